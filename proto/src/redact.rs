@@ -1,0 +1,103 @@
+//! Messages as text without their secrets.
+//!
+//! The protocol marks secret fields with the `csi_secret` option; whatever prints a message goes through here,
+//! so no log, error or report can show one. `Debug` of the messages that carry secrets does too.
+
+use std::fmt;
+use std::sync::LazyLock;
+
+use prost::Message as _;
+use prost_reflect::{DescriptorPool, DynamicMessage, ExtensionDescriptor, FieldDescriptor, Value};
+
+/// Stands where a secret was, as in the logs of the Kubernetes sidecars.
+pub const STRIPPED: &str = "***stripped***";
+
+static POOL: LazyLock<DescriptorPool> = LazyLock::new(|| {
+    DescriptorPool::decode(crate::DESCRIPTOR_SET).expect("the committed descriptor set decodes")
+});
+
+static CSI_SECRET: LazyLock<ExtensionDescriptor> = LazyLock::new(|| {
+    POOL.get_extension_by_name("csi.v1.csi_secret").expect("csi.proto declares csi_secret")
+});
+
+/// The message as JSON with the field names of csi.proto, default values left out, each secret value replaced by
+/// [`STRIPPED`] while its key stays.
+pub fn json<M: prost::Name>(message: &M) -> serde_json::Value {
+    let Some(mut message) = dynamic(message) else { return serde_json::Value::Null };
+    strip(&mut message);
+    let options = prost_reflect::SerializeOptions::new().use_proto_field_name(true).stringify_64_bit_integers(false);
+    message.serialize_with_options(serde_json::value::Serializer, &options).unwrap_or_default()
+}
+
+/// Writes a message for `{:?}`: its name and [`json`].
+pub fn debug<M: prost::Name>(message: &M, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    write!(f, "{} {}", M::NAME, json(message))
+}
+
+fn dynamic<M: prost::Name>(message: &M) -> Option<DynamicMessage> {
+    let descriptor = POOL.get_message_by_name(&M::full_name())?;
+    DynamicMessage::decode(descriptor, message.encode_to_vec().as_slice()).ok()
+}
+
+fn strip(message: &mut DynamicMessage) {
+    let fields: Vec<FieldDescriptor> = message.fields().map(|(field, _)| field).collect();
+    for field in fields {
+        let secret = is_secret(&field);
+        let value = message.get_field_mut(&field);
+        if secret { blank(value) } else { descend(value) }
+    }
+}
+
+fn is_secret(field: &FieldDescriptor) -> bool {
+    matches!(*field.options().get_extension(&CSI_SECRET), Value::Bool(true))
+}
+
+/// Removes secrets from messages inside a value that is not secret itself.
+fn descend(value: &mut Value) {
+    match value {
+        Value::Message(message) => strip(message),
+        Value::List(values) => values.iter_mut().for_each(descend),
+        Value::Map(entries) => entries.values_mut().for_each(descend),
+        _ => {}
+    }
+}
+
+/// Replaces everything in a secret value; types that cannot hold the mark become empty.
+fn blank(value: &mut Value) {
+    match value {
+        Value::String(text) => *text = STRIPPED.to_owned(),
+        Value::Map(entries) => entries.values_mut().for_each(blank),
+        Value::List(values) => values.iter_mut().for_each(blank),
+        Value::Message(message) => message.clear(),
+        Value::Bytes(bytes) => bytes.clear(),
+        Value::Bool(bit) => *bit = false,
+        Value::I32(n) => *n = 0,
+        Value::I64(n) => *n = 0,
+        Value::U32(n) => *n = 0,
+        Value::U64(n) => *n = 0,
+        Value::F32(n) => *n = 0.0,
+        Value::F64(n) => *n = 0.0,
+        Value::EnumNumber(n) => *n = 0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::v1;
+
+    #[test]
+    fn a_secret_never_shows_and_the_rest_does() {
+        let request = v1::CreateVolumeRequest {
+            name: "data".into(),
+            secrets: [("password".into(), "hunter2".into())].into(),
+            parameters: [("tier".into(), "gold".into())].into(),
+            ..Default::default()
+        };
+        let text = json(&request).to_string();
+        assert!(!text.contains("hunter2"), "{text}");
+        assert!(text.contains(r#""password":"***stripped***""#), "{text}");
+        assert!(text.contains(r#""tier":"gold""#), "{text}");
+        assert!(!format!("{request:?}").contains("hunter2"));
+    }
+}

@@ -1,0 +1,37 @@
+//! Chores of this workspace. `cargo xtask generate` writes every derived file that is committed;
+//! `cargo xtask generate --check` fails if one of them is out of date.
+
+mod generate;
+
+use std::process::ExitCode;
+
+const HELP: &str = "usage: cargo xtask generate [--check]
+
+  generate           write the derived files that are committed
+  generate --check   compare them instead, and fail when one is out of date
+";
+
+#[expect(clippy::print_stdout, clippy::print_stderr, reason = "a command-line chore")]
+fn main() -> ExitCode {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let args: Vec<&str> = args.iter().map(String::as_str).collect();
+    let done = match args.as_slice() {
+        ["generate"] => generate::write(),
+        ["generate", "--check"] => generate::check(),
+        ["help" | "--help" | "-h"] | [] => {
+            print!("{HELP}");
+            return ExitCode::SUCCESS;
+        }
+        _ => {
+            eprint!("{HELP}");
+            return ExitCode::from(2);
+        }
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("xtask: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
