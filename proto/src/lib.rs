@@ -9,7 +9,7 @@ pub mod redact;
 pub use call::{RPCS, Rpc, Service, StreamingCall, UnaryCall};
 
 /// Messages, clients and servers generated from `csi.proto`.
-#[expect(missing_docs, clippy::all, reason = "generated")]
+#[expect(missing_docs, clippy::all, clippy::allow_attributes, reason = "generated")]
 pub mod v1 {
     include!("generated/csi.v1.rs");
 }
