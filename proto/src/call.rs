@@ -42,18 +42,21 @@ impl fmt::Display for Rpc {
     }
 }
 
-/// A request that is answered by one message.
-pub trait UnaryCall: prost::Name + Clone + Default + 'static {
-    /// The answer.
+/// A request message, which belongs to exactly one RPC.
+pub trait Call: prost::Name + Clone + Default + 'static {
+    /// The answer, or one message of a streamed answer.
     type Response: prost::Name + Clone + Default + 'static;
     /// The RPC that takes this request.
     const RPC: Rpc;
+
+    /// The field marked `csi_secret`, where the request has one.
+    fn secrets_mut(&mut self) -> Option<&mut BTreeMap<String, String>> {
+        None
+    }
 }
 
+/// A request that is answered by one message.
+pub trait UnaryCall: Call {}
+
 /// A request that is answered by a stream of messages.
-pub trait StreamingCall: prost::Name + Clone + Default + 'static {
-    /// One message of the answer.
-    type Response: prost::Name + Clone + Default + 'static;
-    /// The RPC that takes this request.
-    const RPC: Rpc;
-}
+pub trait StreamingCall: Call {}

@@ -6,7 +6,7 @@
 mod call;
 pub mod redact;
 
-pub use call::{RPCS, Rpc, Service, StreamingCall, UnaryCall};
+pub use call::{Call, RPCS, Rpc, Service, StreamingCall, UnaryCall};
 
 /// Messages, clients and servers generated from `csi.proto`.
 #[expect(missing_docs, clippy::all, clippy::allow_attributes, reason = "generated")]

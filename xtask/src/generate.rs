@@ -1,9 +1,10 @@
-//! Derived files: Rust code and descriptor set of `proto/csi.proto`.
+//! Derived files: Rust code and descriptor set of `proto/csi.proto`, and the catalogue of requirements.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
+use crate::requirements;
 use anyhow::{Context, Result, bail};
 use prost_types::{FileDescriptorProto, FileDescriptorSet};
 
@@ -51,6 +52,7 @@ fn derive() -> Result<Files> {
     files.insert(out.join("debug.rs"), debug(&file).into_bytes());
     // Encoded by protox itself, because prost's own descriptor types drop custom options such as csi_secret.
     files.insert(out.join("csi.v1.binpb"), compile(false)?.encode_file_descriptor_set());
+    files.insert(PathBuf::from("harness/src/requirements/req.rs"), requirements::rust_code(&root())?.into_bytes());
     Ok(files)
 }
 
@@ -101,27 +103,32 @@ fn debug(file: &FileDescriptorProto) -> String {
     code
 }
 
-/// One implementation of `UnaryCall` or `StreamingCall` for each request message, so that a caller
+/// The implementations of `Call`, `UnaryCall` and `StreamingCall` for each request message, so that a caller
 /// names an RPC by nothing but its request.
 fn calls(file: &FileDescriptorProto) -> Result<String> {
     let mut code = String::from(GENERATED);
-    code.push_str("use crate::v1;\n");
+    code.push_str("use std::collections::BTreeMap;\n\nuse crate::v1;\n");
     let mut all = Vec::new();
     for service in &file.service {
         for method in &service.method {
             let message = |name: &str| name.rsplit('.').next().unwrap_or(name).to_owned();
             let (request, response) = (message(method.input_type()), message(method.output_type()));
-            let call = if method.server_streaming() { "StreamingCall" } else { "UnaryCall" };
+            let kind = if method.server_streaming() { "StreamingCall" } else { "UnaryCall" };
             let rpc = format!(
                 "Rpc {{ service: Service::{service}, method: {method:?}, path: \"/{PACKAGE}.{service}/{method}\" }}",
                 service = service.name(),
                 method = method.name(),
             );
+            let secrets = if secretive(file).any(|name| name == request) {
+                "    fn secrets_mut(&mut self) -> Option<&mut BTreeMap<String, String>> {\n        Some(&mut self.secrets)\n    }\n"
+            } else {
+                ""
+            };
             write!(
                 code,
-                "\nimpl {call} for v1::{request} {{\n    type Response = v1::{response};\n    const RPC: Rpc =\n        {rpc};\n}}\n"
+                "\nimpl Call for v1::{request} {{\n    type Response = v1::{response};\n    const RPC: Rpc =\n        {rpc};\n{secrets}}}\n\nimpl {kind} for v1::{request} {{}}\n"
             )?;
-            all.push(format!("    <v1::{request} as {call}>::RPC,\n"));
+            all.push(format!("    <v1::{request} as Call>::RPC,\n"));
         }
     }
     write!(

@@ -2,6 +2,7 @@
 //! `cargo xtask generate --check` fails if one of them is out of date.
 
 mod generate;
+mod requirements;
 
 use std::process::ExitCode;
 
