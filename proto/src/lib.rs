@@ -4,9 +4,19 @@
 #![warn(missing_docs)]
 
 mod call;
+mod code;
+mod dial;
+mod endpoint;
 pub mod redact;
+mod request_log;
+mod serve;
 
 pub use call::{Call, RPCS, Rpc, Service, StreamingCall, UnaryCall};
+pub use code::code_name;
+pub use dial::{DialError, DialReason, MESSAGE_BYTES_MAX, dial};
+pub use endpoint::{Endpoint, ParseEndpointError, SOCKET_PATH_BYTES_MAX};
+pub use request_log::{LoggedService, RequestLog};
+pub use serve::{BindError, Listener, STOP_GRACE, ServeError, stop_signal};
 
 /// Messages, clients and servers generated from `csi.proto`.
 #[expect(missing_docs, clippy::all, clippy::allow_attributes, reason = "generated")]

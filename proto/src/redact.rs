@@ -16,16 +16,16 @@ static POOL: LazyLock<DescriptorPool> = LazyLock::new(|| {
     DescriptorPool::decode(crate::DESCRIPTOR_SET).expect("the committed descriptor set decodes")
 });
 
-static CSI_SECRET: LazyLock<ExtensionDescriptor> = LazyLock::new(|| {
-    POOL.get_extension_by_name("csi.v1.csi_secret").expect("csi.proto declares csi_secret")
-});
+static CSI_SECRET: LazyLock<ExtensionDescriptor> =
+    LazyLock::new(|| POOL.get_extension_by_name("csi.v1.csi_secret").expect("csi.proto declares csi_secret"));
 
 /// The message as JSON with the field names of csi.proto, default values left out, each secret value replaced by
 /// [`STRIPPED`] while its key stays.
 pub fn json<M: prost::Name>(message: &M) -> serde_json::Value {
     let Some(mut message) = dynamic(message) else { return serde_json::Value::Null };
     strip(&mut message);
-    let options = prost_reflect::SerializeOptions::new().use_proto_field_name(true).stringify_64_bit_integers(false);
+    let options =
+        prost_reflect::SerializeOptions::new().use_proto_field_name(true).stringify_64_bit_integers(false);
     message.serialize_with_options(serde_json::value::Serializer, &options).unwrap_or_default()
 }
 

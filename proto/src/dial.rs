@@ -1,0 +1,292 @@
+//! Connecting to a CSI plugin.
+
+use std::io;
+use std::os::unix::fs::FileTypeExt as _;
+use std::path::Path;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use hyper_util::rt::TokioIo;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::{TcpStream, UnixStream};
+use tokio::sync::watch;
+use tokio::time::{Instant, sleep, timeout, timeout_at};
+use tonic::transport::Channel;
+
+use crate::Endpoint;
+
+/// Largest message this project reads, in bytes; give it to `max_decoding_message_size` of a client.
+///
+/// Four times what the Go clients of Kubernetes read by default, so that an answer too large for those can be
+/// reported by its size, while a hostile one stays bounded.
+pub const MESSAGE_BYTES_MAX: usize = 16 << 20;
+
+const RETRY_PAUSE_MIN: Duration = Duration::from_millis(10);
+const RETRY_PAUSE_MAX: Duration = Duration::from_millis(250);
+
+/// Bound on one later connect, when the channel mends a broken connection by itself.
+const RECONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Connects to a plugin, which may still be starting.
+///
+/// Tries again until the deadline, pausing at most a quarter of a second between attempts; what no waiting can
+/// mend ends it at once. A connection counts once the peer has sent its HTTP/2 settings, so a socket that
+/// somebody holds open without answering, or on which something else answers, is told apart from a plugin. That
+/// the peer speaks CSI, only the first RPC shows.
+///
+/// Requests carry the `:authority` that kubelet sends, `localhost`. The channel sends no keepalive pings. When its
+/// connection breaks, the RPCs under way fail and the next one connects anew. It puts no deadline on RPCs, and no
+/// limit on messages: see [`MESSAGE_BYTES_MAX`].
+///
+/// # Errors
+///
+/// [`DialError`] says what was tried, for how long, and why the last attempt failed.
+pub async fn dial(endpoint: &Endpoint, deadline: Duration) -> Result<Channel, DialError> {
+    let start = Instant::now();
+    let mut attempts = 0;
+    let mut pause = RETRY_PAUSE_MIN;
+    loop {
+        attempts += 1;
+        let reason = match attempt(endpoint, start + deadline).await {
+            Ok(channel) => return Ok(channel),
+            Err(reason) => reason,
+        };
+        if reason.is_final() || start.elapsed() + pause >= deadline {
+            return Err(DialError { endpoint: endpoint.clone(), attempts, elapsed: start.elapsed(), reason });
+        }
+        sleep(pause).await;
+        pause = (pause * 2).min(RETRY_PAUSE_MAX);
+    }
+}
+
+/// Why a plugin could not be reached.
+#[derive(Debug, thiserror::Error)]
+#[error("failed to connect to {endpoint} ({attempts} attempt{} in {elapsed:.1?}): {reason}", if *.attempts == 1 { "" } else { "s" })]
+pub struct DialError {
+    /// What was dialled.
+    pub endpoint: Endpoint,
+    /// How often.
+    pub attempts: u32,
+    /// For how long.
+    pub elapsed: Duration,
+    /// Why the last attempt failed.
+    pub reason: DialReason,
+}
+
+/// Why one attempt to connect failed.
+#[derive(Debug, thiserror::Error)]
+pub enum DialReason {
+    /// The path does not exist.
+    #[error("there is no such file; is the driver running, and is this the socket it was given?")]
+    NoSuchFile,
+    /// The path is something else than a socket.
+    #[error("it is {0}, not a socket")]
+    NotASocket(&'static str),
+    /// The socket, or a directory on the way to it, is closed to this user.
+    #[error("permission denied for this user")]
+    PermissionDenied,
+    /// Nobody accepts connections there.
+    #[error("connection refused, so nobody listens there; is the driver running?")]
+    Refused,
+    /// The address did not answer before the deadline.
+    #[error("nothing answered at that address")]
+    Unanswered,
+    /// The connection was accepted, and not a byte came before the deadline.
+    #[error(
+        "the connection was accepted, but no HTTP/2 answer came; does the driver hang, or is it no gRPC server?"
+    )]
+    Silent,
+    /// The connection was accepted and closed without a byte.
+    #[error("the connection was accepted and closed again without an HTTP/2 answer")]
+    Closed,
+    /// Something answered, but not in HTTP/2.
+    #[error("what answers there does not speak HTTP/2, its first bytes are \"{0}\"")]
+    NotHttp2(String),
+    /// Anything else the operating system or the resolver says.
+    #[error("{0}")]
+    Io(#[source] io::Error),
+}
+
+impl DialReason {
+    /// Whether waiting cannot mend it.
+    fn is_final(&self) -> bool {
+        match self {
+            Self::NotASocket(_) | Self::PermissionDenied | Self::NotHttp2(_) => true,
+            Self::NoSuchFile | Self::Refused | Self::Unanswered | Self::Silent | Self::Closed => false,
+            Self::Io(error) => error.kind() == io::ErrorKind::InvalidInput,
+        }
+    }
+
+    fn from_connect(error: io::Error) -> Self {
+        match error.kind() {
+            io::ErrorKind::NotFound => Self::NoSuchFile,
+            io::ErrorKind::PermissionDenied => Self::PermissionDenied,
+            io::ErrorKind::ConnectionRefused => Self::Refused,
+            _ => Self::Io(error),
+        }
+    }
+}
+
+async fn attempt(endpoint: &Endpoint, until: Instant) -> Result<Channel, DialReason> {
+    if let Endpoint::Unix(path) = endpoint {
+        // The kernel refuses a connect to a file of any other type as if nobody listened.
+        if let Some(kind) = other_than_socket(path).await.map_err(DialReason::from_connect)? {
+            return Err(DialReason::NotASocket(kind));
+        }
+    }
+    let stream = match timeout_at(until, connect(endpoint)).await {
+        Ok(connected) => connected.map_err(DialReason::from_connect)?,
+        Err(_) => return Err(DialReason::Unanswered),
+    };
+    let (heard, first_bytes) = watch::channel(Vec::new());
+    let channel = match timeout_at(until, channel(endpoint, Heard { stream, heard: Some(heard) })).await {
+        Ok(channel) => channel.map_err(|error| DialReason::Io(io::Error::other(error)))?,
+        Err(_) => return Err(DialReason::Silent),
+    };
+    settings_arrive(first_bytes, until).await?;
+    Ok(channel)
+}
+
+/// What the file is, unless it is a socket.
+async fn other_than_socket(path: &Path) -> io::Result<Option<&'static str>> {
+    let kind = tokio::fs::metadata(path).await?.file_type();
+    Ok(if kind.is_socket() {
+        None
+    } else if kind.is_dir() {
+        Some("a directory")
+    } else if kind.is_file() {
+        Some("a regular file")
+    } else {
+        Some("a special file")
+    })
+}
+
+async fn connect(endpoint: &Endpoint) -> io::Result<Box<dyn Stream>> {
+    match endpoint {
+        Endpoint::Unix(path) => Ok(Box::new(UnixStream::connect(path).await?)),
+        Endpoint::Tcp { host, port } => {
+            let stream = TcpStream::connect((host.as_str(), *port)).await?;
+            stream.set_nodelay(true)?;
+            Ok(Box::new(stream))
+        }
+    }
+}
+
+/// A channel over a connection that stands, which makes its later ones by itself.
+async fn channel(endpoint: &Endpoint, first: Heard) -> Result<Channel, tonic::transport::Error> {
+    let endpoint = endpoint.clone();
+    let mut first = Some(first);
+    let connector = tower::service_fn(move |_: http::Uri| {
+        let (first, endpoint) = (first.take(), endpoint.clone());
+        async move {
+            let stream = match first {
+                Some(first) => first,
+                None => Heard { stream: timeout(RECONNECT_TIMEOUT, connect(&endpoint)).await??, heard: None },
+            };
+            Ok::<_, io::Error>(TokioIo::new(stream))
+        }
+    });
+    // The address is the connector's business; this one becomes the `:authority`.
+    tonic::transport::Endpoint::from_static("http://localhost").connect_with_connector(connector).await
+}
+
+/// Waits for the SETTINGS frame with which a server opens HTTP/2. Tonic does not: its connect returns as soon as
+/// it has sent its own half.
+async fn settings_arrive(
+    mut first_bytes: watch::Receiver<Vec<u8>>,
+    until: Instant,
+) -> Result<(), DialReason> {
+    loop {
+        let bytes = first_bytes.borrow_and_update().clone();
+        if let Some(settings) = opens_http2(&bytes) {
+            return if settings { Ok(()) } else { Err(not_http2(&bytes)) };
+        }
+        let end = match timeout_at(until, first_bytes.changed()).await {
+            Ok(Ok(())) => continue,
+            Ok(Err(_)) => DialReason::Closed,
+            Err(_) => DialReason::Silent,
+        };
+        return Err(if bytes.is_empty() { end } else { not_http2(&bytes) });
+    }
+}
+
+fn not_http2(bytes: &[u8]) -> DialReason {
+    DialReason::NotHttp2(bytes.escape_ascii().to_string())
+}
+
+const FRAME_HEADER_BYTES: usize = 9;
+
+/// Whether the first bytes of a server are the header of a SETTINGS frame; `None` while there are too few to say.
+fn opens_http2(bytes: &[u8]) -> Option<bool> {
+    const SETTINGS: u8 = 4;
+    let header = bytes.get(..FRAME_HEADER_BYTES)?;
+    Some(header[3] == SETTINGS && header[5..] == [0; 4])
+}
+
+trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
+impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
+
+/// A connection that tells the first bytes it reads until they are enough to judge the peer.
+struct Heard {
+    stream: Box<dyn Stream>,
+    heard: Option<watch::Sender<Vec<u8>>>,
+}
+
+impl Heard {
+    /// Enough of an HTTP/1 answer or a banner to recognise it by.
+    const BYTES_MAX: usize = 40;
+
+    fn tell(&mut self, bytes: &[u8]) {
+        let Some(heard) = &self.heard else { return };
+        if bytes.is_empty() {
+            return;
+        }
+        heard.send_modify(|first| {
+            let room = Self::BYTES_MAX.saturating_sub(first.len());
+            first.extend(bytes.iter().take(room));
+        });
+        if opens_http2(&heard.borrow()).is_some() {
+            self.heard = None;
+        }
+    }
+}
+
+impl AsyncRead for Heard {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let before = buf.filled().len();
+        let done = Pin::new(&mut self.stream).poll_read(cx, buf);
+        self.tell(&buf.filled()[before..]);
+        done
+    }
+}
+
+impl AsyncWrite for Heard {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write(cx, buf)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(cx)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bufs: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write_vectored(cx, bufs)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+}
