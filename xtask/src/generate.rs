@@ -52,7 +52,10 @@ fn derive() -> Result<Files> {
     files.insert(out.join("debug.rs"), debug(&file).into_bytes());
     // Encoded by protox itself, because prost's own descriptor types drop custom options such as csi_secret.
     files.insert(out.join("csi.v1.binpb"), compile(false)?.encode_file_descriptor_set());
-    files.insert(PathBuf::from("harness/src/requirements/req.rs"), requirements::rust_code(&root())?.into_bytes());
+    files.insert(
+        PathBuf::from("harness/src/requirements/req.rs"),
+        requirements::rust_code(&root())?.into_bytes(),
+    );
     Ok(files)
 }
 

@@ -33,7 +33,8 @@ struct Row {
 /// The source text of `harness/src/requirements/req.rs`.
 pub(crate) fn rust_code(root: &Path) -> Result<String> {
     let path = root.join("harness/requirements.yaml");
-    let text = std::fs::read_to_string(&path).with_context(|| format!("failed to read {}", path.display()))?;
+    let text =
+        std::fs::read_to_string(&path).with_context(|| format!("failed to read {}", path.display()))?;
     let catalogue: Catalogue =
         serde_saphyr::from_str(&text).with_context(|| format!("failed to parse {}", path.display()))?;
     let mut code = String::from(

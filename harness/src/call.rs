@@ -1,0 +1,99 @@
+//! One call on the wire, and how its end is told apart: done, refused, or nobody knows.
+
+use std::error::Error;
+use std::time::Duration;
+
+use csi_proto::{MESSAGE_BYTES_MAX, StreamingCall, UnaryCall};
+use http::uri::PathAndQuery;
+use tonic::client::Grpc;
+use tonic::transport::Channel;
+use tonic::{Code, Request, Status};
+use tonic_prost::ProstCodec;
+
+use crate::reply::{Answer, NoAnswer, Refused};
+
+/// Messages read from one stream; a driver that sends more is cut off with an answer that says so.
+const STREAM_MESSAGES_MAX: usize = 100_000;
+
+/// Sends one request. The limit also travels to the driver, as kubelet's deadlines do.
+pub(crate) async fn unary<Q>(channel: Channel, request: Q, limit: Duration) -> Answer<Q::Response>
+where
+    Q: UnaryCall + Send + Sync,
+    Q::Response: Send + Sync,
+{
+    let exchange = async {
+        let mut grpc = Grpc::new(channel).max_decoding_message_size(MESSAGE_BYTES_MAX);
+        grpc.ready().await.map_err(|error| Status::from_error(Box::new(error)))?;
+        let codec = ProstCodec::<Q, Q::Response>::default();
+        grpc.unary(with_limit(request, limit), PathAndQuery::from_static(Q::RPC.path), codec).await
+    };
+    match tokio::time::timeout(limit, exchange).await {
+        Ok(Ok(response)) => Answer::Ok(response.into_inner()),
+        Ok(Err(status)) => no(status, limit),
+        Err(_) => Answer::Unknown(NoAnswer::Timeout(limit)),
+    }
+}
+
+/// Sends one request and reads the whole stream that answers it.
+pub(crate) async fn streaming<Q>(channel: Channel, request: Q, limit: Duration) -> Answer<Vec<Q::Response>>
+where
+    Q: StreamingCall + Send + Sync,
+    Q::Response: Send + Sync,
+{
+    let exchange = async {
+        let mut grpc = Grpc::new(channel).max_decoding_message_size(MESSAGE_BYTES_MAX);
+        grpc.ready().await.map_err(|error| Status::from_error(Box::new(error)))?;
+        let codec = ProstCodec::<Q, Q::Response>::default();
+        let path = PathAndQuery::from_static(Q::RPC.path);
+        let mut stream = grpc.server_streaming(with_limit(request, limit), path, codec).await?.into_inner();
+        let mut messages = Vec::new();
+        while let Some(message) = stream.message().await? {
+            if messages.len() == STREAM_MESSAGES_MAX {
+                return Err(Status::out_of_range(format!(
+                    "the stream has over {STREAM_MESSAGES_MAX} messages"
+                )));
+            }
+            messages.push(message);
+        }
+        Ok(messages)
+    };
+    match tokio::time::timeout(limit, exchange).await {
+        Ok(Ok(messages)) => Answer::Ok(messages),
+        Ok(Err(status)) => no(status, limit),
+        Err(_) => Answer::Unknown(NoAnswer::Timeout(limit)),
+    }
+}
+
+fn with_limit<Q>(request: Q, limit: Duration) -> Request<Q> {
+    let mut request = Request::new(request);
+    request.set_timeout(limit);
+    request
+}
+
+/// A status that the driver sent is a no. One that was made here, because the connection broke, has a source; and
+/// the two codes of a passed deadline leave open what the driver has done.
+fn no<T>(status: Status, limit: Duration) -> Answer<T> {
+    let code = status.code();
+    if matches!(code, Code::DeadlineExceeded | Code::Cancelled) {
+        return Answer::Unknown(NoAnswer::Timeout(limit));
+    }
+    if let Some(source) = status.source() {
+        return Answer::Unknown(NoAnswer::Broken(chain(source)));
+    }
+    Answer::Refused(Refused { code, message: status.message().to_owned() })
+}
+
+/// An error with its causes on one line, each said once.
+fn chain(error: &(dyn Error + 'static)) -> String {
+    let mut text = error.to_string();
+    let mut next = error.source();
+    while let Some(error) = next {
+        let cause = error.to_string();
+        if !text.contains(&cause) {
+            text.push_str(": ");
+            text.push_str(&cause);
+        }
+        next = error.source();
+    }
+    text
+}

@@ -1,0 +1,134 @@
+//! A check: one declaration that the list, the filter, the coverage table, the documentation and the self-test read.
+
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+
+use crate::cx::Cx;
+use crate::need::Need;
+use crate::requirements::Requirement;
+use crate::verdict::CheckResult;
+
+/// The body of a check at work.
+pub type CheckFuture<'a> = Pin<Box<dyn Future<Output = CheckResult> + Send + 'a>>;
+
+/// One check, declared with [`check!`](crate::check!).
+pub struct Check {
+    /// Stable path of the check, such as `controller/create-volume/no-name`; never reused for something else.
+    pub id: &'static str,
+    /// What a right driver does, as one sentence.
+    pub title: &'static str,
+    /// Why it matters, for the catalogue.
+    pub doc: &'static str,
+    /// The requirements it tests; a violation is of the first one unless it names another.
+    pub requirements: &'static [&'static Requirement],
+    /// What has to be given before it runs.
+    pub needs: &'static [Need],
+    /// Defects of the mock driver that make it fail.
+    pub refuted_by: &'static [&'static str],
+    /// Full titles of the specs of the Go csi-sanity that it covers, so that `-ginkgo.focus` and `-ginkgo.skip`
+    /// go on selecting the same things.
+    pub replaces: &'static [&'static str],
+    /// With which other checks it may run at the same time.
+    pub runs: Runs,
+    /// For which of the configured access types it runs.
+    pub access: Variants,
+    /// What it does.
+    pub body: fn(&Cx) -> CheckFuture<'_>,
+}
+
+impl Check {
+    /// The part of the id before the last slash: the area a report sums up.
+    pub fn area(&self) -> &'static str {
+        self.id.rsplit_once('/').map_or(self.id, |(area, _)| area)
+    }
+}
+
+impl fmt::Debug for Check {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Check({})", self.id)
+    }
+}
+
+/// With which other checks a check may run at the same time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Runs {
+    /// With any other of this kind.
+    Parallel,
+    /// With no other: it looks at the driver as a whole.
+    Alone,
+    /// With no other, and after all of them: drivers are known to crash on it.
+    Last,
+}
+
+/// For which of the configured access types a check runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Variants {
+    /// For the first one: the access type does not matter to the rule.
+    First,
+    /// For each one.
+    Each,
+}
+
+/// Declares a [`Check`](crate::check::Check).
+///
+/// ```
+/// use csi_harness::prelude::*;
+/// use csi_proto::v1;
+///
+/// check! {
+///     /// Every orchestrator asks this first.
+///     pub ANSWERS {
+///         id: "identity/get-plugin-info/answers",
+///         title: "GetPluginInfo is answered",
+///         spec: [req::ID_INFO_001],
+///         refuted_by: ["get-plugin-info-unimplemented"],
+///     }
+///     async |cx| {
+///         cx.call(v1::GetPluginInfoRequest {}).await.must("answer")?;
+///         Ok(())
+///     }
+/// }
+/// ```
+///
+/// Optional keys, in this order: `needs`, `refuted_by`, `replaces`, `runs` (`Alone`, `Last`), `access` (`Each`).
+#[macro_export]
+macro_rules! check {
+    (
+        $(#[doc = $doc:literal])*
+        $vis:vis $name:ident {
+            id: $id:literal,
+            title: $title:literal,
+            spec: [$($spec:path),+ $(,)?],
+            $(needs: [$($need:expr),* $(,)?],)?
+            refuted_by: [$($defect:literal),+ $(,)?],
+            $(replaces: [$($replaced:literal),+ $(,)?],)?
+            $(runs: $runs:ident,)?
+            $(access: $access:ident,)?
+        }
+        async |$cx:ident| $body:block
+    ) => {
+        $(#[doc = $doc])*
+        $vis static $name: $crate::check::Check = {
+            fn body($cx: &$crate::cx::Cx) -> $crate::check::CheckFuture<'_> {
+                ::std::boxed::Box::pin(async move { $body })
+            }
+            $crate::check::Check {
+                id: $id,
+                title: $title,
+                doc: ::core::concat!($($doc, "\n"),*),
+                requirements: const { &[$(&$spec),+] },
+                needs: const { &[$($($need),*)?] },
+                refuted_by: &[$($defect),+],
+                replaces: &[$($($replaced),+)?],
+                runs: $crate::check!(@Runs $($runs)?),
+                access: $crate::check!(@Variants $($access)?),
+                body,
+            }
+        };
+    };
+    (@Runs) => { $crate::check::Runs::Parallel };
+    (@Runs $runs:ident) => { $crate::check::Runs::$runs };
+    (@Variants) => { $crate::check::Variants::First };
+    (@Variants $access:ident) => { $crate::check::Variants::$access };
+}

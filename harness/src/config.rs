@@ -1,0 +1,496 @@
+//! What the user tells the harness about a driver: the schema of `--config FILE`. Every name is also a flag.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+use std::time::Duration;
+
+use csi_proto::{RPCS, v1};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// String pairs as the protocol has them: parameters, contexts, secrets.
+pub type Pairs = BTreeMap<String, String>;
+
+/// Everything that can be set about a driver and the surroundings of the tests.
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
+pub struct Config {
+    /// Where the driver listens: unix:///path, a path, tcp://host:port or dns:///host:port.
+    pub endpoint: Option<String>,
+    /// Where the Controller services listen, if elsewhere.
+    pub controller_endpoint: Option<String>,
+    /// Directory in which target paths of NodePublishVolume are made.
+    pub mount_dir: Option<PathBuf>,
+    /// Directory in which staging paths of NodeStageVolume are made.
+    pub staging_dir: Option<PathBuf>,
+    /// Commands that reach the driver's file system, where the tests do not share it.
+    pub paths: PathCommands,
+    /// Access types to test; checks that depend on it run once for each.
+    pub access_types: Vec<AccessType>,
+    /// fs_type of mount volumes; empty lets the driver choose.
+    pub fs_type: String,
+    /// mount_flags of mount volumes.
+    pub mount_flags: Vec<String>,
+    /// Size of the volumes made, in bytes.
+    pub volume_size_bytes: i64,
+    /// Size that volumes are expanded to, in bytes.
+    pub expand_size_bytes: i64,
+    /// Smallest volume the back end can make, in bytes.
+    pub size_min_bytes: Option<i64>,
+    /// Largest volume the back end can make, in bytes.
+    pub size_max_bytes: Option<i64>,
+    /// Longest name of a volume or snapshot the back end can take, in bytes; the protocol asks for 128.
+    pub name_length_max: usize,
+    /// parameters of CreateVolume and of every other call that takes them.
+    pub parameters: Pairs,
+    /// mutable_parameters of CreateVolume and ControllerModifyVolume.
+    pub mutable_parameters: Pairs,
+    /// parameters of CreateSnapshot.
+    pub snapshot_parameters: Pairs,
+    /// parameters of CreateVolumeGroupSnapshot.
+    pub group_snapshot_parameters: Pairs,
+    /// Secrets of each RPC, by the RPC's name.
+    pub secrets: BTreeMap<String, Secret>,
+    /// accessibility_requirements of CreateVolume.
+    pub topology_requirement: Option<TopologyRequirement>,
+    /// Volumes that exist already, for drivers that do not create any.
+    pub volumes: Vec<StaticVolume>,
+    /// Ids that must not exist, for drivers that parse their ids.
+    pub unknown_ids: UnknownIds,
+    /// Whether to attach volumes up to max_volumes_per_node, to test that limit.
+    pub attach_limit: bool,
+    /// Volumes attached at the most to test the limit; a higher limit is not tested.
+    pub attach_limit_max: u32,
+    /// Time limits.
+    pub time_limits: TimeLimits,
+}
+
+impl Default for Config {
+    fn default() -> Config {
+        Config {
+            endpoint: None,
+            controller_endpoint: None,
+            mount_dir: None,
+            staging_dir: None,
+            paths: PathCommands::default(),
+            access_types: vec![AccessType::Mount],
+            fs_type: String::new(),
+            mount_flags: Vec::new(),
+            volume_size_bytes: 10 << 30,
+            expand_size_bytes: 20 << 30,
+            size_min_bytes: None,
+            size_max_bytes: None,
+            name_length_max: 128,
+            parameters: Pairs::new(),
+            mutable_parameters: Pairs::new(),
+            snapshot_parameters: Pairs::new(),
+            group_snapshot_parameters: Pairs::new(),
+            secrets: BTreeMap::new(),
+            topology_requirement: None,
+            volumes: Vec::new(),
+            unknown_ids: UnknownIds::default(),
+            attach_limit: false,
+            attach_limit_max: 256,
+            time_limits: TimeLimits::default(),
+        }
+    }
+}
+
+impl Config {
+    /// Reads a YAML file.
+    ///
+    /// # Errors
+    /// The file cannot be read, or a value is wrong; the text names file, line and column.
+    pub fn load(path: &Path) -> Result<Config, ConfigError> {
+        let config: Config = read_yaml(path)?;
+        config.validate().map_err(|problem| ConfigError::Invalid { path: path.to_owned(), problem })?;
+        Ok(config)
+    }
+
+    /// Says which value cannot be, naming it as the flag is named.
+    ///
+    /// # Errors
+    /// One sentence about the first wrong value.
+    pub fn validate(&self) -> Result<(), String> {
+        if self.access_types.is_empty() {
+            return Err("access-types must name mount, block or both".to_owned());
+        }
+        for (i, access) in self.access_types.iter().enumerate() {
+            if self.access_types[..i].contains(access) {
+                return Err(format!("access-types names {access} twice"));
+            }
+        }
+        for (name, value) in [
+            ("volume-size-bytes", Some(self.volume_size_bytes)),
+            ("expand-size-bytes", Some(self.expand_size_bytes)),
+            ("size-min-bytes", self.size_min_bytes),
+            ("size-max-bytes", self.size_max_bytes),
+        ] {
+            if value.is_some_and(|bytes| bytes <= 0) {
+                return Err(format!("{name} must be a positive number of bytes"));
+            }
+        }
+        if self.expand_size_bytes < self.volume_size_bytes {
+            return Err("expand-size-bytes must not be below volume-size-bytes".to_owned());
+        }
+        if self.name_length_max < Config::NAME_LENGTH_FLOOR {
+            return Err(format!("name-length-max must be at least {}", Config::NAME_LENGTH_FLOOR));
+        }
+        if let Some(rpc) = self.secrets.keys().find(|name| !is_rpc(name)) {
+            return Err(format!("secrets: {rpc:?} is not an RPC; write for example CreateVolume"));
+        }
+        self.time_limits.validate()
+    }
+
+    /// Shortest limit on names: anything less leaves no room for names that are unique over runs.
+    pub const NAME_LENGTH_FLOOR: usize = 24;
+
+    /// The secrets configured for an RPC.
+    pub fn secrets_for(&self, method: &str) -> Option<&Pairs> {
+        self.secrets.get(method).map(|secret| &secret.0)
+    }
+}
+
+fn is_rpc(name: &str) -> bool {
+    RPCS.iter().any(|rpc| rpc.method == name)
+}
+
+/// Reads any YAML file of ours, so that all of them fail alike.
+///
+/// # Errors
+/// The file cannot be read, or a value is wrong.
+pub fn read_yaml<T: serde::de::DeserializeOwned>(path: &Path) -> Result<T, ConfigError> {
+    let text = std::fs::read_to_string(path)
+        .map_err(|source| ConfigError::Read { path: path.to_owned(), source })?;
+    parse_yaml(path, &text)
+}
+
+fn parse_yaml<T: serde::de::DeserializeOwned>(path: &Path, text: &str) -> Result<T, ConfigError> {
+    let options = serde_saphyr::options! { strict_booleans: true };
+    serde_saphyr::from_str_with_options(text, options)
+        .map_err(|error| ConfigError::Parse { path: path.to_owned(), problem: error.to_string() })
+}
+
+/// Why a configuration file cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum ConfigError {
+    /// The file cannot be read.
+    #[error("failed to read {}", path.display())]
+    Read {
+        /// Which file.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// The file is not what the schema asks for.
+    #[error("failed to parse {}: {problem}", path.display())]
+    Parse {
+        /// Which file.
+        path: PathBuf,
+        /// Line, column and what is wrong.
+        problem: String,
+    },
+    /// A value cannot be.
+    #[error("{}: {problem}", path.display())]
+    Invalid {
+        /// Which file.
+        path: PathBuf,
+        /// Which value and why.
+        problem: String,
+    },
+}
+
+/// Secret pairs, which neither `Debug` nor a serialised configuration shows.
+#[derive(Clone, Default, Deserialize, JsonSchema)]
+#[serde(transparent)]
+pub struct Secret(pub Pairs);
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_map().entries(self.0.keys().map(|key| (key, csi_proto::redact::STRIPPED))).finish()
+    }
+}
+
+impl Serialize for Secret {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.0.keys().map(|key| (key, csi_proto::redact::STRIPPED)))
+    }
+}
+
+/// How a volume is offered to a workload.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum AccessType {
+    /// As a file system, mounted at a directory.
+    Mount,
+    /// As a raw block device.
+    Block,
+}
+
+impl fmt::Display for AccessType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            AccessType::Mount => "mount",
+            AccessType::Block => "block",
+        })
+    }
+}
+
+impl FromStr for AccessType {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<AccessType, String> {
+        match text.trim().to_ascii_lowercase().as_str() {
+            "mount" => Ok(AccessType::Mount),
+            "block" => Ok(AccessType::Block),
+            _ => Err(format!("{text:?} is not an access type; allowed are mount and block")),
+        }
+    }
+}
+
+/// Commands that make, remove and look at paths where the driver sees them; each gets the path as its only argument.
+#[derive(Clone, Debug, Default, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
+pub struct PathCommands {
+    /// Makes a directory for target paths and prints its path.
+    pub create_mount_path_command: Option<PathBuf>,
+    /// Makes a staging directory and prints its path.
+    pub create_staging_path_command: Option<PathBuf>,
+    /// Removes what `create-mount-path-command` made.
+    pub remove_mount_path_command: Option<PathBuf>,
+    /// Removes what `create-staging-path-command` made.
+    pub remove_staging_path_command: Option<PathBuf>,
+    /// Prints `file`, `directory`, `not_found` or `other` for a path.
+    pub check_path_command: Option<PathBuf>,
+    /// Time limit of the two create commands.
+    pub create_timeout_ms: Option<u64>,
+    /// Time limit of the two remove commands.
+    pub remove_timeout_ms: Option<u64>,
+    /// Time limit of the check command.
+    pub check_timeout_ms: Option<u64>,
+}
+
+impl PathCommands {
+    /// Whether any command is set, which means that the tests do not share the driver's file system.
+    pub fn any(&self) -> bool {
+        self.create_mount_path_command.is_some()
+            || self.create_staging_path_command.is_some()
+            || self.remove_mount_path_command.is_some()
+            || self.remove_staging_path_command.is_some()
+            || self.check_path_command.is_some()
+    }
+}
+
+/// accessibility_requirements, as in the protocol.
+#[derive(Clone, Debug, Default, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
+pub struct TopologyRequirement {
+    /// Where the volume must be accessible: from at least one of these.
+    pub requisite: Vec<Pairs>,
+    /// In which order to try.
+    pub preferred: Vec<Pairs>,
+}
+
+impl TopologyRequirement {
+    /// The message that goes over the wire.
+    pub fn message(&self) -> v1::TopologyRequirement {
+        let topologies =
+            |all: &[Pairs]| all.iter().map(|segments| v1::Topology { segments: segments.clone() }).collect();
+        v1::TopologyRequirement {
+            requisite: topologies(&self.requisite),
+            preferred: topologies(&self.preferred),
+        }
+    }
+}
+
+/// A volume that an administrator made.
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct StaticVolume {
+    /// volume_id.
+    pub id: String,
+    /// volume_context, sent wherever the protocol has that field.
+    #[serde(default)]
+    pub context: Pairs,
+    /// publish_context, for drivers that want one without ControllerPublishVolume.
+    #[serde(default)]
+    pub publish_context: Pairs,
+    /// Access type it can be used with; any if not given.
+    #[serde(default)]
+    pub access_type: Option<AccessType>,
+    /// Size in bytes, where known.
+    #[serde(default)]
+    pub size_bytes: i64,
+}
+
+/// Templates of ids that must not exist. `{n}` becomes a number, different at each use.
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
+pub struct UnknownIds {
+    /// volume_id of a volume that does not exist.
+    pub volume: String,
+    /// snapshot_id of a snapshot that does not exist.
+    pub snapshot: String,
+    /// group_snapshot_id of a group snapshot that does not exist.
+    pub group_snapshot: String,
+    /// node_id of a node that does not exist.
+    pub node: String,
+}
+
+impl Default for UnknownIds {
+    fn default() -> UnknownIds {
+        let id = |kind: &str| format!("csi-sanity-no-such-{kind}-{{n}}");
+        UnknownIds {
+            volume: id("volume"),
+            snapshot: id("snapshot"),
+            group_snapshot: id("group-snapshot"),
+            node: id("node"),
+        }
+    }
+}
+
+/// How long things may take.
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
+pub struct TimeLimits {
+    /// Reaching the endpoint, retries included.
+    pub dial_ms: u64,
+    /// One call.
+    pub call_ms: u64,
+    /// One call of the RPCs named here.
+    pub rpc_ms: BTreeMap<String, u64>,
+    /// One check, its undoing not counted.
+    pub check_ms: u64,
+    /// Undoing what one check made.
+    pub undo_ms: u64,
+    /// Until a deleted volume or snapshot has gone from the lists, or a new snapshot is ready.
+    pub settle_ms: u64,
+    /// Until a driver that died is back.
+    pub restart_ms: u64,
+}
+
+impl Default for TimeLimits {
+    fn default() -> TimeLimits {
+        TimeLimits {
+            dial_ms: 30_000,
+            call_ms: 60_000,
+            rpc_ms: BTreeMap::new(),
+            check_ms: 300_000,
+            undo_ms: 120_000,
+            settle_ms: 30_000,
+            restart_ms: 10_000,
+        }
+    }
+}
+
+impl TimeLimits {
+    /// The limit of one call of an RPC.
+    pub fn call(&self, method: &str) -> Duration {
+        Duration::from_millis(self.rpc_ms.get(method).copied().unwrap_or(self.call_ms))
+    }
+
+    fn validate(&self) -> Result<(), String> {
+        if let Some(rpc) = self.rpc_ms.keys().find(|name| !is_rpc(name)) {
+            return Err(format!(
+                "time-limits: rpc-ms: {rpc:?} is not an RPC; write for example CreateVolume"
+            ));
+        }
+        let all = [self.dial_ms, self.call_ms, self.check_ms, self.undo_ms, self.settle_ms, self.restart_ms];
+        let longest = Duration::from_secs(24 * 60 * 60).as_millis() as u64;
+        if all.iter().chain(self.rpc_ms.values()).any(|ms| *ms == 0 || *ms > longest) {
+            return Err("time-limits must lie between 1 ms and 24 hours".to_owned());
+        }
+        Ok(())
+    }
+}
+
+/// Something that only some users configure, and some checks need.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Setting {
+    /// `--mutable-parameters`
+    MutableParameters,
+    /// `--topology-requirement`
+    TopologyRequirement,
+    /// `--attach-limit`
+    AttachLimit,
+    /// `--size-min-bytes`
+    SizeMin,
+    /// `--size-max-bytes`
+    SizeMax,
+    /// `volumes` of `--config`
+    Volumes,
+}
+
+impl Setting {
+    /// How the user sets it.
+    pub fn flag(self) -> &'static str {
+        match self {
+            Setting::MutableParameters => "--mutable-parameters",
+            Setting::TopologyRequirement => "topology-requirement of --config",
+            Setting::AttachLimit => "--attach-limit",
+            Setting::SizeMin => "--size-min-bytes",
+            Setting::SizeMax => "--size-max-bytes",
+            Setting::Volumes => "volumes of --config",
+        }
+    }
+
+    pub(crate) fn is_set(self, config: &Config) -> bool {
+        match self {
+            Setting::MutableParameters => !config.mutable_parameters.is_empty(),
+            Setting::TopologyRequirement => config.topology_requirement.is_some(),
+            Setting::AttachLimit => config.attach_limit,
+            Setting::SizeMin => config.size_min_bytes.is_some(),
+            Setting::SizeMax => config.size_max_bytes.is_some(),
+            Setting::Volumes => !config.volumes.is_empty(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(text: &str) -> Result<Config, String> {
+        let config: Config = parse_yaml(Path::new("driver.yaml"), text).map_err(|error| error.to_string())?;
+        config.validate().map(|()| config)
+    }
+
+    #[test]
+    fn an_empty_file_is_the_default() {
+        assert_eq!(parse("{}").unwrap().volume_size_bytes, 10 << 30);
+    }
+
+    #[test]
+    fn a_wrong_key_is_named_with_its_line() {
+        let error = parse("endpoint: unix:///csi.sock\nparametres: {}\n").unwrap_err();
+        assert!(error.contains("parametres") && error.contains("driver.yaml"), "{error}");
+        assert!(error.contains('2'), "names the line: {error}");
+    }
+
+    #[test]
+    fn wrong_values_are_named() {
+        for (text, name) in [
+            ("access-types: []", "access-types"),
+            ("access-types: [mount, mount]", "access-types"),
+            ("volume-size-bytes: -1", "volume-size-bytes"),
+            ("expand-size-bytes: 1", "expand-size-bytes"),
+            ("secrets: {MakeVolume: {a: b}}", "MakeVolume"),
+            ("time-limits: {call-ms: 0}", "time-limits"),
+            ("time-limits: {rpc-ms: {Sleep: 5}}", "Sleep"),
+            ("name-length-max: 3", "name-length-max"),
+        ] {
+            let error = parse(text).unwrap_err();
+            assert!(error.contains(name), "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn secrets_do_not_show() {
+        let config = parse("secrets: {CreateVolume: {password: hunter2}}").unwrap();
+        assert!(!format!("{config:?}").contains("hunter2"));
+        assert!(!serde_json::to_string(&config).unwrap().contains("hunter2"));
+        assert_eq!(config.secrets_for("CreateVolume").unwrap()["password"], "hunter2");
+    }
+}

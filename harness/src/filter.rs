@@ -1,0 +1,100 @@
+//! Which checks to run: the language of `--filter`, and the regular expressions of ginkgo.
+
+use crate::check::Check;
+use crate::pattern::Pattern;
+
+/// A set of terms. A check is chosen if it matches at least one of the terms without `!`, or there is none, and
+/// none of the terms with `!`.
+///
+/// A term is a pattern over ids (`controller/create-volume/*`), `req:` with a pattern over requirement ids
+/// (`req:CTRL-CREATEVOL-*`), or `needs:` with the name of a capability (`needs:LIST_VOLUMES`). Terms are separated
+/// by commas or white space.
+#[derive(Clone, Debug, Default)]
+pub struct Filter {
+    wanted: Vec<Term>,
+    unwanted: Vec<Term>,
+    focus: Vec<regex_lite::Regex>,
+    skip: Vec<regex_lite::Regex>,
+}
+
+#[derive(Clone, Debug)]
+enum Term {
+    Id(Pattern),
+    Requirement(Pattern),
+    Needs(String),
+}
+
+impl Filter {
+    /// Adds the terms of one expression.
+    ///
+    /// # Errors
+    /// A term is malformed.
+    pub fn add(&mut self, expression: &str) -> Result<(), String> {
+        let terms = expression.split(|c: char| c == ',' || c.is_whitespace()).filter(|term| !term.is_empty());
+        for term in terms {
+            match term.strip_prefix('!') {
+                Some(term) => self.unwanted.push(Term::parse(term)?),
+                None => self.wanted.push(Term::parse(term)?),
+            }
+        }
+        Ok(())
+    }
+
+    /// Keeps only checks whose id, title, or upstream title matches one of the regular expressions.
+    ///
+    /// # Errors
+    /// The expression is malformed.
+    pub fn focus(&mut self, expression: &str) -> Result<(), String> {
+        self.focus.push(regex(expression)?);
+        Ok(())
+    }
+
+    /// Leaves out checks whose id, title, or upstream title matches the regular expression.
+    ///
+    /// # Errors
+    /// The expression is malformed.
+    pub fn skip(&mut self, expression: &str) -> Result<(), String> {
+        self.skip.push(regex(expression)?);
+        Ok(())
+    }
+
+    /// Whether a check is chosen under the label it would run with.
+    pub fn selects(&self, check: &Check, label: &str) -> bool {
+        let matches = |terms: &[Term]| terms.iter().any(|term| term.matches(check, label));
+        let named = |expressions: &[regex_lite::Regex]| {
+            expressions.iter().any(|regex| names(check).any(|name| regex.is_match(name)))
+        };
+        (self.wanted.is_empty() || matches(&self.wanted))
+            && !matches(&self.unwanted)
+            && (self.focus.is_empty() || named(&self.focus))
+            && !named(&self.skip)
+    }
+}
+
+fn names(check: &Check) -> impl Iterator<Item = &'static str> {
+    [check.id, check.title].into_iter().chain(check.replaces.iter().copied())
+}
+
+fn regex(expression: &str) -> Result<regex_lite::Regex, String> {
+    regex_lite::Regex::new(expression).map_err(|error| format!("{expression:?}: {error}"))
+}
+
+impl Term {
+    fn parse(term: &str) -> Result<Term, String> {
+        if let Some(id) = term.strip_prefix("req:") {
+            return Ok(Term::Requirement(Pattern::new(id)?));
+        }
+        if let Some(capability) = term.strip_prefix("needs:") {
+            return Ok(Term::Needs(capability.to_owned()));
+        }
+        Ok(Term::Id(Pattern::new(term)?))
+    }
+
+    fn matches(&self, check: &Check, label: &str) -> bool {
+        match self {
+            Term::Id(pattern) => pattern.matches(label) || pattern.matches(check.id),
+            Term::Requirement(pattern) => check.requirements.iter().any(|row| pattern.matches(row.id)),
+            Term::Needs(capability) => check.needs.iter().any(|need| need.describe() == *capability),
+        }
+    }
+}

@@ -1,0 +1,90 @@
+//! What exists before and after a run: volumes and snapshots of the driver, mounts below our own directories.
+
+use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
+
+use crate::capability::Capability;
+use crate::cx::Session;
+use crate::outcome::Leak;
+use crate::verdict::Stop;
+
+/// Everything that can be counted.
+#[derive(Debug, Default)]
+pub(crate) struct Inventory {
+    things: BTreeSet<(&'static str, String)>,
+}
+
+impl Inventory {
+    /// Looks at driver and mount table.
+    ///
+    /// # Errors
+    /// A list cannot be had; the text says why.
+    pub(crate) async fn take(session: &Session) -> Result<Inventory, String> {
+        let capabilities = session.target().capabilities();
+        let mut things = BTreeSet::new();
+        if capabilities.has(Capability::ListVolumes) {
+            let entries = session.list_volumes().await.map_err(text)?;
+            things.extend(entries.into_iter().filter_map(|entry| Some(("volume", entry.volume?.volume_id))));
+        }
+        if capabilities.has(Capability::ListSnapshots) {
+            let snapshots = session.list_snapshots(Default::default()).await.map_err(text)?;
+            things.extend(snapshots.into_iter().map(|snapshot| ("snapshot", snapshot.snapshot_id)));
+        }
+        if !session.config().paths.any() {
+            things.extend(mounts(session).into_iter().map(|path| ("mount", path)));
+        }
+        Ok(Inventory { things })
+    }
+
+    /// Looks again until nothing of ours is left over or the time has passed, since drivers may delete in the
+    /// background, and returns what is new.
+    pub(crate) async fn leaks(&self, session: &Session, limit: Duration) -> Result<Vec<Leak>, String> {
+        let end = Instant::now() + limit.min(session.remaining());
+        let mut pause = Duration::from_millis(10);
+        loop {
+            let leaks = self.new_since(&Inventory::take(session).await?, session);
+            if !leaks.iter().any(|leak| leak.ours) || Instant::now() + pause > end {
+                return Ok(leaks);
+            }
+            tokio::time::sleep(pause).await;
+            pause = (pause * 2).min(Duration::from_secs(1));
+        }
+    }
+
+    fn new_since(&self, now: &Inventory, session: &Session) -> Vec<Leak> {
+        let target = session.target();
+        let leak = |(kind, id): &(&'static str, String)| {
+            let ours = *kind == "mount" || target.has_made(id) || id.contains(target.run_prefix());
+            Leak { kind, id: id.clone(), ours }
+        };
+        now.things.difference(&self.things).map(leak).collect()
+    }
+}
+
+fn text(stop: Stop) -> String {
+    match stop {
+        Stop::Broken(why) | Stop::Skip(why) => why,
+        Stop::Violation(violation) => violation.message,
+    }
+}
+
+/// Mount points below the directories of this run.
+fn mounts(session: &Session) -> Vec<String> {
+    let table = std::fs::read("/proc/self/mountinfo").unwrap_or_default();
+    let table = String::from_utf8_lossy(&table);
+    let roots = session.target().paths.roots();
+    table
+        .lines()
+        .filter_map(|line| line.split(' ').nth(4))
+        .map(unescape)
+        .filter(|point| roots.iter().any(|root| std::path::Path::new(point).starts_with(root)))
+        .collect()
+}
+
+/// Undoes the octal escapes of the mount table.
+fn unescape(field: &str) -> String {
+    ["\\040", "\\011", "\\012", "\\134"]
+        .iter()
+        .zip([" ", "\t", "\n", "\\"])
+        .fold(field.to_owned(), |text, (escape, plain)| text.replace(escape, plain))
+}

@@ -1,0 +1,68 @@
+//! Runs checks against a CSI endpoint.
+//!
+//! A [`check`](mod@check) is declared once; the [`registry`] lists it, the [`filter`] chooses it, the [`runner`] runs it
+//! against a [`target`] and tells reporters, who listen to [`events`]. A check's body works with a [`cx::Cx`]: calls are
+//! recorded, what they make is written in a ledger and undone, and each answer is judged with a sentence.
+#![warn(missing_docs)]
+
+mod call;
+pub mod capability;
+pub mod check;
+pub mod config;
+pub mod cx;
+mod driver_process;
+pub mod embed;
+pub mod events;
+pub mod filter;
+mod inventory;
+pub mod known;
+mod ledger;
+pub mod lifecycle;
+mod names;
+pub mod need;
+pub mod outcome;
+mod paths;
+pub mod pattern;
+pub mod record;
+pub mod registry;
+pub mod reply;
+pub mod requirements;
+mod run_check;
+pub mod runner;
+pub mod story;
+pub mod target;
+pub mod verdict;
+mod volumes;
+
+pub use driver_process::DriverProcess;
+pub use paths::PathKind;
+
+/// What a file of checks needs.
+pub mod prelude {
+    pub use csi_proto::v1;
+    pub use tonic::Code;
+
+    pub use crate::capability::Capability;
+    pub use crate::check::Check;
+    pub use crate::config::{AccessType, Setting};
+    pub use crate::cx::Cx;
+    pub use crate::lifecycle::{Attached, Mode, NodeVolume, Published, Staged};
+    pub use crate::need::*;
+    pub use crate::paths::PathKind;
+    pub use crate::reply::{Answer, Refused, Reply, refused_with};
+    pub use crate::requirements::req;
+    pub use crate::verdict::{CheckResult, Stop, Violation};
+    pub use crate::{check, ensure};
+}
+
+/// An error with its causes on one line.
+pub fn error_chain(error: &(dyn std::error::Error + 'static)) -> String {
+    let mut text = error.to_string();
+    let mut next = error.source();
+    while let Some(cause) = next {
+        text.push_str(": ");
+        text.push_str(&cause.to_string());
+        next = cause.source();
+    }
+    text
+}

@@ -1,0 +1,313 @@
+use std::path::{Path, PathBuf};
+
+use csi_proto::v1;
+
+use super::undo;
+use crate::capability::Capability;
+use crate::config::Pairs;
+use crate::cx::Cx;
+use crate::paths::PathKind;
+use crate::reply::{Answer, Reply};
+use crate::verdict::Stop;
+
+/// A volume to publish on the node: made for the check, or pre-provisioned.
+#[derive(Clone, Debug, Default)]
+pub struct NodeVolume {
+    /// volume_id.
+    pub id: String,
+    /// volume_context.
+    pub context: Pairs,
+    /// Size in bytes, 0 where unknown.
+    pub size_bytes: i64,
+    /// publish_context configured for a pre-provisioned volume.
+    publish_context: Pairs,
+}
+
+impl From<v1::Volume> for NodeVolume {
+    fn from(volume: v1::Volume) -> NodeVolume {
+        NodeVolume {
+            id: volume.volume_id,
+            context: volume.volume_context,
+            size_bytes: volume.capacity_bytes,
+            publish_context: Pairs::new(),
+        }
+    }
+}
+
+/// A volume that the node may use.
+#[derive(Clone, Debug)]
+pub struct Attached {
+    /// The volume.
+    pub volume: NodeVolume,
+    /// What ControllerPublishVolume answered, where the driver has it.
+    pub publish_context: Pairs,
+}
+
+/// A volume that is staged, or needs no staging.
+#[derive(Clone, Debug)]
+pub struct Staged {
+    /// The volume, attached.
+    pub attached: Attached,
+    /// staging_target_path; empty where the driver does not stage.
+    pub staging_path: String,
+}
+
+/// A volume that a workload could use.
+#[derive(Clone, Debug)]
+pub struct Published {
+    /// The volume, staged.
+    pub staged: Staged,
+    /// target_path.
+    pub target_path: String,
+}
+
+impl Cx {
+    /// A volume to publish: a new one, or a pre-provisioned one that no other check has.
+    ///
+    /// # Errors
+    /// Broken if the driver refuses to create one; skip if no pre-provisioned one fits.
+    pub async fn node_volume(&self) -> Result<NodeVolume, Stop> {
+        if self.target().capabilities().has(Capability::CreateDeleteVolume) {
+            return Ok(self.new_volume().await?.into());
+        }
+        if self.leases.lock().await.len() == self.config().volumes.len() {
+            return Err(Stop::skip("needs more pre-provisioned volumes than are configured"));
+        }
+        let Some(lease) = self.target().volumes.lease(self.access()).await else {
+            return Err(Stop::skip(format!("no pre-provisioned volume is for {} access", self.access())));
+        };
+        let volume = lease.volume.clone();
+        self.leases.lock().await.push(lease);
+        Ok(NodeVolume {
+            id: volume.id,
+            context: volume.context,
+            size_bytes: volume.size_bytes,
+            publish_context: volume.publish_context,
+        })
+    }
+
+    /// The id of the node that the endpoint serves.
+    ///
+    /// # Errors
+    /// Broken if NodeGetInfo is refused: a check of it reports that.
+    pub async fn node_id(&self) -> Result<String, Stop> {
+        Ok(self.call(v1::NodeGetInfoRequest {}).await.setup("the id of the node")?.node_id)
+    }
+
+    /// A ControllerPublishVolume request.
+    pub fn controller_publish_request(
+        &self,
+        volume: &NodeVolume,
+        node_id: &str,
+    ) -> v1::ControllerPublishVolumeRequest {
+        v1::ControllerPublishVolumeRequest {
+            volume_id: volume.id.clone(),
+            node_id: node_id.to_owned(),
+            volume_capability: Some(self.capability()),
+            volume_context: volume.context.clone(),
+            ..Default::default()
+        }
+    }
+
+    /// Sends ControllerPublishVolume. The volume is detached after the check.
+    pub async fn controller_publish(
+        &self,
+        request: v1::ControllerPublishVolumeRequest,
+    ) -> Reply<v1::ControllerPublishVolumeResponse> {
+        let key = attachment_key(&request.volume_id, &request.node_id);
+        let undo = undo::attachment(request.volume_id.clone(), request.node_id.clone());
+        self.entered(key, undo, request).await
+    }
+
+    /// Sends ControllerUnpublishVolume.
+    pub async fn controller_unpublish(
+        &self,
+        volume_id: &str,
+        node_id: &str,
+    ) -> Reply<v1::ControllerUnpublishVolumeResponse> {
+        let request = v1::ControllerUnpublishVolumeRequest {
+            volume_id: volume_id.to_owned(),
+            node_id: node_id.to_owned(),
+            ..Default::default()
+        };
+        self.struck_out(&attachment_key(volume_id, node_id), request).await
+    }
+
+    /// A NodeStageVolume request for a path from [`Cx::staging_path`].
+    pub fn stage_request(&self, attached: &Attached, staging_path: &str) -> v1::NodeStageVolumeRequest {
+        v1::NodeStageVolumeRequest {
+            volume_id: attached.volume.id.clone(),
+            publish_context: attached.publish_context.clone(),
+            staging_target_path: staging_path.to_owned(),
+            volume_capability: Some(self.capability()),
+            volume_context: attached.volume.context.clone(),
+            ..Default::default()
+        }
+    }
+
+    /// Sends NodeStageVolume. The volume is unstaged after the check.
+    pub async fn node_stage(
+        &self,
+        request: v1::NodeStageVolumeRequest,
+    ) -> Reply<v1::NodeStageVolumeResponse> {
+        let key = staging_key(&request.volume_id, &request.staging_target_path);
+        let undo = undo::staging(request.volume_id.clone(), request.staging_target_path.clone());
+        self.entered(key, undo, request).await
+    }
+
+    /// Sends NodeUnstageVolume.
+    pub async fn node_unstage(&self, volume_id: &str, path: &str) -> Reply<v1::NodeUnstageVolumeResponse> {
+        let request = v1::NodeUnstageVolumeRequest {
+            volume_id: volume_id.to_owned(),
+            staging_target_path: path.to_owned(),
+        };
+        self.struck_out(&staging_key(volume_id, path), request).await
+    }
+
+    /// A NodePublishVolume request for a path from [`Cx::target_path`].
+    pub fn publish_request(&self, staged: &Staged, target_path: &str) -> v1::NodePublishVolumeRequest {
+        v1::NodePublishVolumeRequest {
+            volume_id: staged.attached.volume.id.clone(),
+            publish_context: staged.attached.publish_context.clone(),
+            staging_target_path: staged.staging_path.clone(),
+            target_path: target_path.to_owned(),
+            volume_capability: Some(self.capability()),
+            volume_context: staged.attached.volume.context.clone(),
+            ..Default::default()
+        }
+    }
+
+    /// Sends NodePublishVolume. The volume is unpublished after the check.
+    pub async fn node_publish(
+        &self,
+        request: v1::NodePublishVolumeRequest,
+    ) -> Reply<v1::NodePublishVolumeResponse> {
+        let key = publication_key(&request.volume_id, &request.target_path);
+        let undo = undo::publication(request.volume_id.clone(), request.target_path.clone());
+        self.entered(key, undo, request).await
+    }
+
+    /// Sends NodeUnpublishVolume.
+    pub async fn node_unpublish(
+        &self,
+        volume_id: &str,
+        path: &str,
+    ) -> Reply<v1::NodeUnpublishVolumeResponse> {
+        let request =
+            v1::NodeUnpublishVolumeRequest { volume_id: volume_id.to_owned(), target_path: path.to_owned() };
+        self.struck_out(&publication_key(volume_id, path), request).await
+    }
+
+    /// A volume attached to this node, as far as the driver attaches.
+    ///
+    /// # Errors
+    /// Broken if a call on the way is refused.
+    pub async fn attached(&self, volume: NodeVolume) -> Result<Attached, Stop> {
+        if !self.target().capabilities().has(Capability::PublishUnpublishVolume) {
+            return Ok(Attached { publish_context: volume.publish_context.clone(), volume });
+        }
+        let node_id = self.node_id().await?;
+        let request = self.controller_publish_request(&volume, &node_id);
+        let response = self.controller_publish(request).await.setup("an attached volume")?;
+        Ok(Attached { volume, publish_context: response.publish_context })
+    }
+
+    /// A volume staged on this node, as far as the driver stages.
+    ///
+    /// # Errors
+    /// Broken if a call on the way is refused.
+    pub async fn staged(&self, attached: Attached) -> Result<Staged, Stop> {
+        if !self.target().capabilities().has(Capability::StageUnstageVolume) {
+            return Ok(Staged { attached, staging_path: String::new() });
+        }
+        let staging_path = self.staging_path().await?;
+        self.node_stage(self.stage_request(&attached, &staging_path)).await.setup("a staged volume")?;
+        Ok(Staged { attached, staging_path })
+    }
+
+    /// A volume published on this node.
+    ///
+    /// # Errors
+    /// Broken if a call on the way is refused.
+    pub async fn published(&self, staged: Staged) -> Result<Published, Stop> {
+        let target_path = self.target_path().await?;
+        self.node_publish(self.publish_request(&staged, &target_path)).await.setup("a published volume")?;
+        Ok(Published { staged, target_path })
+    }
+
+    /// A staging directory of this check's own, made as the orchestrator makes it.
+    ///
+    /// # Errors
+    /// Broken if it cannot be made.
+    pub async fn staging_path(&self) -> Result<String, Stop> {
+        let path = self.target().paths.make_staging(&self.unique_name()).await.map_err(Stop::Broken)?;
+        self.ledger.write(format!("directory {}", path.display()), undo::staging_directory(path.clone()));
+        text(path)
+    }
+
+    /// A target path of this check's own: the parent exists, the path itself is for the driver to make.
+    ///
+    /// # Errors
+    /// Broken if the parent cannot be made.
+    pub async fn target_path(&self) -> Result<String, Stop> {
+        let parent =
+            self.target().paths.make_target_parent(&self.unique_name()).await.map_err(Stop::Broken)?;
+        self.ledger.write(format!("directory {}", parent.display()), undo::target_parent(parent.clone()));
+        text(parent.join("target"))
+    }
+
+    /// What lies at a path of the driver's file system.
+    ///
+    /// # Errors
+    /// Broken if it cannot be looked at.
+    pub async fn path_kind(&self, path: &str) -> Result<PathKind, Stop> {
+        self.target().paths.check(Path::new(path)).await.map_err(Stop::Broken)
+    }
+
+    /// Sends a request whose effect is entered in the ledger first, and struck out if it was refused and there
+    /// was nothing before.
+    async fn entered<Q>(&self, key: String, undo: crate::ledger::Undo, request: Q) -> Reply<Q::Response>
+    where
+        Q: csi_proto::UnaryCall + Send + Sync,
+        Q::Response: Send + Sync,
+    {
+        let before = self.ledger.has(&key);
+        self.ledger.write(&key, undo);
+        let reply = self.call(request).await;
+        if !before && matches!(reply.answer(), Answer::Refused(_)) {
+            self.ledger.settle(&key);
+        }
+        reply
+    }
+
+    /// Sends a request that undoes an entry of the ledger.
+    async fn struck_out<Q>(&self, key: &str, request: Q) -> Reply<Q::Response>
+    where
+        Q: csi_proto::UnaryCall + Send + Sync,
+        Q::Response: Send + Sync,
+    {
+        let reply = self.call(request).await;
+        if matches!(reply.answer(), Answer::Ok(_)) {
+            self.ledger.settle(key);
+        }
+        reply
+    }
+}
+
+fn attachment_key(volume_id: &str, node_id: &str) -> String {
+    format!("attachment of volume {volume_id} to node {node_id}")
+}
+
+fn staging_key(volume_id: &str, path: &str) -> String {
+    format!("volume {volume_id} staged at {path}")
+}
+
+fn publication_key(volume_id: &str, path: &str) -> String {
+    format!("volume {volume_id} published at {path}")
+}
+
+fn text(path: PathBuf) -> Result<String, Stop> {
+    path.into_os_string().into_string().map_err(|path| {
+        Stop::broken(format!("{} is not UTF-8, which the protocol asks of paths", path.display()))
+    })
+}

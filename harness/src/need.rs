@@ -1,0 +1,148 @@
+//! What a check needs before it makes sense to run it; judged by the runner, with the reason in the skip.
+
+use csi_proto::Service;
+
+use crate::capability::Capability;
+use crate::config::{AccessType, Setting};
+use crate::target::Target;
+
+/// A condition on driver and configuration.
+#[derive(Clone, Copy, Debug)]
+pub enum Need {
+    /// The driver advertises the capability.
+    Has(Capability),
+    /// The driver does not advertise the capability.
+    Lacks(Capability),
+    /// The driver advertises at least one of them.
+    AnyOf(&'static [Capability]),
+    /// The endpoint serves the service.
+    Serves(Service),
+    /// A volume to work on: the driver creates them, or the configuration names pre-provisioned ones.
+    Volume,
+    /// The check runs for this access type only.
+    Access(AccessType),
+    /// The user has configured it.
+    Configured(Setting),
+    /// The tests run as root on the driver's host, so that mounts and devices can be looked at.
+    Root,
+}
+
+impl Need {
+    /// Why the need is not met, or `None` if it is.
+    pub fn unmet(&self, target: &Target, access: AccessType) -> Option<String> {
+        let capabilities = target.capabilities();
+        let config = target.config();
+        match self {
+            Need::Has(one) => {
+                (!capabilities.has(*one)).then(|| format!("the driver does not advertise {one}"))
+            }
+            Need::Lacks(one) => capabilities.has(*one).then(|| format!("the driver advertises {one}")),
+            Need::AnyOf(some) => (!some.iter().any(|one| capabilities.has(*one))).then(|| {
+                let names: Vec<_> = some.iter().map(|one| one.name()).collect();
+                format!("the driver advertises none of {}", names.join(", "))
+            }),
+            Need::Serves(service) => {
+                (!target.serves(*service)).then(|| format!("the endpoint serves no {service} service"))
+            }
+            Need::Volume => (!capabilities.has(Capability::CreateDeleteVolume) && config.volumes.is_empty())
+                .then(|| {
+                    "the driver does not create volumes and --config names no pre-provisioned `volumes`"
+                        .to_owned()
+                }),
+            Need::Access(only) => (access != *only).then(|| format!("only for {only} volumes")),
+            Need::Configured(setting) => {
+                (!setting.is_set(config)).then(|| format!("needs {} to be configured", setting.flag()))
+            }
+            Need::Root => {
+                if config.paths.any() {
+                    Some("the driver's file system is reached by path commands only".to_owned())
+                } else if !rustix::process::geteuid().is_root() {
+                    Some("needs root on the driver's host".to_owned())
+                } else {
+                    None
+                }
+            }
+        }
+    }
+
+    /// The need as `list` prints it.
+    pub fn describe(&self) -> String {
+        match self {
+            Need::Has(one) => one.name().to_owned(),
+            Need::Lacks(one) => format!("!{one}"),
+            Need::AnyOf(some) => some.iter().map(|one| one.name()).collect::<Vec<_>>().join("|"),
+            Need::Serves(service) => format!("{service} service"),
+            Need::Volume => "a volume".to_owned(),
+            Need::Access(access) => format!("{access} access"),
+            Need::Configured(setting) => setting.flag().to_owned(),
+            Need::Root => "root".to_owned(),
+        }
+    }
+}
+
+/// The driver must not advertise the capability.
+pub const fn lacks(capability: Capability) -> Need {
+    Need::Lacks(capability)
+}
+
+/// The driver must advertise one of the capabilities.
+pub const fn any_of(capabilities: &'static [Capability]) -> Need {
+    Need::AnyOf(capabilities)
+}
+
+macro_rules! names {
+    ($($(#[$doc:meta])* $name:ident = $need:expr;)+) => { $($(#[$doc])* pub const $name: Need = $need;)+ };
+}
+
+macro_rules! has {
+    ($($name:ident = $variant:ident;)+) => {
+        $(#[doc = concat!("The driver advertises it: [`Capability::", stringify!($variant), "`].")]
+        pub const $name: Need = Need::Has(Capability::$variant);)+
+    };
+}
+
+has! {
+    CONTROLLER_SERVICE = ControllerService;
+    VOLUME_ACCESSIBILITY_CONSTRAINTS = VolumeAccessibilityConstraints;
+    GROUP_CONTROLLER_SERVICE = GroupControllerService;
+    SNAPSHOT_METADATA_SERVICE = SnapshotMetadataService;
+    CREATE_DELETE_VOLUME = CreateDeleteVolume;
+    PUBLISH_UNPUBLISH_VOLUME = PublishUnpublishVolume;
+    LIST_VOLUMES = ListVolumes;
+    GET_CAPACITY = GetCapacity;
+    CREATE_DELETE_SNAPSHOT = CreateDeleteSnapshot;
+    LIST_SNAPSHOTS = ListSnapshots;
+    CLONE_VOLUME = CloneVolume;
+    PUBLISH_READONLY = PublishReadonly;
+    EXPAND_VOLUME = ExpandVolume;
+    LIST_VOLUMES_PUBLISHED_NODES = ListVolumesPublishedNodes;
+    VOLUME_CONDITION = VolumeCondition;
+    GET_VOLUME = GetVolume;
+    SINGLE_NODE_MULTI_WRITER = SingleNodeMultiWriter;
+    MODIFY_VOLUME = ModifyVolume;
+    GET_SNAPSHOT = GetSnapshot;
+    CREATE_DELETE_GET_VOLUME_GROUP_SNAPSHOT = CreateDeleteGetVolumeGroupSnapshot;
+    STAGE_UNSTAGE_VOLUME = StageUnstageVolume;
+    GET_VOLUME_STATS = GetVolumeStats;
+    NODE_EXPAND_VOLUME = NodeExpandVolume;
+    NODE_VOLUME_CONDITION = NodeVolumeCondition;
+    NODE_SINGLE_NODE_MULTI_WRITER = NodeSingleNodeMultiWriter;
+    VOLUME_MOUNT_GROUP = VolumeMountGroup;
+}
+
+names! {
+    /// The endpoint serves the Controller service.
+    CONTROLLER = Need::Serves(Service::Controller);
+    /// The endpoint serves the GroupController service.
+    GROUP_CONTROLLER = Need::Serves(Service::GroupController);
+    /// The endpoint serves the Node service.
+    NODE = Need::Serves(Service::Node);
+    /// There is a volume to work on.
+    VOLUME = Need::Volume;
+    /// Runs for mount access only.
+    MOUNT_ACCESS = Need::Access(AccessType::Mount);
+    /// Runs for block access only.
+    BLOCK_ACCESS = Need::Access(AccessType::Block);
+    /// Runs as root on the driver's host only.
+    ROOT = Need::Root;
+}

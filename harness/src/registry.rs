@@ -1,0 +1,81 @@
+//! All checks that are linked in, in the order in which they are listed and run.
+
+use crate::check::{Check, Variants};
+use crate::config::AccessType;
+use crate::filter::Filter;
+use crate::outcome::Planned;
+
+/// A suite: a name and its checks.
+#[derive(Clone, Copy, Debug)]
+pub struct Suite {
+    /// The name, as `--suite` takes it.
+    pub name: &'static str,
+    /// Its checks, a slice for each file of them.
+    pub checks: &'static [&'static [&'static Check]],
+}
+
+/// Several suites.
+#[derive(Clone, Debug)]
+pub struct Registry {
+    suites: Vec<Suite>,
+}
+
+impl Registry {
+    /// Takes the suites in the order in which they are to be listed.
+    pub fn new(suites: impl IntoIterator<Item = Suite>) -> Registry {
+        Registry { suites: suites.into_iter().collect() }
+    }
+
+    /// The suites.
+    pub fn suites(&self) -> &[Suite] {
+        &self.suites
+    }
+
+    /// Every check, with the name of its suite.
+    pub fn checks(&self) -> impl Iterator<Item = (&'static str, &'static Check)> + Clone + '_ {
+        self.suites.iter().flat_map(|suite| {
+            suite.checks.iter().flat_map(|file| file.iter().map(|check| (suite.name, *check)))
+        })
+    }
+
+    /// The check with this id.
+    ///
+    /// # Errors
+    /// There is none; the text names the likeliest ones.
+    pub fn find(&self, id: &str) -> Result<&'static Check, String> {
+        let id = id.split_once('@').map_or(id, |(id, _)| id);
+        self.checks().map(|(_, check)| check).find(|check| check.id == id).ok_or_else(|| {
+            let ids = self.checks().map(|(_, check)| check.id);
+            format!("there is no check {id:?}{}", did_you_mean(id, ids))
+        })
+    }
+
+    /// The checks that a filter chooses, once for each access type they run for.
+    pub fn select(&self, filter: &Filter, access_types: &[AccessType]) -> Vec<Planned> {
+        let mut plan = Vec::new();
+        for (_, check) in self.checks() {
+            let types = match check.access {
+                Variants::Each => access_types,
+                Variants::First => &access_types[..access_types.len().min(1)],
+            };
+            for access in types {
+                let planned = Planned { check, access: *access };
+                if filter.selects(check, &planned.label()) {
+                    plan.push(planned);
+                }
+            }
+        }
+        plan
+    }
+}
+
+/// `; did you mean …?` with up to three names, or nothing where none is near.
+pub fn did_you_mean<'a>(wrong: &str, names: impl Iterator<Item = &'a str>) -> String {
+    let mut near: Vec<(f64, &str)> = names
+        .map(|name| (strsim::jaro_winkler(wrong, name), name))
+        .filter(|(score, _)| *score > 0.85)
+        .collect();
+    near.sort_by(|a, b| b.0.total_cmp(&a.0));
+    let near: Vec<&str> = near.into_iter().take(3).map(|(_, name)| name).collect();
+    if near.is_empty() { String::new() } else { format!("; did you mean {}?", near.join(", ")) }
+}

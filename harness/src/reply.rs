@@ -1,0 +1,256 @@
+//! The answer to one call, which a check has to judge with a sentence: there is no way from a gRPC status to a
+//! failed check but through [`Reply::must`] and its siblings.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use csi_proto::{Rpc, code_name};
+use tonic::Code;
+
+use crate::record::CallLog;
+use crate::verdict::{Stop, Violation};
+
+/// The answer to one call.
+#[derive(Debug)]
+#[must_use = "an answer that nobody judges is a call that tests nothing"]
+pub struct Reply<T> {
+    rpc: Rpc,
+    answer: Answer<T>,
+    log: Arc<CallLog>,
+}
+
+/// The three ways a call can end.
+#[derive(Clone, Debug)]
+pub enum Answer<T> {
+    /// The driver did it.
+    Ok(T),
+    /// The driver said no.
+    Refused(Refused),
+    /// Nobody knows: the call may have taken effect.
+    Unknown(NoAnswer),
+}
+
+impl<T> Answer<T> {
+    /// The same answer, borrowed.
+    pub fn as_ref(&self) -> Answer<&T> {
+        match self {
+            Answer::Ok(response) => Answer::Ok(response),
+            Answer::Refused(refused) => Answer::Refused(refused.clone()),
+            Answer::Unknown(no_answer) => Answer::Unknown(no_answer.clone()),
+        }
+    }
+
+    /// Turns the response into something else.
+    pub fn map<U>(self, f: impl FnOnce(T) -> U) -> Answer<U> {
+        match self {
+            Answer::Ok(response) => Answer::Ok(f(response)),
+            Answer::Refused(refused) => Answer::Refused(refused),
+            Answer::Unknown(no_answer) => Answer::Unknown(no_answer),
+        }
+    }
+}
+
+/// A definite no of the driver.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refused {
+    /// The gRPC code.
+    pub code: Code,
+    /// The message of the status.
+    pub message: String,
+}
+
+impl fmt::Display for Refused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {:?}", code_name(self.code), self.message)
+    }
+}
+
+/// Why a call has no answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NoAnswer {
+    /// The time limit passed, here or in the driver.
+    Timeout(Duration),
+    /// The connection broke, or what came was not gRPC.
+    Broken(String),
+}
+
+impl fmt::Display for NoAnswer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            NoAnswer::Timeout(limit) => write!(f, "no answer within {} ms", limit.as_millis()),
+            NoAnswer::Broken(why) => write!(f, "the connection broke: {why}"),
+        }
+    }
+}
+
+/// The closed list of codes with which a call may be refused.
+#[derive(Clone, Debug)]
+pub struct Refusal {
+    best: Code,
+    accepted: Vec<(Code, &'static str)>,
+    tolerated: Vec<(Code, &'static str)>,
+}
+
+/// The call has to be refused with this code.
+pub fn refused_with(best: Code) -> Refusal {
+    Refusal { best, accepted: Vec::new(), tolerated: Vec::new() }
+}
+
+impl Refusal {
+    /// Accepts another code as well, because.
+    #[must_use]
+    pub fn or(mut self, code: Code, because: &'static str) -> Refusal {
+        self.accepted.push((code, because));
+        self
+    }
+
+    /// Only warns about another code, because.
+    #[must_use]
+    pub fn or_warn(mut self, code: Code, because: &'static str) -> Refusal {
+        self.tolerated.push((code, because));
+        self
+    }
+
+    fn accepts(&self, code: Code) -> bool {
+        code == self.best || self.accepted.iter().any(|(other, _)| *other == code)
+    }
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(code_name(self.best))?;
+        for (code, because) in &self.accepted {
+            write!(f, ", or {} ({because})", code_name(*code))?;
+        }
+        Ok(())
+    }
+}
+
+impl<T> Reply<T> {
+    pub(crate) fn new(rpc: Rpc, answer: Answer<T>, log: Arc<CallLog>) -> Reply<T> {
+        Reply { rpc, answer, log }
+    }
+
+    /// The answer itself, for checks that tell cases apart.
+    pub fn answer(&self) -> &Answer<T> {
+        &self.answer
+    }
+
+    /// The gRPC code, where there is an answer.
+    pub fn code(&self) -> Option<Code> {
+        match &self.answer {
+            Answer::Ok(_) => Some(Code::Ok),
+            Answer::Refused(refused) => Some(refused.code),
+            Answer::Unknown(_) => None,
+        }
+    }
+
+    /// The response, if the driver did it.
+    pub fn ok(self) -> Option<T> {
+        match self.answer {
+            Answer::Ok(response) => Some(response),
+            _ => None,
+        }
+    }
+
+    /// Turns the response into something else.
+    pub fn map<U>(self, f: impl FnOnce(T) -> U) -> Reply<U> {
+        let Reply { rpc, answer, log } = self;
+        Reply { rpc, answer: answer.map(f), log }
+    }
+
+    /// The driver has to do it: `what` says so, and reads after "the driver has to".
+    ///
+    /// # Errors
+    /// A violation if it refused; broken if there is no answer, which proves nothing.
+    pub fn must(self, what: &str) -> Result<T, Stop> {
+        let rpc = self.rpc;
+        self.decide(|refused| {
+            Violation::new(format!("{rpc} has to {what}, and was refused"))
+                .expected("OK")
+                .actual(refused)
+                .into()
+        })
+    }
+
+    /// The check builds on it, but does not judge it: another check does. `what` names what is missing without it.
+    ///
+    /// # Errors
+    /// Broken, so that one fault of the driver is one failure.
+    pub fn setup(self, what: &str) -> Result<T, Stop> {
+        let rpc = self.rpc;
+        self.decide(|refused| Stop::broken(format!("needs {what}, but {rpc} was refused: {refused}")))
+    }
+
+    /// The driver may refuse, and then the check does not apply: `because` says why.
+    ///
+    /// # Errors
+    /// Skip if it refused.
+    pub fn or_skip(self, because: &str) -> Result<T, Stop> {
+        let rpc = self.rpc;
+        self.decide(|refused| Stop::skip(format!("{because}: {rpc} was refused: {refused}")))
+    }
+
+    /// The driver has to refuse, with a code of the list; `what` reads after "has to be refused".
+    ///
+    /// # Errors
+    /// A violation for OK and for any code outside the list.
+    pub fn must_be_refused(self, what: &str, refusal: Refusal) -> Result<Refused, Stop> {
+        let rpc = self.rpc;
+        let wrong = |message: String| Violation::new(message).expected(&refusal);
+        match self.answer {
+            Answer::Ok(_) => {
+                Err(wrong(format!("{rpc} {what} has to be refused, and was done")).actual("OK").into())
+            }
+            Answer::Unknown(no_answer) => Err(unanswered(rpc, &no_answer)),
+            Answer::Refused(refused) if refusal.accepts(refused.code) => Ok(refused),
+            Answer::Refused(refused) => {
+                let wrong = wrong(format!("{rpc} {what} is refused with the wrong code")).actual(&refused);
+                match refusal.tolerated.iter().find(|(code, _)| *code == refused.code) {
+                    Some((_, because)) => {
+                        self.log
+                            .warn(Violation { message: format!("{} ({because})", wrong.message), ..wrong });
+                        Ok(refused)
+                    }
+                    None => Err(wrong.into()),
+                }
+            }
+        }
+    }
+
+    /// The driver may do it, or refuse with a code of the list; `what` says which call is meant.
+    ///
+    /// # Errors
+    /// A violation for any code outside the list.
+    pub fn may_be_refused(self, what: &str, refusal: Refusal) -> Result<Option<T>, Stop> {
+        if matches!(self.answer, Answer::Ok(_)) {
+            return Ok(self.ok());
+        }
+        self.must_be_refused(what, refusal).map(|_| None)
+    }
+
+    /// Any definite answer will do: what is looked for is a crash or a hang.
+    ///
+    /// # Errors
+    /// Broken if there is no answer; the runner then looks whether the driver is still alive.
+    pub fn any_answer(self) -> Result<Result<T, Refused>, Stop> {
+        match self.answer {
+            Answer::Ok(response) => Ok(Ok(response)),
+            Answer::Refused(refused) => Ok(Err(refused)),
+            Answer::Unknown(no_answer) => Err(unanswered(self.rpc, &no_answer)),
+        }
+    }
+
+    fn decide(self, refused: impl FnOnce(&Refused) -> Stop) -> Result<T, Stop> {
+        match self.answer {
+            Answer::Ok(response) => Ok(response),
+            Answer::Refused(no) => Err(refused(&no)),
+            Answer::Unknown(no_answer) => Err(unanswered(self.rpc, &no_answer)),
+        }
+    }
+}
+
+fn unanswered(rpc: Rpc, no_answer: &NoAnswer) -> Stop {
+    Stop::broken(format!("{rpc} cannot be judged: {no_answer}"))
+}

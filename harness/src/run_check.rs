@@ -1,0 +1,160 @@
+//! One check from start to end: needs, body, undoing, verdict.
+
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use futures_util::FutureExt as _;
+use tokio::sync::watch;
+
+use crate::cx::{Cx, Session};
+use crate::known::KnownFailing;
+use crate::outcome::{CheckReport, Outcome, Planned};
+use crate::record::CallLog;
+use crate::story;
+use crate::target::Target;
+use crate::verdict::{CheckResult, Stop, Violation};
+
+/// What is the same for all checks of a run.
+#[derive(Clone)]
+pub(crate) struct Rules {
+    pub(crate) strict: bool,
+    pub(crate) known: Arc<KnownFailing>,
+    pub(crate) repeat: Arc<dyn Fn(&str) -> String + Send + Sync>,
+}
+
+/// A finished check, and whether the driver left a call unanswered.
+#[derive(Debug)]
+pub(crate) struct Done {
+    pub(crate) report: CheckReport,
+    pub(crate) silence: bool,
+}
+
+/// Runs one check and undoes what it made. A raised stop signal ends the body early; the undoing still happens.
+pub(crate) async fn run_check(
+    target: Arc<Target>,
+    planned: Planned,
+    rules: Rules,
+    mut stop: watch::Receiver<bool>,
+) -> Done {
+    let started = Instant::now();
+    let label = planned.label();
+    let limits = &target.config().time_limits;
+    let (check_limit, undo_limit) =
+        (Duration::from_millis(limits.check_ms), Duration::from_millis(limits.undo_ms));
+    let log = CallLog::new();
+    let session = Session::new(target.clone(), log.clone(), label.clone(), check_limit);
+    let cx = Cx::new(session, planned.access);
+
+    let ended = match unmet(&planned, &target) {
+        Some(reason) => Err(Stop::Skip(reason)),
+        None => tokio::select! {
+            ended = body(&planned, &cx, check_limit) => ended,
+            () = raised(&mut stop) => Err(Stop::skip("interrupted")),
+        },
+    };
+    let silence = log.silence();
+
+    let undoing = cx.for_cleanup(undo_limit);
+    let mut leftovers = match tokio::time::timeout(undo_limit, cx.ledger.undo_all(&undoing)).await {
+        Ok(leftovers) => leftovers,
+        Err(_) => vec![format!("undoing took longer than {} ms", undo_limit.as_millis())],
+    };
+    leftovers.extend(cx.ledger.open());
+    let (calls, calls_dropped, warnings) = log.take();
+
+    let outcome = judge(&planned, ended, &warnings, &leftovers, &rules);
+    let outcome = listed(outcome, rules.known.reason(&label));
+    let keep = outcome != Outcome::Passed && !matches!(outcome, Outcome::Skipped(_));
+    let report = CheckReport {
+        outcome,
+        warnings,
+        duration: started.elapsed(),
+        calls: if keep { calls } else { Vec::new() },
+        calls_dropped: if keep { calls_dropped } else { 0 },
+        leftovers,
+        repeat: (rules.repeat)(&label),
+        planned,
+    };
+    Done { report, silence }
+}
+
+/// Resolves once the signal is raised.
+pub(crate) async fn raised(stop: &mut watch::Receiver<bool>) {
+    if stop.wait_for(|raised| *raised).await.is_err() {
+        // Nobody is left who could raise it.
+        std::future::pending::<()>().await;
+    }
+}
+
+fn unmet(planned: &Planned, target: &Target) -> Option<String> {
+    planned.check.needs.iter().find_map(|need| need.unmet(target, planned.access))
+}
+
+/// The body, with its deadline, and with a panic caught: that is a fault of the check.
+async fn body(planned: &Planned, cx: &Cx, limit: Duration) -> CheckResult {
+    let run = AssertUnwindSafe((planned.check.body)(cx)).catch_unwind();
+    match tokio::time::timeout(limit, run).await {
+        Ok(Ok(ended)) => ended,
+        Ok(Err(panic)) => Err(Stop::broken(format!("the check itself panicked: {}", panic_text(&*panic)))),
+        Err(_) => Err(Stop::broken(format!("the check took longer than {} ms", limit.as_millis()))),
+    }
+}
+
+fn panic_text(panic: &(dyn std::any::Any + Send)) -> String {
+    match (panic.downcast_ref::<&str>(), panic.downcast_ref::<String>()) {
+        (Some(text), _) => (*text).to_owned(),
+        (_, Some(text)) => text.clone(),
+        _ => "no message".to_owned(),
+    }
+}
+
+fn judge(
+    planned: &Planned,
+    ended: CheckResult,
+    warnings: &[Violation],
+    leftovers: &[String],
+    rules: &Rules,
+) -> Outcome {
+    let by_level = |violation: Violation| {
+        let rule = violation.requirement.or_else(|| planned.check.requirements.first().copied());
+        if rules.strict || rule.is_none_or(|rule| rule.is_binding()) {
+            Outcome::Failed(violation)
+        } else {
+            Outcome::Warned(violation)
+        }
+    };
+    match ended {
+        Err(Stop::Violation(violation)) => by_level(*violation),
+        Err(Stop::Skip(reason)) => Outcome::Skipped(reason),
+        Err(Stop::Broken(reason)) => Outcome::Broken(reason),
+        Ok(()) => match warnings.first() {
+            Some(warning) if rules.strict => Outcome::Failed(warning.clone()),
+            Some(warning) => Outcome::Warned(warning.clone()),
+            None => match leftovers.first() {
+                Some(leftover) => Outcome::Broken(format!("could not undo: {leftover}")),
+                None => Outcome::Passed,
+            },
+        },
+    }
+}
+
+/// A listed check has to fail.
+fn listed(outcome: Outcome, reason: Option<&str>) -> Outcome {
+    let Some(reason) = reason.map(str::to_owned) else { return outcome };
+    match outcome {
+        Outcome::Failed(violation) => Outcome::KnownFailure { violation, reason },
+        Outcome::Passed | Outcome::Warned(_) => Outcome::UnexpectedPass { reason },
+        other => other,
+    }
+}
+
+/// The violation of a check whose call the driver did not survive.
+pub(crate) fn killed(report: &CheckReport) -> Violation {
+    let last = report.calls.iter().rev().find(|call| !call.cleanup);
+    let call = last.map_or_else(|| "a call".to_owned(), |call| call.rpc.to_string());
+    Violation::new(format!("the driver did not survive {call}"))
+        .of(&crate::requirements::req::GEN_ERR_001)
+        .expected("an answer, whatever the request, and a driver that goes on serving")
+        .actual(last.map_or_else(String::new, story::call_line))
+}

@@ -1,0 +1,289 @@
+//! Runs the chosen checks and says what happens. One loop owns counts, cancellation and the life of the driver.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+
+use crate::check::Runs;
+use crate::cx::Session;
+use crate::driver_process::DriverProcess;
+use crate::events::{Event, Reporter};
+use crate::inventory::Inventory;
+use crate::known::KnownFailing;
+use crate::outcome::{Aftermath, CheckReport, Crash, Outcome, Planned, Summary};
+use crate::record::CallLog;
+use crate::run_check::{Done, Rules, killed, run_check};
+use crate::target::Target;
+
+/// Deaths of the driver after which a run gives up.
+const CRASHES_MAX: usize = 50;
+/// Time limit of each look at what exists.
+const INVENTORY_LIMIT: Duration = Duration::from_secs(300);
+
+/// How to run.
+pub struct RunOptions {
+    /// Checks that run at the same time.
+    pub jobs: usize,
+    /// Seed of everything random.
+    pub seed: u64,
+    /// Whether recommendations count as rules.
+    pub strict: bool,
+    /// Whether the first failure ends the run.
+    pub fail_fast: bool,
+    /// Whether to compare what exists before and after.
+    pub leak_check: bool,
+    /// Checks that have to fail.
+    pub known: KnownFailing,
+    /// Makes the command that runs one check alone, from its label.
+    pub repeat: Arc<dyn Fn(&str) -> String + Send + Sync>,
+}
+
+impl std::fmt::Debug for RunOptions {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("RunOptions")
+            .field("jobs", &self.jobs)
+            .field("seed", &self.seed)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Runs checks against one driver.
+pub struct Runner<'a> {
+    target: Arc<Target>,
+    options: RunOptions,
+    rules: Rules,
+    reporters: Vec<&'a mut dyn Reporter>,
+    driver: Option<&'a mut DriverProcess>,
+    stop: watch::Receiver<bool>,
+    summary: Summary,
+    dead: bool,
+}
+
+impl std::fmt::Debug for Runner<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Runner").field("options", &self.options).finish_non_exhaustive()
+    }
+}
+
+impl<'a> Runner<'a> {
+    /// Prepares a run. When the value of `stop` becomes true, checks end early, what they made is undone, and the
+    /// run ends.
+    pub fn new(target: Arc<Target>, options: RunOptions, stop: watch::Receiver<bool>) -> Runner<'a> {
+        let rules = Rules {
+            strict: options.strict,
+            known: Arc::new(options.known.clone()),
+            repeat: options.repeat.clone(),
+        };
+        Runner {
+            target,
+            options,
+            rules,
+            reporters: Vec::new(),
+            driver: None,
+            stop,
+            summary: Summary::default(),
+            dead: false,
+        }
+    }
+
+    /// Adds a listener.
+    pub fn report_to(&mut self, reporter: &'a mut dyn Reporter) {
+        self.reporters.push(reporter);
+    }
+
+    /// Names the process to start again when the driver dies.
+    pub fn restart_with(&mut self, driver: &'a mut DriverProcess) {
+        self.driver = Some(driver);
+    }
+
+    /// Runs everything and returns what came of it.
+    pub async fn run(mut self, plan: Vec<Planned>) -> Summary {
+        let started = Instant::now();
+        let target = self.target.clone();
+        self.emit(&Event::Started { target: &target, planned: plan.len(), seed: self.options.seed });
+        for remark in target.remarks() {
+            self.emit(&Event::Remark(remark));
+        }
+        let before = self.take_inventory().await;
+        self.run_phases(plan).await;
+        if let Some(before) = before {
+            self.report_leaks(&before).await;
+        }
+        self.summary.interrupted = *self.stop.borrow();
+        self.summary.duration = started.elapsed();
+        let summary = std::mem::take(&mut self.summary);
+        self.emit(&Event::Finished(&summary));
+        summary
+    }
+
+    /// Parallel checks, then those that run alone, then those that may kill the driver. Checks that were under way
+    /// when the driver died are run again at the end, one by one, to find the one that kills it.
+    async fn run_phases(&mut self, plan: Vec<Planned>) {
+        let (parallel, mut solo): (Vec<_>, Vec<_>) =
+            plan.into_iter().partition(|planned| planned.check.runs == Runs::Parallel);
+        solo.sort_by_key(|planned| planned.check.runs);
+        let suspects = self.run_parallel(parallel.into()).await;
+        for planned in solo.into_iter().chain(suspects) {
+            self.run_alone(planned).await;
+        }
+    }
+
+    async fn run_parallel(&mut self, mut waiting: VecDeque<Planned>) -> Vec<Planned> {
+        let mut running = JoinSet::new();
+        let mut suspects = Vec::new();
+        loop {
+            while running.len() < self.options.jobs.max(1)
+                && !self.is_over()
+                && let Some(planned) = waiting.pop_front()
+            {
+                self.emit(&Event::CheckStarted(&planned));
+                running.spawn(run_check(self.target.clone(), planned, self.rules.clone(), self.stop.clone()));
+            }
+            let Some(done) = running.join_next().await else { break };
+            let Ok(done) = done else { continue };
+            if done.silence && !self.target.is_alive().await {
+                suspects.extend(self.driver_died(done, &mut running).await);
+            } else {
+                self.finish(done.report);
+            }
+        }
+        for planned in waiting {
+            self.leave_out(planned);
+        }
+        suspects
+    }
+
+    /// Lets the other running checks end, then brings the driver back. The checks that had a call without an answer
+    /// are returned, to be run again alone; if the driver stays away, they are judged as they are.
+    async fn driver_died(&mut self, first: Done, running: &mut JoinSet<Done>) -> Vec<Planned> {
+        let mut involved = vec![first];
+        while let Some(other) = running.join_next().await {
+            let Ok(other) = other else { continue };
+            if other.silence { involved.push(other) } else { self.finish(other.report) }
+        }
+        self.crash(involved.iter().map(|done| &done.report)).await;
+        if self.dead {
+            for done in involved {
+                self.finish(done.report);
+            }
+            return Vec::new();
+        }
+        involved.into_iter().map(|done| done.report.planned).collect()
+    }
+
+    async fn run_alone(&mut self, planned: Planned) {
+        if self.is_over() {
+            return self.leave_out(planned);
+        }
+        self.emit(&Event::CheckStarted(&planned));
+        let (target, rules, stop) = (self.target.clone(), self.rules.clone(), self.stop.clone());
+        let mut done = run_check(target, planned, rules, stop).await;
+        if done.silence && !self.target.is_alive().await {
+            let violation = killed(&done.report);
+            let listed = self.rules.known.reason(&done.report.label()).map(str::to_owned);
+            done.report.outcome = match listed {
+                Some(reason) => Outcome::KnownFailure { violation, reason },
+                None => Outcome::Failed(violation),
+            };
+            // What the check had made died with the driver, or is found by the leak check.
+            done.report.leftovers.clear();
+            self.crash(std::iter::once(&done.report)).await;
+        }
+        self.finish(done.report);
+    }
+
+    /// Notes a death of the driver and tries to have it back.
+    async fn crash(&mut self, involved: impl Iterator<Item = &CheckReport>) {
+        let under_way = involved
+            .map(|report| {
+                let last = report.calls.iter().rev().find(|call| !call.cleanup);
+                let rpc = last.map_or("a call", |call| call.rpc.method);
+                format!("{}: {rpc}", report.label())
+            })
+            .collect();
+        let restarted = match &mut self.driver {
+            Some(driver) => driver.restart().await.is_ok(),
+            None => true,
+        };
+        let limit = Duration::from_millis(self.target.config().time_limits.restart_ms);
+        let back = restarted && self.target.wait_until_alive(limit).await;
+        self.dead = !back || self.summary.crashes.len() + 1 >= CRASHES_MAX;
+        let aftermath = if back { Aftermath::Back } else { Aftermath::Gone };
+        let crash = Crash { under_way, aftermath };
+        self.emit(&Event::Crashed(&crash));
+        self.summary.crashes.push(crash);
+    }
+
+    fn is_over(&self) -> bool {
+        self.dead || *self.stop.borrow() || (self.options.fail_fast && self.summary.failed > 0)
+    }
+
+    /// Reports a check that is not run any more.
+    fn leave_out(&mut self, planned: Planned) {
+        let outcome = if self.dead {
+            Outcome::Broken("the driver is dead".to_owned())
+        } else if *self.stop.borrow() {
+            Outcome::Skipped("interrupted".to_owned())
+        } else {
+            Outcome::Skipped("another check failed before (--fail-fast)".to_owned())
+        };
+        let repeat = (self.rules.repeat)(&planned.label());
+        self.finish(CheckReport {
+            planned,
+            outcome,
+            warnings: Vec::new(),
+            duration: Duration::ZERO,
+            calls: Vec::new(),
+            calls_dropped: 0,
+            leftovers: Vec::new(),
+            repeat,
+        });
+    }
+
+    fn finish(&mut self, report: CheckReport) {
+        self.summary.count(&report.outcome);
+        self.emit(&Event::CheckFinished(&report));
+    }
+
+    async fn take_inventory(&mut self) -> Option<Inventory> {
+        if !self.options.leak_check {
+            return None;
+        }
+        match Inventory::take(&self.inventory_session()).await {
+            Ok(inventory) => Some(inventory),
+            Err(why) => {
+                self.emit(&Event::Remark(&format!("leaks are not looked for: {why}")));
+                None
+            }
+        }
+    }
+
+    async fn report_leaks(&mut self, before: &Inventory) {
+        if self.dead {
+            return self.emit(&Event::Remark("leaks are not looked for: the driver is dead"));
+        }
+        let limit = Duration::from_millis(self.target.config().time_limits.settle_ms);
+        match before.leaks(&self.inventory_session(), limit).await {
+            Ok(leaks) => {
+                if !leaks.is_empty() {
+                    self.emit(&Event::Leaked(&leaks));
+                }
+                self.summary.leaks = leaks;
+            }
+            Err(why) => self.emit(&Event::Remark(&format!("leaks are not looked for: {why}"))),
+        }
+    }
+
+    fn inventory_session(&self) -> Session {
+        Session::new(self.target.clone(), CallLog::new(), "leak check".to_owned(), INVENTORY_LIMIT)
+    }
+
+    fn emit(&mut self, event: &Event<'_>) {
+        for reporter in &mut self.reporters {
+            reporter.event(event);
+        }
+    }
+}

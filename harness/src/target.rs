@@ -1,0 +1,368 @@
+//! The driver under test: its endpoints, what it says of itself, and which calls are under way.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use csi_proto::{Call, DialError, Endpoint, Rpc, Service, UnaryCall, code_name, v1};
+use tonic::Code;
+use tonic::transport::Channel;
+
+use crate::call;
+use crate::capability::{Capabilities, sets};
+use crate::config::Config;
+use crate::names::Names;
+use crate::paths::Paths;
+use crate::reply::Answer;
+
+/// Time limit of the call that asks whether the driver is still alive.
+const PROBE_LIMIT: Duration = Duration::from_secs(5);
+
+/// The driver under test.
+#[derive(Debug)]
+pub struct Target {
+    config: Config,
+    endpoint: Endpoint,
+    controller_endpoint: Option<Endpoint>,
+    node: Channel,
+    controller: Channel,
+    info: v1::GetPluginInfoResponse,
+    capabilities: Capabilities,
+    services: BTreeSet<Service>,
+    remarks: Vec<String>,
+    pub(crate) names: Names,
+    made: Mutex<BTreeSet<String>>,
+    pub(crate) volumes: crate::volumes::Pool,
+    pub(crate) paths: Paths,
+    under_way: Mutex<BTreeMap<u64, UnderWay>>,
+    next: AtomicU64,
+}
+
+/// A call that has been sent and not been answered.
+#[derive(Clone, Debug)]
+pub struct UnderWay {
+    /// Label of the check that sent it.
+    pub check: String,
+    /// Which RPC.
+    pub rpc: Rpc,
+}
+
+/// Why there is no driver to test.
+#[derive(Debug, thiserror::Error)]
+pub enum TargetError {
+    /// No endpoint was given.
+    #[error("no endpoint is given; use --endpoint unix:///path/to/csi.sock")]
+    NoEndpoint,
+    /// An endpoint is not an address.
+    #[error("failed to read the endpoint: {0}")]
+    Endpoint(#[from] csi_proto::ParseEndpointError),
+    /// The endpoint cannot be reached.
+    #[error("failed to reach the driver")]
+    Dial(#[from] DialError),
+    /// There is no place for target and staging paths.
+    #[error(
+        "failed to make a directory for target and staging paths; choose one with --mount-dir and --staging-dir"
+    )]
+    Workdir(#[source] std::io::Error),
+    /// Something answers, but not as a CSI driver does.
+    #[error("{endpoint} accepts connections but does not answer as a CSI driver: {rpc}: {problem}")]
+    NotADriver {
+        /// Which endpoint.
+        endpoint: Endpoint,
+        /// Which call failed.
+        rpc: Rpc,
+        /// How.
+        problem: String,
+    },
+}
+
+impl Target {
+    /// Dials the endpoints and asks the driver who it is and what it can do.
+    ///
+    /// # Errors
+    /// The endpoint cannot be reached, or what is there does not answer Identity calls with gRPC.
+    pub async fn connect(config: Config) -> Result<Arc<Target>, TargetError> {
+        let endpoint: Endpoint = config.endpoint.as_deref().ok_or(TargetError::NoEndpoint)?.parse()?;
+        let controller_endpoint: Option<Endpoint> =
+            config.controller_endpoint.as_deref().map(str::parse).transpose()?;
+        let limit = Duration::from_millis(config.time_limits.dial_ms);
+        let node = csi_proto::dial(&endpoint, limit).await?;
+        let controller = match &controller_endpoint {
+            Some(endpoint) => csi_proto::dial(endpoint, limit).await?,
+            None => node.clone(),
+        };
+        let mut found = Interview::new(&config, &endpoint, &node, &controller, controller_endpoint.as_ref());
+        let info = found.identity().await?;
+        found.services().await?;
+        let Interview { capabilities, services, remarks, .. } = found;
+        let volumes = crate::volumes::Pool::new(&config);
+        let names = Names::new(config.name_length_max);
+        let paths = Paths::new(&config).map_err(TargetError::Workdir)?;
+        Ok(Arc::new(Target {
+            config,
+            endpoint,
+            controller_endpoint,
+            node,
+            controller,
+            info,
+            capabilities,
+            services,
+            remarks,
+            names,
+            made: Mutex::default(),
+            volumes,
+            paths,
+            under_way: Mutex::default(),
+            next: AtomicU64::new(0),
+        }))
+    }
+
+    /// What the user has set.
+    pub fn config(&self) -> &Config {
+        &self.config
+    }
+
+    /// The endpoint of the Node service, and of the others unless they have their own.
+    pub fn endpoint(&self) -> &Endpoint {
+        &self.endpoint
+    }
+
+    /// The endpoint of the Controller services, where it differs.
+    pub fn controller_endpoint(&self) -> Option<&Endpoint> {
+        self.controller_endpoint.as_ref()
+    }
+
+    /// What GetPluginInfo answered; empty where it was refused, which a check of the suite reports.
+    pub fn info(&self) -> &v1::GetPluginInfoResponse {
+        &self.info
+    }
+
+    /// What the driver advertises.
+    pub fn capabilities(&self) -> &Capabilities {
+        &self.capabilities
+    }
+
+    /// Whether an endpoint serves the service.
+    pub fn serves(&self, service: Service) -> bool {
+        self.services.contains(&service)
+    }
+
+    /// News about the driver that are no fault, such as a capability that this version does not know.
+    pub fn remarks(&self) -> &[String] {
+        &self.remarks
+    }
+
+    /// The text that every name of this run begins with.
+    pub fn run_prefix(&self) -> &str {
+        self.names.prefix()
+    }
+
+    pub(crate) fn channel(&self, service: Service) -> Channel {
+        match service {
+            Service::Identity | Service::Node => self.node.clone(),
+            Service::Controller | Service::GroupController | Service::SnapshotMetadata => {
+                self.controller.clone()
+            }
+        }
+    }
+
+    /// Calls that have been sent and not been answered: who was asked when the driver died.
+    pub fn under_way(&self) -> Vec<UnderWay> {
+        self.under_way.lock().unwrap_or_else(PoisonError::into_inner).values().cloned().collect()
+    }
+
+    pub(crate) fn sending(&self, check: &str, rpc: Rpc) -> Sending<'_> {
+        let id = self.next.fetch_add(1, Ordering::Relaxed);
+        let call = UnderWay { check: check.to_owned(), rpc };
+        self.under_way.lock().unwrap_or_else(PoisonError::into_inner).insert(id, call);
+        Sending { target: self, id }
+    }
+
+    /// Whether the driver still answers: any gRPC status counts.
+    pub async fn is_alive(&self) -> bool {
+        let answers = |channel: Channel| async {
+            let answer = call::unary(channel, v1::ProbeRequest {}, PROBE_LIMIT).await;
+            !matches!(answer, Answer::Unknown(_))
+        };
+        let alive = answers(self.node.clone()).await;
+        alive && (self.controller_endpoint.is_none() || answers(self.controller.clone()).await)
+    }
+
+    /// Waits until the driver answers again.
+    pub async fn wait_until_alive(&self, limit: Duration) -> bool {
+        tokio::time::timeout(limit, async {
+            while !self.is_alive().await {
+                tokio::time::sleep(Duration::from_millis(100)).await;
+            }
+        })
+        .await
+        .is_ok()
+    }
+
+    pub(crate) fn has_made(&self, id: &str) -> bool {
+        self.made.lock().unwrap_or_else(PoisonError::into_inner).contains(id)
+    }
+
+    pub(crate) fn made(&self, id: &str) {
+        self.made.lock().unwrap_or_else(PoisonError::into_inner).insert(id.to_owned());
+    }
+}
+
+/// Marks a call as under way until it is dropped.
+#[derive(Debug)]
+pub(crate) struct Sending<'a> {
+    target: &'a Target,
+    id: u64,
+}
+
+impl Drop for Sending<'_> {
+    fn drop(&mut self) {
+        self.target.under_way.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.id);
+    }
+}
+
+/// The questions asked before the first check.
+struct Interview<'a> {
+    config: &'a Config,
+    endpoint: &'a Endpoint,
+    controller_endpoint: &'a Endpoint,
+    node: &'a Channel,
+    controller: &'a Channel,
+    separate: bool,
+    capabilities: Capabilities,
+    services: BTreeSet<Service>,
+    remarks: Vec<String>,
+}
+
+impl<'a> Interview<'a> {
+    fn new(
+        config: &'a Config,
+        endpoint: &'a Endpoint,
+        node: &'a Channel,
+        controller: &'a Channel,
+        controller_endpoint: Option<&'a Endpoint>,
+    ) -> Interview<'a> {
+        Interview {
+            config,
+            endpoint,
+            controller_endpoint: controller_endpoint.unwrap_or(endpoint),
+            node,
+            controller,
+            separate: controller_endpoint.is_some(),
+            capabilities: Capabilities::default(),
+            services: BTreeSet::from([Service::Identity]),
+            remarks: Vec::new(),
+        }
+    }
+
+    /// GetPluginInfo and GetPluginCapabilities, on each endpoint.
+    async fn identity(&mut self) -> Result<v1::GetPluginInfoResponse, TargetError> {
+        let info = self.ask(self.node, self.endpoint, v1::GetPluginInfoRequest {}).await?.unwrap_or_default();
+        self.plugin_capabilities(self.node, self.endpoint).await?;
+        if self.separate {
+            self.plugin_capabilities(self.controller, self.controller_endpoint).await?;
+        }
+        Ok(info)
+    }
+
+    async fn plugin_capabilities(
+        &mut self,
+        channel: &Channel,
+        endpoint: &Endpoint,
+    ) -> Result<(), TargetError> {
+        use v1::plugin_capability::Type;
+        let answer = self.ask(channel, endpoint, v1::GetPluginCapabilitiesRequest {}).await?;
+        for capability in answer.unwrap_or_default().capabilities {
+            match capability.r#type {
+                Some(Type::Service(service)) => {
+                    self.capabilities.add("plugin service", service.r#type, sets::Plugin(service.r#type));
+                }
+                Some(Type::VolumeExpansion(expansion)) => self.capabilities.add(
+                    "volume expansion",
+                    expansion.r#type,
+                    sets::Expansion(expansion.r#type),
+                ),
+                None => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Which services there are, and their capabilities. An answer to the capability call is what counts;
+    /// GetPluginCapabilities of a split deployment may speak of the other half.
+    async fn services(&mut self) -> Result<(), TargetError> {
+        use v1::node_service_capability as n;
+        use v1::{controller_service_capability as c, group_controller_service_capability as g};
+
+        let controller = self.controller_endpoint;
+        if let Some(answer) =
+            self.ask(self.controller, controller, v1::ControllerGetCapabilitiesRequest {}).await?
+        {
+            self.services.insert(Service::Controller);
+            for capability in answer.capabilities {
+                let Some(c::Type::Rpc(rpc)) = capability.r#type else { continue };
+                self.capabilities.add("controller", rpc.r#type, sets::Controller(rpc.r#type));
+            }
+        }
+        let request = v1::GroupControllerGetCapabilitiesRequest {};
+        if let Some(answer) = self.ask(self.controller, controller, request).await? {
+            self.services.insert(Service::GroupController);
+            for capability in answer.capabilities {
+                let Some(g::Type::Rpc(rpc)) = capability.r#type else { continue };
+                self.capabilities.add("group controller", rpc.r#type, sets::Group(rpc.r#type));
+            }
+        }
+        if let Some(answer) = self.ask(self.node, self.endpoint, v1::NodeGetCapabilitiesRequest {}).await? {
+            self.services.insert(Service::Node);
+            for capability in answer.capabilities {
+                let Some(n::Type::Rpc(rpc)) = capability.r#type else { continue };
+                self.capabilities.add("node", rpc.r#type, sets::Node(rpc.r#type));
+            }
+        }
+        self.advertised_services();
+        Ok(())
+    }
+
+    /// A service that GetPluginCapabilities promises is there to be tested even if its capability call fails.
+    fn advertised_services(&mut self) {
+        use crate::capability::Capability;
+        for (capability, service) in [
+            (Capability::ControllerService, Service::Controller),
+            (Capability::GroupControllerService, Service::GroupController),
+            (Capability::SnapshotMetadataService, Service::SnapshotMetadata),
+        ] {
+            if self.capabilities.has(capability) {
+                self.services.insert(service);
+            }
+        }
+        for unknown in self.capabilities.unknown() {
+            self.remarks.push(format!("{unknown} is not known to CSI v1.12 and is not tested"));
+        }
+    }
+
+    /// The answer, or `None` if the driver refused.
+    async fn ask<Q>(
+        &self,
+        channel: &Channel,
+        endpoint: &Endpoint,
+        request: Q,
+    ) -> Result<Option<Q::Response>, TargetError>
+    where
+        Q: UnaryCall + Send + Sync,
+        Q::Response: Send + Sync,
+    {
+        let rpc = <Q as Call>::RPC;
+        let limit = self.config.time_limits.call(rpc.method);
+        let problem = match call::unary(channel.clone(), request, limit).await {
+            Answer::Ok(response) => return Ok(Some(response)),
+            // Internal and Unknown are what tonic makes of an answer that is not gRPC.
+            Answer::Refused(refused) if refused.code == Code::Unknown && rpc.service == Service::Identity => {
+                format!("{} {}", code_name(refused.code), refused.message)
+            }
+            Answer::Refused(_) => return Ok(None),
+            Answer::Unknown(no_answer) => no_answer.to_string(),
+        };
+        Err(TargetError::NotADriver { endpoint: endpoint.clone(), rpc, problem })
+    }
+}

@@ -1,0 +1,107 @@
+//! What a check can say: the driver broke a rule, the check does not apply, or the check could not judge.
+
+use std::fmt;
+
+use crate::requirements::Requirement;
+
+/// How a check's body ends. Everything but `Ok` says why.
+pub type CheckResult<T = ()> = Result<T, Stop>;
+
+/// Why the body of a check stopped early.
+#[derive(Debug)]
+pub enum Stop {
+    /// The driver broke a rule.
+    Violation(Box<Violation>),
+    /// What the check learnt while running makes it pointless for this driver.
+    Skip(String),
+    /// The check could not judge: a call it builds on failed, got no answer, or the environment is at fault.
+    Broken(String),
+}
+
+impl Stop {
+    /// The check does not apply, because.
+    pub fn skip(because: impl Into<String>) -> Stop {
+        Stop::Skip(because.into())
+    }
+
+    /// The check could not judge, because.
+    pub fn broken(because: impl Into<String>) -> Stop {
+        Stop::Broken(because.into())
+    }
+}
+
+impl From<Violation> for Stop {
+    fn from(violation: Violation) -> Stop {
+        Stop::Violation(Box::new(violation))
+    }
+}
+
+/// A broken rule, told so that the driver's author can mend it from this alone.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Violation {
+    /// The rule; the first one of the check where none is named.
+    pub requirement: Option<&'static Requirement>,
+    /// What is wrong, as one sentence.
+    pub message: String,
+    /// What a right driver does.
+    pub expected: String,
+    /// What this driver did.
+    pub actual: String,
+}
+
+impl Violation {
+    /// A violation with the sentence that says what is wrong.
+    pub fn new(message: impl Into<String>) -> Violation {
+        Violation {
+            requirement: None,
+            message: message.into(),
+            expected: String::new(),
+            actual: String::new(),
+        }
+    }
+
+    /// Names the rule that is broken, where it is not the first one of the check.
+    #[must_use]
+    pub fn of(mut self, requirement: &'static Requirement) -> Violation {
+        self.requirement = Some(requirement);
+        self
+    }
+
+    /// Says what a right driver does.
+    #[must_use]
+    pub fn expected(mut self, expected: impl fmt::Display) -> Violation {
+        self.expected = expected.to_string();
+        self
+    }
+
+    /// Says what this driver did.
+    #[must_use]
+    pub fn actual(mut self, actual: impl fmt::Display) -> Violation {
+        self.actual = actual.to_string();
+        self
+    }
+}
+
+/// Stops the check with a [`Violation`] unless the condition holds.
+///
+/// The text after the condition is formatted and says what is wrong; `expected:`, `actual:` and `of:` (a requirement
+/// other than the check's first) may follow.
+#[macro_export]
+macro_rules! ensure {
+    ($condition:expr, $format:literal $(, $argument:expr)* ; $($key:ident: $value:expr),+ $(,)?) => {
+        if !$condition {
+            return ::core::result::Result::Err(
+                $crate::verdict::Violation::new(::std::format!($format $(, $argument)*))
+                    $(.$key($value))+
+                    .into(),
+            );
+        }
+    };
+    ($condition:expr, $format:literal $(, $argument:expr)* $(,)?) => {
+        if !$condition {
+            return ::core::result::Result::Err(
+                $crate::verdict::Violation::new(::std::format!($format $(, $argument)*)).into(),
+            );
+        }
+    };
+}

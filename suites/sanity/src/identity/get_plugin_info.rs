@@ -1,0 +1,91 @@
+//! GetPluginInfo: who the plugin is.
+
+use csi_harness::prelude::*;
+
+/// Bytes of a plugin name at the most.
+const NAME_BYTES_MAX: usize = 63;
+
+check! {
+    /// Orchestrators key everything they store about a driver by this name.
+    NAME {
+        id: "identity/get-plugin-info/name",
+        title: "GetPluginInfo gives a name",
+        spec: [req::ID_INFO_004, req::GEN_FIELD_002],
+        refuted_by: ["get-plugin-info-empty-name"],
+        replaces: ["Identity Service GetPluginInfo should return appropriate information"],
+    }
+    async |cx| {
+        let info = cx.call(v1::GetPluginInfoRequest {}).await.must("say who the plugin is")?;
+        ensure!(!info.name.is_empty(), "the plugin has no name"; expected: "a name", actual: "an empty one");
+        Ok(())
+    }
+}
+
+check! {
+    /// The name becomes part of paths, of Kubernetes object names and of label values.
+    NAME_FORM {
+        id: "identity/get-plugin-info/name-form",
+        title: "the plugin's name has domain-name form",
+        spec: [req::ID_INFO_001, req::ID_INFO_003],
+        refuted_by: ["get-plugin-info-name-too-long", "get-plugin-info-name-with-slash"],
+    }
+    async |cx| {
+        let name = cx.call(v1::GetPluginInfoRequest {}).await.setup("the plugin's name")?.name;
+        if name.is_empty() {
+            return Err(Stop::skip("the plugin has no name"));
+        }
+        ensure!(
+            name.len() <= NAME_BYTES_MAX,
+            "the plugin's name is too long";
+            expected: "63 characters or fewer",
+            actual: format!("{} in {name:?}", name.len())
+        );
+        let at_ends = |c: Option<char>| c.is_some_and(|c| c.is_ascii_alphanumeric());
+        let inside = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '.';
+        ensure!(
+            at_ends(name.chars().next()) && at_ends(name.chars().last()) && name.chars().all(inside),
+            "the plugin's name has characters that a domain name has not";
+            of: &req::ID_INFO_003,
+            expected: "letters, digits, dashes and dots, a letter or digit at both ends",
+            actual: format!("{name:?}")
+        );
+        Ok(())
+    }
+}
+
+check! {
+    /// A name without a domain may be taken by another vendor as well.
+    NAME_HAS_DOMAIN {
+        id: "identity/get-plugin-info/name-has-domain",
+        title: "the plugin's name begins with a domain of its vendor",
+        spec: [req::ID_INFO_002],
+        refuted_by: ["get-plugin-info-name-without-domain"],
+    }
+    async |cx| {
+        let name = cx.call(v1::GetPluginInfoRequest {}).await.setup("the plugin's name")?.name;
+        ensure!(
+            name.is_empty() || name.contains('.'),
+            "the plugin's name has no domain";
+            expected: "a name such as csi.example.com",
+            actual: format!("{name:?}")
+        );
+        Ok(())
+    }
+}
+
+check! {
+    /// Support asks for it first.
+    VENDOR_VERSION {
+        id: "identity/get-plugin-info/vendor-version",
+        title: "GetPluginInfo gives a vendor_version",
+        spec: [req::ID_INFO_005],
+        refuted_by: ["get-plugin-info-empty-vendor-version"],
+    }
+    async |cx| {
+        let info = cx.call(v1::GetPluginInfoRequest {}).await.setup("the plugin's version")?;
+        ensure!(!info.vendor_version.is_empty(), "vendor_version is empty"; expected: "a version");
+        Ok(())
+    }
+}
+
+pub(crate) static CHECKS: &[&Check] = &[&NAME, &NAME_FORM, &NAME_HAS_DOMAIN, &VENDOR_VERSION];

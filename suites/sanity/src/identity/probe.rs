@@ -1,0 +1,52 @@
+//! Probe: whether the plugin is healthy and ready.
+
+use csi_harness::prelude::*;
+
+/// Probes sent one after the other; few, since a plugin may document a highest rate.
+const PROBES: usize = 5;
+
+check! {
+    /// The liveness probe of every deployment rests on it.
+    ANSWERS {
+        id: "identity/probe/ready",
+        title: "Probe of a running plugin answers that it is ready",
+        spec: [req::ID_PROBE_009, req::ID_PROBE_001],
+        refuted_by: ["probe-never-ready"],
+        replaces: ["Identity Service Probe should return appropriate information"],
+    }
+    async |cx| {
+        let ready = cx.eventually(|| async {
+            let reply = cx.call(v1::ProbeRequest {}).await;
+            match reply.code() {
+                // Both mean not yet: dependencies may still be missing.
+                Some(Code::FailedPrecondition | Code::Unavailable) => Ok(None),
+                _ => Ok(Some(reply.must("be answered")?).filter(|probe| probe.ready != Some(false))),
+            }
+        });
+        ensure!(
+            ready.await?.is_some(),
+            "the plugin never becomes ready";
+            expected: "OK with ready true or unset, within time-limits: settle-ms",
+            actual: "ready false, FAILED_PRECONDITION or UNAVAILABLE all the time"
+        );
+        Ok(())
+    }
+}
+
+check! {
+    /// Orchestrators probe at any time and again and again.
+    REPEATED {
+        id: "identity/probe/repeated",
+        title: "Probe answers every time",
+        spec: [req::ID_PROBE_004],
+        refuted_by: ["probe-fails-when-repeated"],
+    }
+    async |cx| {
+        for _ in 0..PROBES {
+            cx.call(v1::ProbeRequest {}).await.must("be answered each time")?;
+        }
+        Ok(())
+    }
+}
+
+pub(crate) static CHECKS: &[&Check] = &[&ANSWERS, &REPEATED];

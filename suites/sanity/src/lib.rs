@@ -1,0 +1,21 @@
+//! The specification, checked: a folder for each service, a file for each RPC.
+//!
+//! A check is a private static in the file of its RPC and stands in the `CHECKS` of that file; the compiler warns of
+//! one that does not.
+
+mod controller;
+mod group;
+mod identity;
+mod node;
+
+use csi_harness::registry::Suite;
+
+/// Every check of the specification.
+pub const SUITE: Suite = Suite {
+    name: "sanity",
+    checks: &[
+        identity::get_plugin_info::CHECKS,
+        identity::get_plugin_capabilities::CHECKS,
+        identity::probe::CHECKS,
+    ],
+};
