@@ -2093,7 +2093,7 @@ pub struct NodeExpandVolumeRequest {
     /// REQUIRED. An absolute path at which the volume is staged or published.
     #[prost(string, tag = "2")]
     pub volume_path: ::prost::alloc::string::String,
-    /// OPTIONAL. The size the volume has to have; if it is unset, it grows as far as the device has.
+    /// OPTIONAL. The size the volume has to have; if it is unset, the plugin grows to all that the device has.
     #[prost(message, optional, tag = "3")]
     pub capacity_range: ::core::option::Option<CapacityRange>,
     /// OPTIONAL. The absolute path at which the volume is staged, if the plugin stages volumes.
