@@ -105,7 +105,7 @@ pub enum DialReason {
     NotHttp2(String),
     /// Anything else the operating system or the resolver says.
     #[error("{0}")]
-    Io(#[source] io::Error),
+    Io(io::Error),
 }
 
 impl DialReason {

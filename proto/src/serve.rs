@@ -12,7 +12,7 @@ use futures_util::stream;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, UnixListener, UnixStream};
 use tokio::signal::unix::{SignalKind, signal};
-use tokio::sync::{oneshot, watch};
+use tokio::sync::watch;
 use tonic::service::Routes;
 use tonic::transport::Server;
 use tonic::transport::server::Connected;
@@ -68,12 +68,12 @@ pub enum BindError {
         endpoint: Endpoint,
     },
     /// The operating system refused.
-    #[error("failed to listen on {endpoint}: {source}")]
+    #[error("failed to listen on {endpoint}: {error}")]
     Io {
         /// What was to be bound.
         endpoint: Endpoint,
-        /// What it said.
-        source: io::Error,
+        /// What it said; part of the text, so not its source.
+        error: io::Error,
     },
 }
 
@@ -138,25 +138,26 @@ impl Listener {
         stop: impl Future<Output = ()> + Send + 'static,
     ) -> Result<(), ServeError> {
         let Self { endpoint, socket, file, stop_grace } = self;
-        let (stopping, stopped) = oneshot::channel();
-        let stop = async move {
-            stop.await;
-            drop(file);
-            let _ = stopping.send(());
+        // Whichever way this function is left, the connections see the sender go.
+        let (stopping, stopped) = watch::channel(());
+        let mut grace = stopped.clone();
+        let stop = {
+            let stopping = &stopping;
+            async move {
+                stop.await;
+                drop(file);
+                let _ = stopping.send(());
+            }
         };
         let grace_over = async {
-            if stopped.await.is_err() {
-                std::future::pending::<()>().await;
-            }
+            let _ = grace.changed().await;
             tokio::time::sleep(stop_grace).await;
         };
-        // Whichever way this function is left, the connections see the sender go.
-        let (_serving, over) = watch::channel(());
         let server = Server::builder()
             .max_concurrent_streams(STREAMS_MAX)
             .layer(RequestLog)
             .add_routes(routes)
-            .serve_with_incoming_shutdown(accept(socket, over), stop);
+            .serve_with_incoming_shutdown(accept(socket, stopped), stop);
         tracing::info!(%endpoint, "listening");
         tokio::select! {
             done = server => done.map_err(|source| ServeError::Transport { endpoint, source }),
@@ -201,15 +202,15 @@ async fn bind_tcp(host: &str, port: u16) -> io::Result<Listener> {
     Ok(Listener::new(Endpoint::Tcp { host: host.to_owned(), port }, Socket::Tcp(listener), None))
 }
 
-fn refused(endpoint: &Endpoint, source: io::Error) -> BindError {
+fn refused(endpoint: &Endpoint, error: io::Error) -> BindError {
     let endpoint = endpoint.clone();
-    match (source.kind(), &endpoint) {
+    match (error.kind(), &endpoint) {
         (io::ErrorKind::AddrInUse, _) => BindError::InUse { endpoint },
         (io::ErrorKind::NotFound, Endpoint::Unix(path)) => {
             let directory = path.parent().unwrap_or(path).to_owned();
             BindError::NoDirectory { endpoint, directory }
         }
-        _ => BindError::Io { endpoint, source },
+        _ => BindError::Io { endpoint, error },
     }
 }
 
@@ -262,21 +263,21 @@ impl Drop for SocketFile {
     }
 }
 
-/// Connections as they come, each closed when the sender of `over` goes.
+/// Connections as they come.
 fn accept(
     socket: Socket,
-    over: watch::Receiver<()>,
+    stopped: watch::Receiver<()>,
 ) -> impl futures_util::Stream<Item = io::Result<Connection>> {
-    stream::unfold((socket, over), |(socket, over)| async {
+    stream::unfold((socket, stopped), |(socket, stopped)| async {
         let accepted = match socket.accept().await {
-            Ok(stream) => Ok(Connection::new(stream, over.clone())),
+            Ok(stream) => Ok(Connection::new(stream, stopped.clone())),
             Err(error) => {
                 tracing::warn!(%error, "failed to accept a connection");
                 tokio::time::sleep(ACCEPT_PAUSE).await;
                 Err(error)
             }
         };
-        Some((accepted, (socket, over)))
+        Some((accepted, (socket, stopped)))
     })
 }
 
@@ -293,27 +294,39 @@ impl Socket {
     }
 }
 
-/// A connection that reads as closed by the peer once serving is over, whereupon its calls are dropped.
+/// A connection that reads as closed by the peer once serving is over, whereupon its calls are dropped. One on which
+/// the peer has not said a word, and which HTTP/2 therefore cannot wind up, does so at the stop already.
 struct Connection {
     stream: Box<dyn Stream>,
-    /// Gone when serving is over.
-    over: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
+    /// Changes at the stop, ends when serving is over.
+    stopped: watch::Receiver<()>,
+    heard: bool,
+    /// When to read as closed; none once it has come.
+    end: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
 }
 
 impl Connection {
-    fn new(stream: Box<dyn Stream>, mut over: watch::Receiver<()>) -> Self {
-        let over = async move {
-            // Nothing is ever sent: this ends when the sender goes.
-            let _ = over.changed().await;
+    fn new(stream: Box<dyn Stream>, stopped: watch::Receiver<()>) -> Self {
+        let mut stop = stopped.clone();
+        let end = async move {
+            let _ = stop.changed().await;
         };
-        Self { stream, over: Some(Box::pin(over)) }
+        Self { stream, stopped, heard: false, end: Some(Box::pin(end)) }
     }
 
-    fn is_over(&mut self, cx: &mut Context<'_>) -> bool {
-        if self.over.as_mut().is_some_and(|over| over.as_mut().poll(cx).is_ready()) {
-            self.over = None;
+    fn hear(&mut self) {
+        if !self.heard {
+            let mut stopped = self.stopped.clone();
+            self.end = Some(Box::pin(async move { while stopped.changed().await.is_ok() {} }));
+            self.heard = true;
         }
-        self.over.is_none()
+    }
+
+    fn has_ended(&mut self, cx: &mut Context<'_>) -> bool {
+        if self.end.as_mut().is_some_and(|end| end.as_mut().poll(cx).is_ready()) {
+            self.end = None;
+        }
+        self.end.is_none()
     }
 }
 
@@ -329,10 +342,15 @@ impl AsyncRead for Connection {
         cx: &mut Context<'_>,
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        if self.is_over(cx) {
+        if self.has_ended(cx) {
             return Poll::Ready(Ok(()));
         }
-        Pin::new(&mut self.stream).poll_read(cx, buf)
+        let before = buf.filled().len();
+        let done = Pin::new(&mut self.stream).poll_read(cx, buf);
+        if buf.filled().len() > before {
+            self.hear();
+        }
+        done
     }
 }
 

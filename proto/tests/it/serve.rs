@@ -10,6 +10,8 @@ use std::time::Duration;
 use csi_proto::v1::identity_client::IdentityClient;
 use csi_proto::v1::identity_server::IdentityServer;
 use csi_proto::{BindError, DialReason, Endpoint, Listener, dial, stop_signal, v1};
+use tokio::io::AsyncWriteExt as _;
+use tokio::net::UnixStream;
 use tokio::sync::mpsc;
 use tonic::body::Body;
 use tonic::service::Routes;
@@ -167,7 +169,30 @@ async fn a_stop_does_not_wait_for_idle_connections() {
     let directory = directory();
     let plugin = Running::start(bind(&socket_in(&directory)).await);
     let _idle = plugin.client().await;
+    let Endpoint::Unix(path) = &plugin.endpoint else { unreachable!("a socket path") };
+    let _silent = UnixStream::connect(path).await.unwrap();
+    // Answered after the silent connection was accepted.
+    plugin.client().await.get_plugin_info(v1::GetPluginInfoRequest {}).await.unwrap();
     plugin.stop().await.unwrap().unwrap();
+}
+
+#[tokio::test]
+async fn garbage_and_hang_ups_harm_nobody_else() {
+    let directory = directory();
+    let plugin = Running::start(bind(&socket_in(&directory)).await);
+    let mut client = plugin.client().await;
+    let Endpoint::Unix(path) = &plugin.endpoint else { unreachable!("a socket path") };
+    let preface = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".as_slice();
+    let zeroes = [0; 1 << 16];
+    for bytes in
+        [b"".as_slice(), b"GET / HTTP/1.1\r\n\r\n", preface, &[preface, &[0xff; 64]].concat(), &zeroes]
+    {
+        let mut stream = UnixStream::connect(path).await.unwrap();
+        // The server may close while we still write.
+        let _ = stream.write_all(bytes).await;
+        drop(stream);
+        client.get_plugin_info(v1::GetPluginInfoRequest {}).await.unwrap();
+    }
 }
 
 #[tokio::test]
