@@ -4,6 +4,7 @@
 //! tests as `req::CTRL_CREATEVOL_010` and a typo does not compile.
 
 /// Every row as a static, named by its id.
+#[rustfmt::skip]
 pub mod req;
 
 use std::fmt;

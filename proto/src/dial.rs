@@ -105,7 +105,7 @@ pub enum DialReason {
     NotHttp2(String),
     /// Anything else the operating system or the resolver says.
     #[error("{0}")]
-    Io(#[source] io::Error),
+    Io(io::Error),
 }
 
 impl DialReason {
@@ -141,7 +141,8 @@ async fn attempt(endpoint: &Endpoint, until: Instant) -> Result<Channel, DialRea
     };
     let (heard, first_bytes) = watch::channel(Vec::new());
     let channel = match timeout_at(until, channel(endpoint, Heard { stream, heard: Some(heard) })).await {
-        Ok(channel) => channel.map_err(|error| DialReason::Io(io::Error::other(error)))?,
+        // All it has done so far is to write its half of the handshake.
+        Ok(channel) => channel.map_err(|_| DialReason::Closed)?,
         Err(_) => return Err(DialReason::Silent),
     };
     settings_arrive(first_bytes, until).await?;
@@ -224,7 +225,8 @@ fn opens_http2(bytes: &[u8]) -> Option<bool> {
     Some(header[3] == SETTINGS && header[5..] == [0; 4])
 }
 
-trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
+/// A connection of whichever kind.
+pub(crate) trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
 
 /// A connection that tells the first bytes it reads until they are enough to judge the peer.

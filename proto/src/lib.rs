@@ -19,7 +19,7 @@ pub use request_log::{LoggedService, RequestLog};
 pub use serve::{BindError, Listener, STOP_GRACE, ServeError, stop_signal};
 
 /// Messages, clients and servers generated from `csi.proto`.
-#[expect(missing_docs, clippy::all, clippy::allow_attributes, reason = "generated")]
+#[expect(clippy::all, clippy::allow_attributes, reason = "generated")]
 pub mod v1 {
     include!("generated/csi.v1.rs");
 }

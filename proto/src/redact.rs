@@ -100,4 +100,67 @@ mod tests {
         assert!(text.contains(r#""tier":"gold""#), "{text}");
         assert!(!format!("{request:?}").contains("hunter2"));
     }
+
+    /// A file with secrets in places where csi.proto has none so far: nested, in lists, in maps, of other types.
+    const OTHER_FILE: &str = r#"{
+        "name": "other.proto", "package": "other", "syntax": "proto3", "dependency": ["csi.proto"],
+        "messageType": [{
+            "name": "Inner",
+            "field": [
+                {"name": "open", "number": 1, "type": "TYPE_STRING", "label": "LABEL_OPTIONAL"},
+                {"name": "token", "number": 2, "type": "TYPE_STRING", "label": "LABEL_OPTIONAL",
+                 "options": {"[csi.v1.csi_secret]": true}},
+                {"name": "pin", "number": 3, "type": "TYPE_INT64", "label": "LABEL_OPTIONAL",
+                 "options": {"[csi.v1.csi_secret]": true}},
+                {"name": "keys", "number": 4, "type": "TYPE_BYTES", "label": "LABEL_REPEATED",
+                 "options": {"[csi.v1.csi_secret]": true}}
+            ]
+        }, {
+            "name": "Outer",
+            "field": [
+                {"name": "one", "number": 1, "type": "TYPE_MESSAGE", "typeName": ".other.Inner", "label": "LABEL_OPTIONAL"},
+                {"name": "many", "number": 2, "type": "TYPE_MESSAGE", "typeName": ".other.Inner", "label": "LABEL_REPEATED"},
+                {"name": "named", "number": 3, "type": "TYPE_MESSAGE", "typeName": ".other.Outer.NamedEntry",
+                 "label": "LABEL_REPEATED"},
+                {"name": "whole", "number": 4, "type": "TYPE_MESSAGE", "typeName": ".other.Inner", "label": "LABEL_OPTIONAL",
+                 "options": {"[csi.v1.csi_secret]": true}}
+            ],
+            "nestedType": [{
+                "name": "NamedEntry", "options": {"mapEntry": true},
+                "field": [
+                    {"name": "key", "number": 1, "type": "TYPE_STRING", "label": "LABEL_OPTIONAL"},
+                    {"name": "value", "number": 2, "type": "TYPE_MESSAGE", "typeName": ".other.Inner", "label": "LABEL_OPTIONAL"}
+                ]
+            }]
+        }]
+    }"#;
+
+    fn from_json(pool: &DescriptorPool, name: &str, json: &str) -> DynamicMessage {
+        let descriptor = pool.get_message_by_name(name).expect("a known message");
+        let mut json = serde_json::Deserializer::from_str(json);
+        DynamicMessage::deserialize(descriptor, &mut json).expect("it fits the message")
+    }
+
+    #[test]
+    fn secrets_go_from_nested_messages_lists_and_maps() {
+        let mut pool = POOL.clone();
+        let file = from_json(&pool, "google.protobuf.FileDescriptorProto", OTHER_FILE);
+        pool.decode_file_descriptor_proto(file.encode_to_vec().as_slice()).expect("a valid file");
+        // aHVudGVyMg== is hunter2 in base64.
+        let inner = r#"{"open": "seen", "token": "hunter2", "pin": "68756", "keys": ["aHVudGVyMg=="]}"#;
+        let outer = format!(
+            r#"{{"one": {inner}, "many": [{inner}], "named": {{"key": {inner}}}, "whole": {inner}}}"#
+        );
+        let mut message = from_json(&pool, "other.Outer", &outer);
+        let before = serde_json::to_string(&message).expect("it serialises");
+        assert_eq!(before.matches("hunter2").count(), 4);
+
+        strip(&mut message);
+        let text = serde_json::to_string(&message).expect("it serialises");
+        for secret in ["hunter2", "68756", "aHVudGVyMg"] {
+            assert!(!text.contains(secret), "{text}");
+        }
+        assert_eq!(text.matches("seen").count(), 3, "{text}");
+        assert_eq!(text.matches(STRIPPED).count(), 3, "{text}");
+    }
 }

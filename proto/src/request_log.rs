@@ -20,8 +20,8 @@ use crate::RPCS;
 /// A call with status OK is logged at debug level, one that blames the caller at info, one that blames the plugin
 /// (`UNKNOWN`, `INTERNAL`, `UNAVAILABLE`, `DATA_LOSS`) at warn; a call that its caller gave up is logged as such. What
 /// the handler logs meanwhile stands in a span `rpc` with the same `id`.
-#[derive(Clone, Debug, Default)]
-pub struct RequestLog {}
+#[derive(Clone, Copy, Debug)]
+pub struct RequestLog;
 
 impl<S> Layer<S> for RequestLog {
     type Service = LoggedService<S>;

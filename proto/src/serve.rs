@@ -4,15 +4,20 @@ use std::future::Future;
 use std::io;
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
+use std::pin::Pin;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
-use futures_util::stream::{self, Stream};
+use futures_util::stream;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, UnixListener, UnixStream};
 use tokio::signal::unix::{SignalKind, signal};
-use tokio::sync::oneshot;
+use tokio::sync::watch;
 use tonic::service::Routes;
 use tonic::transport::Server;
+use tonic::transport::server::Connected;
 
+use crate::dial::Stream;
 use crate::{Endpoint, RequestLog};
 
 /// How long calls under way may go on after the stop; a third of what Kubernetes gives a pod by default.
@@ -29,11 +34,13 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 pub struct Listener {
     endpoint: Endpoint,
     socket: Socket,
+    file: Option<SocketFile>,
+    stop_grace: Duration,
 }
 
 #[derive(Debug)]
 enum Socket {
-    Unix(UnixListener, SocketFile),
+    Unix(UnixListener),
     Tcp(TcpListener),
 }
 
@@ -61,12 +68,12 @@ pub enum BindError {
         endpoint: Endpoint,
     },
     /// The operating system refused.
-    #[error("failed to listen on {endpoint}: {source}")]
+    #[error("failed to listen on {endpoint}: {error}")]
     Io {
         /// What was to be bound.
         endpoint: Endpoint,
-        /// What it said.
-        source: io::Error,
+        /// What it said; part of the text, so not its source.
+        error: io::Error,
     },
 }
 
@@ -84,6 +91,10 @@ pub enum ServeError {
 }
 
 impl Listener {
+    fn new(endpoint: Endpoint, socket: Socket, file: Option<SocketFile>) -> Self {
+        Self { endpoint, socket, file, stop_grace: STOP_GRACE }
+    }
+
     /// Binds the endpoint.
     ///
     /// A socket file that a dead process left behind is replaced. Anything that is not a socket, a symbolic link
@@ -106,10 +117,15 @@ impl Listener {
         &self.endpoint
     }
 
+    /// Sets how long calls under way may go on after the stop, [`STOP_GRACE`] if this is not called.
+    pub fn stop_grace(self, stop_grace: Duration) -> Self {
+        Self { stop_grace, ..self }
+    }
+
     /// Serves the routes until `stop` resolves, logging each call as [`RequestLog`] does.
     ///
     /// Then it accepts no more connections, removes the socket file, lets the calls under way end, and returns. Calls
-    /// still under way after [`STOP_GRACE`] are left behind with a warning; they end with the runtime.
+    /// still under way after the grace are cut off with a warning, and so are all calls when this future is dropped.
     ///
     /// Message sizes are limited by the services in `routes`, to 4 MiB unless they say otherwise.
     ///
@@ -121,42 +137,32 @@ impl Listener {
         routes: Routes,
         stop: impl Future<Output = ()> + Send + 'static,
     ) -> Result<(), ServeError> {
-        let Self { endpoint, socket } = self;
-        let (stopping, stopped) = oneshot::channel();
-        let grace = async {
-            if stopped.await.is_err() {
-                std::future::pending::<()>().await;
+        let Self { endpoint, socket, file, stop_grace } = self;
+        // Whichever way this function is left, the connections see the sender go.
+        let (stopping, stopped) = watch::channel(());
+        let mut grace = stopped.clone();
+        let stop = {
+            let stopping = &stopping;
+            async move {
+                stop.await;
+                drop(file);
+                let _ = stopping.send(());
             }
-            tokio::time::sleep(STOP_GRACE).await;
         };
-        let router = Server::builder()
+        let grace_over = async {
+            let _ = grace.changed().await;
+            tokio::time::sleep(stop_grace).await;
+        };
+        let server = Server::builder()
             .max_concurrent_streams(STREAMS_MAX)
-            .layer(RequestLog::default())
-            .add_routes(routes);
-        let server = async {
-            match socket {
-                Socket::Unix(listener, file) => {
-                    let stop = async {
-                        stop.await;
-                        drop(file);
-                        let _ = stopping.send(());
-                    };
-                    router.serve_with_incoming_shutdown(accept_unix(listener), stop).await
-                }
-                Socket::Tcp(listener) => {
-                    let stop = async {
-                        stop.await;
-                        let _ = stopping.send(());
-                    };
-                    router.serve_with_incoming_shutdown(accept_tcp(listener), stop).await
-                }
-            }
-        };
+            .layer(RequestLog)
+            .add_routes(routes)
+            .serve_with_incoming_shutdown(accept(socket, stopped), stop);
         tracing::info!(%endpoint, "listening");
         tokio::select! {
             done = server => done.map_err(|source| ServeError::Transport { endpoint, source }),
-            () = grace => {
-                tracing::warn!(%endpoint, "stopped with calls still under way after {STOP_GRACE:?}");
+            () = grace_over => {
+                tracing::warn!(%endpoint, "cut off the calls still under way {stop_grace:?} after the stop");
                 Ok(())
             }
         }
@@ -187,24 +193,24 @@ async fn bind_unix(endpoint: &Endpoint, path: &Path) -> Result<Listener, BindErr
     remove_stale(endpoint, path).await?;
     let listener = UnixListener::bind(path).map_err(|error| refused(endpoint, error))?;
     let file = SocketFile::of(path).map_err(|error| refused(endpoint, error))?;
-    Ok(Listener { endpoint: endpoint.clone(), socket: Socket::Unix(listener, file) })
+    Ok(Listener::new(endpoint.clone(), Socket::Unix(listener), Some(file)))
 }
 
 async fn bind_tcp(host: &str, port: u16) -> io::Result<Listener> {
     let listener = TcpListener::bind((host, port)).await?;
     let port = listener.local_addr()?.port();
-    Ok(Listener { endpoint: Endpoint::Tcp { host: host.to_owned(), port }, socket: Socket::Tcp(listener) })
+    Ok(Listener::new(Endpoint::Tcp { host: host.to_owned(), port }, Socket::Tcp(listener), None))
 }
 
-fn refused(endpoint: &Endpoint, source: io::Error) -> BindError {
+fn refused(endpoint: &Endpoint, error: io::Error) -> BindError {
     let endpoint = endpoint.clone();
-    match (source.kind(), &endpoint) {
+    match (error.kind(), &endpoint) {
         (io::ErrorKind::AddrInUse, _) => BindError::InUse { endpoint },
         (io::ErrorKind::NotFound, Endpoint::Unix(path)) => {
             let directory = path.parent().unwrap_or(path).to_owned();
             BindError::NoDirectory { endpoint, directory }
         }
-        _ => BindError::Io { endpoint, source },
+        _ => BindError::Io { endpoint, error },
     }
 }
 
@@ -257,28 +263,119 @@ impl Drop for SocketFile {
     }
 }
 
-fn accept_unix(listener: UnixListener) -> impl Stream<Item = io::Result<UnixStream>> {
-    stream::unfold(listener, |listener| async {
-        let accepted = match listener.accept().await {
-            Ok((stream, _)) => Ok(stream),
-            Err(error) => Err(after_pause(error).await),
+/// Connections as they come.
+fn accept(
+    socket: Socket,
+    stopped: watch::Receiver<()>,
+) -> impl futures_util::Stream<Item = io::Result<Connection>> {
+    stream::unfold((socket, stopped), |(socket, stopped)| async {
+        let accepted = match socket.accept().await {
+            Ok(stream) => Ok(Connection::new(stream, stopped.clone())),
+            Err(error) => {
+                tracing::warn!(%error, "failed to accept a connection");
+                tokio::time::sleep(ACCEPT_PAUSE).await;
+                Err(error)
+            }
         };
-        Some((accepted, listener))
+        Some((accepted, (socket, stopped)))
     })
 }
 
-fn accept_tcp(listener: TcpListener) -> impl Stream<Item = io::Result<tokio::net::TcpStream>> {
-    stream::unfold(listener, |listener| async {
-        let accepted = match listener.accept().await {
-            Ok((stream, _)) => stream.set_nodelay(true).map(|()| stream),
-            Err(error) => Err(after_pause(error).await),
-        };
-        Some((accepted, listener))
-    })
+impl Socket {
+    async fn accept(&self) -> io::Result<Box<dyn Stream>> {
+        match self {
+            Self::Unix(listener) => Ok(Box::new(listener.accept().await?.0)),
+            Self::Tcp(listener) => {
+                let (stream, _) = listener.accept().await?;
+                stream.set_nodelay(true)?;
+                Ok(Box::new(stream))
+            }
+        }
+    }
 }
 
-async fn after_pause(error: io::Error) -> io::Error {
-    tracing::warn!(%error, "failed to accept a connection");
-    tokio::time::sleep(ACCEPT_PAUSE).await;
-    error
+/// A connection that reads as closed by the peer once serving is over, whereupon its calls are dropped. One on which
+/// the peer has not said a word, and which HTTP/2 therefore cannot wind up, does so at the stop already.
+struct Connection {
+    stream: Box<dyn Stream>,
+    /// Changes at the stop, ends when serving is over.
+    stopped: watch::Receiver<()>,
+    heard: bool,
+    /// When to read as closed; none once it has come.
+    end: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
+}
+
+impl Connection {
+    fn new(stream: Box<dyn Stream>, stopped: watch::Receiver<()>) -> Self {
+        let mut stop = stopped.clone();
+        let end = async move {
+            let _ = stop.changed().await;
+        };
+        Self { stream, stopped, heard: false, end: Some(Box::pin(end)) }
+    }
+
+    fn hear(&mut self) {
+        if !self.heard {
+            let mut stopped = self.stopped.clone();
+            self.end = Some(Box::pin(async move { while stopped.changed().await.is_ok() {} }));
+            self.heard = true;
+        }
+    }
+
+    fn has_ended(&mut self, cx: &mut Context<'_>) -> bool {
+        if self.end.as_mut().is_some_and(|end| end.as_mut().poll(cx).is_ready()) {
+            self.end = None;
+        }
+        self.end.is_none()
+    }
+}
+
+impl Connected for Connection {
+    type ConnectInfo = ();
+
+    fn connect_info(&self) {}
+}
+
+impl AsyncRead for Connection {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        if self.has_ended(cx) {
+            return Poll::Ready(Ok(()));
+        }
+        let before = buf.filled().len();
+        let done = Pin::new(&mut self.stream).poll_read(cx, buf);
+        if buf.filled().len() > before {
+            self.hear();
+        }
+        done
+    }
+}
+
+impl AsyncWrite for Connection {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write(cx, buf)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(cx)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bufs: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write_vectored(cx, bufs)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
 }

@@ -1,16 +1,25 @@
 //! Chores of this workspace. `cargo xtask generate` writes every derived file that is committed;
-//! `cargo xtask generate --check` fails if one of them is out of date.
+//! `cargo xtask generate --check` fails if one of them is out of date, `cargo xtask tidy` if a house rule is broken.
+//! The tests of this crate hold both.
 
 mod generate;
 mod requirements;
+mod tidy;
 
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-const HELP: &str = "usage: cargo xtask generate [--check]
+const HELP: &str = "usage: cargo xtask generate [--check] | tidy
 
   generate           write the derived files that are committed
   generate --check   compare them instead, and fail when one is out of date
+  tidy               check crate edges, manifests and texts against the house rules
 ";
+
+/// The root of the workspace.
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
+}
 
 #[expect(clippy::print_stdout, clippy::print_stderr, reason = "a command-line chore")]
 fn main() -> ExitCode {
@@ -19,6 +28,7 @@ fn main() -> ExitCode {
     let done = match args.as_slice() {
         ["generate"] => generate::write(),
         ["generate", "--check"] => generate::check(),
+        ["tidy"] => tidy::check(),
         ["help" | "--help" | "-h"] | [] => {
             print!("{HELP}");
             return ExitCode::SUCCESS;

@@ -48,9 +48,7 @@ pub static GEN_LIFE_001: Requirement = Requirement {
     section: "Volume Lifecycle",
     lines: (164, 185),
     test: Testability::Mount,
-    caution: Some(
-        "Needs the harness on the node it publishes to, sharing its mount namespace, and an access type and mode the driver supports.",
-    ),
+    caution: Some("Needs the harness on the node it publishes to, sharing its mount namespace, and an access type and mode the driver supports."),
     maturity: Maturity::Stable,
     basis: Basis::Derived,
 };
@@ -84,9 +82,7 @@ pub static GEN_LIFE_003: Requirement = Requirement {
     section: "Volume Lifecycle",
     lines: (215, 235),
     test: Testability::Mount,
-    caution: Some(
-        "Plugins that serve only volumes of their own making are legal; run only with a configured static volume and its context.",
-    ),
+    caution: Some("Plugins that serve only volumes of their own making are legal; run only with a configured static volume and its context."),
     maturity: Maturity::Stable,
     basis: Basis::Derived,
 };
@@ -137,9 +133,7 @@ pub static GEN_RPC_002: Requirement = Requirement {
     section: "Volume Lifecycle",
     lines: (257, 258),
     test: Testability::Blackbox,
-    caution: Some(
-        "Absent from the list does not mean absent from the code: OK is no fault, and INVALID_ARGUMENT may come first. NodeGetInfo, ValidateVolumeCapabilities and the capability calls are not gated this way.",
-    ),
+    caution: Some("Absent from the list does not mean absent from the code: OK is no fault, and INVALID_ARGUMENT may come first. NodeGetInfo, ValidateVolumeCapabilities and the capability calls are not gated this way."),
     maturity: Maturity::Stable,
     basis: Basis::Keyword,
 };
@@ -207,9 +201,7 @@ pub static GEN_SECRET_001: Requirement = Requirement {
     section: "RPC Interface",
     lines: (297, 299),
     test: Testability::Blackbox,
-    caution: Some(
-        "Add the marker under an extra key next to valid secrets (wrong credentials can lock an account), make it long and random, and tolerate refusal of the unknown key.",
-    ),
+    caution: Some("Add the marker under an extra key next to valid secrets (wrong credentials can lock an account), make it long and random, and tolerate refusal of the unknown key."),
     maturity: Maturity::Stable,
     basis: Basis::Keyword,
 };
@@ -260,9 +252,7 @@ pub static GEN_RPC_006: Requirement = Requirement {
     section: "RPC Interface",
     lines: (329, 329),
     test: Testability::Blackbox,
-    caution: Some(
-        "Split deployments report this from every endpoint; judge only the endpoint configured for that service.",
-    ),
+    caution: Some("Split deployments report this from every endpoint; judge only the endpoint configured for that service."),
     maturity: Maturity::Stable,
     basis: Basis::Keyword,
 };
@@ -279,9 +269,7 @@ pub static GEN_RPC_007: Requirement = Requirement {
     section: "RPC Interface",
     lines: (330, 330),
     test: Testability::Blackbox,
-    caution: Some(
-        "Applies only to an endpoint configured as node plugin; a controller-only endpoint may answer UNIMPLEMENTED.",
-    ),
+    caution: Some("Applies only to an endpoint configured as node plugin; a controller-only endpoint may answer UNIMPLEMENTED."),
     maturity: Maturity::Stable,
     basis: Basis::Keyword,
 };
@@ -332,9 +320,7 @@ pub static GEN_CONC_003: Requirement = Requirement {
     section: "Concurrency",
     lines: (458, 458),
     test: Testability::Concurrent,
-    caution: Some(
-        "A loser may also get UNAVAILABLE, RESOURCE_EXHAUSTED or a deadline from a throttling back end; retry with back-off and judge the final state.",
-    ),
+    caution: Some("A loser may also get UNAVAILABLE, RESOURCE_EXHAUSTED or a deadline from a throttling back end; retry with back-off and judge the final state."),
     maturity: Maturity::Stable,
     basis: Basis::Keyword,
 };
@@ -368,9 +354,7 @@ pub static GEN_SIZE_001: Requirement = Requirement {
     section: "Size Limits",
     lines: (468, 475),
     test: Testability::Blackbox,
-    caution: Some(
-        "Keys and values inside string maps fall under the 4 KiB map rule, topology parts have their own limit, and status messages are not CSI fields: leave those out.",
-    ),
+    caution: Some("Keys and values inside string maps fall under the 4 KiB map rule, topology parts have their own limit, and status messages are not CSI fields: leave those out."),
     maturity: Maturity::Stable,
     basis: Basis::Keyword,
 };
@@ -404,9 +388,7 @@ pub static GEN_SIZE_003: Requirement = Requirement {
     section: "Size Limits",
     lines: (468, 475),
     test: Testability::Blackbox,
-    caution: Some(
-        "Only names: parameter keys and IDs are for the driver to judge. A refusal is inferred evidence, so warn.",
-    ),
+    caution: Some("Only names: parameter keys and IDs are for the driver to judge. A refusal is inferred evidence, so warn."),
     maturity: Maturity::Stable,
     basis: Basis::Derived,
 };
@@ -423,9 +405,7 @@ pub static GEN_SIZE_004: Requirement = Requirement {
     section: "Size Limits",
     lines: (468, 476),
     test: Testability::Blackbox,
-    caution: Some(
-        "A driver may refuse unknown keys; only an error that goes away with a shorter filler counts, and as a warning.",
-    ),
+    caution: Some("A driver may refuse unknown keys; only an error that goes away with a shorter filler counts, and as a warning."),
     maturity: Maturity::Stable,
     basis: Basis::Derived,
 };
@@ -561,9 +541,7 @@ pub static GEN_TIMEOUT_002: Requirement = Requirement {
     section: "Timeouts",
     lines: (491, 491),
     test: Testability::Concurrent,
-    caution: Some(
-        "ABORTED while the first call still runs is legal, so retry; the lists of a shared back end cannot prove leftovers.",
-    ),
+    caution: Some("ABORTED while the first call still runs is legal, so retry; the lists of a shared back end cannot prove leftovers."),
     maturity: Maturity::Stable,
     basis: Basis::Derived,
 };
@@ -665,9 +643,7 @@ pub static GEN_ERR_004: Requirement = Requirement {
     section: "Error Scheme",
     lines: (506, 506),
     test: Testability::Blackbox,
-    caution: Some(
-        "Leave out zero-valued scalars, the staging path of NodePublish (FAILED_PRECONDITION) and RPCs not advertised; the rest of the request, secrets included, has to be valid and the object has to exist.",
-    ),
+    caution: Some("Leave out zero-valued scalars, the staging path of NodePublish (FAILED_PRECONDITION) and RPCs not advertised; the rest of the request, secrets included, has to be valid and the object has to exist."),
     maturity: Maturity::Stable,
     basis: Basis::Table,
 };
@@ -684,9 +660,7 @@ pub static GEN_ERR_005: Requirement = Requirement {
     section: "Error Scheme",
     lines: (507, 507),
     test: Testability::Blackbox,
-    caution: Some(
-        "Which parameters and mount flags are invalid is for the driver to say, so ignoring unknown ones is legal; OUT_OF_RANGE passes for sizes.",
-    ),
+    caution: Some("Which parameters and mount flags are invalid is for the driver to say, so ignoring unknown ones is legal; OUT_OF_RANGE passes for sizes."),
     maturity: Maturity::Stable,
     basis: Basis::Table,
 };
@@ -703,9 +677,7 @@ pub static GEN_ERR_006: Requirement = Requirement {
     section: "Error Scheme",
     lines: (508, 508),
     test: Testability::Blackbox,
-    caution: Some(
-        "Only with an identity known to be valid but unprivileged; wrong credentials are the UNAUTHENTICATED case.",
-    ),
+    caution: Some("Only with an identity known to be valid but unprivileged; wrong credentials are the UNAUTHENTICATED case."),
     maturity: Maturity::Stable,
     basis: Basis::Table,
 };
@@ -756,9 +728,7 @@ pub static GEN_ERR_009: Requirement = Requirement {
     section: "Error Scheme",
     lines: (510, 510),
     test: Testability::Blackbox,
-    caution: Some(
-        "One binary may register all services on every endpoint; OK from an RPC that is not advertised is no breach, only a wrong error code is worth a remark.",
-    ),
+    caution: Some("One binary may register all services on every endpoint; OK from an RPC that is not advertised is no breach, only a wrong error code is worth a remark."),
     maturity: Maturity::Stable,
     basis: Basis::Table,
 };
@@ -775,9 +745,7 @@ pub static GEN_ERR_010: Requirement = Requirement {
     section: "Error Scheme",
     lines: (511, 511),
     test: Testability::Blackbox,
-    caution: Some(
-        "Secrets can be encryption keys, which no login checks, and wrong ones can lock an account: opt-in. With secrets left out entirely INVALID_ARGUMENT is defensible too.",
-    ),
+    caution: Some("Secrets can be encryption keys, which no login checks, and wrong ones can lock an account: opt-in. With secrets left out entirely INVALID_ARGUMENT is defensible too."),
     maturity: Maturity::Stable,
     basis: Basis::Table,
 };
@@ -930,9 +898,7 @@ pub static GEN_SECRET_008: Requirement = Requirement {
     section: "Secrets Requirements",
     lines: (527, 527),
     test: Testability::Blackbox,
-    caution: Some(
-        "A driver that refuses surplus keys breaks this row, one that lacks permission for an RPC does not; compare with the separate run.",
-    ),
+    caution: Some("A driver that refuses surplus keys breaks this row, one that lacks permission for an RPC does not; compare with the separate run."),
     maturity: Maturity::Stable,
     basis: Basis::Keyword,
 };
@@ -1102,9 +1068,7 @@ pub static ID_PCAPS_002: Requirement = Requirement {
     section: "GetPluginCapabilities",
     lines: (598, 598),
     test: Testability::Restart,
-    caution: Some(
-        "Compare only endpoints of equal plugin name and vendor_version, and restarts without a changed configuration.",
-    ),
+    caution: Some("Compare only endpoints of equal plugin name and vendor_version, and restarts without a changed configuration."),
     maturity: Maturity::Stable,
     basis: Basis::Keyword,
 };
@@ -1172,9 +1136,7 @@ pub static ID_PCAPS_006: Requirement = Requirement {
     section: "GetPluginCapabilities",
     lines: (621, 624),
     test: Testability::Blackbox,
-    caution: Some(
-        "Split deployments report this from every endpoint; judge only the endpoint configured for that service.",
-    ),
+    caution: Some("Split deployments report this from every endpoint; judge only the endpoint configured for that service."),
     maturity: Maturity::Stable,
     basis: Basis::Keyword,
 };
@@ -1225,9 +1187,7 @@ pub static ID_PCAPS_009: Requirement = Requirement {
     section: "GetPluginCapabilities",
     lines: (634, 641),
     test: Testability::Blackbox,
-    caution: Some(
-        "Split deployments report this from every endpoint; judge only the endpoint configured for that service.",
-    ),
+    caution: Some("Split deployments report this from every endpoint; judge only the endpoint configured for that service."),
     maturity: Maturity::Stable,
     basis: Basis::Keyword,
 };
@@ -1278,9 +1238,7 @@ pub static ID_PCAPS_012: Requirement = Requirement {
     section: "GetPluginCapabilities",
     lines: (661, 664),
     test: Testability::Mount,
-    caution: Some(
-        "Only BLKGETSIZE64 is exact: statfs lacks the file system's own overhead and on shared file systems shows the export, so there count gross shortfalls only; skip where capacity is unknown.",
-    ),
+    caution: Some("Only BLKGETSIZE64 is exact: statfs lacks the file system's own overhead and on shared file systems shows the export, so there count gross shortfalls only; skip where capacity is unknown."),
     maturity: Maturity::Stable,
     basis: Basis::Keyword,
 };
@@ -1314,9 +1272,7 @@ pub static ID_PCAPS_014: Requirement = Requirement {
     section: "GetPluginCapabilities",
     lines: (683, 685),
     test: Testability::Mount,
-    caution: Some(
-        "In use means controller-published where PUBLISH_UNPUBLISH_VOLUME exists; without it a controller cannot see the node, so only warn. The sentence can also be read as a duty of the caller.",
-    ),
+    caution: Some("In use means controller-published where PUBLISH_UNPUBLISH_VOLUME exists; without it a controller cannot see the node, so only warn. The sentence can also be read as a duty of the caller."),
     maturity: Maturity::Stable,
     basis: Basis::Keyword,
 };
@@ -1418,9 +1374,7 @@ pub static ID_PROBE_004: Requirement = Requirement {
     section: "Probe",
     lines: (723, 724),
     test: Testability::Concurrent,
-    caution: Some(
-        "The SP may document a highest call rate (726): keep to a modest one, and do not fail on throttling.",
-    ),
+    caution: Some("The SP may document a highest call rate (726): keep to a modest one, and do not fail on throttling."),
     maturity: Maturity::Stable,
     basis: Basis::Derived,
 };
@@ -1471,9 +1425,7 @@ pub static ID_PROBE_007: Requirement = Requirement {
     section: "Probe",
     lines: (741, 743),
     test: Testability::Restart,
-    caution: Some(
-        "A refused or broken connection is not a Probe reply, and a dependency still missing is a legal FAILED_PRECONDITION; report errors as suspect only.",
-    ),
+    caution: Some("A refused or broken connection is not a Probe reply, and a dependency still missing is a legal FAILED_PRECONDITION; report errors as suspect only."),
     maturity: Maturity::Stable,
     basis: Basis::Keyword,
 };
@@ -1575,9 +1527,7 @@ pub static ID_PROBE_013: Requirement = Requirement {
     section: "Probe Errors",
     lines: (766, 766),
     test: Testability::Untestable,
-    caution: Some(
-        "Leave out UNAVAILABLE, DEADLINE_EXCEEDED and CANCELLED that come from the transport or the client.",
-    ),
+    caution: Some("Leave out UNAVAILABLE, DEADLINE_EXCEEDED and CANCELLED that come from the transport or the client."),
     maturity: Maturity::Stable,
     basis: Basis::Table,
 };
@@ -1628,9 +1578,7 @@ pub static CTRL_CREATEVOL_002: Requirement = Requirement {
     section: "CreateVolume",
     lines: (777, 778),
     test: Testability::Blackbox,
-    caution: Some(
-        "Repeat before the volume is expanded or modified; on a shared back end never count the list.",
-    ),
+    caution: Some("Repeat before the volume is expanded or modified; on a shared back end never count the list."),
     maturity: Maturity::Stable,
     basis: Basis::Keyword,
 };
@@ -1647,9 +1595,7 @@ pub static CTRL_CREATEVOL_003: Requirement = Requirement {
     section: "CreateVolume",
     lines: (777, 778),
     test: Testability::Blackbox,
-    caution: Some(
-        "Only a range that plainly contains the reported capacity is clear-cut; rounding and stored request sizes explain the rest.",
-    ),
+    caution: Some("Only a range that plainly contains the reported capacity is clear-cut; rounding and stored request sizes explain the rest."),
     maturity: Maturity::Stable,
     basis: Basis::Keyword,
 };
@@ -1734,9 +1680,7 @@ pub static CTRL_CREATEVOL_008: Requirement = Requirement {
     section: "CreateVolume",
     lines: (790, 790),
     test: Testability::Mount,
-    caution: Some(
-        "Only BLKGETSIZE64 is exact: statfs lacks the file system's own overhead and on shared file systems shows the export, so there count gross shortfalls only; skip where capacity is unknown.",
-    ),
+    caution: Some("Only BLKGETSIZE64 is exact: statfs lacks the file system's own overhead and on shared file systems shows the export, so there count gross shortfalls only; skip where capacity is unknown."),
     maturity: Maturity::Stable,
     basis: Basis::Keyword,
 };
@@ -1753,9 +1697,7 @@ pub static CTRL_CREATEVOL_009: Requirement = Requirement {
     section: "CreateVolume",
     lines: (790, 791),
     test: Testability::Mount,
-    caution: Some(
-        "Only BLKGETSIZE64 is exact: statfs lacks the file system's own overhead and on shared file systems shows the export, so there count gross shortfalls only; skip where capacity is unknown.",
-    ),
+    caution: Some("Only BLKGETSIZE64 is exact: statfs lacks the file system's own overhead and on shared file systems shows the export, so there count gross shortfalls only; skip where capacity is unknown."),
     maturity: Maturity::Stable,
     basis: Basis::Keyword,
 };
@@ -1789,9 +1731,7 @@ pub static CTRL_CREATEVOL_011: Requirement = Requirement {
     section: "CreateVolume",
     lines: (796, 803),
     test: Testability::Concurrent,
-    caution: Some(
-        "ABORTED is legal for surplus calls; growth of the list proves nothing on a shared back end.",
-    ),
+    caution: Some("ABORTED is legal for surplus calls; growth of the list proves nothing on a shared back end."),
     maturity: Maturity::Stable,
     basis: Basis::Keyword,
 };
@@ -1842,9 +1782,7 @@ pub static CTRL_CREATEVOL_014: Requirement = Requirement {
     section: "CreateVolume",
     lines: (817, 821),
     test: Testability::Blackbox,
-    caution: Some(
-        "The sentence carries no keyword: list refused names one by one, apart from firm failures; a wrong or duplicate object, a crash or INTERNAL is firm.",
-    ),
+    caution: Some("The sentence carries no keyword: list refused names one by one, apart from firm failures; a wrong or duplicate object, a crash or INTERNAL is firm."),
     maturity: Maturity::Stable,
     basis: Basis::Derived,
 };
@@ -1912,9 +1850,7 @@ pub static CTRL_CREATEVOL_018: Requirement = Requirement {
     section: "CreateVolume",
     lines: (826, 828),
     test: Testability::Mount,
-    caution: Some(
-        "Only BLKGETSIZE64 is exact: statfs lacks the file system's own overhead and on shared file systems shows the export, so there count gross shortfalls only; skip where capacity is unknown.",
-    ),
+    caution: Some("Only BLKGETSIZE64 is exact: statfs lacks the file system's own overhead and on shared file systems shows the export, so there count gross shortfalls only; skip where capacity is unknown."),
     maturity: Maturity::Stable,
     basis: Basis::Keyword,
 };
@@ -1965,9 +1901,7 @@ pub static CTRL_CREATEVOL_021: Requirement = Requirement {
     section: "CreateVolume",
     lines: (841, 843),
     test: Testability::Blackbox,
-    caution: Some(
-        "What Validate does not confirm for one volume may still be supported for a new one; go by CreateVolume itself.",
-    ),
+    caution: Some("What Validate does not confirm for one volume may still be supported for a new one; go by CreateVolume itself."),
     maturity: Maturity::Stable,
     basis: Basis::Keyword,
 };
@@ -2035,9 +1969,7 @@ pub static CTRL_CREATEVOL_025: Requirement = Requirement {
     section: "CreateVolume",
     lines: (862, 863),
     test: Testability::Mount,
-    caution: Some(
-        "An empty accessible_topology means reachable from everywhere; compare by containment of segments, never for equal maps.",
-    ),
+    caution: Some("An empty accessible_topology means reachable from everywhere; compare by containment of segments, never for equal maps."),
     maturity: Maturity::Stable,
     basis: Basis::Keyword,
 };
@@ -2190,9 +2122,7 @@ pub static MSG_VOLSOURCE_002: Requirement = Requirement {
     section: "CreateVolume",
     lines: (889, 890),
     test: Testability::Blackbox,
-    caution: Some(
-        "Without source capabilities the driver may not look at the field at all; warn only there.",
-    ),
+    caution: Some("Without source capabilities the driver may not look at the field at all; warn only there."),
     maturity: Maturity::Stable,
     basis: Basis::Field,
 };
@@ -2226,9 +2156,7 @@ pub static MSG_VOLSOURCE_004: Requirement = Requirement {
     section: "CreateVolume",
     lines: (894, 897),
     test: Testability::Blackbox,
-    caution: Some(
-        "Wait for ready_to_use, ask for at least size_bytes and reuse the parameters and capabilities of the source.",
-    ),
+    caution: Some("Wait for ready_to_use, ask for at least size_bytes and reuse the parameters and capabilities of the source."),
     maturity: Maturity::Stable,
     basis: Basis::Keyword,
 };
@@ -2262,9 +2190,7 @@ pub static MSG_VOLSOURCE_006: Requirement = Requirement {
     section: "CreateVolume",
     lines: (902, 904),
     test: Testability::Blackbox,
-    caution: Some(
-        "Not every combination of source and parameters has to work (1826); reuse those of the source.",
-    ),
+    caution: Some("Not every combination of source and parameters has to work (1826); reuse those of the source."),
     maturity: Maturity::Stable,
     basis: Basis::Keyword,
 };
@@ -2332,9 +2258,7 @@ pub static MSG_VOLCAP_002: Requirement = Requirement {
     section: "CreateVolume",
     lines: (933, 936),
     test: Testability::Blackbox,
-    caution: Some(
-        "Who counts as untrusted is not defined, and quoting a refused flag back to the caller is usual; warn only.",
-    ),
+    caution: Some("Who counts as untrusted is not defined, and quoting a refused flag back to the caller is usual; warn only."),
     maturity: Maturity::Stable,
     basis: Basis::Keyword,
 };
@@ -2385,9 +2309,7 @@ pub static MSG_VOLCAP_005: Requirement = Requirement {
     section: "CreateVolume",
     lines: (940, 945),
     test: Testability::Mount,
-    caution: Some(
-        "Some file systems have no group option; then the group owner or write access for the group decides.",
-    ),
+    caution: Some("Some file systems have no group option; then the group owner or write access for the group decides."),
     maturity: Maturity::Stable,
     basis: Basis::Keyword,
 };
@@ -2421,9 +2343,7 @@ pub static MSG_VOLCAP_007: Requirement = Requirement {
     section: "CreateVolume",
     lines: (955, 976),
     test: Testability::MultiNode,
-    caution: Some(
-        "Only the tabled codes of the publish RPCs bind the plugin; a driver whose volumes are multi-node by nature may allow more.",
-    ),
+    caution: Some("Only the tabled codes of the publish RPCs bind the plugin; a driver whose volumes are multi-node by nature may allow more."),
     maturity: Maturity::Stable,
     basis: Basis::Derived,
 };
@@ -2457,9 +2377,7 @@ pub static MSG_VOLCAP_009: Requirement = Requirement {
     section: "CreateVolume",
     lines: (984, 988),
     test: Testability::Mount,
-    caution: Some(
-        "The capability may stand for SINGLE_NODE_SINGLE_WRITER alone (1860): skip if the mode is refused at creation. The publish table behind it is SHOULD.",
-    ),
+    caution: Some("The capability may stand for SINGLE_NODE_SINGLE_WRITER alone (1860): skip if the mode is refused at creation. The publish table behind it is SHOULD."),
     maturity: Maturity::Alpha,
     basis: Basis::Derived,
 };
@@ -2476,9 +2394,7 @@ pub static MSG_VOLCAP_010: Requirement = Requirement {
     section: "CreateVolume",
     lines: (991, 992),
     test: Testability::Blackbox,
-    caution: Some(
-        "Expand and GetCapacity take the capability as an optional field and Validate may answer OK without confirmed; be hard only in CreateVolume, ControllerPublish, NodeStage and NodePublish.",
-    ),
+    caution: Some("Expand and GetCapacity take the capability as an optional field and Validate may answer OK without confirmed; be hard only in CreateVolume, ControllerPublish, NodeStage and NodePublish."),
     maturity: Maturity::Stable,
     basis: Basis::Field,
 };
@@ -2512,9 +2428,7 @@ pub static MSG_VOLCAP_012: Requirement = Requirement {
     section: "CreateVolume",
     lines: (995, 999),
     test: Testability::Blackbox,
-    caution: Some(
-        "Expand and GetCapacity take the capability as an optional field and Validate may answer OK without confirmed; be hard only in CreateVolume, ControllerPublish, NodeStage and NodePublish.",
-    ),
+    caution: Some("Expand and GetCapacity take the capability as an optional field and Validate may answer OK without confirmed; be hard only in CreateVolume, ControllerPublish, NodeStage and NodePublish."),
     maturity: Maturity::Stable,
     basis: Basis::Field,
 };
@@ -2531,9 +2445,7 @@ pub static MSG_VOLCAP_013: Requirement = Requirement {
     section: "CreateVolume",
     lines: (1002, 1003),
     test: Testability::Blackbox,
-    caution: Some(
-        "Expand and GetCapacity take the capability as an optional field and Validate may answer OK without confirmed; be hard only in CreateVolume, ControllerPublish, NodeStage and NodePublish.",
-    ),
+    caution: Some("Expand and GetCapacity take the capability as an optional field and Validate may answer OK without confirmed; be hard only in CreateVolume, ControllerPublish, NodeStage and NodePublish."),
     maturity: Maturity::Stable,
     basis: Basis::Field,
 };
@@ -2618,9 +2530,7 @@ pub static MSG_CAPRANGE_005: Requirement = Requirement {
     section: "CreateVolume",
     lines: (1010, 1011),
     test: Testability::Mount,
-    caution: Some(
-        "Only BLKGETSIZE64 is exact: statfs lacks the file system's own overhead and on shared file systems shows the export, so there count gross shortfalls only; skip where capacity is unknown.",
-    ),
+    caution: Some("Only BLKGETSIZE64 is exact: statfs lacks the file system's own overhead and on shared file systems shows the export, so there count gross shortfalls only; skip where capacity is unknown."),
     maturity: Maturity::Stable,
     basis: Basis::Keyword,
 };
@@ -2722,9 +2632,7 @@ pub static MSG_VOLUME_003: Requirement = Requirement {
     section: "CreateVolume",
     lines: (1029, 1032),
     test: Testability::Blackbox,
-    caution: Some(
-        "An ID derived from the name returns when the name is used again after deletion; that is legal.",
-    ),
+    caution: Some("An ID derived from the name returns when the name is used again after deletion; that is legal."),
     maturity: Maturity::Stable,
     basis: Basis::Keyword,
 };
@@ -2809,9 +2717,7 @@ pub static MSG_VOLUME_008: Requirement = Requirement {
     section: "CreateVolume",
     lines: (1043, 1044),
     test: Testability::Blackbox,
-    caution: Some(
-        "Only for volumes made in the run. Leaving the optional map out of list or get replies is arguable, so warn; two different non-empty maps fail.",
-    ),
+    caution: Some("Only for volumes made in the run. Leaving the optional map out of list or get replies is arguable, so warn; two different non-empty maps fail."),
     maturity: Maturity::Stable,
     basis: Basis::Keyword,
 };
@@ -2845,9 +2751,7 @@ pub static MSG_VOLUME_010: Requirement = Requirement {
     section: "CreateVolume",
     lines: (1047, 1049),
     test: Testability::Blackbox,
-    caution: Some(
-        "Publishing may legally depend on the context (1039); only the RPCs without such a field have to manage.",
-    ),
+    caution: Some("Publishing may legally depend on the context (1039); only the RPCs without such a field have to manage."),
     maturity: Maturity::Stable,
     basis: Basis::Keyword,
 };
@@ -2864,9 +2768,7 @@ pub static MSG_VOLUME_011: Requirement = Requirement {
     section: "CreateVolume",
     lines: (1050, 1051),
     test: Testability::Blackbox,
-    caution: Some(
-        "Only for volumes made in the run. Leaving the optional map out of list or get replies is arguable, so warn; two different non-empty maps fail.",
-    ),
+    caution: Some("Only for volumes made in the run. Leaving the optional map out of list or get replies is arguable, so warn; two different non-empty maps fail."),
     maturity: Maturity::Stable,
     basis: Basis::Keyword,
 };
@@ -3002,9 +2904,7 @@ pub static MSG_TOPOREQ_003: Requirement = Requirement {
     section: "CreateVolume",
     lines: (1095, 1096),
     test: Testability::Blackbox,
-    caution: Some(
-        "Compare by containment, not for equal maps: a reply covers a requisite if all its segments occur there, keys regardless of case; a finer one is a warning; an empty accessible_topology means reachable from everywhere.",
-    ),
+    caution: Some("Compare by containment, not for equal maps: a reply covers a requisite if all its segments occur there, keys regardless of case; a finer one is a warning; an empty accessible_topology means reachable from everywhere."),
     maturity: Maturity::Stable,
     basis: Basis::Keyword,
 };
@@ -3038,9 +2938,7 @@ pub static MSG_TOPOREQ_005: Requirement = Requirement {
     section: "CreateVolume",
     lines: (1101, 1101),
     test: Testability::Blackbox,
-    caution: Some(
-        "The field is optional and empty stands for reachable everywhere (1070), so an empty list is a note, not a failure.",
-    ),
+    caution: Some("The field is optional and empty stands for reachable everywhere (1070), so an empty list is a note, not a failure."),
     maturity: Maturity::Stable,
     basis: Basis::Keyword,
 };
@@ -3057,9 +2955,7 @@ pub static MSG_TOPOREQ_006: Requirement = Requirement {
     section: "CreateVolume",
     lines: (1102, 1115),
     test: Testability::Blackbox,
-    caution: Some(
-        "Compare by containment, not for equal maps: a reply covers a requisite if all its segments occur there, keys regardless of case; a finer one is a warning; an empty accessible_topology means reachable from everywhere.",
-    ),
+    caution: Some("Compare by containment, not for equal maps: a reply covers a requisite if all its segments occur there, keys regardless of case; a finer one is a warning; an empty accessible_topology means reachable from everywhere."),
     maturity: Maturity::Stable,
     basis: Basis::Keyword,
 };
@@ -3076,9 +2972,7 @@ pub static MSG_TOPOREQ_007: Requirement = Requirement {
     section: "CreateVolume",
     lines: (1117, 1133),
     test: Testability::Blackbox,
-    caution: Some(
-        "Compare by containment, not for equal maps: a reply covers a requisite if all its segments occur there, keys regardless of case; a finer one is a warning; an empty accessible_topology means reachable from everywhere.",
-    ),
+    caution: Some("Compare by containment, not for equal maps: a reply covers a requisite if all its segments occur there, keys regardless of case; a finer one is a warning; an empty accessible_topology means reachable from everywhere."),
     maturity: Maturity::Stable,
     basis: Basis::Keyword,
 };
@@ -3095,9 +2989,7 @@ pub static MSG_TOPOREQ_008: Requirement = Requirement {
     section: "CreateVolume",
     lines: (1135, 1145),
     test: Testability::Blackbox,
-    caution: Some(
-        "Compare by containment, not for equal maps: a reply covers a requisite if all its segments occur there, keys regardless of case; a finer one is a warning; an empty accessible_topology means reachable from everywhere.",
-    ),
+    caution: Some("Compare by containment, not for equal maps: a reply covers a requisite if all its segments occur there, keys regardless of case; a finer one is a warning; an empty accessible_topology means reachable from everywhere."),
     maturity: Maturity::Stable,
     basis: Basis::Keyword,
 };
@@ -3131,9 +3023,7 @@ pub static MSG_TOPOREQ_010: Requirement = Requirement {
     section: "CreateVolume",
     lines: (1154, 1155),
     test: Testability::MultiNode,
-    caution: Some(
-        "An attempt is all that is asked: the first choice may be full, so another result is a warning.",
-    ),
+    caution: Some("An attempt is all that is asked: the first choice may be full, so another result is a warning."),
     maturity: Maturity::Stable,
     basis: Basis::Keyword,
 };
@@ -3184,9 +3074,7 @@ pub static MSG_TOPOREQ_013: Requirement = Requirement {
     section: "CreateVolume",
     lines: (1165, 1167),
     test: Testability::Blackbox,
-    caution: Some(
-        "Callers may only send topology the SP supports (865), and a driver that does not know all nodes may stamp any value: OK that reports the made-up entry is a warning, OK that reports something else fails.",
-    ),
+    caution: Some("Callers may only send topology the SP supports (865), and a driver that does not know all nodes may stamp any value: OK that reports the made-up entry is a warning, OK that reports something else fails."),
     maturity: Maturity::Stable,
     basis: Basis::Keyword,
 };
@@ -3424,9 +3312,7 @@ pub static CTRL_CREATEVOL_036: Requirement = Requirement {
     section: "CreateVolume Errors",
     lines: (1262, 1262),
     test: Testability::Blackbox,
-    caution: Some(
-        "A made-up source may give NOT_FOUND. OK is a fault only if the data of the source are missing, since restoring static snapshots works without the capability to make them.",
-    ),
+    caution: Some("A made-up source may give NOT_FOUND. OK is a fault only if the data of the source are missing, since restoring static snapshots works without the capability to make them."),
     maturity: Maturity::Stable,
     basis: Basis::Table,
 };
@@ -3477,9 +3363,7 @@ pub static CTRL_CREATEVOL_039: Requirement = Requirement {
     section: "CreateVolume Errors",
     lines: (1263, 1263),
     test: Testability::Blackbox,
-    caution: Some(
-        "Judge by the well-formed ID of an object deleted before, with a grace time for asynchronous deletion; for a made-up ID that does not fit the driver's own ID format INVALID_ARGUMENT is a warning at most.",
-    ),
+    caution: Some("Judge by the well-formed ID of an object deleted before, with a grace time for asynchronous deletion; for a made-up ID that does not fit the driver's own ID format INVALID_ARGUMENT is a warning at most."),
     maturity: Maturity::Stable,
     basis: Basis::Table,
 };
@@ -3496,9 +3380,7 @@ pub static CTRL_CREATEVOL_040: Requirement = Requirement {
     section: "CreateVolume Errors",
     lines: (1263, 1263),
     test: Testability::Blackbox,
-    caution: Some(
-        "Judge by the well-formed ID of an object deleted before, with a grace time for asynchronous deletion; for a made-up ID that does not fit the driver's own ID format INVALID_ARGUMENT is a warning at most.",
-    ),
+    caution: Some("Judge by the well-formed ID of an object deleted before, with a grace time for asynchronous deletion; for a made-up ID that does not fit the driver's own ID format INVALID_ARGUMENT is a warning at most."),
     maturity: Maturity::Stable,
     basis: Basis::Table,
 };
@@ -3515,9 +3397,7 @@ pub static CTRL_CREATEVOL_041: Requirement = Requirement {
     section: "CreateVolume Errors",
     lines: (1264, 1264),
     test: Testability::Blackbox,
-    caution: Some(
-        "Skip if capacity_bytes is 0 or if rounding makes both sizes one; OUT_OF_RANGE is right for a size that is never permitted.",
-    ),
+    caution: Some("Skip if capacity_bytes is 0 or if rounding makes both sizes one; OUT_OF_RANGE is right for a size that is never permitted."),
     maturity: Maturity::Stable,
     basis: Basis::Table,
 };
@@ -3534,9 +3414,7 @@ pub static CTRL_CREATEVOL_042: Requirement = Requirement {
     section: "CreateVolume Errors",
     lines: (1264, 1264),
     test: Testability::Blackbox,
-    caution: Some(
-        "OK is right if one volume serves both; a capability the driver never supports may be refused with another code.",
-    ),
+    caution: Some("OK is right if one volume serves both; a capability the driver never supports may be refused with another code."),
     maturity: Maturity::Stable,
     basis: Basis::Table,
 };
@@ -3553,9 +3431,7 @@ pub static CTRL_CREATEVOL_043: Requirement = Requirement {
     section: "CreateVolume Errors",
     lines: (1264, 1264),
     test: Testability::Blackbox,
-    caution: Some(
-        "Compatible is not defined for parameters; a soft verdict at most, and only for parameters known to change the volume.",
-    ),
+    caution: Some("Compatible is not defined for parameters; a soft verdict at most, and only for parameters known to change the volume."),
     maturity: Maturity::Stable,
     basis: Basis::Table,
 };
@@ -3589,9 +3465,7 @@ pub static CTRL_CREATEVOL_045: Requirement = Requirement {
     section: "CreateVolume Errors",
     lines: (1264, 1264),
     test: Testability::Blackbox,
-    caution: Some(
-        "The source has to exist and be ready at the repeat, and the sizes have to fit, so that nothing else can be refused.",
-    ),
+    caution: Some("The source has to exist and be ready at the repeat, and the sizes have to fit, so that nothing else can be refused."),
     maturity: Maturity::Stable,
     basis: Basis::Table,
 };
@@ -3625,9 +3499,7 @@ pub static CTRL_CREATEVOL_047: Requirement = Requirement {
     section: "CreateVolume Errors",
     lines: (1266, 1266),
     test: Testability::Blackbox,
-    caution: Some(
-        "Thin or quota-free back ends may legally succeed: OK is a fault only if a reported non-zero capacity lies outside the range. Delete the result.",
-    ),
+    caution: Some("Thin or quota-free back ends may legally succeed: OK is a fault only if a reported non-zero capacity lies outside the range. Delete the result."),
     maturity: Maturity::Stable,
     basis: Basis::Table,
 };
@@ -3644,9 +3516,7 @@ pub static CTRL_CREATEVOL_048: Requirement = Requirement {
     section: "CreateVolume Errors",
     lines: (1266, 1266),
     test: Testability::Blackbox,
-    caution: Some(
-        "A file-level copy may fit into less space: OK is a fault only if the capacity exceeds the limit or data are missing.",
-    ),
+    caution: Some("A file-level copy may fit into less space: OK is a fault only if the capacity exceeds the limit or data are missing."),
     maturity: Maturity::Stable,
     basis: Basis::Table,
 };
@@ -3680,9 +3550,7 @@ pub static CTRL_DELETEVOL_002: Requirement = Requirement {
     section: "DeleteVolume",
     lines: (1272, 1275),
     test: Testability::Blackbox,
-    caution: Some(
-        "Deletion may finish in the background after the OK: poll listings, lookups and the name for a configured time before failing.",
-    ),
+    caution: Some("Deletion may finish in the background after the OK: poll listings, lookups and the name for a configured time before failing."),
     maturity: Maturity::Stable,
     basis: Basis::Derived,
 };
@@ -3716,9 +3584,7 @@ pub static CTRL_DELETEVOL_004: Requirement = Requirement {
     section: "DeleteVolume",
     lines: (1275, 1275),
     test: Testability::Blackbox,
-    caution: Some(
-        "Form the unknown ID like a real one, best by reusing a deleted one; refusing an ill-formed ID with INVALID_ARGUMENT is arguable (507), so only warn there.",
-    ),
+    caution: Some("Form the unknown ID like a real one, best by reusing a deleted one; refusing an ill-formed ID with INVALID_ARGUMENT is arguable (507), so only warn there."),
     maturity: Maturity::Stable,
     basis: Basis::Keyword,
 };
@@ -3837,9 +3703,7 @@ pub static CTRL_DELETEVOL_011: Requirement = Requirement {
     section: "DeleteVolume Errors",
     lines: (1308, 1308),
     test: Testability::Blackbox,
-    caution: Some(
-        "The row names the code for a volume that could not be deleted; a driver that detaches and deletes, or has no notion of use, is not excluded. Risks the data of the volume.",
-    ),
+    caution: Some("The row names the code for a volume that could not be deleted; a driver that detaches and deletes, or has no notion of use, is not excluded. Risks the data of the volume."),
     maturity: Maturity::Stable,
     basis: Basis::Table,
 };
@@ -3941,9 +3805,7 @@ pub static CTRL_PUBLISH_006: Requirement = Requirement {
     section: "ControllerPublishVolume",
     lines: (1323, 1323),
     test: Testability::MultiNode,
-    caution: Some(
-        "Create with that mode, publish with it twice and stay within the topology; attach limits may apply.",
-    ),
+    caution: Some("Create with that mode, publish with it twice and stay within the topology; attach limits may apply."),
     maturity: Maturity::Stable,
     basis: Basis::Derived,
 };
@@ -4011,9 +3873,7 @@ pub static CTRL_PUBLISH_030: Requirement = Requirement {
     section: "ControllerPublishVolume",
     lines: (1331, 1333),
     test: Testability::Blackbox,
-    caution: Some(
-        "Controllers may learn of a node with a delay, e.g. from a node object of the orchestrator; skip where no such registration exists, and retry before failing.",
-    ),
+    caution: Some("Controllers may learn of a node with a delay, e.g. from a node object of the orchestrator; skip where no such registration exists, and retry before failing."),
     maturity: Maturity::Stable,
     basis: Basis::Derived,
 };
@@ -4030,9 +3890,7 @@ pub static CTRL_PUBLISH_010: Requirement = Requirement {
     section: "ControllerPublishVolume",
     lines: (1335, 1337),
     test: Testability::Blackbox,
-    caution: Some(
-        "A missing confirmation alone proves little, and a controller without insight may leave the check to the node; OK is then a warning.",
-    ),
+    caution: Some("A missing confirmation alone proves little, and a controller without insight may leave the check to the node; OK is then a warning."),
     maturity: Maturity::Stable,
     basis: Basis::Keyword,
 };
@@ -4066,9 +3924,7 @@ pub static CTRL_PUBLISH_012: Requirement = Requirement {
     section: "ControllerPublishVolume",
     lines: (1341, 1341),
     test: Testability::Mount,
-    caution: Some(
-        "Any errno that denies writing will do (EROFS, EPERM, EACCES); a failing open counts as denial.",
-    ),
+    caution: Some("Any errno that denies writing will do (EROFS, EPERM, EACCES); a failing open counts as denial."),
     maturity: Maturity::Stable,
     basis: Basis::Keyword,
 };
@@ -4187,9 +4043,7 @@ pub static CTRL_PUBLISH_019: Requirement = Requirement {
     section: "ControllerPublishVolume",
     lines: (1366, 1367),
     test: Testability::Blackbox,
-    caution: Some(
-        "Search for long random values only; short ones match by chance, and tokens minted by the driver cannot be recognised.",
-    ),
+    caution: Some("Search for long random values only; short ones match by chance, and tokens minted by the driver cannot be recognised."),
     maturity: Maturity::Stable,
     basis: Basis::Keyword,
 };
@@ -4274,9 +4128,7 @@ pub static CTRL_PUBLISH_024: Requirement = Requirement {
     section: "ControllerPublishVolume Errors",
     lines: (1385, 1385),
     test: Testability::Blackbox,
-    caution: Some(
-        "Judge by the well-formed ID of an object deleted before, with a grace time for asynchronous deletion; for a made-up ID that does not fit the driver's own ID format INVALID_ARGUMENT is a warning at most.",
-    ),
+    caution: Some("Judge by the well-formed ID of an object deleted before, with a grace time for asynchronous deletion; for a made-up ID that does not fit the driver's own ID format INVALID_ARGUMENT is a warning at most."),
     maturity: Maturity::Stable,
     basis: Basis::Table,
 };
@@ -4293,9 +4145,7 @@ pub static CTRL_PUBLISH_025: Requirement = Requirement {
     section: "ControllerPublishVolume Errors",
     lines: (1386, 1386),
     test: Testability::Blackbox,
-    caution: Some(
-        "Controllers without a node registry cannot know; OK is a warning. Shape the ID like the real node_id, since an ill-formed one may draw INVALID_ARGUMENT.",
-    ),
+    caution: Some("Controllers without a node registry cannot know; OK is a warning. Shape the ID like the real node_id, since an ill-formed one may draw INVALID_ARGUMENT."),
     maturity: Maturity::Stable,
     basis: Basis::Table,
 };
@@ -4312,9 +4162,7 @@ pub static CTRL_PUBLISH_026: Requirement = Requirement {
     section: "ControllerPublishVolume Errors",
     lines: (1387, 1387),
     test: Testability::Blackbox,
-    caution: Some(
-        "Readonly only with PUBLISH_READONLY. OK is right if the present attachment serves both, which is the driver's call for modes; unsupported capabilities may draw another code.",
-    ),
+    caution: Some("Readonly only with PUBLISH_READONLY. OK is right if the present attachment serves both, which is the driver's call for modes; unsupported capabilities may draw another code."),
     maturity: Maturity::Stable,
     basis: Basis::Table,
 };
@@ -4331,9 +4179,7 @@ pub static CTRL_PUBLISH_027: Requirement = Requirement {
     section: "ControllerPublishVolume Errors",
     lines: (1388, 1388),
     test: Testability::MultiNode,
-    caution: Some(
-        "OK is right for volumes that support a MULTI_NODE mode by nature, whatever mode was asked for; look at what Validate confirms. A made-up node draws NOT_FOUND.",
-    ),
+    caution: Some("OK is right for volumes that support a MULTI_NODE mode by nature, whatever mode was asked for; look at what Validate confirms. A made-up node draws NOT_FOUND."),
     maturity: Maturity::Stable,
     basis: Basis::Table,
 };
@@ -4367,9 +4213,7 @@ pub static CTRL_PUBLISH_029: Requirement = Requirement {
     section: "ControllerPublishVolume Errors",
     lines: (1389, 1389),
     test: Testability::Blackbox,
-    caution: Some(
-        "Skip if max_volumes_per_node is 0; foreign volumes on the node use up slots, so the limit may come early.",
-    ),
+    caution: Some("Skip if max_volumes_per_node is 0; foreign volumes on the node use up slots, so the limit may come early."),
     maturity: Maturity::Stable,
     basis: Basis::Table,
 };
@@ -4845,9 +4689,7 @@ pub static CTRL_VALIDATE_012: Requirement = Requirement {
     section: "ValidateVolumeCapabilities",
     lines: (1489, 1491),
     test: Testability::Blackbox,
-    caution: Some(
-        "An older plugin may drop fields it does not know and a driver may list more than was asked; only an empty list fails.",
-    ),
+    caution: Some("An older plugin may drop fields it does not know and a driver may list more than was asked; only an empty list fails."),
     maturity: Maturity::Stable,
     basis: Basis::Keyword,
 };
@@ -4949,9 +4791,7 @@ pub static CTRL_VALIDATE_018: Requirement = Requirement {
     section: "ValidateVolumeCapabilities Errors",
     lines: (1527, 1527),
     test: Testability::Blackbox,
-    caution: Some(
-        "Judge by the well-formed ID of an object deleted before, with a grace time for asynchronous deletion; for a made-up ID that does not fit the driver's own ID format INVALID_ARGUMENT is a warning at most.",
-    ),
+    caution: Some("Judge by the well-formed ID of an object deleted before, with a grace time for asynchronous deletion; for a made-up ID that does not fit the driver's own ID format INVALID_ARGUMENT is a warning at most."),
     maturity: Maturity::Stable,
     basis: Basis::Table,
 };
@@ -4985,9 +4825,7 @@ pub static CTRL_LISTVOL_002: Requirement = Requirement {
     section: "ListVolumes",
     lines: (1533, 1533),
     test: Testability::Blackbox,
-    caution: Some(
-        "A shared back end holds foreign entries that come and go: look for own IDs, never compare lengths, and repeat the walk before failing.",
-    ),
+    caution: Some("A shared back end holds foreign entries that come and go: look for own IDs, never compare lengths, and repeat the walk before failing."),
     maturity: Maturity::Stable,
     basis: Basis::Keyword,
 };
@@ -5055,9 +4893,7 @@ pub static CTRL_LISTVOL_006: Requirement = Requirement {
     section: "ListVolumes",
     lines: (1540, 1543),
     test: Testability::Blackbox,
-    caution: Some(
-        "A shared back end holds foreign entries that come and go: look for own IDs, never compare lengths, and repeat the walk before failing.",
-    ),
+    caution: Some("A shared back end holds foreign entries that come and go: look for own IDs, never compare lengths, and repeat the walk before failing."),
     maturity: Maturity::Stable,
     basis: Basis::Keyword,
 };
@@ -5074,9 +4910,7 @@ pub static CTRL_LISTVOL_007: Requirement = Requirement {
     section: "ListVolumes",
     lines: (1543, 1545),
     test: Testability::Blackbox,
-    caution: Some(
-        "A shared back end holds foreign entries that come and go: look for own IDs, never compare lengths, and repeat the walk before failing.",
-    ),
+    caution: Some("A shared back end holds foreign entries that come and go: look for own IDs, never compare lengths, and repeat the walk before failing."),
     maturity: Maturity::Stable,
     basis: Basis::Derived,
 };
@@ -5127,9 +4961,7 @@ pub static CTRL_LISTVOL_010: Requirement = Requirement {
     section: "ListVolumes",
     lines: (1549, 1553),
     test: Testability::Blackbox,
-    caution: Some(
-        "Tokens are opaque and may expire or serve once: ABORTED for an old or reused one is legal.",
-    ),
+    caution: Some("Tokens are opaque and may expire or serve once: ABORTED for an old or reused one is legal."),
     maturity: Maturity::Stable,
     basis: Basis::Derived,
 };
@@ -5282,9 +5114,7 @@ pub static CTRL_LISTVOL_019: Requirement = Requirement {
     section: "ListVolumes",
     lines: (1589, 1595),
     test: Testability::Blackbox,
-    caution: Some(
-        "Empty pages with a token are legal on the way; bound the walk generously on a shared back end.",
-    ),
+    caution: Some("Empty pages with a token are legal on the way; bound the walk generously on a shared back end."),
     maturity: Maturity::Stable,
     basis: Basis::Derived,
 };
@@ -5335,9 +5165,7 @@ pub static CTRL_LISTVOL_022: Requirement = Requirement {
     section: "ListVolumes Errors",
     lines: (1607, 1607),
     test: Testability::Blackbox,
-    caution: Some(
-        "Tokens are opaque: 0 can be genuine, and start-after markers make every string valid. Send one string that sorts before everything and one behind: if both bring entries the token is ignored, which fails; any other OK is a warning, any error but ABORTED fails.",
-    ),
+    caution: Some("Tokens are opaque: 0 can be genuine, and start-after markers make every string valid. Send one string that sorts before everything and one behind: if both bring entries the token is ignored, which fails; any other OK is a warning, any error but ABORTED fails."),
     maturity: Maturity::Stable,
     basis: Basis::Table,
 };
@@ -5422,9 +5250,7 @@ pub static CTRL_GETVOL_005: Requirement = Requirement {
     section: "ControllerGetVolume",
     lines: (1620, 1620),
     test: Testability::Blackbox,
-    caution: Some(
-        "A back end may purge in the background after an OK; poll for a configured time before judging.",
-    ),
+    caution: Some("A back end may purge in the background after an OK; poll for a configured time before judging."),
     maturity: Maturity::Alpha,
     basis: Basis::Lowercase,
 };
@@ -5526,9 +5352,7 @@ pub static CTRL_GETVOL_011: Requirement = Requirement {
     section: "ControllerGetVolume",
     lines: (1651, 1652),
     test: Testability::Blackbox,
-    caution: Some(
-        "A map left out here is arguable, as in the rows on volume_context; a wrong ID or a different map fails.",
-    ),
+    caution: Some("A map left out here is arguable, as in the rows on volume_context; a wrong ID or a different map fails."),
     maturity: Maturity::Alpha,
     basis: Basis::Keyword,
 };
@@ -5596,9 +5420,7 @@ pub static CTRL_GETVOL_015: Requirement = Requirement {
     section: "ControllerGetVolume Errors",
     lines: (1667, 1667),
     test: Testability::Blackbox,
-    caution: Some(
-        "Judge by the well-formed ID of an object deleted before, with a grace time for asynchronous deletion; for a made-up ID that does not fit the driver's own ID format INVALID_ARGUMENT is a warning at most.",
-    ),
+    caution: Some("Judge by the well-formed ID of an object deleted before, with a grace time for asynchronous deletion; for a made-up ID that does not fit the driver's own ID format INVALID_ARGUMENT is a warning at most."),
     maturity: Maturity::Alpha,
     basis: Basis::Table,
 };
@@ -5649,9 +5471,7 @@ pub static CTRL_MODIFYVOL_003: Requirement = Requirement {
     section: "ControllerModifyVolume",
     lines: (1676, 1676),
     test: Testability::Blackbox,
-    caution: Some(
-        "Back ends may limit how often, or in which direction, a value changes; take sets known to be reversible, or only A then B.",
-    ),
+    caution: Some("Back ends may limit how often, or in which direction, a value changes; take sets known to be reversible, or only A then B."),
     maturity: Maturity::Stable,
     basis: Basis::Derived,
 };
@@ -5787,9 +5607,7 @@ pub static CTRL_MODIFYVOL_011: Requirement = Requirement {
     section: "ControllerModifyVolume Errors",
     lines: (1711, 1711),
     test: Testability::Blackbox,
-    caution: Some(
-        "Judge by the well-formed ID of an object deleted before, with a grace time for asynchronous deletion; for a made-up ID that does not fit the driver's own ID format INVALID_ARGUMENT is a warning at most.",
-    ),
+    caution: Some("Judge by the well-formed ID of an object deleted before, with a grace time for asynchronous deletion; for a made-up ID that does not fit the driver's own ID format INVALID_ARGUMENT is a warning at most."),
     maturity: Maturity::Stable,
     basis: Basis::Table,
 };
@@ -5823,9 +5641,7 @@ pub static CTRL_CAPACITY_002: Requirement = Requirement {
     section: "GetCapacity",
     lines: (1720, 1724),
     test: Testability::Blackbox,
-    caution: Some(
-        "Pools are shared, move all the time and may differ by default; numbers justify warnings only.",
-    ),
+    caution: Some("Pools are shared, move all the time and may differ by default; numbers justify warnings only."),
     maturity: Maturity::Stable,
     basis: Basis::Keyword,
 };
@@ -5910,9 +5726,7 @@ pub static CTRL_CAPACITY_007: Requirement = Requirement {
     section: "GetCapacity",
     lines: (1756, 1761),
     test: Testability::Blackbox,
-    caution: Some(
-        "Skip the create at the top of int64; RESOURCE_EXHAUSTED is defensible, and lines 1758 and 1775 swap minimum and maximum.",
-    ),
+    caution: Some("Skip the create at the top of int64; RESOURCE_EXHAUSTED is defensible, and lines 1758 and 1775 swap minimum and maximum."),
     maturity: Maturity::Stable,
     basis: Basis::Keyword,
 };
@@ -6048,9 +5862,7 @@ pub static CTRL_CAPS_004: Requirement = Requirement {
     section: "ControllerGetCapabilities",
     lines: (1816, 1820),
     test: Testability::Blackbox,
-    caution: Some(
-        "Wait for ready_to_use, ask for at least size_bytes and reuse the parameters and capabilities of the source.",
-    ),
+    caution: Some("Wait for ready_to_use, ask for at least size_bytes and reuse the parameters and capabilities of the source."),
     maturity: Maturity::Stable,
     basis: Basis::Keyword,
 };
@@ -6271,9 +6083,7 @@ pub static CTRL_CREATESNAP_004: Requirement = Requirement {
     section: "CreateSnapshot",
     lines: (1901, 1901),
     test: Testability::Blackbox,
-    caution: Some(
-        "Judge by the well-formed ID of an object deleted before, with a grace time for asynchronous deletion; for a made-up ID that does not fit the driver's own ID format INVALID_ARGUMENT is a warning at most.",
-    ),
+    caution: Some("Judge by the well-formed ID of an object deleted before, with a grace time for asynchronous deletion; for a made-up ID that does not fit the driver's own ID format INVALID_ARGUMENT is a warning at most."),
     maturity: Maturity::Stable,
     basis: Basis::Derived,
 };
@@ -6375,9 +6185,7 @@ pub static CTRL_CREATESNAP_010: Requirement = Requirement {
     section: "The ready_to_use Parameter",
     lines: (1920, 1926),
     test: Testability::Blackbox,
-    caution: Some(
-        "Refusals for size, parameters or lack of space say nothing about readiness; polling may take hours.",
-    ),
+    caution: Some("Refusals for size, parameters or lack of space say nothing about readiness; polling may take hours."),
     maturity: Maturity::Stable,
     basis: Basis::Keyword,
 };
@@ -6462,9 +6270,7 @@ pub static CTRL_CREATESNAP_015: Requirement = Requirement {
     section: "The ready_to_use Parameter",
     lines: (1934, 1934),
     test: Testability::Mount,
-    caution: Some(
-        "Sync or unpublish before the call, otherwise data still in the page cache are legally missing.",
-    ),
+    caution: Some("Sync or unpublish before the call, otherwise data still in the page cache are legally missing."),
     maturity: Maturity::Stable,
     basis: Basis::Keyword,
 };
@@ -6515,9 +6321,7 @@ pub static CTRL_CREATESNAP_018: Requirement = Requirement {
     section: "The ready_to_use Parameter",
     lines: (1944, 1948),
     test: Testability::Blackbox,
-    caution: Some(
-        "The sentence carries no keyword: list refused names one by one, apart from firm failures; a wrong or duplicate object, a crash or INTERNAL is firm.",
-    ),
+    caution: Some("The sentence carries no keyword: list refused names one by one, apart from firm failures; a wrong or duplicate object, a crash or INTERNAL is firm."),
     maturity: Maturity::Stable,
     basis: Basis::Derived,
 };
@@ -6755,9 +6559,7 @@ pub static MSG_SNAPSHOT_011: Requirement = Requirement {
     section: "The ready_to_use Parameter",
     lines: (2020, 2021),
     test: Testability::Blackbox,
-    caution: Some(
-        "FAILED_PRECONDITION for a snapshot in use and ABORTED are legal; delete volumes made from it first.",
-    ),
+    caution: Some("FAILED_PRECONDITION for a snapshot in use and ABORTED are legal; delete volumes made from it first."),
     maturity: Maturity::Stable,
     basis: Basis::Keyword,
 };
@@ -6791,9 +6593,7 @@ pub static MSG_SNAPSHOT_013: Requirement = Requirement {
     section: "The ready_to_use Parameter",
     lines: (2022, 2024),
     test: Testability::Blackbox,
-    caution: Some(
-        "The field is also called optional, with unset meaning independent: a different non-empty value fails, an empty one is a warning.",
-    ),
+    caution: Some("The field is also called optional, with unset meaning independent: a different non-empty value fails, an empty one is a warning."),
     maturity: Maturity::Stable,
     basis: Basis::Keyword,
 };
@@ -6929,9 +6729,7 @@ pub static CTRL_DELETESNAP_002: Requirement = Requirement {
     section: "DeleteSnapshot",
     lines: (2044, 2047),
     test: Testability::Blackbox,
-    caution: Some(
-        "Deletion may finish in the background after the OK: poll listings, lookups and the name for a configured time before failing.",
-    ),
+    caution: Some("Deletion may finish in the background after the OK: poll listings, lookups and the name for a configured time before failing."),
     maturity: Maturity::Stable,
     basis: Basis::Derived,
 };
@@ -6965,9 +6763,7 @@ pub static CTRL_DELETESNAP_004: Requirement = Requirement {
     section: "DeleteSnapshot",
     lines: (2047, 2047),
     test: Testability::Blackbox,
-    caution: Some(
-        "Form the unknown ID like a real one, best by reusing a deleted one; refusing an ill-formed ID with INVALID_ARGUMENT is arguable (507), so only warn there.",
-    ),
+    caution: Some("Form the unknown ID like a real one, best by reusing a deleted one; refusing an ill-formed ID with INVALID_ARGUMENT is arguable (507), so only warn there."),
     maturity: Maturity::Stable,
     basis: Basis::Keyword,
 };
@@ -7018,9 +6814,7 @@ pub static CTRL_DELETESNAP_007: Requirement = Requirement {
     section: "DeleteSnapshot",
     lines: (2052, 2052),
     test: Testability::Blackbox,
-    caution: Some(
-        "Deletion may finish in the background after the OK: poll listings, lookups and the name for a configured time before failing.",
-    ),
+    caution: Some("Deletion may finish in the background after the OK: poll listings, lookups and the name for a configured time before failing."),
     maturity: Maturity::Stable,
     basis: Basis::Keyword,
 };
@@ -7173,9 +6967,7 @@ pub static CTRL_LISTSNAP_002: Requirement = Requirement {
     section: "ListSnapshots",
     lines: (2085, 2085),
     test: Testability::Blackbox,
-    caution: Some(
-        "A shared back end holds foreign entries that come and go: look for own IDs, never compare lengths, and repeat the walk before failing.",
-    ),
+    caution: Some("A shared back end holds foreign entries that come and go: look for own IDs, never compare lengths, and repeat the walk before failing."),
     maturity: Maturity::Stable,
     basis: Basis::Keyword,
 };
@@ -7260,9 +7052,7 @@ pub static CTRL_LISTSNAP_007: Requirement = Requirement {
     section: "ListSnapshots",
     lines: (2095, 2098),
     test: Testability::Blackbox,
-    caution: Some(
-        "A shared back end holds foreign entries that come and go: look for own IDs, never compare lengths, and repeat the walk before failing.",
-    ),
+    caution: Some("A shared back end holds foreign entries that come and go: look for own IDs, never compare lengths, and repeat the walk before failing."),
     maturity: Maturity::Stable,
     basis: Basis::Keyword,
 };
@@ -7279,9 +7069,7 @@ pub static CTRL_LISTSNAP_008: Requirement = Requirement {
     section: "ListSnapshots",
     lines: (2098, 2100),
     test: Testability::Blackbox,
-    caution: Some(
-        "A shared back end holds foreign entries that come and go: look for own IDs, never compare lengths, and repeat the walk before failing.",
-    ),
+    caution: Some("A shared back end holds foreign entries that come and go: look for own IDs, never compare lengths, and repeat the walk before failing."),
     maturity: Maturity::Stable,
     basis: Basis::Derived,
 };
@@ -7332,9 +7120,7 @@ pub static CTRL_LISTSNAP_011: Requirement = Requirement {
     section: "ListSnapshots",
     lines: (2104, 2108),
     test: Testability::Blackbox,
-    caution: Some(
-        "A shared back end holds foreign entries that come and go: look for own IDs, never compare lengths, and repeat the walk before failing.",
-    ),
+    caution: Some("A shared back end holds foreign entries that come and go: look for own IDs, never compare lengths, and repeat the walk before failing."),
     maturity: Maturity::Stable,
     basis: Basis::Derived,
 };
@@ -7419,9 +7205,7 @@ pub static CTRL_LISTSNAP_016: Requirement = Requirement {
     section: "ListSnapshots",
     lines: (2134, 2140),
     test: Testability::Blackbox,
-    caution: Some(
-        "Empty pages with a token are legal on the way; bound the walk generously on a shared back end.",
-    ),
+    caution: Some("Empty pages with a token are legal on the way; bound the walk generously on a shared back end."),
     maturity: Maturity::Stable,
     basis: Basis::Derived,
 };
@@ -7472,9 +7256,7 @@ pub static CTRL_LISTSNAP_019: Requirement = Requirement {
     section: "ListSnapshots Errors",
     lines: (2152, 2152),
     test: Testability::Blackbox,
-    caution: Some(
-        "Tokens are opaque: 0 can be genuine, and start-after markers make every string valid. Send one string that sorts before everything and one behind: if both bring entries the token is ignored, which fails; any other OK is a warning, any error but ABORTED fails.",
-    ),
+    caution: Some("Tokens are opaque: 0 can be genuine, and start-after markers make every string valid. Send one string that sorts before everything and one behind: if both bring entries the token is ignored, which fails; any other OK is a warning, any error but ABORTED fails."),
     maturity: Maturity::Stable,
     basis: Basis::Table,
 };
@@ -7542,9 +7324,7 @@ pub static CTRL_GETSNAP_004: Requirement = Requirement {
     section: "GetSnapshot",
     lines: (2165, 2165),
     test: Testability::Blackbox,
-    caution: Some(
-        "A back end may purge in the background after an OK; poll for a configured time before judging.",
-    ),
+    caution: Some("A back end may purge in the background after an OK; poll for a configured time before judging."),
     maturity: Maturity::Alpha,
     basis: Basis::Lowercase,
 };
@@ -7646,9 +7426,7 @@ pub static CTRL_GETSNAP_010: Requirement = Requirement {
     section: "GetSnapshot Errors",
     lines: (2198, 2198),
     test: Testability::Blackbox,
-    caution: Some(
-        "Judge by the well-formed ID of an object deleted before, with a grace time for asynchronous deletion; for a made-up ID that does not fit the driver's own ID format INVALID_ARGUMENT is a warning at most.",
-    ),
+    caution: Some("Judge by the well-formed ID of an object deleted before, with a grace time for asynchronous deletion; for a made-up ID that does not fit the driver's own ID format INVALID_ARGUMENT is a warning at most."),
     maturity: Maturity::Alpha,
     basis: Basis::Table,
 };
@@ -7682,9 +7460,7 @@ pub static CTRL_EXPAND_002: Requirement = Requirement {
     section: "ControllerExpandVolume",
     lines: (2205, 2205),
     test: Testability::Blackbox,
-    caution: Some(
-        "node_expansion_required may drop to false once the node has grown; compare the capacity only.",
-    ),
+    caution: Some("node_expansion_required may drop to false once the node has grown; compare the capacity only."),
     maturity: Maturity::Stable,
     basis: Basis::Keyword,
 };
@@ -7718,9 +7494,7 @@ pub static CTRL_EXPAND_004: Requirement = Requirement {
     section: "ControllerExpandVolume",
     lines: (2208, 2208),
     test: Testability::Mount,
-    caution: Some(
-        "Use a fresh volume per state and permitted sizes; back ends may limit how often a volume grows.",
-    ),
+    caution: Some("Use a fresh volume per state and permitted sizes; back ends may limit how often a volume grows."),
     maturity: Maturity::Stable,
     basis: Basis::Derived,
 };
@@ -7856,9 +7630,7 @@ pub static CTRL_EXPAND_011: Requirement = Requirement {
     section: "ControllerExpandVolume",
     lines: (2265, 2266),
     test: Testability::Blackbox,
-    caution: Some(
-        "A zero here cannot be told from a missing field, but neither fits a positive required_bytes.",
-    ),
+    caution: Some("A zero here cannot be told from a missing field, but neither fits a positive required_bytes."),
     maturity: Maturity::Stable,
     basis: Basis::Keyword,
 };
@@ -7875,9 +7647,7 @@ pub static CTRL_EXPAND_012: Requirement = Requirement {
     section: "ControllerExpandVolume",
     lines: (2268, 2271),
     test: Testability::Mount,
-    caution: Some(
-        "A driver may grow the file system while staging or publishing and so need no NodeExpandVolume; statfs is only a rough measure.",
-    ),
+    caution: Some("A driver may grow the file system while staging or publishing and so need no NodeExpandVolume; statfs is only a rough measure."),
     maturity: Maturity::Stable,
     basis: Basis::Keyword,
 };
@@ -7928,9 +7698,7 @@ pub static CTRL_EXPAND_015: Requirement = Requirement {
     section: "ControllerExpandVolume Errors",
     lines: (2280, 2280),
     test: Testability::Blackbox,
-    caution: Some(
-        "Judge by the well-formed ID of an object deleted before, with a grace time for asynchronous deletion; for a made-up ID that does not fit the driver's own ID format INVALID_ARGUMENT is a warning at most.",
-    ),
+    caution: Some("Judge by the well-formed ID of an object deleted before, with a grace time for asynchronous deletion; for a made-up ID that does not fit the driver's own ID format INVALID_ARGUMENT is a warning at most."),
     maturity: Maturity::Stable,
     basis: Basis::Table,
 };
@@ -7947,9 +7715,7 @@ pub static CTRL_EXPAND_016: Requirement = Requirement {
     section: "ControllerExpandVolume Errors",
     lines: (2281, 2281),
     test: Testability::Mount,
-    caution: Some(
-        "In use means controller-published where PUBLISH_UNPUBLISH_VOLUME exists; without it, or with neither ONLINE nor OFFLINE advertised, OK is a warning and only another error code fails.",
-    ),
+    caution: Some("In use means controller-published where PUBLISH_UNPUBLISH_VOLUME exists; without it, or with neither ONLINE nor OFFLINE advertised, OK is a warning and only another error code fails."),
     maturity: Maturity::Stable,
     basis: Basis::Table,
 };
@@ -7966,9 +7732,7 @@ pub static CTRL_EXPAND_017: Requirement = Requirement {
     section: "ControllerExpandVolume Errors",
     lines: (2282, 2282),
     test: Testability::Blackbox,
-    caution: Some(
-        "RESOURCE_EXHAUSTED is defensible for the huge size and INVALID_ARGUMENT for crossed bounds; a limit below the present size clashes with the OK of line 2206, so leave that out. OK with a capacity inside the range is legal.",
-    ),
+    caution: Some("RESOURCE_EXHAUSTED is defensible for the huge size and INVALID_ARGUMENT for crossed bounds; a limit below the present size clashes with the OK of line 2206, so leave that out. OK with a capacity inside the range is legal."),
     maturity: Maturity::Stable,
     basis: Basis::Table,
 };
@@ -8104,9 +7868,7 @@ pub static CTRL_INTERACT_008: Requirement = Requirement {
     section: "CreateSnapshot, DeleteSnapshot, ListSnapshots",
     lines: (2308, 2308),
     test: Testability::Blackbox,
-    caution: Some(
-        "ready_to_use and size_bytes may move on between the two calls; allow a grace time after deletion.",
-    ),
+    caution: Some("ready_to_use and size_bytes may move on between the two calls; allow a grace time after deletion."),
     maturity: Maturity::Stable,
     basis: Basis::Keyword,
 };
@@ -8123,9 +7885,7 @@ pub static CTRL_INTERACT_009: Requirement = Requirement {
     section: "CreateSnapshot, DeleteSnapshot, ListSnapshots",
     lines: (2309, 2309),
     test: Testability::Blackbox,
-    caution: Some(
-        "Processing may take hours (1914); without an end within the configured time there is no verdict.",
-    ),
+    caution: Some("Processing may take hours (1914); without an end within the configured time there is no verdict."),
     maturity: Maturity::Stable,
     basis: Basis::Keyword,
 };
@@ -8261,9 +8021,7 @@ pub static NODE_STAGE_007: Requirement = Requirement {
     section: "NodeStageVolume",
     lines: (2325, 2326),
     test: Testability::Restart,
-    caution: Some(
-        "A plugin that serves mounts itself, as FUSE does, needs a hook that restarts without killing its helpers.",
-    ),
+    caution: Some("A plugin that serves mounts itself, as FUSE does, needs a hook that restarts without killing its helpers."),
     maturity: Maturity::Stable,
     basis: Basis::Derived,
 };
@@ -8382,9 +8140,7 @@ pub static NODE_STAGE_014: Requirement = Requirement {
     section: "NodeStageVolume",
     lines: (2351, 2353),
     test: Testability::Mount,
-    caution: Some(
-        "Parent directories have to exist and be visible in the mount namespace of the plugin, and each path component stays within NAME_MAX.",
-    ),
+    caution: Some("Parent directories have to exist and be visible in the mount namespace of the plugin, and each path component stays within NAME_MAX."),
     maturity: Maturity::Stable,
     basis: Basis::Keyword,
 };
@@ -8418,9 +8174,7 @@ pub static NODE_STAGE_016: Requirement = Requirement {
     section: "NodeStageVolume",
     lines: (2357, 2359),
     test: Testability::Mount,
-    caution: Some(
-        "A driver whose staging does nothing may refuse at publish instead; fail only if both give OK and the volume is not usable as described.",
-    ),
+    caution: Some("A driver whose staging does nothing may refuse at publish instead; fail only if both give OK and the volume is not usable as described."),
     maturity: Maturity::Stable,
     basis: Basis::Keyword,
 };
@@ -8505,9 +8259,7 @@ pub static NODE_STAGE_021: Requirement = Requirement {
     section: "NodeStageVolume Errors",
     lines: (2388, 2388),
     test: Testability::Blackbox,
-    caution: Some(
-        "A node plugin without state or back-end access cannot know whether a volume exists: any error then passes, and OK is a warning unless the driver definition says that the plugin can tell.",
-    ),
+    caution: Some("A node plugin without state or back-end access cannot know whether a volume exists: any error then passes, and OK is a warning unless the driver definition says that the plugin can tell."),
     maturity: Maturity::Stable,
     basis: Basis::Table,
 };
@@ -8524,9 +8276,7 @@ pub static NODE_STAGE_022: Requirement = Requirement {
     section: "NodeStageVolume Errors",
     lines: (2389, 2389),
     test: Testability::Mount,
-    caution: Some(
-        "Identical gives OK, incompatible ALREADY_EXISTS; what lies between, such as another access mode, is open, and an access type the volume lacks is FAILED_PRECONDITION.",
-    ),
+    caution: Some("Identical gives OK, incompatible ALREADY_EXISTS; what lies between, such as another access mode, is open, and an access type the volume lacks is FAILED_PRECONDITION."),
     maturity: Maturity::Stable,
     basis: Basis::Table,
 };
@@ -8543,9 +8293,7 @@ pub static NODE_STAGE_023: Requirement = Requirement {
     section: "NodeStageVolume Errors",
     lines: (2390, 2390),
     test: Testability::Mount,
-    caution: Some(
-        "Refusal may come only at publish, and INVALID_ARGUMENT can be argued from line 507; OK is wrong only if the volume cannot be used that way.",
-    ),
+    caution: Some("Refusal may come only at publish, and INVALID_ARGUMENT can be argued from line 507; OK is wrong only if the volume cannot be used that way."),
     maturity: Maturity::Stable,
     basis: Basis::Table,
 };
@@ -8579,9 +8327,7 @@ pub static NODE_UNSTAGE_002: Requirement = Requirement {
     section: "NodeUnstageVolume",
     lines: (2397, 2397),
     test: Testability::Mount,
-    caution: Some(
-        "Needs a view of the mount namespace of the plugin; attached devices or logins may be shared with other volumes.",
-    ),
+    caution: Some("Needs a view of the mount namespace of the plugin; attached devices or logins may be shared with other volumes."),
     maturity: Maturity::Stable,
     basis: Basis::Keyword,
 };
@@ -8768,9 +8514,7 @@ pub static NODE_UNSTAGE_013: Requirement = Requirement {
     section: "NodeUnstageVolume",
     lines: (2420, 2422),
     test: Testability::Mount,
-    caution: Some(
-        "Parent directories have to exist and be visible in the mount namespace of the plugin, and each path component stays within NAME_MAX.",
-    ),
+    caution: Some("Parent directories have to exist and be visible in the mount namespace of the plugin, and each path component stays within NAME_MAX."),
     maturity: Maturity::Stable,
     basis: Basis::Keyword,
 };
@@ -8889,9 +8633,7 @@ pub static NODE_PUBLISH_001: Requirement = Requirement {
     section: "NodePublishVolume",
     lines: (2453, 2453),
     test: Testability::Blackbox,
-    caution: Some(
-        "Applies only to an endpoint configured as node plugin; a controller-only endpoint may answer UNIMPLEMENTED.",
-    ),
+    caution: Some("Applies only to an endpoint configured as node plugin; a controller-only endpoint may answer UNIMPLEMENTED."),
     maturity: Maturity::Stable,
     basis: Basis::Derived,
 };
@@ -8959,9 +8701,7 @@ pub static NODE_PUBLISH_005: Requirement = Requirement {
     section: "NodePublishVolume",
     lines: (2458, 2459),
     test: Testability::Restart,
-    caution: Some(
-        "A plugin that serves mounts itself, as FUSE does, needs a hook that restarts without killing its helpers.",
-    ),
+    caution: Some("A plugin that serves mounts itself, as FUSE does, needs a hook that restarts without killing its helpers."),
     maturity: Maturity::Stable,
     basis: Basis::Derived,
 };
@@ -8995,9 +8735,7 @@ pub static NODE_PUBLISH_007: Requirement = Requirement {
     section: "NodePublishVolume",
     lines: (2463, 2464),
     test: Testability::Mount,
-    caution: Some(
-        "Only with a mode the driver accepted for this volume. The table behind it is SHOULD, and readers may see other clients' data late.",
-    ),
+    caution: Some("Only with a mode the driver accepted for this volume. The table behind it is SHOULD, and readers may see other clients' data late."),
     maturity: Maturity::Stable,
     basis: Basis::Derived,
 };
@@ -9116,9 +8854,7 @@ pub static NODE_PUBLISH_014: Requirement = Requirement {
     section: "NodePublishVolume",
     lines: (2477, 2481),
     test: Testability::Mount,
-    caution: Some(
-        "The capability may stand for only one of the two newer modes (2759): skip if this one is refused at creation or staging.",
-    ),
+    caution: Some("The capability may stand for only one of the two newer modes (2759): skip if this one is refused at creation or staging."),
     maturity: Maturity::Alpha,
     basis: Basis::Keyword,
 };
@@ -9135,9 +8871,7 @@ pub static NODE_PUBLISH_015: Requirement = Requirement {
     section: "NodePublishVolume",
     lines: (2477, 2482),
     test: Testability::Mount,
-    caution: Some(
-        "The capability may stand for only one of the two newer modes (2759): skip if this one is refused at creation or staging.",
-    ),
+    caution: Some("The capability may stand for only one of the two newer modes (2759): skip if this one is refused at creation or staging."),
     maturity: Maturity::Alpha,
     basis: Basis::Keyword,
 };
@@ -9256,9 +8990,7 @@ pub static NODE_PUBLISH_022: Requirement = Requirement {
     section: "NodePublishVolume",
     lines: (2508, 2510),
     test: Testability::Mount,
-    caution: Some(
-        "Parent directories have to exist and be visible in the mount namespace of the plugin, and each path component stays within NAME_MAX.",
-    ),
+    caution: Some("Parent directories have to exist and be visible in the mount namespace of the plugin, and each path component stays within NAME_MAX."),
     maturity: Maturity::Stable,
     basis: Basis::Keyword,
 };
@@ -9326,9 +9058,7 @@ pub static NODE_PUBLISH_026: Requirement = Requirement {
     section: "NodePublishVolume",
     lines: (2520, 2521),
     test: Testability::Mount,
-    caution: Some(
-        "Follow symbolic links; compare sizes only if the capacity is known, and allow rounding up where no limit was set.",
-    ),
+    caution: Some("Follow symbolic links; compare sizes only if the capacity is known, and allow rounding up where no limit was set."),
     maturity: Maturity::Stable,
     basis: Basis::Keyword,
 };
@@ -9345,9 +9075,7 @@ pub static NODE_PUBLISH_027: Requirement = Requirement {
     section: "NodePublishVolume",
     lines: (2522, 2523),
     test: Testability::Mount,
-    caution: Some(
-        "Needs a view of the mount namespace of the plugin; static read-only volumes cannot take the write.",
-    ),
+    caution: Some("Needs a view of the mount namespace of the plugin; static read-only volumes cannot take the write."),
     maturity: Maturity::Stable,
     basis: Basis::Keyword,
 };
@@ -9398,9 +9126,7 @@ pub static NODE_PUBLISH_030: Requirement = Requirement {
     section: "NodePublishVolume",
     lines: (2526, 2528),
     test: Testability::Mount,
-    caution: Some(
-        "Parent directories have to exist and be visible in the mount namespace of the plugin, and each path component stays within NAME_MAX.",
-    ),
+    caution: Some("Parent directories have to exist and be visible in the mount namespace of the plugin, and each path component stays within NAME_MAX."),
     maturity: Maturity::Stable,
     basis: Basis::Keyword,
 };
@@ -9468,9 +9194,7 @@ pub static NODE_PUBLISH_034: Requirement = Requirement {
     section: "NodePublishVolume",
     lines: (2538, 2538),
     test: Testability::Mount,
-    caution: Some(
-        "Judge by the attempt, not by mount options or BLKROGET: the export or the back end may be what denies. Any errno that denies writing will do.",
-    ),
+    caution: Some("Judge by the attempt, not by mount options or BLKROGET: the export or the back end may be what denies. Any errno that denies writing will do."),
     maturity: Maturity::Stable,
     basis: Basis::Keyword,
 };
@@ -9555,9 +9279,7 @@ pub static NODE_PUBLISH_039: Requirement = Requirement {
     section: "NodePublishVolume Errors",
     lines: (2567, 2567),
     test: Testability::Blackbox,
-    caution: Some(
-        "A node plugin without state or back-end access cannot know whether a volume exists: any error then passes, and OK is a warning unless the driver definition says that the plugin can tell.",
-    ),
+    caution: Some("A node plugin without state or back-end access cannot know whether a volume exists: any error then passes, and OK is a warning unless the driver definition says that the plugin can tell."),
     maturity: Maturity::Stable,
     basis: Basis::Table,
 };
@@ -9591,9 +9313,7 @@ pub static NODE_PUBLISH_041: Requirement = Requirement {
     section: "NodePublishVolume Errors",
     lines: (2569, 2569),
     test: Testability::Mount,
-    caution: Some(
-        "INVALID_ARGUMENT can be argued from line 507; OK is wrong only if the volume cannot be used that way.",
-    ),
+    caution: Some("INVALID_ARGUMENT can be argued from line 507; OK is wrong only if the volume cannot be used that way."),
     maturity: Maturity::Stable,
     basis: Basis::Table,
 };
@@ -9627,9 +9347,7 @@ pub static NODE_UNPUBLISH_001: Requirement = Requirement {
     section: "NodeUnpublishVolume",
     lines: (2576, 2577),
     test: Testability::Blackbox,
-    caution: Some(
-        "Applies only to an endpoint configured as node plugin; a controller-only endpoint may answer UNIMPLEMENTED.",
-    ),
+    caution: Some("Applies only to an endpoint configured as node plugin; a controller-only endpoint may answer UNIMPLEMENTED."),
     maturity: Maturity::Stable,
     basis: Basis::Keyword,
 };
@@ -9714,9 +9432,7 @@ pub static NODE_UNPUBLISH_006: Requirement = Requirement {
     section: "NodeUnpublishVolume",
     lines: (2585, 2585),
     test: Testability::Mount,
-    caution: Some(
-        "The second call of a pair is the firm case; NOT_FOUND is legal for a volume the plugin does not know.",
-    ),
+    caution: Some("The second call of a pair is the firm case; NOT_FOUND is legal for a volume the plugin does not know."),
     maturity: Maturity::Stable,
     basis: Basis::Keyword,
 };
@@ -9818,9 +9534,7 @@ pub static NODE_UNPUBLISH_012: Requirement = Requirement {
     section: "NodeUnpublishVolume",
     lines: (2597, 2599),
     test: Testability::Mount,
-    caution: Some(
-        "Parent directories have to exist and be visible in the mount namespace of the plugin, and each path component stays within NAME_MAX.",
-    ),
+    caution: Some("Parent directories have to exist and be visible in the mount namespace of the plugin, and each path component stays within NAME_MAX."),
     maturity: Maturity::Stable,
     basis: Basis::Keyword,
 };
@@ -9990,9 +9704,7 @@ pub static NODE_STATS_005: Requirement = Requirement {
     section: "NodeGetVolumeStats",
     lines: (2637, 2638),
     test: Testability::Mount,
-    caution: Some(
-        "A plugin whose staging mounts nothing at the staging path has nothing to measure there; firm only for publish paths.",
-    ),
+    caution: Some("A plugin whose staging mounts nothing at the staging path has nothing to measure there; firm only for publish paths."),
     maturity: Maturity::Stable,
     basis: Basis::Derived,
 };
@@ -10043,9 +9755,7 @@ pub static NODE_STATS_008: Requirement = Requirement {
     section: "NodeGetVolumeStats",
     lines: (2642, 2644),
     test: Testability::Mount,
-    caution: Some(
-        "Parent directories have to exist and be visible in the mount namespace of the plugin, and each path component stays within NAME_MAX.",
-    ),
+    caution: Some("Parent directories have to exist and be visible in the mount namespace of the plugin, and each path component stays within NAME_MAX."),
     maturity: Maturity::Stable,
     basis: Basis::Keyword,
 };
@@ -10096,9 +9806,7 @@ pub static NODE_STATS_011: Requirement = Requirement {
     section: "NodeGetVolumeStats",
     lines: (2653, 2655),
     test: Testability::Mount,
-    caution: Some(
-        "Parent directories have to exist and be visible in the mount namespace of the plugin, and each path component stays within NAME_MAX.",
-    ),
+    caution: Some("Parent directories have to exist and be visible in the mount namespace of the plugin, and each path component stays within NAME_MAX."),
     maturity: Maturity::Stable,
     basis: Basis::Keyword,
 };
@@ -10200,9 +9908,7 @@ pub static MSG_USAGE_003: Requirement = Requirement {
     section: "NodeGetVolumeStats",
     lines: (2684, 2686),
     test: Testability::Mount,
-    caution: Some(
-        "Reserved blocks, compression and shared pools make sums and growth unreliable; notes only.",
-    ),
+    caution: Some("Reserved blocks, compression and shared pools make sums and growth unreliable; notes only."),
     maturity: Maturity::Stable,
     basis: Basis::Keyword,
 };
@@ -10304,9 +10010,7 @@ pub static NODE_STATS_017: Requirement = Requirement {
     section: "NodeGetVolumeStats Errors",
     lines: (2716, 2716),
     test: Testability::Mount,
-    caution: Some(
-        "A stateless plugin measures the path it is given and cannot check the ID: OK is a warning where the path exists.",
-    ),
+    caution: Some("A stateless plugin measures the path it is given and cannot check the ID: OK is a warning where the path exists."),
     maturity: Maturity::Stable,
     basis: Basis::Table,
 };
@@ -10323,9 +10027,7 @@ pub static NODE_CAPS_001: Requirement = Requirement {
     section: "NodeGetCapabilities",
     lines: (2720, 2721),
     test: Testability::Blackbox,
-    caution: Some(
-        "Applies only to an endpoint configured as node plugin; a controller-only endpoint may answer UNIMPLEMENTED.",
-    ),
+    caution: Some("Applies only to an endpoint configured as node plugin; a controller-only endpoint may answer UNIMPLEMENTED."),
     maturity: Maturity::Stable,
     basis: Basis::Keyword,
 };
@@ -10563,9 +10265,7 @@ pub static NODE_INFO_005: Requirement = Requirement {
     section: "NodeGetInfo",
     lines: (2804, 2807),
     test: Testability::Blackbox,
-    caution: Some(
-        "Distinctness needs endpoints on different nodes; two containers on one host may share an ID.",
-    ),
+    caution: Some("Distinctness needs endpoints on different nodes; two containers on one host may share an ID."),
     maturity: Maturity::Stable,
     basis: Basis::Keyword,
 };
@@ -10684,9 +10384,7 @@ pub static NODE_INFO_012: Requirement = Requirement {
     section: "NodeGetInfo",
     lines: (2825, 2828),
     test: Testability::Blackbox,
-    caution: Some(
-        "The converse is not asked: the field may be missing although the capability is advertised.",
-    ),
+    caution: Some("The converse is not asked: the field may be missing although the capability is advertised."),
     maturity: Maturity::Stable,
     basis: Basis::Keyword,
 };
@@ -10788,9 +10486,7 @@ pub static NODE_EXPAND_002: Requirement = Requirement {
     section: "NodeExpandVolume",
     lines: (2856, 2856),
     test: Testability::Mount,
-    caution: Some(
-        "Only BLKGETSIZE64 is exact: statfs lacks the file system's own overhead and on shared file systems shows the export, so there count gross shortfalls only; skip where capacity is unknown.",
-    ),
+    caution: Some("Only BLKGETSIZE64 is exact: statfs lacks the file system's own overhead and on shared file systems shows the export, so there count gross shortfalls only; skip where capacity is unknown."),
     maturity: Maturity::Stable,
     basis: Basis::Keyword,
 };
@@ -10824,9 +10520,7 @@ pub static NODE_EXPAND_004: Requirement = Requirement {
     section: "NodeExpandVolume",
     lines: (2859, 2859),
     test: Testability::Mount,
-    caution: Some(
-        "Inferred: a plugin with nothing to do on the node, or a volume large enough already, may answer OK.",
-    ),
+    caution: Some("Inferred: a plugin with nothing to do on the node, or a volume large enough already, may answer OK."),
     maturity: Maturity::Stable,
     basis: Basis::Derived,
 };
@@ -10860,9 +10554,7 @@ pub static NODE_EXPAND_006: Requirement = Requirement {
     section: "NodeExpandVolume",
     lines: (2862, 2863),
     test: Testability::Mount,
-    caution: Some(
-        "Only BLKGETSIZE64 is exact: statfs lacks the file system's own overhead and on shared file systems shows the export, so there count gross shortfalls only; skip where capacity is unknown.",
-    ),
+    caution: Some("Only BLKGETSIZE64 is exact: statfs lacks the file system's own overhead and on shared file systems shows the export, so there count gross shortfalls only; skip where capacity is unknown."),
     maturity: Maturity::Stable,
     basis: Basis::Derived,
 };
@@ -10930,9 +10622,7 @@ pub static NODE_EXPAND_025: Requirement = Requirement {
     section: "NodeExpandVolume",
     lines: (2869, 2871),
     test: Testability::Mount,
-    caution: Some(
-        "Inferred from the field being optional for older callers; warn only. FAILED_PRECONDITION is legal if the file system cannot grow while published.",
-    ),
+    caution: Some("Inferred from the field being optional for older callers; warn only. FAILED_PRECONDITION is legal if the file system cannot grow while published."),
     maturity: Maturity::Stable,
     basis: Basis::Derived,
 };
@@ -10983,9 +10673,7 @@ pub static NODE_EXPAND_012: Requirement = Requirement {
     section: "NodeExpandVolume",
     lines: (2879, 2881),
     test: Testability::Mount,
-    caution: Some(
-        "Parent directories have to exist and be visible in the mount namespace of the plugin, and each path component stays within NAME_MAX.",
-    ),
+    caution: Some("Parent directories have to exist and be visible in the mount namespace of the plugin, and each path component stays within NAME_MAX."),
     maturity: Maturity::Stable,
     basis: Basis::Keyword,
 };
@@ -11070,9 +10758,7 @@ pub static NODE_EXPAND_016: Requirement = Requirement {
     section: "NodeExpandVolume",
     lines: (2898, 2900),
     test: Testability::Mount,
-    caution: Some(
-        "Parent directories have to exist and be visible in the mount namespace of the plugin, and each path component stays within NAME_MAX.",
-    ),
+    caution: Some("Parent directories have to exist and be visible in the mount namespace of the plugin, and each path component stays within NAME_MAX."),
     maturity: Maturity::Stable,
     basis: Basis::Keyword,
 };
@@ -11157,9 +10843,7 @@ pub static NODE_EXPAND_021: Requirement = Requirement {
     section: "NodeExpandVolume Errors",
     lines: (2933, 2933),
     test: Testability::Blackbox,
-    caution: Some(
-        "A node plugin without state or back-end access cannot know whether a volume exists: any error then passes, and OK is a warning unless the driver definition says that the plugin can tell.",
-    ),
+    caution: Some("A node plugin without state or back-end access cannot know whether a volume exists: any error then passes, and OK is a warning unless the driver definition says that the plugin can tell."),
     maturity: Maturity::Stable,
     basis: Basis::Table,
 };
@@ -11193,9 +10877,7 @@ pub static NODE_EXPAND_023: Requirement = Requirement {
     section: "NodeExpandVolume Errors",
     lines: (2935, 2935),
     test: Testability::Mount,
-    caution: Some(
-        "Plugins that grow to the device and ignore the range are widespread, warn on OK; a limit below the present size clashes with the OK of line 2857, so leave that out.",
-    ),
+    caution: Some("Plugins that grow to the device and ignore the range are widespread, warn on OK; a limit below the present size clashes with the OK of line 2857, so leave that out."),
     maturity: Maturity::Stable,
     basis: Basis::Table,
 };
@@ -11297,9 +10979,7 @@ pub static GROUP_CREATE_002: Requirement = Requirement {
     section: "CreateVolumeGroupSnapshot",
     lines: (2986, 2988),
     test: Testability::Mount,
-    caution: Some(
-        "Needs restores of all members; fsync each record before the next, otherwise order is not promised by the file system.",
-    ),
+    caution: Some("Needs restores of all members; fsync each record before the next, otherwise order is not promised by the file system."),
     maturity: Maturity::Stable,
     basis: Basis::Keyword,
 };
@@ -11503,9 +11183,7 @@ pub static GROUP_CREATE_014: Requirement = Requirement {
     section: "CreateVolumeGroupSnapshot",
     lines: (3010, 3014),
     test: Testability::Blackbox,
-    caution: Some(
-        "The sentence carries no keyword: list refused names one by one, apart from firm failures; a wrong or duplicate object, a crash or INTERNAL is firm.",
-    ),
+    caution: Some("The sentence carries no keyword: list refused names one by one, apart from firm failures; a wrong or duplicate object, a crash or INTERNAL is firm."),
     maturity: Maturity::Stable,
     basis: Basis::Derived,
 };
@@ -11641,9 +11319,7 @@ pub static GROUP_CREATE_022: Requirement = Requirement {
     section: "CreateVolumeGroupSnapshot",
     lines: (3052, 3054),
     test: Testability::Blackbox,
-    caution: Some(
-        "The keyword covers only a non-empty list; that members match the sources follows from the purpose of the call.",
-    ),
+    caution: Some("The keyword covers only a non-empty list; that members match the sources follows from the purpose of the call."),
     maturity: Maturity::Stable,
     basis: Basis::Keyword,
 };
@@ -11762,9 +11438,7 @@ pub static GROUP_CREATE_029: Requirement = Requirement {
     section: "CreateVolumeGroupSnapshot Errors",
     lines: (3081, 3081),
     test: Testability::Blackbox,
-    caution: Some(
-        "Take sets that the driver accepts under fresh names, so that FAILED_PRECONDITION is ruled out.",
-    ),
+    caution: Some("Take sets that the driver accepts under fresh names, so that FAILED_PRECONDITION is ruled out."),
     maturity: Maturity::Stable,
     basis: Basis::Table,
 };
@@ -11832,9 +11506,7 @@ pub static GROUP_DELETE_002: Requirement = Requirement {
     section: "DeleteVolumeGroupSnapshot",
     lines: (3089, 3089),
     test: Testability::Blackbox,
-    caution: Some(
-        "Deletion may finish in the background after the OK: poll listings, lookups and the name for a configured time before failing.",
-    ),
+    caution: Some("Deletion may finish in the background after the OK: poll listings, lookups and the name for a configured time before failing."),
     maturity: Maturity::Stable,
     basis: Basis::Derived,
 };
@@ -11868,9 +11540,7 @@ pub static GROUP_DELETE_004: Requirement = Requirement {
     section: "DeleteVolumeGroupSnapshot",
     lines: (3092, 3092),
     test: Testability::Blackbox,
-    caution: Some(
-        "Form the unknown ID like a real one, best by reusing a deleted one; refusing an ill-formed ID with INVALID_ARGUMENT is arguable (507), so only warn there.",
-    ),
+    caution: Some("Form the unknown ID like a real one, best by reusing a deleted one; refusing an ill-formed ID with INVALID_ARGUMENT is arguable (507), so only warn there."),
     maturity: Maturity::Stable,
     basis: Basis::Keyword,
 };
@@ -11904,9 +11574,7 @@ pub static GROUP_DELETE_006: Requirement = Requirement {
     section: "DeleteVolumeGroupSnapshot",
     lines: (3100, 3103),
     test: Testability::Blackbox,
-    caution: Some(
-        "Destroys the group on OK; as foreign ID use a snapshot of the run and check that it survives. Detection is only asked of plugins able to do it.",
-    ),
+    caution: Some("Destroys the group on OK; as foreign ID use a snapshot of the run and check that it survives. Detection is only asked of plugins able to do it."),
     maturity: Maturity::Stable,
     basis: Basis::Keyword,
 };
@@ -12093,9 +11761,7 @@ pub static GROUP_GET_004: Requirement = Requirement {
     section: "GetVolumeGroupSnapshot",
     lines: (3143, 3143),
     test: Testability::Blackbox,
-    caution: Some(
-        "A back end may purge in the background after an OK; poll for a configured time before judging.",
-    ),
+    caution: Some("A back end may purge in the background after an OK; poll for a configured time before judging."),
     maturity: Maturity::Stable,
     basis: Basis::Lowercase,
 };
@@ -12265,9 +11931,7 @@ pub static GROUP_GET_014: Requirement = Requirement {
     section: "GetVolumeGroupSnapshot Errors",
     lines: (3187, 3187),
     test: Testability::Blackbox,
-    caution: Some(
-        "Judge by the well-formed ID of an object deleted before, with a grace time for asynchronous deletion; for a made-up ID that does not fit the driver's own ID format INVALID_ARGUMENT is a warning at most.",
-    ),
+    caution: Some("Judge by the well-formed ID of an object deleted before, with a grace time for asynchronous deletion; for a made-up ID that does not fit the driver's own ID format INVALID_ARGUMENT is a warning at most."),
     maturity: Maturity::Stable,
     basis: Basis::Table,
 };
@@ -12386,9 +12050,7 @@ pub static META_STREAM_001: Requirement = Requirement {
     section: "Special considerations for processing a snapshot metadata gRPC stream",
     lines: (3244, 3245),
     test: Testability::Blackbox,
-    caution: Some(
-        "Join adjacent ranges before comparing, as runs may cut them differently; snapshots of block volumes only.",
-    ),
+    caution: Some("Join adjacent ranges before comparing, as runs may cut them differently; snapshots of block volumes only."),
     maturity: Maturity::Alpha,
     basis: Basis::Keyword,
 };
@@ -12779,9 +12441,7 @@ pub static META_ALLOC_018: Requirement = Requirement {
     section: "GetMetadataAllocated Errors",
     lines: (3343, 3343),
     test: Testability::Blackbox,
-    caution: Some(
-        "Judge by the well-formed ID of an object deleted before, with a grace time for asynchronous deletion; for a made-up ID that does not fit the driver's own ID format INVALID_ARGUMENT is a warning at most.",
-    ),
+    caution: Some("Judge by the well-formed ID of an object deleted before, with a grace time for asynchronous deletion; for a made-up ID that does not fit the driver's own ID format INVALID_ARGUMENT is a warning at most."),
     maturity: Maturity::Alpha,
     basis: Basis::Table,
 };
@@ -12798,9 +12458,7 @@ pub static META_ALLOC_019: Requirement = Requirement {
     section: "GetMetadataAllocated Errors",
     lines: (3344, 3344),
     test: Testability::Blackbox,
-    caution: Some(
-        "INVALID_ARGUMENT for a negative offset is a warning, since the first row of the table fits too.",
-    ),
+    caution: Some("INVALID_ARGUMENT for a negative offset is a warning, since the first row of the table fits too."),
     maturity: Maturity::Alpha,
     basis: Basis::Table,
 };
@@ -12817,9 +12475,7 @@ pub static META_DELTA_001: Requirement = Requirement {
     section: "GetMetadataDelta",
     lines: (3348, 3348),
     test: Testability::Blackbox,
-    caution: Some(
-        "Use ready snapshots of one block volume; FAILED_PRECONDITION without change tracking is legal.",
-    ),
+    caution: Some("Use ready snapshots of one block volume; FAILED_PRECONDITION without change tracking is legal."),
     maturity: Maturity::Alpha,
     basis: Basis::Lowercase,
 };
@@ -12904,9 +12560,7 @@ pub static META_DELTA_023: Requirement = Requirement {
     section: "GetMetadataDelta",
     lines: (3359, 3361),
     test: Testability::Blackbox,
-    caution: Some(
-        "Inferred: no table row names the case, so only OK with ranges is worth a warning, and any error passes.",
-    ),
+    caution: Some("Inferred: no table row names the case, so only OK with ranges is worth a warning, and any error passes."),
     maturity: Maturity::Alpha,
     basis: Basis::Derived,
 };
@@ -13025,9 +12679,7 @@ pub static META_DELTA_012: Requirement = Requirement {
     section: "GetMetadataDelta",
     lines: (3406, 3410),
     test: Testability::Blackbox,
-    caution: Some(
-        "Which capacity holds is open if the volume grew between the snapshots; keep the size constant.",
-    ),
+    caution: Some("Which capacity holds is open if the volume grew between the snapshots; keep the size constant."),
     maturity: Maturity::Alpha,
     basis: Basis::Keyword,
 };
@@ -13163,9 +12815,7 @@ pub static META_DELTA_020: Requirement = Requirement {
     section: "GetMetadataDelta Errors",
     lines: (3437, 3437),
     test: Testability::Blackbox,
-    caution: Some(
-        "Judge by the well-formed ID of an object deleted before, with a grace time for asynchronous deletion; for a made-up ID that does not fit the driver's own ID format INVALID_ARGUMENT is a warning at most.",
-    ),
+    caution: Some("Judge by the well-formed ID of an object deleted before, with a grace time for asynchronous deletion; for a made-up ID that does not fit the driver's own ID format INVALID_ARGUMENT is a warning at most."),
     maturity: Maturity::Alpha,
     basis: Basis::Table,
 };
@@ -13199,9 +12849,7 @@ pub static META_DELTA_022: Requirement = Requirement {
     section: "GetMetadataDelta Errors",
     lines: (3439, 3439),
     test: Testability::Blackbox,
-    caution: Some(
-        "INVALID_ARGUMENT for a negative offset is a warning, since the first row of the table fits too.",
-    ),
+    caution: Some("INVALID_ARGUMENT for a negative offset is a warning, since the first row of the table fits too."),
     maturity: Maturity::Alpha,
     basis: Basis::Table,
 };
@@ -13286,9 +12934,7 @@ pub static PROTO_CONN_005: Requirement = Requirement {
     section: "Connectivity",
     lines: (3450, 3450),
     test: Testability::Restart,
-    caution: Some(
-        "Needs a start hook and a path ending in .sock; with a driver started by others there is no verdict.",
-    ),
+    caution: Some("Needs a start hook and a path ending in .sock; with a driver started by others there is no verdict."),
     maturity: Maturity::Stable,
     basis: Basis::Keyword,
 };

@@ -1,0 +1,8 @@
+//! Everything that needs the crate from outside: the compiled protocol against its table of facts, and sockets.
+
+mod dial;
+mod facts;
+mod plugin;
+mod request_log;
+mod secrets;
+mod serve;

@@ -1,0 +1,87 @@
+//! No request shows a secret, whichever way it is printed.
+
+use std::collections::{BTreeSet, HashMap};
+use std::fmt::Debug;
+
+use csi_proto::{DESCRIPTOR_SET, redact, v1};
+use prost::Message as _;
+use prost_reflect::{DescriptorPool, DynamicMessage, MapKey, MessageDescriptor, Value};
+
+const SECRET: &str = "hunter2";
+
+fn pool() -> DescriptorPool {
+    DescriptorPool::decode(DESCRIPTOR_SET).expect("the descriptor set decodes")
+}
+
+/// The csi_secret fields of one message.
+fn secret_fields(message: &MessageDescriptor) -> Vec<prost_reflect::FieldDescriptor> {
+    let csi_secret = message.parent_pool().get_extension_by_name("csi.v1.csi_secret").expect("csi_secret");
+    let marked = |field: &prost_reflect::FieldDescriptor| {
+        *field.options().get_extension(&csi_secret) == Value::Bool(true)
+    };
+    message.fields().filter(marked).collect()
+}
+
+/// Fills the secrets of `M` through its descriptor, then prints it in each way; gives its name.
+fn check<M: prost::Name + Default + Debug>() -> String {
+    let descriptor = pool().get_message_by_name(&M::full_name()).expect("a message of csi.proto");
+    let mut message = DynamicMessage::new(descriptor.clone());
+    for field in secret_fields(&descriptor) {
+        let secrets = HashMap::from([(MapKey::String("password".into()), Value::String(SECRET.into()))]);
+        message.set_field(&field, Value::Map(secrets));
+    }
+    let message = M::decode(message.encode_to_vec().as_slice()).expect("it decodes as itself");
+    for text in [redact::json(&message).to_string(), format!("{message:?}"), format!("{message:#?}")] {
+        assert!(!text.contains(SECRET), "{}: {text}", M::NAME);
+        assert!(text.contains("password") && text.contains(redact::STRIPPED), "{}: {text}", M::NAME);
+    }
+    M::NAME.to_owned()
+}
+
+#[test]
+fn every_message_with_secrets_hides_them() {
+    let checked = BTreeSet::from([
+        check::<v1::CreateVolumeRequest>(),
+        check::<v1::DeleteVolumeRequest>(),
+        check::<v1::ControllerPublishVolumeRequest>(),
+        check::<v1::ControllerUnpublishVolumeRequest>(),
+        check::<v1::ValidateVolumeCapabilitiesRequest>(),
+        check::<v1::ControllerModifyVolumeRequest>(),
+        check::<v1::CreateSnapshotRequest>(),
+        check::<v1::DeleteSnapshotRequest>(),
+        check::<v1::ListSnapshotsRequest>(),
+        check::<v1::GetSnapshotRequest>(),
+        check::<v1::ControllerExpandVolumeRequest>(),
+        check::<v1::NodeStageVolumeRequest>(),
+        check::<v1::NodePublishVolumeRequest>(),
+        check::<v1::NodeExpandVolumeRequest>(),
+        check::<v1::CreateVolumeGroupSnapshotRequest>(),
+        check::<v1::DeleteVolumeGroupSnapshotRequest>(),
+        check::<v1::GetVolumeGroupSnapshotRequest>(),
+        check::<v1::GetMetadataAllocatedRequest>(),
+        check::<v1::GetMetadataDeltaRequest>(),
+    ]);
+    let secretive: BTreeSet<_> = pool()
+        .all_messages()
+        .filter(|message| message.package_name() == "csi.v1" && !secret_fields(message).is_empty())
+        .map(|message| message.name().to_owned())
+        .collect();
+    assert_eq!(checked, secretive, "each message with a csi_secret field is checked above");
+}
+
+#[test]
+fn no_secret_lies_outside_a_top_level_request() {
+    // The generated `Debug` of a message without secrets of its own would print those of a message inside it.
+    for message in pool().all_messages().filter(|message| message.package_name() == "csi.v1") {
+        for field in message.fields() {
+            if let prost_reflect::Kind::Message(inner) = field.kind() {
+                assert!(
+                    secret_fields(&inner).is_empty(),
+                    "{} holds {}",
+                    message.full_name(),
+                    inner.full_name()
+                );
+            }
+        }
+    }
+}

@@ -1,0 +1,231 @@
+//! House rules that no compiler holds: which of our crates may depend on which, what each manifest says, and what
+//! no committed text contains.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, bail, ensure};
+use serde_json::Value;
+
+use crate::root;
+
+/// Each crate of the workspace with those of our crates that it may depend on outside of its tests. ARCHITECTURE.md
+/// says why.
+const EDGES: &[(&str, &[&str])] = &[
+    ("csi-proto", &[]),
+    ("csi-driver-definitions", &[]),
+    ("csi-harness", &["csi-proto", "csi-driver-definitions"]),
+    ("csi-suite-sanity", &["csi-harness", "csi-proto"]),
+    ("csi-suite-stateful", &["csi-harness", "csi-proto"]),
+    ("csi-suite-e2e", &["csi-harness", "csi-proto", "csi-driver-definitions"]),
+    ("csi-report", &["csi-harness"]),
+    ("csi-mock-driver", &["csi-proto"]),
+    ("csi-hostpath-driver", &["csi-proto"]),
+    (
+        "csi-sanity",
+        &[
+            "csi-proto",
+            "csi-driver-definitions",
+            "csi-harness",
+            "csi-suite-sanity",
+            "csi-suite-stateful",
+            "csi-suite-e2e",
+            "csi-report",
+            "csi-mock-driver",
+            "csi-hostpath-driver",
+        ],
+    ),
+    ("xtask", &[]),
+];
+
+/// Words and paths that no committed text contains, with the reason. In pieces, so that this file passes too.
+const BANNED: &[(&str, &str)] = &[
+    (concat!("TO", "DO"), "finish it, or describe it in an issue"),
+    (concat!("FIX", "ME"), "fix it, or describe it in an issue"),
+    (concat!("#[ign", "ore"), "a test runs, or skips at run time and prints the reason"),
+    (concat!("/wo", "rk/"), "a path of one machine"),
+];
+
+/// Files that are read, by extension.
+const TEXTS: &[&str] = &["html", "json", "md", "proto", "rs", "sh", "toml", "yaml", "yml"];
+
+/// Folders that are not ours to judge.
+const SKIPPED: &[&str] = &[".git", "target"];
+
+/// Fails with everything that is untidy.
+pub(crate) fn check() -> Result<()> {
+    let mut faults = Vec::new();
+    for package in packages()? {
+        faults.extend(manifest_faults(&package, &fs::read_to_string(&package.manifest)?));
+    }
+    for path in texts(&root())? {
+        let text = fs::read_to_string(&path).with_context(|| format!("failed to read {}", path.display()))?;
+        faults.extend(text_faults(&path, &text));
+    }
+    ensure!(faults.is_empty(), "{} rules are broken:\n{}", faults.len(), faults.join("\n"));
+    Ok(())
+}
+
+/// A member of the workspace, as `cargo metadata` tells it.
+struct Package {
+    name: String,
+    manifest: PathBuf,
+    description: Option<String>,
+    /// Names of what it depends on, tests left out.
+    dependencies: Vec<String>,
+}
+
+fn packages() -> Result<Vec<Package>> {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let output = Command::new(cargo)
+        .args(["metadata", "--no-deps", "--offline", "--format-version=1"])
+        .current_dir(root())
+        .output()
+        .context("failed to run cargo metadata")?;
+    if !output.status.success() {
+        bail!("failed to run cargo metadata: {}", String::from_utf8_lossy(&output.stderr));
+    }
+    let metadata: Value = serde_json::from_slice(&output.stdout)?;
+    let packages = metadata["packages"].as_array().context("cargo metadata names no packages")?;
+    packages.iter().map(|package| self::package(package).context("cargo metadata has another form")).collect()
+}
+
+fn package(package: &Value) -> Option<Package> {
+    let text = |value: &Value| value.as_str().map(str::to_owned);
+    let dependencies = package["dependencies"].as_array()?.iter();
+    Some(Package {
+        name: text(&package["name"])?,
+        manifest: text(&package["manifest_path"])?.into(),
+        description: text(&package["description"]),
+        dependencies: dependencies
+            .filter(|dependency| dependency["kind"] != "dev")
+            .filter_map(|dependency| text(&dependency["name"]))
+            .collect(),
+    })
+}
+
+fn manifest_faults(package: &Package, manifest: &str) -> Vec<String> {
+    let Package { name, dependencies, description, .. } = package;
+    let mut faults = Vec::new();
+    match EDGES.iter().find(|(member, _)| member == name) {
+        None => faults.push(format!("{name} is missing from the permitted edges in xtask/src/tidy.rs")),
+        Some((_, permitted)) => {
+            let ours = |dependency: &&String| EDGES.iter().any(|(member, _)| member == dependency);
+            for dependency in dependencies.iter().filter(ours) {
+                if !permitted.contains(&dependency.as_str()) {
+                    faults.push(format!("{name} may not depend on {dependency}"));
+                }
+            }
+        }
+    }
+    if description.is_none() {
+        faults.push(format!("{name} has no description"));
+    }
+    if !manifest.contains("[lints]\nworkspace = true") {
+        faults.push(format!("{name} does not take the lints of the workspace: [lints] workspace = true"));
+    }
+    faults
+}
+
+/// Our text files below a folder.
+fn texts(folder: &Path) -> Result<Vec<PathBuf>> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(folder).with_context(|| format!("failed to read {}", folder.display()))? {
+        let entry = entry?;
+        let (path, kind) = (entry.path(), entry.file_type()?);
+        if kind.is_dir() && !SKIPPED.iter().any(|skipped| entry.file_name() == *skipped) {
+            found.extend(texts(&path)?);
+        } else if kind.is_file() && TEXTS.iter().any(|text| path.extension().is_some_and(|end| end == *text))
+        {
+            found.push(path);
+        }
+    }
+    Ok(found)
+}
+
+fn text_faults(path: &Path, text: &str) -> Vec<String> {
+    let mut faults = Vec::new();
+    for (number, line) in (1..).zip(text.lines()) {
+        for (banned, why) in BANNED {
+            if contains_word(line, banned) {
+                faults.push(format!("{}:{number}: {banned:?}: {why}", path.display()));
+            }
+        }
+    }
+    faults
+}
+
+/// Whether the line has the text, not as a part of a longer word.
+fn contains_word(line: &str, text: &str) -> bool {
+    let in_word = |byte: Option<&u8>| byte.is_some_and(u8::is_ascii_alphanumeric);
+    line.match_indices(text).any(|(start, _)| {
+        let end = start + text.len();
+        let glued = |inner: &str, outer: Option<&u8>| {
+            inner.bytes().all(|byte| byte.is_ascii_alphanumeric()) && in_word(outer)
+        };
+        let before = start.checked_sub(1).and_then(|before| line.as_bytes().get(before));
+        !glued(&text[..1], before) && !glued(&text[text.len() - 1..], line.as_bytes().get(end))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_workspace_is_tidy() {
+        check().unwrap();
+    }
+
+    fn package(name: &str, dependencies: &[&str], description: Option<&str>) -> Package {
+        Package {
+            name: name.into(),
+            manifest: PathBuf::new(),
+            description: description.map(Into::into),
+            dependencies: dependencies.iter().map(|name| (*name).to_owned()).collect(),
+        }
+    }
+
+    #[test]
+    fn forbidden_edges_and_poor_manifests_are_found() {
+        let manifest = "[lints]\nworkspace = true\n";
+        let good = package("csi-harness", &["csi-proto", "tokio"], Some("runs checks"));
+        assert_eq!(manifest_faults(&good, manifest), Vec::<String>::new());
+
+        let bad = package("csi-harness", &["csi-mock-driver"], None);
+        assert_eq!(
+            manifest_faults(&bad, ""),
+            [
+                "csi-harness may not depend on csi-mock-driver",
+                "csi-harness has no description",
+                "csi-harness does not take the lints of the workspace: [lints] workspace = true",
+            ]
+        );
+
+        let stranger = package("csi-stranger", &[], Some("new"));
+        assert!(manifest_faults(&stranger, manifest)[0].contains("missing from the permitted edges"));
+    }
+
+    #[test]
+    fn no_crate_is_permitted_to_depend_on_itself_or_on_a_stranger() {
+        for (member, permitted) in EDGES {
+            for dependency in *permitted {
+                assert_ne!(member, dependency);
+                assert!(EDGES.iter().any(|(known, _)| known == dependency), "{dependency}");
+            }
+        }
+    }
+
+    #[test]
+    fn banned_text_is_found_with_its_place() {
+        for (banned, _) in BANNED {
+            let faults = text_faults(Path::new("a.rs"), &format!("fine\nnot {banned}: fine"));
+            assert_eq!(faults.len(), 1, "{banned}");
+            assert!(faults[0].starts_with("a.rs:2: "), "{}", faults[0]);
+        }
+        for fine in [concat!("AUTO", "DOC"), concat!("MASTO", "DON"), "network/path"] {
+            assert!(text_faults(Path::new("a.rs"), fine).is_empty(), "{fine}");
+        }
+    }
+}
