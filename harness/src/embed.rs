@@ -64,7 +64,8 @@ impl Bench {
             Some(runtime.block_on(Target::connect(config)).map_err(|error| crate::error_chain(&error))?)
         };
         let repeat = Arc::new(|label: &str| format!("cargo test -- --exact {label}"));
-        let rules = Rules { strict: false, known: Arc::new(KnownFailing::default()), repeat };
+        let rules =
+            Rules { strict: false, keep_calls: false, known: Arc::new(KnownFailing::default()), repeat };
         // The sender may go: a signal that nobody can raise stays down.
         let (_, stop) = watch::channel(false);
         Ok(Bench { runtime, target, others: RwLock::new(()), rules, stop })

@@ -59,6 +59,15 @@ impl fmt::Display for Answer<Value> {
     }
 }
 
+/// Calls without an answer: the driver may be dead.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Silence {
+    /// The connection broke in the middle of a call, as it does when a process dies.
+    ConnectionBroke,
+    /// A time limit passed.
+    TimedOut,
+}
+
 /// Everything one check did and remarked.
 #[derive(Debug)]
 pub struct CallLog {
@@ -104,15 +113,14 @@ impl CallLog {
         self.started.elapsed()
     }
 
-    /// Whether a call got no answer, so that the driver may be dead.
-    pub(crate) fn silence(&self) -> bool {
+    /// How calls went unanswered, if any did.
+    pub(crate) fn silence(&self) -> Option<Silence> {
         let inner = self.lock();
-        inner.connection_broke || inner.timed_out
-    }
-
-    /// Whether the RPC was called, not counting the undoing.
-    pub fn called(&self, method: &str) -> bool {
-        self.lock().calls.iter().any(|call| !call.cleanup && call.rpc.method == method)
+        match (inner.connection_broke, inner.timed_out) {
+            (true, _) => Some(Silence::ConnectionBroke),
+            (false, true) => Some(Silence::TimedOut),
+            (false, false) => None,
+        }
     }
 
     pub(crate) fn take(&self) -> (Vec<CallRecord>, usize, Vec<Violation>) {

@@ -10,7 +10,7 @@ use tokio::sync::watch;
 use crate::cx::{Cx, Session};
 use crate::known::KnownFailing;
 use crate::outcome::{CheckReport, Outcome, Planned};
-use crate::record::CallLog;
+use crate::record::{CallLog, Silence};
 use crate::story;
 use crate::target::Target;
 use crate::verdict::{CheckResult, Stop, Violation};
@@ -19,15 +19,16 @@ use crate::verdict::{CheckResult, Stop, Violation};
 #[derive(Clone)]
 pub(crate) struct Rules {
     pub(crate) strict: bool,
+    pub(crate) keep_calls: bool,
     pub(crate) known: Arc<KnownFailing>,
     pub(crate) repeat: Arc<dyn Fn(&str) -> String + Send + Sync>,
 }
 
-/// A finished check, and whether the driver left a call unanswered.
+/// A finished check, and how the driver left calls unanswered, if it did.
 #[derive(Debug)]
 pub(crate) struct Done {
     pub(crate) report: CheckReport,
-    pub(crate) silence: bool,
+    pub(crate) silence: Option<Silence>,
 }
 
 /// Runs one check and undoes what it made. A raised stop signal ends the body early; the undoing still happens.
@@ -65,7 +66,8 @@ pub(crate) async fn run_check(
 
     let outcome = judge(&planned, ended, &warnings, &leftovers, &rules);
     let outcome = listed(outcome, rules.known.reason(&label));
-    let keep = outcome != Outcome::Passed && !matches!(outcome, Outcome::Skipped(_));
+    let told = !matches!(outcome, Outcome::Passed | Outcome::Skipped(_));
+    let keep = told || rules.keep_calls;
     let report = CheckReport {
         outcome,
         warnings,

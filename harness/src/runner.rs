@@ -14,7 +14,7 @@ use crate::events::{Event, Reporter};
 use crate::inventory::Inventory;
 use crate::known::KnownFailing;
 use crate::outcome::{Aftermath, CheckReport, Crash, Outcome, Planned, Summary};
-use crate::record::CallLog;
+use crate::record::{CallLog, Silence};
 use crate::run_check::{Done, Rules, killed, run_check};
 use crate::target::Target;
 
@@ -35,6 +35,8 @@ pub struct RunOptions {
     pub fail_fast: bool,
     /// Whether to compare what exists before and after.
     pub leak_check: bool,
+    /// Whether the calls of checks that passed are reported as well.
+    pub keep_calls: bool,
     /// Checks that have to fail.
     pub known: KnownFailing,
     /// Makes the command that runs one check alone, from its label.
@@ -74,6 +76,7 @@ impl<'a> Runner<'a> {
     pub fn new(target: Arc<Target>, options: RunOptions, stop: watch::Receiver<bool>) -> Runner<'a> {
         let rules = Rules {
             strict: options.strict,
+            keep_calls: options.keep_calls,
             known: Arc::new(options.known.clone()),
             repeat: options.repeat.clone(),
         };
@@ -144,8 +147,11 @@ impl<'a> Runner<'a> {
             }
             let Some(done) = running.join_next().await else { break };
             let Ok(done) = done else { continue };
-            if done.silence && !self.target.is_alive().await {
+            if done.silence.is_some() && !self.target.is_alive().await {
                 suspects.extend(self.driver_died(done, &mut running).await);
+            } else if done.silence == Some(Silence::ConnectionBroke) {
+                // The driver is back already, or dropped the connection: alone, the check shows which.
+                suspects.push(done.report.planned);
             } else {
                 self.finish(done.report);
             }
@@ -162,7 +168,7 @@ impl<'a> Runner<'a> {
         let mut involved = vec![first];
         while let Some(other) = running.join_next().await {
             let Ok(other) = other else { continue };
-            if other.silence { involved.push(other) } else { self.finish(other.report) }
+            if other.silence.is_some() { involved.push(other) } else { self.finish(other.report) }
         }
         self.crash(involved.iter().map(|done| &done.report)).await;
         if self.dead {
@@ -179,20 +185,32 @@ impl<'a> Runner<'a> {
             return self.leave_out(planned);
         }
         self.emit(&Event::CheckStarted(&planned));
-        let (target, rules, stop) = (self.target.clone(), self.rules.clone(), self.stop.clone());
-        let mut done = run_check(target, planned, rules, stop).await;
-        if done.silence && !self.target.is_alive().await {
-            let violation = killed(&done.report);
-            let listed = self.rules.known.reason(&done.report.label()).map(str::to_owned);
-            done.report.outcome = match listed {
-                Some(reason) => Outcome::KnownFailure { violation, reason },
-                None => Outcome::Failed(violation),
-            };
+        let mut done = self.run_one(planned).await;
+        if done.silence.is_some() && !self.target.is_alive().await {
+            self.accuse(&mut done.report);
             // What the check had made died with the driver, or is found by the leak check.
             done.report.leftovers.clear();
             self.crash(std::iter::once(&done.report)).await;
+        } else if done.silence == Some(Silence::ConnectionBroke) {
+            done = self.run_one(done.report.planned).await;
+            if done.silence == Some(Silence::ConnectionBroke) {
+                self.accuse(&mut done.report);
+            }
         }
         self.finish(done.report);
+    }
+
+    async fn run_one(&self, planned: Planned) -> Done {
+        run_check(self.target.clone(), planned, self.rules.clone(), self.stop.clone()).await
+    }
+
+    /// Makes the last call of the check a violation: it ended with no gRPC status, alone and reproducibly.
+    fn accuse(&self, report: &mut CheckReport) {
+        let violation = killed(report);
+        report.outcome = match self.rules.known.reason(&report.label()) {
+            Some(reason) => Outcome::KnownFailure { violation, reason: reason.to_owned() },
+            None => Outcome::Failed(violation),
+        };
     }
 
     /// Notes a death of the driver and tries to have it back.
