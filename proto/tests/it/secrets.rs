@@ -3,7 +3,7 @@
 use std::collections::{BTreeSet, HashMap};
 use std::fmt::Debug;
 
-use csi_proto::{DESCRIPTOR_SET, redact, v1};
+use csi_proto::{Call, DESCRIPTOR_SET, redact, v1};
 use prost::Message as _;
 use prost_reflect::{DescriptorPool, DynamicMessage, MapKey, MessageDescriptor, Value};
 
@@ -23,14 +23,16 @@ fn secret_fields(message: &MessageDescriptor) -> Vec<prost_reflect::FieldDescrip
 }
 
 /// Fills the secrets of `M` through its descriptor, then prints it in each way; gives its name.
-fn check<M: prost::Name + Default + Debug>() -> String {
+fn check<M: Call + Debug>() -> String {
     let descriptor = pool().get_message_by_name(&M::full_name()).expect("a message of csi.proto");
     let mut message = DynamicMessage::new(descriptor.clone());
     for field in secret_fields(&descriptor) {
         let secrets = HashMap::from([(MapKey::String("password".into()), Value::String(SECRET.into()))]);
         message.set_field(&field, Value::Map(secrets));
     }
-    let message = M::decode(message.encode_to_vec().as_slice()).expect("it decodes as itself");
+    let mut message = M::decode(message.encode_to_vec().as_slice()).expect("it decodes as itself");
+    let secrets = message.secrets_mut().expect("its secrets are at hand");
+    assert_eq!(secrets.values().collect::<Vec<_>>(), [SECRET], "{}", M::NAME);
     for text in [redact::json(&message).to_string(), format!("{message:?}"), format!("{message:#?}")] {
         assert!(!text.contains(SECRET), "{}: {text}", M::NAME);
         assert!(text.contains("password") && text.contains(redact::STRIPPED), "{}: {text}", M::NAME);
