@@ -1,0 +1,82 @@
+//! What the driver needs to know of an RPC before it looks into the request: what it depends on, what it locks.
+
+use csi_proto::v1;
+use csi_proto::v1::controller_service_capability::rpc::Type as ControllerType;
+use csi_proto::v1::group_controller_service_capability::rpc::Type as GroupType;
+use csi_proto::v1::node_service_capability::rpc::Type as NodeType;
+use csi_proto::v1::plugin_capability::service::Type as ServiceType;
+
+use crate::capability::Capability;
+use crate::state::Map;
+
+/// A request as the driver's own machinery sees it.
+pub(crate) trait Call: prost::Name {
+    /// The name of the RPC.
+    const METHOD: &'static str;
+    /// Capabilities of which one has to be advertised; none if the RPC is mandatory in its service.
+    const NEEDS: &'static [Capability];
+    /// The object that can have only one operation pending; none for RPCs that change nothing.
+    fn locks(&self) -> Option<String>;
+    /// The secrets, if the RPC has that field.
+    fn secrets(&self) -> Option<&Map>;
+    /// Whether the RPC may change the state.
+    fn mutates(&self) -> bool {
+        self.locks().is_some()
+    }
+}
+
+macro_rules! calls {
+    ($($request:ident $method:literal [$($need:expr),*] $(locks $kind:literal $field:ident)? $(with $secrets:ident)?;)*) => {
+        $(impl Call for v1::$request {
+            const METHOD: &'static str = $method;
+            const NEEDS: &'static [Capability] = &[$($need),*];
+
+            fn locks(&self) -> Option<String> {
+                let lock = None;
+                $(let lock = Some(format!(concat!($kind, " {}"), self.$field)).or(lock);)?
+                lock
+            }
+
+            fn secrets(&self) -> Option<&Map> {
+                let secrets = None;
+                $(let secrets = Some(&self.$secrets).or(secrets);)?
+                secrets
+            }
+        })*
+    };
+}
+
+calls! {
+    GetPluginInfoRequest "GetPluginInfo" [];
+    GetPluginCapabilitiesRequest "GetPluginCapabilities" [];
+    ProbeRequest "Probe" [];
+    CreateVolumeRequest "CreateVolume" [Capability::Controller(ControllerType::CreateDeleteVolume)] locks "volume named" name with secrets;
+    DeleteVolumeRequest "DeleteVolume" [Capability::Controller(ControllerType::CreateDeleteVolume)] locks "volume" volume_id with secrets;
+    ControllerPublishVolumeRequest "ControllerPublishVolume" [Capability::Controller(ControllerType::PublishUnpublishVolume)] locks "volume" volume_id with secrets;
+    ControllerUnpublishVolumeRequest "ControllerUnpublishVolume" [Capability::Controller(ControllerType::PublishUnpublishVolume)] locks "volume" volume_id with secrets;
+    ValidateVolumeCapabilitiesRequest "ValidateVolumeCapabilities" [] with secrets;
+    ListVolumesRequest "ListVolumes" [Capability::Controller(ControllerType::ListVolumes)];
+    GetCapacityRequest "GetCapacity" [Capability::Controller(ControllerType::GetCapacity)];
+    ControllerGetCapabilitiesRequest "ControllerGetCapabilities" [];
+    CreateSnapshotRequest "CreateSnapshot" [Capability::Controller(ControllerType::CreateDeleteSnapshot)] locks "snapshot named" name with secrets;
+    DeleteSnapshotRequest "DeleteSnapshot" [Capability::Controller(ControllerType::CreateDeleteSnapshot)] locks "snapshot" snapshot_id with secrets;
+    ListSnapshotsRequest "ListSnapshots" [Capability::Controller(ControllerType::ListSnapshots)] with secrets;
+    GetSnapshotRequest "GetSnapshot" [Capability::Controller(ControllerType::GetSnapshot)] with secrets;
+    ControllerExpandVolumeRequest "ControllerExpandVolume" [Capability::Controller(ControllerType::ExpandVolume)] locks "volume" volume_id with secrets;
+    ControllerGetVolumeRequest "ControllerGetVolume" [Capability::Controller(ControllerType::GetVolume)];
+    ControllerModifyVolumeRequest "ControllerModifyVolume" [Capability::Controller(ControllerType::ModifyVolume)] locks "volume" volume_id with secrets;
+    GroupControllerGetCapabilitiesRequest "GroupControllerGetCapabilities" [];
+    CreateVolumeGroupSnapshotRequest "CreateVolumeGroupSnapshot" [Capability::Group(GroupType::CreateDeleteGetVolumeGroupSnapshot)] locks "group snapshot named" name with secrets;
+    DeleteVolumeGroupSnapshotRequest "DeleteVolumeGroupSnapshot" [Capability::Group(GroupType::CreateDeleteGetVolumeGroupSnapshot)] locks "group snapshot" group_snapshot_id with secrets;
+    GetVolumeGroupSnapshotRequest "GetVolumeGroupSnapshot" [Capability::Group(GroupType::CreateDeleteGetVolumeGroupSnapshot)] with secrets;
+    GetMetadataAllocatedRequest "GetMetadataAllocated" [Capability::Service(ServiceType::SnapshotMetadataService)] with secrets;
+    GetMetadataDeltaRequest "GetMetadataDelta" [Capability::Service(ServiceType::SnapshotMetadataService)] with secrets;
+    NodeStageVolumeRequest "NodeStageVolume" [Capability::Node(NodeType::StageUnstageVolume)] locks "node volume" volume_id with secrets;
+    NodeUnstageVolumeRequest "NodeUnstageVolume" [Capability::Node(NodeType::StageUnstageVolume)] locks "node volume" volume_id;
+    NodePublishVolumeRequest "NodePublishVolume" [] locks "node volume" volume_id with secrets;
+    NodeUnpublishVolumeRequest "NodeUnpublishVolume" [] locks "node volume" volume_id;
+    NodeGetVolumeStatsRequest "NodeGetVolumeStats" [Capability::Node(NodeType::GetVolumeStats), Capability::Node(NodeType::VolumeCondition)];
+    NodeExpandVolumeRequest "NodeExpandVolume" [Capability::Node(NodeType::ExpandVolume)] locks "node volume" volume_id with secrets;
+    NodeGetCapabilitiesRequest "NodeGetCapabilities" [];
+    NodeGetInfoRequest "NodeGetInfo" [];
+}

@@ -1,0 +1,507 @@
+//! What the driver is told to be: capabilities, limits, nodes, quirks, defects, faults and files.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+use std::time::Duration;
+
+use csi_proto::{RPCS, code_name};
+use serde::{Deserialize, Serialize};
+use tonic::Code;
+
+use crate::capability::Capability;
+use crate::defect::Defect;
+use crate::named::{UnknownId, nearest};
+use crate::quirk::Quirk;
+use crate::state::StateFileError;
+
+/// Largest configuration file that is read.
+const CONFIG_BYTES_MAX: u64 = 1 << 20;
+/// Longest delay that can be asked for.
+const DELAY_MAX: Duration = Duration::from_secs(3600);
+
+const MIB: i64 = 1 << 20;
+const GIB: i64 = 1 << 30;
+const TIB: i64 = 1 << 40;
+
+/// Everything that can be chosen about a mock driver. [`Config::default`] is a correct driver with every capability,
+/// in memory, that needs no privileges.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Config {
+    /// Plugin name.
+    pub driver_name: String,
+    /// Version of the plugin.
+    pub vendor_version: String,
+    /// Offer these capabilities, and what they need, and no others; empty for all.
+    pub only: Vec<Capability>,
+    /// Switch these capabilities off, with those that need them.
+    pub without: Vec<Capability>,
+    /// Legal but unusual behaviour.
+    pub quirks: Vec<Quirk>,
+    /// Departures from correct behaviour.
+    pub defects: Vec<Defect>,
+    /// The nodes that the controller knows; the first is the one the Node service speaks for.
+    pub nodes: Vec<NodeConfig>,
+    /// What NodeGetInfo reports; 0 for no limit.
+    pub max_volumes_per_node: u32,
+    /// How many volumes can be attached to one node; `max-volumes-per-node` unless given.
+    pub attach_limit: Option<u32>,
+    /// How many volumes, and how many snapshots, can exist.
+    pub objects_max: u32,
+    /// Storage in all, divided evenly between the topologies of the nodes.
+    pub capacity_bytes: i64,
+    /// Smallest volume.
+    pub volume_size_bytes_min: i64,
+    /// Largest volume.
+    pub volume_size_bytes_max: i64,
+    /// Size of a volume for which no size was asked.
+    pub volume_size_bytes_default: i64,
+    /// Longest name of a volume, snapshot or group snapshot.
+    pub name_bytes_max: usize,
+    /// Keys that are understood in parameters; those of Kubernetes always are.
+    pub parameters: Vec<String>,
+    /// Keys that are understood in mutable parameters.
+    pub mutable_parameters: Vec<String>,
+    /// Parameters that CreateVolume demands, with the value they must have.
+    pub required_parameters: BTreeMap<String, String>,
+    /// Secrets that every RPC with a secrets field demands, with the value they must have.
+    pub required_secrets: Secrets,
+    /// Volumes that exist from the start.
+    pub volumes: Vec<StaticVolume>,
+    /// Ids or names of volumes whose condition is reported as abnormal.
+    pub abnormal_volumes: Vec<String>,
+    /// Block size of snapshot metadata.
+    pub metadata_block_bytes: i64,
+    /// Time that an RPC takes before it has any effect.
+    pub delay: BTreeMap<RpcName, Delay>,
+    /// Errors that an RPC answers with before it works.
+    pub fail: BTreeMap<RpcName, Failure>,
+    /// File to which every call is appended as a line of JSON, secrets removed.
+    pub call_log: Option<PathBuf>,
+    /// File in which the state survives a restart.
+    pub state: Option<PathBuf>,
+    /// What a crash is.
+    #[serde(skip)]
+    pub crash: CrashMode,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            driver_name: "mock.csi-sanity.example".to_owned(),
+            vendor_version: env!("CARGO_PKG_VERSION").to_owned(),
+            only: Vec::new(),
+            without: Vec::new(),
+            quirks: Vec::new(),
+            defects: Vec::new(),
+            nodes: NodeConfig::defaults(),
+            max_volumes_per_node: 64,
+            attach_limit: None,
+            objects_max: 100_000,
+            capacity_bytes: 1024 * TIB,
+            volume_size_bytes_min: MIB,
+            volume_size_bytes_max: 16 * TIB,
+            volume_size_bytes_default: GIB,
+            name_bytes_max: 128,
+            parameters: vec!["tier".to_owned(), "pool".to_owned()],
+            mutable_parameters: vec!["tier".to_owned(), "iops".to_owned()],
+            required_parameters: BTreeMap::new(),
+            required_secrets: Secrets::default(),
+            volumes: Vec::new(),
+            abnormal_volumes: Vec::new(),
+            metadata_block_bytes: 64 << 10,
+            delay: BTreeMap::new(),
+            fail: BTreeMap::new(),
+            call_log: None,
+            state: None,
+            crash: CrashMode::default(),
+        }
+    }
+}
+
+/// A node that the controller knows.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct NodeConfig {
+    /// What NodeGetInfo answers there.
+    pub id: String,
+    /// Topology segments; a key without a prefix gets the driver name as its prefix.
+    #[serde(default)]
+    pub topology: BTreeMap<String, String>,
+}
+
+impl NodeConfig {
+    /// Two nodes in one zone and a third in another.
+    fn defaults() -> Vec<Self> {
+        [("node-1", "zone-a"), ("node-2", "zone-a"), ("node-3", "zone-b")]
+            .map(|(id, zone)| Self {
+                id: id.to_owned(),
+                topology: BTreeMap::from([("zone".to_owned(), zone.to_owned())]),
+            })
+            .into()
+    }
+}
+
+/// A volume that was made outside CSI.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct StaticVolume {
+    /// Its id.
+    pub id: String,
+    /// Its size.
+    #[serde(default = "StaticVolume::default_capacity")]
+    pub capacity_bytes: i64,
+    /// The context that comes with it.
+    #[serde(default)]
+    pub volume_context: BTreeMap<String, String>,
+}
+
+impl StaticVolume {
+    fn default_capacity() -> i64 {
+        GIB
+    }
+}
+
+/// Secrets that never show.
+#[derive(Clone, Default, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Secrets(pub BTreeMap<String, String>);
+
+impl fmt::Debug for Secrets {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_set().entries(self.0.keys()).finish()
+    }
+}
+
+/// What happens where a defect makes the driver crash.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum CrashMode {
+    /// The process ends at once; for the binary.
+    Abort,
+    /// The handler panics, which breaks the connection; for drivers inside another process.
+    #[default]
+    DropConnection,
+}
+
+/// The name of one of the 32 RPCs.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(into = "String")]
+pub struct RpcName(&'static str);
+
+// Derived, it would ask for input that lives for ever.
+impl<'de> Deserialize<'de> for RpcName {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
+    }
+}
+
+impl RpcName {
+    /// The name, such as `CreateVolume`.
+    pub fn as_str(&self) -> &'static str {
+        self.0
+    }
+}
+
+impl FromStr for RpcName {
+    type Err = UnknownId;
+
+    fn from_str(given: &str) -> Result<Self, Self::Err> {
+        RPCS.iter().find(|rpc| rpc.method == given).map(|rpc| Self(rpc.method)).ok_or_else(|| UnknownId {
+            kind: "RPC",
+            given: given.to_owned(),
+            nearest: nearest(given, RPCS.iter().map(|rpc| rpc.method)),
+        })
+    }
+}
+
+impl From<RpcName> for String {
+    fn from(name: RpcName) -> Self {
+        name.0.to_owned()
+    }
+}
+
+/// A time span, written as a whole number with `ms` or `s`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct Delay(pub Duration);
+
+/// Text that is not what an option takes.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ParseOptionError {
+    /// Not a time span.
+    #[error("`{0}` is no delay: write a whole number with `ms` or `s`, at most one hour, such as `200ms`")]
+    Delay(String),
+    /// Not a failure.
+    #[error("`{0}` is no failure: write a gRPC code and optionally how often, such as `UNAVAILABLE:3`")]
+    Failure(String),
+    /// Not a size.
+    #[error("`{0}` is no size: write bytes, or a number with Ki, Mi, Gi or Ti")]
+    Size(String),
+    /// Not a pair.
+    #[error("`{0}` is no pair: write KEY=VALUE")]
+    Pair(String),
+    /// Not a code.
+    #[error("`{0}` is no RPC of CSI")]
+    Rpc(String),
+    /// The left side of a pair.
+    #[error(transparent)]
+    Name(#[from] UnknownId),
+}
+
+impl FromStr for Delay {
+    type Err = ParseOptionError;
+
+    fn from_str(given: &str) -> Result<Self, Self::Err> {
+        let (digits, unit_ms) = match given.strip_suffix("ms") {
+            Some(digits) => (digits, 1),
+            None => (given.strip_suffix('s').unwrap_or_default(), 1000),
+        };
+        let number: Option<u64> = digits.parse().ok();
+        let delay = number.and_then(|number| number.checked_mul(unit_ms)).map(Duration::from_millis);
+        delay
+            .filter(|delay| *delay <= DELAY_MAX)
+            .map(Self)
+            .ok_or_else(|| ParseOptionError::Delay(given.to_owned()))
+    }
+}
+
+impl TryFrom<String> for Delay {
+    type Error = ParseOptionError;
+
+    fn try_from(given: String) -> Result<Self, Self::Error> {
+        given.parse()
+    }
+}
+
+impl From<Delay> for String {
+    fn from(delay: Delay) -> Self {
+        format!("{}ms", delay.0.as_millis())
+    }
+}
+
+/// An error that an RPC answers with, a number of times.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct Failure {
+    /// The code.
+    pub code: Code,
+    /// How often.
+    pub times: u32,
+}
+
+impl FromStr for Failure {
+    type Err = ParseOptionError;
+
+    fn from_str(given: &str) -> Result<Self, Self::Err> {
+        let wrong = || ParseOptionError::Failure(given.to_owned());
+        let (name, times) = given.split_once(':').unwrap_or((given, "1"));
+        // 0 is OK, which is no failure.
+        let code = (1..=16).map(Code::from_i32).find(|code| code_name(*code) == name).ok_or_else(wrong)?;
+        Ok(Self { code, times: times.parse().map_err(|_| wrong())? })
+    }
+}
+
+impl TryFrom<String> for Failure {
+    type Error = ParseOptionError;
+
+    fn try_from(given: String) -> Result<Self, Self::Error> {
+        given.parse()
+    }
+}
+
+impl From<Failure> for String {
+    fn from(failure: Failure) -> Self {
+        format!("{}:{}", code_name(failure.code), failure.times)
+    }
+}
+
+/// A size in bytes, as a number or with a binary suffix.
+pub(crate) fn parse_size(given: &str) -> Result<i64, ParseOptionError> {
+    let suffixes = [("Ki", 1 << 10), ("Mi", MIB), ("Gi", GIB), ("Ti", TIB)];
+    let (digits, unit) = suffixes
+        .iter()
+        .find_map(|(suffix, unit)| Some((given.strip_suffix(suffix)?, *unit)))
+        .unwrap_or((given, 1));
+    let number: Option<i64> = digits.parse().ok();
+    let size = number.and_then(|number| number.checked_mul(unit)).filter(|size| *size >= 0);
+    size.ok_or_else(|| ParseOptionError::Size(given.to_owned()))
+}
+
+/// A `KEY=VALUE` pair, each side parsed.
+pub(crate) fn parse_pair<K, V>(given: &str) -> Result<(K, V), ParseOptionError>
+where
+    K: FromStr,
+    V: FromStr,
+    ParseOptionError: From<K::Err> + From<V::Err>,
+{
+    let (key, value) = given.split_once('=').ok_or_else(|| ParseOptionError::Pair(given.to_owned()))?;
+    Ok((key.parse()?, value.parse()?))
+}
+
+impl From<std::convert::Infallible> for ParseOptionError {
+    fn from(never: std::convert::Infallible) -> Self {
+        match never {}
+    }
+}
+
+/// A configuration that cannot be had.
+#[derive(Debug, thiserror::Error)]
+pub enum ConfigError {
+    /// The file cannot be read.
+    #[error("read configuration {path}: {source}")]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// The file is larger than any configuration.
+    #[error("read configuration {path}: more than {CONFIG_BYTES_MAX} bytes")]
+    TooLarge {
+        /// The file.
+        path: PathBuf,
+    },
+    /// The file is not what it should be.
+    #[error("parse configuration {path}: {message}")]
+    Parse {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong, with line, column and an excerpt.
+        message: String,
+    },
+    /// A value is outside what is possible.
+    #[error("configure {option}: {reason}")]
+    Value {
+        /// The name of the option.
+        option: &'static str,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// The call log cannot be opened.
+    #[error("open call log {path}: {source}")]
+    CallLog {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// The state file cannot be used.
+    #[error(transparent)]
+    State(#[from] StateFileError),
+}
+
+impl Config {
+    /// Reads a YAML file. Fields that it does not name keep their defaults; unknown fields are errors.
+    pub fn load(path: &Path) -> Result<Self, ConfigError> {
+        let failed = |source| ConfigError::Read { path: path.to_owned(), source };
+        if std::fs::metadata(path).map_err(failed)?.len() > CONFIG_BYTES_MAX {
+            return Err(ConfigError::TooLarge { path: path.to_owned() });
+        }
+        let text = std::fs::read_to_string(path).map_err(failed)?;
+        let options = serde_saphyr::options! { strict_booleans: true };
+        serde_saphyr::from_str_with_options(&text, options)
+            .map_err(|error| ConfigError::Parse { path: path.to_owned(), message: error.to_string() })
+    }
+
+    /// Applies the values that quirks bring with them and refuses what no driver can be.
+    pub(crate) fn settle(mut self) -> Result<Self, ConfigError> {
+        let has = |quirk| self.quirks.contains(&quirk);
+        if has(Quirk::MinimumSize) {
+            self.volume_size_bytes_min = self.volume_size_bytes_min.max(GIB);
+        }
+        if has(Quirk::ParametersDemanded) {
+            self.required_parameters.entry("pool".to_owned()).or_insert_with(|| "mock".to_owned());
+        }
+        if has(Quirk::SecretsDemanded) {
+            self.required_secrets.0.entry("password".to_owned()).or_insert_with(|| "mock".to_owned());
+        }
+        self.volume_size_bytes_default = self.volume_size_bytes_default.max(self.volume_size_bytes_min);
+        self.prefix_topology_keys();
+        self.check()?;
+        Ok(self)
+    }
+
+    fn prefix_topology_keys(&mut self) {
+        for node in &mut self.nodes {
+            let segments = std::mem::take(&mut node.topology);
+            node.topology = segments
+                .into_iter()
+                .map(|(key, value)| match key.contains('/') {
+                    true => (key, value),
+                    false => (format!("{}/{key}", self.driver_name.to_ascii_lowercase()), value),
+                })
+                .collect();
+        }
+    }
+
+    fn check(&self) -> Result<(), ConfigError> {
+        let value = |option, reason: String| Err(ConfigError::Value { option, reason });
+        let Some(first) = self.nodes.first() else {
+            return value("nodes", "at least one node is needed".to_owned());
+        };
+        if self.nodes.iter().any(|node| node.id.is_empty() || node.id.len() > 256) {
+            return value("nodes", "a node id has 1 to 256 bytes".to_owned());
+        }
+        if let Some(twice) = self.nodes.iter().skip(1).find(|node| node.id == first.id) {
+            return value("nodes", format!("node id `{}` is given twice", twice.id));
+        }
+        if self.volume_size_bytes_min < 1 || self.volume_size_bytes_min > self.volume_size_bytes_max {
+            let (min, max) = (self.volume_size_bytes_min, self.volume_size_bytes_max);
+            return value("volume-size-bytes-min", format!("{min} is not between 1 and the maximum {max}"));
+        }
+        if self.capacity_bytes < 0 {
+            return value("capacity-bytes", format!("{} is negative", self.capacity_bytes));
+        }
+        if !(4096..=1 << 30).contains(&self.metadata_block_bytes) {
+            return value(
+                "metadata-block-bytes",
+                format!("{} is not in 4096..=1Gi", self.metadata_block_bytes),
+            );
+        }
+        if let Some(volume) =
+            self.volumes.iter().find(|volume| volume.id.is_empty() || volume.capacity_bytes < 0)
+        {
+            return value(
+                "volumes",
+                format!("volume `{}` needs an id and a size that is not negative", volume.id),
+            );
+        }
+        if self.quirks.contains(&Quirk::ControllerOnly) && self.quirks.contains(&Quirk::NodeOnly) {
+            return value("quirks", "controller-only and node-only exclude each other".to_owned());
+        }
+        if self.quirks.contains(&Quirk::BlockOnly) && self.quirks.contains(&Quirk::MountOnly) {
+            return value("quirks", "block-only and mount-only exclude each other".to_owned());
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_delays_and_failures_are_read_strictly() {
+        assert_eq!(parse_size("10Gi"), Ok(10 * GIB));
+        assert_eq!(parse_size("4096"), Ok(4096));
+        assert!(parse_size("9999999Ti").is_err());
+        assert!(parse_size("-1").is_err());
+        assert_eq!("200ms".parse(), Ok(Delay(Duration::from_millis(200))));
+        assert!("5".parse::<Delay>().is_err());
+        assert!("2h".parse::<Delay>().is_err());
+        assert_eq!("UNAVAILABLE:3".parse(), Ok(Failure { code: Code::Unavailable, times: 3 }));
+        assert!("OK".parse::<Failure>().is_err());
+        assert_eq!("CreateVolum".parse::<RpcName>().unwrap_err().nearest, Some("CreateVolume"));
+    }
+
+    #[test]
+    fn the_secrets_of_a_configuration_do_not_show() {
+        let config = Config {
+            required_secrets: Secrets([("password".to_owned(), "hunter2".to_owned())].into()),
+            ..Config::default()
+        };
+        assert!(!format!("{config:?}").contains("hunter2"));
+    }
+}

@@ -1,0 +1,102 @@
+//! Where volumes lie, and from where they can be reached.
+
+use csi_proto::v1;
+use tonic::Status;
+
+use crate::defect::Defect;
+use crate::driver::MockDriver;
+use crate::quirk::Quirk;
+use crate::state::{Map, State};
+
+/// Picks the zone of a new volume: preferred ones in their order, then required ones, then any if none is required.
+pub(super) fn choose(
+    driver: &MockDriver,
+    state: &State,
+    requirement: Option<&v1::TopologyRequirement>,
+    bytes: i64,
+) -> Result<usize, Status> {
+    let candidates = candidates(driver, requirement);
+    if candidates.is_empty() {
+        if driver.has(Defect::CreateVolumeInfeasibleTopologyAsInternal) {
+            return Err(Status::internal("no zone found"));
+        }
+        return Err(Status::resource_exhausted("no storage can be reached from the topologies asked for"));
+    }
+    let fits = |zone: &usize| free_bytes(driver, state, *zone) >= bytes;
+    if driver.has(Defect::CreateVolumeOvercommits) {
+        return Ok(candidates[0]);
+    }
+    candidates
+        .into_iter()
+        .find(fits)
+        .ok_or_else(|| Status::resource_exhausted(format!("no storage has {bytes} bytes free")))
+}
+
+/// Storage that is left in a zone.
+pub(super) fn free_bytes(driver: &MockDriver, state: &State, zone: usize) -> i64 {
+    driver.zone_capacity_bytes().saturating_sub(state.allocated(zone)).max(0)
+}
+
+fn candidates(driver: &MockDriver, requirement: Option<&v1::TopologyRequirement>) -> Vec<usize> {
+    let everywhere: Vec<usize> = (0..driver.zones.len()).collect();
+    let Some(requirement) = requirement.filter(|_| constrains(driver)) else { return everywhere };
+    if driver.has(Defect::CreateVolumeIgnoresRequisite) {
+        return vec![everywhere.len() - 1];
+    }
+    let mut preferred = matching(driver, &requirement.preferred);
+    if driver.has(Defect::CreateVolumeReversesPreferred) {
+        preferred.reverse();
+    }
+    if driver.has(Defect::CreateVolumeIgnoresPreferred) {
+        preferred.clear();
+    }
+    let rest = match requirement.requisite.is_empty() {
+        true => everywhere,
+        false => matching(driver, &requirement.requisite),
+    };
+    if !requirement.requisite.is_empty() {
+        preferred.retain(|zone| rest.contains(zone));
+    }
+    let mut candidates = preferred;
+    candidates.extend(rest);
+    candidates
+}
+
+/// The zones that lie within these topologies, in the order of the topologies.
+fn matching(driver: &MockDriver, topologies: &[v1::Topology]) -> Vec<usize> {
+    let within = |topology: &v1::Topology| {
+        let segments = topology.segments.clone();
+        (0..driver.zones.len()).filter(move |zone| contains(&driver.zones[*zone], &segments))
+    };
+    topologies.iter().flat_map(within).collect()
+}
+
+/// Whether a zone has all the segments.
+pub(super) fn contains(zone: &Map, segments: &Map) -> bool {
+    segments
+        .iter()
+        .all(|(key, value)| zone.iter().any(|(known, its)| known.eq_ignore_ascii_case(key) && its == value))
+}
+
+/// Whether a volume in this zone fulfils a requirement.
+pub(super) fn fulfils(
+    driver: &MockDriver,
+    zone: usize,
+    requirement: Option<&v1::TopologyRequirement>,
+) -> bool {
+    let requisite = requirement.filter(|_| constrains(driver)).map(|given| given.requisite.as_slice());
+    match requisite {
+        None | Some([]) => true,
+        Some(requisite) => matching(driver, requisite).contains(&zone),
+    }
+}
+
+/// Whether the place of a volume matters.
+pub(super) fn constrains(driver: &MockDriver) -> bool {
+    driver.has_topology() && !driver.is(Quirk::TopologyEverywhere) && !driver.is(Quirk::NodeTopologyLeftOut)
+}
+
+/// Whether a volume in this zone can be reached from a node.
+pub(super) fn reaches(driver: &MockDriver, zone: usize, node_topology: &Map) -> bool {
+    !constrains(driver) || driver.zones.get(zone).is_some_and(|segments| contains(node_topology, segments))
+}

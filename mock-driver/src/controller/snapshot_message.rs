@@ -1,0 +1,57 @@
+//! Snapshots as they are reported.
+
+use csi_proto::v1;
+use prost_types::Timestamp;
+
+use crate::defect::Defect;
+use crate::driver::{MockDriver, now_ms};
+use crate::quirk::Quirk;
+use crate::state::Snapshot;
+
+/// Whether the snapshot can serve as a source.
+pub(crate) fn is_ready(snapshot: &Snapshot) -> bool {
+    snapshot.polls_left == 0 && snapshot.ready_ms <= now_ms()
+}
+
+/// Counts one more look at a snapshot that is not ready yet.
+pub(crate) fn look_at(snapshot: &mut Snapshot) {
+    snapshot.polls_left = snapshot.polls_left.saturating_sub(1);
+}
+
+/// The Snapshot message, the same whichever RPC reports it.
+pub(crate) fn snapshot_message(driver: &MockDriver, snapshot: &Snapshot) -> v1::Snapshot {
+    let mut message = v1::Snapshot {
+        size_bytes: if driver.is(Quirk::SnapshotSizeUnknown) { 0 } else { snapshot.size_bytes },
+        snapshot_id: snapshot.id.clone(),
+        source_volume_id: snapshot.source_volume_id.clone(),
+        creation_time: Some(timestamp(snapshot.created_ms)),
+        ready_to_use: is_ready(snapshot),
+        group_snapshot_id: snapshot.group.clone().unwrap_or_default(),
+    };
+    if driver.has(Defect::SnapshotWithoutId) {
+        message.snapshot_id.clear();
+    }
+    if driver.has(Defect::SnapshotWithoutSource) {
+        message.source_volume_id.clear();
+    }
+    if driver.has(Defect::SnapshotWithoutCreationTime) {
+        message.creation_time = None;
+    }
+    if driver.has(Defect::SnapshotSizeNegative) {
+        message.size_bytes = -1;
+    }
+    if driver.has(Defect::SnapshotNeverReady) {
+        message.ready_to_use = false;
+    }
+    if driver.has(Defect::SnapshotGroupIdMissing) {
+        message.group_snapshot_id.clear();
+    }
+    message
+}
+
+/// A moment on the wire.
+pub(crate) fn timestamp(ms: u64) -> Timestamp {
+    let seconds = i64::try_from(ms / 1000).unwrap_or(i64::MAX);
+    let nanos = i32::try_from(ms % 1000 * 1_000_000).unwrap_or_default();
+    Timestamp { seconds, nanos }
+}

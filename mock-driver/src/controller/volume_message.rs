@@ -1,0 +1,87 @@
+//! Volumes as the controller reports them.
+
+use csi_proto::v1::controller_service_capability::rpc::Type as ControllerType;
+use csi_proto::v1::{self};
+
+use super::placement;
+use crate::defect::Defect;
+use crate::driver::MockDriver;
+use crate::quirk::Quirk;
+use crate::state::Volume;
+
+/// The Volume message, the same whichever RPC reports it.
+pub(super) fn volume_message(driver: &MockDriver, volume: &Volume) -> v1::Volume {
+    let left_out = driver.is(Quirk::ContentSourceLeftOut);
+    v1::Volume {
+        capacity_bytes: if driver.is(Quirk::CapacityUnknown) { 0 } else { volume.capacity_bytes },
+        volume_id: volume.id.clone(),
+        volume_context: volume.context.clone(),
+        content_source: volume.source.as_ref().filter(|_| !left_out).map(|source| source.to_proto()),
+        accessible_topology: accessible_topology(driver, volume),
+    }
+}
+
+fn accessible_topology(driver: &MockDriver, volume: &Volume) -> Vec<v1::Topology> {
+    if driver.has(Defect::VolumeTopologyWithoutCapability) && !driver.has_topology() {
+        return vec![v1::Topology { segments: [("zone".to_owned(), "zone-a".to_owned())].into() }];
+    }
+    if !placement::constrains(driver) {
+        return Vec::new();
+    }
+    let mut segments = driver.zones.get(volume.zone).cloned().unwrap_or_default();
+    if driver.has(Defect::VolumeTopologyValueEmpty) {
+        segments.values_mut().for_each(String::clear);
+    }
+    if driver.has(Defect::VolumeTopologyKeyInvalid) {
+        segments.insert("mock.example/zone/room".to_owned(), "r1".to_owned());
+    }
+    if driver.has(Defect::VolumeTopologyKeyPrefixDiffers) {
+        segments.insert("other.example/rack".to_owned(), "r1".to_owned());
+    }
+    if driver.has(Defect::VolumeTopologyKeyPrefixUpperCase) {
+        segments = segments.into_iter().map(|(key, value)| (key.to_uppercase(), value)).collect();
+    }
+    if driver.has(Defect::VolumeTopologyKeysDifferInCase) {
+        let upper: Vec<_> = segments
+            .iter()
+            .filter_map(|(key, value)| {
+                let (prefix, name) = key.split_once('/')?;
+                Some((format!("{prefix}/{}", name.to_uppercase()), value.clone()))
+            })
+            .collect();
+        segments.extend(upper);
+    }
+    if driver.has(Defect::VolumeTopologyValueTooLong) {
+        segments.values_mut().for_each(|value| *value = "z".repeat(64));
+    }
+    if driver.has(Defect::VolumeTopologyMissing) {
+        return Vec::new();
+    }
+    vec![v1::Topology { segments }]
+}
+
+/// The nodes a volume is attached to, where they are reported.
+pub(super) fn published_node_ids(driver: &MockDriver, volume: &Volume) -> Vec<String> {
+    if !driver.controller_can(ControllerType::ListVolumesPublishedNodes) {
+        return Vec::new();
+    }
+    let mut ids: Vec<String> = volume.attachments.keys().cloned().collect();
+    if driver.is(Quirk::SurplusPublishedNodes) {
+        ids.push("node-of-the-past".to_owned());
+    }
+    ids
+}
+
+/// Whether a volume is well, where that is reported.
+pub(super) fn condition(driver: &MockDriver, volume: &Volume) -> Option<v1::VolumeCondition> {
+    driver.controller_can(ControllerType::VolumeCondition).then(|| state_of_health(driver, volume))
+}
+
+/// Whether a volume is well.
+pub(crate) fn state_of_health(driver: &MockDriver, volume: &Volume) -> v1::VolumeCondition {
+    let known = &driver.config.abnormal_volumes;
+    let abnormal = known.iter().any(|given| *given == volume.id || Some(given) == volume.name.as_ref());
+    let message = if abnormal { "the volume is said to be abnormal" } else { "the volume is available" };
+    let message = if driver.has(Defect::ConditionMessageEmpty) { "" } else { message };
+    v1::VolumeCondition { abnormal, message: message.to_owned() }
+}

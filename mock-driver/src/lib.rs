@@ -1,0 +1,35 @@
+//! An in-memory CSI driver: correct by default, and wrong in one named place where a [`Defect`] says so.
+//!
+//! All 32 RPCs of CSI v1.12 work on state in memory. Without privileges it makes plain directories and files at
+//! target paths. Capabilities, limits, nodes, legal but unusual behaviour ([`Quirk`]) and injected faults are chosen
+//! by [`Config`]. [`MockDriver`] implements the server traits of the protocol, so tests can call it without a socket.
+#![warn(missing_docs)]
+
+mod call;
+mod call_log;
+mod capability;
+mod config;
+mod controller;
+mod defect;
+mod driver;
+mod group;
+mod identity;
+mod metadata;
+mod named;
+mod node;
+pub mod options;
+mod quirk;
+mod services;
+mod state;
+mod validate;
+
+pub use capability::{Capability, CapabilityError};
+pub use config::{
+    Config, ConfigError, CrashMode, Delay, Failure, NodeConfig, ParseOptionError, RpcName, Secrets,
+    StaticVolume,
+};
+pub use defect::Defect;
+pub use driver::MockDriver;
+pub use named::UnknownId;
+pub use quirk::Quirk;
+pub use state::StateFileError;

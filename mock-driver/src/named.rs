@@ -1,0 +1,109 @@
+//! Closed lists of things that have a stable id: the enum, its ids and its descriptions from one table.
+
+use std::fmt;
+
+/// An id that stands in no table.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub struct UnknownId {
+    /// What kind of thing was meant, such as `defect`.
+    pub kind: &'static str,
+    /// What was given.
+    pub given: String,
+    /// The nearest id there is, if one is near enough.
+    pub nearest: Option<&'static str>,
+}
+
+impl fmt::Display for UnknownId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "unknown {} `{}`", self.kind, self.given)?;
+        match self.nearest {
+            Some(nearest) => write!(f, ", did you mean `{nearest}`?"),
+            None => Ok(()),
+        }
+    }
+}
+
+/// The candidate that needs the fewest edits to become `given`, if they are few.
+pub(crate) fn nearest(given: &str, candidates: impl Iterator<Item = &'static str>) -> Option<&'static str> {
+    // The distance is quadratic; nobody mistypes an id into something this long.
+    if given.len() > 256 {
+        return None;
+    }
+    let (distance, best) = candidates.map(|id| (distance(given, id), id)).min()?;
+    (distance <= given.len().max(best.len()) / 3).then_some(best)
+}
+
+/// Levenshtein distance in bytes, letter case ignored.
+fn distance(a: &str, b: &str) -> usize {
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, x) in a.bytes().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = i + 1;
+        for (j, y) in b.bytes().enumerate() {
+            let replace = diagonal + usize::from(!x.eq_ignore_ascii_case(&y));
+            diagonal = row[j + 1];
+            row[j + 1] = replace.min(diagonal + 1).min(row[j] + 1);
+        }
+    }
+    row[b.len()]
+}
+
+/// Declares an enum from a table of `Variant, "id", "description";` lines, with everything derived from the ids.
+macro_rules! named {
+    ($(#[$doc:meta])* $name:ident, $kind:literal; $($variant:ident, $id:literal, $description:literal;)*) => {
+        $(#[$doc])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
+        #[serde(try_from = "String", into = "&'static str")]
+        pub enum $name {
+            $(#[doc = $description] $variant,)*
+        }
+
+        impl $name {
+            /// All of them, in the order of the table.
+            pub const ALL: &'static [$name] = &[$($name::$variant,)*];
+
+            /// The stable id, in kebab case.
+            pub fn id(self) -> &'static str {
+                match self { $($name::$variant => $id,)* }
+            }
+
+            /// One line that says what it is.
+            pub fn description(self) -> &'static str {
+                match self { $($name::$variant => $description,)* }
+            }
+        }
+
+        impl std::fmt::Display for $name {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.pad(self.id())
+            }
+        }
+
+        impl std::str::FromStr for $name {
+            type Err = $crate::named::UnknownId;
+
+            fn from_str(given: &str) -> Result<Self, Self::Err> {
+                Self::ALL.iter().copied().find(|known| known.id() == given).ok_or_else(|| {
+                    let ids = Self::ALL.iter().map(|known| known.id());
+                    let nearest = $crate::named::nearest(given, ids);
+                    $crate::named::UnknownId { kind: $kind, given: given.to_owned(), nearest }
+                })
+            }
+        }
+
+        impl TryFrom<String> for $name {
+            type Error = $crate::named::UnknownId;
+
+            fn try_from(given: String) -> Result<Self, Self::Error> {
+                given.parse()
+            }
+        }
+
+        impl From<$name> for &'static str {
+            fn from(known: $name) -> Self {
+                known.id()
+            }
+        }
+    };
+}
+pub(crate) use named;

@@ -1,0 +1,65 @@
+//! The Node service, for the first node of the configuration.
+
+mod expand_volume;
+mod info;
+mod publish_volume;
+mod stage_volume;
+mod stats;
+mod target;
+mod unpublish_volume;
+mod unstage_volume;
+
+use csi_proto::v1::node_service_capability::rpc::Type as NodeType;
+use tonic::Status;
+
+pub(crate) use self::expand_volume::node_expand_volume;
+pub(crate) use self::info::{node_get_capabilities, node_get_info};
+pub(crate) use self::publish_volume::node_publish_volume;
+pub(crate) use self::stage_volume::node_stage_volume;
+pub(crate) use self::stats::node_get_volume_stats;
+pub(crate) use self::unpublish_volume::node_unpublish_volume;
+pub(crate) use self::unstage_volume::node_unstage_volume;
+
+use crate::controller::check_context;
+use crate::driver::MockDriver;
+use crate::quirk::Quirk;
+use crate::state::{Map, Usage, Volume};
+use crate::validate::{self, invalid};
+
+/// Contexts that come with staging and publishing.
+fn check_contexts(
+    driver: &MockDriver,
+    volume: &Volume,
+    volume_context: &Map,
+    publish_context: &Map,
+) -> Result<(), Status> {
+    check_context(driver, volume, volume_context)?;
+    let attached = driver
+        .controller_can(csi_proto::v1::controller_service_capability::rpc::Type::PublishUnpublishVolume);
+    if driver.is(Quirk::PublishContextDemanded) && attached && publish_context.is_empty() {
+        return Err(invalid("publish_context is missing"));
+    }
+    Ok(())
+}
+
+/// FAILED_PRECONDITION if the volume cannot be used like that.
+fn check_usage(driver: &MockDriver, volume: &Volume, usage: &Usage) -> Result<(), Status> {
+    driver.supports(usage).map_err(Status::failed_precondition)?;
+    match volume.covers(usage) {
+        true => Ok(()),
+        false => Err(Status::failed_precondition("the volume was not made for this volume_capability")),
+    }
+}
+
+fn stages(driver: &MockDriver) -> bool {
+    driver.node_can(NodeType::StageUnstageVolume)
+}
+
+fn check_maps(volume_context: &Map, publish_context: &Map) -> Result<(), Status> {
+    validate::map("volume_context", volume_context)?;
+    validate::map("publish_context", publish_context)
+}
+
+fn not_found(id: &str) -> Status {
+    Status::not_found(format!("volume {id} does not exist"))
+}

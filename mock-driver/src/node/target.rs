@@ -1,0 +1,165 @@
+//! Plain directories and files at target paths: made without privileges, and removed only if still the same.
+
+use std::ffi::OsStr;
+use std::os::fd::OwnedFd;
+use std::path::{Component, Path};
+
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, openat, statat, unlinkat};
+use rustix::io::Errno;
+use tonic::Status;
+
+use crate::defect::Defect;
+use crate::driver::MockDriver;
+use crate::state::{Access, Made};
+use crate::validate::{invalid, required};
+
+/// Longest path that Linux takes.
+const PATH_BYTES_MAX: usize = 4095;
+
+/// A path of a request: absolute, and free of what could lead elsewhere.
+pub(super) fn path<'a>(field: &str, given: &'a str) -> Result<&'a str, Status> {
+    required(field, given)?;
+    let path = Path::new(given);
+    if !path.is_absolute() {
+        return Err(invalid(format!("{field} is not absolute")));
+    }
+    if given.len() > PATH_BYTES_MAX || given.contains('\0') {
+        return Err(invalid(format!("{field} is no path of the operating system")));
+    }
+    if path.components().any(|component| component == Component::ParentDir) || path.file_name().is_none() {
+        return Err(invalid(format!("{field} has to name a file or directory, without `..`")));
+    }
+    Ok(given)
+}
+
+/// Makes the directory or file at a target path. Returns what was made; none if it was there before.
+pub(super) fn make(
+    driver: &MockDriver,
+    target: &str,
+    access: &Access,
+    readonly: bool,
+) -> Result<Option<Made>, Status> {
+    let (parent, name) = match open_parent(target) {
+        Err(Errno::NOENT) if driver.has(Defect::NodePublishMakesParents) => {
+            let parent = Path::new(target).parent().unwrap_or(Path::new("/"));
+            std::fs::create_dir_all(parent).map_err(|error| Status::internal(error.to_string()))?;
+            open_parent(target)
+        }
+        opened => opened,
+    }
+    .map_err(|errno| unusable(target, errno))?;
+    let wanted = match access {
+        Access::Block => FileType::RegularFile,
+        Access::Mount { .. } => FileType::Directory,
+    };
+    let made = match wanted {
+        FileType::Directory => {
+            let mode = if readonly { 0o555 } else { 0o755 };
+            rustix::fs::mkdirat(&parent, name, Mode::from_raw_mode(mode))
+        }
+        _ => {
+            let flags = OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::WRONLY;
+            let mode = if readonly { 0o444 } else { 0o644 };
+            openat(&parent, name, flags, Mode::from_raw_mode(mode)).map(drop)
+        }
+    };
+    match made {
+        Ok(()) => Ok(Some(identity(&parent, name).map_err(|errno| failed("look at", target, errno))?.0)),
+        Err(Errno::EXIST) => {
+            let (_, present) = identity(&parent, name).map_err(|errno| failed("look at", target, errno))?;
+            if driver.has(Defect::NodePublishRefusesExistingTarget) {
+                return Err(Status::internal("target_path exists"));
+            }
+            if present != wanted {
+                return Err(invalid(format!("target_path {target} exists and is no {}", noun(wanted))));
+            }
+            Ok(None)
+        }
+        Err(errno) => Err(failed("make", target, errno)),
+    }
+}
+
+/// Removes what [`make`] made, with what was put into it. Anything else that stands there now is left alone.
+pub(super) fn remove(target: &str, made: Made) -> Result<(), Status> {
+    let (parent, name) = match open_parent(target) {
+        // Somebody removed it already, with all that was above.
+        Err(Errno::NOENT) => return Ok(()),
+        opened => opened.map_err(|errno| unusable(target, errno))?,
+    };
+    let (present, kind) = match identity(&parent, name) {
+        Err(Errno::NOENT) => return Ok(()),
+        found => found.map_err(|errno| failed("look at", target, errno))?,
+    };
+    if present != made {
+        return Ok(());
+    }
+    let removed = match kind {
+        FileType::Directory => unlinkat(&parent, name, AtFlags::REMOVEDIR),
+        _ => unlinkat(&parent, name, AtFlags::empty()),
+    };
+    match removed {
+        Err(Errno::NOTEMPTY) => remove_tree(target, made.device),
+        removed => removed.map_err(|errno| failed("remove", target, errno)),
+    }
+}
+
+/// What a workload wrote goes with the directory, unless something else is mounted below.
+fn remove_tree(target: &str, device: u64) -> Result<(), Status> {
+    let failed = |error: std::io::Error| Status::internal(format!("remove target_path {target}: {error}"));
+    let mut pending = vec![std::path::PathBuf::from(target)];
+    while let Some(directory) = pending.pop() {
+        for entry in std::fs::read_dir(&directory).map_err(failed)? {
+            let entry = entry.map_err(failed)?;
+            let metadata = entry.metadata().map_err(failed)?;
+            if std::os::unix::fs::MetadataExt::dev(&metadata) != device {
+                return Err(Status::failed_precondition(format!(
+                    "something is mounted below target_path {target}"
+                )));
+            }
+            if metadata.is_dir() {
+                pending.push(entry.path());
+            }
+        }
+    }
+    std::fs::remove_dir_all(target).map_err(failed)
+}
+
+/// Opens the directory that holds a target, following no symbolic link on the way, and tells the last name.
+fn open_parent(target: &str) -> rustix::io::Result<(OwnedFd, &OsStr)> {
+    let path = Path::new(target);
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let mut directory = rustix::fs::open("/", flags, Mode::empty())?;
+    let mut names = path.components().filter_map(|component| match component {
+        Component::Normal(name) => Some(name),
+        _ => None,
+    });
+    let last = names.next_back().ok_or(Errno::INVAL)?;
+    for name in names {
+        directory = openat(&directory, name, flags, Mode::empty())?;
+    }
+    Ok((directory, last))
+}
+
+fn identity(parent: &OwnedFd, name: &OsStr) -> rustix::io::Result<(Made, FileType)> {
+    let stat = statat(parent, name, AtFlags::SYMLINK_NOFOLLOW)?;
+    Ok((Made { device: stat.st_dev, inode: stat.st_ino }, FileType::from_raw_mode(stat.st_mode)))
+}
+
+fn noun(kind: FileType) -> &'static str {
+    if kind == FileType::Directory { "directory" } else { "regular file" }
+}
+
+/// The path itself cannot be used; the caller chose it.
+fn unusable(target: &str, errno: Errno) -> Status {
+    match errno {
+        Errno::NOENT => invalid(format!("the parent directory of {target} does not exist")),
+        Errno::NOTDIR | Errno::LOOP => {
+            invalid(format!("{target} leads through a symbolic link or something that is no directory"))
+        }
+        other => failed("reach", target, other),
+    }
+}
+
+fn failed(verb: &str, target: &str, errno: Errno) -> Status {
+    Status::internal(format!("{verb} target_path {target}: {errno}"))
+}

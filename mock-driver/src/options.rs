@@ -1,0 +1,143 @@
+//! The command line of the binary. Flags that are given beat the configuration file.
+
+use std::path::PathBuf;
+
+use clap::Parser;
+use csi_proto::Endpoint;
+
+use crate::capability::Capability;
+use crate::config::{Config, ConfigError, Delay, Failure, NodeConfig, RpcName, parse_pair, parse_size};
+use crate::defect::Defect;
+use crate::quirk::Quirk;
+
+/// An in-memory CSI driver that keeps the specification, or breaks it in named places.
+#[derive(Debug, Parser)]
+#[command(name = "csi-mock-driver", version, max_term_width = 100)]
+pub struct Options {
+    /// Where to listen, such as unix:///tmp/csi.sock.
+    #[arg(long, env = "CSI_ENDPOINT", required_unless_present_any = ["list_defects", "list_quirks"])]
+    pub endpoint: Option<Endpoint>,
+    /// YAML file with the same names as these flags.
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+    /// Plugin name.
+    #[arg(long, value_name = "NAME")]
+    driver_name: Option<String>,
+    /// Version of the plugin.
+    #[arg(long, value_name = "VERSION")]
+    vendor_version: Option<String>,
+    /// Offer this capability and no other that is not named too, such as CREATE_DELETE_VOLUME or Node.EXPAND_VOLUME.
+    #[arg(long, value_name = "CAPABILITY")]
+    only: Vec<Capability>,
+    /// Switch this capability off, with those that need it.
+    #[arg(long, value_name = "CAPABILITY")]
+    without: Vec<Capability>,
+    /// Be legal but unusual in this way; see --list-quirks.
+    #[arg(long, value_name = "ID")]
+    quirk: Vec<Quirk>,
+    /// Break the specification in this way; see --list-defects.
+    #[arg(long, value_name = "ID")]
+    defect: Vec<Defect>,
+    /// Print all defects, an id and a description to a line.
+    #[arg(long)]
+    pub list_defects: bool,
+    /// Print all quirks, an id, a description and what permits it to a line.
+    #[arg(long)]
+    pub list_quirks: bool,
+    /// Id of a node; the first is the one this process runs on.
+    #[arg(long, value_name = "ID")]
+    node_id: Vec<String>,
+    /// Topology segment of the nodes given by --node-id, or of the first node without.
+    #[arg(long, value_name = "KEY=VALUE", value_parser = parse_pair::<String, String>)]
+    topology: Vec<(String, String)>,
+    /// Volumes that a node can hold, as NodeGetInfo reports it; 0 for no limit.
+    #[arg(long, value_name = "NUMBER")]
+    max_volumes_per_node: Option<u32>,
+    /// Volumes that can be attached to a node, if that differs.
+    #[arg(long, value_name = "NUMBER")]
+    attach_limit: Option<u32>,
+    /// Storage in all.
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    capacity: Option<i64>,
+    /// Smallest volume.
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    volume_size_min: Option<i64>,
+    /// Largest volume.
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    volume_size_max: Option<i64>,
+    /// Key that is understood in mutable parameters, instead of the usual ones.
+    #[arg(long, value_name = "KEY")]
+    mutable_parameter: Vec<String>,
+    /// Key that is understood in parameters, instead of the usual ones.
+    #[arg(long, value_name = "KEY")]
+    parameter: Vec<String>,
+    /// Secret that RPCs with secrets demand.
+    #[arg(long, value_name = "KEY=VALUE", value_parser = parse_pair::<String, String>)]
+    required_secret: Vec<(String, String)>,
+    /// Parameter that CreateVolume demands.
+    #[arg(long, value_name = "KEY=VALUE", value_parser = parse_pair::<String, String>)]
+    required_parameter: Vec<(String, String)>,
+    /// Id or name of a volume whose condition is abnormal.
+    #[arg(long, value_name = "VOLUME")]
+    abnormal_volume: Vec<String>,
+    /// Let an RPC take time, such as CreateVolume=200ms.
+    #[arg(long, value_name = "RPC=TIME", value_parser = parse_pair::<RpcName, Delay>)]
+    delay: Vec<(RpcName, Delay)>,
+    /// Let an RPC fail a number of times, such as CreateVolume=UNAVAILABLE:3.
+    #[arg(long, value_name = "RPC=CODE[:TIMES]", value_parser = parse_pair::<RpcName, Failure>)]
+    fail: Vec<(RpcName, Failure)>,
+    /// Append every call to this file as a line of JSON, secrets removed.
+    #[arg(long, value_name = "FILE")]
+    call_log: Option<PathBuf>,
+    /// Keep the state in this file across restarts.
+    #[arg(long, value_name = "FILE")]
+    state: Option<PathBuf>,
+}
+
+impl Options {
+    /// The configuration file, if there is one, with the flags on top.
+    pub fn into_config(self) -> Result<Config, ConfigError> {
+        let mut config = self.config.as_deref().map_or_else(|| Ok(Config::default()), Config::load)?;
+        set(&mut config.driver_name, self.driver_name);
+        set(&mut config.vendor_version, self.vendor_version);
+        set(&mut config.max_volumes_per_node, self.max_volumes_per_node);
+        set(&mut config.capacity_bytes, self.capacity);
+        set(&mut config.volume_size_bytes_min, self.volume_size_min);
+        set(&mut config.volume_size_bytes_max, self.volume_size_max);
+        config.attach_limit = self.attach_limit.or(config.attach_limit);
+        config.call_log = self.call_log.or(config.call_log);
+        config.state = self.state.or(config.state);
+        config.only.extend(self.only);
+        config.without.extend(self.without);
+        config.quirks.extend(self.quirk);
+        config.defects.extend(self.defect);
+        config.abnormal_volumes.extend(self.abnormal_volume);
+        config.delay.extend(self.delay);
+        config.fail.extend(self.fail);
+        config.required_parameters.extend(self.required_parameter);
+        config.required_secrets.0.extend(self.required_secret);
+        replace(&mut config.parameters, self.parameter);
+        replace(&mut config.mutable_parameters, self.mutable_parameter);
+        let topology = config.nodes.first().map(|node| node.topology.clone()).unwrap_or_default();
+        let nodes = self.node_id.into_iter().map(|id| NodeConfig { id, topology: topology.clone() });
+        replace(&mut config.nodes, nodes.collect());
+        if !self.topology.is_empty()
+            && let Some(first) = config.nodes.first_mut()
+        {
+            first.topology = self.topology.into_iter().collect();
+        }
+        Ok(config)
+    }
+}
+
+fn set<T>(field: &mut T, given: Option<T>) {
+    if let Some(given) = given {
+        *field = given;
+    }
+}
+
+fn replace<T>(field: &mut Vec<T>, given: Vec<T>) {
+    if !given.is_empty() {
+        *field = given;
+    }
+}

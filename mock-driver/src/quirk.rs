@@ -1,0 +1,87 @@
+//! Ways of behaving that the specification permits although few drivers show them.
+
+use crate::named::named;
+
+macro_rules! quirks {
+    ($($variant:ident, $id:literal, $description:literal, $permitted_by:literal;)*) => {
+        named! {
+            /// A legal but unusual way of behaving. A checker that accuses a driver of one is wrong.
+            Quirk, "quirk";
+            $($variant, $id, $description;)*
+        }
+
+        impl Quirk {
+            /// The requirement, or the freedom in one, that permits it.
+            pub fn permitted_by(self) -> &'static str {
+                match self { $(Quirk::$variant => $permitted_by,)* }
+            }
+        }
+    };
+}
+
+quirks! {
+    // What the endpoint offers.
+    ControllerOnly, "controller-only", "only Identity and controller services, no Node service", "OPS-MODE-001";
+    NodeOnly, "node-only", "only Identity and Node; volumes come from the configuration", "OPS-MODE-001";
+    BlockOnly, "block-only", "volumes are block devices, mount access is refused", "CTRL-CREATEVOL-021";
+    MountOnly, "mount-only", "volumes are mounted, block access is refused", "CTRL-CREATEVOL-021";
+    NoStaging, "no-staging", "STAGE_UNSTAGE_VOLUME is not advertised", "GEN-LIFE-004";
+    NoPluginCapabilities, "no-plugin-capabilities", "GetPluginCapabilities returns an empty list", "ID-PCAPS-003";
+    ProbeReadyUnset, "probe-ready-unset", "Probe leaves ready unset", "ID-PROBE-009";
+    FutureCapability, "future-capability", "capabilities of a later release are advertised too", "CTRL-VALIDATE-005";
+
+    // Names, ids, parameters, contexts, secrets.
+    IdsFromNames, "ids-from-names", "ids are derived from names, so they return with a name used again", "CTRL-CREATEVOL-013";
+    ForeignIdsRefused, "foreign-ids-refused", "ids in a format that is not the driver's are INVALID_ARGUMENT", "GEN-ERR-005";
+    LongNamesAccepted, "long-names-accepted", "names longer than 128 bytes are accepted", "GEN-SIZE-005";
+    ParametersDemanded, "parameters-demanded", "CreateVolume demands the parameter pool=mock", "GEN-ERR-004";
+    UnknownParametersIgnored, "unknown-parameters-ignored", "unknown parameters are stored and otherwise ignored", "CTRL-CREATEVOL-023";
+    SecretsDemanded, "secrets-demanded", "RPCs with secrets demand password=mock", "GEN-SECRET-003";
+    VolumeContextDemanded, "volume-context-demanded", "volume_context has to be given back in calls that carry it", "MSG-VOLUME-006";
+    PublishContextDemanded, "publish-context-demanded", "node calls need the publish_context", "CTRL-PUBLISH-016";
+    VolumeContextEmpty, "volume-context-empty", "volumes and attachments have no context", "MSG-VOLUME-006";
+
+    // Sizes.
+    SizeGranule, "size-granule", "sizes are rounded up to whole GiB", "CTRL-CREATEVOL-018";
+    ExactSizesRefused, "exact-sizes-refused", "sizes that are no multiple of 4 MiB cannot be had exactly", "MSG-CAPRANGE-002";
+    MinimumSize, "minimum-size", "no volume is smaller than 1 GiB", "CTRL-CAPACITY-010";
+    CapacityUnknown, "capacity-unknown", "the size of volumes is reported as 0", "MSG-VOLUME-001";
+    SnapshotSizeUnknown, "snapshot-size-unknown", "the size of snapshots is reported as 0", "MSG-SNAPSHOT-002";
+    NoSizeLimits, "no-size-limits", "neither a minimum nor a maximum volume size is reported", "CTRL-CAPACITY-008";
+    LargerCopiesRefused, "larger-copies-refused", "a copy cannot be larger than its source", "CTRL-CREATEVOL-008";
+    NodeExpandUnknownSize, "node-expand-unknown-size", "NodeExpandVolume reports 0 bytes", "NODE-EXPAND-019";
+
+    // Time.
+    SnapshotsReadyAfterPolls, "snapshots-ready-after-polls", "a snapshot is ready once it was looked at three times", "CTRL-CREATESNAP-009";
+    SnapshotsReadyAfterTime, "snapshots-ready-after-time", "a snapshot is ready after half a second", "CTRL-CREATESNAP-009";
+    BackgroundDeletion, "background-deletion", "a deleted volume is still listed three times", "CTRL-LISTVOL-003";
+    ModificationsLimited, "modifications-limited", "a volume can be modified once, then RESOURCE_EXHAUSTED", "CTRL-MODIFYVOL-003";
+
+    // Lists.
+    StartAfterTokens, "start-after-tokens", "page tokens are ids to start after, so every string is one", "CTRL-LISTVOL-022";
+    SmallPages, "small-pages", "no page has more than two entries", "CTRL-LISTVOL-007";
+    SurplusPublishedNodes, "surplus-published-nodes", "published_node_ids names a node that is not attached", "CTRL-LISTVOL-014";
+    ContentSourceLeftOut, "content-source-left-out", "the reply does not tell the content source", "MSG-VOLUME-013";
+    ConfirmedWithoutMaps, "confirmed-without-maps", "confirmed holds capabilities only", "CTRL-VALIDATE-011";
+
+    // Topology.
+    TopologyEverywhere, "topology-everywhere", "every volume is reachable from everywhere, with an empty accessible_topology", "MSG-VOLUME-015";
+    NodeTopologyLeftOut, "node-topology-left-out", "the node has no topological limits and volumes neither", "NODE-INFO-014";
+
+    // Unknown and dependent objects.
+    ControllerUnpublishUnknownNotFound, "controller-unpublish-unknown-not-found", "ControllerUnpublishVolume of an unknown volume or node is NOT_FOUND", "CTRL-UNPUBLISH-015";
+    NodeUnstageUnknownOk, "node-unstage-unknown-ok", "NodeUnstageVolume of an unknown volume is OK", "NODE-UNSTAGE-006";
+    NodeUnpublishUnknownOk, "node-unpublish-unknown-ok", "NodeUnpublishVolume of an unknown volume is OK", "NODE-UNPUBLISH-006";
+    SnapshotsBlockDeletion, "snapshots-block-deletion", "a volume with snapshots cannot be deleted", "CTRL-DELETEVOL-007";
+    CopiesPinSnapshots, "copies-pin-snapshots", "a snapshot cannot be deleted while volumes made from it exist", "CTRL-DELETESNAP-012";
+    VolumeInUseDeletable, "volume-in-use-deletable", "a volume in use is detached and deleted", "CTRL-DELETEVOL-011";
+    GroupMembersDeletable, "group-members-deletable", "a member of a group snapshot can be deleted alone", "CTRL-DELETESNAP-006";
+
+    // Nodes and streams.
+    UsageEmpty, "usage-empty", "NodeGetVolumeStats reports no usage where the condition is reported", "NODE-STATS-013";
+    OneNewWriterMode, "one-new-writer-mode", "of the newer single-node modes only SINGLE_NODE_SINGLE_WRITER is supported", "CTRL-CAPS-012";
+    VariableLengthMetadata, "variable-length-metadata", "block metadata come as ranges of different lengths", "META-FORMAT-005";
+    EmptyMetadataMessages, "empty-metadata-messages", "streams of block metadata contain messages without tuples", "META-ALLOC-015";
+    FewerMetadataThanAsked, "fewer-metadata-than-asked", "no message carries more than three tuples", "META-ALLOC-007";
+    ChangeTrackingOff, "change-tracking-off", "GetMetadataDelta is FAILED_PRECONDITION", "META-DELTA-021";
+}

@@ -1,0 +1,97 @@
+//! The server traits of the protocol: every RPC goes through [`MockDriver::serve`] to its handler.
+
+use std::vec;
+
+use csi_proto::v1::{
+    self, controller_server::Controller, group_controller_server::GroupController, identity_server::Identity,
+    node_server::Node, snapshot_metadata_server::SnapshotMetadata,
+};
+use tonic::{Request, Response, Status};
+
+use crate::driver::MockDriver;
+use crate::{controller, group, identity, metadata, node};
+
+/// Implements a service whose RPCs all answer with one message.
+macro_rules! service {
+    ($service:ident { $($rpc:ident($request:ident) -> $response:ident = $handler:path;)* }) => {
+        #[tonic::async_trait]
+        impl $service for MockDriver {
+            $(async fn $rpc(&self, request: Request<v1::$request>) -> Result<Response<v1::$response>, Status> {
+                self.serve(request.into_inner(), $handler).await.map(Response::new)
+            })*
+        }
+    };
+}
+
+service! {
+    Identity {
+        get_plugin_info(GetPluginInfoRequest) -> GetPluginInfoResponse = identity::get_plugin_info;
+        get_plugin_capabilities(GetPluginCapabilitiesRequest) -> GetPluginCapabilitiesResponse = identity::get_plugin_capabilities;
+        probe(ProbeRequest) -> ProbeResponse = identity::probe;
+    }
+}
+
+service! {
+    Controller {
+        create_volume(CreateVolumeRequest) -> CreateVolumeResponse = controller::create_volume;
+        delete_volume(DeleteVolumeRequest) -> DeleteVolumeResponse = controller::delete_volume;
+        controller_publish_volume(ControllerPublishVolumeRequest) -> ControllerPublishVolumeResponse = controller::controller_publish_volume;
+        controller_unpublish_volume(ControllerUnpublishVolumeRequest) -> ControllerUnpublishVolumeResponse = controller::controller_unpublish_volume;
+        validate_volume_capabilities(ValidateVolumeCapabilitiesRequest) -> ValidateVolumeCapabilitiesResponse = controller::validate_volume_capabilities;
+        list_volumes(ListVolumesRequest) -> ListVolumesResponse = controller::list_volumes;
+        get_capacity(GetCapacityRequest) -> GetCapacityResponse = controller::get_capacity;
+        controller_get_capabilities(ControllerGetCapabilitiesRequest) -> ControllerGetCapabilitiesResponse = controller::controller_get_capabilities;
+        create_snapshot(CreateSnapshotRequest) -> CreateSnapshotResponse = controller::create_snapshot;
+        delete_snapshot(DeleteSnapshotRequest) -> DeleteSnapshotResponse = controller::delete_snapshot;
+        list_snapshots(ListSnapshotsRequest) -> ListSnapshotsResponse = controller::list_snapshots;
+        get_snapshot(GetSnapshotRequest) -> GetSnapshotResponse = controller::get_snapshot;
+        controller_expand_volume(ControllerExpandVolumeRequest) -> ControllerExpandVolumeResponse = controller::controller_expand_volume;
+        controller_get_volume(ControllerGetVolumeRequest) -> ControllerGetVolumeResponse = controller::controller_get_volume;
+        controller_modify_volume(ControllerModifyVolumeRequest) -> ControllerModifyVolumeResponse = controller::controller_modify_volume;
+    }
+}
+
+service! {
+    GroupController {
+        group_controller_get_capabilities(GroupControllerGetCapabilitiesRequest) -> GroupControllerGetCapabilitiesResponse = group::group_controller_get_capabilities;
+        create_volume_group_snapshot(CreateVolumeGroupSnapshotRequest) -> CreateVolumeGroupSnapshotResponse = group::create_volume_group_snapshot;
+        delete_volume_group_snapshot(DeleteVolumeGroupSnapshotRequest) -> DeleteVolumeGroupSnapshotResponse = group::delete_volume_group_snapshot;
+        get_volume_group_snapshot(GetVolumeGroupSnapshotRequest) -> GetVolumeGroupSnapshotResponse = group::get_volume_group_snapshot;
+    }
+}
+
+service! {
+    Node {
+        node_stage_volume(NodeStageVolumeRequest) -> NodeStageVolumeResponse = node::node_stage_volume;
+        node_unstage_volume(NodeUnstageVolumeRequest) -> NodeUnstageVolumeResponse = node::node_unstage_volume;
+        node_publish_volume(NodePublishVolumeRequest) -> NodePublishVolumeResponse = node::node_publish_volume;
+        node_unpublish_volume(NodeUnpublishVolumeRequest) -> NodeUnpublishVolumeResponse = node::node_unpublish_volume;
+        node_get_volume_stats(NodeGetVolumeStatsRequest) -> NodeGetVolumeStatsResponse = node::node_get_volume_stats;
+        node_expand_volume(NodeExpandVolumeRequest) -> NodeExpandVolumeResponse = node::node_expand_volume;
+        node_get_capabilities(NodeGetCapabilitiesRequest) -> NodeGetCapabilitiesResponse = node::node_get_capabilities;
+        node_get_info(NodeGetInfoRequest) -> NodeGetInfoResponse = node::node_get_info;
+    }
+}
+
+/// The messages of an answer, all known when it begins; there are few, for data are made up in bounded numbers.
+type Stream<T> = tokio_stream::Iter<vec::IntoIter<Result<T, Status>>>;
+
+#[tonic::async_trait]
+impl SnapshotMetadata for MockDriver {
+    type GetMetadataAllocatedStream = Stream<v1::GetMetadataAllocatedResponse>;
+    type GetMetadataDeltaStream = Stream<v1::GetMetadataDeltaResponse>;
+
+    async fn get_metadata_allocated(
+        &self,
+        request: Request<v1::GetMetadataAllocatedRequest>,
+    ) -> Result<Response<Self::GetMetadataAllocatedStream>, Status> {
+        self.serve_stream(request.into_inner(), metadata::get_metadata_allocated).await.map(Response::new)
+    }
+
+    async fn get_metadata_delta(
+        &self,
+        request: Request<v1::GetMetadataDeltaRequest>,
+    ) -> Result<Response<Self::GetMetadataDeltaStream>, Status> {
+        self.serve_stream(request.into_inner(), metadata::get_metadata_delta).await.map(Response::new)
+    }
+}

@@ -1,0 +1,122 @@
+//! Everything the driver remembers.
+
+mod content;
+mod file;
+mod model;
+mod page;
+mod table;
+
+use std::hash::{BuildHasher, RandomState};
+
+use serde::{Deserialize, Serialize};
+
+pub use self::file::StateFileError;
+
+pub(crate) use self::content::{Content, Extent, hash, hash_text};
+pub(crate) use self::file::StateFile;
+pub(crate) use self::model::{
+    Access, Attachment, Group, Made, Map, Publication, Snapshot, Source, Usage, Volume,
+};
+pub(crate) use self::page::{List, sequence, token};
+pub(crate) use self::table::{Row, Table};
+
+/// Times that a volume deleted in the background is still listed.
+const LISTINGS_AFTER_DELETION: u32 = 3;
+
+/// Volumes, snapshots, groups, and the storage they take up.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct State {
+    /// Tells ids of this state from those of another.
+    nonce: u32,
+    /// Ids given out so far.
+    ids: u64,
+    pub(crate) volumes: Table<Volume>,
+    pub(crate) snapshots: Table<Snapshot>,
+    pub(crate) groups: Table<Group>,
+    /// Volumes on their way out, with the number of listings they still appear in.
+    leaving: Vec<(Volume, u32)>,
+    /// Bytes in use by zone; follows from the volumes.
+    #[serde(skip)]
+    allocated: Vec<i64>,
+}
+
+impl State {
+    pub(crate) fn new() -> Self {
+        Self {
+            nonce: RandomState::new().hash_one("csi-mock-driver") as u32,
+            ids: 0,
+            volumes: Table::default(),
+            snapshots: Table::default(),
+            groups: Table::default(),
+            leaving: Vec::new(),
+            allocated: Vec::new(),
+        }
+    }
+
+    /// An id that was never given out before.
+    pub(crate) fn fresh_id(&mut self, prefix: &str) -> String {
+        self.ids += 1;
+        format!("{prefix}-{:08x}-{:08x}", self.nonce, self.ids)
+    }
+
+    /// A number that differs for each call and each state.
+    pub(crate) fn fresh_seed(&mut self) -> u64 {
+        self.ids += 1;
+        hash(&[u64::from(self.nonce), self.ids])
+    }
+
+    /// Counts the storage of all volumes anew, for so many zones; a volume of a zone that is gone counts in the first.
+    pub(crate) fn recount(&mut self, zones: usize) {
+        self.allocated = vec![0; zones.max(1)];
+        for volume in self.volumes.values_mut() {
+            if volume.zone >= self.allocated.len() {
+                volume.zone = 0;
+            }
+            self.allocated[volume.zone] += volume.capacity_bytes;
+        }
+    }
+
+    /// Bytes that the volumes of a zone take up.
+    pub(crate) fn allocated(&self, zone: usize) -> i64 {
+        self.allocated.get(zone).copied().unwrap_or_default()
+    }
+
+    pub(crate) fn add_volume(&mut self, volume: Volume) {
+        if let Some(allocated) = self.allocated.get_mut(volume.zone) {
+            *allocated = allocated.saturating_add(volume.capacity_bytes);
+        }
+        self.volumes.insert(volume);
+    }
+
+    pub(crate) fn remove_volume(&mut self, id: &str) -> Option<Volume> {
+        let volume = self.volumes.remove(id)?;
+        if let Some(allocated) = self.allocated.get_mut(volume.zone) {
+            *allocated -= volume.capacity_bytes;
+        }
+        Some(volume)
+    }
+
+    pub(crate) fn resize_volume(&mut self, id: &str, capacity_bytes: i64) {
+        let Some(volume) = self.volumes.get_mut(id) else { return };
+        if let Some(allocated) = self.allocated.get_mut(volume.zone) {
+            *allocated = allocated.saturating_add(capacity_bytes - volume.capacity_bytes);
+        }
+        volume.capacity_bytes = capacity_bytes;
+    }
+
+    /// Keeps a deleted volume in sight for a while.
+    pub(crate) fn let_linger(&mut self, volume: Volume) {
+        self.leaving.push((volume, LISTINGS_AFTER_DELETION));
+    }
+
+    /// The volumes that are on their way out, each for one of its last times.
+    pub(crate) fn lingering(&mut self) -> Vec<Volume> {
+        let seen = self.leaving.iter().map(|(volume, _)| volume.clone()).collect();
+        self.leaving.retain_mut(|(_, left)| {
+            *left -= 1;
+            *left > 0
+        });
+        seen
+    }
+}
