@@ -137,6 +137,7 @@ fn run_options(args: &CourseArgs, seed: u64, known: KnownFailing, repeat: Repeat
         jobs: usize::try_from(args.jobs).unwrap_or(usize::MAX),
         seed,
         strict: args.strict,
+        keep_calls: false,
         fail_fast: args.fail_fast,
         leak_check: !args.no_leak_check,
         known,
