@@ -1,1 +1,11 @@
 //! Checks of the Controller service.
+
+mod common;
+pub(crate) mod controller_expand_volume;
+pub(crate) mod controller_get_capabilities;
+pub(crate) mod controller_get_volume;
+pub(crate) mod controller_modify_volume;
+pub(crate) mod controller_publish_volume;
+pub(crate) mod controller_unpublish_volume;
+pub(crate) mod get_capacity;
+pub(crate) mod validate_volume_capabilities;
