@@ -29,5 +29,13 @@ pub const SUITE: Suite = Suite {
         controller::delete_volume::CHECKS,
         controller::list_volumes::CHECKS,
         controller::interplay::CHECKS,
+        controller::controller_get_capabilities::CHECKS,
+        controller::validate_volume_capabilities::CHECKS,
+        controller::get_capacity::CHECKS,
+        controller::controller_publish_volume::CHECKS,
+        controller::controller_unpublish_volume::CHECKS,
+        controller::controller_expand_volume::CHECKS,
+        controller::controller_modify_volume::CHECKS,
+        controller::controller_get_volume::CHECKS,
     ],
 };
