@@ -3,10 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use csi_harness::check::Check;
 use csi_harness::config::{AccessType, Config, TimeLimits};
 use csi_harness::events::{Event, Reporter};
 use csi_harness::filter::Filter;
 use csi_harness::known::KnownFailing;
+use csi_harness::need::Need;
 use csi_harness::outcome::{Outcome, Summary};
 use csi_harness::registry::Registry;
 use csi_harness::runner::{RunOptions, Runner};
@@ -73,6 +75,21 @@ impl Bench {
     }
 }
 
+/// Capabilities that a check needs to be absent, as the mock driver names them.
+pub(crate) fn lacks(check: &Check) -> Vec<csi_mock_driver::Capability> {
+    let absent = check.needs.iter().filter_map(|need| match need {
+        Need::Lacks(capability) => Some(capability.name()),
+        _ => None,
+    });
+    absent
+        .map(|name| {
+            // The mock driver wants a prefix wherever a name is in two enums, the harness only for those of the node.
+            let parsed = name.parse().or_else(|_| format!("Controller.{name}").parse());
+            parsed.expect("the mock driver knows every capability")
+        })
+        .collect()
+}
+
 /// Settings with which every check of the suite runs on the mock driver.
 pub(crate) fn everything_set() -> Config {
     Config {
@@ -81,7 +98,7 @@ pub(crate) fn everything_set() -> Config {
         expand_size_bytes: 4 << 30,
         size_min_bytes: Some(1 << 20),
         size_max_bytes: Some(16 << 40),
-        parameters: pairs(&[("pool", "mock")]),
+        parameters: pairs(&[("pool", "mock"), ("tier", "silver")]),
         mutable_parameters: pairs(&[("tier", "gold")]),
         attach_limit: true,
         time_limits: TimeLimits {
