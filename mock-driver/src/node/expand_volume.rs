@@ -78,7 +78,9 @@ fn grown(driver: &MockDriver, volume: &Volume, range: Range) -> Result<i64, Stat
         return Err(Status::out_of_range(format!("the volume has {present} bytes, more than limit_bytes")));
     }
     let max = driver.config.volume_size_bytes_max;
-    let grows_alone = !driver.controller_can(ControllerType::ExpandVolume);
+    // A caller who is told of no Controller service cannot go there first.
+    let grows_alone =
+        !driver.controller_can(ControllerType::ExpandVolume) || driver.is(Quirk::NoPluginCapabilities);
     let possible = if grows_alone { max } else { present };
     if range.required_bytes > possible && !driver.has(Defect::NodeExpandAcceptsAnySize) {
         let message = format!("the volume can have {possible} bytes at most");
