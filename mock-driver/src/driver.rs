@@ -61,6 +61,10 @@ impl MockDriver {
         if quirks.contains(&Quirk::NoStaging) {
             without.push(Capability::Node(NodeType::StageUnstageVolume));
         }
+        if quirks.contains(&Quirk::NoPluginCapabilities) {
+            // Topology has to be advertised where it is reported.
+            without.push(Capability::Service(ServiceType::VolumeAccessibilityConstraints));
+        }
         if quirks.contains(&Quirk::NodeOnly) {
             without.extend(
                 [
