@@ -3,15 +3,17 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use csi_harness::check::Check;
 use csi_harness::config::{AccessType, Config, TimeLimits};
 use csi_harness::events::{Event, Reporter};
 use csi_harness::filter::Filter;
 use csi_harness::known::KnownFailing;
+use csi_harness::need::Need;
 use csi_harness::outcome::{Outcome, Summary};
 use csi_harness::registry::Registry;
 use csi_harness::runner::{RunOptions, Runner};
 use csi_harness::target::Target;
-use csi_mock_driver::MockDriver;
+use csi_mock_driver::{Capability, MockDriver};
 use csi_proto::{Endpoint, Listener};
 use libtest_mimic::Failed;
 use tokio::runtime::Runtime;
@@ -81,7 +83,7 @@ pub(crate) fn everything_set() -> Config {
         expand_size_bytes: 4 << 30,
         size_min_bytes: Some(1 << 20),
         size_max_bytes: Some(16 << 40),
-        parameters: pairs(&[("pool", "mock")]),
+        parameters: pairs(&[("pool", "mock"), ("tier", "silver")]),
         mutable_parameters: pairs(&[("tier", "gold")]),
         attach_limit: true,
         time_limits: TimeLimits {
@@ -138,6 +140,21 @@ async fn play(mock: csi_mock_driver::Config, mut config: Config) -> Result<Playe
     // A handler that panicked, as some defects do, may have taken the server along.
     serving.abort();
     Ok(Played { said: listening.said, summary, target })
+}
+
+/// The capabilities that the driver must not have for the check to run, as the mock driver spells them.
+pub(crate) fn unwanted(check: &Check) -> Vec<Capability> {
+    let names = check.needs.iter().filter_map(|need| match need {
+        Need::Lacks(capability) => Some(capability.name()),
+        _ => None,
+    });
+    names
+        .map(|name| {
+            // Where two services have a capability of one name, the harness means the controller's by it.
+            let found = name.parse().or_else(|_| format!("Controller.{name}").parse());
+            found.expect("both know the capabilities of the protocol")
+        })
+        .collect()
 }
 
 pub(crate) fn registry() -> Registry {
