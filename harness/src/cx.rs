@@ -79,7 +79,7 @@ impl Session {
         let answer = if limit.is_zero() {
             Answer::Unknown(NoAnswer::Timeout(limit))
         } else {
-            call::unary(self.target.channel(rpc.service), request, limit).await
+            call::unary(self.target.channel(rpc.service), request, limit, &self.target.replies).await
         };
         let render = |response: &Q::Response| -> Render {
             let response = response.clone();
@@ -101,7 +101,8 @@ impl Session {
         let sent = (self.log.elapsed(), Instant::now());
         let copy = request.clone();
         let _sending = self.target.sending(&self.label, rpc);
-        let answer = call::streaming(self.target.channel(rpc.service), request, limit).await;
+        let answer =
+            call::streaming(self.target.channel(rpc.service), request, limit, &self.target.replies).await;
         let render = |messages: &Vec<Q::Response>| -> Render {
             let messages = messages.clone();
             Box::new(move || messages.iter().map(redact::json).collect())

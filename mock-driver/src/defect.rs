@@ -12,9 +12,12 @@ named! {
     LockCoversAllObjects, "lock-covers-all-objects", "an operation on one object turns away those on all others";
     LockNeverReleasedAfterError, "lock-never-released-after-error", "after an error the object counts as busy for ever";
     NotFoundAsInternal, "not-found-as-internal", "what should be NOT_FOUND is INTERNAL";
+    MountFlagsInErrors, "mount-flags-in-errors", "errors quote the mount_flags of the request";
     SecretsInErrors, "secrets-in-errors", "error messages show the secrets of the request";
+    StatusCodeNotCanonical, "status-code-not-canonical", "errors have the code 42, which gRPC does not define";
     StatusDetailsSet, "status-details-set", "errors carry status details";
     StatusMessageEmpty, "status-message-empty", "errors carry no text";
+    UnsupportedAsInternal, "unsupported-as-internal", "RPCs that are not supported answer INTERNAL";
 
     // GetPluginInfo.
     GetPluginInfoUnimplemented, "get-plugin-info-unimplemented", "GetPluginInfo answers UNIMPLEMENTED although it is mandatory or advertised";

@@ -35,7 +35,7 @@ pub(crate) fn create_volume(
     driver: &MockDriver,
     request: &v1::CreateVolumeRequest,
 ) -> Result<v1::CreateVolumeResponse, Status> {
-    let wanted = parse(driver, request)?;
+    let wanted = parse(driver, request).map_err(|status| quote_flags(driver, status, request))?;
     let mut state = driver.state();
     if let Some(existing) = find(driver, &state, request)? {
         conflict(driver, existing, request, &wanted)?;
@@ -69,6 +69,13 @@ pub(crate) fn create_volume(
         return Ok(v1::CreateVolumeResponse::default());
     }
     Ok(v1::CreateVolumeResponse { volume: Some(message) })
+}
+
+fn quote_flags(driver: &MockDriver, status: Status, request: &v1::CreateVolumeRequest) -> Status {
+    if !driver.has(Defect::MountFlagsInErrors) {
+        return status;
+    }
+    Status::new(status.code(), format!("{} ({:?})", status.message(), request.volume_capabilities))
 }
 
 fn parse(driver: &MockDriver, request: &v1::CreateVolumeRequest) -> Result<Wanted, Status> {

@@ -4,6 +4,8 @@
 //! one that does not.
 
 mod controller;
+mod every_reply;
+mod gated;
 mod group;
 mod identity;
 mod node;
@@ -29,5 +31,10 @@ pub const SUITE: Suite = Suite {
         controller::delete_volume::CHECKS,
         controller::list_volumes::CHECKS,
         controller::interplay::CHECKS,
+        every_reply::sizes::CHECKS,
+        every_reply::fields::CHECKS,
+        every_reply::status::CHECKS,
+        every_reply::secrets::CHECKS,
+        every_reply::not_advertised::CHECKS,
     ],
 };

@@ -146,6 +146,7 @@ async fn play(mock: csi_mock_driver::Config, mut config: Config) -> Result<Playe
 pub(crate) fn unwanted(check: &Check) -> Vec<Capability> {
     let names = check.needs.iter().filter_map(|need| match need {
         Need::Lacks(capability) => Some(capability.name()),
+        Need::LacksOneOf(some) => some.first().map(|capability| capability.name()),
         _ => None,
     });
     names
