@@ -7,6 +7,7 @@ named! {
     /// A named departure from correct behaviour.
     Defect, "defect";
     // Any RPC.
+    ExpandVolumeNotAdvertised, "expand-volume-not-advertised", "neither controller nor node advertises EXPAND_VOLUME although ways of expansion are";
     InvalidArgumentAsInternal, "invalid-argument-as-internal", "what should be INVALID_ARGUMENT is INTERNAL";
     InvalidArgumentAsUnknown, "invalid-argument-as-unknown", "what should be INVALID_ARGUMENT is UNKNOWN";
     LockCoversAllObjects, "lock-covers-all-objects", "an operation on one object turns away those on all others";

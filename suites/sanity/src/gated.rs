@@ -4,12 +4,13 @@ use std::future::Future;
 use std::pin::Pin;
 
 use csi_harness::prelude::*;
+use csi_proto::Service;
 
 /// An RPC and the capabilities of which any one promises it.
 pub(crate) struct Gated {
     pub(crate) rpc: &'static str,
     pub(crate) promised_by: &'static [Capability],
-    pub(crate) served_by: Need,
+    pub(crate) service: Service,
     pub(crate) call: fn(&Cx) -> Pin<Box<dyn Future<Output = CheckResult<Option<Refused>>> + Send + '_>>,
 }
 
@@ -18,7 +19,7 @@ macro_rules! gated {
         pub(crate) static GATED: &[Gated] = &[$(Gated {
             rpc: $rpc,
             promised_by: &[$(Capability::$capability),+],
-            served_by: $service,
+            service: Service::$service,
             call: |cx| Box::pin(async move {
                 Ok(cx.call(v1::$request::default()).await.any_answer()?.err())
             }),
@@ -27,29 +28,29 @@ macro_rules! gated {
 }
 
 gated! {
-    CONTROLLER: "CreateVolume" CreateVolumeRequest promised by CreateDeleteVolume;
-    CONTROLLER: "DeleteVolume" DeleteVolumeRequest promised by CreateDeleteVolume;
-    CONTROLLER: "ControllerPublishVolume" ControllerPublishVolumeRequest promised by PublishUnpublishVolume;
-    CONTROLLER: "ControllerUnpublishVolume" ControllerUnpublishVolumeRequest promised by PublishUnpublishVolume;
-    CONTROLLER: "ListVolumes" ListVolumesRequest promised by ListVolumes;
-    CONTROLLER: "GetCapacity" GetCapacityRequest promised by GetCapacity;
-    CONTROLLER: "CreateSnapshot" CreateSnapshotRequest promised by CreateDeleteSnapshot;
-    CONTROLLER: "DeleteSnapshot" DeleteSnapshotRequest promised by CreateDeleteSnapshot;
-    CONTROLLER: "ListSnapshots" ListSnapshotsRequest promised by ListSnapshots;
-    CONTROLLER: "GetSnapshot" GetSnapshotRequest promised by GetSnapshot;
-    CONTROLLER: "ControllerExpandVolume" ControllerExpandVolumeRequest promised by ExpandVolume;
-    CONTROLLER: "ControllerGetVolume" ControllerGetVolumeRequest promised by GetVolume;
-    CONTROLLER: "ControllerModifyVolume" ControllerModifyVolumeRequest promised by ModifyVolume;
-    GROUP_CONTROLLER: "CreateVolumeGroupSnapshot" CreateVolumeGroupSnapshotRequest
+    Controller: "CreateVolume" CreateVolumeRequest promised by CreateDeleteVolume;
+    Controller: "DeleteVolume" DeleteVolumeRequest promised by CreateDeleteVolume;
+    Controller: "ControllerPublishVolume" ControllerPublishVolumeRequest promised by PublishUnpublishVolume;
+    Controller: "ControllerUnpublishVolume" ControllerUnpublishVolumeRequest promised by PublishUnpublishVolume;
+    Controller: "ListVolumes" ListVolumesRequest promised by ListVolumes;
+    Controller: "GetCapacity" GetCapacityRequest promised by GetCapacity;
+    Controller: "CreateSnapshot" CreateSnapshotRequest promised by CreateDeleteSnapshot;
+    Controller: "DeleteSnapshot" DeleteSnapshotRequest promised by CreateDeleteSnapshot;
+    Controller: "ListSnapshots" ListSnapshotsRequest promised by ListSnapshots;
+    Controller: "GetSnapshot" GetSnapshotRequest promised by GetSnapshot;
+    Controller: "ControllerExpandVolume" ControllerExpandVolumeRequest promised by ExpandVolume;
+    Controller: "ControllerGetVolume" ControllerGetVolumeRequest promised by GetVolume;
+    Controller: "ControllerModifyVolume" ControllerModifyVolumeRequest promised by ModifyVolume;
+    GroupController: "CreateVolumeGroupSnapshot" CreateVolumeGroupSnapshotRequest
         promised by CreateDeleteGetVolumeGroupSnapshot;
-    GROUP_CONTROLLER: "DeleteVolumeGroupSnapshot" DeleteVolumeGroupSnapshotRequest
+    GroupController: "DeleteVolumeGroupSnapshot" DeleteVolumeGroupSnapshotRequest
         promised by CreateDeleteGetVolumeGroupSnapshot;
-    GROUP_CONTROLLER: "GetVolumeGroupSnapshot" GetVolumeGroupSnapshotRequest
+    GroupController: "GetVolumeGroupSnapshot" GetVolumeGroupSnapshotRequest
         promised by CreateDeleteGetVolumeGroupSnapshot;
-    NODE: "NodeStageVolume" NodeStageVolumeRequest promised by StageUnstageVolume;
-    NODE: "NodeUnstageVolume" NodeUnstageVolumeRequest promised by StageUnstageVolume;
-    NODE: "NodeGetVolumeStats" NodeGetVolumeStatsRequest promised by GetVolumeStats | NodeVolumeCondition;
-    NODE: "NodeExpandVolume" NodeExpandVolumeRequest promised by NodeExpandVolume;
+    Node: "NodeStageVolume" NodeStageVolumeRequest promised by StageUnstageVolume;
+    Node: "NodeUnstageVolume" NodeUnstageVolumeRequest promised by StageUnstageVolume;
+    Node: "NodeGetVolumeStats" NodeGetVolumeStatsRequest promised by GetVolumeStats | NodeVolumeCondition;
+    Node: "NodeExpandVolume" NodeExpandVolumeRequest promised by NodeExpandVolume;
 }
 
 impl Gated {
@@ -60,14 +61,14 @@ impl Gated {
 
     /// Whether the endpoint has the service.
     pub(crate) fn is_served(&self, cx: &Cx) -> bool {
-        self.served_by.unmet(cx.target(), cx.access()).is_none()
+        cx.target().serves(self.service)
     }
 }
 
 /// Every RPC of a service that is promised is there: an empty request is invalid, but not unimplemented.
-pub(crate) async fn promised_are_there(cx: &Cx, service: &str) -> CheckResult {
+pub(crate) async fn promised_are_there(cx: &Cx, service: Service) -> CheckResult {
     let mut missing = Vec::new();
-    for gated in GATED.iter().filter(|gated| gated.served_by.describe() == service && gated.is_promised(cx)) {
+    for gated in GATED.iter().filter(|gated| gated.service == service && gated.is_promised(cx)) {
         if let Some(refused) = (gated.call)(cx).await?
             && refused.code == Code::Unimplemented
         {

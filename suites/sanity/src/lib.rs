@@ -9,6 +9,7 @@ mod gated;
 mod group;
 mod identity;
 mod node;
+pub mod untested;
 
 use csi_harness::registry::Suite;
 
@@ -19,6 +20,7 @@ pub const SUITE: Suite = Suite {
         identity::get_plugin_info::CHECKS,
         identity::get_plugin_capabilities::CHECKS,
         identity::probe::CHECKS,
+        identity::every_endpoint::CHECKS,
         controller::create_volume::malformed::CHECKS,
         controller::create_volume::reply::CHECKS,
         controller::create_volume::names::CHECKS,
