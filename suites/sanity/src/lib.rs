@@ -38,5 +38,13 @@ pub const SUITE: Suite = Suite {
         every_reply::status::CHECKS,
         every_reply::secrets::CHECKS,
         every_reply::not_advertised::CHECKS,
+        controller::controller_get_capabilities::CHECKS,
+        controller::validate_volume_capabilities::CHECKS,
+        controller::get_capacity::CHECKS,
+        controller::controller_publish_volume::CHECKS,
+        controller::controller_unpublish_volume::CHECKS,
+        controller::controller_expand_volume::CHECKS,
+        controller::controller_modify_volume::CHECKS,
+        controller::controller_get_volume::CHECKS,
     ],
 };

@@ -1,0 +1,151 @@
+//! What checks of several RPCs have in common: probes with ids that lead nowhere, volumes to publish, snapshots that
+//! are told apart.
+
+use std::future::Future;
+
+use csi_harness::prelude::*;
+use csi_harness::reply::Refusal;
+
+/// A volume that does not exist, by an id that is made up.
+pub(super) fn unknown_volume(cx: &Cx) -> NodeVolume {
+    v1::Volume { volume_id: cx.unknown_volume_id(), ..Default::default() }.into()
+}
+
+/// The refusal of an id that no driver has made.
+pub(super) fn unknown_id() -> Refusal {
+    refused_with(Code::NotFound)
+        .or(Code::InvalidArgument, "the id is made up, so it need not have the driver's format")
+}
+
+/// Asks about something deleted until the answer is NOT_FOUND: deletion may go on in the background after OK.
+pub(super) async fn must_become_unknown<T, F>(cx: &Cx, what: &str, mut ask: impl FnMut() -> F) -> CheckResult
+where
+    F: Future<Output = Reply<T>>,
+{
+    let refusal = || refused_with(Code::NotFound);
+    let gone = cx.eventually(|| {
+        let asked = ask();
+        async move {
+            let reply = asked.await;
+            match reply.code() {
+                Some(Code::Ok | Code::Aborted) => Ok(None),
+                _ => reply.must_be_refused(what, refusal()).map(Some),
+            }
+        }
+    });
+    if gone.await?.is_none() {
+        ask().await.must_be_refused(what, refusal())?;
+    }
+    Ok(())
+}
+
+/// A volume that can be published to the node that the endpoint serves, and the id of that node.
+pub(super) async fn publishable(cx: &Cx) -> CheckResult<(NodeVolume, String)> {
+    let volume = cx.node_volume().await?;
+    Ok((volume, cx.node_id().await?))
+}
+
+/// A capability that CreateVolume refuses as invalid, if there is one among those worth a try.
+pub(super) async fn refused_capability(cx: &Cx) -> CheckResult<Option<v1::VolumeCapability>> {
+    let mut nonsense = cx.capability_for(AccessType::Mount, Mode::SingleNodeWriter);
+    if let Some(v1::volume_capability::AccessType::Mount(mount)) = &mut nonsense.access_type {
+        mount.fs_type = "no-such-file-system".to_owned();
+    }
+    for capability in [
+        nonsense,
+        cx.capability_for(AccessType::Block, Mode::SingleNodeWriter),
+        cx.capability_for(AccessType::Mount, Mode::SingleNodeWriter),
+        cx.capability_for(AccessType::Mount, Mode::MultiNodeMultiWriter),
+        cx.capability_for(AccessType::Block, Mode::MultiNodeMultiWriter),
+    ] {
+        let request = v1::CreateVolumeRequest {
+            volume_capabilities: vec![capability.clone()],
+            ..cx.create_volume_request()
+        };
+        if let Err(Refused { code: Code::InvalidArgument, .. }) =
+            cx.create_volume(request).await.any_answer()?
+        {
+            return Ok(Some(capability));
+        }
+    }
+    Ok(None)
+}
+
+/// A request to expand a volume to the size configured for it, as an orchestrator sends it.
+pub(super) fn expand_request(cx: &Cx, volume_id: &str) -> v1::ControllerExpandVolumeRequest {
+    v1::ControllerExpandVolumeRequest {
+        volume_id: volume_id.to_owned(),
+        capacity_range: Some(v1::CapacityRange {
+            required_bytes: cx.config().expand_size_bytes,
+            limit_bytes: 0,
+        }),
+        volume_capability: Some(cx.capability()),
+        ..Default::default()
+    }
+}
+
+/// A request to validate the capability that volumes are made with.
+pub(super) fn validate_request(cx: &Cx, volume: &NodeVolume) -> v1::ValidateVolumeCapabilitiesRequest {
+    // Pre-provisioned volumes were made with parameters that nobody knows here.
+    let created = cx.target().capabilities().has(Capability::CreateDeleteVolume);
+    v1::ValidateVolumeCapabilitiesRequest {
+        volume_id: volume.id.clone(),
+        volume_context: volume.context.clone(),
+        volume_capabilities: vec![cx.capability()],
+        parameters: if created { cx.config().parameters.clone() } else { Default::default() },
+        ..Default::default()
+    }
+}
+
+/// Checks what every Snapshot message has to have, whichever RPC reports it.
+pub(super) fn complete_snapshot(snapshot: &v1::Snapshot, source_volume_id: &str) -> CheckResult {
+    ensure!(
+        !snapshot.snapshot_id.is_empty(),
+        "the snapshot has no snapshot_id";
+        of: &req::MSG_SNAPSHOT_003,
+        expected: "an id",
+        actual: format!("{snapshot:?}")
+    );
+    ensure!(
+        snapshot.source_volume_id == source_volume_id,
+        "the snapshot does not name the volume it was taken of";
+        of: &req::MSG_SNAPSHOT_006,
+        expected: format!("source_volume_id {source_volume_id:?}"),
+        actual: format!("source_volume_id {:?}", snapshot.source_volume_id)
+    );
+    ensure!(
+        snapshot.creation_time.is_some(),
+        "the snapshot has no creation_time";
+        of: &req::MSG_SNAPSHOT_007,
+        expected: "the moment at which it was cut",
+        actual: "no creation_time"
+    );
+    ensure!(
+        snapshot.size_bytes >= 0,
+        "the snapshot has a negative size";
+        of: &req::MSG_SNAPSHOT_002,
+        expected: "size_bytes of 0 (unknown) or more",
+        actual: format!("size_bytes {}", snapshot.size_bytes)
+    );
+    Ok(())
+}
+
+/// Checks that two reports of one snapshot agree in what cannot change.
+pub(super) fn same_snapshot(first: &v1::Snapshot, again: &v1::Snapshot) -> Result<(), Violation> {
+    let parts = |s: &v1::Snapshot| (s.snapshot_id.clone(), s.source_volume_id.clone(), s.creation_time);
+    // The size may become known only once the snapshot is ready.
+    let settled = first.ready_to_use && again.ready_to_use && first.size_bytes > 0;
+    if parts(first) == parts(again) && (!settled || first.size_bytes == again.size_bytes) {
+        return Ok(());
+    }
+    let told = |s: &v1::Snapshot| {
+        format!(
+            "snapshot_id {:?}, source_volume_id {:?}, creation_time {:?}, size_bytes {}",
+            s.snapshot_id,
+            s.source_volume_id,
+            s.creation_time.as_ref().map(|time| (time.seconds, time.nanos)),
+            s.size_bytes
+        )
+    };
+    Err(Violation::new("one snapshot is reported in two ways").expected(told(first)).actual(told(again)))
+}

@@ -1,0 +1,374 @@
+//! ControllerExpandVolume: making a volume larger.
+
+use csi_harness::prelude::*;
+
+use super::common::{expand_request, must_become_unknown, refused_capability, unknown_id};
+
+/// A size that no storage has, far enough below the largest number to be rounded up.
+const HUGE_BYTES: i64 = 1 << 62;
+
+fn range(required_bytes: i64, limit_bytes: i64) -> Option<v1::CapacityRange> {
+    Some(v1::CapacityRange { required_bytes, limit_bytes })
+}
+
+/// A request with another range.
+fn expand_to(
+    cx: &Cx,
+    volume_id: &str,
+    range: Option<v1::CapacityRange>,
+) -> v1::ControllerExpandVolumeRequest {
+    v1::ControllerExpandVolumeRequest { capacity_range: range, ..expand_request(cx, volume_id) }
+}
+
+check! {
+    /// There is nothing to expand.
+    NO_VOLUME_ID {
+        id: "controller/controller-expand-volume/no-volume-id",
+        title: "ControllerExpandVolume without volume_id is refused",
+        spec: [req::CTRL_EXPAND_008, req::GEN_ERR_004],
+        needs: [EXPAND_VOLUME],
+        refuted_by: ["controller-expand-empty-id-as-not-found"],
+        replaces: ["ExpandVolume [Controller Server] should fail if no volume id is given"],
+    }
+    async |cx| {
+        let reply = cx.call(expand_request(cx, "")).await;
+        reply.must_be_refused("without volume_id", refused_with(Code::InvalidArgument))?;
+        Ok(())
+    }
+}
+
+check! {
+    /// Without a size there is nothing to do, and nothing to answer.
+    NO_CAPACITY_RANGE {
+        id: "controller/controller-expand-volume/no-capacity-range",
+        title: "ControllerExpandVolume without capacity_range is refused",
+        spec: [req::CTRL_EXPAND_009, req::GEN_ERR_004],
+        needs: [EXPAND_VOLUME, CREATE_DELETE_VOLUME],
+        refuted_by: ["controller-expand-accepts-missing-range"],
+        replaces: ["ExpandVolume [Controller Server] should fail if no capacity range is given"],
+    }
+    async |cx| {
+        let volume = cx.new_volume().await?;
+        let reply = cx.call(expand_to(cx, &volume.volume_id, None)).await;
+        reply.must_be_refused("without capacity_range", refused_with(Code::InvalidArgument))?;
+        Ok(())
+    }
+}
+
+check! {
+    /// A range has to have a bound.
+    EMPTY_RANGE {
+        id: "controller/controller-expand-volume/empty-range",
+        title: "ControllerExpandVolume with neither required_bytes nor limit_bytes is refused",
+        spec: [req::MSG_CAPRANGE_004],
+        needs: [EXPAND_VOLUME, CREATE_DELETE_VOLUME],
+        refuted_by: ["controller-expand-accepts-empty-range"],
+    }
+    async |cx| {
+        let volume = cx.new_volume().await?;
+        let reply = cx.call(expand_to(cx, &volume.volume_id, range(0, 0))).await;
+        reply.must_be_refused("with an empty capacity_range", refused_with(Code::InvalidArgument))?;
+        Ok(())
+    }
+}
+
+check! {
+    /// Sizes that wrap around shrink volumes.
+    NEGATIVE_SIZE {
+        id: "controller/controller-expand-volume/negative-size",
+        title: "ControllerExpandVolume to a negative size is refused",
+        spec: [req::MSG_CAPRANGE_007],
+        needs: [EXPAND_VOLUME, CREATE_DELETE_VOLUME],
+        refuted_by: ["controller-expand-accepts-negative-size"],
+    }
+    async |cx| {
+        let volume = cx.new_volume().await?;
+        let size = cx.config().expand_size_bytes;
+        for (what, range) in [
+            ("with negative required_bytes", range(-1, 0)),
+            ("with negative limit_bytes", range(size, -1)),
+        ] {
+            let refusal = refused_with(Code::InvalidArgument)
+                .or(Code::OutOfRange, "a size below zero is also one that no volume has");
+            cx.call(expand_to(cx, &volume.volume_id, range)).await.must_be_refused(what, refusal)?;
+        }
+        Ok(())
+    }
+}
+
+check! {
+    /// A workload that asked for more space goes by the size in the answer.
+    EXPANDS {
+        id: "controller/controller-expand-volume/expands",
+        title: "ControllerExpandVolume makes a volume larger and answers its size",
+        spec: [req::CTRL_EXPAND_001, req::CTRL_EXPAND_011, req::CTRL_EXPAND_010],
+        needs: [EXPAND_VOLUME, CREATE_DELETE_VOLUME],
+        refuted_by: [
+            "controller-expand-volume-unimplemented",
+            "controller-expand-answers-old-size",
+            "controller-expand-answers-zero",
+        ],
+        replaces: ["ExpandVolume [Controller Server] should work"],
+        access: Each,
+    }
+    async |cx| {
+        let volume = cx.new_volume().await?;
+        let wanted = cx.config().expand_size_bytes;
+        let reply = cx.call(expand_request(cx, &volume.volume_id)).await;
+        let capacity = reply.must("make a volume larger that nobody uses")?.capacity_bytes;
+        ensure!(
+            capacity >= wanted,
+            "the volume is smaller than what it was expanded to";
+            of: &req::CTRL_EXPAND_011,
+            expected: format!("capacity_bytes of at least {wanted}"),
+            actual: format!("capacity_bytes {capacity}")
+        );
+        Ok(())
+    }
+}
+
+check! {
+    /// Whoever sets a limit pays for what lies above it.
+    LIMIT {
+        id: "controller/controller-expand-volume/limit",
+        title: "ControllerExpandVolume stays within limit_bytes",
+        spec: [req::CTRL_EXPAND_011, req::MSG_CAPRANGE_008],
+        needs: [EXPAND_VOLUME, CREATE_DELETE_VOLUME],
+        refuted_by: ["controller-expand-exceeds-limit"],
+    }
+    async |cx| {
+        let volume = cx.new_volume().await?;
+        let wanted = cx.config().expand_size_bytes.max(volume.capacity_bytes);
+        let request = expand_to(cx, &volume.volume_id, range(wanted, wanted));
+        let refusal = refused_with(Code::OutOfRange);
+        let answer = cx.call(request).await.may_be_refused("to an exact size", refusal)?;
+        let Some(response) = answer else {
+            return Err(Stop::skip("the driver does not have that exact size"));
+        };
+        ensure!(
+            response.capacity_bytes == wanted,
+            "the volume does not have the only size that was allowed";
+            expected: format!("capacity_bytes {wanted}, or OUT_OF_RANGE"),
+            actual: format!("capacity_bytes {}", response.capacity_bytes)
+        );
+        Ok(())
+    }
+}
+
+check! {
+    /// Resizers repeat the call until it is answered.
+    REPEATED {
+        id: "controller/controller-expand-volume/repeated",
+        title: "the same expansion again is OK and answers the same size",
+        spec: [req::CTRL_EXPAND_002, req::CTRL_EXPAND_003],
+        needs: [EXPAND_VOLUME, CREATE_DELETE_VOLUME],
+        refuted_by: ["controller-expand-refuses-repeats"],
+    }
+    async |cx| {
+        let volume = cx.new_volume().await?;
+        let request = expand_request(cx, &volume.volume_id);
+        let first = cx.call(request.clone()).await.setup("an expanded volume")?;
+        let again = cx.call(request).await.must("answer a repeated expansion with OK")?;
+        ensure!(
+            first.capacity_bytes == again.capacity_bytes,
+            "the same expansion has two outcomes";
+            expected: format!("capacity_bytes {}", first.capacity_bytes),
+            actual: format!("capacity_bytes {}", again.capacity_bytes)
+        );
+        Ok(())
+    }
+}
+
+check! {
+    /// A volume that shrinks loses data.
+    LARGE_ENOUGH {
+        id: "controller/controller-expand-volume/large-enough",
+        title: "ControllerExpandVolume to a smaller size is OK and leaves the volume as large as it is",
+        spec: [req::CTRL_EXPAND_003],
+        needs: [EXPAND_VOLUME, CREATE_DELETE_VOLUME],
+        refuted_by: ["controller-expand-refuses-repeats", "controller-expand-shrinks"],
+    }
+    async |cx| {
+        let volume = cx.new_volume().await?;
+        let large = cx.call(expand_request(cx, &volume.volume_id)).await.setup("an expanded volume")?;
+        let smaller = expand_to(cx, &volume.volume_id, range(large.capacity_bytes / 2 + 1, 0));
+        let now = cx.call(smaller).await.must("answer OK where the volume is large enough")?;
+        ensure!(
+            now.capacity_bytes >= large.capacity_bytes,
+            "the volume has shrunk";
+            expected: format!("capacity_bytes of at least {}", large.capacity_bytes),
+            actual: format!("capacity_bytes {}", now.capacity_bytes)
+        );
+        Ok(())
+    }
+}
+
+check! {
+    /// The field is optional.
+    NO_CAPABILITY {
+        id: "controller/controller-expand-volume/no-volume-capability",
+        title: "ControllerExpandVolume works without volume_capability",
+        spec: [req::CTRL_EXPAND_018],
+        needs: [EXPAND_VOLUME, CREATE_DELETE_VOLUME],
+        refuted_by: ["controller-expand-demands-capability"],
+    }
+    async |cx| {
+        let volume = cx.new_volume().await?;
+        let request = v1::ControllerExpandVolumeRequest {
+            volume_capability: None,
+            ..expand_request(cx, &volume.volume_id)
+        };
+        cx.call(request).await.must("expand a volume without being told its use")?;
+        Ok(())
+    }
+}
+
+check! {
+    /// How a volume grows may depend on its use; an impossible one is a mistake of the caller.
+    OTHER_CAPABILITY {
+        id: "controller/controller-expand-volume/unsupported-capability",
+        title: "ControllerExpandVolume with a capability that CreateVolume refuses is refused",
+        spec: [req::CTRL_EXPAND_014],
+        needs: [EXPAND_VOLUME, CREATE_DELETE_VOLUME],
+        refuted_by: ["controller-expand-ignores-capability", "invalid-argument-as-internal"],
+    }
+    async |cx| {
+        let volume = cx.new_volume().await?;
+        let Some(capability) = refused_capability(cx).await? else {
+            return Err(Stop::skip("the driver refuses none of the capabilities tried"));
+        };
+        let request = v1::ControllerExpandVolumeRequest {
+            volume_capability: Some(capability),
+            ..expand_request(cx, &volume.volume_id)
+        };
+        let refusal = refused_with(Code::InvalidArgument);
+        if cx.call(request).await.may_be_refused("with an unsupported capability", refusal)?.is_some() {
+            // Many drivers ignore the optional field.
+            cx.warn(
+                Violation::new("a volume is expanded with a capability that CreateVolume refuses")
+                    .expected("INVALID_ARGUMENT")
+                    .actual("OK"),
+            );
+        }
+        Ok(())
+    }
+}
+
+check! {
+    /// Growing while a node has the volume is what ONLINE stands for.
+    ONLINE {
+        id: "controller/controller-expand-volume/online",
+        title: "a driver with ONLINE expands a volume that is published to a node",
+        spec: [req::CTRL_EXPAND_004],
+        needs: [
+            EXPAND_VOLUME,
+            Need::Has(Capability::OnlineExpansion),
+            CREATE_DELETE_VOLUME,
+            PUBLISH_UNPUBLISH_VOLUME,
+            NODE,
+        ],
+        refuted_by: ["controller-expand-refuses-online"],
+    }
+    async |cx| {
+        let volume = cx.node_volume().await?;
+        let attached = cx.attached(volume).await?;
+        let reply = cx.call(expand_request(cx, &attached.volume.id)).await;
+        reply.must("expand a volume that is published, since it advertises ONLINE")?;
+        Ok(())
+    }
+}
+
+check! {
+    /// A request that can never be met must not be repeated for ever.
+    TOO_LARGE {
+        id: "controller/controller-expand-volume/too-large",
+        title: "ControllerExpandVolume beyond what there can be is OUT_OF_RANGE",
+        spec: [req::CTRL_EXPAND_017],
+        needs: [EXPAND_VOLUME, CREATE_DELETE_VOLUME],
+        refuted_by: ["controller-expand-out-of-range-as-internal"],
+    }
+    async |cx| {
+        let volume = cx.new_volume().await?;
+        let refusal = refused_with(Code::OutOfRange)
+            .or(Code::ResourceExhausted, "there is not enough space for it either");
+        let reply = cx.call(expand_to(cx, &volume.volume_id, range(HUGE_BYTES, 0))).await;
+        if let Some(response) = reply.may_be_refused("to 4 EiB", refusal)? {
+            ensure!(
+                response.capacity_bytes >= HUGE_BYTES,
+                "the expansion was not refused, and not done";
+                expected: format!("OUT_OF_RANGE, or capacity_bytes of at least {HUGE_BYTES}"),
+                actual: format!("OK with capacity_bytes {}", response.capacity_bytes)
+            );
+        }
+        Ok(())
+    }
+}
+
+check! {
+    /// No size lies between bounds that are crossed.
+    CROSSED_RANGE {
+        id: "controller/controller-expand-volume/crossed-range",
+        title: "ControllerExpandVolume with required_bytes above limit_bytes is refused",
+        spec: [req::CTRL_EXPAND_017],
+        needs: [EXPAND_VOLUME, CREATE_DELETE_VOLUME],
+        refuted_by: ["controller-expand-accepts-crossed-range"],
+    }
+    async |cx| {
+        let volume = cx.new_volume().await?;
+        let required = cx.config().expand_size_bytes.max(volume.capacity_bytes).saturating_add(1 << 30);
+        let reply = cx.call(expand_to(cx, &volume.volume_id, range(required, required - 1))).await;
+        let refusal = refused_with(Code::OutOfRange)
+            .or(Code::InvalidArgument, "the range contradicts itself");
+        reply.must_be_refused("with required_bytes above limit_bytes", refusal)?;
+        Ok(())
+    }
+}
+
+check! {
+    /// A claim may outlive its volume.
+    DELETED_VOLUME {
+        id: "controller/controller-expand-volume/deleted-volume",
+        title: "ControllerExpandVolume of a deleted volume is NOT_FOUND",
+        spec: [req::CTRL_EXPAND_015],
+        needs: [EXPAND_VOLUME, CREATE_DELETE_VOLUME],
+        refuted_by: ["controller-expand-unknown-ok", "not-found-as-internal"],
+    }
+    async |cx| {
+        let id = cx.deleted_volume_id().await?;
+        must_become_unknown(cx, "of a deleted volume", || cx.call(expand_request(cx, &id))).await
+    }
+}
+
+check! {
+    /// The same for an id that never was one.
+    UNKNOWN_VOLUME {
+        id: "controller/controller-expand-volume/unknown-volume",
+        title: "ControllerExpandVolume of an unknown volume is NOT_FOUND",
+        spec: [req::CTRL_EXPAND_015],
+        needs: [EXPAND_VOLUME],
+        refuted_by: ["controller-expand-unknown-ok", "not-found-as-internal"],
+    }
+    async |cx| {
+        let reply = cx.call(expand_request(cx, &cx.unknown_volume_id())).await;
+        reply.must_be_refused("of an unknown volume", unknown_id())?;
+        Ok(())
+    }
+}
+
+pub(crate) static CHECKS: &[&Check] = &[
+    &NO_VOLUME_ID,
+    &NO_CAPACITY_RANGE,
+    &EMPTY_RANGE,
+    &NEGATIVE_SIZE,
+    &EXPANDS,
+    &LIMIT,
+    &REPEATED,
+    &LARGE_ENOUGH,
+    &NO_CAPABILITY,
+    &OTHER_CAPABILITY,
+    &ONLINE,
+    &TOO_LARGE,
+    &CROSSED_RANGE,
+    &DELETED_VOLUME,
+    &UNKNOWN_VOLUME,
+];

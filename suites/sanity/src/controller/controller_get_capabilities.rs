@@ -1,0 +1,139 @@
+//! ControllerGetCapabilities: which optional RPCs and modes the Controller service has.
+
+use csi_harness::prelude::*;
+use v1::controller_service_capability::Type;
+
+async fn capabilities(cx: &Cx) -> CheckResult<Vec<v1::ControllerServiceCapability>> {
+    let reply = cx.call(v1::ControllerGetCapabilitiesRequest {}).await;
+    Ok(reply.must("say what the Controller service can do")?.capabilities)
+}
+
+/// Sends CreateVolume for a volume of one access mode.
+async fn create_with_mode(cx: &Cx, mode: Mode) -> Reply<v1::Volume> {
+    let request = v1::CreateVolumeRequest {
+        volume_capabilities: vec![cx.capability_with_mode(mode)],
+        ..cx.create_volume_request()
+    };
+    cx.create_volume(request).await
+}
+
+check! {
+    /// Orchestrators call nothing of the Controller service before they know what it can do.
+    ANSWERS {
+        id: "controller/controller-get-capabilities/answers",
+        title: "ControllerGetCapabilities is answered",
+        spec: [req::CTRL_CAPS_001],
+        needs: [CONTROLLER_SERVICE],
+        refuted_by: ["controller-get-capabilities-unimplemented"],
+    }
+    async |cx| {
+        capabilities(cx).await?;
+        Ok(())
+    }
+}
+
+check! {
+    /// An empty list is legal, an entry that says nothing is not. Numbers of a later release are no fault.
+    WELL_FORMED {
+        id: "controller/controller-get-capabilities/well-formed",
+        title: "each entry of ControllerGetCapabilities names a capability",
+        spec: [req::CTRL_CAPS_003, req::CTRL_CAPS_002],
+        needs: [CONTROLLER],
+        refuted_by: ["controller-get-capabilities-unknown-type", "controller-get-capabilities-empty-entry"],
+        replaces: [
+            "Controller Service [Controller Server] ControllerGetCapabilities should return appropriate capabilities",
+        ],
+    }
+    async |cx| {
+        for capability in capabilities(cx).await? {
+            let number = capability.r#type.as_ref().map_or(0, |Type::Rpc(rpc)| rpc.r#type);
+            ensure!(
+                number != 0,
+                "an entry of ControllerGetCapabilities names no capability";
+                expected: "an rpc with a type other than UNKNOWN",
+                actual: format!("{capability:?}")
+            );
+        }
+        Ok(())
+    }
+}
+
+check! {
+    /// Nodes that a volume is published to can be listed only by a driver that publishes.
+    PUBLISHED_NODES {
+        id: "controller/controller-get-capabilities/published-nodes",
+        title: "a driver with LIST_VOLUMES_PUBLISHED_NODES has PUBLISH_UNPUBLISH_VOLUME",
+        spec: [req::CTRL_CAPS_007],
+        needs: [LIST_VOLUMES_PUBLISHED_NODES],
+        refuted_by: ["controller-get-capabilities-hides-publish"],
+    }
+    async |cx| {
+        ensure!(
+            cx.target().capabilities().has(Capability::PublishUnpublishVolume),
+            "LIST_VOLUMES_PUBLISHED_NODES is advertised without PUBLISH_UNPUBLISH_VOLUME";
+            expected: "both, or neither",
+            actual: format!("{:?}", capabilities(cx).await?)
+        );
+        Ok(())
+    }
+}
+
+check! {
+    /// Workloads that ask for ReadWriteOnce use this mode, whatever newer ones there are.
+    SINGLE_NODE_WRITER {
+        id: "controller/controller-get-capabilities/single-node-writer",
+        title: "a driver with SINGLE_NODE_MULTI_WRITER still takes SINGLE_NODE_WRITER",
+        spec: [req::CTRL_CAPS_011],
+        needs: [SINGLE_NODE_MULTI_WRITER, CREATE_DELETE_VOLUME],
+        refuted_by: ["single-node-writer-refused"],
+    }
+    async |cx| {
+        let reply = create_with_mode(cx, Mode::SingleNodeWriter).await;
+        reply.must("make a SINGLE_NODE_WRITER volume although it has SINGLE_NODE_MULTI_WRITER")?;
+        Ok(())
+    }
+}
+
+check! {
+    /// The capability says that SINGLE_NODE_SINGLE_WRITER, SINGLE_NODE_MULTI_WRITER or both are there.
+    NEWER_MODES {
+        id: "controller/controller-get-capabilities/newer-single-node-modes",
+        title: "a driver with SINGLE_NODE_MULTI_WRITER takes one of the newer single-node modes",
+        spec: [req::CTRL_CAPS_012],
+        needs: [SINGLE_NODE_MULTI_WRITER, CREATE_DELETE_VOLUME],
+        refuted_by: ["newer-single-node-modes-refused"],
+    }
+    async |cx| {
+        let single = create_with_mode(cx, Mode::SingleNodeSingleWriter).await.any_answer()?;
+        let Err(single) = single else { return Ok(()) };
+        let multi = create_with_mode(cx, Mode::SingleNodeMultiWriter).await.any_answer()?;
+        let Err(multi) = multi else { return Ok(()) };
+        Err(Violation::new("SINGLE_NODE_MULTI_WRITER is advertised, but neither newer mode can be had")
+            .expected("CreateVolume works with SINGLE_NODE_SINGLE_WRITER, SINGLE_NODE_MULTI_WRITER or both")
+            .actual(format!("{single}, and {multi}"))
+            .into())
+    }
+}
+
+check! {
+    /// A back-up tool that reads a group snapshot looks its members up one by one.
+    GET_SNAPSHOT {
+        id: "controller/controller-get-capabilities/get-snapshot-with-groups",
+        title: "a driver with group snapshots has GET_SNAPSHOT",
+        spec: [req::CTRL_GETSNAP_002],
+        needs: [CREATE_DELETE_GET_VOLUME_GROUP_SNAPSHOT],
+        refuted_by: ["controller-get-capabilities-hides-get-snapshot"],
+    }
+    async |cx| {
+        ensure!(
+            cx.target().capabilities().has(Capability::GetSnapshot),
+            "group snapshots are offered without GET_SNAPSHOT";
+            expected: "GET_SNAPSHOT in ControllerGetCapabilities",
+            actual: format!("{:?}", capabilities(cx).await?)
+        );
+        Ok(())
+    }
+}
+
+pub(crate) static CHECKS: &[&Check] =
+    &[&ANSWERS, &WELL_FORMED, &PUBLISHED_NODES, &SINGLE_NODE_WRITER, &NEWER_MODES, &GET_SNAPSHOT];

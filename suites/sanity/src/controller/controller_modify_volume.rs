@@ -1,0 +1,275 @@
+//! ControllerModifyVolume: changing the mutable parameters of a volume.
+
+use csi_harness::prelude::*;
+
+use super::common::{must_become_unknown, unknown_id};
+
+/// A key that no driver has.
+const UNKNOWN_KEY: &str = "csi-sanity-no-such-parameter";
+
+/// A request with the mutable parameters that are configured.
+fn request(cx: &Cx, volume_id: &str) -> v1::ControllerModifyVolumeRequest {
+    v1::ControllerModifyVolumeRequest {
+        volume_id: volume_id.to_owned(),
+        mutable_parameters: cx.config().mutable_parameters.clone(),
+        ..Default::default()
+    }
+}
+
+/// A request with a key that no driver has, next to the mutable parameters that are configured.
+fn request_with_unknown_key(cx: &Cx, volume_id: &str) -> v1::ControllerModifyVolumeRequest {
+    let mut request = request(cx, volume_id);
+    request.mutable_parameters.insert(UNKNOWN_KEY.to_owned(), "x".to_owned());
+    request
+}
+
+/// A volume made without mutable parameters.
+async fn plain_volume(cx: &Cx) -> CheckResult<v1::Volume> {
+    let request =
+        v1::CreateVolumeRequest { mutable_parameters: Default::default(), ..cx.create_volume_request() };
+    cx.create_volume(request).await.setup("a volume without mutable parameters")
+}
+
+async fn must_refuse_unknown_key(cx: &Cx, volume: &v1::Volume) -> CheckResult {
+    let unknown_only = v1::ControllerModifyVolumeRequest {
+        mutable_parameters: [(UNKNOWN_KEY.to_owned(), "x".to_owned())].into(),
+        ..request(cx, &volume.volume_id)
+    };
+    for (what, request) in [
+        ("with an unknown key", unknown_only),
+        ("with an unknown key among known ones", request_with_unknown_key(cx, &volume.volume_id)),
+    ] {
+        cx.call(request).await.must_be_refused(what, refused_with(Code::InvalidArgument))?;
+    }
+    Ok(())
+}
+
+check! {
+    /// There is nothing to modify.
+    NO_VOLUME_ID {
+        id: "controller/controller-modify-volume/no-volume-id",
+        title: "ControllerModifyVolume without volume_id is refused",
+        spec: [req::CTRL_MODIFYVOL_004, req::GEN_ERR_004],
+        needs: [MODIFY_VOLUME, Need::Configured(Setting::MutableParameters)],
+        refuted_by: ["controller-modify-empty-id-as-not-found"],
+        replaces: ["ModifyVolume [Controller Server] should fail if no volume id is given"],
+    }
+    async |cx| {
+        let reply = cx.call(request(cx, "")).await;
+        reply.must_be_refused("without volume_id", refused_with(Code::InvalidArgument))?;
+        Ok(())
+    }
+}
+
+check! {
+    /// At least one parameter has to be there.
+    NO_PARAMETERS {
+        id: "controller/controller-modify-volume/no-mutable-parameters",
+        title: "ControllerModifyVolume without mutable_parameters is refused",
+        spec: [req::CTRL_MODIFYVOL_005, req::GEN_ERR_004],
+        needs: [MODIFY_VOLUME, CREATE_DELETE_VOLUME],
+        refuted_by: ["controller-modify-accepts-missing-parameters"],
+    }
+    async |cx| {
+        let volume = cx.new_volume().await?;
+        let request = v1::ControllerModifyVolumeRequest {
+            mutable_parameters: Default::default(),
+            ..request(cx, &volume.volume_id)
+        };
+        let reply = cx.call(request).await;
+        reply.must_be_refused("without mutable_parameters", refused_with(Code::InvalidArgument))?;
+        Ok(())
+    }
+}
+
+check! {
+    /// A volume gets its first VolumeAttributesClass.
+    MODIFIES {
+        id: "controller/controller-modify-volume/modifies",
+        title: "ControllerModifyVolume changes a volume made without mutable parameters",
+        spec: [req::CTRL_MODIFYVOL_001, req::CTRL_MODIFYVOL_003],
+        needs: [MODIFY_VOLUME, CREATE_DELETE_VOLUME, Need::Configured(Setting::MutableParameters)],
+        refuted_by: ["controller-modify-volume-unimplemented"],
+        replaces: [
+            "ModifyVolume [Controller Server] should modify a volume created without a volume attribute class",
+        ],
+        access: Each,
+    }
+    async |cx| {
+        let volume = plain_volume(cx).await?;
+        let reply = cx.call(request(cx, &volume.volume_id)).await;
+        reply.must("modify a volume made without mutable parameters")?;
+        Ok(())
+    }
+}
+
+check! {
+    /// The class of a volume is applied again, for example after a restart of the orchestrator.
+    MODIFIES_TO_THE_SAME {
+        id: "controller/controller-modify-volume/as-made",
+        title: "ControllerModifyVolume to the values that the volume was made with is OK",
+        spec: [req::CTRL_MODIFYVOL_002, req::CTRL_MODIFYVOL_001],
+        needs: [MODIFY_VOLUME, CREATE_DELETE_VOLUME, Need::Configured(Setting::MutableParameters)],
+        refuted_by: ["controller-modify-refuses-repeats"],
+        replaces: [
+            "ModifyVolume [Controller Server] should modify a volume created with a volume attribute class",
+        ],
+    }
+    async |cx| {
+        let volume = cx.new_volume().await?;
+        let reply = cx.call(request(cx, &volume.volume_id)).await;
+        reply.must("take the values that the volume was made with")?;
+        Ok(())
+    }
+}
+
+check! {
+    /// Resizers repeat the call until it is answered.
+    REPEATED {
+        id: "controller/controller-modify-volume/repeated",
+        title: "the same modification again is OK",
+        spec: [req::CTRL_MODIFYVOL_002],
+        needs: [MODIFY_VOLUME, CREATE_DELETE_VOLUME, Need::Configured(Setting::MutableParameters)],
+        refuted_by: ["controller-modify-refuses-repeats"],
+    }
+    async |cx| {
+        let volume = plain_volume(cx).await?;
+        cx.call(request(cx, &volume.volume_id)).await.setup("a modified volume")?;
+        cx.call(request(cx, &volume.volume_id)).await.must("answer a repeated modification with OK")?;
+        Ok(())
+    }
+}
+
+check! {
+    /// A mistyped key would otherwise look as if it had been applied.
+    UNKNOWN_KEY_OF_PLAIN {
+        id: "controller/controller-modify-volume/unknown-key",
+        title: "ControllerModifyVolume with an unknown key is refused",
+        spec: [req::CTRL_MODIFYVOL_009, req::CTRL_MODIFYVOL_006],
+        needs: [MODIFY_VOLUME, CREATE_DELETE_VOLUME],
+        refuted_by: ["controller-modify-accepts-unknown-keys", "invalid-argument-as-internal"],
+        replaces: [
+            "ModifyVolume [Controller Server] should fail if specified mutable parameters are not supported by the volume",
+        ],
+    }
+    async |cx| {
+        let volume = plain_volume(cx).await?;
+        must_refuse_unknown_key(cx, &volume).await
+    }
+}
+
+check! {
+    /// The same for a volume that has mutable parameters already.
+    UNKNOWN_KEY_OF_MODIFIED {
+        id: "controller/controller-modify-volume/unknown-key-later",
+        title: "ControllerModifyVolume with an unknown key is refused for a volume made with mutable parameters",
+        spec: [req::CTRL_MODIFYVOL_009],
+        needs: [MODIFY_VOLUME, CREATE_DELETE_VOLUME, Need::Configured(Setting::MutableParameters)],
+        refuted_by: ["controller-modify-accepts-unknown-keys"],
+        replaces: [
+            "ModifyVolume [Controller Server] should fail to modify a volume created with a volume attribute class if new mutable parameters are not supported by volume",
+        ],
+    }
+    async |cx| {
+        let volume = cx.new_volume().await?;
+        must_refuse_unknown_key(cx, &volume).await
+    }
+}
+
+check! {
+    /// A refused modification that is half done is worse than one that is done.
+    REFUSED_CHANGES_NOTHING {
+        id: "controller/controller-modify-volume/refused-changes-nothing",
+        title: "a modification that was refused leaves the volume as it was",
+        spec: [req::CTRL_MODIFYVOL_010],
+        needs: [MODIFY_VOLUME, GET_VOLUME, CREATE_DELETE_VOLUME],
+        refuted_by: ["controller-modify-changes-refused-volume"],
+    }
+    async |cx| {
+        let made = plain_volume(cx).await?;
+        let get = || cx.call(v1::ControllerGetVolumeRequest { volume_id: made.volume_id.clone() });
+        let before = get().await.setup("the volume as it is")?.volume;
+        let reply = cx.call(request_with_unknown_key(cx, &made.volume_id)).await;
+        if reply.code() != Some(Code::InvalidArgument) {
+            return Err(Stop::skip("the driver does not refuse unknown keys with INVALID_ARGUMENT"));
+        }
+        let after = get().await.setup("the volume after the refusal")?.volume;
+        ensure!(
+            before == after,
+            "a refused modification has changed the volume";
+            expected: format!("{before:?}"),
+            actual: format!("{after:?}")
+        );
+        Ok(())
+    }
+}
+
+check! {
+    /// Orchestrators store the context of a volume once, when it is made.
+    KEEPS_CONTEXT {
+        id: "controller/controller-modify-volume/keeps-context",
+        title: "a modification does not change volume_context",
+        spec: [req::MSG_VOLUME_008, req::MSG_VOLUME_011],
+        needs: [MODIFY_VOLUME, GET_VOLUME, CREATE_DELETE_VOLUME, Need::Configured(Setting::MutableParameters)],
+        refuted_by: ["controller-modify-changes-context"],
+    }
+    async |cx| {
+        let made = plain_volume(cx).await?;
+        cx.call(request(cx, &made.volume_id)).await.setup("a modified volume")?;
+        let get = v1::ControllerGetVolumeRequest { volume_id: made.volume_id.clone() };
+        let now = cx.call(get).await.setup("the volume as it is")?.volume.unwrap_or_default();
+        ensure!(
+            now.volume_context.is_empty() || now.volume_context == made.volume_context,
+            "volume_context has changed with the modification";
+            expected: format!("{:?}", made.volume_context),
+            actual: format!("{:?}", now.volume_context)
+        );
+        Ok(())
+    }
+}
+
+check! {
+    /// A claim may outlive its volume.
+    DELETED_VOLUME {
+        id: "controller/controller-modify-volume/deleted-volume",
+        title: "ControllerModifyVolume of a deleted volume is NOT_FOUND",
+        spec: [req::CTRL_MODIFYVOL_011],
+        needs: [MODIFY_VOLUME, CREATE_DELETE_VOLUME, Need::Configured(Setting::MutableParameters)],
+        refuted_by: ["controller-modify-unknown-ok", "not-found-as-internal"],
+    }
+    async |cx| {
+        let id = cx.deleted_volume_id().await?;
+        must_become_unknown(cx, "of a deleted volume", || cx.call(request(cx, &id))).await
+    }
+}
+
+check! {
+    /// The same for an id that never was one.
+    UNKNOWN_VOLUME {
+        id: "controller/controller-modify-volume/unknown-volume",
+        title: "ControllerModifyVolume of an unknown volume is NOT_FOUND",
+        spec: [req::CTRL_MODIFYVOL_011],
+        needs: [MODIFY_VOLUME, Need::Configured(Setting::MutableParameters)],
+        refuted_by: ["controller-modify-unknown-ok", "not-found-as-internal"],
+        replaces: ["ModifyVolume [Controller Server] should fail if volume does not exist"],
+    }
+    async |cx| {
+        let reply = cx.call(request(cx, &cx.unknown_volume_id())).await;
+        reply.must_be_refused("of an unknown volume", unknown_id())?;
+        Ok(())
+    }
+}
+
+pub(crate) static CHECKS: &[&Check] = &[
+    &NO_VOLUME_ID,
+    &NO_PARAMETERS,
+    &MODIFIES,
+    &MODIFIES_TO_THE_SAME,
+    &REPEATED,
+    &UNKNOWN_KEY_OF_PLAIN,
+    &UNKNOWN_KEY_OF_MODIFIED,
+    &REFUSED_CHANGES_NOTHING,
+    &KEEPS_CONTEXT,
+    &DELETED_VOLUME,
+    &UNKNOWN_VOLUME,
+];

@@ -1,0 +1,398 @@
+//! ControllerPublishVolume: attaching a volume to a node.
+
+use csi_harness::prelude::*;
+
+use super::common::{must_become_unknown, publishable, unknown_id, unknown_volume};
+
+/// Largest string map of the protocol, counting keys and values only.
+const MAP_BYTES_MAX: usize = 4 << 10;
+/// How often an idempotent call is sent.
+const REPEATS: usize = 3;
+
+async fn publish(cx: &Cx, volume: &NodeVolume, node_id: &str) -> Reply<v1::ControllerPublishVolumeResponse> {
+    cx.controller_publish(cx.controller_publish_request(volume, node_id)).await
+}
+
+check! {
+    /// There is nothing to attach.
+    NO_VOLUME_ID {
+        id: "controller/controller-publish-volume/no-volume-id",
+        title: "ControllerPublishVolume without volume_id is refused",
+        spec: [req::CTRL_PUBLISH_007, req::GEN_ERR_004],
+        needs: [PUBLISH_UNPUBLISH_VOLUME, NODE],
+        refuted_by: ["controller-publish-empty-volume-id-as-not-found"],
+        replaces: [
+            "Controller Service [Controller Server] ControllerPublishVolume should fail when no volume id is provided",
+        ],
+    }
+    async |cx| {
+        let node_id = cx.node_id().await?;
+        let reply = publish(cx, &NodeVolume::default(), &node_id).await;
+        reply.must_be_refused("without volume_id", refused_with(Code::InvalidArgument))?;
+        Ok(())
+    }
+}
+
+check! {
+    /// There is nothing to attach to.
+    NO_NODE_ID {
+        id: "controller/controller-publish-volume/no-node-id",
+        title: "ControllerPublishVolume without node_id is refused",
+        spec: [req::CTRL_PUBLISH_008, req::GEN_ERR_004],
+        needs: [PUBLISH_UNPUBLISH_VOLUME, VOLUME],
+        refuted_by: ["controller-publish-empty-node-id-as-not-found"],
+        replaces: [
+            "Controller Service [Controller Server] ControllerPublishVolume should fail when no node id is provided",
+        ],
+    }
+    async |cx| {
+        let volume = cx.node_volume().await?;
+        let reply = publish(cx, &volume, "").await;
+        reply.must_be_refused("without node_id", refused_with(Code::InvalidArgument))?;
+        Ok(())
+    }
+}
+
+check! {
+    /// How a volume is attached depends on how it will be used.
+    NO_VOLUME_CAPABILITY {
+        id: "controller/controller-publish-volume/no-volume-capability",
+        title: "ControllerPublishVolume without volume_capability is refused",
+        spec: [req::CTRL_PUBLISH_011, req::GEN_ERR_004],
+        needs: [PUBLISH_UNPUBLISH_VOLUME, VOLUME, NODE],
+        refuted_by: ["controller-publish-accepts-missing-capability"],
+        replaces: [
+            "Controller Service [Controller Server] ControllerPublishVolume should fail when no volume capability is provided",
+        ],
+    }
+    async |cx| {
+        let (volume, node_id) = publishable(cx).await?;
+        let request = v1::ControllerPublishVolumeRequest {
+            volume_capability: None,
+            ..cx.controller_publish_request(&volume, &node_id)
+        };
+        let reply = cx.controller_publish(request).await;
+        reply.must_be_refused("without volume_capability", refused_with(Code::InvalidArgument))?;
+        Ok(())
+    }
+}
+
+check! {
+    /// The life of every volume, as far as the controller is concerned.
+    LIFECYCLE {
+        id: "controller/controller-publish-volume/lifecycle",
+        title: "a volume is made, published, unpublished and deleted",
+        spec: [req::CTRL_PUBLISH_001, req::CTRL_UNPUBLISH_001],
+        needs: [PUBLISH_UNPUBLISH_VOLUME, CREATE_DELETE_VOLUME, NODE],
+        refuted_by: [
+            "controller-publish-volume-unimplemented",
+            "controller-unpublish-volume-unimplemented",
+            "controller-unpublish-keeps-attachment",
+        ],
+        replaces: ["Controller Service [Controller Server] volume lifecycle should work"],
+        access: Each,
+    }
+    async |cx| {
+        let (volume, node_id) = publishable(cx).await?;
+        publish(cx, &volume, &node_id).await.must("publish a new volume to its own node")?;
+        let unpublish = cx.controller_unpublish(&volume.id, &node_id).await;
+        unpublish.must("unpublish a published volume").map_err(|stop| of(stop, &req::CTRL_UNPUBLISH_001))?;
+        let delete = cx.delete_volume(&volume.id).await;
+        delete.must("delete a volume that was unpublished").map_err(|stop| of(stop, &req::CTRL_UNPUBLISH_001))?;
+        Ok(())
+    }
+}
+
+check! {
+    /// Attachers repeat every call until it is answered, and cache what comes with the first answer.
+    REPEATED {
+        id: "controller/controller-publish-volume/repeated",
+        title: "ControllerPublishVolume of a published volume is OK, with the same publish_context",
+        spec: [req::CTRL_PUBLISH_004, req::CTRL_PUBLISH_018],
+        needs: [PUBLISH_UNPUBLISH_VOLUME, VOLUME, NODE],
+        refuted_by: [
+            "controller-publish-refuses-repeats",
+            "controller-publish-repeat-as-failed-precondition",
+            "controller-publish-context-changes",
+        ],
+        replaces: ["Controller Service [Controller Server] volume lifecycle should be idempotent"],
+    }
+    async |cx| {
+        let (volume, node_id) = publishable(cx).await?;
+        let first = publish(cx, &volume, &node_id).await.setup("a published volume")?.publish_context;
+        for _ in 1..REPEATS {
+            let reply = publish(cx, &volume, &node_id).await;
+            let again = reply.must("answer a repeated call as the first one")?.publish_context;
+            ensure!(
+                first == again,
+                "the repeated call has another publish_context";
+                of: &req::CTRL_PUBLISH_018,
+                expected: format!("{first:?}"),
+                actual: format!("{again:?}")
+            );
+        }
+        Ok(())
+    }
+}
+
+check! {
+    /// NodeGetInfo and the controller have to mean the same node by the same id.
+    OWN_NODE {
+        id: "controller/controller-publish-volume/own-node",
+        title: "the controller knows the node that NodeGetInfo names",
+        spec: [req::CTRL_PUBLISH_030],
+        needs: [PUBLISH_UNPUBLISH_VOLUME, VOLUME, NODE],
+        refuted_by: ["controller-publish-forgets-own-node"],
+    }
+    async |cx| {
+        let (volume, node_id) = publishable(cx).await?;
+        // A controller may learn of a node with some delay.
+        let known = cx.eventually(|| async {
+            let code = publish(cx, &volume, &node_id).await.code();
+            Ok((code != Some(Code::NotFound)).then_some(()))
+        });
+        ensure!(
+            known.await?.is_some(),
+            "the controller does not know the node that NodeGetInfo names";
+            expected: format!("that a volume can be published to node {node_id:?}"),
+            actual: "NOT_FOUND"
+        );
+        Ok(())
+    }
+}
+
+check! {
+    /// The workload would otherwise wait for a device that never comes.
+    DELETED_VOLUME {
+        id: "controller/controller-publish-volume/deleted-volume",
+        title: "ControllerPublishVolume of a deleted volume is NOT_FOUND",
+        spec: [req::CTRL_PUBLISH_024],
+        needs: [PUBLISH_UNPUBLISH_VOLUME, CREATE_DELETE_VOLUME, NODE],
+        refuted_by: ["controller-publish-unknown-volume-ok", "controller-publish-not-found-as-internal"],
+    }
+    async |cx| {
+        let (volume, node_id) = publishable(cx).await?;
+        cx.delete_volume(&volume.id).await.setup("a volume that is deleted")?;
+        must_become_unknown(cx, "of a deleted volume", || publish(cx, &volume, &node_id)).await
+    }
+}
+
+check! {
+    /// The same for an id that never was one.
+    UNKNOWN_VOLUME {
+        id: "controller/controller-publish-volume/unknown-volume",
+        title: "ControllerPublishVolume of an unknown volume is NOT_FOUND",
+        spec: [req::CTRL_PUBLISH_024],
+        needs: [PUBLISH_UNPUBLISH_VOLUME, NODE],
+        refuted_by: ["controller-publish-unknown-volume-ok", "controller-publish-not-found-as-internal"],
+        replaces: [
+            "Controller Service [Controller Server] ControllerPublishVolume should fail when the volume does not exist",
+        ],
+    }
+    async |cx| {
+        let node_id = cx.node_id().await?;
+        let volume = unknown_volume(cx);
+        let reply = publish(cx, &volume, &node_id).await;
+        reply.must_be_refused("of an unknown volume", unknown_id())?;
+        Ok(())
+    }
+}
+
+check! {
+    /// A node that was removed from the cluster must not get volumes.
+    UNKNOWN_NODE {
+        id: "controller/controller-publish-volume/unknown-node",
+        title: "ControllerPublishVolume to an unknown node is NOT_FOUND",
+        spec: [req::CTRL_PUBLISH_025],
+        needs: [PUBLISH_UNPUBLISH_VOLUME, VOLUME],
+        refuted_by: ["controller-publish-unknown-node-ok", "controller-publish-not-found-as-internal"],
+        replaces: [
+            "Controller Service [Controller Server] ControllerPublishVolume should fail when the node does not exist",
+        ],
+    }
+    async |cx| {
+        let volume = cx.node_volume().await?;
+        let reply = publish(cx, &volume, &cx.unknown_node_id()).await;
+        if reply.may_be_refused("to an unknown node", unknown_id())?.is_some() {
+            // A controller without a register of nodes cannot know better.
+            cx.warn(
+                Violation::new("a volume can be published to a node that does not exist")
+                    .expected("NOT_FOUND")
+                    .actual("OK"),
+            );
+        }
+        Ok(())
+    }
+}
+
+check! {
+    /// A volume that is attached for writing must not become read-only under the workload, or the other way round.
+    INCOMPATIBLE {
+        id: "controller/controller-publish-volume/other-readonly",
+        title: "ControllerPublishVolume again with another readonly flag is ALREADY_EXISTS",
+        spec: [req::CTRL_PUBLISH_026],
+        needs: [PUBLISH_UNPUBLISH_VOLUME, PUBLISH_READONLY, VOLUME, NODE],
+        refuted_by: ["controller-publish-ignores-readonly-conflict"],
+        replaces: [
+            "Controller Service [Controller Server] ControllerPublishVolume should fail when the volume is already published but is incompatible",
+        ],
+    }
+    async |cx| {
+        let (volume, node_id) = publishable(cx).await?;
+        publish(cx, &volume, &node_id).await.setup("a published volume")?;
+        let readonly = v1::ControllerPublishVolumeRequest {
+            readonly: true,
+            ..cx.controller_publish_request(&volume, &node_id)
+        };
+        let reply = cx.controller_publish(readonly).await;
+        let what = "of a volume that is published for writing, with readonly,";
+        reply.must_be_refused(what, refused_with(Code::AlreadyExists))?;
+        Ok(())
+    }
+}
+
+check! {
+    /// What neither the driver nor its storage can do has to be said before the volume reaches the node.
+    UNSUPPORTED_CAPABILITY {
+        id: "controller/controller-publish-volume/unsupported-capability",
+        title: "ControllerPublishVolume with a capability that CreateVolume refuses is refused",
+        spec: [req::CTRL_PUBLISH_010],
+        needs: [PUBLISH_UNPUBLISH_VOLUME, CREATE_DELETE_VOLUME, NODE],
+        refuted_by: ["controller-publish-accepts-any-capability"],
+    }
+    async |cx| {
+        let (volume, node_id) = publishable(cx).await?;
+        let Some(capability) = super::common::refused_capability(cx).await? else {
+            return Err(Stop::skip("the driver refuses none of the capabilities tried"));
+        };
+        let request = v1::ControllerPublishVolumeRequest {
+            volume_capability: Some(capability),
+            ..cx.controller_publish_request(&volume, &node_id)
+        };
+        if cx.controller_publish(request).await.any_answer()?.is_ok() {
+            // A controller without insight may leave the verdict to the node.
+            cx.warn(
+                Violation::new("a volume can be published with a capability that CreateVolume refuses")
+                    .expected("an error that fits, such as INVALID_ARGUMENT")
+                    .actual("OK"),
+            );
+        }
+        Ok(())
+    }
+}
+
+check! {
+    /// The context is stored in plain text, in VolumeAttachment objects for example.
+    CONTEXT_WITHOUT_SECRETS {
+        id: "controller/controller-publish-volume/no-secrets-in-context",
+        title: "publish_context holds no secrets",
+        spec: [req::CTRL_PUBLISH_019],
+        needs: [PUBLISH_UNPUBLISH_VOLUME, VOLUME, NODE],
+        refuted_by: ["controller-publish-context-holds-secrets"],
+    }
+    async |cx| {
+        let (volume, node_id) = publishable(cx).await?;
+        let mut request = cx.controller_publish_request(&volume, &node_id);
+        let secrets = cx.config().secrets_for("ControllerPublishVolume").cloned().unwrap_or_default();
+        // Only a long and random value cannot be there by chance.
+        let marker = format!("{}-d41c7f2e9ab35806", cx.unique_name());
+        request.secrets = secrets;
+        request.secrets.insert("csi-sanity-marker".to_owned(), marker.clone());
+        let reply = cx.controller_publish(request).await;
+        let context = reply.or_skip("the driver takes no secrets but its own")?.publish_context;
+        let leaking = context.iter().find(|(_, value)| value.contains(&marker));
+        ensure!(
+            leaking.is_none(),
+            "publish_context holds a secret of the request";
+            expected: "nothing sensitive in publish_context",
+            actual: format!("a secret's value under the key {:?}", leaking.map_or("", |(key, _)| key))
+        );
+        Ok(())
+    }
+}
+
+check! {
+    /// Orchestrators store the context, and size their storage by the protocol.
+    CONTEXT_SIZE {
+        id: "controller/controller-publish-volume/context-size",
+        title: "publish_context takes up at most 4 KiB",
+        spec: [req::GEN_SIZE_002],
+        needs: [PUBLISH_UNPUBLISH_VOLUME, VOLUME, NODE],
+        refuted_by: ["controller-publish-context-too-large"],
+    }
+    async |cx| {
+        let (volume, node_id) = publishable(cx).await?;
+        let context = publish(cx, &volume, &node_id).await.setup("a published volume")?.publish_context;
+        let bytes: usize = context.iter().map(|(key, value)| key.len() + value.len()).sum();
+        ensure!(
+            bytes <= MAP_BYTES_MAX,
+            "publish_context is too large";
+            expected: format!("at most {MAP_BYTES_MAX} bytes of keys and values"),
+            actual: format!("{bytes} bytes")
+        );
+        Ok(())
+    }
+}
+
+check! {
+    /// A scheduler that believes in the limit must not be proved wrong by a node that hangs.
+    ATTACH_LIMIT {
+        id: "controller/controller-publish-volume/attach-limit",
+        title: "ControllerPublishVolume beyond max_volumes_per_node is RESOURCE_EXHAUSTED",
+        spec: [req::CTRL_PUBLISH_029],
+        needs: [PUBLISH_UNPUBLISH_VOLUME, CREATE_DELETE_VOLUME, NODE, Need::Configured(Setting::AttachLimit)],
+        refuted_by: ["controller-publish-ignores-limit", "controller-publish-limit-as-internal"],
+        replaces: [
+            "Controller Service [Controller Server] ControllerPublishVolume should fail when publishing more volumes than the node max attach limit",
+        ],
+        runs: Alone,
+    }
+    async |cx| {
+        let node = cx.call(v1::NodeGetInfoRequest {}).await.setup("the limit of the node")?;
+        let limit = node.max_volumes_per_node;
+        if limit <= 0 {
+            return Err(Stop::skip("the node has no limit of volumes"));
+        }
+        if limit > i64::from(cx.config().attach_limit_max) {
+            return Err(Stop::skip(format!("the node takes {limit} volumes, more than attach-limit-max")));
+        }
+        let refusal = || refused_with(Code::ResourceExhausted);
+        for _ in 0..limit {
+            let volume = cx.node_volume().await?;
+            let reply = publish(cx, &volume, &node.node_id).await;
+            // Volumes of others on the node use up the limit earlier.
+            if reply.may_be_refused("up to the limit of the node", refusal())?.is_none() {
+                return Ok(());
+            }
+        }
+        let volume = cx.node_volume().await?;
+        let reply = publish(cx, &volume, &node.node_id).await;
+        reply.must_be_refused("beyond max_volumes_per_node", refusal())?;
+        Ok(())
+    }
+}
+
+/// Attributes a violation to a rule other than the check's first.
+fn of(stop: Stop, rule: &'static csi_harness::requirements::Requirement) -> Stop {
+    match stop {
+        Stop::Violation(violation) => violation.of(rule).into(),
+        other => other,
+    }
+}
+
+pub(crate) static CHECKS: &[&Check] = &[
+    &NO_VOLUME_ID,
+    &NO_NODE_ID,
+    &NO_VOLUME_CAPABILITY,
+    &LIFECYCLE,
+    &REPEATED,
+    &OWN_NODE,
+    &DELETED_VOLUME,
+    &UNKNOWN_VOLUME,
+    &UNKNOWN_NODE,
+    &INCOMPATIBLE,
+    &UNSUPPORTED_CAPABILITY,
+    &CONTEXT_WITHOUT_SECRETS,
+    &CONTEXT_SIZE,
+    &ATTACH_LIMIT,
+];

@@ -1,0 +1,302 @@
+//! GetCapacity: how much space there is for new volumes, and which sizes they can have.
+
+use csi_harness::prelude::*;
+
+use super::common::refused_capability;
+
+/// A size that no storage has, far enough below the largest number to be rounded up.
+const HUGE_BYTES: i64 = 1 << 62;
+
+/// A request with everything that volumes are made with.
+fn request(cx: &Cx) -> v1::GetCapacityRequest {
+    let topology = cx.config().topology_requirement.as_ref();
+    let first = topology.and_then(|wanted| wanted.requisite.first().or(wanted.preferred.first()));
+    v1::GetCapacityRequest {
+        volume_capabilities: vec![cx.capability()],
+        parameters: cx.config().parameters.clone(),
+        accessible_topology: first.map(|segments| v1::Topology { segments: segments.clone() }),
+    }
+}
+
+async fn capacity(cx: &Cx) -> CheckResult<v1::GetCapacityResponse> {
+    cx.call(request(cx)).await.setup("the capacity")
+}
+
+/// The number that is given for something of which no volume can be made, where there is one.
+async fn warn_of_space(cx: &Cx, what: &str, request: v1::GetCapacityRequest) -> CheckResult {
+    let Ok(response) = cx.call(request).await.any_answer()? else { return Ok(()) };
+    if response.available_capacity > 0 {
+        // Back ends report by pool, and pools move: a number alone proves nothing.
+        cx.warn(
+            Violation::new(format!("there is capacity for volumes {what}, but CreateVolume refuses them"))
+                .expected("available_capacity 0, or INVALID_ARGUMENT")
+                .actual(format!("available_capacity {}", response.available_capacity)),
+        );
+    }
+    Ok(())
+}
+
+check! {
+    /// Every filter is optional.
+    NO_FILTERS {
+        id: "controller/get-capacity/no-filters",
+        title: "GetCapacity without filters is answered",
+        spec: [req::CTRL_CAPACITY_001, req::CTRL_CAPACITY_006],
+        needs: [GET_CAPACITY],
+        refuted_by: ["get-capacity-unimplemented", "get-capacity-fails", "get-capacity-negative"],
+        replaces: [
+            "Controller Service [Controller Server] GetCapacity should return capacity (no optional values added)",
+        ],
+    }
+    async |cx| {
+        let reply = cx.call(v1::GetCapacityRequest::default()).await;
+        let response = if cx.config().parameters.is_empty() {
+            reply.must("say how much space there is")?
+        } else {
+            let refusal = refused_with(Code::InvalidArgument);
+            let answer = reply.may_be_refused("without the parameters that the driver may demand", refusal)?;
+            answer.ok_or_else(|| Stop::skip("the driver demands parameters"))?
+        };
+        ensure!(
+            response.available_capacity >= 0,
+            "available_capacity is negative";
+            of: &req::CTRL_CAPACITY_006,
+            expected: "0 or more",
+            actual: response.available_capacity
+        );
+        Ok(())
+    }
+}
+
+check! {
+    /// What a scheduler asks before it places a volume.
+    AVAILABLE {
+        id: "controller/get-capacity/available",
+        title: "available_capacity for the parameters of a volume is not negative",
+        spec: [req::CTRL_CAPACITY_006, req::CTRL_CAPACITY_003],
+        needs: [GET_CAPACITY],
+        refuted_by: ["get-capacity-negative", "get-capacity-fails"],
+        access: Each,
+    }
+    async |cx| {
+        let response = cx.call(request(cx)).await.must("say how much space there is for such volumes")?;
+        ensure!(
+            response.available_capacity >= 0,
+            "available_capacity is negative";
+            expected: "0 or more",
+            actual: response.available_capacity
+        );
+        Ok(())
+    }
+}
+
+check! {
+    /// Schedulers of topology-aware drivers ask for each topology.
+    TOPOLOGY {
+        id: "controller/get-capacity/topology-of-the-node",
+        title: "GetCapacity for the topology of the node is answered",
+        spec: [req::CTRL_CAPACITY_004],
+        needs: [GET_CAPACITY, VOLUME_ACCESSIBILITY_CONSTRAINTS, NODE],
+        refuted_by: ["get-capacity-fails", "get-capacity-negative"],
+    }
+    async |cx| {
+        let node = cx.call(v1::NodeGetInfoRequest {}).await.setup("the topology of the node")?;
+        let Some(topology) = node.accessible_topology else {
+            return Err(Stop::skip("the node has no topology"));
+        };
+        let asked = v1::GetCapacityRequest { accessible_topology: Some(topology), ..request(cx) };
+        let response = cx.call(asked).await.must("say how much space can be reached from the node")?;
+        ensure!(
+            response.available_capacity >= 0,
+            "available_capacity for the topology of the node is negative";
+            expected: "0 or more",
+            actual: response.available_capacity
+        );
+        Ok(())
+    }
+}
+
+check! {
+    /// A maximum below zero leaves no volume that could be made.
+    MAXIMUM {
+        id: "controller/get-capacity/maximum-volume-size",
+        title: "maximum_volume_size is unset or not negative",
+        spec: [req::CTRL_CAPACITY_007],
+        needs: [GET_CAPACITY],
+        refuted_by: ["get-capacity-maximum-negative"],
+    }
+    async |cx| {
+        let maximum = capacity(cx).await?.maximum_volume_size;
+        ensure!(
+            maximum.is_none_or(|bytes| bytes >= 0),
+            "maximum_volume_size is negative";
+            expected: "unset, or 0 and more",
+            actual: format!("{maximum:?}")
+        );
+        Ok(())
+    }
+}
+
+check! {
+    /// The two limits have to leave room for a volume.
+    MINIMUM {
+        id: "controller/get-capacity/minimum-volume-size",
+        title: "minimum_volume_size is unset, or neither negative nor above the maximum",
+        spec: [req::CTRL_CAPACITY_009],
+        needs: [GET_CAPACITY],
+        refuted_by: ["get-capacity-minimum-negative", "get-capacity-minimum-above-maximum"],
+    }
+    async |cx| {
+        let v1::GetCapacityResponse { minimum_volume_size, maximum_volume_size, .. } = capacity(cx).await?;
+        ensure!(
+            minimum_volume_size.is_none_or(|bytes| bytes >= 0),
+            "minimum_volume_size is negative";
+            expected: "unset, or 0 and more",
+            actual: format!("{minimum_volume_size:?}")
+        );
+        if let (Some(minimum), Some(maximum)) = (minimum_volume_size, maximum_volume_size) {
+            ensure!(
+                minimum <= maximum,
+                "minimum_volume_size is above maximum_volume_size";
+                expected: format!("at most {maximum}"),
+                actual: minimum
+            );
+        }
+        Ok(())
+    }
+}
+
+check! {
+    /// Storage that cannot serve a volume must not be counted for it.
+    UNSUPPORTED_CAPABILITY {
+        id: "controller/get-capacity/unsupported-capability",
+        title: "there is no capacity for volumes that CreateVolume refuses for their capability",
+        spec: [req::CTRL_CAPACITY_002],
+        needs: [GET_CAPACITY, CREATE_DELETE_VOLUME],
+        refuted_by: ["get-capacity-ignores-capabilities"],
+    }
+    async |cx| {
+        let Some(capability) = refused_capability(cx).await? else {
+            return Err(Stop::skip("the driver refuses none of the capabilities tried"));
+        };
+        let asked = v1::GetCapacityRequest { volume_capabilities: vec![capability], ..request(cx) };
+        warn_of_space(cx, "with an unsupported capability", asked).await
+    }
+}
+
+check! {
+    /// The same for parameters: they often choose the pool.
+    UNKNOWN_PARAMETERS {
+        id: "controller/get-capacity/unknown-parameters",
+        title: "there is no capacity for volumes that CreateVolume refuses for their parameters",
+        spec: [req::CTRL_CAPACITY_003],
+        needs: [GET_CAPACITY, CREATE_DELETE_VOLUME],
+        refuted_by: ["get-capacity-ignores-parameters"],
+    }
+    async |cx| {
+        let mut create = cx.create_volume_request();
+        create.parameters.insert("csi-sanity-no-such-parameter".to_owned(), "x".to_owned());
+        let parameters = create.parameters.clone();
+        if cx.create_volume(create).await.code() != Some(Code::InvalidArgument) {
+            return Err(Stop::skip("the driver ignores unknown parameters"));
+        }
+        let asked = v1::GetCapacityRequest { parameters, ..request(cx) };
+        warn_of_space(cx, "with an unknown parameter", asked).await
+    }
+}
+
+check! {
+    /// Schedulers rule nodes out by this number.
+    MAXIMUM_HOLDS {
+        id: "controller/get-capacity/maximum-holds",
+        title: "CreateVolume refuses a volume above maximum_volume_size",
+        spec: [req::CTRL_CAPACITY_007],
+        needs: [GET_CAPACITY, CREATE_DELETE_VOLUME],
+        refuted_by: ["get-capacity-maximum-too-small"],
+        runs: Alone,
+    }
+    async |cx| {
+        let maximum = capacity(cx).await?.maximum_volume_size.unwrap_or_default();
+        // The top of the number range is as good as no limit.
+        if maximum <= 0 || maximum >= HUGE_BYTES {
+            return Err(Stop::skip("the driver reports no maximum_volume_size"));
+        }
+        let above = v1::CapacityRange { required_bytes: maximum + 1, limit_bytes: 0 };
+        let create = v1::CreateVolumeRequest { capacity_range: Some(above), ..cx.create_volume_request() };
+        let refusal = refused_with(Code::OutOfRange)
+            .or(Code::ResourceExhausted, "there may be less space than the largest volume needs")
+            .or(Code::InvalidArgument, "a size that the driver never has may be called invalid");
+        let made = cx.create_volume(create).await.may_be_refused("above maximum_volume_size", refusal)?;
+        if let Some(volume) = made {
+            // The largest possible volume changes with the space that others give back.
+            cx.warn(
+                Violation::new("a volume above maximum_volume_size can be made")
+                    .expected(format!("OUT_OF_RANGE for {} bytes", maximum + 1))
+                    .actual(format!("OK with capacity_bytes {}", volume.capacity_bytes)),
+            );
+        }
+        Ok(())
+    }
+}
+
+check! {
+    /// A limit that is kept but not told makes schedulers try in vain.
+    MAXIMUM_REPORTED {
+        id: "controller/get-capacity/maximum-reported",
+        title: "a driver that refuses large volumes as out of range reports maximum_volume_size",
+        spec: [req::CTRL_CAPACITY_008],
+        needs: [GET_CAPACITY, CREATE_DELETE_VOLUME],
+        refuted_by: ["get-capacity-hides-size-limits"],
+    }
+    async |cx| {
+        if capacity(cx).await?.maximum_volume_size.is_some() {
+            return Ok(());
+        }
+        let huge = v1::CapacityRange { required_bytes: HUGE_BYTES, limit_bytes: 0 };
+        let create = v1::CreateVolumeRequest { capacity_range: Some(huge), ..cx.create_volume_request() };
+        let reply = cx.create_volume(create).await;
+        ensure!(
+            reply.code() != Some(Code::OutOfRange),
+            "there is a largest volume, but GetCapacity does not tell its size";
+            expected: "maximum_volume_size",
+            actual: format!("unset, and OUT_OF_RANGE for a volume of {HUGE_BYTES} bytes")
+        );
+        Ok(())
+    }
+}
+
+check! {
+    /// The number is worth something only if it is the true limit.
+    MINIMUM_HOLDS {
+        id: "controller/get-capacity/minimum-holds",
+        title: "CreateVolume refuses a volume below minimum_volume_size",
+        spec: [req::CTRL_CAPACITY_010],
+        needs: [GET_CAPACITY, CREATE_DELETE_VOLUME],
+        refuted_by: ["get-capacity-minimum-above-maximum"],
+    }
+    async |cx| {
+        let minimum = capacity(cx).await?.minimum_volume_size.unwrap_or_default();
+        if minimum <= 1 {
+            return Err(Stop::skip("the driver reports no minimum_volume_size above 1"));
+        }
+        let below = v1::CapacityRange { required_bytes: 0, limit_bytes: minimum - 1 };
+        let create = v1::CreateVolumeRequest { capacity_range: Some(below), ..cx.create_volume_request() };
+        let refusal = refused_with(Code::OutOfRange)
+            .or(Code::InvalidArgument, "a size that the driver never has may be called invalid");
+        cx.create_volume(create).await.must_be_refused("below minimum_volume_size", refusal)?;
+        Ok(())
+    }
+}
+
+pub(crate) static CHECKS: &[&Check] = &[
+    &NO_FILTERS,
+    &AVAILABLE,
+    &TOPOLOGY,
+    &MAXIMUM,
+    &MINIMUM,
+    &UNSUPPORTED_CAPABILITY,
+    &UNKNOWN_PARAMETERS,
+    &MAXIMUM_HOLDS,
+    &MAXIMUM_REPORTED,
+    &MINIMUM_HOLDS,
+];

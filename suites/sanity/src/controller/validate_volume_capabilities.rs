@@ -1,0 +1,315 @@
+//! ValidateVolumeCapabilities: whether a volume can be used in some way.
+
+use csi_harness::prelude::*;
+use v1::validate_volume_capabilities_response::Confirmed;
+
+use super::common::{must_become_unknown, unknown_id, unknown_volume, validate_request};
+
+/// Every mode of the protocol.
+const MODES: [Mode; 7] = [
+    Mode::SingleNodeWriter,
+    Mode::SingleNodeReaderOnly,
+    Mode::MultiNodeReaderOnly,
+    Mode::MultiNodeSingleWriter,
+    Mode::MultiNodeMultiWriter,
+    Mode::SingleNodeSingleWriter,
+    Mode::SingleNodeMultiWriter,
+];
+
+/// What is confirmed for capabilities of a volume; refusing them as invalid is as good as not confirming them.
+async fn confirmed(
+    cx: &Cx,
+    volume: &NodeVolume,
+    volume_capabilities: Vec<v1::VolumeCapability>,
+) -> CheckResult<Option<Confirmed>> {
+    let request =
+        v1::ValidateVolumeCapabilitiesRequest { volume_capabilities, ..validate_request(cx, volume) };
+    let refusal = refused_with(Code::InvalidArgument)
+        .or(Code::Unimplemented, "the access type may not be implemented")
+        .or(Code::FailedPrecondition, "the volume may not be in a state that allows it");
+    let answer = cx.call(request).await.may_be_refused("with an unsupported capability", refusal)?;
+    Ok(answer.and_then(|response| response.confirmed))
+}
+
+/// What is confirmed for the capability that the volume was made with.
+async fn confirmed_as_made(cx: &Cx, volume: &NodeVolume) -> CheckResult<Confirmed> {
+    let reply = cx.call(validate_request(cx, volume)).await.setup("a validation")?;
+    reply.confirmed.ok_or_else(|| Stop::skip("the driver does not confirm the capability"))
+}
+
+check! {
+    /// A request without the volume cannot be meant for any.
+    NO_VOLUME_ID {
+        id: "controller/validate-volume-capabilities/no-volume-id",
+        title: "ValidateVolumeCapabilities without volume_id is refused",
+        spec: [req::CTRL_VALIDATE_007, req::GEN_ERR_004],
+        needs: [CONTROLLER],
+        refuted_by: ["validate-empty-id-as-not-found"],
+        replaces: [
+            "Controller Service [Controller Server] ValidateVolumeCapabilities should fail when no volume id is provided",
+        ],
+    }
+    async |cx| {
+        let request = validate_request(cx, &NodeVolume::default());
+        let reply = cx.call(request).await;
+        reply.must_be_refused("without volume_id", refused_with(Code::InvalidArgument))?;
+        Ok(())
+    }
+}
+
+check! {
+    /// Nothing to validate is a mistake of the caller, not a confirmation.
+    NO_VOLUME_CAPABILITIES {
+        id: "controller/validate-volume-capabilities/no-volume-capabilities",
+        title: "ValidateVolumeCapabilities without volume_capabilities is refused",
+        spec: [req::CTRL_VALIDATE_010, req::GEN_ERR_004],
+        needs: [CONTROLLER, VOLUME],
+        refuted_by: ["validate-accepts-missing-capabilities"],
+        replaces: [
+            "Controller Service [Controller Server] ValidateVolumeCapabilities should fail when no volume capabilities are provided",
+        ],
+    }
+    async |cx| {
+        let volume = cx.node_volume().await?;
+        let request = v1::ValidateVolumeCapabilitiesRequest {
+            volume_capabilities: Vec::new(),
+            ..validate_request(cx, &volume)
+        };
+        let reply = cx.call(request).await;
+        reply.must_be_refused("without volume_capabilities", refused_with(Code::InvalidArgument))?;
+        Ok(())
+    }
+}
+
+check! {
+    /// Orchestrators validate volumes that they did not create before they hand them to workloads.
+    CONFIRMS {
+        id: "controller/validate-volume-capabilities/confirms",
+        title: "ValidateVolumeCapabilities confirms what the volume was made for",
+        spec: [req::CTRL_VALIDATE_001, req::CTRL_VALIDATE_003, req::CTRL_VALIDATE_015],
+        needs: [CONTROLLER_SERVICE, VOLUME],
+        refuted_by: ["validate-volume-capabilities-unimplemented", "validate-never-confirms"],
+        replaces: [
+            "Controller Service [Controller Server] ValidateVolumeCapabilities should return appropriate values (no optional values added)",
+        ],
+        access: Each,
+    }
+    async |cx| {
+        let volume = cx.node_volume().await?;
+        let response = cx.call(validate_request(cx, &volume)).await.must("validate a volume")?;
+        if response.confirmed.is_none() {
+            cx.warn(
+                Violation::new("a volume is not confirmed for the capability that it was made with")
+                    .expected("confirmed")
+                    .actual(format!("no confirmed, message {:?}", response.message)),
+            );
+        }
+        Ok(())
+    }
+}
+
+check! {
+    /// A confirmation says what it confirms.
+    CONFIRMED_CAPABILITIES {
+        id: "controller/validate-volume-capabilities/confirmed-capabilities",
+        title: "confirmed lists the capabilities that were asked about",
+        spec: [req::CTRL_VALIDATE_012, req::GEN_FIELD_003],
+        needs: [CONTROLLER, VOLUME],
+        refuted_by: ["validate-confirms-without-capabilities", "validate-confirms-other-capabilities"],
+    }
+    async |cx| {
+        let volume = cx.node_volume().await?;
+        let confirmed = confirmed_as_made(cx, &volume).await?;
+        ensure!(
+            !confirmed.volume_capabilities.is_empty(),
+            "confirmed has no volume_capabilities";
+            expected: "the capabilities that were asked about",
+            actual: "an empty list"
+        );
+        // Fields newer than the driver may be missing, so that a difference is no more than a remark.
+        let asked = cx.capability();
+        if !confirmed.volume_capabilities.contains(&asked) {
+            cx.warn(
+                Violation::new("confirmed names other capabilities than those that were asked about")
+                    .expected(format!("{asked:?}"))
+                    .actual(format!("{:?}", confirmed.volume_capabilities)),
+            );
+        }
+        Ok(())
+    }
+}
+
+check! {
+    /// What is confirmed about a volume's context is the context that was sent, or nothing.
+    CONFIRMED_CONTEXT {
+        id: "controller/validate-volume-capabilities/confirmed-context",
+        title: "volume_context and parameters in confirmed are those of the request",
+        spec: [req::CTRL_VALIDATE_011, req::CTRL_VALIDATE_005],
+        needs: [CONTROLLER, VOLUME],
+        refuted_by: ["validate-confirms-other-context"],
+    }
+    async |cx| {
+        let volume = cx.node_volume().await?;
+        let request = validate_request(cx, &volume);
+        let confirmed = confirmed_as_made(cx, &volume).await?;
+        for (field, sent, came) in [
+            ("volume_context", &request.volume_context, &confirmed.volume_context),
+            ("parameters", &request.parameters, &confirmed.parameters),
+        ] {
+            ensure!(
+                came.is_empty() || came == sent,
+                "confirmed has another {} than the request", field;
+                expected: format!("{sent:?}, or nothing"),
+                actual: format!("{came:?}")
+            );
+        }
+        Ok(())
+    }
+}
+
+check! {
+    /// Only a driver that looks at every capability of the list can say that all of them work.
+    ALL_OR_NOTHING {
+        id: "controller/validate-volume-capabilities/all-or-nothing",
+        title: "a list with one unsupported capability is not confirmed",
+        spec: [req::CTRL_VALIDATE_002, req::CTRL_VALIDATE_013],
+        needs: [CONTROLLER, VOLUME],
+        refuted_by: ["validate-checks-first-capability-only", "validate-unsupported-as-internal"],
+    }
+    async |cx| {
+        let volume = cx.node_volume().await?;
+        let supported = cx.capability();
+        if confirmed(cx, &volume, vec![supported.clone()]).await?.is_none() {
+            return Err(Stop::skip("the driver confirms no capability"));
+        }
+        let all = [AccessType::Mount, AccessType::Block]
+            .into_iter()
+            .flat_map(|access| MODES.into_iter().map(move |mode| (access, mode)));
+        for (access, mode) in all {
+            let unsupported = cx.capability_for(access, mode);
+            if confirmed(cx, &volume, vec![unsupported.clone()]).await?.is_some() {
+                continue;
+            }
+            for pair in [[supported.clone(), unsupported.clone()], [unsupported, supported]] {
+                ensure!(
+                    confirmed(cx, &volume, pair.to_vec()).await?.is_none(),
+                    "{access} access with {} is not confirmed alone, but is together with another", mode.as_str_name();
+                    expected: "confirmed only if every capability of the list is supported",
+                    actual: "confirmed is set"
+                );
+            }
+            return Ok(());
+        }
+        Err(Stop::skip("the driver confirms all modes of both access types"))
+    }
+}
+
+check! {
+    /// A mode of UNKNOWN, or none, is nothing that a volume could support.
+    INCOMPLETE_CAPABILITY {
+        id: "controller/validate-volume-capabilities/incomplete-capability",
+        title: "a capability without access mode or access type is not confirmed",
+        spec: [
+            req::CTRL_VALIDATE_002,
+            req::MSG_VOLCAP_010,
+            req::MSG_VOLCAP_012,
+            req::MSG_VOLCAP_013,
+        ],
+        needs: [CONTROLLER, VOLUME],
+        refuted_by: ["validate-accepts-missing-access-type", "validate-accepts-unknown-access-mode"],
+    }
+    async |cx| {
+        let volume = cx.node_volume().await?;
+        let whole = cx.capability();
+        let without_type = v1::VolumeCapability { access_type: None, ..whole.clone() };
+        let without_mode = v1::VolumeCapability { access_mode: None, ..whole };
+        for (what, rule, capability) in [
+            ("with access mode UNKNOWN", &req::MSG_VOLCAP_010, cx.capability_with_mode(Mode::Unknown)),
+            ("without access_mode", &req::MSG_VOLCAP_013, without_mode),
+            ("without access_type", &req::MSG_VOLCAP_012, without_type),
+        ] {
+            if confirmed(cx, &volume, vec![capability]).await?.is_some() {
+                // The text is plain only for the RPCs that use the capability.
+                cx.warn(
+                    Violation::new(format!("a capability {what} is confirmed"))
+                        .of(rule)
+                        .expected("INVALID_ARGUMENT, or OK without confirmed")
+                        .actual("confirmed is set"),
+                );
+            }
+        }
+        Ok(())
+    }
+}
+
+check! {
+    /// Whether a request is answered may not depend on luck.
+    REPEATED {
+        id: "controller/validate-volume-capabilities/same-verdict",
+        title: "the same validation has the same verdict again",
+        spec: [req::CTRL_VALIDATE_004],
+        needs: [CONTROLLER, VOLUME],
+        refuted_by: ["validate-confirms-once"],
+    }
+    async |cx| {
+        let volume = cx.node_volume().await?;
+        let first = cx.call(validate_request(cx, &volume)).await.setup("a validation")?;
+        let again = cx.call(validate_request(cx, &volume)).await.must("give its verdict again")?;
+        ensure!(
+            first.confirmed == again.confirmed,
+            "the same validation has two verdicts";
+            expected: format!("confirmed {:?}", first.confirmed),
+            actual: format!("confirmed {:?}", again.confirmed)
+        );
+        Ok(())
+    }
+}
+
+check! {
+    /// A volume that was deleted elsewhere must not look healthy.
+    DELETED_VOLUME {
+        id: "controller/validate-volume-capabilities/deleted-volume",
+        title: "ValidateVolumeCapabilities of a deleted volume is NOT_FOUND",
+        spec: [req::CTRL_VALIDATE_018],
+        needs: [CONTROLLER, CREATE_DELETE_VOLUME],
+        refuted_by: ["validate-unknown-volume-ok", "validate-unknown-volume-confirmed"],
+    }
+    async |cx| {
+        let volume: NodeVolume = cx.new_volume().await?.into();
+        cx.delete_volume(&volume.id).await.setup("a volume that is deleted")?;
+        must_become_unknown(cx, "of a deleted volume", || cx.call(validate_request(cx, &volume))).await
+    }
+}
+
+check! {
+    /// The same for an id that never was one.
+    UNKNOWN_VOLUME {
+        id: "controller/validate-volume-capabilities/unknown-volume",
+        title: "ValidateVolumeCapabilities of an unknown volume is NOT_FOUND",
+        spec: [req::CTRL_VALIDATE_018],
+        needs: [CONTROLLER],
+        refuted_by: ["validate-unknown-volume-ok", "not-found-as-internal"],
+        replaces: [
+            "Controller Service [Controller Server] ValidateVolumeCapabilities should fail when the requested volume does not exist",
+        ],
+    }
+    async |cx| {
+        let volume = unknown_volume(cx);
+        let reply = cx.call(validate_request(cx, &volume)).await;
+        reply.must_be_refused("of an unknown volume", unknown_id())?;
+        Ok(())
+    }
+}
+
+pub(crate) static CHECKS: &[&Check] = &[
+    &NO_VOLUME_ID,
+    &NO_VOLUME_CAPABILITIES,
+    &CONFIRMS,
+    &CONFIRMED_CAPABILITIES,
+    &CONFIRMED_CONTEXT,
+    &ALL_OR_NOTHING,
+    &INCOMPLETE_CAPABILITY,
+    &REPEATED,
+    &DELETED_VOLUME,
+    &UNKNOWN_VOLUME,
+];
