@@ -1,47 +1,69 @@
 //! One call on the wire, and how its end is told apart: done, refused, or nobody knows.
 
 use std::error::Error;
+use std::sync::Arc;
 use std::time::Duration;
 
-use csi_proto::{MESSAGE_BYTES_MAX, StreamingCall, UnaryCall};
+use csi_proto::{MESSAGE_BYTES_MAX, Rpc, StreamingCall, UnaryCall};
 use http::uri::PathAndQuery;
+use tonic::body::Body;
 use tonic::client::Grpc;
 use tonic::transport::Channel;
 use tonic::{Code, Request, Status};
 use tonic_prost::ProstCodec;
+use tower::ServiceExt as _;
+use tower::util::MapResponse;
 
+use crate::replies::Replies;
 use crate::reply::{Answer, NoAnswer, Refused};
 
 /// Messages read from one stream; a driver that sends more is cut off with an answer that says so.
 const STREAM_MESSAGES_MAX: usize = 100_000;
+/// Messages of one stream that are looked at for rules that hold for every reply.
+const WATCHED_MAX: usize = 100;
 
 /// Sends one request. The limit also travels to the driver, as kubelet's deadlines do.
-pub(crate) async fn unary<Q>(channel: Channel, request: Q, limit: Duration) -> Answer<Q::Response>
+pub(crate) async fn unary<Q>(
+    channel: Channel,
+    request: Q,
+    limit: Duration,
+    replies: &Arc<Replies>,
+) -> Answer<Q::Response>
 where
     Q: UnaryCall + Send + Sync,
     Q::Response: Send + Sync,
 {
     let exchange = async {
-        let mut grpc = Grpc::new(channel).max_decoding_message_size(MESSAGE_BYTES_MAX);
+        let mut grpc =
+            Grpc::new(watched(channel, Q::RPC, replies)).max_decoding_message_size(MESSAGE_BYTES_MAX);
         grpc.ready().await.map_err(|error| Status::from_error(Box::new(error)))?;
         let codec = ProstCodec::<Q, Q::Response>::default();
         grpc.unary(with_limit(request, limit), PathAndQuery::from_static(Q::RPC.path), codec).await
     };
     match tokio::time::timeout(limit, exchange).await {
-        Ok(Ok(response)) => Answer::Ok(response.into_inner()),
-        Ok(Err(status)) => no(status, limit),
+        Ok(Ok(response)) => {
+            replies.look_at_message(Q::RPC, response.get_ref());
+            Answer::Ok(response.into_inner())
+        }
+        Ok(Err(status)) => no(Q::RPC, status, limit, replies),
         Err(_) => Answer::Unknown(NoAnswer::Timeout(limit)),
     }
 }
 
 /// Sends one request and reads the whole stream that answers it.
-pub(crate) async fn streaming<Q>(channel: Channel, request: Q, limit: Duration) -> Answer<Vec<Q::Response>>
+pub(crate) async fn streaming<Q>(
+    channel: Channel,
+    request: Q,
+    limit: Duration,
+    replies: &Arc<Replies>,
+) -> Answer<Vec<Q::Response>>
 where
     Q: StreamingCall + Send + Sync,
     Q::Response: Send + Sync,
 {
     let exchange = async {
-        let mut grpc = Grpc::new(channel).max_decoding_message_size(MESSAGE_BYTES_MAX);
+        let mut grpc =
+            Grpc::new(watched(channel, Q::RPC, replies)).max_decoding_message_size(MESSAGE_BYTES_MAX);
         grpc.ready().await.map_err(|error| Status::from_error(Box::new(error)))?;
         let codec = ProstCodec::<Q, Q::Response>::default();
         let path = PathAndQuery::from_static(Q::RPC.path);
@@ -58,10 +80,26 @@ where
         Ok(messages)
     };
     match tokio::time::timeout(limit, exchange).await {
-        Ok(Ok(messages)) => Answer::Ok(messages),
-        Ok(Err(status)) => no(status, limit),
+        Ok(Ok(messages)) => {
+            messages.iter().take(WATCHED_MAX).for_each(|message| replies.look_at_message(Q::RPC, message));
+            Answer::Ok(messages)
+        }
+        Ok(Err(status)) => no(Q::RPC, status, limit, replies),
         Err(_) => Answer::Unknown(NoAnswer::Timeout(limit)),
     }
+}
+
+/// The channel, with the headers of its responses shown to those who watch the replies.
+fn watched(
+    channel: Channel,
+    rpc: Rpc,
+    replies: &Arc<Replies>,
+) -> MapResponse<Channel, impl FnOnce(http::Response<Body>) -> http::Response<Body> + Clone> {
+    let replies = replies.clone();
+    channel.map_response(move |response: http::Response<Body>| {
+        replies.look_at_headers(rpc, response.headers());
+        response
+    })
 }
 
 fn with_limit<Q>(request: Q, limit: Duration) -> Request<Q> {
@@ -72,11 +110,11 @@ fn with_limit<Q>(request: Q, limit: Duration) -> Request<Q> {
 
 /// A status that the driver sent is a no. One that was made here has a source: the time limit, or a connection or
 /// stream that broke. The two codes of a passed deadline leave open what the driver has done.
-fn no<T>(status: Status, limit: Duration) -> Answer<T> {
+fn no<T>(rpc: Rpc, status: Status, limit: Duration, replies: &Replies) -> Answer<T> {
     match status.source() {
         Some(source) if !is_time_limit(source) => return Answer::Unknown(NoAnswer::Broken(chain(source))),
         Some(_) => return Answer::Unknown(NoAnswer::Timeout(limit)),
-        None => {}
+        None => replies.look_at_status(rpc, &status),
     }
     match status.code() {
         Code::DeadlineExceeded | Code::Cancelled => Answer::Unknown(NoAnswer::Timeout(limit)),

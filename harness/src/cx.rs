@@ -4,7 +4,7 @@ use std::ops::Deref;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use csi_proto::{Call, StreamingCall, UnaryCall, redact};
+use csi_proto::{Call, Service, StreamingCall, UnaryCall, redact};
 
 use crate::call;
 use crate::config::{AccessType, Config};
@@ -71,6 +71,15 @@ impl Session {
         Q: UnaryCall + Send + Sync,
         Q::Response: Send + Sync,
     {
+        self.call_at(Q::RPC.service, request).await
+    }
+
+    /// Sends a request as it is to the endpoint that has another service: Identity is on every endpoint.
+    pub async fn call_at<Q>(&self, service: Service, request: Q) -> Reply<Q::Response>
+    where
+        Q: UnaryCall + Send + Sync,
+        Q::Response: Send + Sync,
+    {
         let rpc = Q::RPC;
         let limit = self.limit(rpc.method);
         let sent = (self.log.elapsed(), Instant::now());
@@ -79,7 +88,7 @@ impl Session {
         let answer = if limit.is_zero() {
             Answer::Unknown(NoAnswer::Timeout(limit))
         } else {
-            call::unary(self.target.channel(rpc.service), request, limit).await
+            call::unary(self.target.channel(service), request, limit, &self.target.replies).await
         };
         let render = |response: &Q::Response| -> Render {
             let response = response.clone();
@@ -101,7 +110,8 @@ impl Session {
         let sent = (self.log.elapsed(), Instant::now());
         let copy = request.clone();
         let _sending = self.target.sending(&self.label, rpc);
-        let answer = call::streaming(self.target.channel(rpc.service), request, limit).await;
+        let answer =
+            call::streaming(self.target.channel(rpc.service), request, limit, &self.target.replies).await;
         let render = |messages: &Vec<Q::Response>| -> Render {
             let messages = messages.clone();
             Box::new(move || messages.iter().map(redact::json).collect())

@@ -25,6 +25,7 @@ mod paths;
 pub mod pattern;
 pub mod record;
 pub mod registry;
+mod replies;
 pub mod reply;
 pub mod requirements;
 mod run_check;
@@ -36,6 +37,7 @@ mod volumes;
 
 pub use driver_process::DriverProcess;
 pub use paths::PathKind;
+pub use replies::Breach;
 
 /// What a file of checks needs.
 pub mod prelude {

@@ -13,6 +13,8 @@ pub enum Need {
     Has(Capability),
     /// The driver does not advertise the capability.
     Lacks(Capability),
+    /// The driver does not advertise all of them.
+    LacksOneOf(&'static [Capability]),
     /// The driver advertises at least one of them.
     AnyOf(&'static [Capability]),
     /// The endpoint serves the service.
@@ -37,6 +39,10 @@ impl Need {
                 (!capabilities.has(*one)).then(|| format!("the driver does not advertise {one}"))
             }
             Need::Lacks(one) => capabilities.has(*one).then(|| format!("the driver advertises {one}")),
+            Need::LacksOneOf(some) => some
+                .iter()
+                .all(|one| capabilities.has(*one))
+                .then(|| "the driver advertises everything that the check would miss".to_owned()),
             Need::AnyOf(some) => (!some.iter().any(|one| capabilities.has(*one))).then(|| {
                 let names: Vec<_> = some.iter().map(|one| one.name()).collect();
                 format!("the driver advertises none of {}", names.join(", "))
@@ -70,6 +76,7 @@ impl Need {
         match self {
             Need::Has(one) => one.name().to_owned(),
             Need::Lacks(one) => format!("!{one}"),
+            Need::LacksOneOf(some) => some.iter().map(|one| format!("!{one}")).collect::<Vec<_>>().join("|"),
             Need::AnyOf(some) => some.iter().map(|one| one.name()).collect::<Vec<_>>().join("|"),
             Need::Serves(service) => format!("{service} service"),
             Need::Volume => "a volume".to_owned(),
@@ -83,6 +90,11 @@ impl Need {
 /// The driver must not advertise the capability.
 pub const fn lacks(capability: Capability) -> Need {
     Need::Lacks(capability)
+}
+
+/// The driver must not advertise all of the capabilities.
+pub const fn lacks_one_of(capabilities: &'static [Capability]) -> Need {
+    Need::LacksOneOf(capabilities)
 }
 
 /// The driver must advertise one of the capabilities.

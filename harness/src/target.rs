@@ -14,7 +14,9 @@ use crate::capability::{Capabilities, sets};
 use crate::config::Config;
 use crate::names::Names;
 use crate::paths::Paths;
+use crate::replies::{Breach, Replies};
 use crate::reply::Answer;
+use crate::requirements::Requirement;
 
 /// Time limit of the call that asks whether the driver is still alive.
 const PROBE_LIMIT: Duration = Duration::from_secs(5);
@@ -35,6 +37,7 @@ pub struct Target {
     made: Mutex<BTreeSet<String>>,
     pub(crate) volumes: crate::volumes::Pool,
     pub(crate) paths: Paths,
+    pub(crate) replies: Arc<Replies>,
     under_way: Mutex<BTreeMap<u64, UnderWay>>,
     next: AtomicU64,
 }
@@ -95,7 +98,7 @@ impl Target {
         let mut found = Interview::new(&config, &endpoint, &node, &controller, controller_endpoint.as_ref());
         let info = found.identity().await?;
         found.services().await?;
-        let Interview { capabilities, services, remarks, .. } = found;
+        let Interview { capabilities, services, remarks, replies, .. } = found;
         let volumes = crate::volumes::Pool::new(&config);
         let names = Names::new(config.name_length_max);
         let paths = Paths::new(&config).map_err(TargetError::Workdir)?;
@@ -113,6 +116,7 @@ impl Target {
             made: Mutex::default(),
             volumes,
             paths,
+            replies,
             under_way: Mutex::default(),
             next: AtomicU64::new(0),
         }))
@@ -153,6 +157,11 @@ impl Target {
         &self.remarks
     }
 
+    /// Where replies of this run, to whichever call, broke a rule that holds for all of them.
+    pub fn breaches(&self, requirement: &Requirement) -> Vec<Breach> {
+        self.replies.breaches(requirement)
+    }
+
     /// The text that every name of this run begins with.
     pub fn run_prefix(&self) -> &str {
         self.names.prefix()
@@ -182,7 +191,7 @@ impl Target {
     /// Whether the driver still answers: any gRPC status counts.
     pub async fn is_alive(&self) -> bool {
         let answers = |channel: Channel| async {
-            let answer = call::unary(channel, v1::ProbeRequest {}, PROBE_LIMIT).await;
+            let answer = call::unary(channel, v1::ProbeRequest {}, PROBE_LIMIT, &self.replies).await;
             !matches!(answer, Answer::Unknown(_))
         };
         let alive = answers(self.node.clone()).await;
@@ -233,6 +242,7 @@ struct Interview<'a> {
     capabilities: Capabilities,
     services: BTreeSet<Service>,
     remarks: Vec<String>,
+    replies: Arc<Replies>,
 }
 
 impl<'a> Interview<'a> {
@@ -253,6 +263,7 @@ impl<'a> Interview<'a> {
             capabilities: Capabilities::default(),
             services: BTreeSet::from([Service::Identity]),
             remarks: Vec::new(),
+            replies: Arc::default(),
         }
     }
 
@@ -354,7 +365,7 @@ impl<'a> Interview<'a> {
     {
         let rpc = <Q as Call>::RPC;
         let limit = self.config.time_limits.call(rpc.method);
-        let problem = match call::unary(channel.clone(), request, limit).await {
+        let problem = match call::unary(channel.clone(), request, limit, &self.replies).await {
             Answer::Ok(response) => return Ok(Some(response)),
             // Internal and Unknown are what tonic makes of an answer that is not gRPC.
             Answer::Refused(refused) if refused.code == Code::Unknown && rpc.service == Service::Identity => {

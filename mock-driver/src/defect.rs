@@ -7,14 +7,18 @@ named! {
     /// A named departure from correct behaviour.
     Defect, "defect";
     // Any RPC.
+    ExpandVolumeNotAdvertised, "expand-volume-not-advertised", "neither controller nor node advertises EXPAND_VOLUME although ways of expansion are";
     InvalidArgumentAsInternal, "invalid-argument-as-internal", "what should be INVALID_ARGUMENT is INTERNAL";
     InvalidArgumentAsUnknown, "invalid-argument-as-unknown", "what should be INVALID_ARGUMENT is UNKNOWN";
     LockCoversAllObjects, "lock-covers-all-objects", "an operation on one object turns away those on all others";
     LockNeverReleasedAfterError, "lock-never-released-after-error", "after an error the object counts as busy for ever";
     NotFoundAsInternal, "not-found-as-internal", "what should be NOT_FOUND is INTERNAL";
+    MountFlagsInErrors, "mount-flags-in-errors", "errors quote the mount_flags of the request";
     SecretsInErrors, "secrets-in-errors", "error messages show the secrets of the request";
+    StatusCodeNotCanonical, "status-code-not-canonical", "errors have the code 42, which gRPC does not define";
     StatusDetailsSet, "status-details-set", "errors carry status details";
     StatusMessageEmpty, "status-message-empty", "errors carry no text";
+    UnsupportedAsInternal, "unsupported-as-internal", "RPCs that are not supported answer INTERNAL";
 
     // GetPluginInfo.
     GetPluginInfoUnimplemented, "get-plugin-info-unimplemented", "GetPluginInfo answers UNIMPLEMENTED although it is mandatory or advertised";
@@ -63,6 +67,7 @@ named! {
     CreateVolumeAcceptsUnknownAccessMode, "create-volume-accepts-unknown-access-mode", "the access mode UNKNOWN is accepted";
     CreateVolumeAcceptsUnsupportedCapability, "create-volume-accepts-unsupported-capability", "capabilities that are not supported are accepted";
     CreateVolumeAnswersWithoutVolume, "create-volume-answers-without-volume", "the reply has no volume";
+    CreateVolumeChecksFirstCapabilityOnly, "create-volume-checks-first-capability-only", "a capability that is not supported is accepted behind one that is";
     CreateVolumeConflictAsInternal, "create-volume-conflict-as-internal", "an incompatible repeat is INTERNAL";
     CreateVolumeConflictAsInvalidArgument, "create-volume-conflict-as-invalid-argument", "an incompatible repeat is INVALID_ARGUMENT";
     CreateVolumeContextHoldsSecrets, "create-volume-context-holds-secrets", "volume_context holds the secrets of the request";
@@ -71,6 +76,7 @@ named! {
     CreateVolumeCrashesOnLongNames, "create-volume-crashes-on-long-names", "a name of more than 128 bytes ends the driver";
     CreateVolumeDemandsFsType, "create-volume-demands-fs-type", "mount access without fs_type is refused";
     CreateVolumeDropsSource, "create-volume-drops-source", "the first reply does not tell the content source";
+    CreateVolumeDropsUnsupportedSources, "create-volume-drops-unsupported-sources", "a source of a kind that is not supported is ignored, and the volume is empty";
     CreateVolumeEmptyId, "create-volume-empty-id", "the first reply has no volume_id";
     CreateVolumeExceedsLimit, "create-volume-exceeds-limit", "sizes are rounded up beyond limit_bytes";
     CreateVolumeFoldsCase, "create-volume-folds-case", "names that differ in case only are taken for one";
@@ -94,6 +100,7 @@ named! {
     CreateVolumeInternalOnRepeats, "create-volume-internal-on-repeats", "a repeated request is INTERNAL";
     CreateVolumeLeaksOnError, "create-volume-leaks-on-error", "a failed request leaves a volume behind";
     CreateVolumeMissingSourceAsInternal, "create-volume-missing-source-as-internal", "a source that does not exist is INTERNAL";
+    CreateVolumeNamesOtherSource, "create-volume-names-other-source", "the reply names another content source than the one asked for";
     CreateVolumeNegativeCapacity, "create-volume-negative-capacity", "capacity_bytes is negative";
     CreateVolumeOutOfRangeAsInternal, "create-volume-out-of-range-as-internal", "a size that is not allowed is INTERNAL";
     CreateVolumeOutOfRangeAsInvalidArgument, "create-volume-out-of-range-as-invalid-argument", "a size that is not allowed is INVALID_ARGUMENT";
@@ -103,7 +110,9 @@ named! {
     CreateVolumeRacesOnName, "create-volume-races-on-name", "two requests for one name at the same time make two volumes";
     CreateVolumeRefusesCompatibleSize, "create-volume-refuses-compatible-size", "a repeat with another but fulfilled range is ALREADY_EXISTS";
     CreateVolumeRefusesLongNames, "create-volume-refuses-long-names", "names of 64 to 128 bytes are refused";
+    CreateVolumeRefusesMutableParameters, "create-volume-refuses-mutable-parameters", "mutable_parameters are refused although volumes can be modified";
     CreateVolumeRefusesRepeats, "create-volume-refuses-repeats", "a repeated request is ALREADY_EXISTS";
+    CreateVolumeRefusesSources, "create-volume-refuses-sources", "no volume can be made from a snapshot or volume although the capability is there";
     CreateVolumeRefusesUnicodeNames, "create-volume-refuses-unicode-names", "names beyond ASCII are refused";
     CreateVolumeRepeatChangesContext, "create-volume-repeat-changes-context", "a repeated request is answered with another volume_context";
     CreateVolumeRepeatChangesId, "create-volume-repeat-changes-id", "a repeated request is answered with another volume_id";

@@ -15,8 +15,10 @@ use csi_proto::v1::node_service_capability::rpc::Type as NodeType;
 use csi_proto::v1::plugin_capability::service::Type as ServiceType;
 use csi_proto::v1::snapshot_metadata_server::SnapshotMetadataServer;
 use csi_proto::{RPCS, Service, StreamingCall, UnaryCall};
+use tonic::codegen::http;
 use tonic::service::Routes;
 use tonic::{Code, Status};
+use tower::util::MapResponseLayer;
 
 use crate::call::Call;
 use crate::call_log::CallLog;
@@ -60,6 +62,10 @@ impl MockDriver {
         let quirks: BTreeSet<Quirk> = config.quirks.iter().copied().collect();
         if quirks.contains(&Quirk::NoStaging) {
             without.push(Capability::Node(NodeType::StageUnstageVolume));
+        }
+        if quirks.contains(&Quirk::NoPluginCapabilities) {
+            // Topology has to be advertised where it is reported.
+            without.push(Capability::Service(ServiceType::VolumeAccessibilityConstraints));
         }
         if quirks.contains(&Quirk::NodeOnly) {
             without.extend(
@@ -112,6 +118,10 @@ impl MockDriver {
         }
         if self.offers(Service::Node) {
             routes = routes.add_service(NodeServer::from_arc(self.clone()));
+        }
+        if self.has(Defect::StatusCodeNotCanonical) {
+            let odd = MapResponseLayer::new(with_odd_code);
+            return routes.into_axum_router().layer(odd).into();
         }
         routes
     }
@@ -234,6 +244,9 @@ impl MockDriver {
         let broken = Defect::unimplemented(R::METHOD).is_some_and(|defect| self.has(defect));
         if offered && advertised && !broken {
             return Ok(());
+        }
+        if self.has(Defect::UnsupportedAsInternal) {
+            return Err(Status::internal("todo"));
         }
         Err(Status::unimplemented(format!("{} is not supported", R::METHOD)))
     }
@@ -380,6 +393,14 @@ impl MockDriver {
         let mut busy = self.busy.lock().unwrap_or_else(PoisonError::into_inner);
         busy.remove(&contended(&format!("volume named {name}")))
     }
+}
+
+/// An error with a code that tonic itself cannot send.
+fn with_odd_code<B>(mut response: http::Response<B>) -> http::Response<B> {
+    if let Some(code) = response.headers_mut().get_mut("grpc-status") {
+        *code = http::HeaderValue::from_static("42");
+    }
+    response
 }
 
 fn contended(object: &str) -> String {

@@ -8,6 +8,7 @@ mod code;
 mod dial;
 mod endpoint;
 pub mod redact;
+pub mod reflect;
 mod request_log;
 mod serve;
 

@@ -7,14 +7,12 @@ use std::fmt;
 use std::sync::LazyLock;
 
 use prost::Message as _;
-use prost_reflect::{DescriptorPool, DynamicMessage, ExtensionDescriptor, FieldDescriptor, Value};
+use prost_reflect::{DynamicMessage, ExtensionDescriptor, FieldDescriptor, Value};
+
+use crate::reflect::{self, POOL};
 
 /// Stands where a secret was, as in the logs of the Kubernetes sidecars.
 pub const STRIPPED: &str = "***stripped***";
-
-static POOL: LazyLock<DescriptorPool> = LazyLock::new(|| {
-    DescriptorPool::decode(crate::DESCRIPTOR_SET).expect("the committed descriptor set decodes")
-});
 
 static CSI_SECRET: LazyLock<ExtensionDescriptor> =
     LazyLock::new(|| POOL.get_extension_by_name("csi.v1.csi_secret").expect("csi.proto declares csi_secret"));
@@ -22,7 +20,7 @@ static CSI_SECRET: LazyLock<ExtensionDescriptor> =
 /// The message as JSON with the field names of csi.proto, default values left out, each secret value replaced by
 /// [`STRIPPED`] while its key stays.
 pub fn json<M: prost::Name>(message: &M) -> serde_json::Value {
-    let Some(mut message) = dynamic(message) else { return serde_json::Value::Null };
+    let Some(mut message) = reflect::message(message) else { return serde_json::Value::Null };
     strip(&mut message);
     let options =
         prost_reflect::SerializeOptions::new().use_proto_field_name(true).stringify_64_bit_integers(false);
@@ -32,11 +30,6 @@ pub fn json<M: prost::Name>(message: &M) -> serde_json::Value {
 /// Writes a message for `{:?}`: its name and [`json`].
 pub fn debug<M: prost::Name>(message: &M, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     write!(f, "{} {}", M::NAME, json(message))
-}
-
-fn dynamic<M: prost::Name>(message: &M) -> Option<DynamicMessage> {
-    let descriptor = POOL.get_message_by_name(&M::full_name())?;
-    DynamicMessage::decode(descriptor, message.encode_to_vec().as_slice()).ok()
 }
 
 fn strip(message: &mut DynamicMessage) {

@@ -28,7 +28,9 @@ pub(crate) fn controller_get_capabilities(
         let hidden = controller_capability(ControllerType::PublishUnpublishVolume as i32);
         capabilities.retain(|capability| *capability != hidden);
     }
-    if driver.has(Defect::ControllerGetCapabilitiesHidesExpand) {
+    if driver.has(Defect::ControllerGetCapabilitiesHidesExpand)
+        || driver.has(Defect::ExpandVolumeNotAdvertised)
+    {
         let hidden = controller_capability(ControllerType::ExpandVolume as i32);
         capabilities.retain(|capability| *capability != hidden);
     }

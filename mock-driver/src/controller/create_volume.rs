@@ -35,7 +35,7 @@ pub(crate) fn create_volume(
     driver: &MockDriver,
     request: &v1::CreateVolumeRequest,
 ) -> Result<v1::CreateVolumeResponse, Status> {
-    let wanted = parse(driver, request)?;
+    let wanted = parse(driver, request).map_err(|status| quote_flags(driver, status, request))?;
     let mut state = driver.state();
     if let Some(existing) = find(driver, &state, request)? {
         conflict(driver, existing, request, &wanted)?;
@@ -69,6 +69,13 @@ pub(crate) fn create_volume(
         return Ok(v1::CreateVolumeResponse::default());
     }
     Ok(v1::CreateVolumeResponse { volume: Some(message) })
+}
+
+fn quote_flags(driver: &MockDriver, status: Status, request: &v1::CreateVolumeRequest) -> Status {
+    if !driver.has(Defect::MountFlagsInErrors) {
+        return status;
+    }
+    Status::new(status.code(), format!("{} ({:?})", status.message(), request.volume_capabilities))
 }
 
 fn parse(driver: &MockDriver, request: &v1::CreateVolumeRequest) -> Result<Wanted, Status> {
@@ -152,6 +159,9 @@ fn range(driver: &MockDriver, request: &v1::CreateVolumeRequest) -> Result<Range
 }
 
 fn parse_source(driver: &MockDriver, source: &v1::VolumeContentSource) -> Result<Option<Source>, Status> {
+    if driver.has(Defect::CreateVolumeRefusesSources) && source.r#type.is_some() {
+        return Err(invalid("volumes cannot be copied"));
+    }
     match &source.r#type {
         None if driver.has(Defect::CreateVolumeAcceptsEmptySource) => Ok(None),
         None => Err(invalid("volume_content_source names neither a snapshot nor a volume")),
@@ -167,6 +177,9 @@ fn parse_source(driver: &MockDriver, source: &v1::VolumeContentSource) -> Result
         }
         Some(SourceType::Volume(volume)) => {
             if !driver.controller_can(ControllerType::CloneVolume) {
+                if driver.has(Defect::CreateVolumeDropsUnsupportedSources) {
+                    return Ok(None);
+                }
                 return Err(invalid("volumes cannot be cloned"));
             }
             if volume.volume_id.is_empty() && driver.has(Defect::CreateVolumeAcceptsEmptySourceVolumeId) {
@@ -306,7 +319,8 @@ fn check_supported(
     request: &v1::CreateVolumeRequest,
     wanted: &Wanted,
 ) -> Result<(), Status> {
-    for usage in &wanted.usages {
+    let checked = if driver.has(Defect::CreateVolumeChecksFirstCapabilityOnly) { 1 } else { usize::MAX };
+    for usage in wanted.usages.iter().take(checked) {
         if let Err(reason) = driver.supports(usage)
             && !driver.has(Defect::CreateVolumeAcceptsUnsupportedCapability)
         {
@@ -325,6 +339,9 @@ fn check_supported(
         && !driver.has(Defect::CreateVolumeIgnoresUnknownParameters)
     {
         validate::known_parameters("parameters", &request.parameters, &driver.config.parameters)?;
+    }
+    if driver.has(Defect::CreateVolumeRefusesMutableParameters) && !request.mutable_parameters.is_empty() {
+        return Err(invalid("mutable_parameters are not supported"));
     }
     if driver.controller_can(ControllerType::ModifyVolume)
         && !driver.has(Defect::CreateVolumeIgnoresUnknownMutableParameters)
@@ -494,6 +511,9 @@ fn first_answer(driver: &MockDriver, volume: &Volume) -> v1::Volume {
     }
     if driver.has(Defect::CreateVolumeDropsSource) {
         message.content_source = None;
+    }
+    if driver.has(Defect::CreateVolumeNamesOtherSource) && message.content_source.is_some() {
+        message.content_source = Some(Source::Volume("vol-of-another".to_owned()).to_proto());
     }
     message
 }

@@ -18,6 +18,10 @@ pub(crate) fn node_get_capabilities(
     if driver.is(Quirk::FutureCapability) {
         capabilities.push(node_capability(FUTURE_TYPE));
     }
+    if driver.has(Defect::ExpandVolumeNotAdvertised) {
+        let hidden = node_capability(NodeType::ExpandVolume as i32);
+        capabilities.retain(|capability| *capability != hidden);
+    }
     if driver.has(Defect::NodeGetCapabilitiesUnknownType) {
         capabilities.push(node_capability(NodeType::Unknown as i32));
     }

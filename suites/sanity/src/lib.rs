@@ -4,9 +4,12 @@
 //! one that does not.
 
 mod controller;
+mod every_reply;
+mod gated;
 mod group;
 mod identity;
 mod node;
+pub mod untested;
 
 use csi_harness::registry::Suite;
 
@@ -17,6 +20,7 @@ pub const SUITE: Suite = Suite {
         identity::get_plugin_info::CHECKS,
         identity::get_plugin_capabilities::CHECKS,
         identity::probe::CHECKS,
+        identity::every_endpoint::CHECKS,
         controller::create_volume::malformed::CHECKS,
         controller::create_volume::reply::CHECKS,
         controller::create_volume::names::CHECKS,
@@ -29,6 +33,11 @@ pub const SUITE: Suite = Suite {
         controller::delete_volume::CHECKS,
         controller::list_volumes::CHECKS,
         controller::interplay::CHECKS,
+        every_reply::sizes::CHECKS,
+        every_reply::fields::CHECKS,
+        every_reply::status::CHECKS,
+        every_reply::secrets::CHECKS,
+        every_reply::not_advertised::CHECKS,
         controller::controller_get_capabilities::CHECKS,
         controller::validate_volume_capabilities::CHECKS,
         controller::get_capacity::CHECKS,

@@ -112,7 +112,6 @@ check! {
         needs: [LIST_VOLUMES, CREATE_DELETE_VOLUME],
         refuted_by: [
             "list-volumes-zero-max-means-one",
-            "list-volumes-empty-on-error",
             "delete-volume-keeps-volume",
         ],
         replaces: [

@@ -1,7 +1,15 @@
 //! GetPluginCapabilities: which services the plugin offers.
 
+use std::collections::BTreeSet;
+
 use csi_harness::prelude::*;
+use csi_proto::Service;
 use v1::plugin_capability::Type;
+
+use crate::gated::promised_are_there;
+
+/// How often the capabilities are asked for.
+const ASKED: usize = 6;
 
 async fn capabilities(cx: &Cx) -> CheckResult<Vec<v1::PluginCapability>> {
     let reply = cx.call(v1::GetPluginCapabilitiesRequest {}).await;
@@ -56,4 +64,117 @@ check! {
     }
 }
 
-pub(crate) static CHECKS: &[&Check] = &[&WELL_FORMED, &CONTROLLER_SERVICE_ADVERTISED];
+check! {
+    /// An orchestrator asks whichever instance it reaches, and only once.
+    SAME_EACH_TIME {
+        id: "identity/get-plugin-capabilities/same-each-time",
+        title: "GetPluginCapabilities says the same each time",
+        spec: [req::ID_PCAPS_002],
+        refuted_by: ["get-plugin-capabilities-changes"],
+    }
+    async |cx| {
+        let as_set = |capabilities: Vec<v1::PluginCapability>| -> BTreeSet<String> {
+            capabilities.iter().map(|capability| format!("{capability:?}")).collect()
+        };
+        let first = as_set(capabilities(cx).await?);
+        for _ in 1..ASKED {
+            let again = as_set(capabilities(cx).await?);
+            ensure!(
+                again == first,
+                "GetPluginCapabilities does not say the same each time";
+                expected: format!("{first:?}"),
+                actual: format!("{again:?}")
+            );
+        }
+        Ok(())
+    }
+}
+
+check! {
+    /// A promise that nothing keeps is found out in the middle of provisioning.
+    CONTROLLER_SERVED {
+        id: "identity/get-plugin-capabilities/controller-service-is-there",
+        title: "a plugin that advertises CONTROLLER_SERVICE has its mandatory RPCs and those it promises",
+        spec: [req::ID_PCAPS_006, req::GEN_RPC_006],
+        needs: [CONTROLLER_SERVICE],
+        refuted_by: [
+            "controller-get-capabilities-unimplemented",
+            "validate-volume-capabilities-unimplemented",
+            "get-capacity-unimplemented",
+        ],
+    }
+    async |cx| {
+        there(cx.call(v1::ControllerGetCapabilitiesRequest {}).await, "CONTROLLER_SERVICE")?;
+        there(cx.call(v1::ValidateVolumeCapabilitiesRequest::default()).await, "CONTROLLER_SERVICE")?;
+        promised_are_there(cx, Service::Controller).await
+    }
+}
+
+check! {
+    /// A promise that nothing keeps is found out in the middle of a backup.
+    GROUP_CONTROLLER_SERVED {
+        id: "identity/get-plugin-capabilities/group-controller-service-is-there",
+        title: "a plugin that advertises GROUP_CONTROLLER_SERVICE has its mandatory RPCs and those it promises",
+        spec: [req::ID_PCAPS_009],
+        needs: [GROUP_CONTROLLER_SERVICE],
+        refuted_by: [
+            "group-controller-get-capabilities-unimplemented",
+            "create-volume-group-snapshot-unimplemented",
+        ],
+    }
+    async |cx| {
+        there(cx.call(v1::GroupControllerGetCapabilitiesRequest {}).await, "GROUP_CONTROLLER_SERVICE")?;
+        promised_are_there(cx, Service::GroupController).await
+    }
+}
+
+fn there<T>(reply: Reply<T>, promised_by: &str) -> CheckResult {
+    match reply.any_answer()? {
+        Err(refused) if refused.code == Code::Unimplemented => {
+            Err(Violation::new(format!("{promised_by} is advertised, and a mandatory RPC is not there"))
+                .expected("any answer but UNIMPLEMENTED")
+                .actual(refused)
+                .into())
+        }
+        _ => Ok(()),
+    }
+}
+
+check! {
+    /// ONLINE and OFFLINE say how volumes are expanded, and EXPAND_VOLUME by whom.
+    EXPANSION {
+        id: "identity/get-plugin-capabilities/expansion",
+        title: "a plugin that advertises ONLINE or OFFLINE expansion advertises EXPAND_VOLUME",
+        spec: [req::ID_PCAPS_011, req::ID_PCAPS_015],
+        needs: [any_of(&[Capability::OnlineExpansion, Capability::OfflineExpansion])],
+        refuted_by: ["expand-volume-not-advertised", "controller-get-capabilities-hides-expand"],
+    }
+    async |cx| {
+        let offered = format!("{:?}", capabilities(cx).await?);
+        let has = |capability| cx.target().capabilities().has(capability);
+        let controller = has(Capability::ExpandVolume);
+        ensure!(
+            !has(Capability::OnlineExpansion) || controller || has(Capability::NodeExpandVolume),
+            "ONLINE expansion is advertised, but nothing that expands volumes";
+            expected: "EXPAND_VOLUME of the controller, the node or both",
+            actual: offered
+        );
+        ensure!(
+            !has(Capability::OfflineExpansion) || controller,
+            "OFFLINE expansion is advertised, but the controller does not expand volumes";
+            of: &req::ID_PCAPS_015,
+            expected: "EXPAND_VOLUME of the controller",
+            actual: offered
+        );
+        Ok(())
+    }
+}
+
+pub(crate) static CHECKS: &[&Check] = &[
+    &WELL_FORMED,
+    &CONTROLLER_SERVICE_ADVERTISED,
+    &SAME_EACH_TIME,
+    &CONTROLLER_SERVED,
+    &GROUP_CONTROLLER_SERVED,
+    &EXPANSION,
+];

@@ -11,7 +11,7 @@ check! {
         id: "identity/get-plugin-info/name",
         title: "GetPluginInfo gives a name",
         spec: [req::ID_INFO_004, req::GEN_FIELD_002],
-        refuted_by: ["get-plugin-info-name-empty"],
+        refuted_by: ["get-plugin-info-name-empty", "get-plugin-info-fails"],
         replaces: ["Identity Service GetPluginInfo should return appropriate information"],
     }
     async |cx| {
@@ -27,7 +27,12 @@ check! {
         id: "identity/get-plugin-info/name-form",
         title: "the plugin's name has domain-name form",
         spec: [req::ID_INFO_001, req::ID_INFO_003],
-        refuted_by: ["get-plugin-info-name-too-long", "get-plugin-info-name-with-slash"],
+        refuted_by: [
+            "get-plugin-info-name-too-long",
+            "get-plugin-info-name-with-slash",
+            "get-plugin-info-name-ends-in-dash",
+            "get-plugin-info-name-with-underscore",
+        ],
     }
     async |cx| {
         let name = cx.call(v1::GetPluginInfoRequest {}).await.setup("the plugin's name")?.name;

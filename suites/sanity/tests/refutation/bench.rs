@@ -13,7 +13,7 @@ use csi_harness::outcome::{Outcome, Summary};
 use csi_harness::registry::Registry;
 use csi_harness::runner::{RunOptions, Runner};
 use csi_harness::target::Target;
-use csi_mock_driver::MockDriver;
+use csi_mock_driver::{Capability, MockDriver};
 use csi_proto::{Endpoint, Listener};
 use libtest_mimic::Failed;
 use tokio::runtime::Runtime;
@@ -73,21 +73,6 @@ impl Bench {
     pub(crate) fn play(&self, mock: csi_mock_driver::Config, config: Config) -> Result<Played, Failed> {
         self.runtime.block_on(play(mock, config))
     }
-}
-
-/// Capabilities that a check needs to be absent, as the mock driver names them.
-pub(crate) fn lacks(check: &Check) -> Vec<csi_mock_driver::Capability> {
-    let absent = check.needs.iter().filter_map(|need| match need {
-        Need::Lacks(capability) => Some(capability.name()),
-        _ => None,
-    });
-    absent
-        .map(|name| {
-            // The mock driver wants a prefix wherever a name is in two enums, the harness only for those of the node.
-            let parsed = name.parse().or_else(|_| format!("Controller.{name}").parse());
-            parsed.expect("the mock driver knows every capability")
-        })
-        .collect()
 }
 
 /// Settings with which every check of the suite runs on the mock driver.
@@ -155,6 +140,22 @@ async fn play(mock: csi_mock_driver::Config, mut config: Config) -> Result<Playe
     // A handler that panicked, as some defects do, may have taken the server along.
     serving.abort();
     Ok(Played { said: listening.said, summary, target })
+}
+
+/// The capabilities that the driver must not have for the check to run, as the mock driver spells them.
+pub(crate) fn lacks(check: &Check) -> Vec<Capability> {
+    let names = check.needs.iter().filter_map(|need| match need {
+        Need::Lacks(capability) => Some(capability.name()),
+        Need::LacksOneOf(some) => some.first().map(|capability| capability.name()),
+        _ => None,
+    });
+    names
+        .map(|name| {
+            // Where two services have a capability of one name, the harness means the controller's by it.
+            let found = name.parse().or_else(|_| format!("Controller.{name}").parse());
+            found.expect("both know the capabilities of the protocol")
+        })
+        .collect()
 }
 
 pub(crate) fn registry() -> Registry {

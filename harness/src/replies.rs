@@ -1,0 +1,201 @@
+//! Rules that hold for every reply, whichever RPC it answers: watched over the whole run, for checks to report.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
+
+use csi_proto::reflect::prost_reflect::{DynamicMessage, FieldDescriptor, ReflectMessage as _, Value};
+use csi_proto::reflect::{self, MAP_BYTES_MAX};
+use csi_proto::{Rpc, code_name};
+use prost::Message as _;
+use tonic::{Code, Status};
+
+use crate::requirements::{Requirement, req};
+
+/// Breaches kept for one run; one that has more has enough to mend.
+const BREACHES_MAX: usize = 200;
+/// Elements looked at of each list.
+const ELEMENTS_MAX: usize = 1_000;
+
+/// A rule for every reply, broken in one place. A place that breaks it again and again is told once.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Breach {
+    /// The rule.
+    pub requirement: &'static Requirement,
+    /// The RPC whose reply broke it.
+    pub rpc: Rpc,
+    /// The field, such as `Volume.volume_id`, or the part of the status.
+    pub place: String,
+    /// What was there.
+    pub actual: String,
+}
+
+/// What the replies of a run have been found to break.
+#[derive(Debug, Default)]
+pub(crate) struct Replies {
+    breaches: Mutex<BTreeMap<(&'static str, &'static str, String), Breach>>,
+}
+
+impl Replies {
+    /// The breaches of one rule so far.
+    pub(crate) fn breaches(&self, requirement: &Requirement) -> Vec<Breach> {
+        let breaches = self.breaches.lock().unwrap_or_else(PoisonError::into_inner);
+        breaches.values().filter(|breach| breach.requirement == requirement).cloned().collect()
+    }
+
+    /// Looks at a message that came with OK.
+    pub(crate) fn look_at_message<M: prost::Name>(&self, rpc: Rpc, message: &M) {
+        if let Some(message) = reflect::message(message) {
+            self.look_at_fields(rpc, &message);
+        }
+    }
+
+    /// Looks at an error that the driver sent.
+    pub(crate) fn look_at_status(&self, rpc: Rpc, status: &Status) {
+        let told = || format!("{} {:?}", code_name(status.code()), status.message());
+        if status.message().trim().is_empty() {
+            self.note(&req::GEN_ERR_011, rpc, "the message of the status", told());
+        }
+        if has_details(status.details()) {
+            self.note(&req::GEN_ERR_013, rpc, "the details of the status", told());
+        }
+        if status.code() == Code::Unknown {
+            self.note(&req::GEN_ERR_002, rpc, "the code of the status", told());
+        }
+    }
+
+    /// Looks at a code as it came over the wire: what is none of gRPC's is UNKNOWN to its libraries.
+    pub(crate) fn look_at_headers(&self, rpc: Rpc, headers: &http::HeaderMap) {
+        let Some(code) = headers.get("grpc-status").map(|code| String::from_utf8_lossy(code.as_bytes()))
+        else {
+            return;
+        };
+        if !code.parse::<u8>().is_ok_and(|code| code <= 16) {
+            self.note(
+                &req::GEN_ERR_002,
+                rpc,
+                "the code of the status on the wire",
+                format!("grpc-status {code}"),
+            );
+        }
+    }
+
+    fn look_at_fields(&self, rpc: Rpc, message: &DynamicMessage) {
+        for field in message.descriptor().fields() {
+            if reflect::is_required(&field) && !message.has_field(&field) {
+                let rule = if field.is_list() { &req::GEN_FIELD_003 } else { &req::GEN_FIELD_002 };
+                self.note(rule, rpc, &place(&field), "nothing".to_owned());
+            }
+        }
+        for (field, value) in message.fields() {
+            if !reflect::is_sent_by_the_caller(&field) {
+                self.look_at_value(rpc, &field, value);
+            }
+        }
+    }
+
+    fn look_at_value(&self, rpc: Rpc, field: &FieldDescriptor, value: &Value) {
+        match value {
+            Value::Message(message) => self.look_at_fields(rpc, message),
+            Value::List(values) => {
+                values.iter().take(ELEMENTS_MAX).for_each(|value| self.look_at_value(rpc, field, value));
+            }
+            Value::String(text) if text.len() > reflect::text_bytes_max(field) => {
+                self.note(&req::GEN_SIZE_001, rpc, &place(field), format!("{} bytes", text.len()));
+            }
+            Value::Map(entries) => {
+                let bytes: usize = entries
+                    .iter()
+                    .map(|(key, value)| key.as_str().map_or(0, str::len) + value.as_str().map_or(0, str::len))
+                    .sum();
+                if bytes > MAP_BYTES_MAX {
+                    self.note(&req::GEN_SIZE_002, rpc, &place(field), format!("{bytes} bytes"));
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn note(&self, requirement: &'static Requirement, rpc: Rpc, place: &str, actual: String) {
+        let mut breaches = self.breaches.lock().unwrap_or_else(PoisonError::into_inner);
+        if breaches.len() < BREACHES_MAX {
+            let breach = Breach { requirement, rpc, place: place.to_owned(), actual };
+            breaches.entry((requirement.id, rpc.method, place.to_owned())).or_insert(breach);
+        }
+    }
+}
+
+/// The field with its message, without the package.
+fn place(field: &FieldDescriptor) -> String {
+    let package = field.parent_message().package_name().to_owned();
+    field.full_name().trim_start_matches(&package).trim_start_matches('.').to_owned()
+}
+
+/// `google.rpc.Status`, as far as it tells whether there are details.
+#[derive(Clone, PartialEq, prost::Message)]
+struct RpcStatus {
+    #[prost(message, repeated, tag = "3")]
+    details: Vec<prost_types::Any>,
+}
+
+/// A status may be repeated in the details, as long as nothing is added to it.
+fn has_details(bytes: &[u8]) -> bool {
+    !bytes.is_empty() && RpcStatus::decode(bytes).map_or(true, |status| !status.details.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use csi_proto::{Call as _, v1};
+
+    use super::*;
+
+    fn look(response: &v1::GetPluginInfoResponse, requirement: &Requirement) -> Vec<String> {
+        let replies = Replies::default();
+        for _ in 0..2 {
+            replies.look_at_message(v1::GetPluginInfoRequest::RPC, response);
+        }
+        replies.breaches(requirement).into_iter().map(|breach| breach.place).collect()
+    }
+
+    fn right() -> v1::GetPluginInfoResponse {
+        let manifest = [("k".to_owned(), "x".repeat(MAP_BYTES_MAX - 1))].into();
+        v1::GetPluginInfoResponse { name: "a.b".to_owned(), vendor_version: "1".repeat(128), manifest }
+    }
+
+    #[test]
+    fn what_is_within_the_limits_is_no_breach() {
+        for rule in [&req::GEN_SIZE_001, &req::GEN_SIZE_002, &req::GEN_FIELD_002] {
+            assert_eq!(look(&right(), rule), Vec::<String>::new());
+        }
+    }
+
+    #[test]
+    fn what_is_beyond_them_is_told_once() {
+        let long = v1::GetPluginInfoResponse { vendor_version: "1".repeat(129), ..right() };
+        assert_eq!(look(&long, &req::GEN_SIZE_001), ["GetPluginInfoResponse.vendor_version"]);
+        let mut large = right();
+        large.manifest.insert("l".to_owned(), String::new());
+        assert_eq!(look(&large, &req::GEN_SIZE_002), ["GetPluginInfoResponse.manifest"]);
+        let nameless = v1::GetPluginInfoResponse { name: String::new(), ..right() };
+        assert_eq!(look(&nameless, &req::GEN_FIELD_002), ["GetPluginInfoResponse.name"]);
+    }
+
+    #[test]
+    fn codes_are_those_of_grpc() {
+        let replies = Replies::default();
+        for (code, breaches) in [("0", 0), ("16", 0), ("17", 1), ("-1", 1), ("none", 1)] {
+            let headers = [(http::HeaderName::from_static("grpc-status"), code.parse().unwrap())];
+            replies.look_at_headers(v1::ProbeRequest::RPC, &headers.into_iter().collect());
+            assert_eq!(replies.breaches(&req::GEN_ERR_002).len(), breaches, "{code}");
+        }
+    }
+
+    #[test]
+    fn details_are_told_from_a_repeated_status() {
+        let with = RpcStatus { details: vec![prost_types::Any::default()] };
+        assert!(has_details(&with.encode_to_vec()));
+        assert!(has_details(&[0xff]));
+        // Code 3 and a message.
+        assert!(!has_details(&[8, 3, 18, 1, b'x']));
+        assert!(!has_details(&[]));
+    }
+}

@@ -1,0 +1,105 @@
+//! What the protocol says of the fields of answers beyond their types, for whoever looks at messages in general.
+
+use std::sync::LazyLock;
+
+use prost_reflect::{DescriptorPool, DynamicMessage, FieldDescriptor};
+
+pub use prost_reflect;
+
+/// Bytes of a string at the most, where its field has no limit of its own.
+pub const TEXT_BYTES_MAX: usize = 128;
+/// Bytes of a string map at the most, keys and values together.
+pub const MAP_BYTES_MAX: usize = 4 << 10;
+
+/// Fields with a limit of their own.
+const OTHER_TEXT_BYTES_MAX: &[(&str, usize)] = &[
+    ("csi.v1.NodeGetInfoResponse.node_id", 256),
+    ("csi.v1.ListVolumesResponse.VolumeStatus.published_node_ids", 256),
+    ("csi.v1.ControllerGetVolumeResponse.VolumeStatus.published_node_ids", 256),
+];
+
+/// Messages of answers that give back what the caller sent.
+const SENT_BY_THE_CALLER: &[&str] = &["csi.v1.VolumeCapability"];
+
+/// REQUIRED fields of answers that show whether they are filled in: numbers and bits do not.
+const REQUIRED: &[&str] = &[
+    "csi.v1.ControllerGetVolumeResponse.status",
+    "csi.v1.ControllerGetVolumeResponse.volume",
+    "csi.v1.CreateSnapshotResponse.snapshot",
+    "csi.v1.CreateVolumeGroupSnapshotResponse.group_snapshot",
+    "csi.v1.CreateVolumeResponse.volume",
+    "csi.v1.GetPluginInfoResponse.name",
+    "csi.v1.GetPluginInfoResponse.vendor_version",
+    "csi.v1.GetSnapshotResponse.snapshot",
+    "csi.v1.GetVolumeGroupSnapshotResponse.group_snapshot",
+    "csi.v1.ListSnapshotsResponse.Entry.snapshot",
+    "csi.v1.ListVolumesResponse.Entry.volume",
+    "csi.v1.NodeGetInfoResponse.node_id",
+    "csi.v1.Snapshot.creation_time",
+    "csi.v1.Snapshot.snapshot_id",
+    "csi.v1.Snapshot.source_volume_id",
+    "csi.v1.ValidateVolumeCapabilitiesResponse.Confirmed.volume_capabilities",
+    "csi.v1.Volume.volume_id",
+    "csi.v1.VolumeCondition.message",
+    "csi.v1.VolumeGroupSnapshot.creation_time",
+    "csi.v1.VolumeGroupSnapshot.group_snapshot_id",
+    "csi.v1.VolumeGroupSnapshot.snapshots",
+];
+
+pub(crate) static POOL: LazyLock<DescriptorPool> = LazyLock::new(|| {
+    DescriptorPool::decode(crate::DESCRIPTOR_SET).expect("the committed descriptor set decodes")
+});
+
+/// The message with its descriptor.
+pub fn message<M: prost::Name>(message: &M) -> Option<DynamicMessage> {
+    let descriptor = POOL.get_message_by_name(&M::full_name())?;
+    DynamicMessage::decode(descriptor, message.encode_to_vec().as_slice()).ok()
+}
+
+/// Bytes of a string of this field at the most.
+pub fn text_bytes_max(field: &FieldDescriptor) -> usize {
+    let own = OTHER_TEXT_BYTES_MAX.iter().find(|(name, _)| *name == field.full_name());
+    own.map_or(TEXT_BYTES_MAX, |(_, most)| *most)
+}
+
+/// Whether the contents of the field are the caller's, so that the plugin does not answer for them.
+pub fn is_sent_by_the_caller(field: &FieldDescriptor) -> bool {
+    field.kind().as_message().is_some_and(|kind| SENT_BY_THE_CALLER.contains(&kind.full_name()))
+}
+
+/// Whether a field of an answer is REQUIRED and shows whether it is filled in.
+pub fn is_required(field: &FieldDescriptor) -> bool {
+    REQUIRED.contains(&field.full_name())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn field(full_name: &str) -> Option<FieldDescriptor> {
+        let (message, field) = full_name.rsplit_once('.')?;
+        POOL.get_message_by_name(message)?.get_field_by_name(field)
+    }
+
+    #[test]
+    fn every_name_is_one_of_the_protocol() {
+        for name in REQUIRED.iter().chain(OTHER_TEXT_BYTES_MAX.iter().map(|(name, _)| name)) {
+            assert!(field(name).is_some(), "{name}");
+        }
+        for name in SENT_BY_THE_CALLER {
+            assert!(POOL.get_message_by_name(name).is_some(), "{name}");
+        }
+    }
+
+    #[test]
+    fn required_fields_are_called_so_in_the_protocol() {
+        let text = include_str!("../csi.proto");
+        for name in REQUIRED {
+            let field = field(name).expect("a field of the protocol");
+            let declared = format!(" {} = {};", field.name(), field.number());
+            let mut befores = text.match_indices(&declared).map(|(at, _)| &text[..at]);
+            let above = befores.any(|before| before.rfind("// REQUIRED") > before.rfind(";\n"));
+            assert!(above, "{name}");
+        }
+    }
+}

@@ -1,0 +1,72 @@
+//! Rules that hold for every reply of every RPC.
+//!
+//! The harness watches all replies of a run. The checks here run last, make a few calls of their own, so that there
+//! is always something to see, and report what was found in the whole run.
+
+pub(crate) mod fields;
+pub(crate) mod not_advertised;
+pub(crate) mod secrets;
+pub(crate) mod sizes;
+pub(crate) mod status;
+
+use csi_harness::Breach;
+use csi_harness::prelude::*;
+use csi_harness::requirements::Requirement;
+
+/// Only that there is an answer counts.
+fn heard<T>(reply: Reply<T>) -> CheckResult {
+    reply.any_answer().map(|_| ())
+}
+
+/// Replies of all kinds: who the plugin is, what it can do, where it runs, a volume, and a list.
+async fn ask_around(cx: &Cx) -> CheckResult {
+    heard(cx.call(v1::GetPluginInfoRequest {}).await)?;
+    heard(cx.call(v1::GetPluginCapabilitiesRequest {}).await)?;
+    heard(cx.call(v1::ProbeRequest {}).await)?;
+    if NODE.unmet(cx.target(), cx.access()).is_none() {
+        heard(cx.call(v1::NodeGetInfoRequest {}).await)?;
+    }
+    let capabilities = cx.target().capabilities();
+    if capabilities.has(Capability::CreateDeleteVolume) {
+        heard(cx.create_volume(cx.create_volume_request()).await)?;
+    }
+    if capabilities.has(Capability::ListVolumes) {
+        heard(cx.call(v1::ListVolumesRequest::default()).await)?;
+    }
+    Ok(())
+}
+
+/// Errors, which any driver with either service gives to empty requests.
+async fn ask_for_errors(cx: &Cx) -> CheckResult {
+    if CONTROLLER.unmet(cx.target(), cx.access()).is_none() {
+        heard(cx.call(v1::ValidateVolumeCapabilitiesRequest::default()).await)?;
+    }
+    if NODE.unmet(cx.target(), cx.access()).is_none() {
+        heard(cx.call(v1::NodeUnpublishVolumeRequest::default()).await)?;
+    }
+    Ok(())
+}
+
+/// One violation that names each place where the rule was broken.
+fn report(
+    requirement: &'static Requirement,
+    breaches: &[Breach],
+    message: &str,
+    expected: &str,
+) -> CheckResult {
+    let Some(first) = breaches.first() else { return Ok(()) };
+    let all: Vec<_> = breaches.iter().map(told).collect();
+    Err(Violation::new(format!("{}: {message}", place(first)))
+        .of(requirement)
+        .expected(expected)
+        .actual(all.join("; "))
+        .into())
+}
+
+fn place(breach: &Breach) -> String {
+    format!("{} of {}", breach.place, breach.rpc)
+}
+
+fn told(breach: &Breach) -> String {
+    format!("{}: {}", place(breach), breach.actual)
+}

@@ -1,0 +1,48 @@
+//! REQUIRED fields of replies.
+
+use csi_harness::prelude::*;
+
+use super::{ask_around, heard, report};
+
+check! {
+    /// An orchestrator cannot go on without them, and rarely says why.
+    FILLED {
+        id: "every-reply/fields/required",
+        title: "every reply has its REQUIRED fields",
+        spec: [req::GEN_FIELD_002],
+        refuted_by: ["get-plugin-info-name-empty", "create-volume-answers-without-volume"],
+        runs: Last,
+    }
+    async |cx| {
+        ask_around(cx).await?;
+        let breaches = cx.target().breaches(&req::GEN_FIELD_002);
+        report(&req::GEN_FIELD_002, &breaches, "the field is REQUIRED and missing", "a value")
+    }
+}
+
+check! {
+    /// A list that has to be there has to have something in it.
+    LISTS {
+        id: "every-reply/fields/required-lists",
+        title: "REQUIRED lists of replies have an element",
+        spec: [req::GEN_FIELD_003],
+        needs: [CREATE_DELETE_VOLUME, CONTROLLER],
+        refuted_by: ["validate-confirms-without-capabilities"],
+        runs: Last,
+    }
+    async |cx| {
+        let volume = cx.new_volume().await?;
+        let request = v1::ValidateVolumeCapabilitiesRequest {
+            volume_id: volume.volume_id,
+            volume_context: volume.volume_context,
+            volume_capabilities: vec![cx.capability()],
+            parameters: cx.config().parameters.clone(),
+            ..Default::default()
+        };
+        heard(cx.call(request).await)?;
+        let breaches = cx.target().breaches(&req::GEN_FIELD_003);
+        report(&req::GEN_FIELD_003, &breaches, "the list is REQUIRED and empty", "at least one element")
+    }
+}
+
+pub(crate) static CHECKS: &[&Check] = &[&FILLED, &LISTS];

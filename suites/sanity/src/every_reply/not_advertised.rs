@@ -1,0 +1,56 @@
+//! RPCs that the driver does not advertise.
+
+use csi_harness::prelude::*;
+
+use crate::gated::GATED;
+
+/// Capabilities with an RPC behind them.
+const PROMISES: &[Capability] = &[
+    Capability::GetCapacity,
+    Capability::ListVolumes,
+    Capability::ListSnapshots,
+    Capability::GetVolume,
+    Capability::GetSnapshot,
+    Capability::ModifyVolume,
+    Capability::ExpandVolume,
+    Capability::PublishUnpublishVolume,
+    Capability::CreateDeleteSnapshot,
+    Capability::CreateDeleteVolume,
+    Capability::CreateDeleteGetVolumeGroupSnapshot,
+    Capability::StageUnstageVolume,
+    Capability::GetVolumeStats,
+    Capability::NodeExpandVolume,
+];
+
+check! {
+    /// An orchestrator that asks all the same has to learn that asking again is in vain.
+    UNIMPLEMENTED {
+        id: "every-reply/not-advertised/unimplemented",
+        title: "an RPC that is not advertised answers UNIMPLEMENTED, if it does not do it",
+        spec: [req::GEN_RPC_002, req::GEN_ERR_009],
+        needs: [lacks_one_of(PROMISES)],
+        refuted_by: ["unsupported-as-internal"],
+        runs: Last,
+    }
+    async |cx| {
+        let mut wrong = Vec::new();
+        for gated in GATED.iter().filter(|gated| gated.is_served(cx) && !gated.is_promised(cx)) {
+            // OK is no breach, and a malformed request or an unknown object may be seen first.
+            if let Some(refused) = (gated.call)(cx).await?
+                && matches!(refused.code, Code::Internal | Code::Unknown)
+            {
+                wrong.push(format!("{} answers {refused}", gated.rpc));
+            }
+        }
+        if !wrong.is_empty() {
+            cx.warn(
+                Violation::new("RPCs that are not advertised are refused with a code that says nothing")
+                    .expected("UNIMPLEMENTED")
+                    .actual(wrong.join("; ")),
+            );
+        }
+        Ok(())
+    }
+}
+
+pub(crate) static CHECKS: &[&Check] = &[&UNIMPLEMENTED];

@@ -1,0 +1,85 @@
+//! Secrets do not come back.
+
+use csi_harness::config::Pairs;
+use csi_harness::prelude::*;
+
+/// Long and unlike anything else, so that it is not found by chance.
+const MARKER: &str = "csi-sanity-secret-8c1f0e5b7d2a4936";
+
+/// The secrets configured for an RPC, and the marker under a key of its own.
+fn marked(cx: &Cx, rpc: &str) -> Pairs {
+    let mut secrets = cx.config().secrets_for(rpc).cloned().unwrap_or_default();
+    secrets.insert("csi-sanity-marker".to_owned(), MARKER.to_owned());
+    secrets
+}
+
+fn without_marker<T: std::fmt::Debug>(answer: Result<T, Refused>, rpc: &str) -> CheckResult {
+    let (text, where_) = match &answer {
+        Ok(response) => (format!("{response:?}"), "the response"),
+        Err(refused) => (refused.message.clone(), "the message of the error"),
+    };
+    ensure!(
+        !text.contains(MARKER),
+        "{rpc} gives back a secret";
+        expected: "secrets neither in responses nor in errors",
+        actual: format!("the value of a secret in {where_}")
+    );
+    Ok(())
+}
+
+check! {
+    /// What is in a response or an error is stored, logged and shown to users.
+    NOT_GIVEN_BACK {
+        id: "every-reply/secrets/not-given-back",
+        title: "no reply contains a secret that was sent",
+        spec: [req::GEN_SECRET_001, req::MSG_VOLUME_009],
+        needs: [CREATE_DELETE_VOLUME],
+        refuted_by: ["secrets-in-errors", "create-volume-context-holds-secrets"],
+        runs: Last,
+    }
+    async |cx| {
+        let secrets = marked(cx, "CreateVolume");
+        let request = v1::CreateVolumeRequest { secrets, ..cx.create_volume_request() };
+        let nameless = v1::CreateVolumeRequest { name: String::new(), ..request.clone() };
+        // A driver may refuse the extra key, but not by quoting its value.
+        without_marker(cx.create_volume(request).await.any_answer()?, "CreateVolume")?;
+        without_marker(cx.create_volume(nameless).await.any_answer()?, "CreateVolume")?;
+        let delete =
+            v1::DeleteVolumeRequest { volume_id: String::new(), secrets: marked(cx, "DeleteVolume") };
+        without_marker(cx.call(delete).await.any_answer()?, "DeleteVolume")
+    }
+}
+
+check! {
+    /// Mount options may hold passwords; whoever reads an error may not be who set them.
+    MOUNT_FLAGS {
+        id: "every-reply/secrets/mount-flags",
+        title: "no error quotes mount_flags",
+        spec: [req::MSG_VOLCAP_002],
+        needs: [CREATE_DELETE_VOLUME, MOUNT_ACCESS],
+        refuted_by: ["mount-flags-in-errors"],
+        runs: Last,
+    }
+    async |cx| {
+        use v1::volume_capability::{AccessType as Kind, MountVolume};
+        let mut capability = cx.capability();
+        capability.access_type =
+            Some(Kind::Mount(MountVolume { mount_flags: vec![MARKER.to_owned()], ..Default::default() }));
+        let mut request = cx.create_volume_request();
+        request.volume_capabilities = vec![capability];
+        request.name.clear();
+        if let Err(refused) = cx.create_volume(request).await.any_answer()?
+            && refused.message.contains(MARKER)
+        {
+            // Who may read errors is not defined, and quoting a flag back to its sender is usual.
+            cx.warn(
+                Violation::new("an error that is not about mount_flags quotes them")
+                    .expected("mount_flags kept from whoever reads errors")
+                    .actual(refused),
+            );
+        }
+        Ok(())
+    }
+}
+
+pub(crate) static CHECKS: &[&Check] = &[&NOT_GIVEN_BACK, &MOUNT_FLAGS];

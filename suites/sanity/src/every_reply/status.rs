@@ -1,0 +1,70 @@
+//! The gRPC status of errors.
+
+use csi_harness::prelude::*;
+
+use super::{ask_around, ask_for_errors, place, report, told};
+
+check! {
+    /// It is all that a user finds in the events of a pod that does not start.
+    MESSAGE {
+        id: "every-reply/status/message",
+        title: "every error has a message",
+        spec: [req::GEN_ERR_011],
+        refuted_by: ["status-message-empty"],
+        runs: Last,
+    }
+    async |cx| {
+        ask_for_errors(cx).await?;
+        let breaches = cx.target().breaches(&req::GEN_ERR_011);
+        report(&req::GEN_ERR_011, &breaches, "the error has no text", "a readable message in each error")
+    }
+}
+
+check! {
+    /// Orchestrators do not look there; what matters has to be in code and message.
+    DETAILS {
+        id: "every-reply/status/details",
+        title: "no error has status details",
+        spec: [req::GEN_ERR_013],
+        refuted_by: ["status-details-set"],
+        runs: Last,
+    }
+    async |cx| {
+        ask_for_errors(cx).await?;
+        let breaches = cx.target().breaches(&req::GEN_ERR_013);
+        report(&req::GEN_ERR_013, &breaches, "the error has status details", "no details")
+    }
+}
+
+check! {
+    /// What to do next an orchestrator decides by the code alone.
+    CODE {
+        id: "every-reply/status/code",
+        title: "every code is one of gRPC's, and says more than UNKNOWN",
+        spec: [req::GEN_ERR_002, req::GEN_ERR_001],
+        refuted_by: ["status-code-not-canonical", "invalid-argument-as-unknown"],
+        runs: Last,
+    }
+    async |cx| {
+        ask_around(cx).await?;
+        ask_for_errors(cx).await?;
+        let (unknown, odd): (Vec<_>, Vec<_>) = cx
+            .target()
+            .breaches(&req::GEN_ERR_002)
+            .into_iter()
+            .partition(|breach| breach.actual.starts_with("UNKNOWN"));
+        report(&req::GEN_ERR_002, &odd, "the code is none of gRPC's", "a code between 0 and 16")?;
+        if let Some(first) = unknown.first() {
+            // Usually an error that nobody gave a code.
+            let all: Vec<_> = unknown.iter().map(told).collect();
+            cx.warn(
+                Violation::new(format!("{}: the code says nothing", place(first)))
+                    .expected("a code that tells the caller what to do")
+                    .actual(all.join("; ")),
+            );
+        }
+        Ok(())
+    }
+}
+
+pub(crate) static CHECKS: &[&Check] = &[&MESSAGE, &DETAILS, &CODE];

@@ -1,0 +1,42 @@
+//! Where the Identity service is.
+
+use csi_harness::prelude::*;
+use csi_proto::Service;
+
+check! {
+    /// Whoever finds a socket has to be able to ask what is behind it.
+    SERVED {
+        id: "identity/every-endpoint/served",
+        title: "every endpoint serves the three RPCs of Identity",
+        spec: [req::GEN_RPC_005, req::ID_PCAPS_001, req::ID_PROBE_001],
+        refuted_by: [
+            "get-plugin-info-unimplemented",
+            "get-plugin-capabilities-unimplemented",
+            "probe-unimplemented",
+        ],
+    }
+    async |cx| {
+        let mut endpoints = vec![Service::Node];
+        endpoints.extend(cx.target().controller_endpoint().map(|_| Service::Controller));
+        for service in endpoints {
+            served(cx.call_at(service, v1::GetPluginInfoRequest {}).await, service)?;
+            served(cx.call_at(service, v1::GetPluginCapabilitiesRequest {}).await, service)?;
+            served(cx.call_at(service, v1::ProbeRequest {}).await, service)?;
+        }
+        Ok(())
+    }
+}
+
+fn served<T>(reply: Reply<T>, service: Service) -> CheckResult {
+    match reply.any_answer()? {
+        Err(refused) if refused.code == Code::Unimplemented => Err(Violation::new(format!(
+            "the endpoint of the {service} service does not serve all of Identity"
+        ))
+        .expected("any answer but UNIMPLEMENTED")
+        .actual(refused)
+        .into()),
+        _ => Ok(()),
+    }
+}
+
+pub(crate) static CHECKS: &[&Check] = &[&SERVED];
