@@ -59,6 +59,11 @@ impl Paths {
         [&self.mount_dir, &self.staging_dir]
     }
 
+    /// Directory under which staging directories are made.
+    pub(crate) fn staging_dir(&self) -> &Path {
+        &self.staging_dir
+    }
+
     /// Makes the parent of a target path, as the orchestrator does, and returns it.
     pub(crate) async fn make_target_parent(&self, name: &str) -> Result<PathBuf, String> {
         let limit = limit(self.commands.create_timeout_ms);

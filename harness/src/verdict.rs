@@ -28,6 +28,15 @@ impl Stop {
     pub fn broken(because: impl Into<String>) -> Stop {
         Stop::Broken(because.into())
     }
+
+    /// Names the rule that a violation breaks, where it is not the first one of the check.
+    #[must_use]
+    pub fn of(self, requirement: &'static Requirement) -> Stop {
+        match self {
+            Stop::Violation(violation) => violation.of(requirement).into(),
+            other => other,
+        }
+    }
 }
 
 impl From<Violation> for Stop {

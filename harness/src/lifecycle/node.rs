@@ -68,8 +68,34 @@ impl Cx {
     /// Broken if the driver refuses to create one; skip if no pre-provisioned one fits.
     pub async fn node_volume(&self) -> Result<NodeVolume, Stop> {
         if self.target().capabilities().has(Capability::CreateDeleteVolume) {
-            return Ok(self.new_volume().await?.into());
+            let request = self.create_node_volume_request().await?;
+            return Ok(self.create_volume(request).await.setup("a volume")?.into());
         }
+        self.provisioned_volume().await
+    }
+
+    /// A CreateVolume request for a volume that this node can reach.
+    ///
+    /// # Errors
+    /// Broken if NodeGetInfo is refused.
+    pub async fn create_node_volume_request(&self) -> Result<v1::CreateVolumeRequest, Stop> {
+        let mut request = self.create_volume_request();
+        if request.accessibility_requirements.is_none()
+            && self.target().capabilities().has(Capability::VolumeAccessibilityConstraints)
+        {
+            let info = self.call(v1::NodeGetInfoRequest {}).await.setup("the topology of the node")?;
+            request.accessibility_requirements = info
+                .accessible_topology
+                .map(|here| v1::TopologyRequirement { requisite: vec![here.clone()], preferred: vec![here] });
+        }
+        Ok(request)
+    }
+
+    /// A pre-provisioned volume that no other check has.
+    ///
+    /// # Errors
+    /// Skip if none fits the access type.
+    pub async fn provisioned_volume(&self) -> Result<NodeVolume, Stop> {
         if self.leases.lock().await.len() == self.config().volumes.len() {
             return Err(Stop::skip("needs more pre-provisioned volumes than are configured"));
         }
@@ -240,7 +266,24 @@ impl Cx {
     /// # Errors
     /// Broken if it cannot be made.
     pub async fn staging_path(&self) -> Result<String, Stop> {
-        let path = self.target().paths.make_staging(&self.unique_name()).await.map_err(Stop::Broken)?;
+        self.make_staging(&self.unique_name()).await
+    }
+
+    /// A staging directory whose path has exactly so many bytes.
+    ///
+    /// # Errors
+    /// Broken if it cannot be made; skip if paths of that length are not to be had here.
+    pub async fn staging_path_of_length(&self, bytes: usize) -> Result<String, Stop> {
+        let mut name = self.unique_name();
+        let above = self.target().paths.staging_dir().as_os_str().len() + 1;
+        let missing = bytes.checked_sub(above + name.len()).ok_or_else(|| no_path_of(bytes))?;
+        name.push_str(&"x".repeat(missing));
+        let path = self.make_staging(&name).await?;
+        if path.len() == bytes { Ok(path) } else { Err(no_path_of(bytes)) }
+    }
+
+    async fn make_staging(&self, name: &str) -> Result<String, Stop> {
+        let path = self.target().paths.make_staging(name).await.map_err(Stop::Broken)?;
         self.ledger.write(format!("directory {}", path.display()), undo::staging_directory(path.clone()));
         text(path)
     }
@@ -254,6 +297,29 @@ impl Cx {
             self.target().paths.make_target_parent(&self.unique_name()).await.map_err(Stop::Broken)?;
         self.ledger.write(format!("directory {}", parent.display()), undo::target_parent(parent.clone()));
         text(parent.join("target"))
+    }
+
+    /// A target path that has exactly so many bytes.
+    ///
+    /// # Errors
+    /// Broken if the parent cannot be made; skip if paths of that length are not to be had here.
+    pub async fn target_path_of_length(&self, bytes: usize) -> Result<String, Stop> {
+        let mut path = self.target_path().await?;
+        let missing = bytes.checked_sub(path.len()).ok_or_else(|| no_path_of(bytes))?;
+        path.push_str(&"x".repeat(missing));
+        Ok(path)
+    }
+
+    /// Skips the check where the tests neither share the driver's file system nor have a command that looks at it.
+    ///
+    /// # Errors
+    /// Skip, with the flag that is missing.
+    pub fn need_path_kind(&self) -> Result<(), Stop> {
+        let paths = &self.config().paths;
+        if paths.any() && paths.check_path_command.is_none() {
+            return Err(Stop::skip("paths are made by commands, and no check-path-command is configured"));
+        }
+        Ok(())
     }
 
     /// What lies at a path of the driver's file system.
@@ -304,6 +370,12 @@ fn staging_key(volume_id: &str, path: &str) -> String {
 
 fn publication_key(volume_id: &str, path: &str) -> String {
     format!("volume {volume_id} published at {path}")
+}
+
+fn no_path_of(bytes: usize) -> Stop {
+    Stop::skip(format!(
+        "there can be no path of {bytes} bytes here; choose other --mount-dir and --staging-dir"
+    ))
 }
 
 fn text(path: PathBuf) -> Result<String, Stop> {

@@ -1,5 +1,9 @@
 //! Checks of the Controller service.
 
+pub(crate) mod create_volume;
+pub(crate) mod delete_volume;
+pub(crate) mod interplay;
+pub(crate) mod list_volumes;
 mod common;
 pub(crate) mod controller_expand_volume;
 pub(crate) mod controller_get_capabilities;
