@@ -302,7 +302,7 @@ check! {
             req::CTRL_CREATESNAP_009,
         ],
         needs: [CREATE_DELETE_SNAPSHOT, CREATE_DELETE_VOLUME],
-        refuted_by: ["create-volume-refuses-snapshots", "create-volume-halves-size"],
+        refuted_by: ["create-volume-refuses-snapshots"],
     }
     async |cx| {
         let volume = cx.new_volume().await?;

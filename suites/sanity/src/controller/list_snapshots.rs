@@ -180,33 +180,6 @@ check! {
 }
 
 check! {
-    /// A controller that polls the list would wait for ever.
-    READY {
-        id: "controller/list-snapshots/ready",
-        title: "a snapshot that is ready is listed as ready_to_use",
-        spec: [req::CTRL_INTERACT_009],
-        needs: [LIST_SNAPSHOTS, CREATE_DELETE_SNAPSHOT, VOLUME],
-        refuted_by: ["list-snapshots-stale-ready"],
-    }
-    async |cx| {
-        let volume = cx.node_volume().await?;
-        let made = cx.new_snapshot(&volume.id).await?;
-        let ready = cx.eventually(|| async {
-            let listed = cx.list_snapshots(by_id(&made.snapshot_id)).await?;
-            let own = listed.into_iter().find(|snapshot| snapshot.snapshot_id == made.snapshot_id);
-            Ok(own.filter(|snapshot| snapshot.ready_to_use))
-        });
-        ensure!(
-            ready.await?.is_some(),
-            "CreateSnapshot says that a snapshot is ready, ListSnapshots does not";
-            expected: "ready_to_use in both",
-            actual: "ready_to_use false in the list, all through time-limits: settle-ms"
-        );
-        Ok(())
-    }
-}
-
-check! {
     /// Backup tools look for all snapshots of a volume.
     SOURCE_FILTER {
         id: "controller/list-snapshots/source-volume-id-filter",
@@ -305,7 +278,6 @@ pub(crate) static CHECKS: &[&Check] = &[
     &COMPLETE_ENTRIES,
     &ID_FILTER,
     &SAME_DATA,
-    &READY,
     &SOURCE_FILTER,
     &BOTH_FILTERS,
     &UNKNOWN_ID,
