@@ -64,6 +64,7 @@ check! {
         replaces: [
             "Controller Service [Controller Server] ControllerPublishVolume should fail when no volume capability is provided",
         ],
+        access: Each,
     }
     async |cx| {
         let (volume, node_id) = publishable(cx).await?;
