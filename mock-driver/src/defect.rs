@@ -113,6 +113,7 @@ named! {
     CreateVolumeRefusesMutableParameters, "create-volume-refuses-mutable-parameters", "mutable_parameters are refused although volumes can be modified";
     CreateVolumeRefusesRepeats, "create-volume-refuses-repeats", "a repeated request is ALREADY_EXISTS";
     CreateVolumeRefusesSources, "create-volume-refuses-sources", "no volume can be made from a snapshot or volume although the capability is there";
+    CreateVolumeRefusesSnapshots, "create-volume-refuses-snapshots", "a content source of type snapshot is UNIMPLEMENTED";
     CreateVolumeRefusesUnicodeNames, "create-volume-refuses-unicode-names", "names beyond ASCII are refused";
     CreateVolumeRepeatChangesContext, "create-volume-repeat-changes-context", "a repeated request is answered with another volume_context";
     CreateVolumeRepeatChangesId, "create-volume-repeat-changes-id", "a repeated request is answered with another volume_id";
@@ -198,6 +199,7 @@ named! {
     ValidateAcceptsUnknownAccessMode, "validate-accepts-unknown-access-mode", "the access mode UNKNOWN is accepted";
     ValidateChecksFirstCapabilityOnly, "validate-checks-first-capability-only", "only the first capability is looked at";
     ValidateConfirmsEverything, "validate-confirms-everything", "unsupported capabilities are confirmed";
+    ValidateVerdictChanges, "validate-verdict-changes", "only every other validation confirms";
     ValidateConfirmsOtherCapabilities, "validate-confirms-other-capabilities", "other capabilities are confirmed than were asked";
     ValidateConfirmsOtherContext, "validate-confirms-other-context", "another volume_context is confirmed than was asked";
     ValidateConfirmsWithoutCapabilities, "validate-confirms-without-capabilities", "confirmed lists no capabilities";
@@ -251,6 +253,7 @@ named! {
     ControllerGetCapabilitiesUnimplemented, "controller-get-capabilities-unimplemented", "ControllerGetCapabilities answers UNIMPLEMENTED although it is mandatory or advertised";
     ControllerGetCapabilitiesEmptyEntry, "controller-get-capabilities-empty-entry", "an entry sets no branch of the oneof";
     ControllerGetCapabilitiesHidesExpand, "controller-get-capabilities-hides-expand", "EXPAND_VOLUME is left out although OFFLINE expansion is advertised";
+    ControllerGetCapabilitiesHidesGetSnapshot, "controller-get-capabilities-hides-get-snapshot", "GET_SNAPSHOT is left out although groups of snapshots are offered";
     ControllerGetCapabilitiesHidesPublish, "controller-get-capabilities-hides-publish", "PUBLISH_UNPUBLISH_VOLUME is left out although LIST_VOLUMES_PUBLISHED_NODES is there";
     ControllerGetCapabilitiesUnknownType, "controller-get-capabilities-unknown-type", "an entry has the type UNKNOWN";
 
@@ -270,10 +273,12 @@ named! {
     CreateSnapshotRepeatChangesId, "create-snapshot-repeat-changes-id", "a repeated request is answered with another snapshot_id";
     CreateSnapshotRepeatChangesTime, "create-snapshot-repeat-changes-time", "a repeated request is answered with another creation_time";
     CreateSnapshotRepeatDropsSize, "create-snapshot-repeat-drops-size", "a repeated request is answered without size_bytes";
+    CreateSnapshotRepeatNotReady, "create-snapshot-repeat-not-ready", "ready_to_use is false in the answer to a repeated call";
     CreateSnapshotUnknownSourceAsInternal, "create-snapshot-unknown-source-as-internal", "a source that does not exist is INTERNAL";
 
     // Snapshots as reported.
     SnapshotGroupIdMissing, "snapshot-group-id-missing", "members of a group do not tell their group_snapshot_id";
+    SnapshotIdFromSource, "snapshot-id-from-source", "snapshot_id is made from the source, so that all its snapshots share it";
     SnapshotNeverReady, "snapshot-never-ready", "ready_to_use is false for ever";
     SnapshotSizeNegative, "snapshot-size-negative", "size_bytes is negative";
     SnapshotWithoutCreationTime, "snapshot-without-creation-time", "creation_time is missing";
@@ -321,6 +326,7 @@ named! {
 
     // ControllerExpandVolume.
     ControllerExpandVolumeUnimplemented, "controller-expand-volume-unimplemented", "ControllerExpandVolume answers UNIMPLEMENTED although it is mandatory or advertised";
+    ControllerExpandAcceptsCrossedRange, "controller-expand-accepts-crossed-range", "required_bytes above limit_bytes is accepted";
     ControllerExpandAcceptsAnySize, "controller-expand-accepts-any-size", "sizes above the maximum are granted";
     ControllerExpandAcceptsEmptyRange, "controller-expand-accepts-empty-range", "a capacity_range with both bounds zero is accepted";
     ControllerExpandAcceptsMissingRange, "controller-expand-accepts-missing-range", "a missing capacity_range is accepted";
@@ -362,6 +368,7 @@ named! {
     ControllerModifyAppliesBeforeChecking, "controller-modify-applies-before-checking", "a refused modification changes the volume all the same";
     ControllerModifyChangesContext, "controller-modify-changes-context", "a modification changes volume_context";
     ControllerModifyChangesNothing, "controller-modify-changes-nothing", "OK is answered but nothing is modified";
+    ControllerModifyChangesRefusedVolume, "controller-modify-changes-refused-volume", "parameters that are refused end up in the volume_context";
     ControllerModifyEmptyIdAsNotFound, "controller-modify-empty-id-as-not-found", "a missing volume_id is NOT_FOUND";
     ControllerModifyRefusesRepeats, "controller-modify-refuses-repeats", "a repeated modification is FAILED_PRECONDITION";
     ControllerModifyRefusesUpdates, "controller-modify-refuses-updates", "a second, different modification is ALREADY_EXISTS";

@@ -46,5 +46,10 @@ pub const SUITE: Suite = Suite {
         controller::controller_expand_volume::CHECKS,
         controller::controller_modify_volume::CHECKS,
         controller::controller_get_volume::CHECKS,
+        controller::create_snapshot::CHECKS,
+        controller::delete_snapshot::CHECKS,
+        controller::list_snapshots::CHECKS,
+        controller::list_snapshots::pages::CHECKS,
+        controller::get_snapshot::CHECKS,
     ],
 };

@@ -97,9 +97,10 @@ pub(crate) fn everything_set() -> Config {
     }
 }
 
-/// A mock driver on which every check of the suite runs.
+/// A mock driver on which every check of the suite runs. The limit of a node leaves room for all checks that run at
+/// the same time, and for what a defect leaves attached.
 pub(crate) fn everything_on() -> csi_mock_driver::Config {
-    csi_mock_driver::Config { max_volumes_per_node: 4, ..Default::default() }
+    csi_mock_driver::Config { max_volumes_per_node: 48, ..Default::default() }
 }
 
 pub(crate) fn pairs(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
