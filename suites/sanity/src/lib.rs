@@ -6,7 +6,9 @@
 mod controller;
 mod group;
 mod identity;
+mod lifecycle;
 mod node;
+mod topology;
 
 use csi_harness::registry::Suite;
 
@@ -17,5 +19,30 @@ pub const SUITE: Suite = Suite {
         identity::get_plugin_info::CHECKS,
         identity::get_plugin_capabilities::CHECKS,
         identity::probe::CHECKS,
+        group::group_controller_get_capabilities::CHECKS,
+        group::create_volume_group_snapshot::CHECKS,
+        group::create_volume_group_snapshot::repeats::CHECKS,
+        group::create_volume_group_snapshot::refusals::CHECKS,
+        group::get_volume_group_snapshot::CHECKS,
+        group::delete_volume_group_snapshot::CHECKS,
+        node::node_get_capabilities::CHECKS,
+        node::node_get_info::CHECKS,
+        node::node_stage_volume::CHECKS,
+        node::node_unstage_volume::CHECKS,
+        node::node_publish_volume::CHECKS,
+        node::node_publish_volume::fields::CHECKS,
+        node::node_publish_volume::repeats::CHECKS,
+        node::node_publish_volume::modes::CHECKS,
+        node::node_publish_volume::paths::CHECKS,
+        node::node_unpublish_volume::CHECKS,
+        node::node_get_volume_stats::CHECKS,
+        node::node_get_volume_stats::fields::CHECKS,
+        node::node_get_volume_stats::paths::CHECKS,
+        node::node_expand_volume::CHECKS,
+        node::node_expand_volume::fields::CHECKS,
+        node::node_expand_volume::refusals::CHECKS,
+        node::node_expand_volume::paths::CHECKS,
+        lifecycle::created::CHECKS,
+        lifecycle::provisioned::CHECKS,
     ],
 };
