@@ -70,17 +70,22 @@ fn with_limit<Q>(request: Q, limit: Duration) -> Request<Q> {
     request
 }
 
-/// A status that the driver sent is a no. One that was made here, because the connection broke, has a source; and
-/// the two codes of a passed deadline leave open what the driver has done.
+/// A status that the driver sent is a no. One that was made here has a source: the time limit, or a connection or
+/// stream that broke. The two codes of a passed deadline leave open what the driver has done.
 fn no<T>(status: Status, limit: Duration) -> Answer<T> {
-    let code = status.code();
-    if matches!(code, Code::DeadlineExceeded | Code::Cancelled) {
-        return Answer::Unknown(NoAnswer::Timeout(limit));
+    match status.source() {
+        Some(source) if !is_time_limit(source) => return Answer::Unknown(NoAnswer::Broken(chain(source))),
+        Some(_) => return Answer::Unknown(NoAnswer::Timeout(limit)),
+        None => {}
     }
-    if let Some(source) = status.source() {
-        return Answer::Unknown(NoAnswer::Broken(chain(source)));
+    match status.code() {
+        Code::DeadlineExceeded | Code::Cancelled => Answer::Unknown(NoAnswer::Timeout(limit)),
+        code => Answer::Refused(Refused { code, message: status.message().to_owned() }),
     }
-    Answer::Refused(Refused { code, message: status.message().to_owned() })
+}
+
+fn is_time_limit(error: &(dyn Error + 'static)) -> bool {
+    error.is::<tonic::TimeoutExpired>() || error.source().is_some_and(is_time_limit)
 }
 
 /// An error with its causes on one line, each said once.

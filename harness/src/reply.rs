@@ -60,6 +60,13 @@ pub struct Refused {
     pub message: String,
 }
 
+impl Refused {
+    /// The gRPC code as the protocol spells it, such as `NOT_FOUND`.
+    pub fn code_name(&self) -> &'static str {
+        code_name(self.code)
+    }
+}
+
 impl fmt::Display for Refused {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {:?}", code_name(self.code), self.message)

@@ -1,6 +1,6 @@
 //! What the driver is told to be: capabilities, limits, nodes, quirks, defects, faults and files.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -438,13 +438,14 @@ impl Config {
 
     fn check(&self) -> Result<(), ConfigError> {
         let value = |option, reason: String| Err(ConfigError::Value { option, reason });
-        let Some(first) = self.nodes.first() else {
+        if self.nodes.is_empty() {
             return value("nodes", "at least one node is needed".to_owned());
-        };
+        }
         if self.nodes.iter().any(|node| node.id.is_empty() || node.id.len() > 256) {
             return value("nodes", "a node id has 1 to 256 bytes".to_owned());
         }
-        if let Some(twice) = self.nodes.iter().skip(1).find(|node| node.id == first.id) {
+        let mut ids = BTreeSet::new();
+        if let Some(twice) = self.nodes.iter().find(|node| !ids.insert(&node.id)) {
             return value("nodes", format!("node id `{}` is given twice", twice.id));
         }
         if self.volume_size_bytes_min < 1 || self.volume_size_bytes_min > self.volume_size_bytes_max {

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::pending;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -26,6 +27,11 @@ use crate::quirk::Quirk;
 use crate::state::{Content, Map, State, StateFile, Usage, Volume};
 use crate::validate::{self, Demand, invalid};
 
+/// The messages of a stream, all known when it begins; there are few, for data are made up in bounded numbers.
+type Messages<T> = Result<Vec<T>, Status>;
+/// The messages on their way to the client.
+pub(crate) type Stream<T> = tokio_stream::Iter<std::vec::IntoIter<Result<T, Status>>>;
+
 /// An in-memory CSI driver.
 #[derive(Debug)]
 pub struct MockDriver {
@@ -40,6 +46,8 @@ pub struct MockDriver {
     call_log: Option<CallLog>,
     /// Injected failures that are still to come, by RPC.
     failures: Mutex<BTreeMap<&'static str, Failure>>,
+    /// Counts up, for defects that answer differently each time.
+    answers: AtomicU32,
     /// Objects with an operation pending.
     busy: Mutex<BTreeSet<String>>,
 }
@@ -84,6 +92,7 @@ impl MockDriver {
             state_file,
             call_log: config.call_log.as_deref().map(CallLog::open).transpose()?,
             failures: Mutex::new(config.fail.iter().map(|(rpc, failure)| (rpc.as_str(), *failure)).collect()),
+            answers: AtomicU32::new(0),
             busy: Mutex::default(),
             config,
         }))
@@ -144,6 +153,11 @@ impl MockDriver {
         self.advertises(Capability::Service(ServiceType::VolumeAccessibilityConstraints))
     }
 
+    /// A number that no call before got; for defects.
+    pub(crate) fn another_number(&self) -> u32 {
+        self.answers.fetch_add(1, Ordering::Relaxed)
+    }
+
     /// The state, also after a handler panicked: a defect that panics does so before it changes anything.
     pub(crate) fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
@@ -179,8 +193,8 @@ impl MockDriver {
     pub(crate) async fn serve_stream<R>(
         &self,
         request: R,
-        handle: fn(&Self, &R) -> Result<Vec<R::Response>, Status>,
-    ) -> Result<tokio_stream::Iter<std::vec::IntoIter<Result<R::Response, Status>>>, Status>
+        handle: fn(&Self, &R) -> Messages<R::Response>,
+    ) -> Result<Stream<R::Response>, Status>
     where
         R: StreamingCall + Call,
     {
@@ -321,11 +335,14 @@ impl MockDriver {
         if !validate::knows_fs_type(usage) {
             return Err("the fs_type is not supported".to_owned());
         }
+        if self.has(Defect::SingleNodeWriterRefused) && usage.mode() == Mode::SingleNodeWriter {
+            return Err("access mode SINGLE_NODE_WRITER is not supported".to_owned());
+        }
         let new_mode = matches!(usage.mode(), Mode::SingleNodeSingleWriter | Mode::SingleNodeMultiWriter);
         let knows_new_modes = self.controller_can(ControllerType::SingleNodeMultiWriter)
             || self.node_can(NodeType::SingleNodeMultiWriter);
         let left_out = self.is(Quirk::OneNewWriterMode) && usage.mode() == Mode::SingleNodeMultiWriter;
-        if new_mode && (!knows_new_modes || left_out) {
+        if new_mode && (!knows_new_modes || left_out || self.has(Defect::NewWriterModesUnbacked)) {
             return Err(format!("access mode {} is not supported", usage.mode().as_str_name()));
         }
         Ok(())
@@ -367,11 +384,6 @@ impl MockDriver {
 
 fn contended(object: &str) -> String {
     format!("contended {object}")
-}
-
-/// Nanoseconds of the present second, for defects that answer differently each time.
-pub(crate) fn now_ns() -> u32 {
-    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().subsec_nanos()
 }
 
 /// Milliseconds since 1970.

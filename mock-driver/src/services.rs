@@ -1,14 +1,12 @@
 //! The server traits of the protocol: every RPC goes through [`MockDriver::serve`] to its handler.
 
-use std::vec;
-
 use csi_proto::v1::{
     self, controller_server::Controller, group_controller_server::GroupController, identity_server::Identity,
     node_server::Node, snapshot_metadata_server::SnapshotMetadata,
 };
 use tonic::{Request, Response, Status};
 
-use crate::driver::MockDriver;
+use crate::driver::{MockDriver, Stream};
 use crate::{controller, group, identity, metadata, node};
 
 /// Implements a service whose RPCs all answer with one message.
@@ -72,9 +70,6 @@ service! {
         node_get_info(NodeGetInfoRequest) -> NodeGetInfoResponse = node::node_get_info;
     }
 }
-
-/// The messages of an answer, all known when it begins; there are few, for data are made up in bounded numbers.
-type Stream<T> = tokio_stream::Iter<vec::IntoIter<Result<T, Status>>>;
 
 #[tonic::async_trait]
 impl SnapshotMetadata for MockDriver {

@@ -7,6 +7,7 @@ use csi_proto::v1::volume_content_source::Type as SourceType;
 use csi_proto::v1::{self};
 use tonic::Status;
 
+use super::expand_volume::rounded;
 use super::placement;
 use super::volume_message::volume_message;
 use crate::defect::Defect;
@@ -16,8 +17,6 @@ use crate::state::{Content, Map, Source, State, Usage, Volume, hash_text};
 use crate::validate::{self, Demand, Range, invalid};
 
 const GIB: i64 = 1 << 30;
-/// Sizes of which only multiples can be had exactly, where the quirk says so.
-const EXACT_UNIT: i64 = 4 << 20;
 
 /// A request that is well formed.
 struct Wanted {
@@ -313,6 +312,9 @@ fn check_supported(
         {
             return Err(invalid(reason));
         }
+        if usage.lacks_fs_type() && driver.has(Defect::CreateVolumeDemandsFsType) {
+            return Err(invalid("fs_type is missing"));
+        }
     }
     match validate::demanded(&request.parameters, &driver.config.required_parameters) {
         Ok(()) => {}
@@ -407,22 +409,18 @@ fn size(driver: &MockDriver, wanted: &Wanted, original: &Original) -> Result<i64
     Ok(size)
 }
 
-/// The next size that can be had.
-pub(super) fn round(driver: &MockDriver, bytes: i64) -> i64 {
-    let up_to = |unit: i64| bytes.checked_add(unit - 1).map_or(bytes, |sum| sum / unit * unit);
+/// The next size that can be had, if no defect has its way.
+fn round(driver: &MockDriver, bytes: i64) -> i64 {
     if driver.has(Defect::CreateVolumeRoundsDown) && bytes > GIB {
         return bytes / GIB * GIB;
     }
     if driver.has(Defect::CreateVolumeHalvesSize) {
         return bytes / 2;
     }
-    if driver.has(Defect::CreateVolumeExceedsLimit) || driver.is(Quirk::SizeGranule) {
-        return up_to(GIB);
+    if driver.has(Defect::CreateVolumeExceedsLimit) {
+        return bytes.saturating_add(GIB - 1) / GIB * GIB;
     }
-    if driver.is(Quirk::ExactSizesRefused) {
-        return up_to(EXACT_UNIT);
-    }
-    bytes
+    rounded(driver, bytes)
 }
 
 fn make(

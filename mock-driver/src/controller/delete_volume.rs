@@ -84,10 +84,10 @@ fn snapshots_of(state: &State, volume_id: &str) -> Vec<String> {
     of_volume.map(|snapshot| snapshot.id().to_owned()).collect()
 }
 
-/// Leaves a nameless husk's opposite: an object that is gone by id but still holds its name.
+/// Leaves an object that cannot be found by its id any more but still holds its name.
 fn forget_all_but_the_name(state: &mut State, id: &str) {
     let Some(volume) = state.remove_volume(id) else { return };
     let husk_id = state.fresh_id("husk");
-    // Larger than any range that a later request for the name allows.
+    // Without any size, so that no later request for the name finds what it wants.
     state.add_volume(Volume { id: husk_id, capacity_bytes: 0, ..volume });
 }

@@ -116,7 +116,7 @@ fn spoil(
     if driver.has(Defect::ListVolumesTokenOnLastPage) && next_token.is_empty() {
         *next_token = crate::state::token(List::Volumes, u64::MAX - 1);
     }
-    if driver.has(Defect::ListVolumesEmptyOnError) {
+    if driver.has(Defect::ListVolumesEmpty) {
         entries.clear();
         next_token.clear();
     }

@@ -175,7 +175,7 @@ fn publish_context(driver: &MockDriver, request: &v1::ControllerPublishVolumeReq
         ("readonly".to_owned(), request.readonly.to_string()),
     ]);
     if driver.has(Defect::ControllerPublishContextChanges) {
-        context.insert("attached-at".to_owned(), crate::driver::now_ns().to_string());
+        context.insert("attached-at".to_owned(), driver.another_number().to_string());
     }
     if driver.has(Defect::ControllerPublishContextTooLarge) {
         context.insert("history".to_owned(), "x".repeat(5 << 10));

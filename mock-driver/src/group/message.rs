@@ -30,6 +30,7 @@ pub(super) fn group_message(
     };
     if driver.has(Defect::GroupSnapshotReadyTooEarly) {
         message.ready_to_use = true;
+        message.snapshots.iter_mut().take(1).for_each(|snapshot| snapshot.ready_to_use = false);
     }
     if driver.has(Defect::GroupSnapshotNeverReady) {
         message.ready_to_use = false;

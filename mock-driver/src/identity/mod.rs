@@ -42,7 +42,7 @@ pub(crate) fn get_plugin_info(
         response.name = "mock".to_owned();
     }
     if driver.has(Defect::GetPluginInfoNameChanges) {
-        response.name = format!("m{}.{}", crate::driver::now_ns(), response.name);
+        response.name = format!("m{}.{}", driver.another_number(), response.name);
     }
     if driver.has(Defect::GetPluginInfoVersionEmpty) {
         response.vendor_version.clear();
@@ -85,7 +85,7 @@ pub(crate) fn get_plugin_capabilities(
         let hidden = service(plugin_capability::service::Type::VolumeAccessibilityConstraints as i32);
         capabilities.retain(|capability| *capability != hidden);
     }
-    if driver.has(Defect::GetPluginCapabilitiesChanges) && crate::driver::now_ns() % 2 == 0 {
+    if driver.has(Defect::GetPluginCapabilitiesChanges) && driver.another_number() % 2 == 1 {
         capabilities.truncate(1);
     }
     Ok(v1::GetPluginCapabilitiesResponse { capabilities })

@@ -6,7 +6,7 @@ use tonic::Status;
 
 use crate::capability::node_capability;
 use crate::defect::Defect;
-use crate::driver::{MockDriver, now_ns};
+use crate::driver::MockDriver;
 use crate::identity::FUTURE_TYPE;
 use crate::quirk::Quirk;
 
@@ -24,7 +24,7 @@ pub(crate) fn node_get_capabilities(
     if driver.has(Defect::NodeGetCapabilitiesEmptyEntry) {
         capabilities.push(v1::NodeServiceCapability::default());
     }
-    if driver.has(Defect::NodeGetCapabilitiesChanges) && now_ns() % 2 == 0 {
+    if driver.has(Defect::NodeGetCapabilitiesChanges) && driver.another_number() % 2 == 1 {
         capabilities.truncate(1);
     }
     Ok(v1::NodeGetCapabilitiesResponse { capabilities })
@@ -54,7 +54,7 @@ pub(crate) fn node_get_info(
         response.node_id = "n".repeat(200);
     }
     if driver.has(Defect::NodeGetInfoIdChanges) {
-        response.node_id.push_str(&now_ns().to_string());
+        response.node_id.push_str(&driver.another_number().to_string());
     }
     if driver.has(Defect::NodeGetInfoLimitNegative) {
         response.max_volumes_per_node = -1;

@@ -76,15 +76,16 @@ impl Content {
     /// What the last write to a run left there; none if there never was one.
     fn version(&self, run: u64) -> Option<u64> {
         for layer in self.layers.iter().rev() {
-            let touched =
-                (1..=u64::from(layer.writes)).rev().find(|write| hash(&[layer.seed, *write, run]) % 8 == 0);
+            let touched = (1..=u64::from(layer.writes))
+                .rev()
+                .find(|write| hash(&[layer.seed, *write, run]).is_multiple_of(8));
             if let Some(write) = touched {
                 return Some(hash(&[layer.seed, write]));
             }
         }
         let first = self.layers.first()?.seed;
         // The first run always holds data, so that no volume is without any.
-        (run == 0 || hash(&[first, 0, run]) % 3 == 0).then(|| hash(&[first, 0]))
+        (run == 0 || hash(&[first, 0, run]).is_multiple_of(3)).then(|| hash(&[first, 0]))
     }
 }
 

@@ -43,6 +43,11 @@ impl Usage {
         self.access == Access::Block
     }
 
+    /// Whether it leaves the file system to the driver.
+    pub(crate) fn lacks_fs_type(&self) -> bool {
+        matches!(&self.access, Access::Mount { fs_type, .. } if fs_type.is_empty())
+    }
+
     pub(crate) fn is_multi_node(&self) -> bool {
         matches!(
             self.mode(),

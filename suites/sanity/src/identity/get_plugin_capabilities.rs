@@ -45,11 +45,12 @@ check! {
         refuted_by: ["get-plugin-capabilities-hides-controller-service"],
     }
     async |cx| {
+        let advertised = capabilities(cx).await?;
         ensure!(
             cx.target().capabilities().has(Capability::ControllerService),
             "the Controller service answers, but CONTROLLER_SERVICE is not advertised";
             expected: "CONTROLLER_SERVICE in GetPluginCapabilities",
-            actual: format!("{:?}", capabilities(cx).await?)
+            actual: format!("{advertised:?}")
         );
         Ok(())
     }

@@ -11,7 +11,7 @@ check! {
         id: "identity/get-plugin-info/name",
         title: "GetPluginInfo gives a name",
         spec: [req::ID_INFO_004, req::GEN_FIELD_002],
-        refuted_by: ["get-plugin-info-empty-name"],
+        refuted_by: ["get-plugin-info-name-empty"],
         replaces: ["Identity Service GetPluginInfo should return appropriate information"],
     }
     async |cx| {
@@ -59,7 +59,7 @@ check! {
         id: "identity/get-plugin-info/name-has-domain",
         title: "the plugin's name begins with a domain of its vendor",
         spec: [req::ID_INFO_002],
-        refuted_by: ["get-plugin-info-name-without-domain"],
+        refuted_by: ["get-plugin-info-name-without-host"],
     }
     async |cx| {
         let name = cx.call(v1::GetPluginInfoRequest {}).await.setup("the plugin's name")?.name;
@@ -79,7 +79,7 @@ check! {
         id: "identity/get-plugin-info/vendor-version",
         title: "GetPluginInfo gives a vendor_version",
         spec: [req::ID_INFO_005],
-        refuted_by: ["get-plugin-info-empty-vendor-version"],
+        refuted_by: ["get-plugin-info-version-empty"],
     }
     async |cx| {
         let info = cx.call(v1::GetPluginInfoRequest {}).await.setup("the plugin's version")?;

@@ -39,7 +39,7 @@ check! {
         id: "identity/probe/repeated",
         title: "Probe answers every time",
         spec: [req::ID_PROBE_004],
-        refuted_by: ["probe-fails-when-repeated"],
+        refuted_by: ["probe-fails"],
     }
     async |cx| {
         for _ in 0..PROBES {

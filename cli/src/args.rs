@@ -1,0 +1,352 @@
+//! The command line, as clap reads it. Flags of the Go csi-sanity are translated before, in `go_flags`.
+
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::time::Duration;
+
+use clap::builder::PossibleValuesParser;
+use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
+use csi_harness::config::AccessType;
+use csi_report::Format;
+
+use crate::duration::parse_duration;
+use crate::exit::Exit;
+
+/// Checks that may run at the same time, at the most.
+const JOBS_MAX: u64 = 256;
+
+/// Says, requirement by requirement, whether a CSI driver keeps the Container Storage Interface v1.12.
+///
+/// Without a command it runs the checks: against --endpoint, or, where none is given, against a correct driver that
+/// is built in. The flags of the Go csi-sanity (-csi.* and -ginkgo.*) work as well.
+#[derive(Debug, Parser)]
+#[command(name = "csi-sanity", version, after_help = exit_codes(), max_term_width = 110)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Run the checks; the default
+    #[command(after_help = exit_codes())]
+    Run(Box<RunArgs>),
+    /// List the checks
+    List(ListArgs),
+    /// Explain a check or a requirement
+    Explain {
+        /// Such as controller/create-volume/no-name or CTRL-CREATEVOL-010
+        id: String,
+    },
+    /// Show which requirements are checked, and why others are not
+    Coverage {
+        /// For people or for programs
+        #[arg(long, value_enum, default_value_t)]
+        format: OutputFormat,
+    },
+    /// Print a shell completion script
+    Completions {
+        /// For which shell
+        shell: clap_complete::Shell,
+    },
+    /// Print the manual page
+    Man,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum OutputFormat {
+    #[default]
+    Text,
+    Json,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ListArgs {
+    /// For people or for programs
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) format: OutputFormat,
+    #[command(flatten)]
+    pub(crate) selection: Selection,
+}
+
+/// Which checks.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Selection")]
+pub(crate) struct Selection {
+    /// Suites, separated by commas
+    #[arg(long, value_name = "NAME", value_delimiter = ',', value_parser = PossibleValuesParser::new(crate::suites::NAMES))]
+    pub(crate) suite: Vec<String>,
+    /// Checks by pattern: an id (controller/create-volume/*), req:CTRL-CREATEVOL-*, or needs:LIST_VOLUMES; `!` in
+    /// front leaves out; repeatable, or separated by commas
+    #[arg(long, value_name = "EXPR", allow_hyphen_values = true)]
+    pub(crate) filter: Vec<String>,
+    /// Checks by regular expression over id, title, and title in the Go csi-sanity; repeatable
+    #[arg(long, value_name = "REGEX", allow_hyphen_values = true)]
+    pub(crate) focus: Vec<String>,
+    /// Leave checks out by regular expression; repeatable
+    #[arg(long, value_name = "REGEX", allow_hyphen_values = true)]
+    pub(crate) skip: Vec<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct RunArgs {
+    #[command(flatten)]
+    pub(crate) target: TargetArgs,
+    #[command(flatten)]
+    pub(crate) volumes: VolumeArgs,
+    #[command(flatten)]
+    pub(crate) paths: PathArgs,
+    #[command(flatten)]
+    pub(crate) selection: Selection,
+    #[command(flatten)]
+    pub(crate) course: CourseArgs,
+    #[command(flatten)]
+    pub(crate) limits: LimitArgs,
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+}
+
+/// Where the driver is.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Driver")]
+pub(crate) struct TargetArgs {
+    /// Where the driver listens: unix:///path, a path, tcp://host:port or dns:///host:port
+    #[arg(long, value_name = "ENDPOINT", env = "CSI_ENDPOINT")]
+    pub(crate) endpoint: Option<String>,
+    /// Where its controller services listen, if elsewhere
+    #[arg(long, value_name = "ENDPOINT")]
+    pub(crate) controller_endpoint: Option<String>,
+    /// YAML file with everything about the driver; flags win over it
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) config: Option<PathBuf>,
+    /// Command that starts the driver; it is started again when it dies
+    #[arg(long, value_name = "COMMAND", value_hint = ValueHint::CommandString)]
+    pub(crate) driver_command: Option<String>,
+    /// YAML file with secrets: under the name of each RPC, keys and values
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) secrets: Option<PathBuf>,
+}
+
+/// What to ask of the driver.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Volumes")]
+pub(crate) struct VolumeArgs {
+    /// mount, block, or both separated by a comma [default: mount]
+    #[arg(long, value_name = "TYPE", value_delimiter = ',')]
+    pub(crate) access_type: Vec<AccessType>,
+    /// fs_type of mount volumes; the driver chooses if not given
+    #[arg(long, value_name = "TYPE")]
+    pub(crate) fs_type: Option<String>,
+    /// A mount flag of mount volumes; repeatable
+    #[arg(long, value_name = "FLAG", allow_hyphen_values = true)]
+    pub(crate) mount_flag: Vec<String>,
+    /// Size of the volumes made [default: 10 GiB]
+    #[arg(long, value_name = "BYTES", value_parser = bytes())]
+    pub(crate) volume_size_bytes: Option<i64>,
+    /// Size that volumes are expanded to [default: twice the volume size]
+    #[arg(long, value_name = "BYTES", value_parser = bytes())]
+    pub(crate) expand_size_bytes: Option<i64>,
+    /// Smallest volume that the back end can make
+    #[arg(long, value_name = "BYTES", value_parser = bytes())]
+    pub(crate) size_min_bytes: Option<i64>,
+    /// Largest volume that the back end can make
+    #[arg(long, value_name = "BYTES", value_parser = bytes())]
+    pub(crate) size_max_bytes: Option<i64>,
+    /// Longest name that the back end can take, in bytes [default: 128]
+    #[arg(long, value_name = "BYTES")]
+    pub(crate) name_length_max: Option<usize>,
+    /// YAML file with the parameters of CreateVolume
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) parameters: Option<PathBuf>,
+    /// YAML file with mutable parameters
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) mutable_parameters: Option<PathBuf>,
+    /// YAML file with the parameters of CreateSnapshot
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) snapshot_parameters: Option<PathBuf>,
+    /// YAML file with the parameters of CreateVolumeGroupSnapshot
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) group_snapshot_parameters: Option<PathBuf>,
+    /// Attach volumes up to max_volumes_per_node, to test that limit
+    #[arg(long)]
+    pub(crate) attach_limit: bool,
+    /// Volumes attached at the most for that; a higher limit is not tested [default: 256]
+    #[arg(long, value_name = "NUMBER")]
+    pub(crate) attach_limit_max: Option<u32>,
+}
+
+/// Where paths are made, and how where the tests do not share the driver's file system.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Paths")]
+pub(crate) struct PathArgs {
+    /// Directory for target paths [default: a new temporary one]
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub(crate) mount_dir: Option<PathBuf>,
+    /// Directory for staging paths [default: a new temporary one]
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub(crate) staging_dir: Option<PathBuf>,
+    /// Command that makes the directory given as its argument, for target paths, and prints its path
+    #[arg(long, value_name = "COMMAND", value_hint = ValueHint::ExecutablePath)]
+    pub(crate) create_mount_path_command: Option<PathBuf>,
+    /// The same for staging paths
+    #[arg(long, value_name = "COMMAND", value_hint = ValueHint::ExecutablePath)]
+    pub(crate) create_staging_path_command: Option<PathBuf>,
+    /// Command that removes a directory for target paths
+    #[arg(long, value_name = "COMMAND", value_hint = ValueHint::ExecutablePath)]
+    pub(crate) remove_mount_path_command: Option<PathBuf>,
+    /// Command that removes a staging directory
+    #[arg(long, value_name = "COMMAND", value_hint = ValueHint::ExecutablePath)]
+    pub(crate) remove_staging_path_command: Option<PathBuf>,
+    /// Command that prints file, directory, not_found or other for a path
+    #[arg(long, value_name = "COMMAND", value_hint = ValueHint::ExecutablePath)]
+    pub(crate) check_path_command: Option<PathBuf>,
+    /// Time limit of the commands that make paths [default: 10s]
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
+    pub(crate) create_path_timeout: Option<Duration>,
+    /// Time limit of the commands that remove paths [default: 10s]
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
+    pub(crate) remove_path_timeout: Option<Duration>,
+    /// Time limit of the command that looks at paths [default: 10s]
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
+    pub(crate) check_path_timeout: Option<Duration>,
+}
+
+/// How to run.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Run")]
+pub(crate) struct CourseArgs {
+    /// List of checks that have to fail: `pattern  # reason` on each line
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) known_failing: Option<PathBuf>,
+    /// Let recommendations (SHOULD) count as rules
+    #[arg(long)]
+    pub(crate) strict: bool,
+    /// Stop at the first failure
+    #[arg(long)]
+    pub(crate) fail_fast: bool,
+    /// Checks that run at the same time
+    #[arg(long, short, value_name = "NUMBER", default_value_t = 8, value_parser = jobs())]
+    pub(crate) jobs: u64,
+    /// Seed of everything random [default: a new one, printed first]
+    #[arg(long, value_name = "NUMBER")]
+    pub(crate) seed: Option<u64>,
+    /// Do not compare what exists before and after the run
+    #[arg(long)]
+    pub(crate) no_leak_check: bool,
+    /// Only print which checks would run
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+}
+
+/// How long things may take. Durations are like 500ms, 10s or 1m30s.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Time limits (500ms, 10s, 1m30s)")]
+pub(crate) struct LimitArgs {
+    /// The whole run
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration, default_value = "1h")]
+    pub(crate) timeout: Duration,
+    /// Reaching the endpoint [default: 30s]
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
+    pub(crate) dial_timeout: Option<Duration>,
+    /// One call [default: 1m]
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
+    pub(crate) call_timeout: Option<Duration>,
+    /// One check [default: 5m]
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
+    pub(crate) check_timeout: Option<Duration>,
+    /// Undoing what one check made [default: 2m]
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
+    pub(crate) undo_timeout: Option<Duration>,
+    /// Until a snapshot is ready, or something deleted has gone from the lists [default: 30s]
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
+    pub(crate) settle_timeout: Option<Duration>,
+    /// Until a driver that died is back [default: 10s]
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
+    pub(crate) restart_timeout: Option<Duration>,
+}
+
+/// What to tell.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Output")]
+pub(crate) struct OutputArgs {
+    /// Write a report: junit, json or md, and the file, or - for the standard output; repeatable
+    #[arg(long, value_name = "KIND=FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) report: Vec<ReportArg>,
+    /// Tell more: each check as it ends; twice: everything
+    #[arg(long, short, action = clap::ArgAction::Count)]
+    pub(crate) verbose: u8,
+    /// Tell failures only
+    #[arg(long, short, conflicts_with = "verbose")]
+    pub(crate) quiet: bool,
+    /// Colours
+    #[arg(long, value_name = "WHEN", value_enum, default_value_t)]
+    pub(crate) color: Color,
+    /// The same as --color never
+    #[arg(long, conflicts_with = "color")]
+    pub(crate) no_color: bool,
+}
+
+#[derive(Clone, Copy, Debug, Default, ValueEnum)]
+pub(crate) enum Color {
+    /// On a terminal, unless NO_COLOR is set
+    #[default]
+    Auto,
+    Always,
+    Never,
+}
+
+/// `KIND=FILE` of `--report`.
+#[derive(Clone, Debug)]
+pub(crate) struct ReportArg {
+    pub(crate) format: Format,
+    pub(crate) path: PathBuf,
+}
+
+impl FromStr for ReportArg {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<ReportArg, String> {
+        match text.split_once('=') {
+            Some((_, "")) => Err("the file is missing; write for example junit=report.xml".to_owned()),
+            Some((format, path)) => Ok(ReportArg { format: format.parse()?, path: path.into() }),
+            None => Err(format!("{text:?} is not KIND=FILE; write for example junit=report.xml")),
+        }
+    }
+}
+
+fn bytes() -> clap::builder::RangedI64ValueParser<i64> {
+    clap::value_parser!(i64).range(1..)
+}
+
+fn jobs() -> clap::builder::RangedU64ValueParser<u64> {
+    clap::value_parser!(u64).range(1..=JOBS_MAX)
+}
+
+fn exit_codes() -> String {
+    let mut text = "Exit codes:".to_owned();
+    for (exit, meaning) in Exit::ALL {
+        text.push_str(&format!("\n  {:>3}  {meaning}", exit.code()));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn a_report_names_kind_and_file() {
+        let report: ReportArg = "junit=a=b.xml".parse().unwrap();
+        assert_eq!((report.format, report.path), (Format::Junit, PathBuf::from("a=b.xml")));
+        for wrong in ["junit", "junit=", "xml=a", "=a"] {
+            assert!(wrong.parse::<ReportArg>().is_err(), "{wrong}");
+        }
+    }
+}

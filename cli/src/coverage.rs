@@ -1,0 +1,104 @@
+//! `csi-sanity coverage`: which requirements on a driver are checked, and why others are not.
+
+use std::io::{self, Write};
+
+use csi_harness::registry::Registry;
+use csi_harness::requirements::{Party, Requirement, Testability, req};
+use serde::Serialize;
+
+use crate::args::OutputFormat;
+use crate::error::Error;
+use crate::exit::Exit;
+use crate::list::json;
+use crate::suites;
+
+#[derive(Serialize)]
+struct Coverage {
+    requirements: Vec<Row>,
+    totals: Totals,
+}
+
+#[derive(Serialize)]
+struct Row {
+    id: &'static str,
+    level: String,
+    checks: Vec<&'static str>,
+    untested_because: Option<&'static str>,
+}
+
+#[derive(Default, Serialize)]
+struct Totals {
+    requirements: usize,
+    checked: usize,
+    untestable: usize,
+    unchecked: usize,
+}
+
+/// Prints the table.
+pub(crate) fn coverage(format: OutputFormat) -> Result<Exit, Error> {
+    let coverage = measure(&suites::all());
+    let out = io::stdout().lock();
+    match format {
+        OutputFormat::Text => text(out, &coverage)?,
+        OutputFormat::Json => json(out, &coverage)?,
+    }
+    Ok(Exit::Success)
+}
+
+fn measure(registry: &Registry) -> Coverage {
+    let mut totals = Totals::default();
+    let mut requirements = Vec::new();
+    for rule in req::ALL.iter().filter(|rule| rule.on == Party::Plugin) {
+        let checks: Vec<_> = checks_of(rule, registry).collect();
+        totals.requirements += 1;
+        if !checks.is_empty() {
+            totals.checked += 1;
+        } else if matches!(rule.test, Testability::Untestable | Testability::ModelOnly) {
+            totals.untestable += 1;
+        } else {
+            totals.unchecked += 1;
+        }
+        let untested_because = checks.is_empty().then(|| untested_because(rule));
+        requirements.push(Row { id: rule.id, level: rule.level.to_string(), checks, untested_because });
+    }
+    Coverage { requirements, totals }
+}
+
+/// Ids of the checks that test a requirement.
+pub(crate) fn checks_of(rule: &Requirement, registry: &Registry) -> impl Iterator<Item = &'static str> {
+    registry.checks().filter(move |(_, check)| check.requirements.contains(&rule)).map(|(_, check)| check.id)
+}
+
+/// Why no check tests a requirement.
+pub(crate) fn untested_because(rule: &Requirement) -> &'static str {
+    if rule.on == Party::Orchestrator {
+        return "it binds the caller, not the driver";
+    }
+    match rule.test {
+        Testability::Blackbox => "no check tests it yet",
+        Testability::Concurrent => "no check tests it yet; it takes calls in parallel or cut short",
+        Testability::Mount => "no check tests it yet; it takes a node plugin that really mounts",
+        Testability::Restart => "no check tests it yet; it takes a restart of the driver",
+        Testability::MultiNode => "no check tests it yet; it takes a second node or topology",
+        Testability::ModelOnly => "it says how to judge, and cannot be broken by itself",
+        Testability::Untestable => {
+            "it cannot be seen through gRPC, or takes faults, full storage or documents"
+        }
+    }
+}
+
+fn text(mut out: impl Write, coverage: &Coverage) -> io::Result<()> {
+    for row in &coverage.requirements {
+        write!(out, "{:<20} {:<6} ", row.id, row.level)?;
+        match row.untested_because {
+            None => writeln!(out, "{}", row.checks.join(", "))?,
+            Some(why) => writeln!(out, "- {why}")?,
+        }
+    }
+    let totals = &coverage.totals;
+    writeln!(
+        out,
+        "\n{} requirements on drivers: {} checked, {} not checked yet, {} that no check can test",
+        totals.requirements, totals.checked, totals.unchecked, totals.untestable
+    )
+}

@@ -1,0 +1,76 @@
+//! Everything that keeps the program from doing what it was asked, each with its exit code.
+
+use std::io;
+use std::path::PathBuf;
+
+use csi_harness::config::ConfigError;
+use csi_harness::known::KnownFailingError;
+use csi_harness::target::TargetError;
+use csi_report::DestinationError;
+
+use crate::exit::Exit;
+
+/// Why the program could not do what it was asked.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Error {
+    #[error("{flag}: {problem}")]
+    Flag { flag: &'static str, problem: String },
+    #[error("{0}")]
+    Settings(String),
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    #[error("{flag}: {source}")]
+    ValueFile { flag: &'static str, source: ConfigError },
+    #[error("--secrets: {}: {problem}", path.display())]
+    Secrets { path: PathBuf, problem: String },
+    #[error(transparent)]
+    KnownFailing(#[from] KnownFailingError),
+    #[error("the known-failing list is out of date; these patterns match no check:\n  {}", .0.join("\n  "))]
+    KnownFailingStale(Vec<String>),
+    #[error("no check is selected; `csi-sanity list` shows all of them")]
+    NothingSelected,
+    #[error("{0}")]
+    UnknownId(String),
+    #[error("--report {format}=")]
+    Report { format: &'static str, source: DestinationError },
+    #[error(transparent)]
+    Target(#[from] TargetError),
+    #[error("failed to start the driver with --driver-command")]
+    DriverCommand(#[source] io::Error),
+    #[error("failed to start the embedded driver: {0}")]
+    Embedded(String),
+    #[error("failed to write to the standard output")]
+    Output(#[from] io::Error),
+    #[error("failed to start the runtime")]
+    Runtime(#[source] io::Error),
+}
+
+impl Error {
+    /// The exit code for it.
+    pub(crate) fn exit(&self) -> Exit {
+        match self {
+            Error::Flag { .. }
+            | Error::Settings(_)
+            | Error::Config(_)
+            | Error::ValueFile { .. }
+            | Error::Secrets { .. }
+            | Error::KnownFailing(_)
+            | Error::UnknownId(_) => Exit::Usage,
+            Error::Report { source, .. } => match source {
+                DestinationError::Open { .. } => Exit::Usage,
+                DestinationError::Write { .. } => Exit::Broken,
+            },
+            Error::Target(source) => match source {
+                TargetError::NoEndpoint | TargetError::Endpoint(_) | TargetError::Workdir(_) => Exit::Usage,
+                TargetError::Dial(_) | TargetError::NotADriver { .. } => Exit::Broken,
+            },
+            Error::KnownFailingStale(_) => Exit::KnownFailingStale,
+            Error::NothingSelected => Exit::NothingSelected,
+            // `csi-sanity list | head` has got what it wanted.
+            Error::Output(source) if source.kind() == io::ErrorKind::BrokenPipe => Exit::Success,
+            Error::DriverCommand(_) | Error::Embedded(_) | Error::Output(_) | Error::Runtime(_) => {
+                Exit::Broken
+            }
+        }
+    }
+}

@@ -1,0 +1,57 @@
+//! Exit codes: part of the interface, described in docs/exit-codes.md.
+
+use std::process::ExitCode;
+
+/// How the program ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Exit {
+    /// The driver conforms, or the command did what it was asked.
+    Success,
+    /// The driver broke a rule that binds (with `--strict` also a recommendation), left something behind, or died.
+    Failed,
+    /// Arguments or files are wrong; nothing was run.
+    Usage,
+    /// The endpoint could not be reached, a check could not judge, the time was up, or a report could not be written.
+    Broken,
+    /// No check was selected.
+    NothingSelected,
+    /// The known-failing list is out of date.
+    KnownFailingStale,
+    /// Stopped by a signal, after cleaning up; at once and without cleaning up on the second signal.
+    Interrupted,
+}
+
+impl Exit {
+    /// Every way to end, with what the help says about it.
+    pub(crate) const ALL: [(Exit, &'static str); 7] = [
+        (Exit::Success, "the driver conforms"),
+        (Exit::Failed, "the driver broke a MUST (or a SHOULD with --strict), left something behind, or died"),
+        (Exit::Usage, "bad arguments or files"),
+        (
+            Exit::Broken,
+            "the endpoint could not be reached, a check could not judge, or a report was not written",
+        ),
+        (Exit::NothingSelected, "nothing was selected"),
+        (Exit::KnownFailingStale, "the known-failing list is out of date"),
+        (Exit::Interrupted, "interrupted, after cleaning up"),
+    ];
+
+    /// The number the shell sees.
+    pub(crate) fn code(self) -> u8 {
+        match self {
+            Exit::Success => 0,
+            Exit::Failed => 1,
+            Exit::Usage => 2,
+            Exit::Broken => 3,
+            Exit::NothingSelected => 4,
+            Exit::KnownFailingStale => 5,
+            Exit::Interrupted => 130,
+        }
+    }
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> ExitCode {
+        ExitCode::from(exit.code())
+    }
+}

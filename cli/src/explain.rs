@@ -1,0 +1,104 @@
+//! `csi-sanity explain ID`: everything that is known about a check or a requirement.
+
+use std::io::{self, Write};
+
+use csi_harness::check::{Check, Runs, Variants};
+use csi_harness::need::Need;
+use csi_harness::registry::{Registry, did_you_mean};
+use csi_harness::requirements::{Requirement, req};
+
+use crate::coverage;
+use crate::error::Error;
+use crate::exit::Exit;
+use crate::suites;
+
+/// Prints it, or says what was probably meant.
+pub(crate) fn explain(id: &str) -> Result<Exit, Error> {
+    let registry = suites::all();
+    let out = anstream::stdout().lock();
+    if let Ok(check) = registry.find(id) {
+        explain_check(out, check)?;
+    } else if let Some(rule) = Requirement::find(&id.to_ascii_uppercase()) {
+        explain_requirement(out, rule, &registry)?;
+    } else {
+        return Err(Error::UnknownId(unknown(id, &registry)));
+    }
+    Ok(Exit::Success)
+}
+
+fn unknown(id: &str, registry: &Registry) -> String {
+    let checks = registry.checks().map(|(_, check)| check.id);
+    let rules = req::ALL.iter().map(|rule| rule.id);
+    let near =
+        if id.contains('/') { did_you_mean(id, checks) } else { did_you_mean(id, checks.chain(rules)) };
+    format!("there is no check or requirement {id:?}{near}")
+}
+
+fn explain_check(mut out: impl Write, check: &Check) -> io::Result<()> {
+    writeln!(out, "{}", check.id)?;
+    writeln!(out, "  {}", check.title)?;
+    let doc = check.doc.trim();
+    if !doc.is_empty() {
+        writeln!(out)?;
+        doc.lines().try_for_each(|line| writeln!(out, "  {}", line.trim()))?;
+    }
+    writeln!(out, "\nrequirements")?;
+    for rule in check.requirements {
+        write_rule(&mut out, rule)?;
+    }
+    let needs: Vec<_> = check.needs.iter().map(Need::describe).collect();
+    write_list(&mut out, "needs", needs.iter().map(String::as_str))?;
+    write_list(&mut out, "refuted by these defects of the mock driver", check.refuted_by.iter().copied())?;
+    write_list(&mut out, "covers these cases of the Go csi-sanity", check.replaces.iter().copied())?;
+    writeln!(out, "\nruns {}, {}", course(check.runs), access(check.access))
+}
+
+fn course(runs: Runs) -> &'static str {
+    match runs {
+        Runs::Parallel => "in parallel with others",
+        Runs::Alone => "alone, since it looks at the driver as a whole",
+        Runs::Last => "alone and last, since drivers are known to crash on it",
+    }
+}
+
+fn access(access: Variants) -> &'static str {
+    match access {
+        Variants::First => "for the first of --access-type",
+        Variants::Each => "for each --access-type",
+    }
+}
+
+fn explain_requirement(
+    mut out: impl Write,
+    rule: &'static Requirement,
+    registry: &Registry,
+) -> io::Result<()> {
+    write_rule(&mut out, rule)?;
+    let checks: Vec<_> = coverage::checks_of(rule, registry).collect();
+    match checks.is_empty() {
+        true => writeln!(out, "\nnot checked: {}", coverage::untested_because(rule)),
+        false => write_list(&mut out, "checked by", checks.into_iter()),
+    }
+}
+
+fn write_rule(out: &mut impl Write, rule: &Requirement) -> io::Result<()> {
+    writeln!(out, "  {} {} ({}; {})", rule.level, rule.id, rule.rpc, rule.section)?;
+    writeln!(out, "    {}", rule.sentence())?;
+    if let Some(code) = rule.code {
+        writeln!(out, "    code: {code}")?;
+    }
+    if let Some(caution) = rule.caution {
+        writeln!(out, "    caution: {caution}")?;
+    }
+    Ok(())
+}
+
+fn write_list<'a>(
+    out: &mut impl Write,
+    title: &str,
+    mut items: impl Iterator<Item = &'a str>,
+) -> io::Result<()> {
+    let Some(first) = items.next() else { return Ok(()) };
+    writeln!(out, "\n{title}\n  {first}")?;
+    items.try_for_each(|item| writeln!(out, "  {item}"))
+}

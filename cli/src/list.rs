@@ -1,0 +1,78 @@
+//! `csi-sanity list`: the checks there are.
+
+use std::io::{self, Write};
+
+use csi_harness::check::{Check, Runs};
+use csi_harness::config::AccessType;
+use csi_harness::need::Need;
+use csi_harness::outcome::Planned;
+use serde::Serialize;
+
+use crate::args::{ListArgs, OutputFormat};
+use crate::error::Error;
+use crate::exit::Exit;
+
+/// One check, in the shape programs read.
+#[derive(Serialize)]
+struct Entry {
+    id: &'static str,
+    suite: &'static str,
+    title: &'static str,
+    requirements: Vec<&'static str>,
+    needs: Vec<String>,
+    refuted_by: &'static [&'static str],
+    alone: bool,
+    root: bool,
+}
+
+/// Prints the checks that the selection chooses.
+pub(crate) fn list(args: &ListArgs) -> Result<Exit, Error> {
+    let filter = args.selection.filter()?;
+    let registry = args.selection.registry();
+    let selected = |check: &'static Check| {
+        [AccessType::Mount, AccessType::Block]
+            .iter()
+            .any(|access| filter.selects(check, &Planned { check, access: *access }.label()))
+    };
+    let entries: Vec<Entry> = registry
+        .checks()
+        .filter(|(_, check)| selected(check))
+        .map(|(suite, check)| entry(suite, check))
+        .collect();
+    if entries.is_empty() {
+        return Err(Error::NothingSelected);
+    }
+    let out = io::stdout().lock();
+    match args.format {
+        OutputFormat::Text => text(out, &entries)?,
+        OutputFormat::Json => json(out, &entries)?,
+    }
+    Ok(Exit::Success)
+}
+
+/// Prints a value as indented JSON with a line end behind it.
+pub(crate) fn json(mut out: impl Write, value: &impl Serialize) -> io::Result<()> {
+    serde_json::to_writer_pretty(&mut out, value)?;
+    writeln!(out)
+}
+
+fn entry(suite: &'static str, check: &'static Check) -> Entry {
+    Entry {
+        id: check.id,
+        suite,
+        title: check.title,
+        requirements: check.requirements.iter().map(|rule| rule.id).collect(),
+        needs: check.needs.iter().map(Need::describe).collect(),
+        refuted_by: check.refuted_by,
+        alone: check.runs != Runs::Parallel,
+        root: check.needs.iter().any(|need| matches!(need, Need::Root)),
+    }
+}
+
+fn text(mut out: impl Write, entries: &[Entry]) -> io::Result<()> {
+    let width = entries.iter().map(|entry| entry.id.len()).max().unwrap_or(0);
+    for entry in entries {
+        writeln!(out, "{:width$}  {}", entry.id, entry.title)?;
+    }
+    Ok(())
+}

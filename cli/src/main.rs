@@ -1,0 +1,80 @@
+//! `csi-sanity`: arguments in, verdict out.
+
+mod args;
+mod coverage;
+mod duration;
+mod error;
+mod exit;
+mod explain;
+mod go_flags;
+mod list;
+mod manual;
+mod repeat;
+mod run;
+mod settings;
+mod stop;
+mod suites;
+
+use std::io::Write as _;
+use std::process::ExitCode;
+
+use clap::{CommandFactory as _, FromArgMatches as _};
+
+use crate::args::{Cli, Command};
+use crate::error::Error;
+use crate::exit::Exit;
+
+fn main() -> ExitCode {
+    let (cli, repeat) = match read_arguments() {
+        Ok(read) => read,
+        Err(exit) => return exit.into(),
+    };
+    match execute(cli, repeat) {
+        Ok(exit) => exit.into(),
+        Err(error) => {
+            let exit = error.exit();
+            if exit != Exit::Success {
+                complain(&csi_harness::error_chain(&error));
+            }
+            exit.into()
+        }
+    }
+}
+
+fn read_arguments() -> Result<(Cli, repeat::Repeat), Exit> {
+    let translated = go_flags::translate(std::env::args_os().skip(1).collect()).map_err(|problem| {
+        complain(&problem);
+        Exit::Usage
+    })?;
+    for note in &translated.notes {
+        // Nobody reads it; the run is the same.
+        let _ = writeln!(anstream::stderr(), "note: {note}");
+    }
+    let program = std::ffi::OsString::from("csi-sanity");
+    let arguments = std::iter::once(program).chain(translated.arguments);
+    let parsed = Cli::command().try_get_matches_from(arguments).and_then(|matches| {
+        let cli = Cli::from_arg_matches(&matches)?;
+        Ok((cli, repeat::Repeat::from_matches(&matches)))
+    });
+    parsed.map_err(|error| {
+        // Help and version go to the standard output and are no errors.
+        let _ = error.print();
+        if error.use_stderr() { Exit::Usage } else { Exit::Success }
+    })
+}
+
+fn execute(cli: Cli, repeat: repeat::Repeat) -> Result<Exit, Error> {
+    match cli.command {
+        Command::Run(args) => run::run(&args, repeat),
+        Command::List(args) => list::list(&args),
+        Command::Explain { id } => explain::explain(&id),
+        Command::Coverage { format } => coverage::coverage(format),
+        Command::Completions { shell } => manual::completions(shell),
+        Command::Man => manual::man(),
+    }
+}
+
+fn complain(problem: &str) {
+    // Nobody reads it; the exit code says it too.
+    let _ = writeln!(anstream::stderr(), "error: {problem}");
+}

@@ -1,0 +1,113 @@
+//! The command that runs one check again with the same settings.
+
+use clap::parser::ValueSource;
+use clap::{ArgAction, ArgMatches, CommandFactory as _};
+
+use crate::args::Cli;
+
+/// Flags that choose checks, tell about them, or rule the course of a run; a repetition has its own.
+const LEFT_OUT: &[&str] = &[
+    "suite",
+    "filter",
+    "focus",
+    "skip",
+    "known_failing",
+    "fail_fast",
+    "jobs",
+    "seed",
+    "no_leak_check",
+    "dry_run",
+    "timeout",
+    "report",
+    "verbose",
+    "quiet",
+    "color",
+    "no_color",
+];
+
+/// What all commands of a run share.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Repeat {
+    flags: String,
+}
+
+impl Repeat {
+    /// Takes the flags of `run` that were given, here or in the environment.
+    pub(crate) fn from_matches(matches: &ArgMatches) -> Repeat {
+        let mut flags = String::new();
+        let Some(("run", matches)) = matches.subcommand() else { return Repeat { flags } };
+        let command = Cli::command();
+        let arguments = command.find_subcommand("run").into_iter().flat_map(|run| run.get_arguments());
+        for argument in arguments {
+            let id = argument.get_id().as_str();
+            // A group is no argument; asking for one would be a mistake of ours.
+            let source = matches.try_contains_id(id).ok().and_then(|_| matches.value_source(id));
+            let given = matches!(source, Some(ValueSource::CommandLine | ValueSource::EnvVariable));
+            let Some(long) = argument.get_long().filter(|_| given && !LEFT_OUT.contains(&id)) else {
+                continue;
+            };
+            if matches!(argument.get_action(), ArgAction::SetTrue) {
+                flags.push_str(&format!(" --{long}"));
+            } else {
+                for value in matches.get_raw(id).into_iter().flatten() {
+                    flags.push_str(&format!(" --{long} {}", quoted(&value.to_string_lossy())));
+                }
+            }
+        }
+        Repeat { flags }
+    }
+
+    /// The command for one check, by its label.
+    pub(crate) fn command(&self, label: &str, seed: u64) -> String {
+        format!("csi-sanity run{} --filter {} --seed {seed}", self.flags, quoted(label))
+    }
+}
+
+/// The text as a shell takes it for one word.
+fn quoted(text: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:@=,%+".contains(c);
+    if !text.is_empty() && text.chars().all(plain) {
+        text.to_owned()
+    } else {
+        format!("'{}'", text.replace('\'', r"'\''"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn command(arguments: &[&str]) -> String {
+        let matches = Cli::command().try_get_matches_from([&["csi-sanity"], arguments].concat()).unwrap();
+        Repeat::from_matches(&matches).command("a/b@block", 7)
+    }
+
+    #[test]
+    fn the_driver_is_the_same_and_the_selection_is_not() {
+        let line = [
+            "run",
+            "--endpoint",
+            "unix:///a b",
+            "--strict",
+            "--filter",
+            "x",
+            "--report",
+            "json=f",
+            "-v",
+            "--access-type",
+            "mount,block",
+            "--call-timeout=5s",
+        ];
+        assert_eq!(
+            command(&line),
+            "csi-sanity run --endpoint 'unix:///a b' --access-type mount --access-type block --strict --call-timeout 5s \
+             --filter a/b@block --seed 7"
+        );
+    }
+
+    #[test]
+    fn quotes_survive_a_shell() {
+        assert_eq!(quoted("it's"), r"'it'\''s'");
+        assert_eq!(quoted(""), "''");
+    }
+}

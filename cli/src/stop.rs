@@ -1,0 +1,71 @@
+//! Signals and the end of time: the first one stops the run gently, a second one leaves at once.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::watch;
+
+/// Raises the stop signal of a run.
+#[derive(Clone, Debug)]
+pub(crate) struct Stopper {
+    raise: watch::Sender<bool>,
+    timed_out: Arc<AtomicBool>,
+}
+
+impl Stopper {
+    /// A signal that is down.
+    pub(crate) fn new() -> Stopper {
+        Stopper { raise: watch::Sender::new(false), timed_out: Arc::default() }
+    }
+
+    /// The signal, as the runner watches it.
+    pub(crate) fn watch(&self) -> watch::Receiver<bool> {
+        self.raise.subscribe()
+    }
+
+    /// Resolves once the signal is raised.
+    pub(crate) async fn raised(&self) {
+        // The sender is ours, so it lives on.
+        let _ = self.watch().wait_for(|raised| *raised).await;
+    }
+
+    /// Whether it was the time that ended the run.
+    pub(crate) fn timed_out(&self) -> bool {
+        self.timed_out.load(Ordering::Relaxed)
+    }
+
+    /// Raises the signal on the first SIGINT or SIGTERM, and resolves on the second.
+    pub(crate) async fn on_signals(&self) -> io::Result<()> {
+        let mut interrupt = signal(SignalKind::interrupt())?;
+        let mut terminate = signal(SignalKind::terminate())?;
+        for first in [true, false] {
+            tokio::select! {
+                _ = interrupt.recv() => {}
+                _ = terminate.recv() => {}
+            }
+            if first {
+                say("stopping: undoing what was made, press Ctrl-C again to leave at once");
+                self.raise.send_replace(true);
+            }
+        }
+        Ok(())
+    }
+
+    /// Raises the signal when the time is up.
+    pub(crate) async fn on_timeout(&self, limit: Duration) {
+        tokio::time::sleep(limit).await;
+        say(&format!("stopping: the run takes longer than --timeout {limit:?}; undoing what was made"));
+        self.timed_out.store(true, Ordering::Relaxed);
+        self.raise.send_replace(true);
+    }
+}
+
+/// A line on the standard error, below whatever progress stands there.
+fn say(line: &str) {
+    use std::io::Write as _;
+    // Nobody reads it any more; the run stops all the same.
+    let _ = writeln!(anstream::stderr(), "\r{line}");
+}

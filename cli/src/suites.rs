@@ -1,0 +1,36 @@
+//! The suites that are linked in.
+
+use csi_harness::filter::Filter;
+use csi_harness::registry::{Registry, Suite};
+
+use crate::args::Selection;
+use crate::error::Error;
+
+const SUITES: [Suite; 1] = [csi_suite_sanity::SUITE];
+
+/// Their names, as `--suite` takes them.
+pub(crate) const NAMES: [&str; 1] = [SUITES[0].name];
+
+/// All suites.
+pub(crate) fn all() -> Registry {
+    Registry::new(SUITES)
+}
+
+impl Selection {
+    /// The suites asked for; all of them if none is named.
+    pub(crate) fn registry(&self) -> Registry {
+        let wanted =
+            |suite: &Suite| self.suite.is_empty() || self.suite.iter().any(|name| name == suite.name);
+        Registry::new(SUITES.into_iter().filter(wanted))
+    }
+
+    /// The filter asked for.
+    pub(crate) fn filter(&self) -> Result<Filter, Error> {
+        let mut filter = Filter::default();
+        let flag = |flag| move |problem| Error::Flag { flag, problem };
+        self.filter.iter().try_for_each(|terms| filter.add(terms)).map_err(flag("--filter"))?;
+        self.focus.iter().try_for_each(|regex| filter.focus(regex)).map_err(flag("--focus"))?;
+        self.skip.iter().try_for_each(|regex| filter.skip(regex)).map_err(flag("--skip"))?;
+        Ok(filter)
+    }
+}

@@ -1,0 +1,110 @@
+//! A mock driver in this process, and a run of a few checks against it.
+
+use std::sync::Arc;
+
+use csi_harness::config::{AccessType, Config, TimeLimits};
+use csi_harness::events::{Event, Reporter};
+use csi_harness::outcome::{Outcome, Planned, Summary};
+use csi_harness::prelude::*;
+use csi_harness::runner::{RunOptions, Runner};
+use csi_harness::story::Story;
+use csi_harness::target::Target;
+use csi_mock_driver::MockDriver;
+use csi_proto::{Endpoint, Listener};
+use tempfile::TempDir;
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+
+/// A served mock driver.
+pub(crate) struct Bench {
+    pub(crate) target: Arc<Target>,
+    pub(crate) options: RunOptions,
+    pub(crate) stop: watch::Sender<bool>,
+    serving: JoinHandle<Result<(), csi_proto::ServeError>>,
+    _dir: TempDir,
+}
+
+/// What a run came to.
+#[derive(Default)]
+pub(crate) struct Ran {
+    pub(crate) outcomes: Vec<(String, Outcome)>,
+    pub(crate) stories: String,
+    pub(crate) leftovers: Vec<String>,
+    pub(crate) summary: Summary,
+}
+
+/// Short limits, so that a hanging driver is noticed soon.
+pub(crate) fn config() -> Config {
+    Config {
+        volume_size_bytes: 1 << 30,
+        expand_size_bytes: 2 << 30,
+        time_limits: TimeLimits {
+            call_ms: 2_000,
+            check_ms: 10_000,
+            settle_ms: 500,
+            restart_ms: 500,
+            ..TimeLimits::default()
+        },
+        ..Config::default()
+    }
+}
+
+impl Bench {
+    pub(crate) async fn start(mock: csi_mock_driver::Config, mut config: Config) -> Bench {
+        let dir = tempfile::tempdir().unwrap();
+        let endpoint = Endpoint::Unix(dir.path().join("csi.sock"));
+        let driver = MockDriver::new(mock).unwrap();
+        let listener = Listener::bind(&endpoint).await.unwrap();
+        let serving = tokio::spawn(listener.serve(driver.routes(), std::future::pending()));
+        config.endpoint = Some(endpoint.to_string());
+        let options = RunOptions {
+            jobs: 4,
+            seed: 7,
+            strict: false,
+            fail_fast: false,
+            leak_check: true,
+            keep_calls: false,
+            known: Default::default(),
+            repeat: Arc::new(|label| format!("csi-sanity run --filter {label}")),
+        };
+        let target = Target::connect(config).await.unwrap();
+        Bench { target, options, stop: watch::channel(false).0, serving, _dir: dir }
+    }
+
+    /// Ends the server, as if the driver had died.
+    pub(crate) async fn stop_serving(&self) {
+        self.serving.abort();
+        while !self.serving.is_finished() {
+            tokio::task::yield_now().await;
+        }
+    }
+
+    /// Runs the checks for mount access.
+    pub(crate) async fn run(self, checks: &[&'static Check]) -> Ran {
+        let plan = checks.iter().map(|check| Planned { check, access: AccessType::Mount }).collect();
+        let mut ran = Ran::default();
+        let mut runner = Runner::new(self.target.clone(), self.options, self.stop.subscribe());
+        runner.report_to(&mut ran);
+        let summary = runner.run(plan).await;
+        ran.summary = summary;
+        self.serving.abort();
+        ran
+    }
+}
+
+impl Ran {
+    pub(crate) fn outcome(&self, check: &Check) -> &Outcome {
+        let found = self.outcomes.iter().find(|(label, _)| label == check.id);
+        &found.expect("the check ran").1
+    }
+}
+
+impl Reporter for Ran {
+    fn event(&mut self, event: &Event<'_>) {
+        if let Event::CheckFinished(report) = event {
+            self.outcomes.push((report.label(), report.outcome.clone()));
+            self.leftovers.extend(report.leftovers.clone());
+            self.stories.push_str(&Story(report).to_string());
+        }
+    }
+}

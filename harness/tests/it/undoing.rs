@@ -1,0 +1,152 @@
+//! What a check has made is gone afterwards, however the check ends.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use csi_harness::outcome::Outcome;
+use csi_harness::prelude::*;
+use csi_mock_driver::Delay;
+use tokio::sync::Notify;
+
+use crate::bench::{Bench, config};
+
+check! {
+    /// Makes much and fails.
+    FAILS {
+        id: "undoing/fails",
+        title: "fails with a published volume and a snapshot",
+        spec: [req::GEN_ERR_001],
+        refuted_by: ["none"],
+    }
+    async |cx| {
+        let volume = cx.new_volume().await?;
+        cx.new_snapshot(&volume.volume_id).await?;
+        let attached = cx.attached(volume.into()).await?;
+        cx.published(cx.staged(attached).await?).await?;
+        ensure!(false, "made to fail");
+        Ok(())
+    }
+}
+
+check! {
+    /// Panics, as a bug in a check would.
+    PANICS {
+        id: "undoing/panics",
+        title: "panics with a volume",
+        spec: [req::GEN_ERR_001],
+        refuted_by: ["none"],
+    }
+    async |cx| {
+        cx.new_volume().await?;
+        panic!("a bug in the check");
+    }
+}
+
+check! {
+    /// Waits for ever, so that the time limit of the check ends it.
+    HANGS {
+        id: "undoing/hangs",
+        title: "hangs with a volume",
+        spec: [req::GEN_ERR_001],
+        refuted_by: ["none"],
+    }
+    async |cx| {
+        cx.new_volume().await?;
+        std::future::pending::<()>().await;
+        Ok(())
+    }
+}
+
+/// Told once the check below has its volume.
+static HAS_A_VOLUME: Notify = Notify::const_new();
+
+check! {
+    /// Waits for the user.
+    INTERRUPTED {
+        id: "undoing/interrupted",
+        title: "is interrupted with a volume",
+        spec: [req::GEN_ERR_001],
+        refuted_by: ["none"],
+    }
+    async |cx| {
+        cx.new_volume().await?;
+        HAS_A_VOLUME.notify_one();
+        std::future::pending::<()>().await;
+        Ok(())
+    }
+}
+
+check! {
+    /// Gets no answer to CreateVolume: nobody knows the id of the volume.
+    NO_ANSWER {
+        id: "undoing/no-answer",
+        title: "gives up on a slow CreateVolume",
+        spec: [req::GEN_ERR_001],
+        refuted_by: ["none"],
+    }
+    async |cx| {
+        cx.new_volume().await?;
+        Ok(())
+    }
+}
+
+#[tokio::test]
+async fn after_a_failure() {
+    let ran = Bench::start(Default::default(), config()).await.run(&[&FAILS]).await;
+    assert!(matches!(ran.outcome(&FAILS), Outcome::Failed(_)), "{:?}", ran.outcomes);
+    assert_eq!(ran.leftovers, Vec::<String>::new());
+    assert_eq!(ran.summary.leaks, []);
+    for call in
+        ["CreateVolume", "CreateSnapshot", "ControllerPublishVolume", "NodeStageVolume", "NodePublishVolume"]
+    {
+        assert!(ran.stories.contains(call), "the story tells of {call}: {}", ran.stories);
+    }
+}
+
+#[tokio::test]
+async fn after_a_panic() {
+    let ran = Bench::start(Default::default(), config()).await.run(&[&PANICS]).await;
+    let Outcome::Broken(why) = ran.outcome(&PANICS) else { panic!("{:?}", ran.outcomes) };
+    assert!(why.contains("a bug in the check"), "{why}");
+    assert_eq!(ran.summary.leaks, []);
+}
+
+#[tokio::test]
+async fn after_the_time_limit() {
+    let mut config = config();
+    config.time_limits.check_ms = 300;
+    let ran = Bench::start(Default::default(), config).await.run(&[&HANGS]).await;
+    let Outcome::Broken(why) = ran.outcome(&HANGS) else { panic!("{:?}", ran.outcomes) };
+    assert!(why.contains("300 ms"), "{why}");
+    assert_eq!(ran.summary.leaks, []);
+}
+
+#[tokio::test]
+async fn after_an_interrupt() {
+    let bench = Bench::start(Default::default(), config()).await;
+    let stop = bench.stop.clone();
+    let checks = [&INTERRUPTED, &FAILS];
+    let (ran, ()) = tokio::join!(bench.run(&checks), async {
+        HAS_A_VOLUME.notified().await;
+        stop.send(true).unwrap();
+    });
+    assert_eq!(ran.outcome(&INTERRUPTED), &Outcome::Skipped("interrupted".to_owned()));
+    assert!(ran.summary.interrupted);
+    assert_eq!(ran.summary.leaks, []);
+}
+
+/// The driver makes the volume after the harness has given up on the answer. The undoing asks again by name.
+#[tokio::test]
+async fn after_a_call_without_an_answer() {
+    let mut mock = csi_mock_driver::Config::default();
+    mock.delay.insert("CreateVolume".parse().unwrap(), Delay(Duration::from_millis(600)));
+    let mut config = config();
+    config.time_limits.rpc_ms.insert("CreateVolume".to_owned(), 300);
+    let mut bench = Bench::start(mock, config).await;
+    bench.options.repeat = Arc::new(str::to_owned);
+    let target = bench.target.clone();
+    let ran = bench.run(&[&NO_ANSWER]).await;
+    let Outcome::Broken(why) = ran.outcome(&NO_ANSWER) else { panic!("{:?}", ran.outcomes) };
+    assert!(why.contains("no answer within 300 ms"), "{why}");
+    assert!(ran.leftovers.iter().any(|left| left.contains(target.run_prefix())), "{:?}", ran.leftovers);
+}

@@ -1,0 +1,151 @@
+//! How answers become outcomes.
+
+use csi_harness::config::{Config, Secret};
+use csi_harness::known::KnownFailing;
+use csi_harness::outcome::Outcome;
+use csi_harness::prelude::*;
+use csi_mock_driver::Quirk;
+
+use crate::bench::{Bench, Ran, config};
+
+check! {
+    /// Breaks a rule that binds.
+    MUST {
+        id: "verdicts/must",
+        title: "fails a MUST",
+        spec: [req::CTRL_CREATEVOL_010],
+        refuted_by: ["none"],
+    }
+    async |_cx| {
+        ensure!(false, "made to fail"; expected: "nothing", actual: "a failure");
+        Ok(())
+    }
+}
+
+check! {
+    /// Breaks a recommendation.
+    SHOULD {
+        id: "verdicts/should",
+        title: "fails a SHOULD",
+        spec: [req::ID_INFO_002],
+        refuted_by: ["none"],
+    }
+    async |_cx| {
+        ensure!(false, "made to fail");
+        Ok(())
+    }
+}
+
+check! {
+    /// Builds on a call that the driver refuses.
+    SETUP {
+        id: "verdicts/setup",
+        title: "cannot judge",
+        spec: [req::CTRL_CREATEVOL_010],
+        refuted_by: ["none"],
+    }
+    async |cx| {
+        let unknown = v1::CreateSnapshotRequest { name: cx.unique_name(), ..cx.create_snapshot_request("nothing") };
+        cx.create_snapshot(unknown).await.setup("a snapshot")?;
+        Ok(())
+    }
+}
+
+check! {
+    /// Tolerates a code that is not the best.
+    TOLERATES {
+        id: "verdicts/tolerates",
+        title: "warns",
+        spec: [req::CTRL_CREATEVOL_010],
+        refuted_by: ["none"],
+    }
+    async |cx| {
+        let request = v1::CreateVolumeRequest { name: String::new(), ..cx.create_volume_request() };
+        cx.create_volume(request).await.must_be_refused(
+            "without a name",
+            refused_with(Code::NotFound).or_warn(Code::InvalidArgument, "only for this test"),
+        )?;
+        Ok(())
+    }
+}
+
+check! {
+    /// Needs secrets that only the configuration knows.
+    SECRETS {
+        id: "verdicts/secrets",
+        title: "configured secrets reach each call",
+        spec: [req::GEN_SECRET_003],
+        refuted_by: ["none"],
+    }
+    async |cx| {
+        let volume = cx.create_volume(cx.create_volume_request()).await.must("take the secrets")?;
+        cx.delete_volume(&volume.volume_id).await.must("take the secrets")?;
+        Ok(())
+    }
+}
+
+async fn ran(strict: bool, known: &str) -> Ran {
+    let mut bench = Bench::start(Default::default(), config()).await;
+    bench.options.strict = strict;
+    if !known.is_empty() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), known).unwrap();
+        bench.options.known = KnownFailing::load(file.path()).unwrap();
+    }
+    bench.run(&[&MUST, &SHOULD, &SETUP, &TOLERATES]).await
+}
+
+#[tokio::test]
+async fn levels_decide() {
+    let ran = ran(false, "").await;
+    assert!(matches!(ran.outcome(&MUST), Outcome::Failed(_)));
+    assert!(matches!(ran.outcome(&SHOULD), Outcome::Warned(_)));
+    assert!(matches!(ran.outcome(&TOLERATES), Outcome::Warned(_)));
+    let Outcome::Broken(why) = ran.outcome(&SETUP) else { panic!("{:?}", ran.outcomes) };
+    assert!(why.contains("CreateSnapshot was refused: NOT_FOUND"), "{why}");
+    assert_eq!((ran.summary.failed, ran.summary.warned, ran.summary.broken), (1, 2, 1));
+}
+
+#[tokio::test]
+async fn a_story_has_rule_expectation_calls_and_the_command_that_repeats_it() {
+    let stories = ran(false, "").await.stories;
+    for part in [
+        "CTRL-CREATEVOL-010 (MUST)",
+        "expected     nothing",
+        "actual       a failure",
+        "repeat       csi-sanity run --filter verdicts/must",
+        "INVALID_ARGUMENT",
+    ] {
+        assert!(stories.contains(part), "{part:?} is missing:\n{stories}");
+    }
+}
+
+#[tokio::test]
+async fn strict_makes_recommendations_count() {
+    let ran = ran(true, "").await;
+    assert!(matches!(ran.outcome(&SHOULD), Outcome::Failed(_)));
+    assert!(matches!(ran.outcome(&TOLERATES), Outcome::Failed(_)));
+}
+
+#[tokio::test]
+async fn a_listed_check_has_to_fail() {
+    let ran = ran(false, "verdicts/must # as agreed\nverdicts/should # was so once\n").await;
+    assert!(matches!(ran.outcome(&MUST), Outcome::KnownFailure { reason, .. } if reason == "as agreed"));
+    assert_eq!(ran.outcome(&SHOULD), &Outcome::UnexpectedPass { reason: "was so once".to_owned() });
+}
+
+#[tokio::test]
+async fn secrets_reach_the_driver_and_no_story() {
+    let mut config: Config = config();
+    for rpc in csi_proto::RPCS {
+        let pairs = [("password".to_owned(), "mock".to_owned()), ("extra".to_owned(), "hunter2".to_owned())];
+        config.secrets.insert(rpc.method.to_owned(), Secret(pairs.into()));
+    }
+    let mock = csi_mock_driver::Config { quirks: vec![Quirk::SecretsDemanded], ..Default::default() };
+    let mut bench = Bench::start(mock, config).await;
+    bench.options.keep_calls = true;
+    let ran = bench.run(&[&SECRETS]).await;
+    assert_eq!(ran.outcome(&SECRETS), &Outcome::Passed);
+    assert!(ran.stories.contains("***stripped***"), "{}", ran.stories);
+    assert!(!ran.stories.contains("hunter2"), "{}", ran.stories);
+}

@@ -1,0 +1,117 @@
+//! The table of defects, and a sample of what they do.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use csi_mock_driver::{Config, Defect, Quirk};
+use csi_proto::v1::controller_server::Controller as _;
+use csi_proto::v1::identity_server::Identity as _;
+use csi_proto::v1::{self};
+use tonic::{Code, Request};
+
+use crate::support::{code, defective, empty, ok, volume, volume_request, with};
+
+#[test]
+fn ids_are_unique_kebab_and_parsable() {
+    let mut ids = BTreeSet::new();
+    for defect in Defect::ALL {
+        assert!(ids.insert(defect.id()), "{defect} is there twice");
+        assert!(
+            defect
+                .id()
+                .bytes()
+                .all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-')
+        );
+        assert!(!defect.description().is_empty());
+        assert_eq!(defect.id().parse(), Ok(*defect));
+    }
+    let error = "create-volume-empty-ids".parse::<Defect>().unwrap_err().to_string();
+    assert_eq!(error, "unknown defect `create-volume-empty-ids`, did you mean `create-volume-empty-id`?");
+    let quirks: BTreeSet<_> = Quirk::ALL.iter().map(|quirk| quirk.id()).collect();
+    assert_eq!(quirks.len(), Quirk::ALL.len());
+    assert!(quirks.is_disjoint(&ids));
+}
+
+#[test]
+fn every_defect_and_quirk_acts_somewhere() {
+    let source = sources(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src"));
+    let acts = |kind: &str, variant: String| {
+        let name = format!("{kind}::{variant}");
+        source.match_indices(&name).any(|(at, _)| {
+            !source[at + name.len()..].starts_with(|c: char| c.is_ascii_alphanumeric() || c == '_')
+        })
+    };
+    for defect in Defect::ALL {
+        assert!(acts("Defect", format!("{defect:?}")), "{defect} stands in the table only");
+    }
+    for quirk in Quirk::ALL {
+        assert!(acts("Quirk", format!("{quirk:?}")), "{quirk} stands in the table only");
+    }
+}
+
+fn sources(directory: &Path) -> String {
+    let mut text = String::new();
+    for entry in std::fs::read_dir(directory).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            text.push_str(&sources(&path));
+        } else {
+            text.push_str(&std::fs::read_to_string(path).unwrap());
+        }
+    }
+    text
+}
+
+#[tokio::test]
+async fn forgotten_names_make_second_volumes() {
+    let driver = defective(Defect::CreateVolumeForgetsNames);
+    assert_ne!(volume(&driver, "v").await, volume(&driver, "v").await);
+}
+
+#[tokio::test]
+async fn a_race_makes_two_volumes_and_a_repeat_one() {
+    let driver = defective(Defect::CreateVolumeRacesOnName);
+    let (first, second) = tokio::join!(volume(&driver, "v"), volume(&driver, "v"));
+    assert_ne!(first, second);
+    assert_eq!(volume(&driver, "w").await, volume(&driver, "w").await);
+}
+
+#[tokio::test]
+async fn a_panic_is_one_and_the_driver_goes_on_elsewhere() {
+    let driver = defective(Defect::ListVolumesPanicsOnNegativeMax);
+    let other = driver.clone();
+    let call = tokio::spawn(async move {
+        let request = v1::ListVolumesRequest { max_entries: -1, ..Default::default() };
+        other.list_volumes(Request::new(request)).await
+    });
+    assert!(call.await.unwrap_err().is_panic());
+    volume(&driver, "v").await;
+}
+
+#[tokio::test]
+async fn each_rpc_can_be_unimplemented() {
+    let driver = defective(Defect::ProbeUnimplemented);
+    assert_eq!(code(driver.probe(empty()).await), Code::Unimplemented);
+    let advertised = ok(driver.get_plugin_capabilities(empty()).await);
+    assert_eq!(advertised.capabilities.len(), 6);
+    let unimplemented = Defect::ALL.iter().filter(|defect| defect.id().ends_with("-unimplemented")).count();
+    assert_eq!(unimplemented, csi_proto::RPCS.len());
+}
+
+#[tokio::test]
+async fn a_lock_can_be_lost_for_ever() {
+    let driver = defective(Defect::LockNeverReleasedAfterError);
+    let bad = v1::CreateVolumeRequest { volume_capabilities: Vec::new(), ..volume_request("v") };
+    assert_eq!(code(driver.create_volume(Request::new(bad)).await), Code::InvalidArgument);
+    assert_eq!(code(driver.create_volume(Request::new(volume_request("v"))).await), Code::Aborted);
+}
+
+#[tokio::test]
+async fn defects_add_up() {
+    let driver = with(Config {
+        defects: vec![Defect::GetPluginInfoNameEmpty, Defect::GetPluginInfoVersionEmpty],
+        ..Config::default()
+    });
+    let info = ok(driver.get_plugin_info(empty()).await);
+    assert!(info.name.is_empty() && info.vendor_version.is_empty());
+}

@@ -1,0 +1,60 @@
+//! Identity, and the capabilities of all services.
+
+use csi_mock_driver::Config;
+use csi_proto::v1::controller_server::Controller as _;
+use csi_proto::v1::identity_server::Identity as _;
+use csi_proto::v1::node_server::Node as _;
+use csi_proto::v1::{self};
+use tonic::{Code, Request};
+
+use crate::support::{code, driver, empty, ok, volume_request, with};
+
+#[tokio::test]
+async fn the_plugin_tells_who_it_is() {
+    let driver = driver();
+    let info = ok(driver.get_plugin_info(Request::new(v1::GetPluginInfoRequest {})).await);
+    assert_eq!(info.name, "mock.csi-sanity.example");
+    assert!(!info.vendor_version.is_empty());
+    let probe = ok(driver.probe(Request::new(v1::ProbeRequest {})).await);
+    assert_eq!(probe.ready, Some(true));
+    let capabilities =
+        ok(driver.get_plugin_capabilities(Request::new(v1::GetPluginCapabilitiesRequest {})).await);
+    assert_eq!(capabilities.capabilities.len(), 6);
+}
+
+#[tokio::test]
+async fn what_is_switched_off_is_not_advertised_and_unimplemented() {
+    let driver = with(Config {
+        without: vec!["CREATE_DELETE_VOLUME".parse().unwrap(), "Node.EXPAND_VOLUME".parse().unwrap()],
+        ..Config::default()
+    });
+    assert_eq!(code(driver.create_volume(Request::new(volume_request("a"))).await), Code::Unimplemented);
+    assert_eq!(code(driver.delete_volume(empty()).await), Code::Unimplemented);
+    assert_eq!(code(driver.node_expand_volume(empty()).await), Code::Unimplemented);
+    assert_eq!(code(driver.list_volumes(empty()).await), Code::Ok);
+    let advertised = ok(driver.controller_get_capabilities(empty()).await).capabilities;
+    assert_eq!(advertised.len(), 14);
+}
+
+#[tokio::test]
+async fn only_brings_what_it_needs() {
+    let driver = with(Config { only: vec!["LIST_VOLUMES".parse().unwrap()], ..Config::default() });
+    assert_eq!(ok(driver.controller_get_capabilities(empty()).await).capabilities.len(), 1);
+    assert_eq!(ok(driver.get_plugin_capabilities(empty()).await).capabilities.len(), 1);
+    assert!(ok(driver.node_get_capabilities(empty()).await).capabilities.is_empty());
+    assert_eq!(code(driver.get_capacity(empty()).await), Code::Unimplemented);
+}
+
+#[tokio::test]
+async fn the_node_tells_its_id_limit_and_topology() {
+    let info = ok(driver().node_get_info(empty()).await);
+    assert_eq!(info.node_id, "node-1");
+    assert_eq!(info.max_volumes_per_node, 64);
+    let segments = info.accessible_topology.unwrap().segments;
+    assert_eq!(segments.get("mock.csi-sanity.example/zone").map(String::as_str), Some("zone-a"));
+    let flat = with(Config {
+        without: vec!["VOLUME_ACCESSIBILITY_CONSTRAINTS".parse().unwrap()],
+        ..Config::default()
+    });
+    assert_eq!(ok(flat.node_get_info(empty()).await).accessible_topology, None);
+}

@@ -1,0 +1,14 @@
+//! All integration tests of the crate: most call the services directly, one goes over a socket, some start the binary.
+
+mod controller;
+mod defects;
+mod faults;
+mod group;
+mod identity;
+mod metadata;
+mod node;
+mod program;
+mod quirks;
+mod snapshots;
+mod state_file;
+mod support;

@@ -1,0 +1,102 @@
+//! Areas of the specification, each with one verdict over its checks.
+
+use std::fmt;
+
+use csi_harness::outcome::Outcome;
+use serde::Serialize;
+
+/// One area: the checks whose ids share everything before the last slash.
+#[derive(Clone, Debug, Serialize)]
+pub struct Area {
+    /// Such as `controller/create-volume`.
+    pub name: String,
+    /// The verdict over all of its checks.
+    pub verdict: Verdict,
+    /// Checks that passed.
+    #[serde(skip)]
+    pub passed: usize,
+    /// Checks that were run and judged.
+    #[serde(skip)]
+    pub judged: usize,
+}
+
+/// What the checks of an area say together; the gravest comes last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Verdict {
+    /// All of its checks were skipped.
+    NotTested,
+    /// All that were run passed.
+    Passed,
+    /// A recommendation is not kept.
+    Warned,
+    /// A check could not judge.
+    Broken,
+    /// A rule is broken, as the known-failing list says.
+    KnownFailure,
+    /// A check passes although the list says it fails.
+    UnexpectedPass,
+    /// A rule is broken.
+    Failed,
+}
+
+impl Verdict {
+    /// What one outcome says about its area.
+    fn of(outcome: &Outcome) -> Verdict {
+        match outcome {
+            Outcome::Passed => Verdict::Passed,
+            Outcome::Failed(_) => Verdict::Failed,
+            Outcome::Warned(_) => Verdict::Warned,
+            Outcome::Skipped(_) => Verdict::NotTested,
+            Outcome::Broken(_) => Verdict::Broken,
+            Outcome::KnownFailure { .. } => Verdict::KnownFailure,
+            Outcome::UnexpectedPass { .. } => Verdict::UnexpectedPass,
+        }
+    }
+}
+
+impl fmt::Display for Verdict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Verdict::NotTested => "not tested",
+            Verdict::Passed => "passed",
+            Verdict::Warned => "passed with warnings",
+            Verdict::Broken => "not judged",
+            Verdict::KnownFailure => "known failure",
+            Verdict::UnexpectedPass => "unexpected pass",
+            Verdict::Failed => "failed",
+        })
+    }
+}
+
+/// The areas of a run, by name.
+#[derive(Debug, Default)]
+pub(crate) struct Areas {
+    areas: Vec<Area>,
+}
+
+impl Areas {
+    /// Adds the outcome of one check of the area.
+    pub(crate) fn add(&mut self, name: &str, outcome: &Outcome) {
+        let at = match self.areas.binary_search_by(|area| area.name.as_str().cmp(name)) {
+            Ok(at) => at,
+            Err(at) => {
+                let verdict = Verdict::NotTested;
+                self.areas.insert(at, Area { name: name.to_owned(), verdict, passed: 0, judged: 0 });
+                at
+            }
+        };
+        let area = &mut self.areas[at];
+        area.verdict = area.verdict.max(Verdict::of(outcome));
+        area.passed += usize::from(matches!(outcome, Outcome::Passed | Outcome::Warned(_)));
+        area.judged += usize::from(!matches!(outcome, Outcome::Skipped(_)));
+    }
+
+    pub(crate) fn as_slice(&self) -> &[Area] {
+        &self.areas
+    }
+
+    pub(crate) fn into_vec(self) -> Vec<Area> {
+        self.areas
+    }
+}

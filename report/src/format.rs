@@ -1,0 +1,53 @@
+//! The kinds of written reports.
+
+use std::str::FromStr;
+
+use crate::journal::Run;
+use crate::{json, junit, markdown};
+
+/// A kind of written report.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    /// JUnit XML, for CI systems.
+    Junit,
+    /// JSON, for programs.
+    Json,
+    /// Markdown, for the summary of a CI step.
+    Markdown,
+}
+
+impl Format {
+    /// The names a user can give, in the order in which help lists them.
+    pub const NAMES: &'static [&'static str] = &["junit", "json", "md"];
+
+    /// The name a user gives.
+    pub fn name(self) -> &'static str {
+        match self {
+            Format::Junit => "junit",
+            Format::Json => "json",
+            Format::Markdown => "md",
+        }
+    }
+
+    /// The report as text.
+    pub fn render(self, run: &Run) -> String {
+        match self {
+            Format::Junit => junit::render(run),
+            Format::Json => json::render(run),
+            Format::Markdown => markdown::render(run),
+        }
+    }
+}
+
+impl FromStr for Format {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Format, String> {
+        [Format::Junit, Format::Json, Format::Markdown]
+            .into_iter()
+            .find(|format| format.name() == name)
+            .ok_or_else(|| {
+                format!("{name:?} is not a kind of report; there are {}", Format::NAMES.join(", "))
+            })
+    }
+}

@@ -1,0 +1,59 @@
+//! The run as JUnit XML, a test suite for each area.
+
+use std::time::Duration;
+
+use quick_junit::{NonSuccessKind, Property, TestCase, TestCaseStatus, TestSuite, XmlString};
+
+use crate::journal::{CheckEntry, Run};
+
+pub(crate) fn render(run: &Run) -> String {
+    let mut report = quick_junit::Report::new("csi-sanity");
+    report.set_time(Duration::from_millis(run.duration_ms));
+    for area in &run.areas {
+        let mut suite = TestSuite::new(area.name.as_str());
+        suite.add_property(Property::new("endpoint", run.target.endpoint.as_str()));
+        suite.add_property(Property::new("driver", run.target.name.as_str()));
+        suite.add_property(Property::new("driver-version", run.target.vendor_version.as_str()));
+        suite.add_property(Property::new("seed", run.seed.to_string()));
+        let inside = |check: &&CheckEntry| {
+            check.id.rsplit_once('/').map_or(check.id.as_str(), |(name, _)| name) == area.name
+        };
+        suite.add_test_cases(run.checks.iter().filter(inside).map(|check| case(check, &area.name)));
+        report.add_test_suite(suite);
+    }
+    // Writing into memory cannot fail.
+    report.to_string().unwrap_or_default()
+}
+
+fn case(check: &CheckEntry, area: &str) -> TestCase {
+    let mut status = match check.outcome {
+        "passed" => TestCaseStatus::success(),
+        "failed" | "unexpected_pass" => TestCaseStatus::non_success(NonSuccessKind::Failure),
+        "broken" => TestCaseStatus::non_success(NonSuccessKind::Error),
+        // A warning is no failure: CI systems know no third colour.
+        "warned" => TestCaseStatus::success(),
+        _ => TestCaseStatus::skipped(),
+    };
+    if !matches!(check.outcome, "passed" | "warned") {
+        status.set_message(message(check));
+        status.set_type(check.outcome);
+        if !check.story.is_empty() {
+            status.set_description(check.story.as_str());
+        }
+    }
+    let mut case = TestCase::new(check.id.as_str(), status);
+    case.set_classname(area);
+    case.set_time(Duration::from_millis(check.duration_ms));
+    case.add_property(Property::new("requirements", check.requirements.join(" ")));
+    if check.outcome == "warned" {
+        case.set_system_out(XmlString::new(format!("warning:\n{}", check.story)));
+    }
+    case
+}
+
+fn message(check: &CheckEntry) -> String {
+    match &check.known_because {
+        Some(reason) => format!("{} (known: {reason})", check.message),
+        None => check.message.clone(),
+    }
+}

@@ -1,0 +1,270 @@
+//! The run as a person reads it: progress while it lasts, everything that matters once at the end.
+
+mod progress;
+mod stories;
+
+use std::fmt::Display;
+use std::io::{self, Write};
+
+use anstyle::{AnsiColor, Style};
+use csi_harness::events::{Event, Reporter};
+use csi_harness::outcome::{Aftermath, CheckReport, Crash, Leak, Outcome, Summary};
+use csi_harness::target::Target;
+
+use crate::areas::{Areas, Verdict};
+use progress::Progress;
+use stories::{Kind, Stories};
+
+pub(crate) const BOLD: Style = Style::new().bold();
+pub(crate) const DIM: Style = Style::new().dimmed();
+pub(crate) const GOOD: Style = AnsiColor::Green.on_default();
+pub(crate) const BAD: Style = AnsiColor::Red.on_default().bold();
+pub(crate) const ODD: Style = AnsiColor::Yellow.on_default();
+
+/// How much is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Detail {
+    /// Failures and the last line.
+    Quiet,
+    /// Failures, what was skipped and why, and the areas.
+    Normal,
+    /// Also a line for each check as it ends.
+    Verbose,
+    /// Also the whole story of warnings and known failures.
+    Full,
+}
+
+/// Tells a run to a person.
+///
+/// Colour codes are always written; give it a stream that removes them where they are not wanted. When the reader
+/// goes away, it falls silent.
+pub struct Terminal<W: Write> {
+    out: W,
+    detail: Detail,
+    progress: Progress,
+    stories: Stories,
+    areas: Areas,
+    lost: Option<io::Error>,
+}
+
+impl<W: Write> std::fmt::Debug for Terminal<W> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Terminal").field("detail", &self.detail).finish_non_exhaustive()
+    }
+}
+
+impl<W: Write> Terminal<W> {
+    /// Tells the run to `out`, and progress to the standard error if that is a terminal.
+    pub fn new(out: W, detail: Detail) -> Terminal<W> {
+        Terminal {
+            out,
+            detail,
+            progress: Progress::hidden(),
+            stories: Stories::default(),
+            areas: Areas::default(),
+            lost: None,
+        }
+    }
+
+    /// Whether everything could be told.
+    ///
+    /// # Errors
+    /// The first error met while writing. A reader that went away early is none.
+    pub fn finish(mut self) -> io::Result<()> {
+        let flushed = self.out.flush();
+        let ended = self.lost.map_or(flushed, Err);
+        ended.or_else(|error| if error.kind() == io::ErrorKind::BrokenPipe { Ok(()) } else { Err(error) })
+    }
+
+    /// Writes unless writing has failed before.
+    fn tell(&mut self, write: impl FnOnce(&mut W) -> io::Result<()>) {
+        if self.lost.is_none() {
+            let Terminal { out, progress, .. } = self;
+            self.lost = progress.aside(|| write(out).and_then(|()| out.flush())).err();
+        }
+    }
+
+    fn started(&mut self, target: &Target, planned: usize, seed: u64) {
+        let checks = count(planned, "check");
+        if self.detail > Detail::Quiet {
+            self.tell(|out| {
+                writeln!(out, "seed {seed}")?;
+                write_target(out, target)?;
+                writeln!(out, "{checks}")
+            });
+            self.progress = Progress::new(planned);
+        }
+    }
+
+    fn check_finished(&mut self, report: &CheckReport) {
+        self.areas.add(report.planned.check.area(), &report.outcome);
+        self.stories.add(report);
+        self.progress.finished(report);
+        if self.detail >= Detail::Verbose {
+            self.tell(|out| write_line(out, report));
+        } else if self.detail == Detail::Normal
+            && let Some(line) = self.progress.line()
+        {
+            self.tell(|out| writeln!(out, "{line}"));
+        }
+    }
+
+    fn crashed(&mut self, crash: &Crash) {
+        let after = match crash.aftermath {
+            Aftermath::Back => "it is back, and the run goes on",
+            Aftermath::Gone => "it stayed away",
+        };
+        self.tell(|out| {
+            writeln!(out, "{BAD}the driver died{BAD:#}; {after}. Calls without an answer:")?;
+            crash.under_way.iter().try_for_each(|call| writeln!(out, "  {call}"))
+        });
+    }
+
+    fn finished(&mut self, summary: &Summary) {
+        self.progress.end();
+        let stories = std::mem::take(&mut self.stories);
+        let areas = std::mem::take(&mut self.areas);
+        let detail = self.detail;
+        self.tell(|out| {
+            stories.write(out, detail)?;
+            write_leaks(out, &summary.leaks)?;
+            if detail > Detail::Quiet {
+                write_areas(out, &areas)?;
+            }
+            write_summary(out, summary)
+        });
+    }
+}
+
+impl<W: Write> Reporter for Terminal<W> {
+    fn event(&mut self, event: &Event<'_>) {
+        match event {
+            Event::Started { target, planned, seed } => self.started(target, *planned, *seed),
+            Event::Remark(remark) => {
+                if self.detail > Detail::Quiet {
+                    self.tell(|out| writeln!(out, "{ODD}note{ODD:#}: {remark}"));
+                }
+            }
+            Event::CheckStarted(planned) => self.progress.started(planned),
+            Event::CheckFinished(report) => self.check_finished(report),
+            Event::Crashed(crash) => self.crashed(crash),
+            // Told at the end, from the summary.
+            Event::Leaked(_) => {}
+            Event::Finished(summary) => self.finished(summary),
+        }
+    }
+}
+
+fn write_target(out: &mut impl Write, target: &Target) -> io::Result<()> {
+    let info = target.info();
+    let name = if info.name.is_empty() { "a driver without a name" } else { &info.name };
+    write!(out, "{BOLD}{}{BOLD:#}", plain(name))?;
+    if !info.vendor_version.is_empty() {
+        write!(out, " {}", plain(&info.vendor_version))?;
+    }
+    write!(out, " at {}", target.endpoint())?;
+    if let Some(controller) = target.controller_endpoint() {
+        write!(out, ", controller at {controller}")?;
+    }
+    writeln!(out)
+}
+
+fn write_line(out: &mut impl Write, report: &CheckReport) -> io::Result<()> {
+    let (style, word, why) = match &report.outcome {
+        Outcome::Passed => (GOOD, "passed", ""),
+        Outcome::Failed(violation) => (BAD, "FAILED", violation.message.as_str()),
+        Outcome::Warned(violation) => (ODD, "warned", violation.message.as_str()),
+        Outcome::Skipped(why) => (DIM, "skipped", why.as_str()),
+        Outcome::Broken(why) => (ODD, "not judged", why.as_str()),
+        Outcome::KnownFailure { reason, .. } => (ODD, "known", reason.as_str()),
+        Outcome::UnexpectedPass { reason } => (BAD, "UNEXPECTED", reason.as_str()),
+    };
+    let ms = report.duration.as_millis();
+    write!(out, "{style}{word:>10}{style:#} {} {DIM}({ms} ms){DIM:#}", report.label())?;
+    if why.is_empty() { writeln!(out) } else { writeln!(out, "  {}", plain(why)) }
+}
+
+fn write_leaks(out: &mut impl Write, leaks: &[Leak]) -> io::Result<()> {
+    let (ours, others): (Vec<_>, Vec<_>) = leaks.iter().partition(|leak| leak.ours);
+    for (title, leaks) in [
+        (format!("{BAD}LEAKED{BAD:#} made by this run, and still there"), ours),
+        (format!("{ODD}note{ODD:#}: new, but not made by this run"), others),
+    ] {
+        if !leaks.is_empty() {
+            writeln!(out, "{title}")?;
+        }
+        for leak in leaks {
+            writeln!(out, "  {} {}", leak.kind, plain(&leak.id))?;
+        }
+    }
+    Ok(())
+}
+
+fn write_areas(out: &mut impl Write, areas: &Areas) -> io::Result<()> {
+    let areas = areas.as_slice();
+    let width = areas.iter().map(|area| area.name.len()).max().unwrap_or(0);
+    writeln!(out)?;
+    for area in areas {
+        let style = match area.verdict {
+            Verdict::NotTested => DIM,
+            Verdict::Passed => GOOD,
+            Verdict::Failed | Verdict::UnexpectedPass => BAD,
+            Verdict::Warned | Verdict::Broken | Verdict::KnownFailure => ODD,
+        };
+        write!(out, "  {:width$}  {style}{}{style:#}", area.name, area.verdict)?;
+        match area.judged {
+            0 => writeln!(out)?,
+            judged => writeln!(out, " {DIM}{}/{judged}{DIM:#}", area.passed)?,
+        }
+    }
+    writeln!(out)
+}
+
+/// The last line; its parts keep their order, and rare ones are left out when there is nothing to count.
+fn write_summary(out: &mut impl Write, summary: &Summary) -> io::Result<()> {
+    let mut parts = Vec::new();
+    let mut part = |number: usize, word: &str, style: Style| {
+        let style = if number == 0 { Style::new() } else { style };
+        parts.push(format!("{style}{number} {word}{style:#}"));
+    };
+    part(summary.passed, "passed", GOOD);
+    part(summary.failed, "failed", BAD);
+    part(summary.skipped, "skipped", DIM);
+    for (number, word, style) in [
+        (summary.warned, "with warnings", ODD),
+        (summary.broken, "not judged", ODD),
+        (summary.known_failures, "failed as known", ODD),
+        (summary.unexpected_passes, "passed unexpectedly", BAD),
+        (summary.own_leaks().count(), "leaked", BAD),
+        (summary.crashes.len(), "crashes of the driver", BAD),
+    ] {
+        if number > 0 {
+            part(number, word, style);
+        }
+    }
+    if summary.interrupted {
+        parts.push(format!("{ODD}stopped early{ODD:#}"));
+    }
+    writeln!(out, "{} {DIM}in {:.1} s{DIM:#}", parts.join(", "), summary.duration.as_secs_f64())
+}
+
+/// Text from a driver, without power over the terminal.
+pub(crate) fn plain(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() && c != '\n' && c != '\t' { '\u{fffd}' } else { c }).collect()
+}
+
+/// `1 check`, `2 checks`.
+pub(crate) fn count(number: usize, what: impl Display) -> String {
+    format!("{number} {what}{}", if number == 1 { "" } else { "s" })
+}
+
+/// The heading of one kind of story.
+pub(crate) fn heading(kind: Kind) -> (Style, &'static str) {
+    match kind {
+        Kind::Failed => (BAD, "FAILED"),
+        Kind::UnexpectedPass => (BAD, "UNEXPECTED PASS"),
+        Kind::Broken => (ODD, "NOT JUDGED"),
+        Kind::Known => (ODD, "KNOWN FAILURE"),
+        Kind::Warned => (ODD, "WARNING"),
+    }
+}

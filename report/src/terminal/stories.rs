@@ -1,0 +1,160 @@
+//! What is told at the end: each fault once, with the checks that met it.
+
+use std::io::{self, Write};
+
+use csi_harness::outcome::{CheckReport, Outcome};
+use csi_harness::story::{self, Story};
+
+use super::{BOLD, DIM, Detail, count, heading, plain};
+
+/// Checks named below a story that several of them share.
+const NAMES_SHOWN_MAX: usize = 10;
+
+/// Kinds of stories, in the order in which they are told: the gravest last, where the reader's eyes are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Kind {
+    Warned,
+    Known,
+    Broken,
+    UnexpectedPass,
+    Failed,
+}
+
+impl Kind {
+    fn of(outcome: &Outcome) -> Option<Kind> {
+        match outcome {
+            Outcome::Passed | Outcome::Skipped(_) => None,
+            Outcome::Failed(_) => Some(Kind::Failed),
+            Outcome::Warned(_) => Some(Kind::Warned),
+            Outcome::Broken(_) => Some(Kind::Broken),
+            Outcome::KnownFailure { .. } => Some(Kind::Known),
+            Outcome::UnexpectedPass { .. } => Some(Kind::UnexpectedPass),
+        }
+    }
+
+    /// From which detail on the whole story is told instead of one line.
+    fn told_in_full(self, detail: Detail) -> bool {
+        match self {
+            Kind::Failed | Kind::UnexpectedPass | Kind::Broken => true,
+            Kind::Warned | Kind::Known => detail >= Detail::Full,
+        }
+    }
+
+    /// From which detail on it is told at all.
+    fn told(self, detail: Detail) -> bool {
+        match self {
+            Kind::Failed | Kind::UnexpectedPass | Kind::Broken => true,
+            Kind::Warned | Kind::Known => detail > Detail::Quiet,
+        }
+    }
+}
+
+/// Everything to be told at the end of a run.
+#[derive(Debug, Default)]
+pub(crate) struct Stories {
+    stories: Vec<OneStory>,
+    /// Reasons for skipping with the labels skipped, in the order in which they came up.
+    skips: Vec<(String, Vec<String>)>,
+}
+
+#[derive(Debug)]
+struct OneStory {
+    kind: Kind,
+    /// What makes two stories the same fault.
+    fault: String,
+    title: &'static str,
+    headline: String,
+    text: String,
+    labels: Vec<String>,
+}
+
+impl Stories {
+    pub(crate) fn add(&mut self, report: &CheckReport) {
+        if let Outcome::Skipped(why) = &report.outcome {
+            match self.skips.iter_mut().find(|(reason, _)| reason == why) {
+                Some((_, labels)) => labels.push(report.label()),
+                None => self.skips.push((why.clone(), vec![report.label()])),
+            }
+        }
+        let Some(kind) = Kind::of(&report.outcome) else { return };
+        let (fault, headline) = fault(report);
+        match self.stories.iter_mut().find(|story| story.kind == kind && story.fault == fault) {
+            Some(story) => story.labels.push(report.label()),
+            None => self.stories.push(OneStory {
+                kind,
+                fault,
+                title: report.planned.check.title,
+                headline,
+                text: Story(report).to_string(),
+                labels: vec![report.label()],
+            }),
+        }
+    }
+
+    pub(crate) fn write(mut self, out: &mut impl Write, detail: Detail) -> io::Result<()> {
+        if detail > Detail::Quiet {
+            write_skips(out, &self.skips, detail)?;
+        }
+        self.stories.sort_by_key(|story| story.kind);
+        for story in self.stories.iter().filter(|story| story.kind.told(detail)) {
+            if story.kind.told_in_full(detail) {
+                write_full(out, story)?;
+            } else {
+                write_short(out, story)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The key of a fault and its sentence. One fault of the driver met by several checks is one story.
+fn fault(report: &CheckReport) -> (String, String) {
+    match &report.outcome {
+        Outcome::Broken(why) => (why.clone(), why.clone()),
+        Outcome::UnexpectedPass { reason } => (report.label(), reason.clone()),
+        Outcome::KnownFailure { violation, reason } => {
+            (reason.clone(), format!("{} ({reason})", violation.message))
+        }
+        Outcome::Failed(violation) | Outcome::Warned(violation) => {
+            let rule = story::rule(report, violation).map_or("", |rule| rule.id);
+            let key = format!("{rule}\n{}\n{}\n{}", violation.message, violation.expected, violation.actual);
+            (key, violation.message.clone())
+        }
+        Outcome::Passed | Outcome::Skipped(_) => (String::new(), String::new()),
+    }
+}
+
+fn write_full(out: &mut impl Write, story: &OneStory) -> io::Result<()> {
+    let (style, word) = heading(story.kind);
+    let (first, others) = story.labels.split_first().map_or(("", &[][..]), |(first, rest)| (first, rest));
+    writeln!(out, "\n{style}{word}{style:#} {BOLD}{first}{BOLD:#}")?;
+    writeln!(out, "  {DIM}{}{DIM:#}", story.title)?;
+    write!(out, "{}", plain(&story.text))?;
+    if others.is_empty() {
+        return Ok(());
+    }
+    writeln!(out, "  the same in  {}", named(others))
+}
+
+fn write_short(out: &mut impl Write, story: &OneStory) -> io::Result<()> {
+    let (style, word) = heading(story.kind);
+    writeln!(out, "{style}{word}{style:#} {}: {}", named(&story.labels), plain(&story.headline))
+}
+
+fn write_skips(out: &mut impl Write, skips: &[(String, Vec<String>)], detail: Detail) -> io::Result<()> {
+    for (reason, labels) in skips {
+        writeln!(out, "{DIM}skipped{DIM:#} {}: {}", count(labels.len(), "check"), plain(reason))?;
+        if detail >= Detail::Full {
+            labels.iter().try_for_each(|label| writeln!(out, "          {label}"))?;
+        }
+    }
+    Ok(())
+}
+
+fn named(labels: &[String]) -> String {
+    let shown = labels[..labels.len().min(NAMES_SHOWN_MAX)].join(", ");
+    match labels.len().saturating_sub(NAMES_SHOWN_MAX) {
+        0 => shown,
+        hidden => format!("{shown} and {hidden} more"),
+    }
+}

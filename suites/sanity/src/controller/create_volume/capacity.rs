@@ -1,0 +1,189 @@
+//! capacity_range of CreateVolume: the volume has a size within it, or there is no volume.
+
+use csi_harness::prelude::*;
+
+/// More than any back end has.
+const EXBIBYTE: i64 = 1 << 60;
+
+fn range(required_bytes: i64, limit_bytes: i64) -> Option<v1::CapacityRange> {
+    Some(v1::CapacityRange { required_bytes, limit_bytes })
+}
+
+async fn make(cx: &Cx, required_bytes: i64, limit_bytes: i64) -> Reply<v1::Volume> {
+    let capacity_range = range(required_bytes, limit_bytes);
+    cx.create_volume(v1::CreateVolumeRequest { capacity_range, ..cx.create_volume_request() }).await
+}
+
+/// A size just above the configured one, which is a multiple of nothing.
+fn odd_size(cx: &Cx) -> CheckResult<i64> {
+    let bytes = cx.config().volume_size_bytes + 1;
+    match cx.config().size_max_bytes {
+        Some(most) if bytes > most => Err(Stop::skip("--volume-size-bytes is --size-max-bytes")),
+        _ => Ok(bytes),
+    }
+}
+
+fn ensure_at_least(volume: &v1::Volume, required_bytes: i64) -> CheckResult {
+    ensure!(
+        volume.capacity_bytes == 0 || volume.capacity_bytes >= required_bytes,
+        "the volume is smaller than required_bytes";
+        of: &req::MSG_CAPRANGE_005,
+        expected: format!("capacity_bytes of at least {required_bytes}, or 0 for unknown"),
+        actual: volume.capacity_bytes
+    );
+    Ok(())
+}
+
+fn ensure_at_most(volume: &v1::Volume, limit_bytes: i64) -> CheckResult {
+    ensure!(
+        volume.capacity_bytes <= limit_bytes,
+        "the volume is larger than limit_bytes";
+        of: &req::MSG_CAPRANGE_008,
+        expected: format!("capacity_bytes of at most {limit_bytes}, or OUT_OF_RANGE"),
+        actual: volume.capacity_bytes
+    );
+    Ok(())
+}
+
+check! {
+    /// A workload that asked for more writes beyond the end.
+    AT_LEAST_REQUIRED {
+        id: "controller/create-volume/required-bytes",
+        title: "a volume is at least as large as required_bytes",
+        spec: [req::MSG_CAPRANGE_005, req::CTRL_CREATEVOL_018],
+        needs: [CREATE_DELETE_VOLUME],
+        refuted_by: ["create-volume-halves-size", "create-volume-rounds-down"],
+        access: Each,
+    }
+    async |cx| {
+        let size = cx.config().volume_size_bytes;
+        ensure_at_least(&make(cx, size, 0).await.setup("a volume of the configured size")?, size)?;
+        let odd = odd_size(cx)?;
+        ensure_at_least(&make(cx, odd, 0).await.setup("a volume of one byte more")?, odd)
+    }
+}
+
+check! {
+    /// A quota or a price may hang on it.
+    AT_MOST_LIMIT {
+        id: "controller/create-volume/limit-bytes",
+        title: "a volume is not larger than limit_bytes, or OUT_OF_RANGE says that it would be",
+        spec: [req::MSG_CAPRANGE_008, req::CTRL_CREATEVOL_018],
+        needs: [CREATE_DELETE_VOLUME],
+        refuted_by: ["create-volume-exceeds-limit"],
+    }
+    async |cx| {
+        let odd = odd_size(cx)?;
+        for limit in [odd, odd + (1 << 20)] {
+            let reply = make(cx, odd, limit).await;
+            let made = reply.may_be_refused("with a narrow capacity_range", refused_with(Code::OutOfRange))?;
+            if let Some(volume) = made {
+                ensure_at_least(&volume, odd)?;
+                ensure_at_most(&volume, limit)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+check! {
+    /// Rounding without a word is what breaks copies of a device onto a device.
+    EXACT {
+        id: "controller/create-volume/exact-size",
+        title: "a volume of an exact size has that size, or OUT_OF_RANGE says that it cannot be had",
+        spec: [req::MSG_CAPRANGE_002],
+        needs: [CREATE_DELETE_VOLUME],
+        refuted_by: ["create-volume-exceeds-limit", "create-volume-rounds-down"],
+    }
+    async |cx| {
+        for size in [cx.config().volume_size_bytes, odd_size(cx)?] {
+            let reply = make(cx, size, size).await;
+            let made = reply.may_be_refused("with an exact size", refused_with(Code::OutOfRange))?;
+            let actual = made.map_or(0, |volume| volume.capacity_bytes);
+            ensure!(
+                actual == 0 || actual == size,
+                "required_bytes and limit_bytes are equal, and the volume has another size";
+                expected: format!("capacity_bytes {size}, 0 for unknown, or OUT_OF_RANGE"),
+                actual: actual
+            );
+        }
+        Ok(())
+    }
+}
+
+check! {
+    /// The field is optional, and drivers are known to dereference it unseen.
+    NO_RANGE {
+        id: "controller/create-volume/no-capacity-range",
+        title: "CreateVolume without capacity_range makes a volume of the driver's choice",
+        spec: [req::CTRL_CREATEVOL_017, req::MSG_VOLUME_002],
+        needs: [CREATE_DELETE_VOLUME],
+        refuted_by: ["create-volume-panics-without-range"],
+        replaces: [
+            "Controller Service [Controller Server] CreateVolume should return appropriate values SingleNodeWriter NoCapacity",
+        ],
+        runs: Last,
+    }
+    async |cx| {
+        let request = v1::CreateVolumeRequest { capacity_range: None, ..cx.create_volume_request() };
+        let volume = match cx.create_volume(request).await.any_answer()? {
+            Ok(volume) => volume,
+            Err(refused) => {
+                cx.warn(
+                    Violation::new("CreateVolume without capacity_range is refused")
+                        .expected("a volume of a size that the driver chooses")
+                        .actual(refused),
+                );
+                return Ok(());
+            }
+        };
+        ensure!(
+            volume.capacity_bytes >= 0,
+            "the size of the new volume is negative";
+            of: &req::MSG_VOLUME_002,
+            expected: "capacity_bytes of 0 (unknown) or more",
+            actual: volume.capacity_bytes
+        );
+        Ok(())
+    }
+}
+
+check! {
+    /// The caller has to learn that no retry will help.
+    TOO_LARGE {
+        id: "controller/create-volume/too-large",
+        title: "CreateVolume of an exbibyte is refused with OUT_OF_RANGE, unless it can be had",
+        spec: [req::CTRL_CREATEVOL_047, req::MSG_CAPRANGE_005],
+        needs: [CREATE_DELETE_VOLUME],
+        refuted_by: ["create-volume-out-of-range-as-internal", "create-volume-out-of-range-as-invalid-argument"],
+    }
+    async |cx| {
+        let refusal = refused_with(Code::OutOfRange)
+            .or(Code::ResourceExhausted, "the storage may be what does not suffice");
+        match make(cx, EXBIBYTE, 0).await.may_be_refused("of an exbibyte", refusal)? {
+            Some(volume) => ensure_at_least(&volume, EXBIBYTE),
+            None => Ok(()),
+        }
+    }
+}
+
+check! {
+    /// A file system does not fit into a byte.
+    TOO_SMALL {
+        id: "controller/create-volume/too-small",
+        title: "CreateVolume with limit_bytes 1 is refused with OUT_OF_RANGE, unless it can be had",
+        spec: [req::CTRL_CREATEVOL_047, req::MSG_CAPRANGE_008],
+        needs: [CREATE_DELETE_VOLUME],
+        refuted_by: ["create-volume-out-of-range-as-internal", "create-volume-out-of-range-as-invalid-argument"],
+    }
+    async |cx| {
+        let refusal = refused_with(Code::OutOfRange);
+        match make(cx, 0, 1).await.may_be_refused("with limit_bytes 1", refusal)? {
+            Some(volume) => ensure_at_most(&volume, 1),
+            None => Ok(()),
+        }
+    }
+}
+
+pub(crate) static CHECKS: &[&Check] =
+    &[&AT_LEAST_REQUIRED, &AT_MOST_LIMIT, &EXACT, &NO_RANGE, &TOO_LARGE, &TOO_SMALL];

@@ -1,0 +1,281 @@
+//! CreateVolume with a name that is taken: the volume there is good enough, or ALREADY_EXISTS says that it is not.
+
+use csi_harness::prelude::*;
+
+use super::source;
+
+fn with_range(
+    request: &v1::CreateVolumeRequest,
+    required_bytes: i64,
+    limit_bytes: i64,
+) -> v1::CreateVolumeRequest {
+    let capacity_range = Some(v1::CapacityRange { required_bytes, limit_bytes });
+    v1::CreateVolumeRequest { capacity_range, ..request.clone() }
+}
+
+/// A volume of a known size, with the request that made it.
+async fn sized_volume(cx: &Cx, bytes: i64) -> CheckResult<(v1::CreateVolumeRequest, i64)> {
+    let request = with_range(&cx.create_volume_request(), bytes, 0);
+    let volume = cx.create_volume(request.clone()).await.setup("a volume of a configured size")?;
+    match volume.capacity_bytes {
+        0 => Err(Stop::skip("the driver does not say how large its volumes are")),
+        size => Ok((request, size)),
+    }
+}
+
+check! {
+    /// A range that the volume fulfils is no reason to refuse it.
+    COMPATIBLE_SIZE {
+        id: "controller/create-volume/compatible-size",
+        title: "CreateVolume with a name used before and a range that the volume fulfils answers with the volume",
+        spec: [req::CTRL_CREATEVOL_003],
+        needs: [CREATE_DELETE_VOLUME],
+        refuted_by: ["create-volume-refuses-compatible-size"],
+    }
+    async |cx| {
+        let request = cx.create_volume_request();
+        let first = cx.create_volume(request.clone()).await.setup("a volume")?;
+        if first.capacity_bytes < 2 {
+            return Err(Stop::skip("the driver does not say how large its volumes are"));
+        }
+        let wider = with_range(&request, first.capacity_bytes / 2, first.capacity_bytes.saturating_mul(2));
+        match cx.create_volume(wider).await.any_answer()? {
+            Ok(again) => ensure!(
+                again.volume_id == first.volume_id,
+                "a name used before is answered with another volume";
+                of: &req::CTRL_CREATEVOL_002,
+                expected: format!("volume_id {:?}", first.volume_id),
+                actual: format!("volume_id {:?}", again.volume_id)
+            ),
+            // What is compatible is the driver's to say: this is no more than a warning.
+            Err(refused) => cx.warn(
+                Violation::new("a repeated request is refused although the volume has a size that it allows")
+                    .expected("OK and the same volume")
+                    .actual(refused),
+            ),
+        }
+        Ok(())
+    }
+}
+
+check! {
+    /// A workload would get a volume too small for it.
+    LARGER {
+        id: "controller/create-volume/taken-by-a-smaller-volume",
+        title: "CreateVolume with a name that a smaller volume has is refused",
+        spec: [req::CTRL_CREATEVOL_041],
+        needs: [CREATE_DELETE_VOLUME],
+        refuted_by: [
+            "create-volume-ignores-size-conflict",
+            "create-volume-conflict-as-internal",
+            "create-volume-conflict-as-invalid-argument",
+        ],
+        replaces: [
+            "Controller Service [Controller Server] CreateVolume should fail when requesting to create a volume with already existing name and different capacity",
+        ],
+    }
+    async |cx| {
+        let (request, small) = sized_volume(cx, cx.config().volume_size_bytes).await?;
+        let large = larger_size(cx, small)?;
+        let other_name = with_range(&cx.create_volume_request(), large, 0);
+        cx.create_volume(other_name).await.or_skip("a volume of --expand-size-bytes cannot be had")?;
+        let again = with_range(&request, large, 0);
+        let reply = cx.create_volume(again).await;
+        reply.must_be_refused("of a name that a smaller volume has", refused_with(Code::AlreadyExists))?;
+        Ok(())
+    }
+}
+
+check! {
+    /// The caller has set a limit, and pays for what is above it.
+    SMALLER {
+        id: "controller/create-volume/taken-by-a-larger-volume",
+        title: "CreateVolume with a name that a volume above the limit has is refused",
+        spec: [req::CTRL_CREATEVOL_041],
+        needs: [CREATE_DELETE_VOLUME],
+        refuted_by: [
+            "create-volume-ignores-size-conflict",
+            "create-volume-conflict-as-internal",
+            "create-volume-conflict-as-invalid-argument",
+        ],
+    }
+    async |cx| {
+        let (small_request, small) = sized_volume(cx, cx.config().volume_size_bytes).await?;
+        let (request, large) = sized_volume(cx, larger_size(cx, small)?).await?;
+        let required = small_request.capacity_range.unwrap_or_default().required_bytes;
+        let again = with_range(&request, required, large - 1);
+        let other_name = with_range(&cx.create_volume_request(), required, large - 1);
+        cx.create_volume(other_name).await.or_skip("a volume below that limit cannot be had")?;
+        let reply = cx.create_volume(again).await;
+        reply.must_be_refused("of a name that a larger volume has", refused_with(Code::AlreadyExists))?;
+        Ok(())
+    }
+}
+
+/// A size above that of the volume.
+fn larger_size(cx: &Cx, bytes: i64) -> CheckResult<i64> {
+    let large = cx.config().expand_size_bytes;
+    if large > bytes {
+        Ok(large)
+    } else {
+        Err(Stop::skip(format!(
+            "--expand-size-bytes {large} is not above the {bytes} bytes of a small volume"
+        )))
+    }
+}
+
+check! {
+    /// Promising a volume for an access it was not made for fails the workload later, where nobody sees why.
+    OTHER_ACCESS {
+        id: "controller/create-volume/taken-by-another-access",
+        title: "CreateVolume with a name used before and another access type is refused, or the volume serves both",
+        spec: [req::CTRL_CREATEVOL_042],
+        needs: [CREATE_DELETE_VOLUME],
+        refuted_by: ["create-volume-ignores-capability-conflict"],
+    }
+    async |cx| {
+        let other = match cx.access() {
+            AccessType::Mount => AccessType::Block,
+            AccessType::Block => AccessType::Mount,
+        };
+        let other = cx.capability_for(other, Mode::SingleNodeWriter);
+        let fresh = cx.create_volume_request();
+        let fresh = v1::CreateVolumeRequest { volume_capabilities: vec![other.clone()], ..fresh };
+        cx.create_volume(fresh).await.or_skip("the driver has one access type only")?;
+
+        let request = cx.create_volume_request();
+        let volume = cx.create_volume(request.clone()).await.setup("a volume")?;
+        let again = v1::CreateVolumeRequest { volume_capabilities: vec![other.clone()], ..request };
+        let reply = cx.create_volume(again).await;
+        let refusal = refused_with(Code::AlreadyExists);
+        if reply.may_be_refused("of a name used before with another access type", refusal)?.is_none() {
+            return Ok(());
+        }
+        let validate = v1::ValidateVolumeCapabilitiesRequest {
+            volume_id: volume.volume_id,
+            volume_context: volume.volume_context,
+            volume_capabilities: vec![other],
+            parameters: cx.config().parameters.clone(),
+            ..Default::default()
+        };
+        let confirmed = cx.call(validate).await.setup("validated capabilities")?.confirmed.is_some();
+        ensure!(
+            confirmed,
+            "a name used before is accepted with another access type, which the volume does not support";
+            expected: "ALREADY_EXISTS, or a volume that ValidateVolumeCapabilities confirms for both",
+            actual: "OK, and ValidateVolumeCapabilities does not confirm it"
+        );
+        Ok(())
+    }
+}
+
+check! {
+    /// Parameters say what kind of volume it is; which of them matter only the driver knows.
+    OTHER_PARAMETERS {
+        id: "controller/create-volume/taken-with-other-parameters",
+        title: "CreateVolume with a name used before and other parameters is refused",
+        spec: [req::CTRL_CREATEVOL_043],
+        needs: [CREATE_DELETE_VOLUME],
+        refuted_by: ["create-volume-ignores-parameter-conflict"],
+    }
+    async |cx| {
+        let request = cx.create_volume_request();
+        if request.parameters.is_empty() {
+            return Err(Stop::skip("needs parameters to be configured"));
+        }
+        cx.create_volume(request.clone()).await.setup("a volume")?;
+        let again = v1::CreateVolumeRequest { parameters: Default::default(), ..request };
+        warn_if_done(cx, again, "parameters").await
+    }
+}
+
+check! {
+    /// A class of service asked for under a name that another class has.
+    OTHER_MUTABLE_PARAMETERS {
+        id: "controller/create-volume/taken-with-other-mutable-parameters",
+        title: "CreateVolume with a name used before and other mutable_parameters is refused",
+        spec: [req::CTRL_CREATEVOL_002],
+        needs: [CREATE_DELETE_VOLUME, MODIFY_VOLUME, Need::Configured(Setting::MutableParameters)],
+        refuted_by: ["create-volume-ignores-mutable-parameter-conflict"],
+    }
+    async |cx| {
+        let request = cx.create_volume_request();
+        cx.create_volume(request.clone()).await.setup("a volume")?;
+        let again = v1::CreateVolumeRequest { mutable_parameters: Default::default(), ..request };
+        warn_if_done(cx, again, "mutable_parameters").await
+    }
+}
+
+/// What is compatible the protocol leaves open for parameters, so that doing it is no more than a warning.
+async fn warn_if_done(cx: &Cx, request: v1::CreateVolumeRequest, what: &str) -> CheckResult {
+    let refusal = refused_with(Code::AlreadyExists)
+        .or(Code::InvalidArgument, "the driver may demand what is left out")
+        .or_warn(Code::Internal, "ALREADY_EXISTS tells the caller what is wrong");
+    let reply = cx.create_volume(request).await;
+    if reply.may_be_refused(&format!("of a name used before with other {what}"), refusal)?.is_some() {
+        cx.warn(
+            Violation::new(format!("a name used before is accepted without the {what} it was made with"))
+                .expected("ALREADY_EXISTS, unless they make no difference")
+                .actual("OK"),
+        );
+    }
+    Ok(())
+}
+
+check! {
+    /// The caller wants the data of the source, and would get somebody else's or none.
+    OTHER_SNAPSHOT {
+        id: "controller/create-volume/taken-with-other-snapshot",
+        title: "CreateVolume from a snapshot with the name of an empty volume is refused",
+        spec: [req::CTRL_CREATEVOL_045],
+        needs: [CREATE_DELETE_VOLUME, CREATE_DELETE_SNAPSHOT],
+        refuted_by: ["create-volume-ignores-source-conflict"],
+    }
+    async |cx| {
+        let origin = cx.new_volume().await?;
+        let snapshot = cx.new_snapshot(&origin.volume_id).await?;
+        refuses_source(cx, source::snapshot(&snapshot.snapshot_id), &origin).await
+    }
+}
+
+check! {
+    /// The caller wants the data of the source, and would get somebody else's or none.
+    OTHER_VOLUME {
+        id: "controller/create-volume/taken-with-other-source-volume",
+        title: "CreateVolume from a volume with the name of an empty volume is refused",
+        spec: [req::CTRL_CREATEVOL_045],
+        needs: [CREATE_DELETE_VOLUME, CLONE_VOLUME],
+        refuted_by: ["create-volume-ignores-source-conflict"],
+    }
+    async |cx| {
+        let origin = cx.new_volume().await?;
+        refuses_source(cx, source::volume(&origin.volume_id), &origin).await
+    }
+}
+
+/// The source can be copied under a free name, but not under one that an empty volume has.
+async fn refuses_source(cx: &Cx, source: v1::VolumeContentSource, origin: &v1::Volume) -> CheckResult {
+    let free = source::request(cx, source.clone(), origin);
+    cx.create_volume(free).await.setup("a copy")?;
+    let taken = v1::CreateVolumeRequest {
+        volume_content_source: None,
+        ..source::request(cx, source.clone(), origin)
+    };
+    cx.create_volume(taken.clone()).await.setup("an empty volume")?;
+    let again = v1::CreateVolumeRequest { volume_content_source: Some(source), ..taken };
+    let reply = cx.create_volume(again).await;
+    let what = "from a source with the name of an empty volume";
+    reply.must_be_refused(what, refused_with(Code::AlreadyExists))?;
+    Ok(())
+}
+
+pub(crate) static CHECKS: &[&Check] = &[
+    &COMPATIBLE_SIZE,
+    &LARGER,
+    &SMALLER,
+    &OTHER_ACCESS,
+    &OTHER_PARAMETERS,
+    &OTHER_MUTABLE_PARAMETERS,
+    &OTHER_SNAPSHOT,
+    &OTHER_VOLUME,
+];

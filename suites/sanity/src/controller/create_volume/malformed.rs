@@ -1,0 +1,238 @@
+//! CreateVolume requests with one fault each.
+
+use csi_harness::prelude::*;
+use csi_harness::reply::Refusal;
+use v1::volume_content_source::{SnapshotSource, Type as Source, VolumeSource};
+
+/// Sends a request that is right but for one fault.
+async fn refused(
+    cx: &Cx,
+    what: &str,
+    spoil: impl FnOnce(&mut v1::CreateVolumeRequest),
+    refusal: Refusal,
+) -> CheckResult {
+    let mut request = cx.create_volume_request();
+    spoil(&mut request);
+    cx.create_volume(request).await.must_be_refused(what, refusal)?;
+    Ok(())
+}
+
+fn invalid() -> Refusal {
+    refused_with(Code::InvalidArgument)
+}
+
+fn invalid_size() -> Refusal {
+    invalid().or(Code::OutOfRange, "the code for sizes")
+}
+
+fn invalid_id() -> Refusal {
+    invalid().or_warn(Code::NotFound, "an empty id is a missing field, not an unknown object")
+}
+
+fn spoil_capability(request: &mut v1::CreateVolumeRequest, spoil: impl Fn(&mut v1::VolumeCapability)) {
+    request.volume_capabilities.iter_mut().for_each(spoil);
+}
+
+check! {
+    /// The name is what makes a repeated request idempotent.
+    NO_NAME {
+        id: "controller/create-volume/no-name",
+        title: "CreateVolume without a name is refused",
+        spec: [req::CTRL_CREATEVOL_010, req::GEN_ERR_004],
+        needs: [CREATE_DELETE_VOLUME],
+        refuted_by: ["create-volume-accepts-empty-name", "invalid-argument-as-internal"],
+        replaces: ["Controller Service [Controller Server] CreateVolume should fail when no name is provided"],
+    }
+    async |cx| {
+        refused(cx, "without a name", |request| request.name.clear(), invalid()).await
+    }
+}
+
+check! {
+    /// Without them nobody knows what the volume is for.
+    NO_CAPABILITIES {
+        id: "controller/create-volume/no-capabilities",
+        title: "CreateVolume without volume_capabilities is refused",
+        spec: [req::CTRL_CREATEVOL_022, req::GEN_ERR_004],
+        needs: [CREATE_DELETE_VOLUME],
+        refuted_by: ["create-volume-accepts-missing-capabilities"],
+        replaces: [
+            "Controller Service [Controller Server] CreateVolume should fail when no volume capabilities are provided",
+        ],
+    }
+    async |cx| {
+        refused(cx, "without volume_capabilities", |request| request.volume_capabilities.clear(), invalid()).await
+    }
+}
+
+check! {
+    /// Neither block nor mount: there is nothing the volume could be used as.
+    NO_ACCESS_TYPE {
+        id: "controller/create-volume/no-access-type",
+        title: "CreateVolume for a capability that is neither block nor mount is refused",
+        spec: [req::MSG_VOLCAP_012],
+        needs: [CREATE_DELETE_VOLUME],
+        refuted_by: ["create-volume-accepts-missing-access-type"],
+    }
+    async |cx| {
+        let spoil = |request: &mut _| spoil_capability(request, |capability| capability.access_type = None);
+        refused(cx, "for a capability without access type", spoil, invalid()).await
+    }
+}
+
+check! {
+    /// The mode says how many nodes may write.
+    NO_ACCESS_MODE {
+        id: "controller/create-volume/no-access-mode",
+        title: "CreateVolume for a capability without access_mode is refused",
+        spec: [req::MSG_VOLCAP_013],
+        needs: [CREATE_DELETE_VOLUME],
+        refuted_by: ["create-volume-accepts-missing-access-mode"],
+    }
+    async |cx| {
+        let spoil = |request: &mut _| spoil_capability(request, |capability| capability.access_mode = None);
+        refused(cx, "for a capability without access_mode", spoil, invalid()).await
+    }
+}
+
+check! {
+    /// UNKNOWN is what a caller sends who forgot to choose; a number of no mode comes from a broken one.
+    WRONG_ACCESS_MODE {
+        id: "controller/create-volume/wrong-access-mode",
+        title: "CreateVolume with access mode UNKNOWN, or a number that is none, is refused",
+        spec: [req::MSG_VOLCAP_010, req::GEN_ERR_005],
+        needs: [CREATE_DELETE_VOLUME],
+        refuted_by: ["create-volume-accepts-unknown-access-mode"],
+    }
+    async |cx| {
+        use v1::volume_capability::AccessMode;
+        for (what, mode) in [("with access mode UNKNOWN", 0), ("with the undefined access mode 999", 999)] {
+            let mode = AccessMode { mode };
+            let spoil = |request: &mut _| {
+                spoil_capability(request, |capability| capability.access_mode = Some(mode));
+            };
+            refused(cx, what, spoil, invalid()).await?;
+        }
+        Ok(())
+    }
+}
+
+check! {
+    /// A range that bounds nothing says less than no range at all.
+    EMPTY_RANGE {
+        id: "controller/create-volume/empty-capacity-range",
+        title: "CreateVolume with a capacity_range that has neither bound is refused",
+        spec: [req::MSG_CAPRANGE_004],
+        needs: [CREATE_DELETE_VOLUME],
+        refuted_by: ["create-volume-accepts-empty-range"],
+    }
+    async |cx| {
+        let spoil = |request: &mut v1::CreateVolumeRequest| request.capacity_range = Some(Default::default());
+        refused(cx, "with an empty capacity_range", spoil, invalid_size()).await
+    }
+}
+
+check! {
+    /// Sizes that no volume can have, which turn into huge ones where a driver makes them unsigned.
+    NEGATIVE_SIZE {
+        id: "controller/create-volume/negative-size",
+        title: "CreateVolume with a negative bound in capacity_range is refused",
+        spec: [req::MSG_CAPRANGE_007, req::GEN_ERR_005],
+        needs: [CREATE_DELETE_VOLUME],
+        refuted_by: ["create-volume-accepts-negative-size", "create-volume-internal-on-negative-size"],
+    }
+    async |cx| {
+        for (what, required_bytes, limit_bytes) in
+            [("with required_bytes -1", -1, 0), ("with limit_bytes -1", 0, -1)]
+        {
+            let range = v1::CapacityRange { required_bytes, limit_bytes };
+            let spoil = |request: &mut v1::CreateVolumeRequest| request.capacity_range = Some(range);
+            refused(cx, what, spoil, invalid_size()).await?;
+        }
+        Ok(())
+    }
+}
+
+check! {
+    /// No size is at least the larger and at most the smaller of two.
+    CROSSED_RANGE {
+        id: "controller/create-volume/crossed-capacity-range",
+        title: "CreateVolume with required_bytes above limit_bytes is refused",
+        spec: [req::CTRL_CREATEVOL_047, req::CTRL_CREATEVOL_018],
+        needs: [CREATE_DELETE_VOLUME],
+        refuted_by: ["create-volume-accepts-crossed-range"],
+    }
+    async |cx| {
+        let size = cx.config().volume_size_bytes;
+        let range = v1::CapacityRange { required_bytes: size, limit_bytes: size - 1 };
+        let spoil = |request: &mut v1::CreateVolumeRequest| request.capacity_range = Some(range);
+        let refusal = refused_with(Code::OutOfRange)
+            .or(Code::InvalidArgument, "a range that contains no size is a malformed field as well");
+        refused(cx, "with required_bytes above limit_bytes", spoil, refusal).await
+    }
+}
+
+check! {
+    /// A content source that names nothing: making an empty volume instead would lose the data asked for.
+    EMPTY_SOURCE {
+        id: "controller/create-volume/empty-content-source",
+        title: "CreateVolume with a volume_content_source that is neither snapshot nor volume is refused",
+        spec: [req::MSG_VOLSOURCE_002],
+        needs: [CREATE_DELETE_VOLUME, SOURCES],
+        refuted_by: ["create-volume-accepts-empty-source"],
+    }
+    async |cx| {
+        let spoil =
+            |request: &mut v1::CreateVolumeRequest| request.volume_content_source = Some(Default::default());
+        refused(cx, "with an empty volume_content_source", spoil, invalid()).await
+    }
+}
+
+/// A kind of content source that the driver has.
+const SOURCES: Need = any_of(&[Capability::CreateDeleteSnapshot, Capability::CloneVolume]);
+
+check! {
+    /// An empty id must not stand for an empty volume.
+    EMPTY_SNAPSHOT_ID {
+        id: "controller/create-volume/empty-source-snapshot-id",
+        title: "CreateVolume from a snapshot without snapshot_id is refused",
+        spec: [req::MSG_VOLSOURCE_003],
+        needs: [CREATE_DELETE_VOLUME, CREATE_DELETE_SNAPSHOT],
+        refuted_by: ["create-volume-accepts-empty-snapshot-id"],
+    }
+    async |cx| {
+        let source = v1::VolumeContentSource { r#type: Some(Source::Snapshot(SnapshotSource::default())) };
+        let spoil = |request: &mut v1::CreateVolumeRequest| request.volume_content_source = Some(source);
+        refused(cx, "from a snapshot with an empty snapshot_id", spoil, invalid_id()).await
+    }
+}
+
+check! {
+    /// An empty id must not stand for an empty volume.
+    EMPTY_SOURCE_VOLUME_ID {
+        id: "controller/create-volume/empty-source-volume-id",
+        title: "CreateVolume from a volume without volume_id is refused",
+        spec: [req::MSG_VOLSOURCE_005],
+        needs: [CREATE_DELETE_VOLUME, CLONE_VOLUME],
+        refuted_by: ["create-volume-accepts-empty-source-volume-id"],
+    }
+    async |cx| {
+        let source = v1::VolumeContentSource { r#type: Some(Source::Volume(VolumeSource::default())) };
+        let spoil = |request: &mut v1::CreateVolumeRequest| request.volume_content_source = Some(source);
+        refused(cx, "from a volume with an empty volume_id", spoil, invalid_id()).await
+    }
+}
+
+pub(crate) static CHECKS: &[&Check] = &[
+    &NO_NAME,
+    &NO_CAPABILITIES,
+    &NO_ACCESS_TYPE,
+    &NO_ACCESS_MODE,
+    &WRONG_ACCESS_MODE,
+    &EMPTY_RANGE,
+    &NEGATIVE_SIZE,
+    &CROSSED_RANGE,
+    &EMPTY_SOURCE,
+    &EMPTY_SNAPSHOT_ID,
+    &EMPTY_SOURCE_VOLUME_ID,
+];

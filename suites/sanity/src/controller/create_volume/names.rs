@@ -1,0 +1,172 @@
+//! Names of volumes: any Unicode, told apart to the last byte.
+
+use csi_harness::prelude::*;
+
+/// Bytes of a name at the most.
+const NAME_BYTES_MAX: usize = 128;
+
+/// What any text field may hold, put behind a name that is unique.
+const ODD_TEXTS: &[&str] = &[
+    " with spaces ",
+    "/slashed/../and/dotted",
+    ".\"quoted\" 'twice' `thrice` $HOME \\",
+    "\ttab\nand lines\r\n",
+    "e\u{301} combined",
+    "\u{1f4be}\u{1f680}",
+    "\u{5e9}\u{5dc}\u{5d5}\u{5dd} \u{645}\u{631}\u{62d}\u{628}\u{627}",
+    "\u{6570}\u{636e}\u{5377}",
+    "%s%n;--",
+];
+
+/// Pairs of texts that are alike to the eye or to a careless comparison.
+const ALIKE: &[(&str, &str)] = &[("ab", "AB"), ("ab", "ab "), ("\u{e9}", "e\u{301}")];
+
+/// Makes a volume of a name; `None` if the name is refused.
+async fn make(cx: &Cx, name: &str) -> CheckResult<Result<v1::Volume, Refused>> {
+    let request = v1::CreateVolumeRequest { name: name.to_owned(), ..cx.create_volume_request() };
+    cx.create_volume(request).await.any_answer()
+}
+
+/// Makes volumes of two names, unless one of them is refused.
+async fn make_both(cx: &Cx, one: &str, other: &str) -> CheckResult<Option<(String, String)>> {
+    let (Ok(first), Ok(second)) = (make(cx, one).await?, make(cx, other).await?) else { return Ok(None) };
+    Ok(Some((first.volume_id, second.volume_id)))
+}
+
+check! {
+    /// Names are chosen by orchestrators and users; a driver that pastes them into paths or commands is in danger.
+    ANY_TEXT {
+        id: "controller/create-volume/any-name",
+        title: "CreateVolume takes any Unicode name without control characters",
+        spec: [req::CTRL_CREATEVOL_014, req::CTRL_CREATEVOL_002],
+        needs: [CREATE_DELETE_VOLUME],
+        refuted_by: ["create-volume-refuses-unicode-names", "create-volume-internal-on-path-names"],
+    }
+    async |cx| {
+        let mut refusals = Vec::new();
+        for text in ODD_TEXTS {
+            let name = format!("{}{text}", cx.unique_name());
+            if name.len() > cx.config().name_length_max {
+                continue;
+            }
+            match make(cx, &name).await? {
+                Ok(volume) => repeat_and_delete(cx, &name, &volume).await?,
+                Err(refused) => refusals.push(format!("{name:?}: {refused}")),
+            }
+        }
+        ensure!(
+            refusals.is_empty(),
+            "{} of {} unusual names are refused", refusals.len(), ODD_TEXTS.len();
+            expected: "OK for any Unicode name within the length limit",
+            actual: refusals.join("; ")
+        );
+        Ok(())
+    }
+}
+
+async fn repeat_and_delete(cx: &Cx, name: &str, volume: &v1::Volume) -> CheckResult {
+    if let Ok(again) = make(cx, name).await? {
+        ensure!(
+            again.volume_id == volume.volume_id,
+            "the name {name:?} is not recognised when it is used again";
+            of: &req::CTRL_CREATEVOL_002,
+            expected: format!("volume_id {:?}", volume.volume_id),
+            actual: format!("volume_id {:?}", again.volume_id)
+        );
+    }
+    cx.delete_volume(&volume.volume_id).await.setup("a deleted volume")?;
+    Ok(())
+}
+
+check! {
+    /// The longest name the protocol allows, which an orchestrator may send.
+    LONGEST {
+        id: "controller/create-volume/longest-name",
+        title: "CreateVolume takes a name of 128 bytes",
+        spec: [req::GEN_SIZE_003, req::CTRL_CREATEVOL_014],
+        needs: [CREATE_DELETE_VOLUME],
+        refuted_by: ["create-volume-refuses-long-names"],
+        replaces: [
+            "Controller Service [Controller Server] CreateVolume should not fail when creating volume with maximum-length name",
+        ],
+    }
+    async |cx| {
+        let name = cx.unique_name_of_length(NAME_BYTES_MAX);
+        let request = v1::CreateVolumeRequest { name: name.clone(), ..cx.create_volume_request() };
+        let volume = cx.create_volume(request).await.must(&format!("take a name of {} bytes", name.len()))?;
+        repeat_and_delete(cx, &name, &volume).await
+    }
+}
+
+check! {
+    /// A driver that cuts names off hands one user's data to another.
+    DIFFER_AT_THE_END {
+        id: "controller/create-volume/long-names-differ",
+        title: "long names that differ in their last byte only are names of two volumes",
+        spec: [req::MSG_VOLUME_003, req::CTRL_CREATEVOL_014],
+        needs: [CREATE_DELETE_VOLUME],
+        refuted_by: ["create-volume-truncates-names"],
+    }
+    async |cx| {
+        let length = NAME_BYTES_MAX.min(cx.config().name_length_max) - 1;
+        let start = cx.unique_name_of_length(length);
+        let names = (format!("{start}a"), format!("{start}b"));
+        let Some((first, second)) = make_both(cx, &names.0, &names.1).await? else {
+            return Err(Stop::skip("long names are refused"));
+        };
+        ensure!(
+            first != second,
+            "two long names that differ in the last byte got the same volume";
+            expected: format!("two volumes for {:?} and {:?}", names.0, names.1),
+            actual: format!("volume_id {first:?} for both")
+        );
+        Ok(())
+    }
+}
+
+check! {
+    /// Names are compared byte by byte; a back end that folds case or spaces has to be told apart by its driver.
+    ALIKE_NAMES {
+        id: "controller/create-volume/similar-names",
+        title: "names that differ in case, trailing space or normal form are names of two volumes",
+        spec: [req::CTRL_CREATEVOL_016],
+        needs: [CREATE_DELETE_VOLUME],
+        refuted_by: ["create-volume-folds-case", "create-volume-trims-names"],
+    }
+    async |cx| {
+        for (one, other) in ALIKE {
+            let start = cx.unique_name();
+            let names = (format!("{start}{one}"), format!("{start}{other}"));
+            let Some((first, second)) = make_both(cx, &names.0, &names.1).await? else { continue };
+            ensure!(
+                first != second,
+                "two names that differ only a little got the same volume";
+                expected: format!("two volumes for {:?} and {:?}", names.0, names.1),
+                actual: format!("volume_id {first:?} for both")
+            );
+        }
+        Ok(())
+    }
+}
+
+check! {
+    /// A caller who breaks the limit may be told anything, but must not bring the driver down.
+    TOO_LONG {
+        id: "controller/create-volume/too-long-name",
+        title: "CreateVolume with a name beyond the limit is answered",
+        spec: [req::GEN_ERR_001, req::GEN_SIZE_005],
+        needs: [CREATE_DELETE_VOLUME],
+        refuted_by: ["create-volume-crashes-on-long-names"],
+        runs: Last,
+    }
+    async |cx| {
+        for length in [NAME_BYTES_MAX + 1, 64 << 10] {
+            let start = cx.unique_name();
+            let name = format!("{start}{}", "x".repeat(length - start.len()));
+            let _ = make(cx, &name).await?;
+        }
+        Ok(())
+    }
+}
+
+pub(crate) static CHECKS: &[&Check] = &[&ANY_TEXT, &LONGEST, &DIFFER_AT_THE_END, &ALIKE_NAMES, &TOO_LONG];

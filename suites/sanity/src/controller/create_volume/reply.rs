@@ -1,0 +1,241 @@
+//! What CreateVolume answers, the first time and again.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use csi_harness::prelude::*;
+use futures_util::future::join_all;
+
+/// Identical requests sent at the same time.
+const CALLERS: usize = 4;
+/// Volumes whose ids are compared.
+const VOLUMES: usize = 3;
+
+check! {
+    /// Everything else a driver does with volumes rests on it.
+    WORKS {
+        id: "controller/create-volume/works",
+        title: "CreateVolume answers with a volume that has an id",
+        spec: [
+            req::CTRL_CREATEVOL_001,
+            req::CTRL_CREATEVOL_033,
+            req::MSG_VOLUME_003,
+            req::MSG_VOLUME_002,
+            req::GEN_FIELD_002,
+        ],
+        needs: [CREATE_DELETE_VOLUME],
+        refuted_by: [
+            "create-volume-unimplemented",
+            "create-volume-answers-without-volume",
+            "create-volume-empty-id",
+            "create-volume-negative-capacity",
+            "create-volume-crashes-after-work",
+        ],
+        replaces: [
+            "Controller Service [Controller Server] CreateVolume should return appropriate values SingleNodeWriter WithCapacity 1Gi",
+        ],
+        access: Each,
+    }
+    async |cx| {
+        let volume = cx.create_volume(cx.create_volume_request()).await.must("make a volume")?;
+        ensure!(
+            volume != v1::Volume::default(),
+            "CreateVolume succeeded without a volume in the reply";
+            of: &req::CTRL_CREATEVOL_033,
+            expected: "volume with volume_id",
+            actual: "no volume"
+        );
+        ensure!(
+            !volume.volume_id.is_empty(),
+            "the new volume has no id";
+            of: &req::MSG_VOLUME_003,
+            expected: "a volume_id",
+            actual: format!("{volume:?}")
+        );
+        ensure!(
+            volume.capacity_bytes >= 0,
+            "the size of the new volume is negative";
+            of: &req::MSG_VOLUME_002,
+            expected: "capacity_bytes of 0 (unknown) or more",
+            actual: volume.capacity_bytes
+        );
+        Ok(())
+    }
+}
+
+check! {
+    /// Two volumes under one id are two owners of the same data.
+    IDS_DIFFER {
+        id: "controller/create-volume/distinct-ids",
+        title: "volumes of different names have different ids",
+        spec: [req::MSG_VOLUME_003],
+        needs: [CREATE_DELETE_VOLUME],
+        refuted_by: ["create-volume-reuses-ids"],
+    }
+    async |cx| {
+        let mut names_of = BTreeMap::new();
+        for _ in 0..VOLUMES {
+            let request = cx.create_volume_request();
+            let name = request.name.clone();
+            let volume = cx.create_volume(request).await.setup("several volumes")?;
+            if let Some(other) = names_of.insert(volume.volume_id.clone(), name.clone()) {
+                return Err(Violation::new("two volumes that exist at the same time have the same id")
+                    .expected(format!("different ids for the names {other:?} and {name:?}"))
+                    .actual(format!("volume_id {:?} for both", volume.volume_id))
+                    .into());
+            }
+        }
+        Ok(())
+    }
+}
+
+check! {
+    /// An orchestrator that got no answer asks again; a second volume would be lost and paid for.
+    REPEATED {
+        id: "controller/create-volume/repeated",
+        title: "CreateVolume with a name used before answers with the same volume",
+        spec: [req::CTRL_CREATEVOL_002],
+        needs: [CREATE_DELETE_VOLUME],
+        refuted_by: [
+            "create-volume-forgets-names",
+            "create-volume-refuses-repeats",
+            "create-volume-internal-on-repeats",
+            "create-volume-repeat-changes-id",
+        ],
+        replaces: [
+            "Controller Service [Controller Server] CreateVolume should not fail when requesting to create a volume with already existing name and same capacity",
+        ],
+        access: Each,
+    }
+    async |cx| {
+        let request = cx.create_volume_request();
+        let first = cx.create_volume(request.clone()).await.setup("a volume")?;
+        for _ in 0..2 {
+            let again = cx.create_volume(request.clone()).await.must("answer the repeated request")?;
+            ensure!(
+                again.volume_id == first.volume_id,
+                "the repeated request is answered with another volume";
+                expected: format!("volume_id {:?}", first.volume_id),
+                actual: format!("volume_id {:?}", again.volume_id)
+            );
+        }
+        Ok(())
+    }
+}
+
+check! {
+    /// The answer that counts may be the second one; what it says goes into every later call.
+    REPEATED_REPLY {
+        id: "controller/create-volume/repeated-reply",
+        title: "CreateVolume says the same of a volume each time",
+        spec: [req::CTRL_CREATEVOL_002, req::MSG_VOLUME_008, req::MSG_VOLUME_011],
+        needs: [CREATE_DELETE_VOLUME],
+        refuted_by: [
+            "create-volume-repeat-changes-context",
+            "create-volume-repeat-drops-context",
+            "create-volume-repeat-drops-capacity",
+            "create-volume-repeat-drops-topology",
+        ],
+    }
+    async |cx| {
+        let request = cx.create_volume_request();
+        let first = cx.create_volume(request.clone()).await.setup("a volume")?;
+        let again = cx.create_volume(request).await.setup("a repeated request")?;
+        if again.volume_id != first.volume_id {
+            return Err(Stop::skip("the repeated request made another volume"));
+        }
+        same(cx, &first, &again)
+    }
+}
+
+fn same(cx: &Cx, first: &v1::Volume, again: &v1::Volume) -> CheckResult {
+    ensure!(
+        again.volume_context == first.volume_context,
+        "the volume_context of the repeated answer differs";
+        of: &req::MSG_VOLUME_008,
+        expected: format!("{:?}", first.volume_context),
+        actual: format!("{:?}", again.volume_context)
+    );
+    if again.capacity_bytes != first.capacity_bytes {
+        let differs = Violation::new("the size in the repeated answer differs")
+            .expected(first.capacity_bytes)
+            .actual(again.capacity_bytes);
+        // 0 means unknown, which does not contradict a number.
+        if again.capacity_bytes != 0 && first.capacity_bytes != 0 {
+            return Err(differs.into());
+        }
+        cx.warn(differs);
+    }
+    let places = |volume: &v1::Volume| -> BTreeSet<_> {
+        volume.accessible_topology.iter().map(|topology| topology.segments.clone()).collect()
+    };
+    ensure!(
+        places(again) == places(first),
+        "the accessible_topology of the repeated answer differs";
+        expected: format!("{:?}", places(first)),
+        actual: format!("{:?}", places(again))
+    );
+    Ok(())
+}
+
+check! {
+    /// A restarted orchestrator does not know that its request is still under way.
+    AT_THE_SAME_TIME {
+        id: "controller/create-volume/same-name-at-the-same-time",
+        title: "identical CreateVolume requests at the same time make one volume",
+        spec: [
+            req::CTRL_CREATEVOL_011,
+            req::CTRL_CREATEVOL_002,
+            req::GEN_CONC_003,
+            req::GEN_ERR_008,
+        ],
+        needs: [CREATE_DELETE_VOLUME],
+        refuted_by: ["create-volume-races-on-name"],
+    }
+    async |cx| {
+        let request = cx.create_volume_request();
+        let replies = join_all((0..CALLERS).map(|_| cx.create_volume(request.clone()))).await;
+        let mut ids = BTreeSet::new();
+        for reply in replies {
+            let surplus = refused_with(Code::Aborted)
+                .or(Code::Unavailable, "a back end may throttle")
+                .or(Code::ResourceExhausted, "a back end may throttle")
+                .or_warn(Code::Internal, "ABORTED tells the caller that another call is pending");
+            let made = reply.may_be_refused("while an identical request is pending", surplus)?;
+            ids.extend(made.map(|volume| volume.volume_id));
+        }
+        let after = cx.create_volume(request).await.must("answer once no other request is pending")?;
+        ids.insert(after.volume_id);
+        ensure!(
+            ids.len() == 1,
+            "identical requests at the same time made several volumes";
+            of: &req::CTRL_CREATEVOL_002,
+            expected: "one volume_id in all answers",
+            actual: format!("{ids:?}")
+        );
+        Ok(())
+    }
+}
+
+check! {
+    /// An orchestrator without topology does not know what to do with it.
+    NO_TOPOLOGY {
+        id: "controller/create-volume/no-topology-without-capability",
+        title: "a volume has accessible_topology only if VOLUME_ACCESSIBILITY_CONSTRAINTS is advertised",
+        spec: [req::MSG_VOLUME_014],
+        needs: [CREATE_DELETE_VOLUME, lacks(Capability::VolumeAccessibilityConstraints)],
+        refuted_by: ["volume-topology-without-capability"],
+    }
+    async |cx| {
+        let volume = cx.new_volume().await?;
+        ensure!(
+            volume.accessible_topology.is_empty(),
+            "the volume has accessible_topology, but VOLUME_ACCESSIBILITY_CONSTRAINTS is not advertised";
+            expected: "VOLUME_ACCESSIBILITY_CONSTRAINTS, or no accessible_topology",
+            actual: format!("{:?}", volume.accessible_topology)
+        );
+        Ok(())
+    }
+}
+
+pub(crate) static CHECKS: &[&Check] =
+    &[&WORKS, &IDS_DIFFER, &REPEATED, &REPEATED_REPLY, &AT_THE_SAME_TIME, &NO_TOPOLOGY];

@@ -1,0 +1,328 @@
+//! Volumes made from snapshots and from other volumes.
+
+use csi_harness::prelude::*;
+use v1::volume_content_source::{SnapshotSource, Type as Source, VolumeSource};
+
+/// A snapshot as content source.
+pub(crate) fn snapshot(id: &str) -> v1::VolumeContentSource {
+    v1::VolumeContentSource { r#type: Some(Source::Snapshot(SnapshotSource { snapshot_id: id.to_owned() })) }
+}
+
+/// A volume as content source.
+pub(crate) fn volume(id: &str) -> v1::VolumeContentSource {
+    v1::VolumeContentSource { r#type: Some(Source::Volume(VolumeSource { volume_id: id.to_owned() })) }
+}
+
+/// A request for a copy that is as large as its origin.
+pub(crate) fn request(
+    cx: &Cx,
+    source: v1::VolumeContentSource,
+    origin: &v1::Volume,
+) -> v1::CreateVolumeRequest {
+    let mut request = cx.create_volume_request();
+    if let Some(range) = &mut request.capacity_range {
+        range.required_bytes = range.required_bytes.max(origin.capacity_bytes);
+    }
+    request.volume_content_source = Some(source);
+    request
+}
+
+async fn copied(cx: &Cx, source: v1::VolumeContentSource, origin: &v1::Volume, what: &str) -> CheckResult {
+    let copy = cx.create_volume(request(cx, source.clone(), origin)).await.must(what)?;
+    ensure!(
+        !copy.volume_id.is_empty() && copy.volume_id != origin.volume_id,
+        "the copy has no id of its own";
+        of: &req::MSG_VOLUME_003,
+        expected: format!("a volume_id other than {:?}", origin.volume_id),
+        actual: format!("{:?}", copy.volume_id)
+    );
+    ensure!(
+        copy.content_source.as_ref().is_none_or(|named| *named == source),
+        "the copy is said to be made from something else";
+        of: &req::MSG_VOLUME_013,
+        expected: format!("content_source {source:?}, or none"),
+        actual: format!("{:?}", copy.content_source)
+    );
+    Ok(())
+}
+
+check! {
+    /// A snapshot that nothing can be made from is no backup.
+    FROM_SNAPSHOT {
+        id: "controller/create-volume/from-snapshot",
+        title: "CreateVolume makes a volume from a snapshot",
+        spec: [req::MSG_VOLSOURCE_004, req::MSG_VOLUME_013],
+        needs: [CREATE_DELETE_VOLUME, CREATE_DELETE_SNAPSHOT],
+        refuted_by: ["create-volume-refuses-sources", "create-volume-names-other-source"],
+        replaces: [
+            "Controller Service [Controller Server] CreateVolume should create volume from an existing source snapshot",
+        ],
+        access: Each,
+    }
+    async |cx| {
+        let origin = cx.new_volume().await?;
+        let source = cx.new_snapshot(&origin.volume_id).await?;
+        copied(cx, snapshot(&source.snapshot_id), &origin, "make a volume from a snapshot").await
+    }
+}
+
+check! {
+    /// CLONE_VOLUME is a promise.
+    FROM_VOLUME {
+        id: "controller/create-volume/from-volume",
+        title: "CreateVolume makes a volume from another",
+        spec: [req::MSG_VOLSOURCE_006, req::MSG_VOLUME_013],
+        needs: [CREATE_DELETE_VOLUME, CLONE_VOLUME],
+        refuted_by: ["create-volume-refuses-sources", "create-volume-names-other-source"],
+        replaces: [
+            "Controller Service [Controller Server] CreateVolume should create volume from an existing source volume",
+        ],
+        access: Each,
+    }
+    async |cx| {
+        let origin = cx.new_volume().await?;
+        copied(cx, volume(&origin.volume_id), &origin, "make a volume from another").await
+    }
+}
+
+/// A source that is gone: deletion may go on in the background, so that it is asked for until it is refused.
+async fn refused_once_deleted(cx: &Cx, source: v1::VolumeContentSource, what: &str) -> CheckResult {
+    let refused = cx.eventually(|| async {
+        let request = request(cx, source.clone(), &v1::Volume::default());
+        let reply = cx.create_volume(request).await;
+        let refusal = refused_with(Code::NotFound);
+        match reply.may_be_refused(what, refusal)? {
+            Some(copy) => cx.delete_volume(&copy.volume_id).await.setup("a deleted copy").map(|_| None),
+            None => Ok(Some(())),
+        }
+    });
+    ensure!(
+        refused.await?.is_some(),
+        "CreateVolume {what} goes on being done";
+        expected: "NOT_FOUND once the deletion is complete",
+        actual: "OK until time-limits: settle-ms had passed"
+    );
+    Ok(())
+}
+
+/// A source that never was.
+async fn refused_unknown(cx: &Cx, source: v1::VolumeContentSource, what: &str) -> CheckResult {
+    let reply = cx.create_volume(request(cx, source, &v1::Volume::default())).await;
+    let refusal = refused_with(Code::NotFound)
+        .or(Code::InvalidArgument, "a made-up id may not have the driver's format");
+    let refused = reply.must_be_refused(what, refusal)?;
+    if refused.message.is_empty() {
+        cx.warn(
+            Violation::new(format!("CreateVolume {what} is refused without a message"))
+                .of(&req::CTRL_CREATEVOL_037)
+                .expected("a message that says what is wrong with the source")
+                .actual(refused),
+        );
+    }
+    Ok(())
+}
+
+check! {
+    /// An empty volume instead of a restored one is data loss that nobody notices.
+    DELETED_SNAPSHOT {
+        id: "controller/create-volume/from-deleted-snapshot",
+        title: "CreateVolume from a deleted snapshot is refused",
+        spec: [req::CTRL_CREATEVOL_039],
+        needs: [CREATE_DELETE_VOLUME, CREATE_DELETE_SNAPSHOT],
+        refuted_by: ["create-volume-ignores-missing-source", "create-volume-missing-source-as-internal"],
+    }
+    async |cx| {
+        let id = cx.deleted_snapshot_id().await?;
+        refused_once_deleted(cx, snapshot(&id), "from a deleted snapshot").await
+    }
+}
+
+check! {
+    /// An empty volume instead of a copy is data loss that nobody notices.
+    DELETED_VOLUME {
+        id: "controller/create-volume/from-deleted-volume",
+        title: "CreateVolume from a deleted volume is refused",
+        spec: [req::CTRL_CREATEVOL_040],
+        needs: [CREATE_DELETE_VOLUME, CLONE_VOLUME],
+        refuted_by: ["create-volume-ignores-missing-source", "create-volume-missing-source-as-internal"],
+    }
+    async |cx| {
+        let id = cx.deleted_volume_id().await?;
+        refused_once_deleted(cx, volume(&id), "from a deleted volume").await
+    }
+}
+
+check! {
+    /// A typing error in a restore must not end in an empty volume.
+    UNKNOWN_SNAPSHOT {
+        id: "controller/create-volume/from-unknown-snapshot",
+        title: "CreateVolume from a snapshot that never existed is refused, and says why",
+        spec: [req::CTRL_CREATEVOL_039, req::CTRL_CREATEVOL_037],
+        needs: [CREATE_DELETE_VOLUME, CREATE_DELETE_SNAPSHOT],
+        refuted_by: [
+            "create-volume-ignores-missing-source",
+            "create-volume-missing-source-as-internal",
+            "status-message-empty",
+        ],
+        replaces: [
+            "Controller Service [Controller Server] CreateVolume should fail when the volume source snapshot is not found",
+        ],
+    }
+    async |cx| {
+        refused_unknown(cx, snapshot(&cx.unknown_snapshot_id()), "from an unknown snapshot").await
+    }
+}
+
+check! {
+    /// A typing error in a clone must not end in an empty volume.
+    UNKNOWN_VOLUME {
+        id: "controller/create-volume/from-unknown-volume",
+        title: "CreateVolume from a volume that never existed is refused, and says why",
+        spec: [req::CTRL_CREATEVOL_040, req::CTRL_CREATEVOL_037],
+        needs: [CREATE_DELETE_VOLUME, CLONE_VOLUME],
+        refuted_by: [
+            "create-volume-ignores-missing-source",
+            "create-volume-missing-source-as-internal",
+            "status-message-empty",
+        ],
+        replaces: [
+            "Controller Service [Controller Server] CreateVolume should fail when the volume source volume is not found",
+        ],
+    }
+    async |cx| {
+        refused_unknown(cx, volume(&cx.unknown_volume_id()), "from an unknown volume").await
+    }
+}
+
+/// A source to copy, of a known size: a snapshot where there are any, and else a volume.
+async fn sized_source(cx: &Cx) -> CheckResult<(v1::VolumeContentSource, i64)> {
+    let origin = cx.new_volume().await?;
+    let (source, size) = if cx.target().capabilities().has(Capability::CreateDeleteSnapshot) {
+        let taken = cx.new_snapshot(&origin.volume_id).await?;
+        (snapshot(&taken.snapshot_id), taken.size_bytes.max(origin.capacity_bytes))
+    } else {
+        (volume(&origin.volume_id), origin.capacity_bytes)
+    };
+    if size < 2 {
+        return Err(Stop::skip("the driver does not say how large its volumes are"));
+    }
+    Ok((source, size))
+}
+
+/// A kind of content source that the driver has.
+const SOURCES: Need = any_of(&[Capability::CreateDeleteSnapshot, Capability::CloneVolume]);
+
+check! {
+    /// Restoring into a larger volume is how users run out of a full one.
+    LARGER_COPY {
+        id: "controller/create-volume/larger-copy",
+        title: "a copy asked to be larger than its source is, or OUT_OF_RANGE says that it cannot be",
+        spec: [req::CTRL_CREATEVOL_008, req::MSG_CAPRANGE_005],
+        needs: [CREATE_DELETE_VOLUME, SOURCES],
+        refuted_by: ["create-volume-truncates-to-source"],
+    }
+    async |cx| {
+        let (source, size) = sized_source(cx).await?;
+        let larger = cx.config().expand_size_bytes;
+        if larger <= size {
+            return Err(Stop::skip(format!("--expand-size-bytes is not above the {size} bytes of the source")));
+        }
+        let mut request = cx.create_volume_request();
+        request.capacity_range = Some(v1::CapacityRange { required_bytes: larger, limit_bytes: 0 });
+        request.volume_content_source = Some(source);
+        let refusal = refused_with(Code::OutOfRange)
+            .or_warn(Code::ResourceExhausted, "the storage may be what does not suffice");
+        let reply = cx.create_volume(request).await;
+        if let Some(copy) = reply.may_be_refused("larger than its source", refusal)? {
+            ensure!(
+                copy.capacity_bytes == 0 || copy.capacity_bytes >= larger,
+                "the copy is not as large as asked for";
+                expected: format!("capacity_bytes of at least {larger}, or 0 for unknown"),
+                actual: copy.capacity_bytes
+            );
+        }
+        Ok(())
+    }
+}
+
+check! {
+    /// What does not fit would be cut off.
+    SMALLER_COPY {
+        id: "controller/create-volume/smaller-copy",
+        title: "CreateVolume with a limit below the size of the source is refused with OUT_OF_RANGE",
+        spec: [req::CTRL_CREATEVOL_048],
+        needs: [CREATE_DELETE_VOLUME, SOURCES],
+        refuted_by: [
+            "create-volume-out-of-range-as-internal",
+            "create-volume-out-of-range-as-invalid-argument",
+            "create-volume-shrinks-source",
+        ],
+    }
+    async |cx| {
+        let (source, size) = sized_source(cx).await?;
+        let limit = size / 2;
+        let mut request = cx.create_volume_request();
+        request.capacity_range = Some(v1::CapacityRange { required_bytes: 0, limit_bytes: limit });
+        request.volume_content_source = Some(source);
+        let reply = cx.create_volume(request).await;
+        let refusal = refused_with(Code::OutOfRange);
+        let Some(copy) = reply.may_be_refused("with a limit below the size of the source", refusal)? else {
+            return Ok(());
+        };
+        ensure!(
+            copy.capacity_bytes <= limit,
+            "the copy is larger than limit_bytes";
+            expected: format!("OUT_OF_RANGE, since the source has {size} bytes and the limit is {limit}"),
+            actual: format!("a volume of {} bytes", copy.capacity_bytes)
+        );
+        // Files may fit into less space than their file system had.
+        cx.warn(
+            Violation::new("a copy is smaller than its source")
+                .expected(format!("OUT_OF_RANGE, since the source has {size} bytes and the limit is {limit}"))
+                .actual(format!("OK with capacity_bytes {}", copy.capacity_bytes)),
+        );
+        Ok(())
+    }
+}
+
+check! {
+    /// Not being able to clone is fine; handing out an empty volume for a clone is not.
+    NO_CLONES {
+        id: "controller/create-volume/unsupported-source-volume",
+        title: "CreateVolume from a volume is refused as invalid by a driver that does not clone",
+        spec: [req::CTRL_CREATEVOL_036],
+        needs: [CREATE_DELETE_VOLUME, lacks(Capability::CloneVolume)],
+        refuted_by: ["invalid-argument-as-internal", "create-volume-drops-unsupported-sources"],
+    }
+    async |cx| {
+        let origin = cx.new_volume().await?;
+        let source = volume(&origin.volume_id);
+        let reply = cx.create_volume(request(cx, source.clone(), &origin)).await;
+        let refusal = refused_with(Code::InvalidArgument)
+            .or_warn(Code::Unimplemented, "CreateVolume itself is implemented")
+            .or_warn(Code::NotFound, "the volume exists");
+        if let Some(copy) = reply.may_be_refused("from a volume, without CLONE_VOLUME,", refusal)?
+            && copy.content_source.as_ref() != Some(&source)
+        {
+            // The data may be there all the same: only a look into the volume would tell.
+            cx.warn(
+                Violation::new("a clone was asked for, CLONE_VOLUME is not advertised, and a volume was made")
+                    .expected("INVALID_ARGUMENT, or a volume with that content_source")
+                    .actual(format!("OK with content_source {:?}", copy.content_source)),
+            );
+        }
+        Ok(())
+    }
+}
+
+pub(crate) static CHECKS: &[&Check] = &[
+    &FROM_SNAPSHOT,
+    &FROM_VOLUME,
+    &DELETED_SNAPSHOT,
+    &DELETED_VOLUME,
+    &UNKNOWN_SNAPSHOT,
+    &UNKNOWN_VOLUME,
+    &LARGER_COPY,
+    &SMALLER_COPY,
+    &NO_CLONES,
+];

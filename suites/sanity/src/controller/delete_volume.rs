@@ -1,0 +1,278 @@
+//! DeleteVolume: the volume goes, whoever asks however often.
+
+use csi_harness::prelude::*;
+
+use super::create_volume::source;
+
+async fn validate(cx: &Cx, volume: &v1::Volume) -> Reply<v1::ValidateVolumeCapabilitiesResponse> {
+    cx.call(v1::ValidateVolumeCapabilitiesRequest {
+        volume_id: volume.volume_id.clone(),
+        volume_context: volume.volume_context.clone(),
+        volume_capabilities: vec![cx.capability()],
+        parameters: cx.config().parameters.clone(),
+        ..Default::default()
+    })
+    .await
+}
+
+check! {
+    /// By its id alone: nothing else of the volume may be known any more.
+    WORKS {
+        id: "controller/delete-volume/works",
+        title: "DeleteVolume deletes a volume",
+        spec: [req::CTRL_DELETEVOL_001, req::MSG_VOLUME_010],
+        needs: [CREATE_DELETE_VOLUME],
+        refuted_by: ["delete-volume-unimplemented"],
+        replaces: [
+            "Controller Service [Controller Server] DeleteVolume should return appropriate values (no optional values added)",
+        ],
+        access: Each,
+    }
+    async |cx| {
+        let volume = cx.new_volume().await?;
+        cx.delete_volume(&volume.volume_id).await.must("delete a volume that nobody uses")?;
+        Ok(())
+    }
+}
+
+check! {
+    /// An empty id must not match whatever the back end finds first.
+    NO_ID {
+        id: "controller/delete-volume/no-volume-id",
+        title: "DeleteVolume without volume_id is refused",
+        spec: [req::CTRL_DELETEVOL_008, req::GEN_ERR_004],
+        needs: [CREATE_DELETE_VOLUME],
+        refuted_by: ["delete-volume-accepts-empty-id", "invalid-argument-as-internal"],
+        replaces: [
+            "Controller Service [Controller Server] DeleteVolume should fail when no volume id is provided",
+        ],
+    }
+    async |cx| {
+        let reply = cx.delete_volume("").await;
+        reply.must_be_refused("without volume_id", refused_with(Code::InvalidArgument))?;
+        Ok(())
+    }
+}
+
+check! {
+    /// An orchestrator that got no answer asks again, until it is told that the volume is gone.
+    REPEATED {
+        id: "controller/delete-volume/repeated",
+        title: "DeleteVolume of a deleted volume succeeds",
+        spec: [req::CTRL_DELETEVOL_003],
+        needs: [CREATE_DELETE_VOLUME],
+        refuted_by: ["delete-volume-unknown-not-found", "delete-volume-unknown-internal"],
+    }
+    async |cx| {
+        let id = cx.deleted_volume_id().await?;
+        for _ in 0..2 {
+            cx.delete_volume(&id).await.must("succeed for a volume that is deleted already")?;
+        }
+        Ok(())
+    }
+}
+
+check! {
+    /// Whether the volume ever existed a driver need not remember.
+    UNKNOWN {
+        id: "controller/delete-volume/unknown-volume",
+        title: "DeleteVolume of a volume that never existed succeeds",
+        spec: [req::CTRL_DELETEVOL_004],
+        needs: [CREATE_DELETE_VOLUME],
+        refuted_by: ["delete-volume-unknown-not-found", "delete-volume-unknown-internal"],
+        replaces: [
+            "Controller Service [Controller Server] DeleteVolume should succeed when an invalid volume id is used",
+        ],
+    }
+    async |cx| {
+        // A made-up id may not have the driver's format, which is a malformed field then.
+        let refusal = refused_with(Code::InvalidArgument);
+        let reply = cx.delete_volume(&cx.unknown_volume_id()).await;
+        reply.may_be_refused("of a volume that never existed", refusal)?;
+        Ok(())
+    }
+}
+
+check! {
+    /// Drivers that make paths of ids may be led astray, or fall over.
+    PATH {
+        id: "controller/delete-volume/path-as-volume-id",
+        title: "DeleteVolume of an id that looks like a path is answered",
+        spec: [req::GEN_ERR_001, req::CTRL_DELETEVOL_004],
+        needs: [CREATE_DELETE_VOLUME],
+        refuted_by: ["delete-volume-crashes-on-paths"],
+        runs: Last,
+    }
+    async |cx| {
+        // Paths of which nothing exists: a driver that follows them does no harm.
+        for start in ["../", "/", "./", "a/../../"] {
+            let id = format!("{start}{}", cx.unique_name());
+            let _ = cx.delete_volume(&id).await.any_answer()?;
+        }
+        Ok(())
+    }
+}
+
+check! {
+    /// Storage that goes on being paid for, or data that go on being there.
+    GONE {
+        id: "controller/delete-volume/gone",
+        title: "a deleted volume is not listed and not found any more",
+        spec: [req::CTRL_DELETEVOL_002],
+        needs: [CREATE_DELETE_VOLUME],
+        refuted_by: ["delete-volume-keeps-volume"],
+    }
+    async |cx| {
+        let volume = cx.new_volume().await?;
+        cx.delete_volume(&volume.volume_id).await.setup("a deleted volume")?;
+        let unknown = cx.eventually(|| async {
+            let refused = validate(cx, &volume).await.any_answer()?.is_err();
+            Ok(refused.then_some(()))
+        });
+        ensure!(
+            unknown.await?.is_some(),
+            "a deleted volume goes on being found";
+            expected: "NOT_FOUND from ValidateVolumeCapabilities once the deletion is complete",
+            actual: "OK until time-limits: settle-ms had passed"
+        );
+        if !cx.target().capabilities().has(Capability::ListVolumes) {
+            return Ok(());
+        }
+        let unlisted = cx.eventually(|| async {
+            let listed = cx.list_volumes().await?.into_iter().filter_map(|entry| entry.volume);
+            Ok((!listed.into_iter().any(|listed| listed.volume_id == volume.volume_id)).then_some(()))
+        });
+        ensure!(
+            unlisted.await?.is_some(),
+            "a deleted volume goes on being listed";
+            expected: "a list without it once the deletion is complete",
+            actual: "the volume in ListVolumes until time-limits: settle-ms had passed"
+        );
+        Ok(())
+    }
+}
+
+check! {
+    /// A name belongs to a volume as long as the volume lives.
+    NAME_IS_FREE {
+        id: "controller/delete-volume/name-is-free",
+        title: "the name of a deleted volume can be used again",
+        spec: [req::CTRL_DELETEVOL_002],
+        needs: [CREATE_DELETE_VOLUME],
+        refuted_by: ["delete-volume-keeps-name"],
+    }
+    async |cx| {
+        let request = cx.create_volume_request();
+        let volume = cx.create_volume(request.clone()).await.setup("a volume")?;
+        cx.delete_volume(&volume.volume_id).await.setup("a deleted volume")?;
+        let mut last = None;
+        let again = cx.eventually(|| async { Ok(cx.create_volume(request.clone()).await.any_answer()?.ok()) });
+        if again.await?.is_none() {
+            last = cx.create_volume(request.clone()).await.any_answer()?.err();
+        }
+        match last {
+            None => Ok(()),
+            Some(refused) => Err(Violation::new("the name of a deleted volume cannot be used again")
+                .expected("OK once the deletion is complete")
+                .actual(format!("{refused} also after time-limits: settle-ms"))
+                .into()),
+        }
+    }
+}
+
+check! {
+    /// A backup that dies with what it is a backup of is none.
+    SNAPSHOTS_SURVIVE {
+        id: "controller/delete-volume/with-snapshots",
+        title: "a volume with snapshots is deleted without them, or the deletion is refused and both stay",
+        spec: [
+            req::CTRL_DELETEVOL_006,
+            req::CTRL_DELETEVOL_007,
+            req::CTRL_DELETEVOL_011,
+            req::CTRL_DELETEVOL_005,
+        ],
+        needs: [CREATE_DELETE_VOLUME, CREATE_DELETE_SNAPSHOT],
+        refuted_by: ["delete-volume-with-snapshots-as-internal", "delete-volume-deletes-snapshots"],
+    }
+    async |cx| {
+        let volume = cx.new_volume().await?;
+        let snapshot = cx.new_snapshot(&volume.volume_id).await?;
+        let reply = cx.delete_volume(&volume.volume_id).await;
+        let (deleted, refused) = match reply.any_answer()? {
+            Ok(_) => (true, None),
+            Err(refused) => (false, Some(refused)),
+        };
+        if let Some(refused) = refused {
+            ensure!(
+                refused.code == Code::FailedPrecondition,
+                "the deletion of a volume with snapshots is refused with the wrong code";
+                of: &req::CTRL_DELETEVOL_007,
+                expected: "OK, or FAILED_PRECONDITION",
+                actual: refused
+            );
+        }
+        if !deleted {
+            return untouched(cx, &volume).await;
+        }
+        let copy = source::request(cx, source::snapshot(&snapshot.snapshot_id), &volume);
+        cx.create_volume(copy).await.must("make a volume from a snapshot whose volume was deleted")?;
+        listed(cx, &snapshot).await
+    }
+}
+
+/// A deletion that is refused leaves the volume as it was.
+async fn untouched(cx: &Cx, volume: &v1::Volume) -> CheckResult {
+    match validate(cx, volume).await.any_answer()? {
+        Ok(_) => Ok(()),
+        Err(refused) => Err(Violation::new("a volume is gone although its deletion was refused")
+            .of(&req::CTRL_DELETEVOL_007)
+            .expected("the volume, untouched")
+            .actual(format!("ValidateVolumeCapabilities answers {refused}"))
+            .into()),
+    }
+}
+
+async fn listed(cx: &Cx, snapshot: &v1::Snapshot) -> CheckResult {
+    if !cx.target().capabilities().has(Capability::ListSnapshots) {
+        return Ok(());
+    }
+    let only = v1::ListSnapshotsRequest { snapshot_id: snapshot.snapshot_id.clone(), ..Default::default() };
+    let found = cx.list_snapshots(only).await?;
+    ensure!(
+        found.iter().any(|listed| listed.snapshot_id == snapshot.snapshot_id),
+        "a snapshot is not listed any more after its volume was deleted with OK";
+        expected: format!("snapshot {:?} in ListSnapshots", snapshot.snapshot_id),
+        actual: format!("{} entries without it", found.len())
+    );
+    Ok(())
+}
+
+check! {
+    /// Pulling a volume away under a running workload.
+    IN_USE {
+        id: "controller/delete-volume/in-use",
+        title: "DeleteVolume of a volume that is attached is refused with FAILED_PRECONDITION",
+        spec: [req::CTRL_DELETEVOL_011],
+        needs: [CREATE_DELETE_VOLUME, PUBLISH_UNPUBLISH_VOLUME, NODE],
+        refuted_by: ["delete-volume-in-use-as-internal", "delete-volume-deletes-in-use"],
+    }
+    async |cx| {
+        let volume = cx.new_volume().await?;
+        cx.attached(volume.clone().into()).await?;
+        let reply = cx.delete_volume(&volume.volume_id).await;
+        let refusal = refused_with(Code::FailedPrecondition);
+        if reply.may_be_refused("of a volume that is attached", refusal)?.is_none() {
+            return untouched(cx, &volume).await;
+        }
+        // Nothing says that a driver that is able to delete it has to refuse.
+        cx.warn(
+            Violation::new("a volume was deleted while it was attached to a node")
+                .expected("FAILED_PRECONDITION")
+                .actual("OK"),
+        );
+        Ok(())
+    }
+}
+
+pub(crate) static CHECKS: &[&Check] =
+    &[&WORKS, &NO_ID, &REPEATED, &UNKNOWN, &PATH, &GONE, &NAME_IS_FREE, &SNAPSHOTS_SURVIVE, &IN_USE];

@@ -1,0 +1,476 @@
+//! ListVolumes: every volume, page by page. Other users of the back end come and go: only own ids are looked for.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use csi_harness::prelude::*;
+use v1::list_volumes_response::Entry;
+
+use super::create_volume::source;
+
+/// Volumes made to be listed.
+const VOLUMES: usize = 3;
+/// Pages of one walk at the most.
+const PAGES_MAX: usize = 10_000;
+
+async fn new_volumes(cx: &Cx) -> CheckResult<BTreeMap<String, v1::Volume>> {
+    let mut volumes = BTreeMap::new();
+    for _ in 0..VOLUMES {
+        let volume = cx.new_volume().await?;
+        volumes.insert(volume.volume_id.clone(), volume);
+    }
+    Ok(volumes)
+}
+
+fn volume_id(entry: &Entry) -> &str {
+    entry.volume.as_ref().map_or("", |volume| volume.volume_id.as_str())
+}
+
+fn missing<'a>(wanted: impl Iterator<Item = &'a String>, entries: &[Entry]) -> Vec<&'a String> {
+    let listed: BTreeSet<_> = entries.iter().map(volume_id).collect();
+    wanted.filter(|id| !listed.contains(id.as_str())).collect()
+}
+
+async fn page(cx: &Cx, max_entries: i32, starting_token: &str) -> Reply<v1::ListVolumesResponse> {
+    cx.call(v1::ListVolumesRequest { max_entries, starting_token: starting_token.to_owned() }).await
+}
+
+/// All pages from a token on, each within the limit.
+async fn walk(cx: &Cx, max_entries: i32, from: &str) -> CheckResult<Vec<Entry>> {
+    let mut entries = Vec::new();
+    let mut tokens = BTreeSet::new();
+    let mut token = from.to_owned();
+    for _ in 0..PAGES_MAX {
+        let page = page(cx, max_entries, &token).await.must("answer with a page")?;
+        within(max_entries, page.entries.len())?;
+        entries.extend(page.entries);
+        if page.next_token.is_empty() {
+            return Ok(entries);
+        }
+        ensure!(
+            tokens.insert(page.next_token.clone()),
+            "next_token leads back to where the list was before, so that it never ends";
+            of: &req::CTRL_LISTVOL_019,
+            expected: "an empty next_token on the last page",
+            actual: format!("next_token {:?} twice", page.next_token)
+        );
+        token = page.next_token;
+    }
+    Err(Stop::broken(format!("ListVolumes has not ended after {PAGES_MAX} pages")))
+}
+
+fn within(max_entries: i32, entries: usize) -> CheckResult {
+    ensure!(
+        usize::try_from(max_entries).is_ok_and(|most| most == 0 || entries <= most),
+        "a page has more entries than were asked for";
+        of: &req::CTRL_LISTVOL_005,
+        expected: format!("at most max_entries {max_entries} entries"),
+        actual: format!("{entries} entries")
+    );
+    Ok(())
+}
+
+/// Walks until the list has all of the ids: others that come and go may shift pages, but not for ever.
+async fn walk_until_complete(cx: &Cx, max_entries: i32, ids: &BTreeMap<String, v1::Volume>) -> CheckResult {
+    let complete = cx.eventually(|| async {
+        let entries = walk(cx, max_entries, "").await?;
+        Ok(missing(ids.keys(), &entries).is_empty().then_some(()))
+    });
+    if complete.await?.is_some() {
+        return Ok(());
+    }
+    let entries = walk(cx, max_entries, "").await?;
+    Err(Violation::new(format!("volumes are missing in the pages of max_entries {max_entries}"))
+        .expected(format!("every volume, {:?} among them", ids.keys().collect::<Vec<_>>()))
+        .actual(format!("{} entries without {:?}", entries.len(), missing(ids.keys(), &entries)))
+        .into())
+}
+
+check! {
+    /// An orchestrator compares the list with what it believes there is.
+    WORKS {
+        id: "controller/list-volumes/works",
+        title: "ListVolumes answers",
+        spec: [req::CTRL_LISTVOL_001],
+        needs: [LIST_VOLUMES],
+        refuted_by: ["list-volumes-unimplemented"],
+        replaces: [
+            "Controller Service [Controller Server] ListVolumes should return appropriate values (no optional values added)",
+        ],
+    }
+    async |cx| {
+        page(cx, 0, "").await.must("list the volumes")?;
+        Ok(())
+    }
+}
+
+check! {
+    /// A volume that is not in the list counts as lost, one that stays in it as leaked.
+    COMPLETE {
+        id: "controller/list-volumes/complete",
+        title: "ListVolumes has new volumes, and deleted ones no more",
+        spec: [req::CTRL_LISTVOL_002, req::CTRL_LISTVOL_007],
+        needs: [LIST_VOLUMES, CREATE_DELETE_VOLUME],
+        refuted_by: [
+            "list-volumes-zero-max-means-one",
+            "list-volumes-empty-on-error",
+            "delete-volume-keeps-volume",
+        ],
+        replaces: [
+            "Controller Service [Controller Server] ListVolumes check the presence of new volumes and absence of deleted ones in the volume list",
+        ],
+    }
+    async |cx| {
+        let volumes = new_volumes(cx).await?;
+        walk_until_complete(cx, 0, &volumes).await?;
+        let Some(deleted) = volumes.keys().next() else { return Ok(()) };
+        cx.delete_volume(deleted).await.setup("a deleted volume")?;
+        let gone = cx.eventually(|| async {
+            let entries = walk(cx, 0, "").await?;
+            Ok(entries.iter().all(|entry| volume_id(entry) != deleted).then_some(()))
+        });
+        ensure!(
+            gone.await?.is_some(),
+            "a deleted volume goes on being listed";
+            expected: format!("a list without {deleted:?} once the deletion is complete"),
+            actual: "the volume in the list until time-limits: settle-ms had passed"
+        );
+        Ok(())
+    }
+}
+
+check! {
+    /// Copies are volumes like any other.
+    COPIES {
+        id: "controller/list-volumes/copies",
+        title: "ListVolumes has volumes that were made from others",
+        spec: [req::CTRL_LISTVOL_002],
+        needs: [LIST_VOLUMES, CREATE_DELETE_VOLUME, CLONE_VOLUME],
+        refuted_by: ["list-volumes-omits-copies"],
+    }
+    async |cx| {
+        let origin = cx.new_volume().await?;
+        let request = source::request(cx, source::volume(&origin.volume_id), &origin);
+        let copy = cx.create_volume(request).await.setup("a clone")?;
+        walk_until_complete(cx, 0, &BTreeMap::from([(copy.volume_id.clone(), copy)])).await
+    }
+}
+
+check! {
+    /// A caller with little memory asks for little.
+    MAX_ENTRIES {
+        id: "controller/list-volumes/max-entries",
+        title: "a page of ListVolumes has at most max_entries entries",
+        spec: [req::CTRL_LISTVOL_005],
+        needs: [LIST_VOLUMES, CREATE_DELETE_VOLUME],
+        refuted_by: ["list-volumes-ignores-max-entries", "list-volumes-one-entry-too-many"],
+    }
+    async |cx| {
+        new_volumes(cx).await?;
+        for max_entries in [1, 2] {
+            let page = page(cx, max_entries, "").await.must("answer with a page")?;
+            within(max_entries, page.entries.len())?;
+        }
+        Ok(())
+    }
+}
+
+check! {
+    /// What falls between two pages is lost for the orchestrator.
+    PAGES {
+        id: "controller/list-volumes/pages",
+        title: "the pages of ListVolumes together have every volume, and end",
+        spec: [req::CTRL_LISTVOL_006, req::CTRL_LISTVOL_010, req::CTRL_LISTVOL_019],
+        needs: [LIST_VOLUMES, CREATE_DELETE_VOLUME],
+        refuted_by: [
+            "list-volumes-never-sets-next-token",
+            "list-volumes-skips-last-of-page",
+            "list-volumes-ignores-token",
+            "list-volumes-token-on-last-page",
+        ],
+        runs: Alone,
+    }
+    async |cx| {
+        let volumes = new_volumes(cx).await?;
+        for max_entries in [1, 2] {
+            walk_until_complete(cx, max_entries, &volumes).await?;
+        }
+        Ok(())
+    }
+}
+
+check! {
+    /// The volume a token points to may be gone when the token is used.
+    DELETED_BETWEEN_PAGES {
+        id: "controller/list-volumes/deleted-between-pages",
+        title: "a token of ListVolumes is good, or ABORTED, after the last volume of its page was deleted",
+        spec: [req::CTRL_LISTVOL_010, req::CTRL_LISTVOL_022, req::CTRL_LISTVOL_003],
+        needs: [LIST_VOLUMES, CREATE_DELETE_VOLUME],
+        refuted_by: ["list-volumes-ignores-token"],
+        replaces: [
+            "Controller Service [Controller Server] ListVolumes pagination should detect volumes added between pages and accept tokens when the last volume from a page is deleted",
+        ],
+        runs: Alone,
+    }
+    async |cx| {
+        let volumes = new_volumes(cx).await?;
+        let mut token = String::new();
+        for _ in 0..PAGES_MAX {
+            let page = page(cx, 1, &token).await.setup("a page")?;
+            token = page.next_token;
+            if token.is_empty() {
+                return Err(Stop::skip("no token leads on from a volume that the check may delete"));
+            }
+            if let Some(last) = page.entries.last().map(volume_id).filter(|id| volumes.contains_key(*id)) {
+                cx.delete_volume(last).await.setup("a volume deleted between two pages")?;
+                break;
+            }
+        }
+        let added = cx.new_volume().await?;
+        let what = "with the token of a page whose last volume was deleted";
+        let reply = page(cx, 1, &token).await;
+        if reply.may_be_refused(what, refused_with(Code::Aborted))?.is_some() {
+            walk(cx, 1, &token).await?;
+        }
+        walk_until_complete(cx, 0, &BTreeMap::from([(added.volume_id.clone(), added)])).await
+    }
+}
+
+check! {
+    /// A token that leads nowhere must not look like the end of the list, nor like its beginning.
+    INVALID_TOKEN {
+        id: "controller/list-volumes/invalid-token",
+        title: "ListVolumes with a starting_token that it never gave is refused with ABORTED",
+        spec: [req::CTRL_LISTVOL_022],
+        needs: [LIST_VOLUMES, CREATE_DELETE_VOLUME],
+        refuted_by: ["list-volumes-accepts-any-token", "list-volumes-invalid-token-as-invalid-argument"],
+        replaces: [
+            "Controller Service [Controller Server] ListVolumes should fail when an invalid starting_token is passed",
+        ],
+    }
+    async |cx| {
+        cx.new_volume().await?;
+        // Before and behind every id: where tokens are ids to start after, only the first brings entries.
+        let refusal = || refused_with(Code::Aborted);
+        let before = page(cx, 0, "!csi-sanity-no-such-token").await;
+        let before = before.may_be_refused("with a made-up starting_token", refusal())?;
+        let behind = page(cx, 0, "~csi-sanity-no-such-token").await;
+        let behind = behind.may_be_refused("with a made-up starting_token", refusal())?;
+        let count = |page: &Option<v1::ListVolumesResponse>| page.as_ref().map_or(0, |page| page.entries.len());
+        ensure!(
+            count(&before) == 0 || count(&behind) == 0,
+            "starting_token is ignored: whatever it is, the list begins";
+            expected: "ABORTED",
+            actual: format!("{} and {} entries for two made-up tokens", count(&before), count(&behind))
+        );
+        if before.as_ref().is_some_and(|page| page.entries.is_empty()) {
+            cx.warn(
+                Violation::new("a made-up starting_token is answered with an empty list")
+                    .expected("ABORTED")
+                    .actual("OK without entries"),
+            );
+        }
+        Ok(())
+    }
+}
+
+check! {
+    /// Where tokens are positions in a list, these are just the ones that lie outside of it.
+    NUMERIC_TOKEN {
+        id: "controller/list-volumes/numeric-token",
+        title: "ListVolumes with a number as starting_token is answered, if not with OK then with ABORTED",
+        spec: [req::CTRL_LISTVOL_022, req::GEN_ERR_001],
+        needs: [LIST_VOLUMES],
+        refuted_by: ["list-volumes-panics-on-numeric-token", "list-volumes-invalid-token-as-invalid-argument"],
+        runs: Last,
+    }
+    async |cx| {
+        for token in ["0", "-1", "999999", "18446744073709551616"] {
+            let what = format!("with starting_token {token}");
+            page(cx, 0, token).await.may_be_refused(&what, refused_with(Code::Aborted))?;
+        }
+        Ok(())
+    }
+}
+
+check! {
+    /// As an unsigned number it is a huge one, and as a capacity it is a crash.
+    NEGATIVE_MAX_ENTRIES {
+        id: "controller/list-volumes/negative-max-entries",
+        title: "ListVolumes with negative max_entries is refused",
+        spec: [req::CTRL_LISTVOL_009, req::GEN_ERR_005],
+        needs: [LIST_VOLUMES],
+        refuted_by: ["list-volumes-accepts-negative-max", "list-volumes-panics-on-negative-max"],
+        runs: Last,
+    }
+    async |cx| {
+        for max_entries in [-1, i32::MIN] {
+            let what = format!("with max_entries {max_entries}");
+            page(cx, max_entries, "").await.must_be_refused(&what, refused_with(Code::InvalidArgument))?;
+        }
+        Ok(())
+    }
+}
+
+check! {
+    /// An entry without an id is a volume that nothing can be done with.
+    ENTRIES {
+        id: "controller/list-volumes/entries",
+        title: "each entry of ListVolumes has a volume with an id and a size that is not negative",
+        spec: [req::CTRL_LISTVOL_017, req::MSG_VOLUME_003, req::MSG_VOLUME_002],
+        needs: [LIST_VOLUMES, CREATE_DELETE_VOLUME],
+        refuted_by: ["list-volumes-entry-without-volume", "list-volumes-entry-without-volume-id"],
+    }
+    async |cx| {
+        cx.new_volume().await?;
+        for entry in walk(cx, 0, "").await? {
+            let volume = entry.volume.clone().unwrap_or_default();
+            ensure!(
+                !volume.volume_id.is_empty() && volume.capacity_bytes >= 0,
+                "an entry of ListVolumes has no volume with an id and a size";
+                expected: "volume_id, and capacity_bytes of 0 or more",
+                actual: format!("{entry:?}")
+            );
+        }
+        Ok(())
+    }
+}
+
+check! {
+    /// What later calls are given comes from here for volumes that the orchestrator did not make.
+    SAME_VOLUME {
+        id: "controller/list-volumes/same-volume",
+        title: "ListVolumes says of a volume what CreateVolume said",
+        spec: [req::MSG_VOLUME_011, req::MSG_VOLUME_008],
+        needs: [LIST_VOLUMES, CREATE_DELETE_VOLUME],
+        refuted_by: ["list-volumes-drops-context", "list-volumes-stale-capacity"],
+    }
+    async |cx| {
+        let made = cx.new_volume().await?;
+        let entries = walk(cx, 0, "").await?;
+        let Some(listed) = entries.into_iter().filter_map(|entry| entry.volume).find(|listed| {
+            listed.volume_id == made.volume_id
+        }) else {
+            return Err(Stop::skip("the volume is not listed"));
+        };
+        let contexts = (&made.volume_context, &listed.volume_context);
+        ensure!(
+            contexts.0 == contexts.1 || contexts.0.is_empty() || contexts.1.is_empty(),
+            "ListVolumes and CreateVolume disagree about volume_context";
+            expected: format!("{:?}", contexts.0),
+            actual: format!("{:?}", contexts.1)
+        );
+        // The map is optional, and the size may be unknown: these two only warn.
+        let remarks = [
+            ("volume_context is left out of ListVolumes", format!("{contexts:?}"), contexts.0 == contexts.1),
+            (
+                "ListVolumes and CreateVolume disagree about the size",
+                format!("{} and {} bytes", made.capacity_bytes, listed.capacity_bytes),
+                made.capacity_bytes == listed.capacity_bytes,
+            ),
+        ];
+        for (message, actual, agree) in remarks {
+            if !agree {
+                cx.warn(Violation::new(message).expected("the same from both").actual(actual));
+            }
+        }
+        Ok(())
+    }
+}
+
+check! {
+    /// Both capabilities promise it for each volume, attached or not.
+    STATUS {
+        id: "controller/list-volumes/status",
+        title: "each entry of ListVolumes has a status if LIST_VOLUMES_PUBLISHED_NODES is advertised",
+        spec: [req::CTRL_LISTVOL_018],
+        needs: [LIST_VOLUMES, CREATE_DELETE_VOLUME, LIST_VOLUMES_PUBLISHED_NODES],
+        refuted_by: ["list-volumes-omits-status"],
+    }
+    async |cx| {
+        cx.new_volume().await?;
+        for entry in walk(cx, 0, "").await? {
+            ensure!(
+                entry.status.is_some(),
+                "an entry of ListVolumes has no status";
+                expected: "status, as LIST_VOLUMES_PUBLISHED_NODES is advertised",
+                actual: format!("{entry:?}")
+            );
+        }
+        Ok(())
+    }
+}
+
+check! {
+    /// Monitoring rests on it.
+    CONDITION {
+        id: "controller/list-volumes/volume-condition",
+        title: "each entry of ListVolumes has a volume_condition if VOLUME_CONDITION is advertised",
+        spec: [req::CTRL_LISTVOL_016],
+        needs: [LIST_VOLUMES, CREATE_DELETE_VOLUME, VOLUME_CONDITION],
+        refuted_by: ["list-volumes-omits-condition"],
+    }
+    async |cx| {
+        cx.new_volume().await?;
+        for entry in walk(cx, 0, "").await? {
+            ensure!(
+                entry.status.as_ref().is_some_and(|status| status.volume_condition.is_some()),
+                "an entry of ListVolumes has no volume_condition";
+                expected: "status.volume_condition, as VOLUME_CONDITION is advertised",
+                actual: format!("{entry:?}")
+            );
+        }
+        Ok(())
+    }
+}
+
+check! {
+    /// The orchestrator attaches again what it finds detached.
+    PUBLISHED_NODES {
+        id: "controller/list-volumes/published-nodes",
+        title: "ListVolumes names the node that a volume is attached to",
+        spec: [req::CTRL_LISTVOL_012],
+        needs: [
+            LIST_VOLUMES,
+            CREATE_DELETE_VOLUME,
+            LIST_VOLUMES_PUBLISHED_NODES,
+            PUBLISH_UNPUBLISH_VOLUME,
+            NODE,
+        ],
+        refuted_by: ["list-volumes-omits-published-nodes"],
+    }
+    async |cx| {
+        let volume = cx.new_volume().await?;
+        let node_id = cx.node_id().await?;
+        cx.attached(volume.clone().into()).await?;
+        let named = cx.eventually(|| async {
+            let entries = walk(cx, 0, "").await?;
+            let own = entries.iter().find(|entry| volume_id(entry) == volume.volume_id);
+            let status = own.and_then(|entry| entry.status.as_ref());
+            Ok(status.filter(|status| status.published_node_ids.contains(&node_id)).map(|_| ()))
+        });
+        ensure!(
+            named.await?.is_some(),
+            "a volume is attached to a node that ListVolumes does not name";
+            expected: format!("{node_id:?} in published_node_ids"),
+            actual: "not there until time-limits: settle-ms had passed"
+        );
+        Ok(())
+    }
+}
+
+pub(crate) static CHECKS: &[&Check] = &[
+    &WORKS,
+    &COMPLETE,
+    &COPIES,
+    &MAX_ENTRIES,
+    &PAGES,
+    &DELETED_BETWEEN_PAGES,
+    &INVALID_TOKEN,
+    &NUMERIC_TOKEN,
+    &NEGATIVE_MAX_ENTRIES,
+    &ENTRIES,
+    &SAME_VOLUME,
+    &STATUS,
+    &CONDITION,
+    &PUBLISHED_NODES,
+];

@@ -1,0 +1,160 @@
+//! Plays the suite against a mock driver in this process, over a socket.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use csi_harness::config::{AccessType, Config, TimeLimits};
+use csi_harness::events::{Event, Reporter};
+use csi_harness::filter::Filter;
+use csi_harness::known::KnownFailing;
+use csi_harness::outcome::{Outcome, Summary};
+use csi_harness::registry::Registry;
+use csi_harness::runner::{RunOptions, Runner};
+use csi_harness::target::Target;
+use csi_mock_driver::MockDriver;
+use csi_proto::{Endpoint, Listener};
+use libtest_mimic::Failed;
+use tokio::runtime::Runtime;
+use tokio::sync::{oneshot, watch};
+
+/// What one check said of one driver.
+#[derive(Debug)]
+pub(crate) struct Said {
+    pub(crate) outcome: Outcome,
+    /// Names of the RPCs it called.
+    pub(crate) called: BTreeSet<&'static str>,
+}
+
+/// What all checks said of one driver, by label, and what the run as a whole came to.
+#[derive(Debug)]
+pub(crate) struct Played {
+    pub(crate) said: BTreeMap<String, Said>,
+    pub(crate) summary: Summary,
+    pub(crate) target: Arc<Target>,
+}
+
+impl Played {
+    /// Everything that is no verdict on a right driver: failures, broken checks, leaks, deaths.
+    pub(crate) fn accusations(&self) -> Vec<String> {
+        let mut all: Vec<String> = self
+            .said
+            .iter()
+            .filter_map(|(label, said)| match &said.outcome {
+                Outcome::Failed(violation) => {
+                    let (expected, actual) = (&violation.expected, &violation.actual);
+                    Some(format!(
+                        "{label} failed: {}; expected {expected}; actual {actual}",
+                        violation.message
+                    ))
+                }
+                Outcome::Broken(why) => Some(format!("{label} is broken: {why}")),
+                _ => None,
+            })
+            .collect();
+        all.extend(self.summary.leaks.iter().map(|leak| format!("left behind: {} {}", leak.kind, leak.id)));
+        all.extend(self.summary.crashes.iter().map(|crash| format!("died: {crash:?}")));
+        all
+    }
+}
+
+/// Runs everything.
+pub(crate) struct Bench {
+    runtime: Runtime,
+}
+
+impl Bench {
+    pub(crate) fn new() -> Bench {
+        Bench { runtime: Runtime::new().expect("a runtime starts") }
+    }
+
+    /// Plays all checks against a mock driver of this configuration.
+    pub(crate) fn play(&self, mock: csi_mock_driver::Config, config: Config) -> Result<Played, Failed> {
+        self.runtime.block_on(play(mock, config))
+    }
+}
+
+/// Settings with which every check of the suite runs on the mock driver.
+pub(crate) fn everything_set() -> Config {
+    Config {
+        access_types: vec![AccessType::Mount, AccessType::Block],
+        volume_size_bytes: 2 << 30,
+        expand_size_bytes: 4 << 30,
+        size_min_bytes: Some(1 << 20),
+        size_max_bytes: Some(16 << 40),
+        parameters: pairs(&[("pool", "mock")]),
+        mutable_parameters: pairs(&[("tier", "gold")]),
+        attach_limit: true,
+        time_limits: TimeLimits {
+            dial_ms: 10_000,
+            call_ms: 10_000,
+            check_ms: 60_000,
+            settle_ms: 1_500,
+            ..TimeLimits::default()
+        },
+        ..Config::default()
+    }
+}
+
+/// A mock driver on which every check of the suite runs.
+pub(crate) fn everything_on() -> csi_mock_driver::Config {
+    csi_mock_driver::Config { max_volumes_per_node: 4, ..Default::default() }
+}
+
+pub(crate) fn pairs(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
+    pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
+}
+
+async fn play(mock: csi_mock_driver::Config, mut config: Config) -> Result<Played, Failed> {
+    let dir = tempfile::tempdir()?;
+    let endpoint = Endpoint::Unix(dir.path().join("csi.sock"));
+    let driver = MockDriver::new(mock)?;
+    let listener = Listener::bind(&endpoint).await?;
+    let (stop_driver, stopped) = oneshot::channel::<()>();
+    let serving = tokio::spawn(listener.serve(driver.routes(), async {
+        // The sender gone means the same.
+        let _ = stopped.await;
+    }));
+
+    config.endpoint = Some(endpoint.to_string());
+    let target = Target::connect(config).await?;
+    let options = RunOptions {
+        jobs: 8,
+        seed: 1,
+        strict: false,
+        fail_fast: false,
+        leak_check: true,
+        keep_calls: true,
+        known: KnownFailing::default(),
+        repeat: Arc::new(str::to_owned),
+    };
+    let plan = registry().select(&Filter::default(), &target.config().access_types);
+    let mut listening = Listening::default();
+    // Nobody raises it.
+    let (_stop, never) = watch::channel(false);
+    let mut runner = Runner::new(target.clone(), options, never);
+    runner.report_to(&mut listening);
+    let summary = runner.run(plan).await;
+    drop(stop_driver);
+    // A handler that panicked, as some defects do, may have taken the server along.
+    serving.abort();
+    Ok(Played { said: listening.said, summary, target })
+}
+
+pub(crate) fn registry() -> Registry {
+    Registry::new([csi_suite_sanity::SUITE])
+}
+
+#[derive(Default)]
+struct Listening {
+    said: BTreeMap<String, Said>,
+}
+
+impl Reporter for Listening {
+    fn event(&mut self, event: &Event<'_>) {
+        if let Event::CheckFinished(report) = event {
+            let called =
+                report.calls.iter().filter(|call| !call.cleanup).map(|call| call.rpc.method).collect();
+            self.said.insert(report.label(), Said { outcome: report.outcome.clone(), called });
+        }
+    }
+}

@@ -1,0 +1,43 @@
+//! A capability taken away: exactly the checks that need it are skipped, and nothing is accused.
+
+use std::sync::Arc;
+
+use csi_harness::outcome::Outcome;
+use csi_mock_driver::Capability;
+use libtest_mimic::{Failed, Trial};
+
+use crate::bench::{Bench, everything_on, everything_set, registry};
+
+pub(crate) fn trials(bench: &Arc<Bench>) -> Vec<Trial> {
+    Capability::ALL
+        .iter()
+        .map(|capability| {
+            let bench = bench.clone();
+            Trial::test(format!("without/{capability}"), move || skips_what_needs_it(&bench, *capability))
+        })
+        .collect()
+}
+
+fn skips_what_needs_it(bench: &Bench, capability: Capability) -> Result<(), Failed> {
+    let mut mock = everything_on();
+    mock.without = vec![capability];
+    let played = bench.play(mock, everything_set())?;
+    let mut wrong = played.accusations();
+    for (label, said) in &played.said {
+        let check = registry().find(label)?;
+        let access = if label.ends_with("@block") {
+            csi_harness::config::AccessType::Block
+        } else {
+            csi_harness::config::AccessType::Mount
+        };
+        let unmet = check.needs.iter().find_map(|need| need.unmet(&played.target, access));
+        match (&said.outcome, unmet) {
+            (Outcome::Skipped(why), None) => {
+                wrong.push(format!("{label} is skipped although it could run: {why}"))
+            }
+            (Outcome::Skipped(_), Some(_)) | (_, None) => {}
+            (other, Some(need)) => wrong.push(format!("{label} ran although {need}: {other:?}")),
+        }
+    }
+    if wrong.is_empty() { Ok(()) } else { Err(Failed::from(wrong.join("\n"))) }
+}

@@ -1,0 +1,150 @@
+//! Every defect is found by the checks that name it, and the whole matrix of defects and checks is the committed one.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use csi_harness::outcome::Outcome;
+use csi_mock_driver::Defect;
+use libtest_mimic::{Failed, Trial};
+
+use crate::bench::{Bench, Played, everything_on, everything_set, registry};
+
+const HEADER: &str = "\
+# Which checks say something of a driver with one defect: the defect, then the checks, a line each.
+# Defects that no check finds yet are left out.
+# UPDATE=1 cargo test -p csi-suite-sanity --test refutation writes this file.
+";
+
+/// The rows seen so far, by defect.
+type Rows = Arc<Mutex<BTreeMap<&'static str, String>>>;
+
+pub(crate) fn trials(bench: &Arc<Bench>) -> Vec<Trial> {
+    let rows = Rows::default();
+    let mut trials: Vec<Trial> = Defect::ALL
+        .iter()
+        .map(|defect| {
+            let (bench, rows) = (bench.clone(), rows.clone());
+            Trial::test(format!("defect/{defect}"), move || is_found(&bench, &rows, *defect))
+        })
+        .collect();
+    trials.push(Trial::test("defects/are-named-by-checks-and-exist", names_agree));
+    trials
+}
+
+fn is_found(bench: &Bench, rows: &Rows, defect: Defect) -> Result<(), Failed> {
+    let mut mock = everything_on();
+    mock.defects = vec![defect];
+    let played = bench.play(mock, everything_set())?;
+    let id = defect.id();
+    let mut wrong: Vec<String> = refuted_by(id)
+        .filter(|check| !found(&played, check))
+        .map(|check| {
+            let said: Vec<_> =
+                labels(&played, check).map(|(label, said)| format!("{label}: {:?}", said.outcome)).collect();
+            format!("{check} does not find {id}: {}", said.join("; "))
+        })
+        .collect();
+
+    let row = row(&played);
+    let mut seen = rows.lock().unwrap_or_else(PoisonError::into_inner);
+    seen.insert(id, row.clone());
+    if std::env::var_os("UPDATE").is_some() {
+        write_matrix(&seen)?;
+    } else {
+        let committed = read_matrix()?;
+        let expected = committed.get(id).map_or("", String::as_str);
+        if expected != row {
+            wrong.push(format!(
+                "the row of {id} in {} is\n{expected}\nbut now it is\n{row}\nrun with UPDATE=1 if that is meant",
+                matrix_path().display()
+            ));
+        }
+    }
+    if wrong.is_empty() { Ok(()) } else { Err(Failed::from(wrong.join("\n"))) }
+}
+
+fn refuted_by(defect: &str) -> impl Iterator<Item = &'static str> {
+    let checks: Vec<_> = registry().checks().map(|(_, check)| check).collect();
+    checks.into_iter().filter(move |check| check.refuted_by.contains(&defect)).map(|check| check.id)
+}
+
+fn labels<'a>(played: &'a Played, id: &str) -> impl Iterator<Item = (&'a String, &'a crate::bench::Said)> {
+    let id = id.to_owned();
+    played.said.iter().filter(move |(label, _)| label.split('@').next() == Some(&id))
+}
+
+/// Whether the check accuses the driver in at least one of its runs.
+fn found(played: &Played, id: &str) -> bool {
+    labels(played, id).any(|(_, said)| said.outcome.violation().is_some())
+}
+
+/// One line for each check that has something to say, in the order of their labels.
+fn row(played: &Played) -> String {
+    played
+        .said
+        .iter()
+        .filter_map(|(label, said)| match &said.outcome {
+            Outcome::Failed(_) => Some(format!("  {label}")),
+            Outcome::Warned(_) => Some(format!("  {label} (warns)")),
+            _ => None,
+        })
+        .collect::<Vec<_>>()
+        .join("\n")
+}
+
+fn matrix_path() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/refutation/matrix.txt")
+}
+
+fn read_matrix() -> Result<BTreeMap<String, String>, Failed> {
+    let text = std::fs::read_to_string(matrix_path())?;
+    let mut matrix = BTreeMap::<String, Vec<&str>>::new();
+    let mut defect = "";
+    for line in text.lines().filter(|line| !line.is_empty() && !line.starts_with('#')) {
+        if line.starts_with(' ') {
+            matrix.entry(defect.to_owned()).or_default().push(line);
+        } else {
+            defect = line;
+        }
+    }
+    Ok(matrix.into_iter().map(|(defect, lines)| (defect, lines.join("\n"))).collect())
+}
+
+/// Writes the rows seen in this run, and keeps the others as they are.
+fn write_matrix(seen: &BTreeMap<&'static str, String>) -> Result<(), Failed> {
+    let committed = read_matrix().unwrap_or_default();
+    let mut text = String::from(HEADER);
+    for id in all_ids() {
+        let row = seen.get(id).or_else(|| committed.get(id)).map_or("", String::as_str);
+        if !row.is_empty() {
+            text.push_str(&format!("\n{id}\n{row}\n"));
+        }
+    }
+    Ok(std::fs::write(matrix_path(), text)?)
+}
+
+fn all_ids() -> BTreeSet<&'static str> {
+    Defect::ALL.iter().map(|defect| defect.id()).collect()
+}
+
+/// Each defect that a check names exists. Those that no check names yet are the committed ones, so that the list
+/// can only be made shorter on purpose.
+fn names_agree() -> Result<(), Failed> {
+    let named: BTreeSet<&str> =
+        registry().checks().flat_map(|(_, check)| check.refuted_by.iter().copied()).collect();
+    let unknown: Vec<_> = named.iter().filter(|id| !all_ids().contains(*id)).collect();
+    if !unknown.is_empty() {
+        return Err(Failed::from(format!("checks name defects that do not exist: {unknown:?}")));
+    }
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/refutation/unnamed.txt");
+    let unnamed: String =
+        all_ids().iter().filter(|id| !named.contains(*id)).map(|id| format!("{id}\n")).collect();
+    if std::env::var_os("UPDATE").is_some() {
+        return Ok(std::fs::write(path, unnamed)?);
+    }
+    if std::fs::read_to_string(&path)? == unnamed {
+        return Ok(());
+    }
+    Err(Failed::from(format!("{} should be\n{unnamed}run with UPDATE=1 if that is meant", path.display())))
+}

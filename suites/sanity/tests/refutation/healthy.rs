@@ -1,0 +1,59 @@
+//! A right driver with everything on: each check passes, none is skipped, and each makes the call it speaks of.
+
+use std::sync::{Arc, OnceLock};
+
+use csi_harness::outcome::Outcome;
+use csi_proto::RPCS;
+use libtest_mimic::{Failed, Trial};
+
+use crate::bench::{Bench, Played, everything_on, everything_set};
+
+type Shared = Arc<OnceLock<Result<Played, String>>>;
+
+pub(crate) fn trials(bench: &Arc<Bench>) -> Vec<Trial> {
+    let shared = Shared::default();
+    let (a, b) = ((bench.clone(), shared.clone()), (bench.clone(), shared));
+    vec![
+        Trial::test("healthy/all-pass", move || all_pass(played(&a.0, &a.1)?)),
+        Trial::test("healthy/all-call-what-they-speak-of", move || all_call(played(&b.0, &b.1)?)),
+    ]
+}
+
+fn played<'a>(bench: &Bench, shared: &'a Shared) -> Result<&'a Played, Failed> {
+    let play = || {
+        bench
+            .play(everything_on(), everything_set())
+            .map_err(|failed| failed.message().unwrap_or("no message").to_owned())
+    };
+    shared.get_or_init(play).as_ref().map_err(Failed::from)
+}
+
+fn all_pass(played: &Played) -> Result<(), Failed> {
+    let mut wrong = played.accusations();
+    for (label, said) in &played.said {
+        match &said.outcome {
+            Outcome::Passed | Outcome::Failed(_) | Outcome::Broken(_) => {}
+            other => wrong.push(format!("{label}: {other:?}")),
+        }
+    }
+    if wrong.is_empty() { Ok(()) } else { Err(Failed::from(wrong.join("\n"))) }
+}
+
+fn all_call(played: &Played) -> Result<(), Failed> {
+    let wrong: Vec<String> = played
+        .said
+        .iter()
+        .filter_map(|(label, said)| {
+            let rpc = rpc_of(label)?;
+            (!said.called.contains(rpc)).then(|| format!("{label} does not call {rpc}"))
+        })
+        .collect();
+    if wrong.is_empty() { Ok(()) } else { Err(Failed::from(wrong.join("\n"))) }
+}
+
+/// The RPC that an id such as `controller/create-volume/no-name` speaks of.
+fn rpc_of(label: &str) -> Option<&'static str> {
+    let kebab = label.split('/').nth(1)?;
+    let camel: String = kebab.split('-').map(|word| word[..1].to_ascii_uppercase() + &word[1..]).collect();
+    RPCS.iter().map(|rpc| rpc.method).find(|method| *method == camel)
+}

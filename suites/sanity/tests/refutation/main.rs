@@ -1,0 +1,28 @@
+//! Shows that the suite can be trusted: a right driver passes, each check fails on the defects it names, a legal but
+//! unusual driver is not accused, and a missing capability makes exactly the checks that need it skip.
+//!
+//! `UPDATE=1 cargo test -p csi-suite-sanity --test refutation` writes the matrix of checks and defects anew.
+
+mod bench;
+mod capabilities;
+mod defects;
+mod healthy;
+mod quirks;
+
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use bench::Bench;
+use libtest_mimic::Arguments;
+
+fn main() -> ExitCode {
+    let arguments = Arguments::from_args();
+    // Some defects crash the mock driver; their panics are not news, and those of a trial are reported by it.
+    std::panic::set_hook(Box::new(|_| {}));
+    let bench = Arc::new(Bench::new());
+    let mut trials = healthy::trials(&bench);
+    trials.extend(capabilities::trials(&bench));
+    trials.extend(quirks::trials(&bench));
+    trials.extend(defects::trials(&bench));
+    libtest_mimic::run(&arguments, trials).exit_code()
+}
