@@ -136,11 +136,14 @@ check! {
         id: "node/node-get-info/topology-advertised",
         title: "a driver whose nodes have a topology advertises VOLUME_ACCESSIBILITY_CONSTRAINTS",
         spec: [req::NODE_INFO_012],
-        needs: [NODE, lacks(Capability::VolumeAccessibilityConstraints)],
-        refuted_by: ["node-get-info-topology-without-capability"],
+        needs: [NODE],
+        refuted_by: ["get-plugin-capabilities-hides-topology"],
     }
     async |cx| {
-        if let Some(topology) = info(cx).await?.accessible_topology {
+        let advertised = cx.target().capabilities().has(Capability::VolumeAccessibilityConstraints);
+        if let Some(topology) = info(cx).await?.accessible_topology
+            && !advertised
+        {
             return Err(Violation::new("accessible_topology is returned without the capability")
                 .expected("no accessible_topology, or VOLUME_ACCESSIBILITY_CONSTRAINTS in GetPluginCapabilities")
                 .actual(format!("{:?}", topology.segments))

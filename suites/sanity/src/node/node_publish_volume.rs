@@ -90,7 +90,7 @@ check! {
         id: "node/node-publish-volume/unsupported-access-type",
         title: "NodePublishVolume with an access type that the volume lacks is refused as FAILED_PRECONDITION",
         spec: [req::NODE_PUBLISH_041, req::NODE_PUBLISH_032],
-        needs: [NODE, VOLUME, CONTROLLER],
+        needs: [NODE, CREATE_DELETE_VOLUME],
         refuted_by: ["node-publish-accepts-any-capability"],
     }
     async |cx| {

@@ -83,7 +83,7 @@ check! {
         id: "node/node-expand-volume/unsupported-access-type",
         title: "NodeExpandVolume with an access type that the volume lacks is refused as INVALID_ARGUMENT",
         spec: [req::NODE_EXPAND_020],
-        needs: [NODE, NODE_EXPAND_VOLUME, CREATE_DELETE_VOLUME, CONTROLLER],
+        needs: [NODE, NODE_EXPAND_VOLUME, CREATE_DELETE_VOLUME],
         refuted_by: ["node-expand-ignores-capability"],
     }
     async |cx| {
