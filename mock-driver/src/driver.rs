@@ -61,6 +61,10 @@ impl MockDriver {
         if quirks.contains(&Quirk::NoStaging) {
             without.push(Capability::Node(NodeType::StageUnstageVolume));
         }
+        if quirks.contains(&Quirk::NoPluginCapabilities) {
+            // What is not advertised must not show: with an empty list there is no topology either.
+            without.push(Capability::Service(ServiceType::VolumeAccessibilityConstraints));
+        }
         if quirks.contains(&Quirk::NodeOnly) {
             without.extend(
                 [
