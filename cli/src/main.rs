@@ -42,7 +42,9 @@ fn main() -> ExitCode {
 }
 
 fn read_arguments() -> Result<(Cli, repeat::Repeat), Exit> {
-    let translated = go_flags::translate(std::env::args_os().skip(1).collect()).map_err(|problem| {
+    let arguments = std::env::args_os().skip(1).collect();
+    let has_endpoint = std::env::var_os("CSI_ENDPOINT").is_some();
+    let translated = go_flags::translate(arguments, has_endpoint).map_err(|problem| {
         complain(&problem);
         Exit::Usage
     })?;
