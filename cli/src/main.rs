@@ -3,6 +3,7 @@
 mod args;
 mod coverage;
 mod duration;
+mod embedded;
 mod error;
 mod exit;
 mod explain;
@@ -11,6 +12,7 @@ mod list;
 mod manual;
 mod repeat;
 mod run;
+mod self_test;
 mod settings;
 mod stop;
 mod suites;
@@ -71,6 +73,7 @@ fn execute(cli: Cli, repeat: repeat::Repeat) -> Result<Exit, Error> {
         Command::List(args) => list::list(&args),
         Command::Explain { id } => explain::explain(&id),
         Command::Coverage { format } => coverage::coverage(format),
+        Command::SelfTest(args) => self_test::self_test(&args),
         Command::Completions { shell } => manual::completions(shell),
         Command::Man => manual::man(),
     }

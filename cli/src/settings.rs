@@ -9,12 +9,14 @@ use csi_proto::RPCS;
 use serde::Deserialize;
 
 use crate::args::{LimitArgs, PathArgs, RunArgs, TargetArgs, VolumeArgs};
+use crate::embedded;
 use crate::error::Error;
 
 /// Makes the configuration of a run.
 pub(crate) fn config(args: &RunArgs) -> Result<Config, Error> {
     let (mut config, mut expand_given) = match &args.target.config {
         Some(path) => (read_yaml(path)?, read_yaml::<Given>(path)?.expand_size_bytes.is_some()),
+        None if args.target.is_embedded() => (embedded::settings(), false),
         None => (Config::default(), false),
     };
     expand_given |= args.volumes.expand_size_bytes.is_some();

@@ -54,6 +54,7 @@ fn options() -> RunOptions {
         strict: false,
         fail_fast: false,
         leak_check: false,
+        keep_calls: false,
         known: KnownFailing::load(&path).unwrap(),
         repeat: Arc::new(|label| format!("csi-sanity run --filter {label}")),
     }
