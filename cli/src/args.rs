@@ -16,12 +16,14 @@ use crate::exit::Exit;
 /// Checks that may run at the same time, at the most.
 const JOBS_MAX: u64 = 256;
 
+const USAGE: &str = "csi-sanity [run] [OPTIONS]\n       csi-sanity <COMMAND>";
+
 /// Says, requirement by requirement, whether a CSI driver keeps the Container Storage Interface v1.12.
 ///
 /// Without a command it runs the checks: against --endpoint, or, where none is given, against a correct driver that
 /// is built in. The flags of the Go csi-sanity (-csi.* and -ginkgo.*) work as well.
 #[derive(Debug, Parser)]
-#[command(name = "csi-sanity", version, after_help = exit_codes(), max_term_width = 110)]
+#[command(name = "csi-sanity", version, override_usage = USAGE, after_help = exit_codes(), max_term_width = 110)]
 pub(crate) struct Cli {
     #[command(subcommand)]
     pub(crate) command: Command,
@@ -134,7 +136,7 @@ impl TargetArgs {
 #[command(next_help_heading = "Driver")]
 pub(crate) struct TargetArgs {
     /// Where the driver listens: unix:///path, a path, tcp://host:port or dns:///host:port
-    #[arg(long, value_name = "ENDPOINT", env = "CSI_ENDPOINT")]
+    #[arg(long, value_name = "ENDPOINT", env = "CSI_ENDPOINT", hide_env_values = true)]
     pub(crate) endpoint: Option<String>,
     /// Where its controller services listen, if elsewhere
     #[arg(long, value_name = "ENDPOINT")]

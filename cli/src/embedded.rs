@@ -50,13 +50,15 @@ impl Embedded {
 
 /// Settings with which every check can run on it.
 pub(crate) fn settings() -> Config {
-    let pair = |key: &str, value: &str| Pairs::from([(key.to_owned(), value.to_owned())]);
+    let pairs = |pairs: &[(&str, &str)]| -> Pairs {
+        pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
+    };
     Config {
         access_types: vec![AccessType::Mount, AccessType::Block],
         size_min_bytes: Some(1 << 20),
         size_max_bytes: Some(16 << 40),
-        parameters: pair("pool", "mock"),
-        mutable_parameters: pair("tier", "gold"),
+        parameters: pairs(&[("pool", "mock"), ("tier", "silver")]),
+        mutable_parameters: pairs(&[("tier", "gold")]),
         attach_limit: true,
         // Memory answers at once; what takes longer is a defect.
         time_limits: TimeLimits {

@@ -1,6 +1,6 @@
 //! The flags of the Go csi-sanity and of its test runner ginkgo, translated before clap reads the command line.
 
-mod table;
+pub(crate) mod table;
 
 use std::ffi::OsString;
 

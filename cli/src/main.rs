@@ -2,6 +2,8 @@
 
 mod args;
 mod coverage;
+#[cfg(test)]
+mod docs;
 mod duration;
 mod embedded;
 mod error;

@@ -10,7 +10,7 @@ use csi_harness::config::Config;
 use csi_harness::known::KnownFailing;
 use csi_harness::outcome::{Planned, Summary};
 use csi_harness::runner::{RunOptions, Runner};
-use csi_harness::target::Target;
+use csi_harness::target::{Target, TargetError};
 use csi_report::{Destination, Detail, Format, Journal, Terminal};
 
 use crate::args::{Color, CourseArgs, OutputArgs, RunArgs};
@@ -54,6 +54,9 @@ struct Plan {
 impl Plan {
     fn new(args: &RunArgs) -> Result<Plan, Error> {
         let config = settings::config(args)?;
+        if config.endpoint.is_none() && !args.target.is_embedded() {
+            return Err(TargetError::NoEndpoint.into());
+        }
         let registry = args.selection.registry();
         let known = match &args.course.known_failing {
             Some(path) => KnownFailing::load(path)?,
