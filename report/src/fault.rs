@@ -2,7 +2,7 @@
 
 use csi_harness::outcome::{CheckReport, Outcome};
 use csi_harness::record::CallRecord;
-use csi_harness::reply::Answer;
+use csi_harness::reply::{Answer, NoAnswer};
 use csi_harness::story;
 
 /// A key that outcomes with the same cause share.
@@ -29,7 +29,9 @@ fn obstacle(report: &CheckReport) -> Option<String> {
     match last.outcome() {
         Answer::Ok(_) => None,
         Answer::Refused(refused) => Some(format!("{} {}", last.rpc, refused.code_name())),
-        Answer::Unknown(_) => Some(format!("{} no answer", last.rpc)),
+        // A driver that died has one fault, whichever calls it met.
+        Answer::Unknown(NoAnswer::Broken(_)) => Some("the connection broke".to_owned()),
+        Answer::Unknown(NoAnswer::Timeout(_)) => Some(format!("{} no answer", last.rpc)),
     }
 }
 

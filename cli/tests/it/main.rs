@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "a panic in a helper of a test is the failure itself")]
 
 mod driver;
+mod driver_command;
 mod exit_codes;
 mod interrupt;
 mod output;
