@@ -1,7 +1,7 @@
 //! The mock driver, served in this process where no other driver is named.
 
 use csi_harness::config::{AccessType, Config, Pairs, TimeLimits};
-use csi_mock_driver::{Defect, MockDriver};
+use csi_mock_driver::{Capability, Defect, MockDriver};
 use csi_proto::{Endpoint, Listener};
 use tempfile::TempDir;
 use tokio::sync::oneshot;
@@ -26,11 +26,15 @@ pub(crate) enum EmbeddedError {
 }
 
 impl Embedded {
-    /// Serves a mock driver with every capability, and with these defects, on a socket of its own.
-    pub(crate) async fn start(defects: Vec<Defect>) -> Result<Embedded, EmbeddedError> {
+    /// Serves a mock driver with these defects, and with every capability but these, on a socket of its own.
+    pub(crate) async fn start(
+        defects: Vec<Defect>,
+        without: Vec<Capability>,
+    ) -> Result<Embedded, EmbeddedError> {
         let directory = tempfile::Builder::new().prefix("csi-sanity-mock-").tempdir()?;
         // A low limit, so that the check that attaches volumes up to it is quick.
-        let mock = csi_mock_driver::Config { defects, max_volumes_per_node: 4, ..Default::default() };
+        let mock =
+            csi_mock_driver::Config { defects, without, max_volumes_per_node: 4, ..Default::default() };
         let driver = MockDriver::new(mock)?;
         let listener = Listener::bind(&Endpoint::Unix(directory.path().join("csi.sock"))).await?;
         let endpoint = listener.endpoint().clone();

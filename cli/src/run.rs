@@ -121,7 +121,7 @@ async fn embed(args: &RunArgs, config: &mut Config) -> Result<Embedded, Error> {
     if !args.target.mock_defect.is_empty() {
         embedded::crash_quietly();
     }
-    let driver = Embedded::start(args.target.mock_defect.clone()).await?;
+    let driver = Embedded::start(args.target.mock_defect.clone(), Vec::new()).await?;
     config.endpoint = Some(driver.endpoint().to_string());
     Ok(driver)
 }

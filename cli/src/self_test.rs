@@ -10,11 +10,12 @@ use csi_harness::config::Config;
 use csi_harness::events::{Event, Reporter};
 use csi_harness::filter::Filter;
 use csi_harness::known::KnownFailing;
-use csi_harness::outcome::{Outcome, Planned};
+use csi_harness::need::Need;
+use csi_harness::outcome::Outcome;
 use csi_harness::registry::Registry;
 use csi_harness::runner::{RunOptions, Runner};
 use csi_harness::target::Target;
-use csi_mock_driver::Defect;
+use csi_mock_driver::{Capability, Defect};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
@@ -63,7 +64,7 @@ pub(crate) fn self_test(args: &SelfTestArgs) -> Result<Exit, Error> {
 }
 
 async fn try_all(registry: &Registry, checks: Vec<&'static Check>, jobs: usize) -> Result<Vec<Row>, Error> {
-    let healthy = play(registry, None, None).await?;
+    let healthy = play(registry, Wanted::All, None).await?;
     let mut rows: Vec<Row> = checks
         .into_iter()
         .map(|check| Row {
@@ -72,51 +73,97 @@ async fn try_all(registry: &Registry, checks: Vec<&'static Check>, jobs: usize) 
             defects: Vec::new(),
         })
         .collect();
-    let mut waiting: VecDeque<(usize, &'static str)> = VecDeque::new();
+    let mut waiting: VecDeque<(usize, Against)> = VecDeque::new();
     for (at, row) in rows.iter().enumerate() {
-        waiting.extend(row.check.refuted_by.iter().map(|defect| (at, *defect)));
+        if !absent(row.check).is_empty() {
+            waiting.push_back((at, Against::Healthy));
+        }
+        waiting.extend(row.check.refuted_by.iter().map(|defect| (at, Against::Defect(defect))));
     }
     let mut running = JoinSet::new();
     loop {
         while running.len() < jobs
-            && let Some((at, defect)) = waiting.pop_front()
+            && let Some((at, against)) = waiting.pop_front()
         {
             let (registry, check) = (registry.clone(), rows[at].check);
-            running.spawn_local(async move { (at, defect, try_defect(&registry, check, defect).await) });
+            running.spawn_local(async move { (at, against, try_one(&registry, check, against).await) });
         }
         let Some(done) = running.join_next().await else { break };
-        let Ok((at, defect, trial)) = done else { continue };
-        rows[at].defects.push((defect, trial?));
+        let Ok((at, against, trial)) = done else { continue };
+        match against {
+            Against::Healthy => rows[at].healthy = trial?,
+            Against::Defect(defect) => rows[at].defects.push((defect, trial?)),
+        }
     }
     rows.iter_mut().for_each(|row| row.defects.sort_by_key(|(defect, _)| *defect));
     Ok(rows)
 }
 
-/// One check against a driver with one defect.
-async fn try_defect(registry: &Registry, check: &'static Check, id: &str) -> Result<Trial, Error> {
-    let Ok(defect) = id.parse::<Defect>() else {
-        return Ok(Trial::Bad("there is no such defect".to_owned()));
+/// The driver of one trial of one check.
+#[derive(Clone, Copy)]
+enum Against {
+    Healthy,
+    Defect(&'static str),
+}
+
+async fn try_one(registry: &Registry, check: &'static Check, against: Against) -> Result<Trial, Error> {
+    let defect = match against {
+        Against::Healthy => None,
+        Against::Defect(id) => match id.parse::<Defect>() {
+            Ok(defect) => Some(defect),
+            Err(_) => return Ok(Trial::Bad("there is no such defect".to_owned())),
+        },
     };
-    let outcomes = play(registry, Some(check), Some(defect)).await?;
-    Ok(judge_defect(&outcomes_of(&outcomes, check)))
+    let outcomes = play(registry, Wanted::One(check), defect).await?;
+    let outcomes = outcomes_of(&outcomes, check);
+    Ok(if defect.is_some() { judge_defect(&outcomes) } else { judge_healthy(&outcomes) })
+}
+
+/// Capabilities that have to be absent for the check to run, as the mock driver names them.
+fn absent(check: &Check) -> Vec<Capability> {
+    let name = |need: &Need| match need {
+        Need::Lacks(capability) => Some(capability.name()),
+        _ => None,
+    };
+    // Where two services have one of that name, the mock driver wants to hear which.
+    let parse = |name: &str| name.parse().or_else(|_| format!("Controller.{name}").parse()).ok();
+    check.needs.iter().filter_map(name).filter_map(parse).collect()
+}
+
+/// Which checks to run.
+#[derive(Clone, Copy)]
+enum Wanted {
+    All,
+    One(&'static Check),
 }
 
 /// What came of each check.
 type Outcomes = Vec<(&'static str, Outcome)>;
 
-/// Runs one check, or all of them, against a mock driver of its own.
-async fn play(
-    registry: &Registry,
-    only: Option<&'static Check>,
-    defect: Option<Defect>,
-) -> Result<Outcomes, Error> {
-    let driver = Embedded::start(defect.into_iter().collect()).await?;
+/// Runs checks against a mock driver of their own; one check gets a driver without what has to be absent for it.
+async fn play(registry: &Registry, wanted: Wanted, defect: Option<Defect>) -> Result<Outcomes, Error> {
+    let without = match wanted {
+        Wanted::All => Vec::new(),
+        Wanted::One(check) => absent(check),
+    };
+    let driver = Embedded::start(defect.into_iter().collect(), without).await?;
     let config = Config { endpoint: Some(driver.endpoint().to_string()), ..embedded::settings() };
     let mut plan = registry.select(&Filter::default(), &config.access_types);
-    plan.retain(|planned: &Planned| only.is_none_or(|only| only.id == planned.check.id));
+    if let Wanted::One(check) = wanted {
+        plan.retain(|planned| planned.check.id == check.id);
+    }
     let target = Target::connect(config).await?;
     let mut outcomes = Collector(Vec::new());
-    let options = RunOptions {
+    // The sender may go: a signal that nobody can raise stays down.
+    let (_, stop) = watch::channel(false);
+    let mut runner = Runner::new(target, run_options(), stop);
+    runner.report_to(&mut outcomes);
+    runner.run(plan).await;
+    Ok(outcomes.0)
+}
+
+fn run_options() -> RunOptions {
+    RunOptions {
         jobs: 8,
         seed: 0,
         strict: false,
@@ -125,13 +172,7 @@ async fn play(
         keep_calls: false,
         known: KnownFailing::default(),
         repeat: Arc::new(str::to_owned),
-    };
-    // The sender may go: a signal that nobody can raise stays down.
-    let (_, stop) = watch::channel(false);
-    let mut runner = Runner::new(target, options, stop);
-    runner.report_to(&mut outcomes);
-    runner.run(plan).await;
-    Ok(outcomes.0)
+    }
 }
 
 struct Collector(Outcomes);
