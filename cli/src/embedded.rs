@@ -1,6 +1,6 @@
 //! The mock driver, served in this process where no other driver is named.
 
-use csi_harness::config::{AccessType, Config, Pairs, TimeLimits};
+use csi_harness::config::{AccessType, Config, Pairs, StaticVolume, TimeLimits};
 use csi_mock_driver::{Capability, Defect, MockDriver};
 use csi_proto::{Endpoint, Listener};
 use tempfile::TempDir;
@@ -32,9 +32,7 @@ impl Embedded {
         without: Vec<Capability>,
     ) -> Result<Embedded, EmbeddedError> {
         let directory = tempfile::Builder::new().prefix("csi-sanity-mock-").tempdir()?;
-        // A low limit, so that the check that attaches volumes up to it is quick.
-        let mock =
-            csi_mock_driver::Config { defects, without, max_volumes_per_node: 4, ..Default::default() };
+        let mock = csi_mock_driver::Config { defects, without, volumes: volumes(), ..Default::default() };
         let driver = MockDriver::new(mock)?;
         let listener = Listener::bind(&Endpoint::Unix(directory.path().join("csi.sock"))).await?;
         let endpoint = listener.endpoint().clone();
@@ -52,6 +50,26 @@ impl Embedded {
     }
 }
 
+/// Volumes that an administrator has made, one for each access type.
+fn provisioned() -> [StaticVolume; 2] {
+    [AccessType::Mount, AccessType::Block].map(|access| StaticVolume {
+        id: format!("static-{access}"),
+        context: Pairs::from([("made-by".to_owned(), "an administrator".to_owned())]),
+        publish_context: Pairs::new(),
+        access_type: Some(access),
+        size_bytes: 1 << 30,
+    })
+}
+
+fn volumes() -> Vec<csi_mock_driver::StaticVolume> {
+    let volume = |volume: StaticVolume| csi_mock_driver::StaticVolume {
+        id: volume.id,
+        capacity_bytes: volume.size_bytes,
+        volume_context: volume.context,
+    };
+    provisioned().map(volume).into()
+}
+
 /// Settings with which every check can run on it.
 pub(crate) fn settings() -> Config {
     let pairs = |pairs: &[(&str, &str)]| -> Pairs {
@@ -64,6 +82,7 @@ pub(crate) fn settings() -> Config {
         parameters: pairs(&[("pool", "mock"), ("tier", "silver")]),
         mutable_parameters: pairs(&[("tier", "gold")]),
         attach_limit: true,
+        volumes: provisioned().into(),
         // Memory answers at once; what takes longer is a defect.
         time_limits: TimeLimits {
             call_ms: 10_000,
