@@ -1,9 +1,5 @@
 //! Checks of the Controller service.
 
-pub(crate) mod create_volume;
-pub(crate) mod delete_volume;
-pub(crate) mod interplay;
-pub(crate) mod list_volumes;
 mod common;
 pub(crate) mod controller_expand_volume;
 pub(crate) mod controller_get_capabilities;
@@ -11,5 +7,9 @@ pub(crate) mod controller_get_volume;
 pub(crate) mod controller_modify_volume;
 pub(crate) mod controller_publish_volume;
 pub(crate) mod controller_unpublish_volume;
+pub(crate) mod create_volume;
+pub(crate) mod delete_volume;
 pub(crate) mod get_capacity;
+pub(crate) mod interplay;
+pub(crate) mod list_volumes;
 pub(crate) mod validate_volume_capabilities;
