@@ -78,6 +78,8 @@ pub struct Config {
     pub delay: BTreeMap<RpcName, Delay>,
     /// Errors that an RPC answers with before it works.
     pub fail: BTreeMap<RpcName, Failure>,
+    /// Makes ids and made-up data the same for the same calls; by chance unless given.
+    pub seed: Option<u32>,
     /// File to which every call is appended as a line of JSON, secrets removed.
     pub call_log: Option<PathBuf>,
     /// File in which the state survives a restart.
@@ -114,6 +116,7 @@ impl Default for Config {
             metadata_block_bytes: 64 << 10,
             delay: BTreeMap::new(),
             fail: BTreeMap::new(),
+            seed: None,
             call_log: None,
             state: None,
             crash: CrashMode::default(),

@@ -113,6 +113,7 @@ named! {
     CreateVolumeRefusesMutableParameters, "create-volume-refuses-mutable-parameters", "mutable_parameters are refused although volumes can be modified";
     CreateVolumeRefusesRepeats, "create-volume-refuses-repeats", "a repeated request is ALREADY_EXISTS";
     CreateVolumeRefusesSources, "create-volume-refuses-sources", "no volume can be made from a snapshot or volume although the capability is there";
+    CreateVolumeRefusesSnapshots, "create-volume-refuses-snapshots", "a content source of type snapshot is UNIMPLEMENTED";
     CreateVolumeRefusesUnicodeNames, "create-volume-refuses-unicode-names", "names beyond ASCII are refused";
     CreateVolumeRepeatChangesContext, "create-volume-repeat-changes-context", "a repeated request is answered with another volume_context";
     CreateVolumeRepeatChangesId, "create-volume-repeat-changes-id", "a repeated request is answered with another volume_id";
@@ -198,6 +199,7 @@ named! {
     ValidateAcceptsUnknownAccessMode, "validate-accepts-unknown-access-mode", "the access mode UNKNOWN is accepted";
     ValidateChecksFirstCapabilityOnly, "validate-checks-first-capability-only", "only the first capability is looked at";
     ValidateConfirmsEverything, "validate-confirms-everything", "unsupported capabilities are confirmed";
+    ValidateVerdictChanges, "validate-verdict-changes", "only every other validation confirms";
     ValidateConfirmsOtherCapabilities, "validate-confirms-other-capabilities", "other capabilities are confirmed than were asked";
     ValidateConfirmsOtherContext, "validate-confirms-other-context", "another volume_context is confirmed than was asked";
     ValidateConfirmsWithoutCapabilities, "validate-confirms-without-capabilities", "confirmed lists no capabilities";
@@ -251,6 +253,7 @@ named! {
     ControllerGetCapabilitiesUnimplemented, "controller-get-capabilities-unimplemented", "ControllerGetCapabilities answers UNIMPLEMENTED although it is mandatory or advertised";
     ControllerGetCapabilitiesEmptyEntry, "controller-get-capabilities-empty-entry", "an entry sets no branch of the oneof";
     ControllerGetCapabilitiesHidesExpand, "controller-get-capabilities-hides-expand", "EXPAND_VOLUME is left out although OFFLINE expansion is advertised";
+    ControllerGetCapabilitiesHidesGetSnapshot, "controller-get-capabilities-hides-get-snapshot", "GET_SNAPSHOT is left out although groups of snapshots are offered";
     ControllerGetCapabilitiesHidesPublish, "controller-get-capabilities-hides-publish", "PUBLISH_UNPUBLISH_VOLUME is left out although LIST_VOLUMES_PUBLISHED_NODES is there";
     ControllerGetCapabilitiesUnknownType, "controller-get-capabilities-unknown-type", "an entry has the type UNKNOWN";
 
@@ -270,10 +273,12 @@ named! {
     CreateSnapshotRepeatChangesId, "create-snapshot-repeat-changes-id", "a repeated request is answered with another snapshot_id";
     CreateSnapshotRepeatChangesTime, "create-snapshot-repeat-changes-time", "a repeated request is answered with another creation_time";
     CreateSnapshotRepeatDropsSize, "create-snapshot-repeat-drops-size", "a repeated request is answered without size_bytes";
+    CreateSnapshotRepeatNotReady, "create-snapshot-repeat-not-ready", "ready_to_use is false in the answer to a repeated call";
     CreateSnapshotUnknownSourceAsInternal, "create-snapshot-unknown-source-as-internal", "a source that does not exist is INTERNAL";
 
     // Snapshots as reported.
     SnapshotGroupIdMissing, "snapshot-group-id-missing", "members of a group do not tell their group_snapshot_id";
+    SnapshotIdFromSource, "snapshot-id-from-source", "snapshot_id is made from the source, so that all its snapshots share it";
     SnapshotNeverReady, "snapshot-never-ready", "ready_to_use is false for ever";
     SnapshotSizeNegative, "snapshot-size-negative", "size_bytes is negative";
     SnapshotWithoutCreationTime, "snapshot-without-creation-time", "creation_time is missing";
@@ -321,6 +326,7 @@ named! {
 
     // ControllerExpandVolume.
     ControllerExpandVolumeUnimplemented, "controller-expand-volume-unimplemented", "ControllerExpandVolume answers UNIMPLEMENTED although it is mandatory or advertised";
+    ControllerExpandAcceptsCrossedRange, "controller-expand-accepts-crossed-range", "required_bytes above limit_bytes is accepted";
     ControllerExpandAcceptsAnySize, "controller-expand-accepts-any-size", "sizes above the maximum are granted";
     ControllerExpandAcceptsEmptyRange, "controller-expand-accepts-empty-range", "a capacity_range with both bounds zero is accepted";
     ControllerExpandAcceptsMissingRange, "controller-expand-accepts-missing-range", "a missing capacity_range is accepted";
@@ -362,6 +368,7 @@ named! {
     ControllerModifyAppliesBeforeChecking, "controller-modify-applies-before-checking", "a refused modification changes the volume all the same";
     ControllerModifyChangesContext, "controller-modify-changes-context", "a modification changes volume_context";
     ControllerModifyChangesNothing, "controller-modify-changes-nothing", "OK is answered but nothing is modified";
+    ControllerModifyChangesRefusedVolume, "controller-modify-changes-refused-volume", "parameters that are refused end up in the volume_context";
     ControllerModifyEmptyIdAsNotFound, "controller-modify-empty-id-as-not-found", "a missing volume_id is NOT_FOUND";
     ControllerModifyRefusesRepeats, "controller-modify-refuses-repeats", "a repeated modification is FAILED_PRECONDITION";
     ControllerModifyRefusesUpdates, "controller-modify-refuses-updates", "a second, different modification is ALREADY_EXISTS";
@@ -385,6 +392,7 @@ named! {
     CreateGroupSnapshotIgnoresUnknownParameters, "create-group-snapshot-ignores-unknown-parameters", "unknown parameters are accepted";
     CreateGroupSnapshotLeaksMembers, "create-group-snapshot-leaks-members", "a failed request leaves snapshots behind";
     CreateGroupSnapshotMissingSourceAsInternal, "create-group-snapshot-missing-source-as-internal", "a source that does not exist is INTERNAL";
+    CreateGroupSnapshotOrderMatters, "create-group-snapshot-order-matters", "CreateVolumeGroupSnapshot takes the same sources in another order for other ones";
     CreateGroupSnapshotRefusesRepeats, "create-group-snapshot-refuses-repeats", "a repeated request is ALREADY_EXISTS";
     CreateGroupSnapshotRefusesUnicodeNames, "create-group-snapshot-refuses-unicode-names", "names beyond ASCII are refused";
     CreateGroupSnapshotRepeatDropsMembers, "create-group-snapshot-repeat-drops-members", "a repeated request is answered with one member only";
@@ -447,6 +455,7 @@ named! {
     // NodeStageVolume.
     NodeStageVolumeUnimplemented, "node-stage-volume-unimplemented", "NodeStageVolume answers UNIMPLEMENTED although it is mandatory or advertised";
     NodeStageAcceptsAnyCapability, "node-stage-accepts-any-capability", "capabilities that the volume does not have are accepted";
+    NodeStageAcceptsIncompleteCapability, "node-stage-accepts-incomplete-capability", "NodeStageVolume accepts a capability without access type or mode";
     NodeStageAcceptsMissingCapability, "node-stage-accepts-missing-capability", "a missing volume_capability is accepted";
     NodeStageAcceptsMissingPath, "node-stage-accepts-missing-path", "a missing staging_target_path is accepted";
     NodeStageConflictAsInternal, "node-stage-conflict-as-internal", "a repeat with another capability is INTERNAL";
@@ -455,6 +464,7 @@ named! {
     NodeStageNotRecorded, "node-stage-not-recorded", "OK is answered but nothing is staged";
     NodeStagePanicsWithoutCapability, "node-stage-panics-without-capability", "a request without volume_capability panics";
     NodeStageRefusesLongPaths, "node-stage-refuses-long-paths", "paths of more than 128 bytes are refused";
+    NodeStageRefusesPathsOf128Bytes, "node-stage-refuses-paths-of-128-bytes", "NodeStageVolume takes staging_target_path of up to 127 bytes only";
     NodeStageRefusesRepeats, "node-stage-refuses-repeats", "a repeated request is ALREADY_EXISTS";
     NodeStageUnknownVolumeOk, "node-stage-unknown-volume-ok", "an unknown volume is OK";
 
@@ -464,12 +474,15 @@ named! {
     NodeUnstageAcceptsMissingPath, "node-unstage-accepts-missing-path", "a missing staging_target_path is accepted";
     NodeUnstageIgnoresPublished, "node-unstage-ignores-published", "a volume that is still published is unstaged";
     NodeUnstageKeepsStaging, "node-unstage-keeps-staging", "OK is answered but the volume stays staged";
+    NodeUnstageRefusesLongPaths, "node-unstage-refuses-long-paths", "NodeUnstageVolume takes staging_target_path of up to 128 bytes only";
+    NodeUnstageRefusesPathsOf128Bytes, "node-unstage-refuses-paths-of-128-bytes", "NodeUnstageVolume takes staging_target_path of up to 127 bytes only";
     NodeUnstageRefusesRepeats, "node-unstage-refuses-repeats", "a volume that is not staged is FAILED_PRECONDITION";
     NodeUnstageUnknownAsInternal, "node-unstage-unknown-as-internal", "an unknown volume is INTERNAL";
 
     // NodePublishVolume.
     NodePublishVolumeUnimplemented, "node-publish-volume-unimplemented", "NodePublishVolume answers UNIMPLEMENTED although it is mandatory or advertised";
     NodePublishAcceptsAnyCapability, "node-publish-accepts-any-capability", "capabilities that the volume does not have are accepted";
+    NodePublishAcceptsIncompleteCapability, "node-publish-accepts-incomplete-capability", "NodePublishVolume accepts a capability without access type or mode";
     NodePublishAcceptsMissingCapability, "node-publish-accepts-missing-capability", "a missing volume_capability is accepted";
     NodePublishAcceptsMissingPath, "node-publish-accepts-missing-path", "a missing target_path is accepted";
     NodePublishAcceptsMissingStaging, "node-publish-accepts-missing-staging", "a missing staging_target_path is accepted although volumes are staged";
@@ -485,8 +498,10 @@ named! {
     NodePublishPanicsWithoutCapability, "node-publish-panics-without-capability", "a request without volume_capability panics";
     NodePublishRefusesExistingTarget, "node-publish-refuses-existing-target", "a target path that exists already is INTERNAL";
     NodePublishRefusesLongPaths, "node-publish-refuses-long-paths", "paths of more than 128 bytes are refused";
+    NodePublishRefusesPathsOf128Bytes, "node-publish-refuses-paths-of-128-bytes", "NodePublishVolume takes paths of up to 127 bytes only";
     NodePublishRefusesRepeats, "node-publish-refuses-repeats", "a repeated request is ALREADY_EXISTS";
     NodePublishRefusesSecondPath, "node-publish-refuses-second-path", "a shared volume cannot be published at a second path";
+    NodePublishRefusesSingleNodeWriter, "node-publish-refuses-single-node-writer", "NodePublishVolume knows the newer single-node modes and no longer the old one";
     NodePublishSecondPathAsInternal, "node-publish-second-path-as-internal", "a second path that the access mode rules out is INTERNAL";
     NodePublishUnknownVolumeOk, "node-publish-unknown-volume-ok", "an unknown volume is OK";
 
@@ -497,6 +512,8 @@ named! {
     NodeUnpublishFailsOnBlock, "node-unpublish-fails-on-block", "block volumes cannot be unpublished";
     NodeUnpublishKeepsPublication, "node-unpublish-keeps-publication", "the target goes but the volume still counts as published";
     NodeUnpublishLeavesTarget, "node-unpublish-leaves-target", "the directory or file at the target path stays";
+    NodeUnpublishRefusesLongPaths, "node-unpublish-refuses-long-paths", "NodeUnpublishVolume takes target_path of up to 128 bytes only";
+    NodeUnpublishRefusesPathsOf128Bytes, "node-unpublish-refuses-paths-of-128-bytes", "NodeUnpublishVolume takes target_path of up to 127 bytes only";
     NodeUnpublishRefusesRepeats, "node-unpublish-refuses-repeats", "a volume that is not published there is NOT_FOUND";
     NodeUnpublishUnknownAsInternal, "node-unpublish-unknown-as-internal", "an unknown volume is INTERNAL";
     NodeUnpublishUnstages, "node-unpublish-unstages", "unpublishing unstages the volume as well";
@@ -505,13 +522,15 @@ named! {
     NodeGetVolumeStatsUnimplemented, "node-get-volume-stats-unimplemented", "NodeGetVolumeStats answers UNIMPLEMENTED although it is mandatory or advertised";
     NodeGetVolumeStatsAvailableNegative, "node-get-volume-stats-available-negative", "available is negative";
     NodeGetVolumeStatsDemandsStagingPath, "node-get-volume-stats-demands-staging-path", "a missing staging_target_path is refused";
-    NodeGetVolumeStatsEmpty, "node-get-volume-stats-empty", "usage is empty although GET_VOLUME_STATS is advertised";
+    NodeGetVolumeStatsEmpty, "node-get-volume-stats-empty", "the answer is empty although GET_VOLUME_STATS is advertised";
     NodeGetVolumeStatsEmptyIdAsNotFound, "node-get-volume-stats-empty-id-as-not-found", "a missing volume_id is NOT_FOUND";
     NodeGetVolumeStatsHangs, "node-get-volume-stats-hangs", "NodeGetVolumeStats never answers";
     NodeGetVolumeStatsHidesLostTarget, "node-get-volume-stats-hides-lost-target", "a volume whose target path is gone is called healthy";
     NodeGetVolumeStatsIgnoresPath, "node-get-volume-stats-ignores-path", "statistics are told for paths where the volume is not";
     NodeGetVolumeStatsMissingPathAsNotFound, "node-get-volume-stats-missing-path-as-not-found", "a missing volume_path is NOT_FOUND";
     NodeGetVolumeStatsOmitsCondition, "node-get-volume-stats-omits-condition", "volume_condition is missing";
+    NodeGetVolumeStatsRefusesLongPaths, "node-get-volume-stats-refuses-long-paths", "NodeGetVolumeStats takes paths of up to 128 bytes only";
+    NodeGetVolumeStatsRefusesPathsOf128Bytes, "node-get-volume-stats-refuses-paths-of-128-bytes", "NodeGetVolumeStats takes paths of up to 127 bytes only";
     NodeGetVolumeStatsRefusesStagingPath, "node-get-volume-stats-refuses-staging-path", "the staging path is NOT_FOUND";
     NodeGetVolumeStatsSumExceedsTotal, "node-get-volume-stats-sum-exceeds-total", "used and available exceed total";
     NodeGetVolumeStatsTotalNegative, "node-get-volume-stats-total-negative", "total is negative";
@@ -531,6 +550,8 @@ named! {
     NodeExpandIgnoresPath, "node-expand-ignores-path", "a volume is expanded at paths where it is not";
     NodeExpandMissingPathAsNotFound, "node-expand-missing-path-as-not-found", "a missing volume_path is NOT_FOUND";
     NodeExpandOutOfRangeAsInternal, "node-expand-out-of-range-as-internal", "a size that is not allowed is INTERNAL";
+    NodeExpandRefusesLongPaths, "node-expand-refuses-long-paths", "NodeExpandVolume takes paths of up to 128 bytes only";
+    NodeExpandRefusesPathsOf128Bytes, "node-expand-refuses-paths-of-128-bytes", "NodeExpandVolume takes paths of up to 127 bytes only";
     NodeExpandRefusesRepeats, "node-expand-refuses-repeats", "a volume that is large enough is FAILED_PRECONDITION";
     NodeExpandRefusesStagingPath, "node-expand-refuses-staging-path", "the staging path is INTERNAL";
     NodeExpandUnknownOk, "node-expand-unknown-ok", "an unknown volume is OK";

@@ -81,8 +81,8 @@ impl MockDriver {
         let zones = zones(&config.nodes, &capabilities);
         let state_file = config.state.as_deref().map(StateFile::new);
         let mut state = match &state_file {
-            Some(file) => file.load()?.unwrap_or_else(State::new),
-            None => State::new(),
+            Some(file) => file.load()?.unwrap_or_else(|| State::new(config.seed)),
+            None => State::new(config.seed),
         };
         state.recount(zones.len());
         add_static_volumes(&mut state, &config);

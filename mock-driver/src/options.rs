@@ -86,6 +86,9 @@ pub struct Options {
     /// Let an RPC fail a number of times, such as CreateVolume=UNAVAILABLE:3.
     #[arg(long, value_name = "RPC=CODE[:TIMES]", value_parser = parse_pair::<RpcName, Failure>)]
     fail: Vec<(RpcName, Failure)>,
+    /// Make ids and made-up data the same for the same calls.
+    #[arg(long, value_name = "NUMBER")]
+    seed: Option<u32>,
     /// Append every call to this file as a line of JSON, secrets removed.
     #[arg(long, value_name = "FILE")]
     call_log: Option<PathBuf>,
@@ -105,6 +108,7 @@ impl Options {
         set(&mut config.volume_size_bytes_min, self.volume_size_min);
         set(&mut config.volume_size_bytes_max, self.volume_size_max);
         config.attach_limit = self.attach_limit.or(config.attach_limit);
+        config.seed = self.seed.or(config.seed);
         config.call_log = self.call_log.or(config.call_log);
         config.state = self.state.or(config.state);
         config.only.extend(self.only);

@@ -1,6 +1,6 @@
 use std::path::{Path, PathBuf};
 
-use csi_proto::v1;
+use csi_proto::{Service, v1};
 
 use super::undo;
 use crate::capability::Capability;
@@ -74,7 +74,7 @@ impl Cx {
         self.provisioned_volume().await
     }
 
-    /// A CreateVolume request for a volume that this node can reach.
+    /// A CreateVolume request for a volume that this node can reach, where the endpoint serves a node.
     ///
     /// # Errors
     /// Broken if NodeGetInfo is refused.
@@ -82,6 +82,7 @@ impl Cx {
         let mut request = self.create_volume_request();
         if request.accessibility_requirements.is_none()
             && self.target().capabilities().has(Capability::VolumeAccessibilityConstraints)
+            && self.target().serves(Service::Node)
         {
             let info = self.call(v1::NodeGetInfoRequest {}).await.setup("the topology of the node")?;
             request.accessibility_requirements = info

@@ -34,5 +34,9 @@ pub(crate) fn controller_get_capabilities(
         let hidden = controller_capability(ControllerType::ExpandVolume as i32);
         capabilities.retain(|capability| *capability != hidden);
     }
+    if driver.has(Defect::ControllerGetCapabilitiesHidesGetSnapshot) {
+        let hidden = controller_capability(ControllerType::GetSnapshot as i32);
+        capabilities.retain(|capability| *capability != hidden);
+    }
     Ok(v1::ControllerGetCapabilitiesResponse { capabilities })
 }

@@ -105,6 +105,9 @@ fn repeated(
     if driver.has(Defect::CreateSnapshotRepeatDropsSize) {
         message.size_bytes = 0;
     }
+    if driver.has(Defect::CreateSnapshotRepeatNotReady) {
+        message.ready_to_use = false;
+    }
     if driver.has(Defect::CreateSnapshotRepeatChangesId) {
         message.snapshot_id.push_str("-0");
     }

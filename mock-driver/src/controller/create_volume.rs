@@ -356,6 +356,9 @@ fn check_supported(
 fn original(driver: &MockDriver, state: &State, source: Option<&Source>) -> Result<Original, Status> {
     let found = match source {
         None => return Ok(Original { content: None, size_bytes: 0 }),
+        Some(Source::Snapshot(_)) if driver.has(Defect::CreateVolumeRefusesSnapshots) => {
+            return Err(Status::unimplemented("volumes cannot be made from snapshots"));
+        }
         Some(Source::Snapshot(id)) => {
             let snapshot = state.snapshots.get(id);
             if let Some(snapshot) = snapshot

@@ -84,6 +84,13 @@ fn parse(driver: &MockDriver, request: &v1::ControllerExpandVolumeRequest) -> Re
         {
             Ok(Range::ANY)
         }
+        Some(given)
+            if driver.has(Defect::ControllerExpandAcceptsCrossedRange)
+                && given.required_bytes > given.limit_bytes
+                && given.limit_bytes > 0 =>
+        {
+            Ok(Range { required_bytes: given.required_bytes, ..Range::ANY })
+        }
         Some(given) => validate::range(Some(&given)),
     }
 }

@@ -32,7 +32,12 @@ pub(crate) fn controller_modify_volume(
         apply(volume, request);
     }
     if !driver.has(Defect::ControllerModifyAcceptsUnknownKeys) {
-        validate::known_parameters("mutable_parameters", wanted, &driver.config.mutable_parameters)?;
+        let known = &driver.config.mutable_parameters;
+        let checked = validate::known_parameters("mutable_parameters", wanted, known);
+        if checked.is_err() && driver.has(Defect::ControllerModifyChangesRefusedVolume) {
+            volume.context.extend(wanted.clone());
+        }
+        checked?;
     }
     let changes = wanted.iter().any(|(key, value)| volume.mutable_parameters.get(key) != Some(value));
     if !changes && driver.has(Defect::ControllerModifyRefusesRepeats) {

@@ -31,6 +31,9 @@ pub(crate) fn snapshot_message(driver: &MockDriver, snapshot: &Snapshot) -> v1::
     if driver.has(Defect::SnapshotWithoutId) {
         message.snapshot_id.clear();
     }
+    if driver.has(Defect::SnapshotIdFromSource) {
+        message.snapshot_id = format!("snap-of-{}", snapshot.source_volume_id);
+    }
     if driver.has(Defect::SnapshotWithoutSource) {
         message.source_volume_id.clear();
     }

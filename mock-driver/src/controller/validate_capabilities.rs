@@ -39,6 +39,9 @@ pub(crate) fn validate_volume_capabilities(
         return Err(Status::not_found(format!("volume {} does not exist", request.volume_id)));
     };
     match objection(driver, volume, request, &usages) {
+        None if driver.has(Defect::ValidateVerdictChanges) && driver.another_number() % 2 == 1 => {
+            Ok(unconfirmed("not this time".to_owned()))
+        }
         None if driver.has(Defect::ValidateNeverConfirms) => Ok(unconfirmed("not sure".to_owned())),
         None => Ok(confirmed(driver, request)),
         Some(_) if driver.has(Defect::ValidateConfirmsEverything) => Ok(confirmed(driver, request)),

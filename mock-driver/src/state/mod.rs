@@ -42,9 +42,10 @@ pub(crate) struct State {
 }
 
 impl State {
-    pub(crate) fn new() -> Self {
+    /// An empty state; ids of states with different seeds differ.
+    pub(crate) fn new(seed: Option<u32>) -> Self {
         Self {
-            nonce: RandomState::new().hash_one("csi-mock-driver") as u32,
+            nonce: seed.unwrap_or_else(|| RandomState::new().hash_one("csi-mock-driver") as u32),
             ids: 0,
             volumes: Table::default(),
             snapshots: Table::default(),

@@ -1,5 +1,7 @@
 //! All integration tests of the crate: most call the services directly, one goes over a socket, some start the binary.
 
+#![expect(clippy::unwrap_used, reason = "a panic in a test is the failure itself")]
+
 mod controller;
 mod defects;
 mod faults;
@@ -9,6 +11,7 @@ mod metadata;
 mod node;
 mod program;
 mod quirks;
+mod scenario;
 mod snapshots;
 mod state_file;
 mod support;

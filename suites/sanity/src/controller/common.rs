@@ -5,6 +5,7 @@ use std::future::Future;
 
 use csi_harness::prelude::*;
 use csi_harness::reply::Refusal;
+use csi_harness::requirements::Requirement;
 
 /// A volume that does not exist, by an id that is made up.
 pub(super) fn unknown_volume(cx: &Cx) -> NodeVolume {
@@ -37,6 +38,14 @@ where
         ask().await.must_be_refused(what, refusal())?;
     }
     Ok(())
+}
+
+/// Attributes a violation to a rule other than the check's first.
+pub(super) fn of(stop: Stop, rule: &'static Requirement) -> Stop {
+    match stop {
+        Stop::Violation(violation) => violation.of(rule).into(),
+        other => other,
+    }
 }
 
 /// A volume that can be published to the node that the endpoint serves, and the id of that node.
@@ -95,6 +104,11 @@ pub(super) fn validate_request(cx: &Cx, volume: &NodeVolume) -> v1::ValidateVolu
         parameters: if created { cx.config().parameters.clone() } else { Default::default() },
         ..Default::default()
     }
+}
+
+/// A snapshot to build on, ready or not: some back ends take hours to make one ready.
+pub(super) async fn cut_snapshot(cx: &Cx, source_volume_id: &str) -> CheckResult<v1::Snapshot> {
+    cx.create_snapshot(cx.create_snapshot_request(source_volume_id)).await.setup("a snapshot")
 }
 
 /// Checks what every Snapshot message has to have, whichever RPC reports it.

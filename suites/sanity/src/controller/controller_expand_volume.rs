@@ -230,7 +230,7 @@ check! {
         title: "ControllerExpandVolume with a capability that CreateVolume refuses is refused",
         spec: [req::CTRL_EXPAND_014],
         needs: [EXPAND_VOLUME, CREATE_DELETE_VOLUME],
-        refuted_by: ["controller-expand-ignores-capability", "invalid-argument-as-internal"],
+        refuted_by: ["controller-expand-ignores-capability"],
     }
     async |cx| {
         let volume = cx.new_volume().await?;

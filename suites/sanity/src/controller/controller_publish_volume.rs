@@ -2,7 +2,7 @@
 
 use csi_harness::prelude::*;
 
-use super::common::{must_become_unknown, publishable, unknown_id, unknown_volume};
+use super::common::{must_become_unknown, of, publishable, unknown_id, unknown_volume};
 
 /// Largest string map of the protocol, counting keys and values only.
 const MAP_BYTES_MAX: usize = 4 << 10;
@@ -64,6 +64,7 @@ check! {
         replaces: [
             "Controller Service [Controller Server] ControllerPublishVolume should fail when no volume capability is provided",
         ],
+        access: Each,
     }
     async |cx| {
         let (volume, node_id) = publishable(cx).await?;
@@ -369,14 +370,6 @@ check! {
         let reply = publish(cx, &volume, &node.node_id).await;
         reply.must_be_refused("beyond max_volumes_per_node", refusal())?;
         Ok(())
-    }
-}
-
-/// Attributes a violation to a rule other than the check's first.
-fn of(stop: Stop, rule: &'static csi_harness::requirements::Requirement) -> Stop {
-    match stop {
-        Stop::Violation(violation) => violation.of(rule).into(),
-        other => other,
     }
 }
 

@@ -249,7 +249,7 @@ check! {
         title: "the same validation has the same verdict again",
         spec: [req::CTRL_VALIDATE_004],
         needs: [CONTROLLER, VOLUME],
-        refuted_by: ["validate-confirms-once"],
+        refuted_by: ["validate-verdict-changes"],
     }
     async |cx| {
         let volume = cx.node_volume().await?;

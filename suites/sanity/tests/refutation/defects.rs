@@ -9,7 +9,7 @@ use csi_harness::outcome::Outcome;
 use csi_mock_driver::{Capability, Defect};
 use libtest_mimic::{Failed, Trial};
 
-use crate::bench::{Bench, Played, everything_on, everything_set, registry, unwanted};
+use crate::bench::{Bench, Played, everything_on, everything_set, lacks, registry};
 
 const HEADER: &str = "\
 # Which checks say something of a driver with one defect: the defect, then the checks, a line each.
@@ -34,21 +34,17 @@ pub(crate) fn trials(bench: &Arc<Bench>) -> Vec<Trial> {
 }
 
 fn is_found(bench: &Bench, rows: &Rows, defect: Defect) -> Result<(), Failed> {
-    let mut mock = everything_on();
-    mock.defects = vec![defect];
-    let played = bench.play(mock, everything_set())?;
     let id = defect.id();
+    let played = play(bench, defect, Vec::new())?;
     let mut wrong = Vec::new();
     for check in refuted_by(id) {
-        let without = unwanted(check);
-        let apart = (!without.is_empty()).then(|| play_without(bench, defect, without)).transpose()?;
-        let played = apart.as_ref().unwrap_or(&played);
-        if !found(played, check.id) {
-            let said: Vec<_> = labels(played, check.id)
-                .map(|(label, said)| format!("{label}: {:?}", said.outcome))
-                .collect();
-            wrong.push(format!("{} does not find {id}: {}", check.id, said.join("; ")));
-        }
+        let absent = lacks(check);
+        let said = if absent.is_empty() {
+            not_found(&played, check)
+        } else {
+            not_found(&play(bench, defect, absent)?, check)
+        };
+        wrong.extend(said.map(|said| format!("{} does not find {id}: {said}", check.id)));
     }
 
     let row = row(&played);
@@ -69,24 +65,22 @@ fn is_found(bench: &Bench, rows: &Rows, defect: Defect) -> Result<(), Failed> {
     if wrong.is_empty() { Ok(()) } else { Err(Failed::from(wrong.join("\n"))) }
 }
 
-fn play_without(bench: &Bench, defect: Defect, without: Vec<Capability>) -> Result<Played, Failed> {
-    let mock = csi_mock_driver::Config { defects: vec![defect], without, ..everything_on() };
-    bench.play(mock, everything_set())
+fn play(bench: &Bench, defect: Defect, without: Vec<Capability>) -> Result<Played, Failed> {
+    bench
+        .play(csi_mock_driver::Config { defects: vec![defect], without, ..everything_on() }, everything_set())
 }
 
-fn refuted_by(defect: &str) -> impl Iterator<Item = &'static Check> {
+fn refuted_by(defect: &'static str) -> impl Iterator<Item = &'static Check> {
     let checks: Vec<_> = registry().checks().map(|(_, check)| check).collect();
     checks.into_iter().filter(move |check| check.refuted_by.contains(&defect))
 }
 
-fn labels<'a>(played: &'a Played, id: &str) -> impl Iterator<Item = (&'a String, &'a crate::bench::Said)> {
-    let id = id.to_owned();
-    played.said.iter().filter(move |(label, _)| label.split('@').next() == Some(&id))
-}
-
-/// Whether the check accuses the driver in at least one of its runs.
-fn found(played: &Played, id: &str) -> bool {
-    labels(played, id).any(|(_, said)| said.outcome.violation().is_some())
+/// What the check said, unless it accuses the driver in at least one of its runs.
+fn not_found(played: &Played, check: &Check) -> Option<String> {
+    let said = played.said.iter().filter(|(label, _)| label.split('@').next() == Some(check.id));
+    let outcomes: Vec<_> = said.map(|(label, said)| (label, &said.outcome)).collect();
+    let found = outcomes.iter().any(|(_, outcome)| outcome.violation().is_some());
+    (!found).then(|| format!("{outcomes:?}"))
 }
 
 /// One line for each check that has something to say, in the order of their labels.

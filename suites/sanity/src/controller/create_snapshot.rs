@@ -1,0 +1,420 @@
+//! CreateSnapshot: the state of a volume at one moment.
+
+use csi_harness::prelude::*;
+use futures_util::future::join_all;
+
+use super::common::{complete_snapshot, cut_snapshot, same_snapshot};
+
+/// Longest name that every driver has to take, in bytes.
+const NAME_BYTES: usize = 128;
+/// Equal calls sent at the same time.
+const AT_ONCE: usize = 4;
+
+check! {
+    /// Without a name a repeated call cannot be told from a new one.
+    NO_NAME {
+        id: "controller/create-snapshot/no-name",
+        title: "CreateSnapshot without name is refused",
+        spec: [req::CTRL_CREATESNAP_017, req::GEN_ERR_004],
+        needs: [CREATE_DELETE_SNAPSHOT, VOLUME],
+        refuted_by: ["create-snapshot-accepts-empty-name"],
+        replaces: ["CreateSnapshot [Controller Server] should fail when no name is provided"],
+    }
+    async |cx| {
+        let volume = cx.node_volume().await?;
+        let request =
+            v1::CreateSnapshotRequest { name: String::new(), ..cx.create_snapshot_request(&volume.id) };
+        let reply = cx.create_snapshot(request).await;
+        reply.must_be_refused("without name", refused_with(Code::InvalidArgument))?;
+        Ok(())
+    }
+}
+
+check! {
+    /// There is nothing to take a snapshot of.
+    NO_SOURCE {
+        id: "controller/create-snapshot/no-source-volume-id",
+        title: "CreateSnapshot without source_volume_id is refused",
+        spec: [req::CTRL_CREATESNAP_016, req::GEN_ERR_004],
+        needs: [CREATE_DELETE_SNAPSHOT],
+        refuted_by: ["create-snapshot-empty-source-as-not-found"],
+        replaces: ["CreateSnapshot [Controller Server] should fail when no source volume id is provided"],
+    }
+    async |cx| {
+        let reply = cx.create_snapshot(cx.create_snapshot_request("")).await;
+        reply.must_be_refused("without source_volume_id", refused_with(Code::InvalidArgument))?;
+        Ok(())
+    }
+}
+
+check! {
+    /// The controller stores what is in the answer and goes by it from then on.
+    CREATES {
+        id: "controller/create-snapshot/creates",
+        title: "CreateSnapshot answers with a complete snapshot",
+        spec: [
+            req::CTRL_CREATESNAP_001,
+            req::CTRL_CREATESNAP_021,
+            req::CTRL_INTERACT_005,
+            req::MSG_SNAPSHOT_002,
+            req::MSG_SNAPSHOT_003,
+            req::MSG_SNAPSHOT_006,
+            req::MSG_SNAPSHOT_007,
+        ],
+        needs: [CREATE_DELETE_SNAPSHOT, VOLUME],
+        refuted_by: [
+            "create-snapshot-unimplemented",
+            "create-snapshot-answers-without-snapshot",
+            "snapshot-without-id",
+            "snapshot-without-source",
+            "snapshot-without-creation-time",
+            "snapshot-size-negative",
+        ],
+        access: Each,
+    }
+    async |cx| {
+        let volume = cx.node_volume().await?;
+        let reply = cx.create_snapshot(cx.create_snapshot_request(&volume.id)).await;
+        let snapshot = reply.must("take a snapshot of a volume")?;
+        ensure!(
+            snapshot != v1::Snapshot::default(),
+            "the answer has no snapshot";
+            of: &req::CTRL_CREATESNAP_021,
+            expected: "snapshot, with all that is mandatory in it",
+            actual: "no snapshot, or an empty one"
+        );
+        complete_snapshot(&snapshot, &volume.id)
+    }
+}
+
+check! {
+    /// Two snapshots with one id are one snapshot, and one backup too few.
+    DISTINCT {
+        id: "controller/create-snapshot/distinct-ids",
+        title: "two snapshots of one volume have ids of their own",
+        spec: [req::MSG_SNAPSHOT_003],
+        needs: [CREATE_DELETE_SNAPSHOT, VOLUME],
+        refuted_by: ["snapshot-id-from-source"],
+    }
+    async |cx| {
+        let volume = cx.node_volume().await?;
+        let first = cut_snapshot(cx, &volume.id).await?;
+        let second = cut_snapshot(cx, &volume.id).await?;
+        ensure!(
+            first.snapshot_id != second.snapshot_id,
+            "two snapshots with different names have the same snapshot_id";
+            expected: "an id for each",
+            actual: format!("{:?} twice", first.snapshot_id)
+        );
+        Ok(())
+    }
+}
+
+check! {
+    /// The snapshotter repeats the call until the snapshot is ready.
+    REPEATED {
+        id: "controller/create-snapshot/repeated",
+        title: "CreateSnapshot with a known name returns the snapshot made before",
+        spec: [req::CTRL_CREATESNAP_002],
+        needs: [CREATE_DELETE_SNAPSHOT, VOLUME],
+        refuted_by: [
+            "create-snapshot-forgets-names",
+            "create-snapshot-refuses-repeats",
+            "create-snapshot-repeat-changes-id",
+            "create-snapshot-repeat-changes-time",
+            "create-snapshot-repeat-drops-size",
+        ],
+        replaces: [
+            "CreateSnapshot [Controller Server] should succeed when requesting to create a snapshot with already existing name and same source volume ID",
+        ],
+    }
+    async |cx| {
+        let volume = cx.node_volume().await?;
+        let request = cx.create_snapshot_request(&volume.id);
+        let first = cx.create_snapshot(request.clone()).await.setup("a snapshot")?;
+        let again = cx.create_snapshot(request).await.must("answer a repeated call with its snapshot")?;
+        Ok(same_snapshot(&first, &again)?)
+    }
+}
+
+check! {
+    /// A restore from it would bring back the data of another volume.
+    OTHER_SOURCE {
+        id: "controller/create-snapshot/other-source",
+        title: "CreateSnapshot with the name of another volume's snapshot is ALREADY_EXISTS",
+        spec: [req::CTRL_CREATESNAP_024],
+        needs: [CREATE_DELETE_SNAPSHOT, CREATE_DELETE_VOLUME],
+        refuted_by: ["create-snapshot-ignores-source-conflict", "create-snapshot-conflict-as-internal"],
+        replaces: [
+            "CreateSnapshot [Controller Server] should fail when requesting to create a snapshot with already existing name and different source volume ID",
+        ],
+    }
+    async |cx| {
+        let (one, other) = (cx.new_volume().await?, cx.new_volume().await?);
+        let request = cx.create_snapshot_request(&one.volume_id);
+        cx.create_snapshot(request.clone()).await.setup("a snapshot")?;
+        let conflict = v1::CreateSnapshotRequest { source_volume_id: other.volume_id, ..request };
+        let reply = cx.create_snapshot(conflict).await;
+        let what = "with the name of another volume's snapshot";
+        reply.must_be_refused(what, refused_with(Code::AlreadyExists))?;
+        Ok(())
+    }
+}
+
+check! {
+    /// Names of the orchestrator use up the length that the protocol gives them.
+    LONG_NAME {
+        id: "controller/create-snapshot/long-name",
+        title: "CreateSnapshot takes a name of 128 bytes",
+        spec: [req::GEN_SIZE_003, req::CTRL_CREATESNAP_018],
+        needs: [CREATE_DELETE_SNAPSHOT, VOLUME],
+        refuted_by: ["create-snapshot-refuses-long-names"],
+        replaces: [
+            "CreateSnapshot [Controller Server] should succeed when creating snapshot with maximum-length name",
+        ],
+    }
+    async |cx| {
+        let volume = cx.node_volume().await?;
+        let name = cx.unique_name_of_length(NAME_BYTES);
+        let request = v1::CreateSnapshotRequest { name, ..cx.create_snapshot_request(&volume.id) };
+        cx.create_snapshot(request).await.must("take the longest name that the protocol allows")?;
+        Ok(())
+    }
+}
+
+check! {
+    /// Whatever a back end does with names, it must not mix up snapshots, nor fail as if it were ill.
+    UNUSUAL_NAMES {
+        id: "controller/create-snapshot/unusual-names",
+        title: "CreateSnapshot takes any Unicode name",
+        spec: [req::CTRL_CREATESNAP_018, req::CTRL_CREATESNAP_013],
+        needs: [CREATE_DELETE_SNAPSHOT, VOLUME],
+        refuted_by: ["create-snapshot-refuses-unicode-names"],
+    }
+    async |cx| {
+        let volume = cx.node_volume().await?;
+        let base = cx.unique_name();
+        let (mut ids, mut refusals) = (Vec::new(), Vec::new());
+        for tail in [" space", "ümlaut", "снимок", "快照", "📷", "a/b", "../up", "x.y_z@1", "'quoted\"$(x)"] {
+            let name = format!("{base}{tail}");
+            let request =
+                v1::CreateSnapshotRequest { name: name.clone(), ..cx.create_snapshot_request(&volume.id) };
+            let refusal = refused_with(Code::InvalidArgument);
+            let what = format!("with the name {name:?}");
+            match cx.create_snapshot(request).await.may_be_refused(&what, refusal) {
+                Ok(Some(snapshot)) => ids.push(snapshot.snapshot_id),
+                Ok(None) => refusals.push(name),
+                Err(Stop::Violation(wrong_code)) => return Err(wrong_code.of(&req::CTRL_CREATESNAP_013).into()),
+                Err(other) => return Err(other),
+            }
+        }
+        let made = ids.len();
+        ids.sort_unstable();
+        ids.dedup();
+        ensure!(
+            ids.len() == made,
+            "different names lead to the same snapshot";
+            of: &req::MSG_SNAPSHOT_003,
+            expected: format!("{made} different ids"),
+            actual: format!("{} different ids", ids.len())
+        );
+        ensure!(
+            refusals.is_empty(),
+            "names that the protocol allows are refused";
+            expected: "OK for any Unicode name without control characters",
+            actual: format!("INVALID_ARGUMENT for {refusals:?}")
+        );
+        Ok(())
+    }
+}
+
+check! {
+    /// A snapshot of nothing would be believed in until it is needed.
+    DELETED_SOURCE {
+        id: "controller/create-snapshot/deleted-source",
+        title: "CreateSnapshot of a deleted volume is an error",
+        spec: [req::CTRL_CREATESNAP_013],
+        needs: [CREATE_DELETE_SNAPSHOT, CREATE_DELETE_VOLUME],
+        refuted_by: ["create-snapshot-ignores-missing-source"],
+    }
+    async |cx| {
+        let id = cx.deleted_volume_id().await?;
+        // Deletion may go on in the background after OK.
+        let refused = cx.eventually(|| async {
+            let reply = cx.create_snapshot(cx.create_snapshot_request(&id)).await;
+            Ok(reply.any_answer()?.is_err().then_some(()))
+        });
+        ensure!(
+            refused.await?.is_some(),
+            "a snapshot can be taken of a volume that was deleted";
+            expected: "an error, best NOT_FOUND",
+            actual: "OK"
+        );
+        Ok(())
+    }
+}
+
+check! {
+    /// The code tells the snapshotter whether to try again.
+    UNKNOWN_SOURCE {
+        id: "controller/create-snapshot/unknown-source",
+        title: "CreateSnapshot of a volume that does not exist is NOT_FOUND",
+        spec: [req::CTRL_CREATESNAP_004, req::CTRL_CREATESNAP_003],
+        needs: [CREATE_DELETE_SNAPSHOT],
+        refuted_by: ["create-snapshot-unknown-source-as-internal"],
+    }
+    async |cx| {
+        let reply = cx.create_snapshot(cx.create_snapshot_request(&cx.unknown_volume_id())).await;
+        reply.must_be_refused("of an unknown volume", super::common::unknown_id())?;
+        Ok(())
+    }
+}
+
+check! {
+    /// Parameters come from a class that an administrator wrote by hand.
+    UNKNOWN_PARAMETER {
+        id: "controller/create-snapshot/unknown-parameter",
+        title: "CreateSnapshot ignores an unknown parameter or refuses it as invalid",
+        spec: [req::CTRL_CREATESNAP_020],
+        needs: [CREATE_DELETE_SNAPSHOT, VOLUME],
+        refuted_by: ["invalid-argument-as-internal"],
+    }
+    async |cx| {
+        let volume = cx.node_volume().await?;
+        let mut request = cx.create_snapshot_request(&volume.id);
+        request.parameters.insert("csi-sanity-no-such-parameter".to_owned(), "x".to_owned());
+        let reply = cx.create_snapshot(request).await;
+        reply.may_be_refused("with an unknown parameter", refused_with(Code::InvalidArgument))?;
+        Ok(())
+    }
+}
+
+check! {
+    /// Restores start when a snapshot is ready, and rely on it.
+    READY_RESTORES {
+        id: "controller/create-snapshot/ready-restores",
+        title: "a volume can be made from a snapshot that is ready_to_use",
+        spec: [
+            req::CTRL_CREATESNAP_010,
+            req::CTRL_CAPS_004,
+            req::MSG_SNAPSHOT_001,
+            req::MSG_SNAPSHOT_008,
+            req::CTRL_CREATESNAP_009,
+        ],
+        needs: [CREATE_DELETE_SNAPSHOT, CREATE_DELETE_VOLUME],
+        refuted_by: ["create-volume-refuses-snapshots"],
+    }
+    async |cx| {
+        let volume = cx.new_volume().await?;
+        let snapshot = ready_snapshot(cx, &cx.create_snapshot_request(&volume.volume_id)).await?;
+        let request = restore_request(cx, &snapshot);
+        let restored = cx.create_volume(request).await.must("make a volume from a snapshot that is ready")?;
+        ensure!(
+            restored.capacity_bytes == 0 || restored.capacity_bytes >= snapshot.size_bytes,
+            "the volume is smaller than the snapshot that it was made from";
+            of: &req::MSG_SNAPSHOT_001,
+            expected: format!("capacity_bytes of at least {}", snapshot.size_bytes),
+            actual: format!("capacity_bytes {}", restored.capacity_bytes)
+        );
+        Ok(())
+    }
+}
+
+check! {
+    /// A snapshot that was ready stays so until it is deleted.
+    STAYS_READY {
+        id: "controller/create-snapshot/stays-ready",
+        title: "a snapshot that is ready_to_use stays ready",
+        spec: [req::MSG_SNAPSHOT_008, req::CTRL_CREATESNAP_005, req::CTRL_CREATESNAP_011],
+        needs: [CREATE_DELETE_SNAPSHOT, VOLUME],
+        refuted_by: ["create-snapshot-repeat-not-ready"],
+    }
+    async |cx| {
+        let volume = cx.node_volume().await?;
+        let request = cx.create_snapshot_request(&volume.id);
+        ready_snapshot(cx, &request).await?;
+        let again = cx.create_snapshot(request).await.setup("the snapshot again")?;
+        ensure!(
+            again.ready_to_use,
+            "a snapshot that was ready is not ready any more";
+            expected: "ready_to_use",
+            actual: "ready_to_use false for the same name and source_volume_id"
+        );
+        Ok(())
+    }
+}
+
+check! {
+    /// A snapshotter that lost its connection asks again while the first call still runs.
+    AT_THE_SAME_TIME {
+        id: "controller/create-snapshot/at-the-same-time",
+        title: "equal CreateSnapshot calls at the same time make one snapshot",
+        spec: [req::CTRL_CREATESNAP_026, req::CTRL_CREATESNAP_025],
+        needs: [CREATE_DELETE_SNAPSHOT, VOLUME],
+        refuted_by: ["create-snapshot-forgets-names"],
+    }
+    async |cx| {
+        let volume = cx.node_volume().await?;
+        let request = cx.create_snapshot_request(&volume.id);
+        let replies = join_all((0..AT_ONCE).map(|_| cx.create_snapshot(request.clone()))).await;
+        let mut ids = Vec::new();
+        for reply in replies {
+            let refusal = refused_with(Code::Aborted)
+                .or(Code::Unavailable, "the back end may be busy with the other call")
+                .or(Code::ResourceExhausted, "the back end may limit calls");
+            let answer = reply.may_be_refused("at the same time as an equal call", refusal)?;
+            ids.extend(answer.map(|snapshot| snapshot.snapshot_id));
+        }
+        let last = cx.create_snapshot(request).await.must("answer the call once the others have ended")?;
+        ids.push(last.snapshot_id);
+        ids.sort_unstable();
+        ids.dedup();
+        ensure!(
+            ids.len() == 1,
+            "equal calls at the same time make several snapshots";
+            expected: "one snapshot_id in all answers",
+            actual: format!("{ids:?}")
+        );
+        Ok(())
+    }
+}
+
+/// The snapshot once it is ready; skips if that takes longer than the time configured, for it may take hours.
+async fn ready_snapshot(cx: &Cx, request: &v1::CreateSnapshotRequest) -> CheckResult<v1::Snapshot> {
+    let ready = cx.eventually(|| async {
+        let snapshot = cx.create_snapshot(request.clone()).await.setup("a snapshot")?;
+        Ok(snapshot.ready_to_use.then_some(snapshot))
+    });
+    ready.await?.ok_or_else(|| Stop::skip("the snapshot is not ready within time-limits: settle-ms"))
+}
+
+/// A request for a volume like the source, with the content of the snapshot.
+fn restore_request(cx: &Cx, snapshot: &v1::Snapshot) -> v1::CreateVolumeRequest {
+    use v1::volume_content_source::{SnapshotSource, Type};
+    let source = SnapshotSource { snapshot_id: snapshot.snapshot_id.clone() };
+    v1::CreateVolumeRequest {
+        volume_content_source: Some(v1::VolumeContentSource { r#type: Some(Type::Snapshot(source)) }),
+        capacity_range: Some(v1::CapacityRange {
+            required_bytes: cx.config().volume_size_bytes.max(snapshot.size_bytes),
+            limit_bytes: 0,
+        }),
+        ..cx.create_volume_request()
+    }
+}
+
+pub(crate) static CHECKS: &[&Check] = &[
+    &NO_NAME,
+    &NO_SOURCE,
+    &CREATES,
+    &DISTINCT,
+    &REPEATED,
+    &OTHER_SOURCE,
+    &LONG_NAME,
+    &UNUSUAL_NAMES,
+    &DELETED_SOURCE,
+    &UNKNOWN_SOURCE,
+    &UNKNOWN_PARAMETER,
+    &READY_RESTORES,
+    &STAYS_READY,
+    &AT_THE_SAME_TIME,
+];

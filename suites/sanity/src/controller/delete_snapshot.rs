@@ -1,0 +1,211 @@
+//! DeleteSnapshot: the end of a snapshot.
+
+use csi_harness::prelude::*;
+use futures_util::future::join_all;
+
+use super::common::{cut_snapshot, validate_request};
+
+/// Equal calls sent at the same time.
+const AT_ONCE: usize = 4;
+
+check! {
+    /// There is nothing to delete, and nothing must be.
+    NO_SNAPSHOT_ID {
+        id: "controller/delete-snapshot/no-snapshot-id",
+        title: "DeleteSnapshot without snapshot_id is refused",
+        spec: [req::CTRL_DELETESNAP_008, req::GEN_ERR_004],
+        needs: [CREATE_DELETE_SNAPSHOT],
+        refuted_by: ["delete-snapshot-accepts-empty-id"],
+        replaces: ["DeleteSnapshot [Controller Server] should fail when no snapshot id is provided"],
+    }
+    async |cx| {
+        let reply = cx.delete_snapshot("").await;
+        reply.must_be_refused("without snapshot_id", refused_with(Code::InvalidArgument))?;
+        Ok(())
+    }
+}
+
+check! {
+    /// A snapshot outside a group can go alone.
+    DELETES {
+        id: "controller/delete-snapshot/deletes",
+        title: "DeleteSnapshot deletes a snapshot that belongs to no group",
+        spec: [req::CTRL_DELETESNAP_001, req::MSG_SNAPSHOT_011],
+        needs: [CREATE_DELETE_SNAPSHOT, VOLUME],
+        refuted_by: ["delete-snapshot-unimplemented"],
+        replaces: [
+            "DeleteSnapshot [Controller Server] should return appropriate values (no optional values added)",
+        ],
+        access: Each,
+    }
+    async |cx| {
+        let volume = cx.node_volume().await?;
+        let snapshot = cut_snapshot(cx, &volume.id).await?;
+        cx.delete_snapshot(&snapshot.snapshot_id).await.must("delete a snapshot that nobody uses")?;
+        Ok(())
+    }
+}
+
+check! {
+    /// A crash between the deletion and its note makes the controller ask again.
+    REPEATED {
+        id: "controller/delete-snapshot/repeated",
+        title: "DeleteSnapshot of a deleted snapshot is OK",
+        spec: [req::CTRL_DELETESNAP_003],
+        needs: [CREATE_DELETE_SNAPSHOT, VOLUME],
+        refuted_by: ["delete-snapshot-unknown-not-found"],
+    }
+    async |cx| {
+        let volume = cx.node_volume().await?;
+        let snapshot = cut_snapshot(cx, &volume.id).await?;
+        cx.delete_snapshot(&snapshot.snapshot_id).await.setup("a snapshot that is deleted")?;
+        cx.delete_snapshot(&snapshot.snapshot_id).await.must("answer a repeated deletion with OK")?;
+        Ok(())
+    }
+}
+
+check! {
+    /// What is not there need not be deleted. An id that does not fit the driver's format may be called invalid.
+    UNKNOWN {
+        id: "controller/delete-snapshot/unknown-snapshot",
+        title: "DeleteSnapshot of an unknown snapshot is OK",
+        spec: [req::CTRL_DELETESNAP_004],
+        needs: [CREATE_DELETE_SNAPSHOT],
+        refuted_by: ["delete-snapshot-unknown-not-found"],
+        replaces: ["DeleteSnapshot [Controller Server] should succeed when an invalid snapshot id is used"],
+    }
+    async |cx| {
+        for id in [cx.unknown_snapshot_id(), format!("{}/../x", cx.unknown_snapshot_id())] {
+            let what = format!("of the unknown snapshot {id:?}");
+            let reply = cx.delete_snapshot(&id).await;
+            if reply.code() != Some(Code::InvalidArgument) {
+                reply.must(&format!("answer OK to a call {what}"))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+check! {
+    /// A snapshot that comes back with its name holds the data of the past.
+    NAME_IS_FREE {
+        id: "controller/delete-snapshot/name-is-free",
+        title: "the name of a deleted snapshot can be used for another volume's snapshot",
+        spec: [req::CTRL_DELETESNAP_002],
+        needs: [CREATE_DELETE_SNAPSHOT, CREATE_DELETE_VOLUME],
+        refuted_by: ["delete-snapshot-keeps-snapshot"],
+    }
+    async |cx| {
+        let (one, other) = (cx.new_volume().await?, cx.new_volume().await?);
+        let request = cx.create_snapshot_request(&one.volume_id);
+        let snapshot = cx.create_snapshot(request.clone()).await.setup("a snapshot")?;
+        cx.delete_snapshot(&snapshot.snapshot_id).await.setup("a snapshot that is deleted")?;
+        let again = v1::CreateSnapshotRequest { source_volume_id: other.volume_id, ..request };
+        // Deletion may go on in the background after OK.
+        let free = cx.eventually(|| async {
+            let reply = cx.create_snapshot(again.clone()).await;
+            match reply.code() {
+                Some(Code::AlreadyExists | Code::Aborted) => Ok(None),
+                _ => reply.setup("a snapshot with a name used before").map(Some),
+            }
+        });
+        ensure!(
+            free.await?.is_some(),
+            "a deleted snapshot still holds its name";
+            expected: "OK for a snapshot of another volume with that name",
+            actual: "ALREADY_EXISTS"
+        );
+        Ok(())
+    }
+}
+
+check! {
+    /// A deletion that takes the volume with it destroys what the snapshot was to protect.
+    KEEPS_VOLUME {
+        id: "controller/delete-snapshot/keeps-volume",
+        title: "DeleteSnapshot leaves the source volume alone",
+        spec: [req::CTRL_DELETESNAP_001],
+        needs: [CREATE_DELETE_SNAPSHOT, VOLUME],
+        refuted_by: ["delete-snapshot-deletes-volume"],
+    }
+    async |cx| {
+        let volume = cx.node_volume().await?;
+        let snapshot = cut_snapshot(cx, &volume.id).await?;
+        cx.delete_snapshot(&snapshot.snapshot_id).await.setup("a snapshot that is deleted")?;
+        let code = cx.call(validate_request(cx, &volume)).await.code();
+        ensure!(
+            code != Some(Code::NotFound),
+            "the source volume is gone with its snapshot";
+            expected: "a volume that exists",
+            actual: "NOT_FOUND from ValidateVolumeCapabilities"
+        );
+        Ok(())
+    }
+}
+
+check! {
+    /// Back ends whose volumes depend on a snapshot have to say so in a way that callers understand.
+    IN_USE {
+        id: "controller/delete-snapshot/in-use",
+        title: "DeleteSnapshot of a snapshot that a volume was made from is OK or FAILED_PRECONDITION",
+        spec: [req::CTRL_DELETESNAP_012],
+        needs: [CREATE_DELETE_SNAPSHOT, CREATE_DELETE_VOLUME],
+        refuted_by: ["delete-snapshot-in-use-as-internal"],
+    }
+    async |cx| {
+        use v1::volume_content_source::{SnapshotSource, Type};
+        let volume = cx.new_volume().await?;
+        let snapshot = cx.new_snapshot(&volume.volume_id).await?;
+        let source = SnapshotSource { snapshot_id: snapshot.snapshot_id.clone() };
+        let mut request = cx.create_volume_request();
+        request.volume_content_source = Some(v1::VolumeContentSource { r#type: Some(Type::Snapshot(source)) });
+        let restored = cx.create_volume(request).await.setup("a volume made from the snapshot")?;
+        let reply = cx.delete_snapshot(&snapshot.snapshot_id).await;
+        let refusal = refused_with(Code::FailedPrecondition);
+        if reply.may_be_refused("of a snapshot that a volume was made from", refusal)?.is_some() {
+            let restored: NodeVolume = restored.into();
+            let code = cx.call(validate_request(cx, &restored)).await.code();
+            ensure!(
+                code != Some(Code::NotFound),
+                "a volume is gone with the snapshot that it was made from";
+                expected: "a volume that exists, or FAILED_PRECONDITION for the deletion",
+                actual: "NOT_FOUND from ValidateVolumeCapabilities"
+            );
+        }
+        Ok(())
+    }
+}
+
+check! {
+    /// Deletions are repeated by impatient callers too.
+    AT_THE_SAME_TIME {
+        id: "controller/delete-snapshot/at-the-same-time",
+        title: "equal DeleteSnapshot calls at the same time delete the snapshot",
+        spec: [req::CTRL_DELETESNAP_014, req::CTRL_DELETESNAP_013],
+        needs: [CREATE_DELETE_SNAPSHOT, VOLUME],
+        refuted_by: ["delete-snapshot-unknown-not-found"],
+    }
+    async |cx| {
+        let volume = cx.node_volume().await?;
+        let id = cut_snapshot(cx, &volume.id).await?.snapshot_id;
+        for reply in join_all((0..AT_ONCE).map(|_| cx.delete_snapshot(&id))).await {
+            let refusal = refused_with(Code::Aborted)
+                .or(Code::Unavailable, "the back end may be busy with the other call")
+                .or(Code::ResourceExhausted, "the back end may limit calls");
+            reply.may_be_refused("at the same time as an equal call", refusal)?;
+        }
+        cx.delete_snapshot(&id).await.must("answer OK once the other calls have ended")?;
+        Ok(())
+    }
+}
+
+pub(crate) static CHECKS: &[&Check] = &[
+    &NO_SNAPSHOT_ID,
+    &DELETES,
+    &REPEATED,
+    &UNKNOWN,
+    &NAME_IS_FREE,
+    &KEEPS_VOLUME,
+    &IN_USE,
+    &AT_THE_SAME_TIME,
+];

@@ -1,0 +1,111 @@
+//! GetSnapshot: one snapshot as it is now.
+
+use csi_harness::prelude::*;
+
+use super::common::{complete_snapshot, cut_snapshot, must_become_unknown, same_snapshot, unknown_id};
+
+fn request(snapshot_id: &str) -> v1::GetSnapshotRequest {
+    v1::GetSnapshotRequest { snapshot_id: snapshot_id.to_owned(), ..Default::default() }
+}
+
+check! {
+    /// There is nothing to look up.
+    NO_SNAPSHOT_ID {
+        id: "controller/get-snapshot/no-snapshot-id",
+        title: "GetSnapshot without snapshot_id is refused",
+        spec: [req::CTRL_GETSNAP_006, req::GEN_ERR_004],
+        needs: [GET_SNAPSHOT],
+        refuted_by: ["get-snapshot-empty-id-as-not-found"],
+        replaces: ["GetSnapshot [Controller Server] should return an error"],
+    }
+    async |cx| {
+        let reply = cx.call(request("")).await;
+        reply.must_be_refused("without snapshot_id", refused_with(Code::InvalidArgument))?;
+        Ok(())
+    }
+}
+
+check! {
+    /// The controller follows a snapshot by this call from the moment that it exists.
+    FINDS {
+        id: "controller/get-snapshot/finds",
+        title: "GetSnapshot answers with a snapshot that was just made, ready or not",
+        spec: [req::CTRL_GETSNAP_001, req::CTRL_GETSNAP_005, req::CTRL_GETSNAP_007],
+        needs: [GET_SNAPSHOT, CREATE_DELETE_SNAPSHOT, VOLUME],
+        refuted_by: [
+            "get-snapshot-unimplemented",
+            "get-snapshot-other-id",
+            "get-snapshot-without-snapshot",
+        ],
+        replaces: ["GetSnapshot [Controller Server] should return snapshot that match the specified snapshot id"],
+    }
+    async |cx| {
+        let volume = cx.node_volume().await?;
+        let made = cut_snapshot(cx, &volume.id).await?;
+        let response = cx.call(request(&made.snapshot_id)).await.must("find a snapshot that was just made")?;
+        let found = response.snapshot.unwrap_or_default();
+        ensure!(
+            found.snapshot_id == made.snapshot_id,
+            "the answer is not about the snapshot that was asked for";
+            of: &req::CTRL_GETSNAP_007,
+            expected: format!("snapshot_id {:?}", made.snapshot_id),
+            actual: format!("snapshot_id {:?}", found.snapshot_id)
+        );
+        complete_snapshot(&found, &volume.id)
+    }
+}
+
+check! {
+    /// Data of two calls about one snapshot must not contradict each other.
+    SAME_DATA {
+        id: "controller/get-snapshot/same-data",
+        title: "GetSnapshot gives the data that CreateSnapshot gave",
+        spec: [req::CTRL_GETSNAP_003],
+        needs: [GET_SNAPSHOT, CREATE_DELETE_SNAPSHOT, VOLUME],
+        refuted_by: ["get-snapshot-other-id"],
+    }
+    async |cx| {
+        let volume = cx.node_volume().await?;
+        let made = cut_snapshot(cx, &volume.id).await?;
+        let response = cx.call(request(&made.snapshot_id)).await.setup("the snapshot as it is")?;
+        Ok(same_snapshot(&made, &response.snapshot.unwrap_or_default())?)
+    }
+}
+
+check! {
+    /// How the controller learns that a snapshot was deleted behind its back.
+    DELETED {
+        id: "controller/get-snapshot/deleted-snapshot",
+        title: "GetSnapshot of a deleted snapshot is NOT_FOUND",
+        spec: [req::CTRL_GETSNAP_010, req::CTRL_GETSNAP_004],
+        needs: [GET_SNAPSHOT, CREATE_DELETE_SNAPSHOT, VOLUME],
+        refuted_by: ["get-snapshot-unknown-ok", "not-found-as-internal"],
+    }
+    async |cx| {
+        let volume = cx.node_volume().await?;
+        let id = cut_snapshot(cx, &volume.id).await?.snapshot_id;
+        cx.delete_snapshot(&id).await.setup("a snapshot that is deleted")?;
+        must_become_unknown(cx, "of a deleted snapshot", || cx.call(request(&id))).await
+    }
+}
+
+check! {
+    /// The same for an id that never was one.
+    UNKNOWN {
+        id: "controller/get-snapshot/unknown-snapshot",
+        title: "GetSnapshot of an unknown snapshot is NOT_FOUND",
+        spec: [req::CTRL_GETSNAP_010],
+        needs: [GET_SNAPSHOT],
+        refuted_by: ["get-snapshot-unknown-ok", "not-found-as-internal"],
+        replaces: [
+            "GetSnapshot [Controller Server] should return an error when the specified snapshot id does not exist",
+        ],
+    }
+    async |cx| {
+        let reply = cx.call(request(&cx.unknown_snapshot_id())).await;
+        reply.must_be_refused("of an unknown snapshot", unknown_id())?;
+        Ok(())
+    }
+}
+
+pub(crate) static CHECKS: &[&Check] = &[&NO_SNAPSHOT_ID, &FINDS, &SAME_DATA, &DELETED, &UNKNOWN];

@@ -1,0 +1,285 @@
+//! ListSnapshots: which snapshots there are, and the filters.
+
+pub(crate) mod pages;
+
+use csi_harness::prelude::*;
+
+use super::common::{complete_snapshot, cut_snapshot, same_snapshot};
+
+fn by_id(snapshot_id: &str) -> v1::ListSnapshotsRequest {
+    v1::ListSnapshotsRequest { snapshot_id: snapshot_id.to_owned(), ..Default::default() }
+}
+
+fn by_source(source_volume_id: &str) -> v1::ListSnapshotsRequest {
+    v1::ListSnapshotsRequest { source_volume_id: source_volume_id.to_owned(), ..Default::default() }
+}
+
+fn ids(snapshots: &[v1::Snapshot]) -> Vec<&str> {
+    snapshots.iter().map(|snapshot| snapshot.snapshot_id.as_str()).collect()
+}
+
+/// Whether a snapshot is in the list without filters, on whichever page.
+async fn is_listed(cx: &Cx, snapshot_id: &str) -> CheckResult<bool> {
+    let all = cx.list_snapshots(v1::ListSnapshotsRequest::default()).await?;
+    Ok(ids(&all).contains(&snapshot_id))
+}
+
+/// Asks with a filter that nothing matches. The text is silent on errors there, so that one is a remark.
+async fn must_find_nothing(cx: &Cx, what: &str, request: v1::ListSnapshotsRequest) -> CheckResult {
+    match cx.call(request).await.any_answer()? {
+        Ok(response) => ensure!(
+            response.entries.is_empty(),
+            "ListSnapshots {what} finds something";
+            expected: "an empty list",
+            actual: format!("{} entries, such as {:?}", response.entries.len(), response.entries.first())
+        ),
+        // A made-up id need not have the driver's format.
+        Err(refused) if refused.code == Code::InvalidArgument => {}
+        Err(refused) => cx.warn(
+            Violation::new(format!("ListSnapshots {what} is refused"))
+                .expected("OK with an empty list")
+                .actual(refused),
+        ),
+    }
+    Ok(())
+}
+
+check! {
+    /// Every filter is optional.
+    ANSWERS {
+        id: "controller/list-snapshots/answers",
+        title: "ListSnapshots without filters is answered",
+        spec: [req::CTRL_LISTSNAP_001],
+        needs: [LIST_SNAPSHOTS],
+        refuted_by: ["list-snapshots-unimplemented"],
+        replaces: [
+            "ListSnapshots [Controller Server] should return appropriate values (no optional values added)",
+        ],
+    }
+    async |cx| {
+        cx.call(v1::ListSnapshotsRequest::default()).await.must("list the snapshots")?;
+        Ok(())
+    }
+}
+
+check! {
+    /// The controller compares this list with its own records.
+    NEW_AND_DELETED {
+        id: "controller/list-snapshots/new-and-deleted",
+        title: "ListSnapshots has a new snapshot, and no longer one that was deleted",
+        spec: [req::CTRL_LISTSNAP_002, req::CTRL_INTERACT_008, req::CTRL_LISTSNAP_008, req::CTRL_DELETESNAP_002],
+        needs: [LIST_SNAPSHOTS, CREATE_DELETE_SNAPSHOT, VOLUME],
+        refuted_by: ["list-snapshots-entry-without-snapshot", "delete-snapshot-keeps-snapshot"],
+        replaces: [
+            "ListSnapshots [Controller Server] check the presence of new snapshots in the snapshot list",
+        ],
+    }
+    async |cx| {
+        let volume = cx.node_volume().await?;
+        let snapshot = cut_snapshot(cx, &volume.id).await?;
+        let id = &snapshot.snapshot_id;
+        // Entries of others that come and go can hide one of ours for a moment.
+        let found = cx.eventually(|| async { Ok(is_listed(cx, id).await?.then_some(())) });
+        ensure!(
+            found.await?.is_some(),
+            "a snapshot that was made is not in the list";
+            expected: format!("an entry with snapshot_id {id:?}"),
+            actual: "none on any page"
+        );
+        cx.delete_snapshot(id).await.setup("a snapshot that is deleted")?;
+        let gone = cx.eventually(|| async { Ok((!is_listed(cx, id).await?).then_some(())) });
+        ensure!(
+            gone.await?.is_some(),
+            "a snapshot that was deleted is still in the list";
+            of: &req::CTRL_INTERACT_008,
+            expected: format!("no entry with snapshot_id {id:?}"),
+            actual: "one, all through time-limits: settle-ms"
+        );
+        Ok(())
+    }
+}
+
+check! {
+    /// An entry without data is no entry.
+    COMPLETE_ENTRIES {
+        id: "controller/list-snapshots/complete-entries",
+        title: "each entry of ListSnapshots is a complete snapshot",
+        spec: [
+            req::CTRL_LISTSNAP_015,
+            req::MSG_SNAPSHOT_002,
+            req::MSG_SNAPSHOT_003,
+            req::MSG_SNAPSHOT_006,
+            req::MSG_SNAPSHOT_007,
+        ],
+        needs: [LIST_SNAPSHOTS, CREATE_DELETE_SNAPSHOT, VOLUME],
+        refuted_by: ["list-snapshots-entry-without-snapshot", "snapshot-without-source"],
+    }
+    async |cx| {
+        let volume = cx.node_volume().await?;
+        let made = cut_snapshot(cx, &volume.id).await?;
+        let page = cx.call(by_id(&made.snapshot_id)).await.setup("a list")?;
+        ensure!(
+            page.entries.iter().all(|entry| entry.snapshot.is_some()),
+            "an entry has no snapshot";
+            expected: "snapshot in each entry",
+            actual: format!("{:?}", page.entries)
+        );
+        let own = page.entries.into_iter().filter_map(|entry| entry.snapshot);
+        for snapshot in own.filter(|snapshot| snapshot.snapshot_id == made.snapshot_id) {
+            complete_snapshot(&snapshot, &volume.id)?;
+        }
+        Ok(())
+    }
+}
+
+check! {
+    /// How the controller polls one snapshot.
+    ID_FILTER {
+        id: "controller/list-snapshots/snapshot-id-filter",
+        title: "ListSnapshots with snapshot_id answers with that snapshot alone",
+        spec: [req::CTRL_LISTSNAP_014],
+        needs: [LIST_SNAPSHOTS, CREATE_DELETE_SNAPSHOT, VOLUME],
+        refuted_by: ["list-snapshots-ignores-id-filter"],
+        replaces: [
+            "ListSnapshots [Controller Server] should return snapshots that match the specified snapshot id",
+        ],
+    }
+    async |cx| {
+        let volume = cx.node_volume().await?;
+        let wanted = cut_snapshot(cx, &volume.id).await?.snapshot_id;
+        cut_snapshot(cx, &volume.id).await?;
+        let listed = cx.list_snapshots(by_id(&wanted)).await?;
+        ensure!(
+            ids(&listed) == [wanted.as_str()],
+            "the list is not the snapshot that was asked for";
+            expected: format!("one entry, snapshot_id {wanted:?}"),
+            actual: format!("snapshot_ids {:?}", ids(&listed))
+        );
+        Ok(())
+    }
+}
+
+check! {
+    /// Two calls about one snapshot must not contradict each other.
+    SAME_DATA {
+        id: "controller/list-snapshots/same-data",
+        title: "ListSnapshots gives the data that CreateSnapshot gave",
+        spec: [req::CTRL_INTERACT_008, req::CTRL_LISTSNAP_014],
+        needs: [LIST_SNAPSHOTS, CREATE_DELETE_SNAPSHOT, VOLUME],
+        refuted_by: ["list-snapshots-drops-size"],
+    }
+    async |cx| {
+        let volume = cx.node_volume().await?;
+        let made = cut_snapshot(cx, &volume.id).await?;
+        let listed = cx.list_snapshots(by_id(&made.snapshot_id)).await?;
+        match listed.iter().find(|snapshot| snapshot.snapshot_id == made.snapshot_id) {
+            Some(found) => Ok(same_snapshot(&made, found)?),
+            None => Err(Stop::broken("needs the new snapshot in the list")),
+        }
+    }
+}
+
+check! {
+    /// Backup tools look for all snapshots of a volume.
+    SOURCE_FILTER {
+        id: "controller/list-snapshots/source-volume-id-filter",
+        title: "ListSnapshots with source_volume_id answers with all snapshots of that volume alone",
+        spec: [req::CTRL_LISTSNAP_012],
+        needs: [LIST_SNAPSHOTS, CREATE_DELETE_SNAPSHOT, CREATE_DELETE_VOLUME],
+        refuted_by: ["list-snapshots-ignores-source-filter", "list-snapshots-one-per-source"],
+        replaces: [
+            "ListSnapshots [Controller Server] should return snapshots that match the specified source volume id",
+        ],
+    }
+    async |cx| {
+        let (wanted, other) = (cx.new_volume().await?, cx.new_volume().await?);
+        let first = cut_snapshot(cx, &wanted.volume_id).await?;
+        let second = cut_snapshot(cx, &wanted.volume_id).await?;
+        cut_snapshot(cx, &other.volume_id).await?;
+        let listed = cx.list_snapshots(by_source(&wanted.volume_id)).await?;
+        let foreign = listed.iter().find(|snapshot| snapshot.source_volume_id != wanted.volume_id);
+        ensure!(
+            foreign.is_none(),
+            "the list has a snapshot of another volume than the one asked for";
+            expected: format!("source_volume_id {:?} in each entry", wanted.volume_id),
+            actual: format!("{foreign:?}")
+        );
+        let mut found = ids(&listed);
+        let mut made = [first.snapshot_id.as_str(), second.snapshot_id.as_str()];
+        found.sort_unstable();
+        made.sort_unstable();
+        ensure!(
+            found == made,
+            "the list is not all snapshots of the volume asked for";
+            expected: format!("snapshot_ids {made:?}"),
+            actual: format!("snapshot_ids {found:?}")
+        );
+        Ok(())
+    }
+}
+
+check! {
+    /// Filters narrow the list down, both of them.
+    BOTH_FILTERS {
+        id: "controller/list-snapshots/both-filters",
+        title: "ListSnapshots with a snapshot_id and another volume's id finds nothing",
+        spec: [req::CTRL_LISTSNAP_013],
+        needs: [LIST_SNAPSHOTS, CREATE_DELETE_SNAPSHOT, CREATE_DELETE_VOLUME],
+        refuted_by: ["list-snapshots-joins-filters"],
+    }
+    async |cx| {
+        let (source, other) = (cx.new_volume().await?, cx.new_volume().await?);
+        let snapshot = cut_snapshot(cx, &source.volume_id).await?;
+        let request =
+            v1::ListSnapshotsRequest { source_volume_id: other.volume_id, ..by_id(&snapshot.snapshot_id) };
+        must_find_nothing(cx, "with filters that exclude each other", request).await
+    }
+}
+
+check! {
+    /// A snapshot that is not there is no error of the caller.
+    UNKNOWN_ID {
+        id: "controller/list-snapshots/unknown-snapshot-id",
+        title: "ListSnapshots with an unknown snapshot_id answers with an empty list",
+        spec: [req::CTRL_LISTSNAP_014],
+        needs: [LIST_SNAPSHOTS],
+        refuted_by: ["list-snapshots-unknown-filter-not-found"],
+        replaces: [
+            "ListSnapshots [Controller Server] should return empty when the specified snapshot id does not exist",
+        ],
+    }
+    async |cx| {
+        let request = by_id(&cx.unknown_snapshot_id());
+        must_find_nothing(cx, "with an unknown snapshot_id", request).await
+    }
+}
+
+check! {
+    /// The same for the volume.
+    UNKNOWN_SOURCE {
+        id: "controller/list-snapshots/unknown-source-volume-id",
+        title: "ListSnapshots with an unknown source_volume_id answers with an empty list",
+        spec: [req::CTRL_LISTSNAP_012],
+        needs: [LIST_SNAPSHOTS],
+        refuted_by: ["list-snapshots-unknown-filter-not-found"],
+        replaces: [
+            "ListSnapshots [Controller Server] should return empty when the specified source volume id does not exist",
+        ],
+    }
+    async |cx| {
+        let request = by_source(&cx.unknown_volume_id());
+        must_find_nothing(cx, "with an unknown source_volume_id", request).await
+    }
+}
+
+pub(crate) static CHECKS: &[&Check] = &[
+    &ANSWERS,
+    &NEW_AND_DELETED,
+    &COMPLETE_ENTRIES,
+    &ID_FILTER,
+    &SAME_DATA,
+    &SOURCE_FILTER,
+    &BOTH_FILTERS,
+    &UNKNOWN_ID,
+    &UNKNOWN_SOURCE,
+];

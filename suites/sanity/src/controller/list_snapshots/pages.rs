@@ -1,0 +1,218 @@
+//! ListSnapshots page by page. Checks that walk through the whole list run alone, so that no other check moves it.
+
+use std::collections::BTreeSet;
+
+use csi_harness::prelude::*;
+
+use super::super::common::{cut_snapshot, of};
+
+/// Pages read of one list at the most.
+const PAGES_MAX: usize = 10_000;
+/// Snapshots made, to have more than a page of them.
+const SNAPSHOTS: usize = 3;
+/// Entries asked for on a page.
+const PAGE_ENTRIES: i32 = 2;
+
+fn page_request(max_entries: i32, starting_token: &str) -> v1::ListSnapshotsRequest {
+    v1::ListSnapshotsRequest { max_entries, starting_token: starting_token.to_owned(), ..Default::default() }
+}
+
+/// The ids of some new snapshots.
+async fn some_snapshots(cx: &Cx) -> CheckResult<BTreeSet<String>> {
+    let volume = cx.node_volume().await?;
+    let mut ids = BTreeSet::new();
+    for _ in 0..SNAPSHOTS {
+        ids.insert(cut_snapshot(cx, &volume.id).await?.snapshot_id);
+    }
+    Ok(ids)
+}
+
+/// All pages of the list, each with its ids; the walk ends where the driver says so.
+async fn walk(cx: &Cx, max_entries: i32) -> CheckResult<Vec<Vec<String>>> {
+    let mut pages = Vec::new();
+    let mut token = String::new();
+    let mut tokens = BTreeSet::new();
+    while pages.len() < PAGES_MAX {
+        let reply = cx.call(page_request(max_entries, &token)).await;
+        let page = if token.is_empty() {
+            reply.setup("a list")?
+        } else {
+            let followed = reply.must("take a next_token that it has just given");
+            followed.map_err(|stop| of(stop, &req::CTRL_LISTSNAP_011))?
+        };
+        let snapshots = page.entries.into_iter().map(|entry| entry.snapshot.unwrap_or_default());
+        pages.push(snapshots.map(|snapshot| snapshot.snapshot_id).collect());
+        if page.next_token.is_empty() {
+            return Ok(pages);
+        }
+        ensure!(
+            tokens.insert(page.next_token.clone()),
+            "the list never ends: a page gives a next_token that an earlier page gave";
+            of: &req::CTRL_LISTSNAP_016,
+            expected: "an empty next_token on the last page, and a new one on each before",
+            actual: format!("next_token {:?} again on page {}", page.next_token, pages.len())
+        );
+        token = page.next_token;
+    }
+    Err(Stop::broken(format!("the list has not ended after {PAGES_MAX} pages")))
+}
+
+/// Which of the ids are on no page. Others may add and remove entries, so a gap counts only if it stays.
+async fn lasting_gap(cx: &Cx, own: &BTreeSet<String>, max_entries: i32) -> CheckResult<Vec<String>> {
+    let mut missing = Vec::new();
+    for _ in 0..3 {
+        let listed: BTreeSet<String> = walk(cx, max_entries).await?.into_iter().flatten().collect();
+        missing = own.difference(&listed).cloned().collect();
+        if missing.is_empty() {
+            break;
+        }
+    }
+    Ok(missing)
+}
+
+check! {
+    /// A client that asks for few entries may have room for no more.
+    MAX_ENTRIES {
+        id: "controller/list-snapshots/max-entries",
+        title: "a page of ListSnapshots has at most max_entries entries",
+        spec: [req::CTRL_LISTSNAP_006],
+        needs: [LIST_SNAPSHOTS, CREATE_DELETE_SNAPSHOT, VOLUME],
+        refuted_by: ["list-snapshots-ignores-max-entries"],
+    }
+    async |cx| {
+        some_snapshots(cx).await?;
+        for max_entries in [1, 2] {
+            let page = cx.call(page_request(max_entries, "")).await.setup("a list")?;
+            ensure!(
+                page.entries.len() <= max_entries as usize,
+                "a page has more entries than were asked for";
+                expected: format!("at most {max_entries}"),
+                actual: page.entries.len()
+            );
+        }
+        Ok(())
+    }
+}
+
+check! {
+    /// A snapshot between two pages is a snapshot that nobody ever deletes.
+    PAGES {
+        id: "controller/list-snapshots/pages",
+        title: "the pages of ListSnapshots have all snapshots on them",
+        spec: [req::CTRL_LISTSNAP_007, req::CTRL_LISTSNAP_011, req::CTRL_LISTSNAP_006, req::CTRL_LISTSNAP_016],
+        needs: [LIST_SNAPSHOTS, CREATE_DELETE_SNAPSHOT, VOLUME],
+        refuted_by: [
+            "list-snapshots-never-sets-next-token",
+            "list-snapshots-skips-last-of-page",
+            "list-snapshots-ignores-token",
+        ],
+        replaces: [
+            "ListSnapshots [Controller Server] should return next token when a limited number of entries are requested",
+        ],
+        runs: Alone,
+    }
+    async |cx| {
+        let own = some_snapshots(cx).await?;
+        let missing = lasting_gap(cx, &own, PAGE_ENTRIES).await?;
+        ensure!(
+            missing.is_empty(),
+            "snapshots are on no page of the list";
+            expected: format!("all of {own:?} on pages of {PAGE_ENTRIES} entries"),
+            actual: format!("without {missing:?}")
+        );
+        Ok(())
+    }
+}
+
+check! {
+    /// The way most callers ask.
+    NO_LIMIT {
+        id: "controller/list-snapshots/no-limit",
+        title: "ListSnapshots without max_entries has all snapshots, and comes to an end",
+        spec: [req::CTRL_LISTSNAP_016, req::CTRL_LISTSNAP_008, req::CTRL_LISTSNAP_002],
+        needs: [LIST_SNAPSHOTS, CREATE_DELETE_SNAPSHOT, VOLUME],
+        refuted_by: ["list-snapshots-token-on-last-page", "list-snapshots-entry-without-snapshot"],
+        runs: Alone,
+    }
+    async |cx| {
+        let own = some_snapshots(cx).await?;
+        let missing = lasting_gap(cx, &own, 0).await?;
+        ensure!(
+            missing.is_empty(),
+            "snapshots are not in the list";
+            of: &req::CTRL_LISTSNAP_002,
+            expected: format!("all of {own:?}"),
+            actual: format!("without {missing:?}")
+        );
+        Ok(())
+    }
+}
+
+check! {
+    /// A token that is not known must not start the list anew: the caller would never come to an end.
+    INVALID_TOKEN {
+        id: "controller/list-snapshots/invalid-token",
+        title: "ListSnapshots with a starting_token that is not valid is ABORTED",
+        spec: [req::CTRL_LISTSNAP_019],
+        needs: [LIST_SNAPSHOTS, CREATE_DELETE_SNAPSHOT, VOLUME],
+        refuted_by: ["list-snapshots-accepts-any-token", "list-snapshots-invalid-token-as-invalid-argument"],
+    }
+    async |cx| {
+        some_snapshots(cx).await?;
+        let mut both = true;
+        // To a driver whose tokens are ids to start after, the one stands before everything, the other behind.
+        for token in ["!csi-sanity-no-token", "~csi-sanity-no-token"] {
+            let reply = cx.call(page_request(0, token)).await;
+            let refusal = refused_with(Code::Aborted);
+            let answer = reply.may_be_refused("with a made-up starting_token", refusal)?;
+            both &= answer.is_some_and(|page| !page.entries.is_empty());
+        }
+        ensure!(
+            !both,
+            "starting_token is ignored";
+            expected: "ABORTED",
+            actual: "OK with entries for two made-up tokens, whichever way they are sorted"
+        );
+        Ok(())
+    }
+}
+
+check! {
+    /// A page of fewer than no entries cannot be had.
+    NEGATIVE_MAX_ENTRIES {
+        id: "controller/list-snapshots/negative-max-entries",
+        title: "ListSnapshots with negative max_entries is refused",
+        spec: [req::CTRL_LISTSNAP_010],
+        needs: [LIST_SNAPSHOTS],
+        refuted_by: ["list-snapshots-accepts-negative-max"],
+        runs: Last,
+    }
+    async |cx| {
+        let reply = cx.call(page_request(-1, "")).await;
+        reply.must_be_refused("with negative max_entries", refused_with(Code::InvalidArgument))?;
+        Ok(())
+    }
+}
+
+check! {
+    /// Tokens that are numbers invite a driver to use them as an index.
+    NUMERIC_TOKEN {
+        id: "controller/list-snapshots/numeric-token",
+        title: "ListSnapshots with a number as starting_token is answered or ABORTED",
+        spec: [req::CTRL_LISTSNAP_019],
+        needs: [LIST_SNAPSHOTS],
+        refuted_by: ["list-snapshots-invalid-token-as-invalid-argument"],
+        runs: Last,
+    }
+    async |cx| {
+        for token in ["0", "999999", "4294967295", "-1", "9223372036854775808"] {
+            let reply = cx.call(page_request(0, token)).await;
+            // Tokens are the driver's own affair, so that any of these may be a true one.
+            reply.may_be_refused(&format!("with starting_token {token:?}"), refused_with(Code::Aborted))?;
+        }
+        Ok(())
+    }
+}
+
+pub(crate) static CHECKS: &[&Check] =
+    &[&MAX_ENTRIES, &PAGES, &NO_LIMIT, &INVALID_TOKEN, &NEGATIVE_MAX_ENTRIES, &NUMERIC_TOKEN];
