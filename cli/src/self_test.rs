@@ -123,6 +123,7 @@ async fn try_one(registry: &Registry, check: &'static Check, against: Against) -
 fn absent(check: &Check) -> Vec<Capability> {
     let name = |need: &Need| match need {
         Need::Lacks(capability) => Some(capability.name()),
+        Need::LacksOneOf(some) => some.first().map(|capability| capability.name()),
         _ => None,
     };
     // Where two services have one of that name, the mock driver wants to hear which.
