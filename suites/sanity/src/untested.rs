@@ -4,8 +4,13 @@ use csi_harness::requirements::{Requirement, req};
 
 /// The rows, sorted by id.
 pub static UNTESTED: &[(&Requirement, &str)] = &[
+    (&req::CTRL_CAPS_009, "what a condition says is free text"),
+    (&req::CTRL_CREATESNAP_007, "needs a back end that fails while it processes a snapshot"),
+    (&req::CTRL_CREATESNAP_027, "needs a back end whose space for snapshots is used up"),
     (&req::CTRL_CREATEVOL_026, "documents are not visible over gRPC"),
     (&req::CTRL_CREATEVOL_046, "needs a location whose storage is used up"),
+    (&req::CTRL_LISTSNAP_003, "the moment at which a snapshot is cut does not show from outside"),
+    (&req::CTRL_MODIFYVOL_008, "the present values of mutable parameters cannot be read back"),
     (&req::GEN_ERR_006, "needs a valid identity of the back end that lacks a permission"),
     (
         &req::GEN_ERR_010,
