@@ -7,6 +7,7 @@ use std::time::Duration;
 use clap::builder::PossibleValuesParser;
 use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
 use csi_harness::config::AccessType;
+use csi_mock_driver::Defect;
 use csi_report::Format;
 
 use crate::duration::parse_duration;
@@ -15,12 +16,14 @@ use crate::exit::Exit;
 /// Checks that may run at the same time, at the most.
 const JOBS_MAX: u64 = 256;
 
+const USAGE: &str = "csi-sanity [run] [OPTIONS]\n       csi-sanity <COMMAND>";
+
 /// Says, requirement by requirement, whether a CSI driver keeps the Container Storage Interface v1.12.
 ///
 /// Without a command it runs the checks: against --endpoint, or, where none is given, against a correct driver that
 /// is built in. The flags of the Go csi-sanity (-csi.* and -ginkgo.*) work as well.
 #[derive(Debug, Parser)]
-#[command(name = "csi-sanity", version, after_help = exit_codes(), max_term_width = 110)]
+#[command(name = "csi-sanity", version, override_usage = USAGE, after_help = exit_codes(), max_term_width = 110)]
 pub(crate) struct Cli {
     #[command(subcommand)]
     pub(crate) command: Command,
@@ -44,6 +47,8 @@ pub(crate) enum Command {
         #[arg(long, value_enum, default_value_t)]
         format: OutputFormat,
     },
+    /// Show that every check can fail: on a correct driver it passes, on each of its defects it does not
+    SelfTest(SelfTestArgs),
     /// Print a shell completion script
     Completions {
         /// For which shell
@@ -67,6 +72,15 @@ pub(crate) struct ListArgs {
     pub(crate) format: OutputFormat,
     #[command(flatten)]
     pub(crate) selection: Selection,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct SelfTestArgs {
+    #[command(flatten)]
+    pub(crate) selection: Selection,
+    /// Trials that run at the same time
+    #[arg(long, short, value_name = "NUMBER", default_value_t = 8, value_parser = jobs())]
+    pub(crate) jobs: u64,
 }
 
 /// Which checks.
@@ -106,12 +120,23 @@ pub(crate) struct RunArgs {
     pub(crate) output: OutputArgs,
 }
 
+impl TargetArgs {
+    /// Whether nothing speaks of a driver, so that the one that is built in is meant.
+    pub(crate) fn is_embedded(&self) -> bool {
+        self.endpoint.is_none()
+            && self.controller_endpoint.is_none()
+            && self.config.is_none()
+            && self.driver_command.is_none()
+            && self.secrets.is_none()
+    }
+}
+
 /// Where the driver is.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Driver")]
 pub(crate) struct TargetArgs {
     /// Where the driver listens: unix:///path, a path, tcp://host:port or dns:///host:port
-    #[arg(long, value_name = "ENDPOINT", env = "CSI_ENDPOINT")]
+    #[arg(long, value_name = "ENDPOINT", env = "CSI_ENDPOINT", hide_env_values = true)]
     pub(crate) endpoint: Option<String>,
     /// Where its controller services listen, if elsewhere
     #[arg(long, value_name = "ENDPOINT")]
@@ -122,6 +147,9 @@ pub(crate) struct TargetArgs {
     /// Command that starts the driver; it is started again when it dies
     #[arg(long, value_name = "COMMAND", value_hint = ValueHint::CommandString)]
     pub(crate) driver_command: Option<String>,
+    /// Give the driver that is built in this defect; `csi-mock-driver --list-defects` names them; repeatable
+    #[arg(long, value_name = "ID", conflicts_with_all = ["endpoint", "controller_endpoint", "config", "driver_command", "secrets"])]
+    pub(crate) mock_defect: Vec<Defect>,
     /// YAML file with secrets: under the name of each RPC, keys and values
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) secrets: Option<PathBuf>,

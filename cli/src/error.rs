@@ -8,6 +8,7 @@ use csi_harness::known::KnownFailingError;
 use csi_harness::target::TargetError;
 use csi_report::DestinationError;
 
+use crate::embedded::EmbeddedError;
 use crate::exit::Exit;
 
 /// Why the program could not do what it was asked.
@@ -37,8 +38,8 @@ pub(crate) enum Error {
     Target(#[from] TargetError),
     #[error("failed to start the driver with --driver-command")]
     DriverCommand(#[source] io::Error),
-    #[error("failed to start the embedded driver: {0}")]
-    Embedded(String),
+    #[error(transparent)]
+    Embedded(#[from] EmbeddedError),
     #[error("failed to write to the standard output")]
     Output(#[from] io::Error),
     #[error("failed to start the runtime")]

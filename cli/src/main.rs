@@ -2,7 +2,10 @@
 
 mod args;
 mod coverage;
+#[cfg(test)]
+mod docs;
 mod duration;
+mod embedded;
 mod error;
 mod exit;
 mod explain;
@@ -11,6 +14,7 @@ mod list;
 mod manual;
 mod repeat;
 mod run;
+mod self_test;
 mod settings;
 mod stop;
 mod suites;
@@ -42,7 +46,9 @@ fn main() -> ExitCode {
 }
 
 fn read_arguments() -> Result<(Cli, repeat::Repeat), Exit> {
-    let translated = go_flags::translate(std::env::args_os().skip(1).collect()).map_err(|problem| {
+    let arguments = std::env::args_os().skip(1).collect();
+    let has_endpoint = std::env::var_os("CSI_ENDPOINT").is_some();
+    let translated = go_flags::translate(arguments, has_endpoint).map_err(|problem| {
         complain(&problem);
         Exit::Usage
     })?;
@@ -69,6 +75,7 @@ fn execute(cli: Cli, repeat: repeat::Repeat) -> Result<Exit, Error> {
         Command::List(args) => list::list(&args),
         Command::Explain { id } => explain::explain(&id),
         Command::Coverage { format } => coverage::coverage(format),
+        Command::SelfTest(args) => self_test::self_test(&args),
         Command::Completions { shell } => manual::completions(shell),
         Command::Man => manual::man(),
     }

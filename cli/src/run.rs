@@ -2,7 +2,7 @@
 
 use std::io::Write;
 use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anstream::{AutoStream, ColorChoice};
 use csi_harness::DriverProcess;
@@ -10,15 +10,19 @@ use csi_harness::config::Config;
 use csi_harness::known::KnownFailing;
 use csi_harness::outcome::{Planned, Summary};
 use csi_harness::runner::{RunOptions, Runner};
-use csi_harness::target::Target;
+use csi_harness::target::{Target, TargetError};
 use csi_report::{Destination, Detail, Format, Journal, Terminal};
 
 use crate::args::{Color, CourseArgs, OutputArgs, RunArgs};
+use crate::embedded::{self, Embedded};
 use crate::error::Error;
 use crate::exit::Exit;
 use crate::repeat::Repeat;
 use crate::settings;
-use crate::stop::Stopper;
+use crate::stop::{Stopper, say};
+
+/// Time after which the user is told what is waited for.
+const CONNECTING_SILENTLY: Duration = Duration::from_secs(2);
 
 /// Runs the checks. A second signal leaves at once.
 pub(crate) fn run(args: &RunArgs, repeat: Repeat) -> Result<Exit, Error> {
@@ -50,6 +54,9 @@ struct Plan {
 impl Plan {
     fn new(args: &RunArgs) -> Result<Plan, Error> {
         let config = settings::config(args)?;
+        if config.endpoint.is_none() && !args.target.is_embedded() {
+            return Err(TargetError::NoEndpoint.into());
+        }
         let registry = args.selection.registry();
         let known = match &args.course.known_failing {
             Some(path) => KnownFailing::load(path)?,
@@ -87,6 +94,11 @@ fn dry_run(plan: &Plan) -> Result<Exit, Error> {
 }
 
 async fn execute(args: &RunArgs, plan: Plan, repeat: Repeat, stopper: &Stopper) -> Result<Exit, Error> {
+    let mut plan = plan;
+    let embedded = match args.target.is_embedded() {
+        true => Some(embed(args, &mut plan.config).await?),
+        false => None,
+    };
     let mut driver = match &args.target.driver_command {
         Some(command) => Some(DriverProcess::start(command).map_err(Error::DriverCommand)?),
         None => None,
@@ -97,7 +109,39 @@ async fn execute(args: &RunArgs, plan: Plan, repeat: Repeat, stopper: &Stopper) 
     if let Some(driver) = driver {
         driver.stop().await;
     }
+    drop(embedded);
     ended
+}
+
+/// Starts the driver that is built in, and says so: nobody must take it for a driver of theirs.
+async fn embed(args: &RunArgs, config: &mut Config) -> Result<Embedded, Error> {
+    if !args.output.quiet {
+        say("no --endpoint is given: testing the mock driver that is built in");
+    }
+    if !args.target.mock_defect.is_empty() {
+        embedded::crash_quietly();
+    }
+    let driver = Embedded::start(args.target.mock_defect.clone(), Vec::new()).await?;
+    config.endpoint = Some(driver.endpoint().to_string());
+    Ok(driver)
+}
+
+/// Connects, and says what it waits for if that takes a while.
+async fn connect(config: Config) -> Result<Arc<Target>, Error> {
+    let waiting = format!(
+        "waiting for {} (--dial-timeout {} s)",
+        config.endpoint.as_deref().unwrap_or_default(),
+        config.time_limits.dial_ms.div_ceil(1000)
+    );
+    let connecting = Target::connect(config);
+    tokio::pin!(connecting);
+    match tokio::time::timeout(CONNECTING_SILENTLY, &mut connecting).await {
+        Ok(target) => Ok(target?),
+        Err(_) => {
+            say(&waiting);
+            Ok(connecting.await?)
+        }
+    }
 }
 
 async fn run_plan(
@@ -110,7 +154,7 @@ async fn run_plan(
     let Plan { config, checks, known, reports } = plan;
     let seed = args.course.seed.unwrap_or_else(fresh_seed);
     let target = tokio::select! {
-        target = Target::connect(config) => target?,
+        target = connect(config) => target?,
         // Nothing is made yet, so there is nothing to undo.
         () = stopper.raised() => return Ok(stopped(stopper)),
     };
@@ -137,9 +181,9 @@ fn run_options(args: &CourseArgs, seed: u64, known: KnownFailing, repeat: Repeat
         jobs: usize::try_from(args.jobs).unwrap_or(usize::MAX),
         seed,
         strict: args.strict,
-        keep_calls: false,
         fail_fast: args.fail_fast,
         leak_check: !args.no_leak_check,
+        keep_calls: false,
         known,
         repeat: Arc::new(move |label| repeat.command(label, seed)),
     }

@@ -9,12 +9,14 @@ use csi_proto::RPCS;
 use serde::Deserialize;
 
 use crate::args::{LimitArgs, PathArgs, RunArgs, TargetArgs, VolumeArgs};
+use crate::embedded;
 use crate::error::Error;
 
 /// Makes the configuration of a run.
 pub(crate) fn config(args: &RunArgs) -> Result<Config, Error> {
     let (mut config, mut expand_given) = match &args.target.config {
         Some(path) => (read_yaml(path)?, read_yaml::<Given>(path)?.expand_size_bytes.is_some()),
+        None if args.target.is_embedded() => (embedded::settings(), false),
         None => (Config::default(), false),
     };
     expand_given |= args.volumes.expand_size_bytes.is_some();
@@ -151,4 +153,133 @@ fn replace<T: Clone>(value: &mut T, given: &Option<T>) {
 fn ms(duration: Duration) -> u64 {
     // The longest duration accepted is far below.
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write as _;
+
+    use clap::Parser as _;
+    use csi_harness::config::AccessType;
+    use tempfile::NamedTempFile;
+
+    use super::*;
+    use crate::args::{Cli, Command};
+
+    fn file(text: &str) -> NamedTempFile {
+        let mut file = NamedTempFile::new().unwrap();
+        file.write_all(text.as_bytes()).unwrap();
+        file
+    }
+
+    fn read(arguments: &[&str]) -> Result<Config, String> {
+        let cli = Cli::try_parse_from([&["csi-sanity", "run"], arguments].concat()).unwrap();
+        let Command::Run(args) = cli.command else { panic!("it is run") };
+        config(&args).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn flags_win_over_the_file_and_leave_the_rest_of_it() {
+        let yaml = file(
+            "endpoint: /file.sock\nvolume-size-bytes: 1000\nfs-type: xfs\nattach-limit: true\n\
+             time-limits: {call-ms: 5, dial-ms: 6}\naccess-types: [block]\n",
+        );
+        let config = read(&[
+            "--config",
+            yaml.path().to_str().unwrap(),
+            "--endpoint",
+            "/flag.sock",
+            "--access-type",
+            "mount,block",
+            "--call-timeout",
+            "2s",
+            "--mount-flag",
+            "ro",
+            "--mount-flag",
+            "-x",
+            "--create-path-timeout",
+            "3s",
+        ])
+        .unwrap();
+        assert_eq!(config.endpoint.as_deref(), Some("/flag.sock"));
+        assert_eq!(config.access_types, [AccessType::Mount, AccessType::Block]);
+        assert_eq!((config.time_limits.call_ms, config.time_limits.dial_ms), (2000, 6));
+        assert_eq!(
+            (config.volume_size_bytes, config.fs_type.as_str(), config.attach_limit),
+            (1000, "xfs", true)
+        );
+        assert_eq!(config.mount_flags, ["ro", "-x"]);
+        assert_eq!(config.paths.create_timeout_ms, Some(3000));
+    }
+
+    #[test]
+    fn volumes_are_expanded_to_twice_their_size_unless_somebody_says_otherwise() {
+        let endpoint = ["--endpoint", "/csi.sock"];
+        let sizes = |more: &[&str]| {
+            let config = read(&[&endpoint[..], more].concat()).unwrap();
+            (config.volume_size_bytes, config.expand_size_bytes)
+        };
+        assert_eq!(sizes(&[]), (10 << 30, 20 << 30));
+        assert_eq!(sizes(&["--volume-size-bytes", "7"]), (7, 14));
+        assert_eq!(sizes(&["--volume-size-bytes", "7", "--expand-size-bytes", "9"]), (7, 9));
+        let yaml = file("volume-size-bytes: 7\nexpand-size-bytes: 8\n");
+        assert_eq!(sizes(&["--config", yaml.path().to_str().unwrap()]), (7, 8));
+    }
+
+    #[test]
+    fn a_wrong_combination_names_the_file_too() {
+        let yaml = file("volume-size-bytes: 7\n");
+        let path = yaml.path().to_str().unwrap();
+        let error = read(&["--config", path, "--expand-size-bytes", "5"]).unwrap_err();
+        assert!(error.contains(path) && error.contains("expand-size-bytes"), "{error}");
+    }
+
+    #[test]
+    fn secrets_have_the_keys_of_the_go_program_or_the_names_of_rpcs() {
+        let yaml = file(
+            "CreateVolumeSecret: {user: a, pin: 0123}\nControllerValidateVolumeCapabilitiesSecret: {user: b}\n\
+             NodeExpandVolume: {user: c}\nListSnapshotsSecret:\n",
+        );
+        let config = read(&["--endpoint", "/csi.sock", "--secrets", yaml.path().to_str().unwrap()]).unwrap();
+        let secret = |rpc: &str, key: &str| config.secrets_for(rpc).unwrap()[key].clone();
+        assert_eq!(
+            (secret("CreateVolume", "user"), secret("CreateVolume", "pin")),
+            ("a".into(), "0123".into())
+        );
+        assert_eq!(secret("ValidateVolumeCapabilities", "user"), "b");
+        assert_eq!(secret("NodeExpandVolume", "user"), "c");
+        assert!(config.secrets_for("ListSnapshots").unwrap().is_empty());
+    }
+
+    #[test]
+    fn wrong_secrets_are_named_but_not_shown() {
+        for (text, part) in [
+            ("CreateVolumSecret: {a: hunter2}", "CreateVolume"),
+            ("{CreateVolume: {a: hunter2}, CreateVolumeSecret: {a: hunter2}}", "twice"),
+            ("CreateVolume: [hunter2]", "line 1"),
+            ("CreateVolume: hunter2", "line 1"),
+            ("CreateVolume: {a: [hunter2]}", "line 1"),
+            ("CreateVolume: {a: {b: hunter2}}", "line 1"),
+            ("CreateVolume: {a: hunter2, a: hunter2}", "line 1"),
+            ("CreateVolume: {a: !!int hunter2}", "line 1"),
+            ("CreateVolume: {a: 'hunter2}", "line 1"),
+            ("hunter2", "line 1"),
+        ] {
+            let yaml = file(text);
+            let error =
+                read(&["--endpoint", "/csi.sock", "--secrets", yaml.path().to_str().unwrap()]).unwrap_err();
+            assert!(!error.contains("hunter2"), "{error}");
+            assert!(error.contains(part), "{error}");
+        }
+    }
+
+    #[test]
+    fn only_a_run_that_speaks_of_no_driver_is_embedded() {
+        let yaml = file("{}");
+        let path = yaml.path().to_str().unwrap();
+        assert!(read(&[]).unwrap().attach_limit, "the settings of the embedded driver");
+        for arguments in [["--config", path], ["--secrets", path], ["--driver-command", "x"]] {
+            assert!(!read(&arguments).unwrap().attach_limit, "{arguments:?}");
+        }
+    }
 }

@@ -1,6 +1,6 @@
 //! Signals and the end of time: the first one stops the run gently, a second one leaves at once.
 
-use std::io;
+use std::io::{self, Write as _};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -64,8 +64,7 @@ impl Stopper {
 }
 
 /// A line on the standard error, below whatever progress stands there.
-fn say(line: &str) {
-    use std::io::Write as _;
+pub(crate) fn say(line: &str) {
     // Nobody reads it any more; the run stops all the same.
     let _ = writeln!(anstream::stderr(), "\r{line}");
 }

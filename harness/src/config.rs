@@ -168,7 +168,8 @@ pub fn read_yaml<T: serde::de::DeserializeOwned>(path: &Path) -> Result<T, Confi
 }
 
 fn parse_yaml<T: serde::de::DeserializeOwned>(path: &Path, text: &str) -> Result<T, ConfigError> {
-    let options = serde_saphyr::options! { strict_booleans: true };
+    // No excerpt of the file with an error: the lines around it may hold secrets.
+    let options = serde_saphyr::options! { strict_booleans: true, with_snippet: false };
     serde_saphyr::from_str_with_options(text, options)
         .map_err(|error| ConfigError::Parse { path: path.to_owned(), problem: error.to_string() })
 }

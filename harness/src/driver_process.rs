@@ -62,5 +62,13 @@ impl Drop for DriverProcess {
 }
 
 fn spawn(command: &str) -> std::io::Result<Child> {
-    Command::new("sh").arg("-c").arg(command).stdin(Stdio::null()).process_group(0).kill_on_drop(true).spawn()
+    Command::new("sh")
+        .arg("-c")
+        .arg(command)
+        .stdin(Stdio::null())
+        // The standard output is for the report.
+        .stdout(std::io::stderr())
+        .process_group(0)
+        .kill_on_drop(true)
+        .spawn()
 }

@@ -52,7 +52,9 @@ impl Replies {
     /// Looks at an error that the driver sent.
     pub(crate) fn look_at_status(&self, rpc: Rpc, status: &Status) {
         let told = || format!("{} {:?}", code_name(status.code()), status.message());
-        if status.message().trim().is_empty() {
+        // For services that a driver does not register, its gRPC library answers, and some say no more than this.
+        let by_the_library = status.code() == Code::Unimplemented;
+        if status.message().trim().is_empty() && !by_the_library {
             self.note(&req::GEN_ERR_011, rpc, "the message of the status", told());
         }
         if has_details(status.details()) {

@@ -392,6 +392,7 @@ named! {
     CreateGroupSnapshotIgnoresUnknownParameters, "create-group-snapshot-ignores-unknown-parameters", "unknown parameters are accepted";
     CreateGroupSnapshotLeaksMembers, "create-group-snapshot-leaks-members", "a failed request leaves snapshots behind";
     CreateGroupSnapshotMissingSourceAsInternal, "create-group-snapshot-missing-source-as-internal", "a source that does not exist is INTERNAL";
+    CreateGroupSnapshotOrderMatters, "create-group-snapshot-order-matters", "CreateVolumeGroupSnapshot takes the same sources in another order for other ones";
     CreateGroupSnapshotRefusesRepeats, "create-group-snapshot-refuses-repeats", "a repeated request is ALREADY_EXISTS";
     CreateGroupSnapshotRefusesUnicodeNames, "create-group-snapshot-refuses-unicode-names", "names beyond ASCII are refused";
     CreateGroupSnapshotRepeatDropsMembers, "create-group-snapshot-repeat-drops-members", "a repeated request is answered with one member only";
@@ -454,6 +455,7 @@ named! {
     // NodeStageVolume.
     NodeStageVolumeUnimplemented, "node-stage-volume-unimplemented", "NodeStageVolume answers UNIMPLEMENTED although it is mandatory or advertised";
     NodeStageAcceptsAnyCapability, "node-stage-accepts-any-capability", "capabilities that the volume does not have are accepted";
+    NodeStageAcceptsIncompleteCapability, "node-stage-accepts-incomplete-capability", "NodeStageVolume accepts a capability without access type or mode";
     NodeStageAcceptsMissingCapability, "node-stage-accepts-missing-capability", "a missing volume_capability is accepted";
     NodeStageAcceptsMissingPath, "node-stage-accepts-missing-path", "a missing staging_target_path is accepted";
     NodeStageConflictAsInternal, "node-stage-conflict-as-internal", "a repeat with another capability is INTERNAL";
@@ -462,6 +464,7 @@ named! {
     NodeStageNotRecorded, "node-stage-not-recorded", "OK is answered but nothing is staged";
     NodeStagePanicsWithoutCapability, "node-stage-panics-without-capability", "a request without volume_capability panics";
     NodeStageRefusesLongPaths, "node-stage-refuses-long-paths", "paths of more than 128 bytes are refused";
+    NodeStageRefusesPathsOf128Bytes, "node-stage-refuses-paths-of-128-bytes", "NodeStageVolume takes staging_target_path of up to 127 bytes only";
     NodeStageRefusesRepeats, "node-stage-refuses-repeats", "a repeated request is ALREADY_EXISTS";
     NodeStageUnknownVolumeOk, "node-stage-unknown-volume-ok", "an unknown volume is OK";
 
@@ -471,12 +474,15 @@ named! {
     NodeUnstageAcceptsMissingPath, "node-unstage-accepts-missing-path", "a missing staging_target_path is accepted";
     NodeUnstageIgnoresPublished, "node-unstage-ignores-published", "a volume that is still published is unstaged";
     NodeUnstageKeepsStaging, "node-unstage-keeps-staging", "OK is answered but the volume stays staged";
+    NodeUnstageRefusesLongPaths, "node-unstage-refuses-long-paths", "NodeUnstageVolume takes staging_target_path of up to 128 bytes only";
+    NodeUnstageRefusesPathsOf128Bytes, "node-unstage-refuses-paths-of-128-bytes", "NodeUnstageVolume takes staging_target_path of up to 127 bytes only";
     NodeUnstageRefusesRepeats, "node-unstage-refuses-repeats", "a volume that is not staged is FAILED_PRECONDITION";
     NodeUnstageUnknownAsInternal, "node-unstage-unknown-as-internal", "an unknown volume is INTERNAL";
 
     // NodePublishVolume.
     NodePublishVolumeUnimplemented, "node-publish-volume-unimplemented", "NodePublishVolume answers UNIMPLEMENTED although it is mandatory or advertised";
     NodePublishAcceptsAnyCapability, "node-publish-accepts-any-capability", "capabilities that the volume does not have are accepted";
+    NodePublishAcceptsIncompleteCapability, "node-publish-accepts-incomplete-capability", "NodePublishVolume accepts a capability without access type or mode";
     NodePublishAcceptsMissingCapability, "node-publish-accepts-missing-capability", "a missing volume_capability is accepted";
     NodePublishAcceptsMissingPath, "node-publish-accepts-missing-path", "a missing target_path is accepted";
     NodePublishAcceptsMissingStaging, "node-publish-accepts-missing-staging", "a missing staging_target_path is accepted although volumes are staged";
@@ -492,8 +498,10 @@ named! {
     NodePublishPanicsWithoutCapability, "node-publish-panics-without-capability", "a request without volume_capability panics";
     NodePublishRefusesExistingTarget, "node-publish-refuses-existing-target", "a target path that exists already is INTERNAL";
     NodePublishRefusesLongPaths, "node-publish-refuses-long-paths", "paths of more than 128 bytes are refused";
+    NodePublishRefusesPathsOf128Bytes, "node-publish-refuses-paths-of-128-bytes", "NodePublishVolume takes paths of up to 127 bytes only";
     NodePublishRefusesRepeats, "node-publish-refuses-repeats", "a repeated request is ALREADY_EXISTS";
     NodePublishRefusesSecondPath, "node-publish-refuses-second-path", "a shared volume cannot be published at a second path";
+    NodePublishRefusesSingleNodeWriter, "node-publish-refuses-single-node-writer", "NodePublishVolume knows the newer single-node modes and no longer the old one";
     NodePublishSecondPathAsInternal, "node-publish-second-path-as-internal", "a second path that the access mode rules out is INTERNAL";
     NodePublishUnknownVolumeOk, "node-publish-unknown-volume-ok", "an unknown volume is OK";
 
@@ -504,6 +512,8 @@ named! {
     NodeUnpublishFailsOnBlock, "node-unpublish-fails-on-block", "block volumes cannot be unpublished";
     NodeUnpublishKeepsPublication, "node-unpublish-keeps-publication", "the target goes but the volume still counts as published";
     NodeUnpublishLeavesTarget, "node-unpublish-leaves-target", "the directory or file at the target path stays";
+    NodeUnpublishRefusesLongPaths, "node-unpublish-refuses-long-paths", "NodeUnpublishVolume takes target_path of up to 128 bytes only";
+    NodeUnpublishRefusesPathsOf128Bytes, "node-unpublish-refuses-paths-of-128-bytes", "NodeUnpublishVolume takes target_path of up to 127 bytes only";
     NodeUnpublishRefusesRepeats, "node-unpublish-refuses-repeats", "a volume that is not published there is NOT_FOUND";
     NodeUnpublishUnknownAsInternal, "node-unpublish-unknown-as-internal", "an unknown volume is INTERNAL";
     NodeUnpublishUnstages, "node-unpublish-unstages", "unpublishing unstages the volume as well";
@@ -512,13 +522,15 @@ named! {
     NodeGetVolumeStatsUnimplemented, "node-get-volume-stats-unimplemented", "NodeGetVolumeStats answers UNIMPLEMENTED although it is mandatory or advertised";
     NodeGetVolumeStatsAvailableNegative, "node-get-volume-stats-available-negative", "available is negative";
     NodeGetVolumeStatsDemandsStagingPath, "node-get-volume-stats-demands-staging-path", "a missing staging_target_path is refused";
-    NodeGetVolumeStatsEmpty, "node-get-volume-stats-empty", "usage is empty although GET_VOLUME_STATS is advertised";
+    NodeGetVolumeStatsEmpty, "node-get-volume-stats-empty", "the answer is empty although GET_VOLUME_STATS is advertised";
     NodeGetVolumeStatsEmptyIdAsNotFound, "node-get-volume-stats-empty-id-as-not-found", "a missing volume_id is NOT_FOUND";
     NodeGetVolumeStatsHangs, "node-get-volume-stats-hangs", "NodeGetVolumeStats never answers";
     NodeGetVolumeStatsHidesLostTarget, "node-get-volume-stats-hides-lost-target", "a volume whose target path is gone is called healthy";
     NodeGetVolumeStatsIgnoresPath, "node-get-volume-stats-ignores-path", "statistics are told for paths where the volume is not";
     NodeGetVolumeStatsMissingPathAsNotFound, "node-get-volume-stats-missing-path-as-not-found", "a missing volume_path is NOT_FOUND";
     NodeGetVolumeStatsOmitsCondition, "node-get-volume-stats-omits-condition", "volume_condition is missing";
+    NodeGetVolumeStatsRefusesLongPaths, "node-get-volume-stats-refuses-long-paths", "NodeGetVolumeStats takes paths of up to 128 bytes only";
+    NodeGetVolumeStatsRefusesPathsOf128Bytes, "node-get-volume-stats-refuses-paths-of-128-bytes", "NodeGetVolumeStats takes paths of up to 127 bytes only";
     NodeGetVolumeStatsRefusesStagingPath, "node-get-volume-stats-refuses-staging-path", "the staging path is NOT_FOUND";
     NodeGetVolumeStatsSumExceedsTotal, "node-get-volume-stats-sum-exceeds-total", "used and available exceed total";
     NodeGetVolumeStatsTotalNegative, "node-get-volume-stats-total-negative", "total is negative";
@@ -538,6 +550,8 @@ named! {
     NodeExpandIgnoresPath, "node-expand-ignores-path", "a volume is expanded at paths where it is not";
     NodeExpandMissingPathAsNotFound, "node-expand-missing-path-as-not-found", "a missing volume_path is NOT_FOUND";
     NodeExpandOutOfRangeAsInternal, "node-expand-out-of-range-as-internal", "a size that is not allowed is INTERNAL";
+    NodeExpandRefusesLongPaths, "node-expand-refuses-long-paths", "NodeExpandVolume takes paths of up to 128 bytes only";
+    NodeExpandRefusesPathsOf128Bytes, "node-expand-refuses-paths-of-128-bytes", "NodeExpandVolume takes paths of up to 127 bytes only";
     NodeExpandRefusesRepeats, "node-expand-refuses-repeats", "a volume that is large enough is FAILED_PRECONDITION";
     NodeExpandRefusesStagingPath, "node-expand-refuses-staging-path", "the staging path is INTERNAL";
     NodeExpandUnknownOk, "node-expand-unknown-ok", "an unknown volume is OK";

@@ -317,7 +317,8 @@ impl MockDriver {
             return Status::new(status.code(), "");
         }
         if self.has(Defect::StatusDetailsSet) {
-            return Status::with_details(status.code(), status.message(), vec![8, 3].into());
+            // A google.rpc.Status with code 3 and one empty detail.
+            return Status::with_details(status.code(), status.message(), vec![8, 3, 26, 0].into());
         }
         if self.has(Defect::SecretsInErrors)
             && let Some(secrets) = request.secrets()

@@ -76,6 +76,8 @@ fn blank(value: &mut Value) {
 
 #[cfg(test)]
 mod tests {
+    use prost_reflect::DescriptorPool;
+
     use super::*;
     use crate::v1;
 

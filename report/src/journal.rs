@@ -12,6 +12,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::areas::{Area, Areas};
+use crate::fault;
 
 /// A whole run.
 #[derive(Debug, Serialize)]
@@ -108,6 +109,9 @@ pub struct CheckEntry {
     /// What a right driver does, as one sentence.
     #[serde(skip)]
     pub title: &'static str,
+    /// What it shares with others that met the same fault.
+    #[serde(skip)]
+    pub(crate) fault: String,
     /// The whole story as text, where there is one.
     #[serde(skip)]
     pub story: String,
@@ -284,6 +288,7 @@ fn check_entry(report: &CheckReport) -> CheckEntry {
         calls: report.calls.iter().map(call_entry).collect(),
         repeat: report.repeat.clone(),
         title: report.planned.check.title,
+        fault: fault::key(report),
         story: if told { Story(report).to_string() } else { String::new() },
     }
 }

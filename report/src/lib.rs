@@ -6,6 +6,7 @@
 
 mod areas;
 mod destination;
+mod fault;
 mod format;
 mod journal;
 mod json;

@@ -3,10 +3,10 @@
 use std::fmt::Write as _;
 
 use crate::areas::Verdict;
-use crate::journal::{CheckEntry, Run};
+use crate::journal::{CheckEntry, Run, TargetEntry};
 
-/// Failures told in full. GitHub cuts a step's summary off at 1 MiB, and a reader far earlier.
-const FAILURES_TOLD_MAX: usize = 100;
+/// Faults told in full. GitHub cuts a step's summary off at 1 MiB, and a reader far earlier.
+const FAULTS_TOLD_MAX: usize = 100;
 
 pub(crate) fn render(run: &Run) -> String {
     let mut text = String::new();
@@ -26,7 +26,7 @@ fn write(text: &mut String, run: &Run) -> std::fmt::Result {
     } else {
         "conforms"
     };
-    writeln!(text, "## {} {}: {verdict}\n", code(&run.target.name), escaped(&run.target.vendor_version))?;
+    writeln!(text, "## {}: {verdict}\n", driver(&run.target))?;
     writeln!(
         text,
         "| passed | failed | warned | skipped | not judged | known failures | unexpected passes |"
@@ -57,22 +57,50 @@ fn write(text: &mut String, run: &Run) -> std::fmt::Result {
     )
 }
 
+fn driver(target: &TargetEntry) -> String {
+    let name = if target.name.is_empty() { "A driver without a name".to_owned() } else { code(&target.name) };
+    format!("{name} {}", escaped(&target.vendor_version)).trim_end().to_owned()
+}
+
 fn failures(text: &mut String, run: &Run) -> std::fmt::Result {
-    let failed: Vec<&CheckEntry> = run
+    let faults = faults(run);
+    for (first, others) in faults.iter().take(FAULTS_TOLD_MAX) {
+        let word = if first.outcome == "broken" { "not judged" } else { "failed" };
+        let id = escaped(&first.id);
+        writeln!(text, "<details><summary>{word}: {id}: {}</summary>\n", escaped(&first.message))?;
+        writeln!(text, "{}\n", fenced(&first.story))?;
+        if !others.is_empty() {
+            writeln!(
+                text,
+                "The same in {}.\n",
+                others.iter().map(|id| code(id)).collect::<Vec<_>>().join(", ")
+            )?;
+        }
+        writeln!(text, "</details>\n")?;
+    }
+    match faults.len().saturating_sub(FAULTS_TOLD_MAX) {
+        0 => Ok(()),
+        hidden => writeln!(text, "… and {hidden} more.\n"),
+    }
+}
+
+/// Each fault once: the first check that met it, and the ids of the others. What could not be judged comes last.
+fn faults(run: &Run) -> Vec<(&CheckEntry, Vec<&str>)> {
+    let mut faults: Vec<(&CheckEntry, Vec<&str>)> = Vec::new();
+    let mut checks: Vec<&CheckEntry> = run
         .checks
         .iter()
         .filter(|check| matches!(check.outcome, "failed" | "broken" | "unexpected_pass"))
         .collect();
-    for check in failed.iter().take(FAILURES_TOLD_MAX) {
-        let id = escaped(&check.id);
-        writeln!(text, "<details><summary>{}: {id}: {}</summary>\n", check.outcome, escaped(&check.message))?;
-        writeln!(text, "{}\n", fenced(&check.story))?;
-        writeln!(text, "</details>\n")?;
+    checks.sort_by_key(|check| check.outcome == "broken");
+    for check in checks {
+        let same = |first: &CheckEntry| first.outcome == check.outcome && first.fault == check.fault;
+        match faults.iter_mut().find(|(first, _)| same(first)) {
+            Some((_, others)) => others.push(&check.id),
+            None => faults.push((check, Vec::new())),
+        }
     }
-    match failed.len().saturating_sub(FAILURES_TOLD_MAX) {
-        0 => Ok(()),
-        hidden => writeln!(text, "… and {hidden} more.\n"),
-    }
+    faults
 }
 
 fn trouble(text: &mut String, run: &Run) -> std::fmt::Result {

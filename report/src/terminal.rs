@@ -191,7 +191,7 @@ fn write_leaks(out: &mut impl Write, leaks: &[Leak]) -> io::Result<()> {
         (format!("{ODD}note{ODD:#}: new, but not made by this run"), others),
     ] {
         if !leaks.is_empty() {
-            writeln!(out, "{title}")?;
+            writeln!(out, "\n{title}")?;
         }
         for leak in leaks {
             writeln!(out, "  {} {}", leak.kind, plain(&leak.id))?;
@@ -236,7 +236,7 @@ fn write_summary(out: &mut impl Write, summary: &Summary) -> io::Result<()> {
         (summary.known_failures, "failed as known", ODD),
         (summary.unexpected_passes, "passed unexpectedly", BAD),
         (summary.own_leaks().count(), "leaked", BAD),
-        (summary.crashes.len(), "crashes of the driver", BAD),
+        (summary.crashes.len(), if summary.crashes.len() == 1 { "crash" } else { "crashes" }, BAD),
     ] {
         if number > 0 {
             part(number, word, style);

@@ -1,6 +1,7 @@
 use std::path::{Path, PathBuf};
 
 use csi_proto::{Service, v1};
+use tonic::Code;
 
 use super::undo;
 use crate::capability::Capability;
@@ -225,7 +226,8 @@ impl Cx {
         self.struck_out(&publication_key(volume_id, path), request).await
     }
 
-    /// A volume attached to this node, as far as the driver attaches.
+    /// A volume attached to this node, as far as the driver attaches. Waits for room on a node that other checks have
+    /// filled.
     ///
     /// # Errors
     /// Broken if a call on the way is refused.
@@ -235,7 +237,15 @@ impl Cx {
         }
         let node_id = self.node_id().await?;
         let request = self.controller_publish_request(&volume, &node_id);
-        let response = self.controller_publish(request).await.setup("an attached volume")?;
+        let attached = self.eventually(|| async {
+            let reply = self.controller_publish(request.clone()).await;
+            if reply.code() == Some(Code::ResourceExhausted) {
+                return Ok(None);
+            }
+            reply.setup("an attached volume").map(Some)
+        });
+        let full = || Stop::broken("needs an attached volume, but the node stays full: RESOURCE_EXHAUSTED");
+        let response = attached.await?.ok_or_else(full)?;
         Ok(Attached { volume, publish_context: response.publish_context })
     }
 

@@ -51,10 +51,10 @@ pub(crate) fn config() -> Config {
 
 impl Bench {
     pub(crate) async fn start(mock: csi_mock_driver::Config, mut config: Config) -> Bench {
-        let dir = tempfile::tempdir().unwrap();
+        let dir = tempfile::tempdir().expect("a directory");
         let endpoint = Endpoint::Unix(dir.path().join("csi.sock"));
-        let driver = MockDriver::new(mock).unwrap();
-        let listener = Listener::bind(&endpoint).await.unwrap();
+        let driver = MockDriver::new(mock).expect("a mock driver");
+        let listener = Listener::bind(&endpoint).await.expect("a socket");
         let serving = tokio::spawn(listener.serve(driver.routes(), std::future::pending()));
         config.endpoint = Some(endpoint.to_string());
         let options = RunOptions {
@@ -67,7 +67,7 @@ impl Bench {
             known: Default::default(),
             repeat: Arc::new(|label| format!("csi-sanity run --filter {label}")),
         };
-        let target = Target::connect(config).await.unwrap();
+        let target = Target::connect(config).await.expect("an answer");
         Bench { target, options, stop: watch::channel(false).0, serving, _dir: dir }
     }
 

@@ -82,6 +82,12 @@ fn conflict(
             "a group snapshot of this name exists with other source_volume_ids",
         ));
     }
+    let same_order = existing.source_volume_ids == request.source_volume_ids;
+    if !same_order && driver.has(Defect::CreateGroupSnapshotOrderMatters) {
+        return Err(Status::already_exists(
+            "a group snapshot of this name exists with other source_volume_ids",
+        ));
+    }
     let same_parameters = existing.parameters == request.parameters;
     if !same_parameters && !driver.has(Defect::CreateGroupSnapshotIgnoresParameterConflict) {
         return Err(Status::already_exists("a group snapshot of this name exists with other parameters"));

@@ -4,7 +4,7 @@ use csi_proto::v1;
 use csi_proto::v1::controller_service_capability::rpc::Type as ControllerType;
 use tonic::Status;
 
-use super::not_found;
+use super::{not_found, target};
 use crate::controller::rounded;
 use crate::defect::Defect;
 use crate::driver::MockDriver;
@@ -24,6 +24,10 @@ pub(crate) fn node_expand_volume(
     }
     if driver.has(Defect::NodeExpandDemandsStagingPath) && request.staging_target_path.is_empty() {
         return Err(invalid("staging_target_path is missing"));
+    }
+    for path in [&request.volume_path, &request.staging_target_path] {
+        let limits = [Defect::NodeExpandRefusesPathsOf128Bytes, Defect::NodeExpandRefusesLongPaths];
+        target::length(driver, path, limits)?;
     }
     let range = validate::range(request.capacity_range.as_ref())?;
     let mut state = driver.state();
@@ -70,7 +74,7 @@ fn grown(driver: &MockDriver, volume: &Volume, range: Range) -> Result<i64, Stat
     let present = volume.capacity_bytes;
     if range.contains(present) {
         if driver.has(Defect::NodeExpandRefusesRepeats) {
-            return Err(Status::failed_precondition("the file system fills the volume"));
+            return Err(Status::internal("resize: nothing to do"));
         }
         return Ok(present);
     }

@@ -22,8 +22,15 @@ pub(crate) fn node_publish_volume(
         return done;
     }
     let path = target::path("target_path", &request.target_path)?;
-    if driver.has(Defect::NodePublishRefusesLongPaths) && path.len() > 128 {
-        return Err(validate::invalid("target_path is longer than 128 bytes"));
+    for path in [path, &request.staging_target_path] {
+        let limits = [Defect::NodePublishRefusesPathsOf128Bytes, Defect::NodePublishRefusesLongPaths];
+        target::length(driver, path, limits)?;
+    }
+    if driver.has(Defect::NodePublishAcceptsIncompleteCapability)
+        && let Some(capability) = &request.volume_capability
+        && validate::usage(capability).is_err()
+    {
+        return done;
     }
     if driver.has(Defect::NodePublishPanicsWithoutCapability) {
         request.volume_capability.as_ref().expect("volume_capability is always there");
@@ -39,6 +46,9 @@ pub(crate) fn node_publish_volume(
         }
         capability => validate::required_usage(capability.as_ref())?,
     };
+    if usage.mode() == Mode::SingleNodeWriter && driver.has(Defect::NodePublishRefusesSingleNodeWriter) {
+        return Err(Status::failed_precondition("SINGLE_NODE_WRITER is not supported any more"));
+    }
     check_maps(&request.volume_context, &request.publish_context)?;
     let mut state = driver.state();
     let Some(volume) = state.volumes.get_mut(&request.volume_id) else {

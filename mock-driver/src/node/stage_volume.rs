@@ -21,14 +21,22 @@ pub(crate) fn node_stage_volume(
         return done;
     }
     let path = target::path("staging_target_path", &request.staging_target_path)?;
-    if driver.has(Defect::NodeStageRefusesLongPaths) && path.len() > 128 {
-        return Err(validate::invalid("staging_target_path is longer than 128 bytes"));
-    }
+    target::length(
+        driver,
+        path,
+        [Defect::NodeStageRefusesPathsOf128Bytes, Defect::NodeStageRefusesLongPaths],
+    )?;
     if request.volume_capability.is_none() && driver.has(Defect::NodeStageAcceptsMissingCapability) {
         return done;
     }
     if driver.has(Defect::NodeStagePanicsWithoutCapability) {
         request.volume_capability.as_ref().expect("volume_capability is always there");
+    }
+    if driver.has(Defect::NodeStageAcceptsIncompleteCapability)
+        && let Some(capability) = &request.volume_capability
+        && validate::usage(capability).is_err()
+    {
+        return done;
     }
     let usage = validate::required_usage(request.volume_capability.as_ref())?;
     check_maps(&request.volume_context, &request.publish_context)?;

@@ -6,7 +6,7 @@ use csi_proto::v1::{self, VolumeUsage};
 use std::path::Path;
 use tonic::Status;
 
-use super::not_found;
+use super::{not_found, target};
 use crate::controller::state_of_health;
 use crate::defect::Defect;
 use crate::driver::MockDriver;
@@ -37,6 +37,11 @@ pub(crate) fn node_get_volume_stats(
         && request.staging_target_path.is_empty()
     {
         return Err(validate::invalid("staging_target_path is missing"));
+    }
+    for path in [path, &request.staging_target_path] {
+        let limits =
+            [Defect::NodeGetVolumeStatsRefusesPathsOf128Bytes, Defect::NodeGetVolumeStatsRefusesLongPaths];
+        target::length(driver, path, limits)?;
     }
     let state = driver.state();
     let Some(volume) = state.volumes.get(&request.volume_id) else {
@@ -110,7 +115,10 @@ fn usages(driver: &MockDriver, volume: &Volume, is_block: bool) -> Vec<VolumeUsa
 }
 
 fn condition(driver: &MockDriver, volume: &Volume, lost: bool) -> Option<v1::VolumeCondition> {
-    if !driver.node_can(NodeType::VolumeCondition) || driver.has(Defect::NodeGetVolumeStatsOmitsCondition) {
+    if !driver.node_can(NodeType::VolumeCondition)
+        || driver.has(Defect::NodeGetVolumeStatsOmitsCondition)
+        || driver.has(Defect::NodeGetVolumeStatsEmpty)
+    {
         return None;
     }
     if lost && !driver.has(Defect::NodeGetVolumeStatsHidesLostTarget) {

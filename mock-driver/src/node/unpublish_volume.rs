@@ -21,6 +21,11 @@ pub(crate) fn node_unpublish_volume(
         return done;
     }
     let path = target::path("target_path", &request.target_path)?;
+    target::length(
+        driver,
+        path,
+        [Defect::NodeUnpublishRefusesPathsOf128Bytes, Defect::NodeUnpublishRefusesLongPaths],
+    )?;
     let mut state = driver.state();
     let Some(volume) = state.volumes.get_mut(&request.volume_id) else {
         if driver.has(Defect::NodeUnpublishUnknownAsInternal) {

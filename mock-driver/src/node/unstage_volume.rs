@@ -21,6 +21,11 @@ pub(crate) fn node_unstage_volume(
         return done;
     }
     let path = target::path("staging_target_path", &request.staging_target_path)?;
+    target::length(
+        driver,
+        path,
+        [Defect::NodeUnstageRefusesPathsOf128Bytes, Defect::NodeUnstageRefusesLongPaths],
+    )?;
     let mut state = driver.state();
     let Some(volume) = state.volumes.get_mut(&request.volume_id) else {
         if driver.has(Defect::NodeUnstageUnknownAsInternal) {

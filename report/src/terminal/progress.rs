@@ -26,7 +26,7 @@ impl Progress {
     pub(crate) fn new(planned: usize) -> Progress {
         let bar = ProgressBar::with_draw_target(Some(planned as u64), ProgressDrawTarget::stderr());
         // The template is a constant; a bar in the default style would do as well.
-        if let Ok(style) = ProgressStyle::with_template("{bar:30} {pos}/{len} {msg}") {
+        if let Ok(style) = ProgressStyle::with_template("{bar:30} {pos}/{len} {wide_msg}") {
             bar.set_style(style);
         }
         Progress::on(bar, planned)

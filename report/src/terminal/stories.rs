@@ -3,9 +3,10 @@
 use std::io::{self, Write};
 
 use csi_harness::outcome::{CheckReport, Outcome};
-use csi_harness::story::{self, Story};
+use csi_harness::story::Story;
 
 use super::{BOLD, DIM, Detail, count, heading, plain};
+use crate::fault;
 
 /// Checks named below a story that several of them share.
 const NAMES_SHOWN_MAX: usize = 10;
@@ -53,8 +54,16 @@ impl Kind {
 #[derive(Debug, Default)]
 pub(crate) struct Stories {
     stories: Vec<OneStory>,
-    /// Reasons for skipping with the labels skipped, in the order in which they came up.
-    skips: Vec<(String, Vec<String>)>,
+    /// In the order in which they came up.
+    skips: Vec<Skip>,
+}
+
+/// A reason for skipping, with the checks it kept from running.
+#[derive(Debug)]
+struct Skip {
+    fault: String,
+    reason: String,
+    labels: Vec<String>,
 }
 
 #[derive(Debug)]
@@ -70,21 +79,22 @@ struct OneStory {
 
 impl Stories {
     pub(crate) fn add(&mut self, report: &CheckReport) {
+        let fault = fault::key(report);
         if let Outcome::Skipped(why) = &report.outcome {
-            match self.skips.iter_mut().find(|(reason, _)| reason == why) {
-                Some((_, labels)) => labels.push(report.label()),
-                None => self.skips.push((why.clone(), vec![report.label()])),
+            match self.skips.iter_mut().find(|skip| skip.fault == fault) {
+                Some(skip) => skip.labels.push(report.label()),
+                None => self.skips.push(Skip { fault, reason: why.clone(), labels: vec![report.label()] }),
             }
+            return;
         }
         let Some(kind) = Kind::of(&report.outcome) else { return };
-        let (fault, headline) = fault(report);
         match self.stories.iter_mut().find(|story| story.kind == kind && story.fault == fault) {
             Some(story) => story.labels.push(report.label()),
             None => self.stories.push(OneStory {
                 kind,
                 fault,
                 title: report.planned.check.title,
-                headline,
+                headline: headline(report),
                 text: Story(report).to_string(),
                 labels: vec![report.label()],
             }),
@@ -107,20 +117,14 @@ impl Stories {
     }
 }
 
-/// The key of a fault and its sentence. One fault of the driver met by several checks is one story.
-fn fault(report: &CheckReport) -> (String, String) {
+/// What is wrong, as one sentence.
+fn headline(report: &CheckReport) -> String {
     match &report.outcome {
-        Outcome::Broken(why) => (why.clone(), why.clone()),
-        Outcome::UnexpectedPass { reason } => (report.label(), reason.clone()),
-        Outcome::KnownFailure { violation, reason } => {
-            (reason.clone(), format!("{} ({reason})", violation.message))
-        }
-        Outcome::Failed(violation) | Outcome::Warned(violation) => {
-            let rule = story::rule(report, violation).map_or("", |rule| rule.id);
-            let key = format!("{rule}\n{}\n{}\n{}", violation.message, violation.expected, violation.actual);
-            (key, violation.message.clone())
-        }
-        Outcome::Passed | Outcome::Skipped(_) => (String::new(), String::new()),
+        Outcome::Passed => String::new(),
+        Outcome::Skipped(why) | Outcome::Broken(why) => why.clone(),
+        Outcome::Failed(violation) | Outcome::Warned(violation) => violation.message.clone(),
+        Outcome::KnownFailure { violation, reason } => format!("{} ({reason})", violation.message),
+        Outcome::UnexpectedPass { reason } => reason.clone(),
     }
 }
 
@@ -141,8 +145,8 @@ fn write_short(out: &mut impl Write, story: &OneStory) -> io::Result<()> {
     writeln!(out, "{style}{word}{style:#} {}: {}", named(&story.labels), plain(&story.headline))
 }
 
-fn write_skips(out: &mut impl Write, skips: &[(String, Vec<String>)], detail: Detail) -> io::Result<()> {
-    for (reason, labels) in skips {
+fn write_skips(out: &mut impl Write, skips: &[Skip], detail: Detail) -> io::Result<()> {
+    for Skip { reason, labels, .. } in skips {
         writeln!(out, "{DIM}skipped{DIM:#} {}: {}", count(labels.len(), "check"), plain(reason))?;
         if detail >= Detail::Full {
             labels.iter().try_for_each(|label| writeln!(out, "          {label}"))?;

@@ -1,1 +1,48 @@
 //! Checks of the GroupController service.
+
+pub(crate) mod create_volume_group_snapshot;
+pub(crate) mod delete_volume_group_snapshot;
+pub(crate) mod get_volume_group_snapshot;
+pub(crate) mod group_controller_get_capabilities;
+
+use std::collections::BTreeSet;
+
+use csi_harness::prelude::*;
+
+/// Two volumes to take a snapshot of together.
+pub(crate) async fn two_volumes(cx: &Cx) -> CheckResult<[String; 2]> {
+    Ok([cx.new_volume().await?.volume_id, cx.new_volume().await?.volume_id])
+}
+
+/// A request for a group snapshot of these volumes.
+pub(crate) fn request_for(cx: &Cx, sources: &[String]) -> v1::CreateVolumeGroupSnapshotRequest {
+    let sources: Vec<&str> = sources.iter().map(String::as_str).collect();
+    cx.create_group_snapshot_request(&sources)
+}
+
+/// A group snapshot of two volumes.
+pub(crate) async fn new_group(cx: &Cx) -> CheckResult<v1::VolumeGroupSnapshot> {
+    let request = request_for(cx, &two_volumes(cx).await?);
+    cx.create_group_snapshot(request).await.setup("a group snapshot")
+}
+
+/// A group snapshot that existed until just now.
+pub(crate) async fn deleted_group(cx: &Cx) -> CheckResult<v1::VolumeGroupSnapshot> {
+    let group = new_group(cx).await?;
+    cx.delete_group_snapshot(&group).await.setup("a group snapshot that is deleted")?;
+    Ok(group)
+}
+
+/// Ids of the members; their order means nothing.
+pub(crate) fn member_ids(group: &v1::VolumeGroupSnapshot) -> BTreeSet<&str> {
+    group.snapshots.iter().map(|member| member.snapshot_id.as_str()).collect()
+}
+
+/// The request for the present state of a group snapshot.
+pub(crate) fn get_request(group: &v1::VolumeGroupSnapshot) -> v1::GetVolumeGroupSnapshotRequest {
+    v1::GetVolumeGroupSnapshotRequest {
+        group_snapshot_id: group.group_snapshot_id.clone(),
+        snapshot_ids: group.snapshots.iter().map(|member| member.snapshot_id.clone()).collect(),
+        ..Default::default()
+    }
+}

@@ -8,7 +8,9 @@ mod every_reply;
 mod gated;
 mod group;
 mod identity;
+mod lifecycle;
 mod node;
+mod topology;
 pub mod untested;
 
 use csi_harness::registry::Suite;
@@ -51,5 +53,30 @@ pub const SUITE: Suite = Suite {
         controller::list_snapshots::CHECKS,
         controller::list_snapshots::pages::CHECKS,
         controller::get_snapshot::CHECKS,
+        group::group_controller_get_capabilities::CHECKS,
+        group::create_volume_group_snapshot::CHECKS,
+        group::create_volume_group_snapshot::repeats::CHECKS,
+        group::create_volume_group_snapshot::refusals::CHECKS,
+        group::get_volume_group_snapshot::CHECKS,
+        group::delete_volume_group_snapshot::CHECKS,
+        node::node_get_capabilities::CHECKS,
+        node::node_get_info::CHECKS,
+        node::node_stage_volume::CHECKS,
+        node::node_unstage_volume::CHECKS,
+        node::node_publish_volume::CHECKS,
+        node::node_publish_volume::fields::CHECKS,
+        node::node_publish_volume::repeats::CHECKS,
+        node::node_publish_volume::modes::CHECKS,
+        node::node_publish_volume::paths::CHECKS,
+        node::node_unpublish_volume::CHECKS,
+        node::node_get_volume_stats::CHECKS,
+        node::node_get_volume_stats::fields::CHECKS,
+        node::node_get_volume_stats::paths::CHECKS,
+        node::node_expand_volume::CHECKS,
+        node::node_expand_volume::fields::CHECKS,
+        node::node_expand_volume::refusals::CHECKS,
+        node::node_expand_volume::paths::CHECKS,
+        lifecycle::created::CHECKS,
+        lifecycle::provisioned::CHECKS,
     ],
 };

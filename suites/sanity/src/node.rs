@@ -1,1 +1,143 @@
 //! Checks of the Node service.
+
+pub(crate) mod node_expand_volume;
+pub(crate) mod node_get_capabilities;
+pub(crate) mod node_get_info;
+pub(crate) mod node_get_volume_stats;
+pub(crate) mod node_publish_volume;
+pub(crate) mod node_stage_volume;
+pub(crate) mod node_unpublish_volume;
+pub(crate) mod node_unstage_volume;
+
+use csi_harness::prelude::*;
+use csi_harness::requirements::Requirement;
+use v1::volume_capability::AccessMode;
+
+/// Longest path that every driver has to take.
+pub(crate) const PATH_BYTES_MAX: usize = 128;
+/// A path as long as they get below the directories of an orchestrator.
+pub(crate) const PATH_BYTES_LONG: usize = 240;
+
+/// A volume attached to this node.
+pub(crate) async fn attached(cx: &Cx) -> CheckResult<Attached> {
+    cx.attached(cx.node_volume().await?).await
+}
+
+/// A volume staged on this node, as far as the driver stages.
+pub(crate) async fn staged(cx: &Cx) -> CheckResult<Staged> {
+    cx.staged(attached(cx).await?).await
+}
+
+/// A volume published on this node.
+pub(crate) async fn published(cx: &Cx) -> CheckResult<Published> {
+    cx.published(staged(cx).await?).await
+}
+
+/// Whether the driver stages volumes.
+pub(crate) fn stages(cx: &Cx) -> bool {
+    cx.target().capabilities().has(Capability::StageUnstageVolume)
+}
+
+/// A volume that was attached here and then deleted, so that its id and contexts are as the driver makes them; a
+/// made-up one where the driver deletes none.
+pub(crate) async fn gone(cx: &Cx) -> CheckResult<Attached> {
+    if !cx.target().capabilities().has(Capability::CreateDeleteVolume) {
+        let mut volume = NodeVolume::default();
+        volume.id = cx.unknown_volume_id();
+        return Ok(Attached { volume, publish_context: Default::default() });
+    }
+    let attached = attached(cx).await?;
+    if cx.target().capabilities().has(Capability::PublishUnpublishVolume) {
+        let node_id = cx.node_id().await?;
+        cx.controller_unpublish(&attached.volume.id, &node_id).await.setup("a volume that is detached")?;
+    }
+    cx.delete_volume(&attached.volume.id).await.setup("a volume that is deleted")?;
+    Ok(attached)
+}
+
+/// A new volume made and staged for one access mode; skips where the driver does not offer it.
+pub(crate) async fn staged_for(cx: &Cx, mode: Mode) -> CheckResult<Staged> {
+    let because = "the driver does not offer the access mode";
+    let capability = cx.capability_with_mode(mode);
+    let request = v1::CreateVolumeRequest {
+        volume_capabilities: vec![capability.clone()],
+        ..cx.create_node_volume_request().await?
+    };
+    let volume: NodeVolume = cx.create_volume(request).await.or_skip(because)?.into();
+    let mut attached = Attached { volume, publish_context: Default::default() };
+    if cx.target().capabilities().has(Capability::PublishUnpublishVolume) {
+        let node_id = cx.node_id().await?;
+        let request = v1::ControllerPublishVolumeRequest {
+            volume_capability: Some(capability.clone()),
+            ..cx.controller_publish_request(&attached.volume, &node_id)
+        };
+        attached.publish_context = cx.controller_publish(request).await.or_skip(because)?.publish_context;
+    }
+    let mut staging_path = String::new();
+    if stages(cx) {
+        staging_path = cx.staging_path().await?;
+        let request = v1::NodeStageVolumeRequest {
+            volume_capability: Some(capability),
+            ..cx.stage_request(&attached, &staging_path)
+        };
+        cx.node_stage(request).await.or_skip(because)?;
+    }
+    Ok(Staged { attached, staging_path })
+}
+
+/// The other access type, if ValidateVolumeCapabilities says that the volume does not have it; skips if it has.
+pub(crate) async fn unsupported_access(cx: &Cx, volume: &NodeVolume) -> CheckResult<v1::VolumeCapability> {
+    let other = match cx.access() {
+        AccessType::Mount => AccessType::Block,
+        AccessType::Block => AccessType::Mount,
+    };
+    let capability = cx.capability_for(other, Mode::SingleNodeWriter);
+    let request = v1::ValidateVolumeCapabilitiesRequest {
+        volume_id: volume.id.clone(),
+        volume_context: volume.context.clone(),
+        volume_capabilities: vec![capability.clone()],
+        ..Default::default()
+    };
+    let verdict =
+        cx.call(request).await.or_skip("whether the volume has the other access type is not known")?;
+    match verdict.confirmed {
+        Some(_) => Err(Stop::skip(format!("the volume has {other} access too"))),
+        None => Ok(capability),
+    }
+}
+
+/// Capabilities that lack one thing each, with what they lack and the rule that asks for it.
+pub(crate) fn incomplete(
+    capability: &v1::VolumeCapability,
+) -> [(&'static str, v1::VolumeCapability, &'static Requirement); 3] {
+    let unknown = AccessMode { mode: Mode::Unknown.into() };
+    [
+        (
+            "with a volume_capability that names neither block nor mount",
+            v1::VolumeCapability { access_type: None, ..capability.clone() },
+            &req::MSG_VOLCAP_012,
+        ),
+        (
+            "with a volume_capability without access_mode",
+            v1::VolumeCapability { access_mode: None, ..capability.clone() },
+            &req::MSG_VOLCAP_013,
+        ),
+        (
+            "with access mode UNKNOWN",
+            v1::VolumeCapability { access_mode: Some(unknown), ..capability.clone() },
+            &req::MSG_VOLCAP_010,
+        ),
+    ]
+}
+
+/// For node plugins that cannot know whether a volume exists: any refusal will do, and OK is only worth a warning.
+pub(crate) fn refused_or_stateless<T>(cx: &Cx, reply: Reply<T>, what: &str) -> CheckResult {
+    if reply.any_answer()?.is_ok() {
+        cx.warn(
+            Violation::new(format!("{what} was done"))
+                .expected("NOT_FOUND, unless the node plugin cannot know which volumes exist")
+                .actual("OK"),
+        );
+    }
+    Ok(())
+}

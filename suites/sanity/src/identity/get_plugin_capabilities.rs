@@ -104,6 +104,7 @@ check! {
         ],
     }
     async |cx| {
+        capabilities(cx).await?;
         there(cx.call(v1::ControllerGetCapabilitiesRequest {}).await, "CONTROLLER_SERVICE")?;
         there(cx.call(v1::ValidateVolumeCapabilitiesRequest::default()).await, "CONTROLLER_SERVICE")?;
         promised_are_there(cx, Service::Controller).await
@@ -123,6 +124,7 @@ check! {
         ],
     }
     async |cx| {
+        capabilities(cx).await?;
         there(cx.call(v1::GroupControllerGetCapabilitiesRequest {}).await, "GROUP_CONTROLLER_SERVICE")?;
         promised_are_there(cx, Service::GroupController).await
     }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use csi_harness::check::Check;
-use csi_harness::config::{AccessType, Config, TimeLimits};
+use csi_harness::config::{AccessType, Config, StaticVolume, TimeLimits};
 use csi_harness::events::{Event, Reporter};
 use csi_harness::filter::Filter;
 use csi_harness::known::KnownFailing;
@@ -86,6 +86,7 @@ pub(crate) fn everything_set() -> Config {
         parameters: pairs(&[("pool", "mock"), ("tier", "silver")]),
         mutable_parameters: pairs(&[("tier", "gold")]),
         attach_limit: true,
+        volumes: vec![provisioned(AccessType::Mount), provisioned(AccessType::Block)],
         time_limits: TimeLimits {
             dial_ms: 10_000,
             call_ms: 10_000,
@@ -100,7 +101,24 @@ pub(crate) fn everything_set() -> Config {
 /// A mock driver on which every check of the suite runs. The limit of a node leaves room for all checks that run at
 /// the same time, and for what a defect leaves attached.
 pub(crate) fn everything_on() -> csi_mock_driver::Config {
-    csi_mock_driver::Config { max_volumes_per_node: 48, ..Default::default() }
+    let volumes =
+        [AccessType::Mount, AccessType::Block].map(provisioned).map(|volume| csi_mock_driver::StaticVolume {
+            id: volume.id,
+            capacity_bytes: volume.size_bytes,
+            volume_context: volume.context,
+        });
+    csi_mock_driver::Config { max_volumes_per_node: 48, volumes: volumes.into(), ..Default::default() }
+}
+
+/// A volume that an administrator has made.
+fn provisioned(access: AccessType) -> StaticVolume {
+    StaticVolume {
+        id: format!("static-{access}"),
+        context: pairs(&[("made-by", "an administrator")]),
+        publish_context: BTreeMap::new(),
+        access_type: Some(access),
+        size_bytes: 1 << 30,
+    }
 }
 
 pub(crate) fn pairs(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use csi_harness::config::{AccessType, Config, Secret, StaticVolume};
+use csi_harness::config::{AccessType, Config, Secret};
 use csi_harness::outcome::Outcome;
 use csi_mock_driver::Quirk;
 use libtest_mimic::{Failed, Trial};
@@ -23,7 +23,7 @@ fn is_not_accused(bench: &Bench, quirk: Quirk) -> Result<(), Failed> {
     let mut mock = everything_on();
     mock.quirks = vec![quirk];
     let mut config = everything_set();
-    adapt(quirk, &mut mock, &mut config);
+    adapt(quirk, &mut config);
     let played = bench.play(mock, config)?;
     let accusations = played.accusations();
     let judged = played.said.values().filter(|said| !matches!(said.outcome, Outcome::Skipped(_))).count();
@@ -34,7 +34,7 @@ fn is_not_accused(bench: &Bench, quirk: Quirk) -> Result<(), Failed> {
 }
 
 /// What the user of such a driver has to tell the harness.
-fn adapt(quirk: Quirk, mock: &mut csi_mock_driver::Config, config: &mut Config) {
+fn adapt(quirk: Quirk, config: &mut Config) {
     match quirk {
         Quirk::BlockOnly => config.access_types = vec![AccessType::Block],
         Quirk::MountOnly => config.access_types = vec![AccessType::Mount],
@@ -44,23 +44,6 @@ fn adapt(quirk: Quirk, mock: &mut csi_mock_driver::Config, config: &mut Config) 
             }
         }
         Quirk::ExactSizesRefused | Quirk::MinimumSize => config.size_min_bytes = Some(1 << 30),
-        Quirk::NodeOnly => {
-            for (id, access) in [("static-mount", AccessType::Mount), ("static-block", AccessType::Block)] {
-                let context = pairs(&[("made-by", "an administrator")]);
-                mock.volumes.push(csi_mock_driver::StaticVolume {
-                    id: id.to_owned(),
-                    capacity_bytes: 1 << 30,
-                    volume_context: context.clone(),
-                });
-                config.volumes.push(StaticVolume {
-                    id: id.to_owned(),
-                    context,
-                    publish_context: Default::default(),
-                    access_type: Some(access),
-                    size_bytes: 1 << 30,
-                });
-            }
-        }
         _ => {}
     }
 }

@@ -1,0 +1,116 @@
+//! Keeps the documents in docs/ true. `UPDATE=1 cargo test -p csi-sanity docs` writes the generated parts anew.
+
+use std::fs;
+use std::path::PathBuf;
+
+use clap::{Command, CommandFactory as _};
+use csi_harness::config::{Config, read_yaml};
+
+use crate::args::Cli;
+use crate::exit::Exit;
+use crate::go_flags::table::{FLAGS, Means};
+
+const BEGIN: &str = "<!-- generated: begin -->\n";
+const END: &str = "<!-- generated: end -->\n";
+
+fn path(name: &str) -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../docs").join(name)
+}
+
+fn document(name: &str) -> String {
+    fs::read_to_string(path(name)).unwrap()
+}
+
+/// Compares a whole document with what it has to be, or writes it.
+fn check(name: &str, expected: &str) {
+    if std::env::var_os("UPDATE").is_some() {
+        fs::write(path(name), expected).unwrap();
+    }
+    assert!(document(name) == expected, "docs/{name} is out of date; UPDATE=1 cargo test -p csi-sanity docs");
+}
+
+/// The same for the generated section of a document.
+fn check_section(name: &str, expected: &str) {
+    let text = document(name);
+    let (before, rest) = text.split_once(BEGIN).unwrap();
+    let (_, after) = rest.split_once(END).unwrap();
+    check(name, &format!("{before}{BEGIN}\n{}\n\n{END}{after}", expected.trim()));
+}
+
+/// The code blocks of a document in a language.
+fn blocks(name: &str, language: &str) -> Vec<String> {
+    let text = document(name);
+    let open = format!("```{language}\n");
+    text.split(&open).skip(1).map(|rest| rest.split("```").next().unwrap().to_owned()).collect()
+}
+
+#[test]
+fn the_command_line() {
+    let mut root = Cli::command().term_width(100);
+    root.build();
+    let mut text = String::new();
+    help(&root, "csi-sanity", &mut text);
+    for command in root.get_subcommands().filter(|command| command.get_name() != "help") {
+        help(command, &format!("csi-sanity {}", command.get_name()), &mut text);
+    }
+    check_section("cli.md", &text);
+}
+
+fn help(command: &Command, title: &str, text: &mut String) {
+    let help = command.clone().term_width(100).render_help().to_string();
+    let lines: Vec<&str> = help.lines().map(str::trim_end).collect();
+    text.push_str(&format!("## {title}\n\n```text\n{}\n```\n\n", lines.join("\n").trim_end()));
+}
+
+#[test]
+fn the_exit_codes() {
+    let mut table = "| code | meaning |\n|--:|---|\n".to_owned();
+    for (exit, meaning) in Exit::ALL {
+        table.push_str(&format!("| {} | {meaning} |\n", exit.code()));
+    }
+    check_section("exit-codes.md", &table);
+}
+
+#[test]
+fn the_flags_of_the_go_program() {
+    let mut table = "| flag | here |\n|---|---|\n".to_owned();
+    for flag in FLAGS {
+        let here = match flag.means {
+            Means::Flag(ours) => format!("`{ours}`"),
+            Means::Twice(ours) => format!("`{ours} {ours}`"),
+            Means::Report(kind) => format!("`--report {kind}=FILE`"),
+            Means::Nothing(why) => format!("accepted, no effect: {}", why.replace('$', "\\$")),
+        };
+        table.push_str(&format!("| `-{}` | {here} |\n", flag.name));
+    }
+    check_section("go-csi-sanity.md", &table);
+}
+
+#[test]
+fn the_schema_of_the_configuration() {
+    let schema = schemars::schema_for!(Config);
+    check("config.schema.json", &format!("{}\n", serde_json::to_string_pretty(&schema).unwrap()));
+}
+
+#[test]
+fn the_example_of_a_configuration_is_one_and_shows_every_key() {
+    let blocks = blocks("config.md", "yaml");
+    for block in &blocks {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        fs::write(file.path(), block).unwrap();
+        let config: Config = read_yaml(file.path()).unwrap();
+        config.validate().unwrap();
+    }
+    let schema = serde_json::to_value(schemars::schema_for!(Config)).unwrap();
+    let keys = schema["properties"].as_object().unwrap().keys();
+    let missing: Vec<_> =
+        keys.filter(|key| !blocks[0].lines().any(|line| line.starts_with(&format!("{key}:")))).collect();
+    assert_eq!(missing, Vec::<&String>::new(), "docs/config.md");
+}
+
+#[test]
+fn the_example_of_embedding_is_the_test_that_runs() {
+    let test = include_str!("../tests/embedding.rs");
+    let [example] = &blocks("embedding.md", "rust")[..] else { panic!("one example") };
+    assert!(test == example, "docs/embedding.md and cli/tests/embedding.rs differ");
+}

@@ -1,0 +1,141 @@
+use super::*;
+
+/// Names of all flags that the Go program lists in its help.
+const GO_HELP: &str = include_str!("../../tests/data/go-flags.txt");
+
+fn ours(arguments: &[&str]) -> Result<Vec<String>, String> {
+    let translated = translate(arguments.iter().map(Into::into).collect(), false)?;
+    Ok(translated.arguments.into_iter().map(|argument| argument.into_string().unwrap()).collect())
+}
+
+fn check(arguments: &[&str], expected: &[&str]) {
+    let with_endpoint = [&["-csi.endpoint", "/csi.sock"], arguments].concat();
+    let expected = [&["run", "--endpoint=/csi.sock"], expected].concat();
+    assert_eq!(ours(&with_endpoint).unwrap(), expected, "{arguments:?}");
+}
+
+fn refused(arguments: &[&str], parts: &[&str]) {
+    let error = ours(arguments).unwrap_err();
+    for part in parts {
+        assert!(error.contains(part), "{arguments:?}: {part:?} is missing in {error:?}");
+    }
+}
+
+#[test]
+fn every_flag_of_the_go_program_is_known_and_no_other() {
+    let mut theirs: Vec<&str> = GO_HELP.lines().collect();
+    let mut known: Vec<&str> = FLAGS.iter().map(|flag| flag.name).collect();
+    theirs.sort_unstable();
+    known.sort_unstable();
+    assert_eq!(known, theirs);
+}
+
+#[test]
+fn one_or_two_dashes_equals_sign_or_space() {
+    for typed in [["-csi.mountdir", "/m"], ["--csi.mountdir", "/m"]] {
+        check(&typed, &["--mount-dir=/m"]);
+    }
+    check(&["-csi.mountdir=/m"], &["--mount-dir=/m"]);
+    check(&["--csi.mountdir=/a=b"], &["--mount-dir=/a=b"]);
+}
+
+#[test]
+fn each_flag_takes_a_value_of_its_kind() {
+    for flag in FLAGS {
+        let value = match flag.takes {
+            Takes::Switch => "true",
+            Takes::Endpoint => "unix:///csi.sock",
+            Takes::Text | Takes::File | Takes::Regex => "text",
+            Takes::Access => "block",
+            Takes::Duration => "1m30s",
+            Takes::Bytes | Takes::Number => "7",
+        };
+        let arguments = ["-csi.endpoint=/csi.sock".to_owned(), format!("-{}={value}", flag.name)];
+        let translated = translate(arguments.map(OsString::from).to_vec(), false).unwrap();
+        match flag.means {
+            Means::Nothing(why) => {
+                assert!(translated.notes[0].contains(why), "{translated:?}");
+                assert_eq!(translated.arguments.len(), 2, "{translated:?}");
+            }
+            Means::Flag(ours) | Means::Twice(ours) => {
+                let last = translated.arguments.last().unwrap().to_str().unwrap();
+                assert!(last.starts_with(ours), "{translated:?}");
+            }
+            Means::Report(kind) => {
+                let report = format!("--report={kind}=text");
+                assert_eq!(translated.arguments.last().unwrap(), report.as_str());
+            }
+        }
+    }
+}
+
+#[test]
+fn our_flags_exist() {
+    use clap::CommandFactory as _;
+    let command = crate::args::Cli::command();
+    let run = command.find_subcommand("run").unwrap();
+    let longs: Vec<_> = run.get_arguments().filter_map(|argument| argument.get_long()).collect();
+    for flag in FLAGS {
+        if let Means::Flag(ours) | Means::Twice(ours) = flag.means
+            && ours != "--version"
+        {
+            assert!(longs.contains(&ours.trim_start_matches('-')), "{ours}");
+        }
+    }
+}
+
+#[test]
+fn switches_take_no_further_argument() {
+    check(&["-csi.testnodevolumeattachlimit", "-ginkgo.v"], &["--attach-limit", "--verbose"]);
+    check(&["-csi.testnodevolumeattachlimit=true"], &["--attach-limit"]);
+    check(&["-csi.testnodevolumeattachlimit=F", "--ginkgo.fail-fast=0"], &[]);
+    check(&["-ginkgo.vv"], &["--verbose", "--verbose"]);
+}
+
+#[test]
+fn what_go_takes_for_its_default_is_left_out() {
+    check(&["-csi.secrets=", "-csi.testvolumesize=0", "-ginkgo.focus", ""], &[]);
+    check(&["-csi.testvolumesize", "0x100000"], &["--volume-size-bytes=1048576"]);
+}
+
+#[test]
+fn access_types_are_read_as_go_reads_them() {
+    check(&["-csi.testvolumeaccesstype", " Block "], &["--access-type=block"]);
+}
+
+#[test]
+fn our_own_flags_and_commands_pass() {
+    check(&["--strict", "-vv", "--filter", "!a/b"], &["--strict", "-vv", "--filter", "!a/b"]);
+    assert_eq!(ours(&["list", "--format", "json"]).unwrap(), ["list", "--format", "json"]);
+    assert_eq!(ours(&["run", "-ginkgo.focus=a"]).unwrap(), ["run", "--focus=a"]);
+    assert_eq!(ours(&[]).unwrap(), ["run"]);
+    assert_eq!(ours(&["-version"]).unwrap(), ["--version"]);
+    assert_eq!(ours(&["--help"]).unwrap(), ["--help"]);
+    assert_eq!(ours(&["explain", "--", "-csi.nonsense"]).unwrap(), ["explain", "--", "-csi.nonsense"]);
+}
+
+#[test]
+fn wrong_values_name_the_flag_as_typed_and_what_is_allowed() {
+    refused(&["--csi.testvolumeaccesstype=nfs"], &["--csi.testvolumeaccesstype:", "nfs", "mount or block"]);
+    refused(&["-csi.createpathcmdtimeout", "10"], &["-csi.createpathcmdtimeout:", "10s"]);
+    refused(&["-csi.testvolumesize=10Gi"], &["-csi.testvolumesize:", "10Gi", "bytes"]);
+    refused(&["-csi.testvolumesize=-1"], &["-csi.testvolumesize:", "negative"]);
+    refused(&["-ginkgo.fail-fast=maybe"], &["-ginkgo.fail-fast:", "true or false"]);
+    refused(&["-ginkgo.focus", "(a"], &["-ginkgo.focus:", "(a"]);
+    refused(&["-csi.endpoint="], &["-csi.endpoint:", "empty"]);
+    refused(&["-csi.endpoint"], &["-csi.endpoint needs a value"]);
+}
+
+#[test]
+fn unknown_flags_get_a_suggestion() {
+    refused(&["-csi.mountdirs=/m"], &["-csi.mountdirs;", "did you mean", "csi.mountdir"]);
+    refused(&["--ginkgo.fokus=a"], &["ginkgo.focus"]);
+}
+
+#[test]
+fn a_driver_that_is_spoken_of_has_to_be_named() {
+    refused(&["-csi.mountdir=/m"], &["-csi.mountdir", "-csi.endpoint"]);
+    assert!(translate(vec!["-csi.mountdir=/m".into()], true).is_ok(), "the environment names it");
+    assert!(ours(&["-csi.mountdir=/m", "--endpoint", "/csi.sock"]).is_ok());
+    assert!(ours(&["-ginkgo.v"]).is_ok());
+}

@@ -1,0 +1,283 @@
+//! `csi-sanity self-test`: shows that every check can fail. Each check passes on the correct mock driver, and says
+//! something of the same driver with each of the defects that the check names.
+
+use std::collections::VecDeque;
+use std::io::{self, Write};
+use std::sync::Arc;
+
+use csi_harness::check::Check;
+use csi_harness::config::Config;
+use csi_harness::events::{Event, Reporter};
+use csi_harness::filter::Filter;
+use csi_harness::known::KnownFailing;
+use csi_harness::need::Need;
+use csi_harness::outcome::Outcome;
+use csi_harness::registry::Registry;
+use csi_harness::runner::{RunOptions, Runner};
+use csi_harness::target::Target;
+use csi_mock_driver::{Capability, Defect};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+
+use crate::args::SelfTestArgs;
+use crate::embedded::{self, Embedded};
+use crate::error::Error;
+use crate::exit::Exit;
+
+/// What came of one check, or of one check and one defect.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Trial {
+    /// As it should be.
+    Good,
+    /// The check does not run here.
+    Skipped(String),
+    /// Not as it should be.
+    Bad(String),
+}
+
+/// One check with all its trials.
+struct Row {
+    check: &'static Check,
+    healthy: Trial,
+    defects: Vec<(&'static str, Trial)>,
+}
+
+/// Runs every trial and prints a table.
+pub(crate) fn self_test(args: &SelfTestArgs) -> Result<Exit, Error> {
+    let registry = args.selection.registry();
+    let filter = args.selection.filter()?;
+    let checks: Vec<&'static Check> =
+        registry.checks().map(|(_, check)| check).filter(|check| filter.selects(check, check.id)).collect();
+    if checks.is_empty() {
+        return Err(Error::NothingSelected);
+    }
+    let jobs = usize::try_from(args.jobs).unwrap_or(usize::MAX);
+    embedded::crash_quietly();
+    let runtime = tokio::runtime::Runtime::new().map_err(Error::Runtime)?;
+    // Reporters stay on one thread, and so does each run.
+    let rows = tokio::task::LocalSet::new().block_on(&runtime, try_all(&registry, checks, jobs));
+    runtime.shutdown_background();
+    let rows = rows?;
+    write(io::stdout().lock(), &rows)?;
+    let bad = |row: &Row| trials(row).any(|trial| matches!(trial, Trial::Bad(_)));
+    Ok(if rows.iter().any(bad) { Exit::Failed } else { Exit::Success })
+}
+
+async fn try_all(registry: &Registry, checks: Vec<&'static Check>, jobs: usize) -> Result<Vec<Row>, Error> {
+    let healthy = play(registry, Wanted::All, None).await?;
+    let mut rows: Vec<Row> = checks
+        .into_iter()
+        .map(|check| Row {
+            check,
+            healthy: judge_healthy(&outcomes_of(&healthy, check)),
+            defects: Vec::new(),
+        })
+        .collect();
+    let mut waiting: VecDeque<(usize, Against)> = VecDeque::new();
+    for (at, row) in rows.iter().enumerate() {
+        if !absent(row.check).is_empty() {
+            waiting.push_back((at, Against::Healthy));
+        }
+        waiting.extend(row.check.refuted_by.iter().map(|defect| (at, Against::Defect(defect))));
+    }
+    let mut running = JoinSet::new();
+    loop {
+        while running.len() < jobs
+            && let Some((at, against)) = waiting.pop_front()
+        {
+            let (registry, check) = (registry.clone(), rows[at].check);
+            running.spawn_local(async move { (at, against, try_one(&registry, check, against).await) });
+        }
+        let Some(done) = running.join_next().await else { break };
+        let Ok((at, against, trial)) = done else { continue };
+        match against {
+            Against::Healthy => rows[at].healthy = trial?,
+            Against::Defect(defect) => rows[at].defects.push((defect, trial?)),
+        }
+    }
+    rows.iter_mut().for_each(|row| row.defects.sort_by_key(|(defect, _)| *defect));
+    Ok(rows)
+}
+
+/// The driver of one trial of one check.
+#[derive(Clone, Copy)]
+enum Against {
+    Healthy,
+    Defect(&'static str),
+}
+
+async fn try_one(registry: &Registry, check: &'static Check, against: Against) -> Result<Trial, Error> {
+    let defect = match against {
+        Against::Healthy => None,
+        Against::Defect(id) => match id.parse::<Defect>() {
+            Ok(defect) => Some(defect),
+            Err(_) => return Ok(Trial::Bad("there is no such defect".to_owned())),
+        },
+    };
+    let outcomes = play(registry, Wanted::One(check), defect).await?;
+    let outcomes = outcomes_of(&outcomes, check);
+    Ok(if defect.is_some() { judge_defect(&outcomes) } else { judge_healthy(&outcomes) })
+}
+
+/// Capabilities that have to be absent for the check to run, as the mock driver names them.
+fn absent(check: &Check) -> Vec<Capability> {
+    let name = |need: &Need| match need {
+        Need::Lacks(capability) => Some(capability.name()),
+        Need::LacksOneOf(some) => some.first().map(|capability| capability.name()),
+        _ => None,
+    };
+    // Where two services have one of that name, the mock driver wants to hear which.
+    let parse = |name: &str| name.parse().or_else(|_| format!("Controller.{name}").parse()).ok();
+    check.needs.iter().filter_map(name).filter_map(parse).collect()
+}
+
+/// Which checks to run.
+#[derive(Clone, Copy)]
+enum Wanted {
+    All,
+    One(&'static Check),
+}
+
+/// What came of each check.
+type Outcomes = Vec<(&'static str, Outcome)>;
+
+/// Runs checks against a mock driver of their own; one check gets a driver without what has to be absent for it.
+async fn play(registry: &Registry, wanted: Wanted, defect: Option<Defect>) -> Result<Outcomes, Error> {
+    let without = match wanted {
+        Wanted::All => Vec::new(),
+        Wanted::One(check) => absent(check),
+    };
+    let driver = Embedded::start(defect.into_iter().collect(), without).await?;
+    let config = Config { endpoint: Some(driver.endpoint().to_string()), ..embedded::settings() };
+    let mut plan = registry.select(&Filter::default(), &config.access_types);
+    if let Wanted::One(check) = wanted {
+        plan.retain(|planned| planned.check.id == check.id);
+    }
+    let target = Target::connect(config).await?;
+    let mut outcomes = Collector(Vec::new());
+    // The sender may go: a signal that nobody can raise stays down.
+    let (_, stop) = watch::channel(false);
+    let mut runner = Runner::new(target, run_options(), stop);
+    runner.report_to(&mut outcomes);
+    runner.run(plan).await;
+    Ok(outcomes.0)
+}
+
+fn run_options() -> RunOptions {
+    RunOptions {
+        jobs: 8,
+        seed: 0,
+        strict: false,
+        fail_fast: false,
+        leak_check: false,
+        keep_calls: false,
+        known: KnownFailing::default(),
+        repeat: Arc::new(str::to_owned),
+    }
+}
+
+struct Collector(Outcomes);
+
+impl Reporter for Collector {
+    fn event(&mut self, event: &Event<'_>) {
+        if let Event::CheckFinished(report) = event {
+            self.0.push((report.planned.check.id, report.outcome.clone()));
+        }
+    }
+}
+
+fn outcomes_of<'a>(outcomes: &'a Outcomes, check: &Check) -> Vec<&'a Outcome> {
+    outcomes.iter().filter(|(id, _)| *id == check.id).map(|(_, outcome)| outcome).collect()
+}
+
+/// The correct driver is accused of nothing.
+fn judge_healthy(outcomes: &[&Outcome]) -> Trial {
+    for outcome in outcomes {
+        match outcome {
+            Outcome::Passed | Outcome::Skipped(_) => {}
+            Outcome::Broken(why) => return Trial::Bad(format!("cannot judge the correct driver: {why}")),
+            Outcome::Failed(violation)
+            | Outcome::Warned(violation)
+            | Outcome::KnownFailure { violation, .. } => {
+                return Trial::Bad(format!("accuses the correct driver: {}", violation.message));
+            }
+            Outcome::UnexpectedPass { reason } => return Trial::Bad(reason.clone()),
+        }
+    }
+    skipped(outcomes).unwrap_or(Trial::Good)
+}
+
+/// A driver with a defect is accused for at least one access type.
+fn judge_defect(outcomes: &[&Outcome]) -> Trial {
+    if outcomes.iter().any(|outcome| outcome.violation().is_some()) {
+        return Trial::Good;
+    }
+    skipped(outcomes).unwrap_or_else(|| {
+        let names: Vec<_> = outcomes.iter().map(|outcome| outcome.name()).collect();
+        Trial::Bad(format!("does not find it ({})", names.join(", ")))
+    })
+}
+
+/// The reason, if the check ran for no access type.
+fn skipped(outcomes: &[&Outcome]) -> Option<Trial> {
+    let reason = |outcome: &&Outcome| match outcome {
+        Outcome::Skipped(why) => Some(why.clone()),
+        _ => None,
+    };
+    let reasons: Vec<_> = outcomes.iter().map(reason).collect::<Option<_>>()?;
+    reasons.into_iter().next().map(Trial::Skipped)
+}
+
+fn trials(row: &Row) -> impl Iterator<Item = &Trial> {
+    std::iter::once(&row.healthy).chain(row.defects.iter().map(|(_, trial)| trial))
+}
+
+fn write(mut out: impl Write, rows: &[Row]) -> io::Result<()> {
+    let width = rows.iter().map(|row| row.check.id.len()).max().unwrap_or(0);
+    for row in rows {
+        let found = row.defects.iter().filter(|(_, trial)| *trial == Trial::Good).count();
+        let verdict = if trials(row).any(|trial| matches!(trial, Trial::Bad(_))) { "BAD" } else { "good" };
+        writeln!(out, "{:width$}  {verdict:4}  finds {found} of {}", row.check.id, row.defects.len())?;
+        let healthy = std::iter::once(("no defect", &row.healthy));
+        for (name, trial) in healthy.chain(row.defects.iter().map(|(defect, trial)| (*defect, trial))) {
+            match trial {
+                Trial::Good => {}
+                Trial::Skipped(why) => writeln!(out, "    {name}: skipped: {why}")?,
+                Trial::Bad(why) => writeln!(out, "    {name}: {why}")?,
+            }
+        }
+    }
+    let count =
+        |wanted: fn(&Trial) -> bool| rows.iter().flat_map(trials).filter(|trial| wanted(trial)).count();
+    writeln!(
+        out,
+        "\n{} checks: {} trials good, {} bad, {} skipped",
+        rows.len(),
+        count(|trial| *trial == Trial::Good),
+        count(|trial| matches!(trial, Trial::Bad(_))),
+        count(|trial| matches!(trial, Trial::Skipped(_)))
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use csi_harness::verdict::Violation;
+
+    use super::*;
+
+    #[test]
+    fn only_a_violation_refutes() {
+        let failed = Outcome::Failed(Violation::new("wrong"));
+        let (passed, broken) = (Outcome::Passed, Outcome::Broken("no answer".to_owned()));
+        let skipped = Outcome::Skipped("no root".to_owned());
+        assert_eq!(judge_defect(&[&passed, &failed]), Trial::Good);
+        assert_eq!(judge_defect(&[&skipped, &skipped]), Trial::Skipped("no root".to_owned()));
+        for outcomes in [vec![&passed], vec![&broken], vec![&passed, &skipped], vec![]] {
+            assert!(matches!(judge_defect(&outcomes), Trial::Bad(_)), "{outcomes:?}");
+        }
+        assert_eq!(judge_healthy(&[&passed, &skipped]), Trial::Good);
+        for outcomes in [vec![&failed], vec![&passed, &broken]] {
+            assert!(matches!(judge_healthy(&outcomes), Trial::Bad(_)), "{outcomes:?}");
+        }
+    }
+}

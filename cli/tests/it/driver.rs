@@ -1,0 +1,60 @@
+//! A mock driver in the test's own process, so that the test can look at what it holds.
+
+use csi_mock_driver::{Config, MockDriver};
+use csi_proto::v1::controller_client::ControllerClient;
+use csi_proto::{Endpoint, Listener, v1};
+use tempfile::TempDir;
+use tokio::runtime::Runtime;
+use tokio::sync::oneshot;
+
+use std::time::{Duration, Instant};
+
+/// Long enough for a busy machine; no test waits for it to pass.
+pub(crate) const LONG: Duration = Duration::from_secs(60);
+
+/// A mock driver being served; it stops when dropped.
+pub(crate) struct Driver {
+    pub(crate) endpoint: String,
+    runtime: Runtime,
+    _stop: oneshot::Sender<()>,
+    _directory: TempDir,
+}
+
+impl Driver {
+    pub(crate) fn start(config: Config) -> Driver {
+        let directory = tempfile::tempdir().unwrap();
+        let endpoint = Endpoint::Unix(directory.path().join("csi.sock"));
+        let runtime = Runtime::new().unwrap();
+        let driver = MockDriver::new(config).unwrap();
+        let listener = runtime.block_on(Listener::bind(&endpoint)).unwrap();
+        let (stop, stopped) = oneshot::channel::<()>();
+        runtime.spawn(listener.serve(driver.routes(), async {
+            let _ = stopped.await;
+        }));
+        Driver { endpoint: endpoint.to_string(), runtime, _stop: stop, _directory: directory }
+    }
+
+    /// Ids of the volumes it holds.
+    pub(crate) fn volumes(&self) -> Vec<String> {
+        self.runtime.block_on(async {
+            let channel = csi_proto::dial(&self.endpoint.parse().unwrap(), LONG).await.unwrap();
+            let mut client = ControllerClient::new(channel);
+            let reply = client.list_volumes(v1::ListVolumesRequest::default()).await.unwrap().into_inner();
+            reply
+                .entries
+                .into_iter()
+                .filter_map(|entry| entry.volume)
+                .map(|volume| volume.volume_id)
+                .collect()
+        })
+    }
+
+    /// Waits until it holds a volume.
+    pub(crate) fn wait_for_volume(&self) {
+        let started = Instant::now();
+        while self.volumes().is_empty() {
+            assert!(started.elapsed() < LONG, "no volume is ever made");
+            std::thread::yield_now();
+        }
+    }
+}

@@ -1,0 +1,135 @@
+use csi_mock_driver::{Config, Defect};
+
+use crate::driver::Driver;
+use crate::program::check;
+
+/// A file with this text, which lives as long as the value.
+fn file(text: &str) -> tempfile::NamedTempFile {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), text).unwrap();
+    file
+}
+
+const INFO: &str = "identity/get-plugin-info/";
+/// Breaks one check of those.
+const DEFECT: &str = "get-plugin-info-name-empty";
+
+#[test]
+fn success_0_on_a_driver_that_conforms() {
+    let driver = Driver::start(Config::default());
+    let said = check(&["--endpoint", &driver.endpoint, "--filter", INFO], 0, &[]);
+    assert!(said.stdout.starts_with("seed "), "{}", said.stdout);
+    assert!(said.stdout.contains("mock.csi-sanity.example"), "{}", said.stdout);
+    assert!(said.stdout.lines().last().unwrap().contains(" passed, 0 failed, 0 skipped"), "{}", said.stdout);
+}
+
+#[test]
+fn success_0_on_the_embedded_driver_which_is_named_as_such() {
+    check(&["--filter", INFO], 0, &["mock driver that is built in"]);
+    check(&["run", "--filter", INFO, "--quiet"], 0, &[]);
+}
+
+#[test]
+fn failed_1_on_a_driver_that_breaks_a_rule() {
+    let defect: Defect = DEFECT.parse().unwrap();
+    let driver = Driver::start(Config { defects: vec![defect], ..Config::default() });
+    let said = check(&["--endpoint", &driver.endpoint, "--filter", INFO], 1, &[]);
+    let repeat =
+        format!("csi-sanity run --endpoint {} --filter identity/get-plugin-info/name ", driver.endpoint);
+    for text in ["FAILED", "identity/get-plugin-info/name", "ID-INFO-004", "expected", &repeat] {
+        assert!(said.stdout.contains(text), "{text:?} is missing: {}", said.stdout);
+    }
+}
+
+#[test]
+fn failed_1_on_a_recommendation_with_strict_only() {
+    let arguments = ["--mock-defect", "get-plugin-info-name-without-host", "--filter", INFO];
+    check(&arguments, 0, &[]);
+    check(&[&arguments[..], &["--strict"]].concat(), 1, &[]);
+}
+
+#[test]
+fn usage_2_names_the_flag_or_file() {
+    check(&["--endpont", "/csi.sock"], 2, &["--endpont", "--endpoint"]);
+    check(&["--endpoint", "ftp://host"], 2, &["ftp"]);
+    check(&["--endpoint", ""], 2, &["endpoint"]);
+    check(&["--config", "/does/not/exist.yaml"], 2, &["/does/not/exist.yaml"]);
+    check(&["--access-type", "nfs"], 2, &["--access-type", "nfs", "mount and block"]);
+    check(&["--volume-size-bytes", "0"], 2, &["--volume-size-bytes"]);
+    check(&["--filter", "a b(c"], 2, &["--filter", "'('"]);
+    check(&["--focus", "(a"], 2, &["--focus", "(a"]);
+    check(&["--suite", "insanity"], 2, &["--suite", "insanity", "sanity"]);
+    check(&["--report", "pdf=a"], 2, &["--report", "pdf", "junit, json, md"]);
+    check(&["--timeout", "10"], 2, &["--timeout", "10s"]);
+    check(&["--mock-defect", "no-such-defect"], 2, &["no-such-defect"]);
+    check(&["--csi.testvolumeaccesstype=nfs"], 2, &["--csi.testvolumeaccesstype", "mount or block"]);
+    check(&["-csi.endpoit=/csi.sock"], 2, &["csi.endpoint"]);
+    check(&["-csi.mountdir=/mnt"], 2, &["-csi.endpoint"]);
+    check(&["explain", "identity/probe/redy"], 2, &["identity/probe/ready"]);
+}
+
+#[test]
+fn usage_2_names_file_and_line() {
+    let config = file("endpoint: /csi.sock\nparametres: {}\n");
+    check(
+        &["--config", config.path().to_str().unwrap()],
+        2,
+        &[config.path().to_str().unwrap(), "parametres", "2"],
+    );
+    let known = file("identity/probe/ready\n");
+    let path = known.path().to_str().unwrap();
+    check(&["--known-failing", path], 2, &[path, ":1:", "no reason"]);
+    let secrets = file("CreateVolumeSecrt: {a: b}\n");
+    let path = secrets.path().to_str().unwrap();
+    check(&["--endpoint", "/csi.sock", "--secrets", path], 2, &["--secrets", path, "CreateVolumeSecrt"]);
+    let parameters = file("- a\n- b\n");
+    let path = parameters.path().to_str().unwrap();
+    check(&["--parameters", path], 2, &["--parameters", path]);
+}
+
+#[test]
+fn usage_2_for_a_report_that_cannot_be_written_before_anything_is_run() {
+    check(
+        &["--endpoint", "/does/not/exist", "--report", "json=/does/not/exist/r.json"],
+        2,
+        &["--report json", "/does/not/exist/r.json"],
+    );
+}
+
+#[test]
+fn nothing_selected_4() {
+    check(&["--filter", "no/such/check"], 4, &["no check is selected"]);
+    check(&["list", "--filter", "no/such/check"], 4, &["no check is selected"]);
+}
+
+#[test]
+fn known_failing_5_when_it_is_out_of_date() {
+    let stale = file("identity/no-such-check  # was removed\n");
+    check(&["--known-failing", stale.path().to_str().unwrap()], 5, &["identity/no-such-check", ":1:"]);
+    let passes = file("identity/get-plugin-info/name  # was mended\n");
+    check(&["--filter", INFO, "--known-failing", passes.path().to_str().unwrap()], 5, &[]);
+}
+
+#[test]
+fn success_0_when_what_fails_is_known_to() {
+    let known = file("identity/get-plugin-info/name*  # the vendor has no name yet\n");
+    let known = known.path().to_str().unwrap();
+    check(
+        &["--mock-defect", DEFECT, "--filter", "identity/get-plugin-info/name", "--known-failing", known],
+        0,
+        &[],
+    );
+}
+
+#[test]
+fn broken_3_when_the_time_is_up() {
+    let config = Config {
+        delay: [("DeleteVolume".parse().unwrap(), "100ms".parse().unwrap())].into(),
+        ..Config::default()
+    };
+    let driver = Driver::start(config);
+    let arguments =
+        ["--endpoint", &driver.endpoint, "--timeout", "300ms", "--jobs", "1", "--filter", "controller/"];
+    check(&arguments, 3, &["--timeout"]);
+    assert_eq!(driver.volumes(), Vec::<String>::new(), "what was made is undone");
+}

@@ -1,0 +1,11 @@
+//! The program as a user meets it: arguments, output, exit codes.
+#![expect(clippy::unwrap_used, reason = "a panic in a helper of a test is the failure itself")]
+
+mod driver;
+mod driver_command;
+mod exit_codes;
+mod interrupt;
+mod output;
+mod peers;
+mod program;
+mod reports;

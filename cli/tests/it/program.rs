@@ -1,0 +1,43 @@
+//! Runs the program.
+
+use std::process::{Command, Output};
+
+/// The program, without the environment's word on endpoints and colours.
+pub(crate) fn program() -> Command {
+    let mut command = Command::new(assert_cmd::cargo::cargo_bin!("csi-sanity"));
+    command.env_remove("CSI_ENDPOINT").env_remove("NO_COLOR").env_remove("CLICOLOR_FORCE");
+    command
+}
+
+/// What a finished program said.
+pub(crate) struct Said {
+    pub(crate) code: Option<i32>,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+}
+
+impl From<Output> for Said {
+    fn from(output: Output) -> Said {
+        Said {
+            code: output.status.code(),
+            stdout: String::from_utf8(output.stdout).unwrap(),
+            stderr: String::from_utf8(output.stderr).unwrap(),
+        }
+    }
+}
+
+/// Runs the program to its end.
+pub(crate) fn run(arguments: &[&str]) -> Said {
+    program().args(arguments).output().unwrap().into()
+}
+
+/// Runs the program and demands an exit code, and texts on the standard error.
+pub(crate) fn check(arguments: &[&str], code: i32, in_stderr: &[&str]) -> Said {
+    let said = run(arguments);
+    let told = format!("{arguments:?}\n--- stdout\n{}\n--- stderr\n{}", said.stdout, said.stderr);
+    assert_eq!(said.code, Some(code), "{told}");
+    for text in in_stderr {
+        assert!(said.stderr.contains(text), "{text:?} is missing: {told}");
+    }
+    said
+}

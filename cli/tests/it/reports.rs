@@ -1,0 +1,133 @@
+use std::fs;
+
+use csi_mock_driver::{Config, Secrets};
+
+use crate::driver::Driver;
+use crate::program::check;
+
+/// What no output may contain.
+const SECRET: &str = "hunter2";
+
+#[test]
+fn every_kind_is_written_and_nothing_else() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = |name: &str| directory.path().join(name).to_str().unwrap().to_owned();
+    let reports = [("junit", path("r.xml")), ("json", path("r.json")), ("md", path("r.md"))];
+    let flags: Vec<String> = reports.iter().map(|(kind, path)| format!("--report={kind}={path}")).collect();
+    let mut arguments = vec!["--filter", "identity/", "--seed", "42"];
+    arguments.extend(flags.iter().map(String::as_str));
+    let said = check(&arguments, 0, &[]);
+    assert!(said.stdout.starts_with("seed 42\n"), "{}", said.stdout);
+
+    let [junit, json, md] = reports.map(|(_, path)| fs::read_to_string(path).unwrap());
+    assert!(junit.contains("<testsuite name=\"identity/probe\""), "{junit}");
+    assert!(md.starts_with("## `mock.csi-sanity.example`"), "{md}");
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(json["seed"], 42);
+    assert_eq!(json["summary"]["passed"], json["checks"].as_array().unwrap().len());
+    assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 3);
+}
+
+#[test]
+fn a_report_on_the_standard_output_is_alone_there() {
+    let said = check(&["--filter", "identity/", "--report", "json=-"], 0, &[" passed, 0 failed"]);
+    let json: serde_json::Value = serde_json::from_str(&said.stdout).unwrap();
+    assert_eq!(json["summary"]["failed"], 0);
+}
+
+#[test]
+fn a_full_disk_is_told_with_file_and_flag_and_spares_the_other_reports() {
+    let directory = tempfile::tempdir().unwrap();
+    let md = directory.path().join("r.md");
+    let flag = format!("md={}", md.display());
+    let arguments = ["--filter", "identity/", "--report", "json=/dev/full", "--report", &flag];
+    check(&arguments, 3, &["--report json", "/dev/full", "No space left"]);
+    assert!(fs::read_to_string(md).unwrap().contains("conforms"));
+}
+
+#[test]
+fn the_command_line_of_the_go_program_runs_with_its_files() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = |name: &str, text: &str| {
+        let path = directory.path().join(name);
+        fs::write(&path, text).unwrap();
+        path.to_str().unwrap().to_owned()
+    };
+    let secret = format!("{{password: {SECRET}}}");
+    let keys = [
+        "CreateVolume",
+        "DeleteVolume",
+        "ControllerPublishVolume",
+        "ControllerUnpublishVolume",
+        "ControllerValidateVolumeCapabilities",
+        "NodeStageVolume",
+        "NodePublishVolume",
+        "CreateSnapshot",
+        "DeleteSnapshot",
+        "ControllerExpandVolume",
+        "ControllerModifyVolume",
+        "ListSnapshots",
+        "GetSnapshot",
+    ];
+    let lines: String = keys.iter().map(|key| format!("{key}Secret: {secret}\n")).collect();
+    let secrets = file("secrets.yaml", &lines);
+    let parameters = file("parameters.yaml", "pool: mock\n");
+    let junit = directory.path().join("junit.xml");
+    let junit = junit.to_str().unwrap();
+
+    // The driver refuses whatever comes without the secret.
+    let required = [("password".to_owned(), SECRET.to_owned())].into();
+    let driver = Driver::start(Config { required_secrets: Secrets(required), ..Config::default() });
+    let said = check(
+        &[
+            &format!("--csi.endpoint={}", driver.endpoint),
+            "-csi.secrets",
+            &secrets,
+            "-csi.testvolumeparameters",
+            &parameters,
+            "-csi.testvolumeaccesstype=mount",
+            "-csi.testvolumesize",
+            "1073741824",
+            "-ginkgo.focus",
+            "CreateVolume",
+            "-ginkgo.skip",
+            "snapshot|DeleteSnapshot",
+            "-ginkgo.junit-report",
+            junit,
+            "-ginkgo.vv",
+            "-ginkgo.trace",
+        ],
+        0,
+        &["-ginkgo.trace has no effect"],
+    );
+    let junit = fs::read_to_string(junit).unwrap();
+    assert!(junit.contains("controller/create-volume"), "{junit}");
+    assert!(!junit.contains("identity/probe"), "{junit}");
+    for text in [&said.stdout, &said.stderr, &junit] {
+        assert!(!text.contains(SECRET), "{text}");
+    }
+}
+
+#[test]
+fn secrets_are_in_no_report_of_a_failure() {
+    let directory = tempfile::tempdir().unwrap();
+    let config = directory.path().join("driver.yaml");
+    // The driver wants another secret, so that everything with secrets fails and is told.
+    let required = [("password".to_owned(), "another".to_owned())].into();
+    let driver = Driver::start(Config { required_secrets: Secrets(required), ..Config::default() });
+    let yaml = format!("endpoint: {}\nsecrets: {{CreateVolume: {{password: {SECRET}}}}}\n", driver.endpoint);
+    fs::write(&config, yaml).unwrap();
+    let arguments = [
+        "--config",
+        config.to_str().unwrap(),
+        "--filter",
+        "controller/create-volume/",
+        "-vv",
+        "--report",
+        "json=-",
+    ];
+    let said = crate::program::run(&arguments);
+    assert_ne!(said.code, Some(0));
+    assert!(said.stdout.contains(csi_proto::redact::STRIPPED), "{}", said.stdout);
+    assert!(!said.stdout.contains(SECRET) && !said.stderr.contains(SECRET));
+}

@@ -1,0 +1,54 @@
+//! What makes two outcomes the same fault, so that a reader meets it once.
+
+use csi_harness::outcome::{CheckReport, Outcome};
+use csi_harness::record::CallRecord;
+use csi_harness::reply::{Answer, NoAnswer};
+use csi_harness::story;
+
+/// A key that outcomes with the same cause share.
+///
+/// A rule broken in the same words is one fault, whatever names and numbers the words hold. Checks that could not
+/// judge share the call that stood in their way: a driver that refuses every CreateVolume is one fault, and not one
+/// for each check that needs a volume.
+pub(crate) fn key(report: &CheckReport) -> String {
+    match &report.outcome {
+        Outcome::Passed => String::new(),
+        Outcome::Skipped(why) => shape(why),
+        Outcome::Broken(why) => obstacle(report).unwrap_or_else(|| shape(why)),
+        Outcome::UnexpectedPass { .. } => report.label(),
+        Outcome::Failed(violation) | Outcome::Warned(violation) | Outcome::KnownFailure { violation, .. } => {
+            let rule = story::rule(report, violation).map_or("", |rule| rule.id);
+            format!("{rule} {}", shape(&violation.message))
+        }
+    }
+}
+
+/// The call that kept a check from judging: the last one, if it failed.
+fn obstacle(report: &CheckReport) -> Option<String> {
+    let last: &CallRecord = report.calls.iter().rev().find(|call| !call.cleanup)?;
+    match last.outcome() {
+        Answer::Ok(_) => None,
+        Answer::Refused(refused) => Some(format!("{} {}", last.rpc, refused.code_name())),
+        // A driver that died has one fault, whichever calls it met.
+        Answer::Unknown(NoAnswer::Broken(_)) => Some("the connection broke".to_owned()),
+        Answer::Unknown(NoAnswer::Timeout(_)) => Some(format!("{} no answer", last.rpc)),
+    }
+}
+
+/// The text with every word that has a digit in it made equal: ids, names, sizes and times.
+fn shape(text: &str) -> String {
+    let number = |word: &str| word.bytes().any(|byte| byte.is_ascii_digit());
+    let words: Vec<&str> = text.split(' ').map(|word| if number(word) { "#" } else { word }).collect();
+    words.join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_and_numbers_make_no_difference() {
+        assert_eq!(shape("volume csi-sanity-1f-2 has 3 bytes"), shape("volume csi-sanity-1f-9 has 44 bytes"));
+        assert_ne!(shape("the volume is gone"), shape("the snapshot is gone"));
+    }
+}

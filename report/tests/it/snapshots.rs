@@ -1,0 +1,185 @@
+use std::sync::Arc;
+
+use csi_harness::config::{AccessType, Config};
+use csi_harness::events::{Event, Reporter};
+use csi_harness::known::KnownFailing;
+use csi_harness::outcome::{Aftermath, Crash, Leak, Summary};
+use csi_harness::registry::Registry;
+use csi_harness::runner::{RunOptions, Runner};
+use csi_harness::target::Target;
+use csi_report::{Detail, Format, Journal, Run, Terminal};
+use tokio::sync::watch;
+
+use crate::plugin;
+use crate::suite::{KNOWN_FAILING, SECRET, SUITE};
+
+/// What one run was told as.
+struct Told {
+    terminal: String,
+    journal: Run,
+    socket: String,
+}
+
+/// Runs the suite, one check after the other, and adds a crash and leaks.
+async fn tell(detail: Detail) -> Told {
+    let running = plugin::serve().await;
+    let access_types = vec![AccessType::Mount, AccessType::Block];
+    let config = Config { endpoint: Some(running.endpoint.to_string()), access_types, ..Config::default() };
+    let plan = Registry::new([SUITE]).select(&Default::default(), &config.access_types);
+    let target = Target::connect(config).await.unwrap();
+
+    let mut text = Vec::new();
+    let mut terminal = Terminal::new(&mut text, detail);
+    let mut journal = Journal::new("0.0.0");
+    let (_raise, stop) = watch::channel(false);
+    let mut troubles = Troubles { terminal: &mut terminal, journal: &mut journal };
+    let mut runner = Runner::new(target, options(), stop);
+    runner.report_to(&mut troubles);
+    runner.run(plan).await;
+    terminal.finish().unwrap();
+    Told {
+        terminal: String::from_utf8(text).unwrap(),
+        journal: journal.into_run(),
+        socket: running.endpoint.to_string(),
+    }
+}
+
+fn options() -> RunOptions {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("known");
+    std::fs::write(&path, KNOWN_FAILING).unwrap();
+    RunOptions {
+        jobs: 1,
+        seed: 7,
+        strict: false,
+        fail_fast: false,
+        leak_check: false,
+        keep_calls: false,
+        known: KnownFailing::load(&path).unwrap(),
+        repeat: Arc::new(|label| format!("csi-sanity run --filter {label}")),
+    }
+}
+
+/// Passes events on, with a crash and leaks of its own before the end.
+struct Troubles<'a> {
+    terminal: &'a mut dyn Reporter,
+    journal: &'a mut dyn Reporter,
+}
+
+impl Troubles<'_> {
+    fn pass(&mut self, event: &Event<'_>) {
+        self.terminal.event(event);
+        self.journal.event(event);
+    }
+}
+
+impl Reporter for Troubles<'_> {
+    fn event(&mut self, event: &Event<'_>) {
+        let Event::Finished(summary) = event else { return self.pass(event) };
+        let under_way = vec!["identity/probe/answers: Probe".to_owned()];
+        let crash = Crash { under_way, aftermath: Aftermath::Back };
+        let leak = |id: &str, ours| Leak { kind: "volume", id: id.to_owned(), ours };
+        let leaks = vec![leak("vol-1", true), leak("somebody's", false)];
+        self.pass(&Event::Crashed(&crash));
+        self.pass(&Event::Leaked(&leaks));
+        let summary = Summary {
+            crashes: vec![crash],
+            leaks,
+            duration: std::time::Duration::ZERO,
+            ..(*summary).clone()
+        };
+        self.pass(&Event::Finished(&summary));
+    }
+}
+
+/// The text without what differs from run to run: the socket and times.
+fn settled(text: &str, socket: &str) -> String {
+    let text = text.replace(socket, "unix:///csi.sock");
+    let mut settled = String::new();
+    for line in text.lines() {
+        settled.push_str(&without_times(line));
+        settled.push('\n');
+    }
+    settled
+}
+
+fn without_times(line: &str) -> String {
+    for (before, after) in [("_ms\": ", ","), ("time=\"", "\""), ("(", " ms)")] {
+        let Some(start) = line.rfind(before).map(|at| at + before.len()) else { continue };
+        let digits =
+            line[start..].find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(line.len() - start);
+        if digits > 0 && line[start + digits..].starts_with(after) {
+            return format!("{}N{}", &line[..start], &line[start + digits..]);
+        }
+    }
+    line.to_owned()
+}
+
+/// The text with escape sequences made visible.
+fn visible(text: &str) -> String {
+    text.replace('\u{1b}', "␛")
+}
+
+#[tokio::test]
+async fn terminal_normal() {
+    let told = tell(Detail::Normal).await;
+    insta::assert_snapshot!(visible(&settled(&told.terminal, &told.socket)));
+}
+
+#[tokio::test]
+async fn terminal_quiet() {
+    let told = tell(Detail::Quiet).await;
+    insta::assert_snapshot!(visible(&settled(&told.terminal, &told.socket)));
+}
+
+#[tokio::test]
+async fn terminal_full() {
+    let told = tell(Detail::Full).await;
+    insta::assert_snapshot!(visible(&settled(&told.terminal, &told.socket)));
+}
+
+#[tokio::test]
+async fn written_reports() {
+    let told = tell(Detail::Quiet).await;
+    for format in [Format::Junit, Format::Json, Format::Markdown] {
+        insta::assert_snapshot!(
+            format.name(),
+            visible(&settled(&format.render(&told.journal), &told.socket))
+        );
+    }
+}
+
+#[tokio::test]
+async fn secrets_appear_nowhere() {
+    let told = tell(Detail::Full).await;
+    let mut all = told.terminal;
+    for format in [Format::Junit, Format::Json, Format::Markdown] {
+        all.push_str(&format.render(&told.journal));
+    }
+    assert!(all.contains("CreateVolume"), "the call with the secret is told");
+    assert!(all.contains(csi_proto::redact::STRIPPED), "the secret is known to be left out");
+    assert!(!all.contains(SECRET), "{all}");
+}
+
+#[tokio::test]
+async fn a_reader_that_goes_away_is_no_error_and_a_full_disk_is() {
+    for (kind, lost) in [(std::io::ErrorKind::BrokenPipe, false), (std::io::ErrorKind::StorageFull, true)] {
+        let mut terminal = Terminal::new(Failing(kind), Detail::Normal);
+        terminal.event(&Event::Remark("something"));
+        terminal.event(&Event::Finished(&Summary::default()));
+        assert_eq!(terminal.finish().is_err(), lost, "{kind}");
+    }
+}
+
+/// Fails every write.
+struct Failing(std::io::ErrorKind);
+
+impl std::io::Write for Failing {
+    fn write(&mut self, _: &[u8]) -> std::io::Result<usize> {
+        Err(self.0.into())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}

@@ -1,0 +1,178 @@
+//! CreateVolumeGroupSnapshot: snapshots of several volumes, taken at one point in time.
+
+pub(crate) mod refusals;
+pub(crate) mod repeats;
+
+use std::collections::BTreeSet;
+
+use csi_harness::prelude::*;
+
+use super::{member_ids, new_group, request_for, two_volumes};
+
+check! {
+    /// Without the message the orchestrator knows nothing of what was made.
+    WORKS {
+        id: "group/create-volume-group-snapshot/works",
+        title: "CreateVolumeGroupSnapshot makes a group snapshot of two volumes and tells of it",
+        spec: [req::GROUP_CREATE_001, req::GROUP_CREATE_019],
+        needs: [CREATE_DELETE_GET_VOLUME_GROUP_SNAPSHOT, CREATE_DELETE_VOLUME],
+        refuted_by: [
+            "create-volume-group-snapshot-unimplemented",
+            "create-group-snapshot-answers-without-group",
+        ],
+    }
+    async |cx| {
+        let request = request_for(cx, &two_volumes(cx).await?);
+        let group = cx.create_group_snapshot(request).await.must("make a group snapshot of two volumes")?;
+        ensure!(
+            group != v1::VolumeGroupSnapshot::default(),
+            "CreateVolumeGroupSnapshot was done, and does not say what it made";
+            of: &req::GROUP_CREATE_019,
+            expected: "group_snapshot in the answer",
+            actual: "none"
+        );
+        Ok(())
+    }
+}
+
+check! {
+    /// What cannot be named cannot be deleted.
+    GROUP_ID {
+        id: "group/create-volume-group-snapshot/group-snapshot-id",
+        title: "a new group snapshot has a group_snapshot_id, different from that of any other",
+        spec: [req::GROUP_CREATE_020, req::GROUP_CREATE_010],
+        needs: [CREATE_DELETE_GET_VOLUME_GROUP_SNAPSHOT, CREATE_DELETE_VOLUME],
+        refuted_by: ["group-snapshot-without-id"],
+    }
+    async |cx| {
+        let sources = two_volumes(cx).await?;
+        let mut ids = BTreeSet::new();
+        for _ in 0..2 {
+            let group = cx.create_group_snapshot(request_for(cx, &sources)).await.setup("a group snapshot")?;
+            let id = group.group_snapshot_id;
+            ensure!(!id.is_empty(), "a new group snapshot has no id"; expected: "a group_snapshot_id", actual: "an empty one");
+            ensure!(
+                ids.insert(id.clone()),
+                "two group snapshots of different names have one id";
+                expected: "two ids",
+                actual: format!("{id:?} twice")
+            );
+        }
+        Ok(())
+    }
+}
+
+check! {
+    /// A member that is missing is a volume that cannot be restored with the others.
+    MEMBERS {
+        id: "group/create-volume-group-snapshot/members",
+        title: "a new group snapshot has one member of each source volume",
+        spec: [req::GROUP_CREATE_022, req::MSG_SNAPSHOT_003, req::MSG_SNAPSHOT_006],
+        needs: [CREATE_DELETE_GET_VOLUME_GROUP_SNAPSHOT, CREATE_DELETE_VOLUME],
+        refuted_by: ["group-snapshot-without-members", "create-group-snapshot-drops-last-source"],
+    }
+    async |cx| {
+        let sources = two_volumes(cx).await?;
+        let group = cx.create_group_snapshot(request_for(cx, &sources)).await.setup("a group snapshot")?;
+        let mut wanted: Vec<&str> = sources.iter().map(String::as_str).collect();
+        let mut got: Vec<&str> = group.snapshots.iter().map(|member| member.source_volume_id.as_str()).collect();
+        wanted.sort_unstable();
+        got.sort_unstable();
+        ensure!(
+            got == wanted,
+            "the members of a new group snapshot are not of the volumes asked for";
+            expected: format!("one member of each of {wanted:?}"),
+            actual: format!("members of {got:?}")
+        );
+        let ids = member_ids(&group);
+        ensure!(
+            ids.len() == group.snapshots.len() && !ids.contains(""),
+            "members of a new group snapshot cannot be told apart";
+            of: &req::MSG_SNAPSHOT_003,
+            expected: "a snapshot_id of its own for each member",
+            actual: format!("{ids:?}")
+        );
+        Ok(())
+    }
+}
+
+check! {
+    /// A member that says it is independent invites callers to delete it alone.
+    MEMBERS_OF_GROUP {
+        id: "group/create-volume-group-snapshot/members-name-the-group",
+        title: "members of a group snapshot carry its group_snapshot_id",
+        spec: [req::MSG_SNAPSHOT_013],
+        needs: [CREATE_DELETE_GET_VOLUME_GROUP_SNAPSHOT, CREATE_DELETE_VOLUME],
+        refuted_by: ["group-snapshot-members-of-other-group", "group-snapshot-members-without-group"],
+    }
+    async |cx| {
+        let group = new_group(cx).await?;
+        for member in &group.snapshots {
+            let wrong = Violation::new(format!("member {:?} does not name its group", member.snapshot_id))
+                .expected(format!("group_snapshot_id {:?}", group.group_snapshot_id))
+                .actual(format!("{:?}", member.group_snapshot_id));
+            if member.group_snapshot_id.is_empty() {
+                // Elsewhere the text calls the field optional.
+                cx.warn(wrong);
+            } else if member.group_snapshot_id != group.group_snapshot_id {
+                return Err(wrong.into());
+            }
+        }
+        Ok(())
+    }
+}
+
+check! {
+    /// Backups are sorted by it.
+    CREATION_TIME {
+        id: "group/create-volume-group-snapshot/creation-time",
+        title: "a new group snapshot has a creation_time",
+        spec: [req::GROUP_CREATE_023],
+        needs: [CREATE_DELETE_GET_VOLUME_GROUP_SNAPSHOT, CREATE_DELETE_VOLUME],
+        refuted_by: ["group-snapshot-without-creation-time"],
+    }
+    async |cx| {
+        let group = new_group(cx).await?;
+        ensure!(
+            group.creation_time.is_some(),
+            "a new group snapshot has no creation_time";
+            expected: "the point in time of the snapshot",
+            actual: "none"
+        );
+        Ok(())
+    }
+}
+
+check! {
+    /// Whoever restores from a group that is not ready gets an error, or worse, half of it.
+    READY {
+        id: "group/create-volume-group-snapshot/ready-with-its-members",
+        title: "a group snapshot is ready exactly when all its members are",
+        spec: [req::GROUP_CREATE_024, req::GROUP_CREATE_025],
+        needs: [CREATE_DELETE_GET_VOLUME_GROUP_SNAPSHOT, CREATE_DELETE_VOLUME],
+        refuted_by: ["group-snapshot-ready-too-early", "group-snapshot-never-ready"],
+    }
+    async |cx| {
+        let group = new_group(cx).await?;
+        let ready = group.snapshots.iter().filter(|member| member.ready_to_use).count();
+        let all = group.snapshots.len();
+        ensure!(
+            !group.ready_to_use || ready == all,
+            "a group snapshot is ready before its members are";
+            of: &req::GROUP_CREATE_024,
+            expected: "ready_to_use false",
+            actual: format!("ready_to_use true with {ready} of {all} members ready")
+        );
+        ensure!(
+            group.ready_to_use || ready < all || all == 0,
+            "a group snapshot is not ready although its members are";
+            of: &req::GROUP_CREATE_025,
+            expected: "ready_to_use true",
+            actual: format!("ready_to_use false with all {all} members ready")
+        );
+        Ok(())
+    }
+}
+
+pub(crate) static CHECKS: &[&Check] =
+    &[&WORKS, &GROUP_ID, &MEMBERS, &MEMBERS_OF_GROUP, &CREATION_TIME, &READY];

@@ -1,0 +1,105 @@
+//! A name that is in use already.
+
+use csi_harness::prelude::*;
+
+use crate::group::{member_ids, request_for, two_volumes};
+
+/// What must not change between two answers about one group snapshot.
+fn same(first: &v1::VolumeGroupSnapshot, again: &v1::VolumeGroupSnapshot) -> CheckResult {
+    ensure!(
+        first.group_snapshot_id == again.group_snapshot_id,
+        "the same request made another group snapshot";
+        expected: format!("group_snapshot_id {:?} again", first.group_snapshot_id),
+        actual: format!("{:?}", again.group_snapshot_id)
+    );
+    ensure!(
+        member_ids(first) == member_ids(again),
+        "the same request answers with other members";
+        expected: format!("{:?}", member_ids(first)),
+        actual: format!("{:?}", member_ids(again))
+    );
+    ensure!(
+        first.creation_time == again.creation_time,
+        "the creation_time of a group snapshot has changed";
+        expected: format!("{:?}", first.creation_time),
+        actual: format!("{:?}", again.creation_time)
+    );
+    Ok(())
+}
+
+check! {
+    /// A caller that got no answer asks again, and must not pay for two.
+    REPEATED {
+        id: "group/create-volume-group-snapshot/same-name-same-group",
+        title: "CreateVolumeGroupSnapshot with a known name returns the group snapshot made before",
+        spec: [req::GROUP_CREATE_003],
+        needs: [CREATE_DELETE_GET_VOLUME_GROUP_SNAPSHOT, CREATE_DELETE_VOLUME],
+        refuted_by: [
+            "create-group-snapshot-forgets-names",
+            "create-group-snapshot-refuses-repeats",
+            "create-group-snapshot-repeat-drops-members",
+        ],
+    }
+    async |cx| {
+        let request = request_for(cx, &two_volumes(cx).await?);
+        let first = cx.create_group_snapshot(request.clone()).await.setup("a group snapshot")?;
+        let again = cx.create_group_snapshot(request).await.must("answer OK to the same request again")?;
+        same(&first, &again)
+    }
+}
+
+check! {
+    /// Sources are a set; a driver that takes another order for another request is only told so.
+    OTHER_ORDER {
+        id: "group/create-volume-group-snapshot/other-order-same-group",
+        title: "CreateVolumeGroupSnapshot with a known name and the sources in another order returns the same group snapshot",
+        spec: [req::GROUP_CREATE_003],
+        needs: [CREATE_DELETE_GET_VOLUME_GROUP_SNAPSHOT, CREATE_DELETE_VOLUME],
+        refuted_by: ["create-group-snapshot-order-matters"],
+    }
+    async |cx| {
+        let mut request = request_for(cx, &two_volumes(cx).await?);
+        let first = cx.create_group_snapshot(request.clone()).await.setup("a group snapshot")?;
+        request.source_volume_ids.reverse();
+        let expected = format!("group_snapshot_id {:?} again", first.group_snapshot_id);
+        let seen = match cx.create_group_snapshot(request).await.any_answer()? {
+            Ok(again) if again.group_snapshot_id == first.group_snapshot_id => return Ok(()),
+            Ok(again) => format!("{:?}", again.group_snapshot_id),
+            Err(refused) => refused.to_string(),
+        };
+        cx.warn(
+            Violation::new("sources in another order are taken for another request")
+                .expected(expected)
+                .actual(seen),
+        );
+        Ok(())
+    }
+}
+
+check! {
+    /// Otherwise a caller takes an old snapshot of other volumes for the one it asked for.
+    OTHER_SOURCES {
+        id: "group/create-volume-group-snapshot/same-name-other-sources",
+        title: "CreateVolumeGroupSnapshot with a known name and other sources is refused as ALREADY_EXISTS",
+        spec: [req::GROUP_CREATE_029],
+        needs: [CREATE_DELETE_GET_VOLUME_GROUP_SNAPSHOT, CREATE_DELETE_VOLUME],
+        refuted_by: ["create-group-snapshot-ignores-source-conflict"],
+    }
+    async |cx| {
+        let sources = two_volumes(cx).await?;
+        // Shows that the driver takes this set at all.
+        let one = cx.create_group_snapshot(request_for(cx, &sources[..1])).await;
+        one.or_skip("the driver takes no group snapshot of one volume")?;
+        let request = request_for(cx, &sources);
+        cx.create_group_snapshot(request.clone()).await.setup("a group snapshot")?;
+        let request = v1::CreateVolumeGroupSnapshotRequest {
+            source_volume_ids: sources[..1].to_vec(),
+            ..request
+        };
+        let reply = cx.create_group_snapshot(request).await;
+        reply.must_be_refused("with a known name and other sources", refused_with(Code::AlreadyExists))?;
+        Ok(())
+    }
+}
+
+pub(crate) static CHECKS: &[&Check] = &[&REPEATED, &OTHER_ORDER, &OTHER_SOURCES];

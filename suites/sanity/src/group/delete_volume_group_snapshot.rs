@@ -1,0 +1,176 @@
+//! DeleteVolumeGroupSnapshot: a group snapshot ends with all its members.
+
+use csi_harness::prelude::*;
+
+use super::{deleted_group, get_request, member_ids, new_group};
+
+check! {
+    /// Storage that is not given back is paid for.
+    WORKS {
+        id: "group/delete-volume-group-snapshot/works",
+        title: "a group snapshot that was deleted is gone",
+        spec: [req::GROUP_DELETE_001, req::GROUP_DELETE_002],
+        needs: [CREATE_DELETE_GET_VOLUME_GROUP_SNAPSHOT, CREATE_DELETE_VOLUME],
+        refuted_by: ["delete-volume-group-snapshot-unimplemented", "delete-group-snapshot-keeps-group"],
+    }
+    async |cx| {
+        let group = new_group(cx).await?;
+        cx.delete_group_snapshot(&group).await.must("delete a group snapshot")?;
+        let gone = cx.eventually(|| async {
+            Ok(cx.call(get_request(&group)).await.any_answer()?.err())
+        });
+        ensure!(
+            gone.await?.is_some(),
+            "a group snapshot that was deleted is still there";
+            of: &req::GROUP_DELETE_002,
+            expected: "NOT_FOUND from GetVolumeGroupSnapshot, within time-limits: settle-ms",
+            actual: "OK"
+        );
+        Ok(())
+    }
+}
+
+check! {
+    /// Members that stay cannot be deleted with their group any more.
+    MEMBERS_GONE {
+        id: "group/delete-volume-group-snapshot/members-gone",
+        title: "the members of a group snapshot that was deleted are gone from the list",
+        spec: [req::GROUP_DELETE_002],
+        needs: [CREATE_DELETE_GET_VOLUME_GROUP_SNAPSHOT, CREATE_DELETE_VOLUME, LIST_SNAPSHOTS],
+        refuted_by: ["delete-group-snapshot-keeps-members"],
+    }
+    async |cx| {
+        let group = deleted_group(cx).await?;
+        let left = || async {
+            let listed = cx.list_snapshots(v1::ListSnapshotsRequest::default()).await?;
+            let members = member_ids(&group);
+            let left = listed.into_iter().filter(|snapshot| members.contains(snapshot.snapshot_id.as_str()));
+            Ok::<_, Stop>(left.map(|snapshot| snapshot.snapshot_id).collect::<Vec<_>>())
+        };
+        let gone = cx.eventually(|| async { Ok(left().await?.is_empty().then_some(())) });
+        ensure!(
+            gone.await?.is_some(),
+            "members of a group snapshot that was deleted are still listed";
+            expected: "none of them in ListSnapshots, within time-limits: settle-ms",
+            actual: format!("{:?}", left().await?)
+        );
+        Ok(())
+    }
+}
+
+check! {
+    /// A caller that got no answer asks again.
+    REPEATED {
+        id: "group/delete-volume-group-snapshot/repeated",
+        title: "DeleteVolumeGroupSnapshot of a group snapshot that is deleted already is OK",
+        spec: [req::GROUP_DELETE_003],
+        needs: [CREATE_DELETE_GET_VOLUME_GROUP_SNAPSHOT, CREATE_DELETE_VOLUME],
+        refuted_by: ["delete-group-snapshot-unknown-not-found"],
+    }
+    async |cx| {
+        let group = deleted_group(cx).await?;
+        cx.delete_group_snapshot(&group).await.must("answer OK to the same request again")?;
+        Ok(())
+    }
+}
+
+check! {
+    /// Deleting what is not there is done before it began. The id is made up, so a driver may call it malformed.
+    UNKNOWN {
+        id: "group/delete-volume-group-snapshot/unknown-group",
+        title: "DeleteVolumeGroupSnapshot of a group snapshot that never existed is OK",
+        spec: [req::GROUP_DELETE_004],
+        needs: [CREATE_DELETE_GET_VOLUME_GROUP_SNAPSHOT],
+        refuted_by: ["delete-group-snapshot-unknown-not-found"],
+        replaces: [
+            "GroupController Service [GroupController VolumeGroupSnapshots] DeleteVolumeGroupSnapshot should succeed when an invalid volume id is used",
+        ],
+    }
+    async |cx| {
+        let request = v1::DeleteVolumeGroupSnapshotRequest {
+            group_snapshot_id: cx.unknown_group_snapshot_id(),
+            snapshot_ids: vec![cx.unknown_snapshot_id()],
+            ..Default::default()
+        };
+        let refusal = refused_with(Code::InvalidArgument);
+        cx.call(request).await.may_be_refused("of a group snapshot that never existed, with a made-up id,", refusal)?;
+        Ok(())
+    }
+}
+
+check! {
+    /// A caller's mistake has to be told from a group that is gone.
+    NO_ID {
+        id: "group/delete-volume-group-snapshot/no-group-snapshot-id",
+        title: "DeleteVolumeGroupSnapshot without group_snapshot_id is refused as INVALID_ARGUMENT",
+        spec: [req::GROUP_DELETE_005, req::GEN_ERR_004],
+        needs: [CREATE_DELETE_GET_VOLUME_GROUP_SNAPSHOT],
+        refuted_by: ["delete-group-snapshot-accepts-empty-id"],
+        replaces: [
+            "GroupController Service [GroupController VolumeGroupSnapshots] DeleteVolumeGroupSnapshot should fail when no volume id is provided",
+        ],
+    }
+    async |cx| {
+        let request = v1::DeleteVolumeGroupSnapshotRequest {
+            snapshot_ids: vec![cx.unknown_snapshot_id()],
+            ..Default::default()
+        };
+        let reply = cx.call(request).await;
+        reply.must_be_refused("without group_snapshot_id", refused_with(Code::InvalidArgument))?;
+        Ok(())
+    }
+}
+
+/// Deletes the group with these members named; OK is only remarked on, since many drivers go by the group alone.
+async fn delete_naming(
+    cx: &Cx,
+    group: &v1::VolumeGroupSnapshot,
+    members: &[String],
+    what: &str,
+) -> CheckResult {
+    let request = v1::DeleteVolumeGroupSnapshotRequest {
+        group_snapshot_id: group.group_snapshot_id.clone(),
+        snapshot_ids: members.to_vec(),
+        ..Default::default()
+    };
+    let reply = cx.call(request).await;
+    if reply.may_be_refused(what, refused_with(Code::InvalidArgument))?.is_some() {
+        cx.warn(
+            Violation::new(format!("DeleteVolumeGroupSnapshot {what} was done"))
+                .expected("INVALID_ARGUMENT")
+                .actual("OK"),
+        );
+    }
+    Ok(())
+}
+
+check! {
+    /// Upstream tools delete without the list, so drivers that do as they are told are only told so.
+    NO_MEMBERS {
+        id: "group/delete-volume-group-snapshot/no-snapshot-ids",
+        title: "DeleteVolumeGroupSnapshot without snapshot_ids is refused as INVALID_ARGUMENT",
+        spec: [req::GROUP_DELETE_008],
+        needs: [CREATE_DELETE_GET_VOLUME_GROUP_SNAPSHOT, CREATE_DELETE_VOLUME],
+        refuted_by: ["group-snapshot-accepts-missing-members"],
+    }
+    async |cx| { delete_naming(cx, &new_group(cx).await?, &[], "without snapshot_ids").await }
+}
+
+check! {
+    /// A caller that does not know the members has mistaken the group for another.
+    OTHER_MEMBERS {
+        id: "group/delete-volume-group-snapshot/other-snapshot-ids",
+        title: "DeleteVolumeGroupSnapshot with snapshot_ids that are not those of the group is refused as INVALID_ARGUMENT",
+        spec: [req::GROUP_DELETE_012, req::GROUP_DELETE_006],
+        needs: [CREATE_DELETE_GET_VOLUME_GROUP_SNAPSHOT, CREATE_DELETE_VOLUME],
+        refuted_by: ["group-snapshot-ignores-member-mismatch", "group-snapshot-member-mismatch-as-internal"],
+    }
+    async |cx| {
+        let group = new_group(cx).await?;
+        let first: Vec<_> = group.snapshots.iter().take(1).map(|member| member.snapshot_id.clone()).collect();
+        delete_naming(cx, &group, &first, "with only one of the snapshot_ids").await
+    }
+}
+
+pub(crate) static CHECKS: &[&Check] =
+    &[&WORKS, &MEMBERS_GONE, &REPEATED, &UNKNOWN, &NO_ID, &NO_MEMBERS, &OTHER_MEMBERS];

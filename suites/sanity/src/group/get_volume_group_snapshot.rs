@@ -1,0 +1,157 @@
+//! GetVolumeGroupSnapshot: the present state of a group snapshot.
+
+use csi_harness::prelude::*;
+
+use super::{deleted_group, get_request, member_ids, new_group};
+
+check! {
+    /// The snapshotter waits for ready_to_use with it.
+    WORKS {
+        id: "group/get-volume-group-snapshot/works",
+        title: "GetVolumeGroupSnapshot returns the group snapshot asked for, with its members",
+        spec: [req::GROUP_GET_002, req::GROUP_GET_010, req::GROUP_GET_003],
+        needs: [CREATE_DELETE_GET_VOLUME_GROUP_SNAPSHOT, CREATE_DELETE_VOLUME],
+        refuted_by: [
+            "get-volume-group-snapshot-unimplemented",
+            "get-group-snapshot-without-group",
+            "get-group-snapshot-other-id",
+        ],
+    }
+    async |cx| {
+        let made = new_group(cx).await?;
+        let answer = cx.call(get_request(&made)).await.must("return a group snapshot that exists")?;
+        let got = answer.group_snapshot.unwrap_or_default();
+        ensure!(
+            got.group_snapshot_id == made.group_snapshot_id,
+            "GetVolumeGroupSnapshot does not return the group snapshot asked for";
+            of: &req::GROUP_GET_010,
+            expected: format!("group_snapshot_id {:?}", made.group_snapshot_id),
+            actual: format!("{:?}", got.group_snapshot_id)
+        );
+        ensure!(
+            member_ids(&got) == member_ids(&made),
+            "GetVolumeGroupSnapshot returns other members than were made";
+            of: &req::GROUP_GET_003,
+            expected: format!("{:?}", member_ids(&made)),
+            actual: format!("{:?}", member_ids(&got))
+        );
+        Ok(())
+    }
+}
+
+check! {
+    /// The orchestrator then stops to wait for it.
+    DELETED {
+        id: "group/get-volume-group-snapshot/deleted-group",
+        title: "GetVolumeGroupSnapshot of a group snapshot that was deleted is refused as NOT_FOUND",
+        spec: [req::GROUP_GET_014, req::GROUP_GET_004],
+        needs: [CREATE_DELETE_GET_VOLUME_GROUP_SNAPSHOT, CREATE_DELETE_VOLUME],
+        refuted_by: ["get-group-snapshot-unknown-ok"],
+    }
+    async |cx| {
+        let group = deleted_group(cx).await?;
+        let refused = cx.eventually(|| async {
+            let reply = cx.call(get_request(&group)).await;
+            Ok((reply.code() != Some(Code::Ok)).then_some(reply))
+        });
+        let Some(reply) = refused.await? else {
+            return Err(Violation::new("a group snapshot that was deleted is still returned")
+                .expected("NOT_FOUND, within time-limits: settle-ms")
+                .actual("OK")
+                .into());
+        };
+        reply.must_be_refused("of a group snapshot that was deleted", refused_with(Code::NotFound))?;
+        Ok(())
+    }
+}
+
+check! {
+    /// The id is made up, so a driver may call it malformed.
+    UNKNOWN {
+        id: "group/get-volume-group-snapshot/unknown-group",
+        title: "GetVolumeGroupSnapshot of a group snapshot that never existed is refused as NOT_FOUND",
+        spec: [req::GROUP_GET_014],
+        needs: [CREATE_DELETE_GET_VOLUME_GROUP_SNAPSHOT],
+        refuted_by: ["get-group-snapshot-unknown-ok"],
+        replaces: [
+            "GroupController Service [GroupController VolumeGroupSnapshots] GetVolumeGroupSnapshot should fail when an invalid volume id is used",
+        ],
+    }
+    async |cx| {
+        let request = v1::GetVolumeGroupSnapshotRequest {
+            group_snapshot_id: cx.unknown_group_snapshot_id(),
+            snapshot_ids: vec![cx.unknown_snapshot_id()],
+            ..Default::default()
+        };
+        let refusal = refused_with(Code::NotFound).or(Code::InvalidArgument, "the id is made up");
+        cx.call(request).await.must_be_refused("of a group snapshot that never existed", refusal)?;
+        Ok(())
+    }
+}
+
+check! {
+    /// A caller's mistake has to be told from a group that is gone.
+    NO_ID {
+        id: "group/get-volume-group-snapshot/no-group-snapshot-id",
+        title: "GetVolumeGroupSnapshot without group_snapshot_id is refused as INVALID_ARGUMENT",
+        spec: [req::GROUP_GET_005, req::GEN_ERR_004],
+        needs: [CREATE_DELETE_GET_VOLUME_GROUP_SNAPSHOT],
+        refuted_by: ["get-group-snapshot-empty-id-as-not-found"],
+        replaces: [
+            "GroupController Service [GroupController VolumeGroupSnapshots] GetVolumeGroupSnapshot should fail when no volume id is provided",
+        ],
+    }
+    async |cx| {
+        let request = v1::GetVolumeGroupSnapshotRequest {
+            snapshot_ids: vec![cx.unknown_snapshot_id()],
+            ..Default::default()
+        };
+        let reply = cx.call(request).await;
+        reply.must_be_refused("without group_snapshot_id", refused_with(Code::InvalidArgument))?;
+        Ok(())
+    }
+}
+
+/// Asks with these members named; OK is only remarked on, since many drivers go by the group alone.
+async fn get_naming(cx: &Cx, group: &v1::VolumeGroupSnapshot, members: &[String], what: &str) -> CheckResult {
+    let request = v1::GetVolumeGroupSnapshotRequest { snapshot_ids: members.to_vec(), ..get_request(group) };
+    let reply = cx.call(request).await;
+    if reply.may_be_refused(what, refused_with(Code::InvalidArgument))?.is_some() {
+        cx.warn(
+            Violation::new(format!("GetVolumeGroupSnapshot {what} was answered"))
+                .expected("INVALID_ARGUMENT")
+                .actual("OK"),
+        );
+    }
+    Ok(())
+}
+
+check! {
+    /// Many drivers look up the group alone and do not miss the list: they are only told so.
+    NO_MEMBERS {
+        id: "group/get-volume-group-snapshot/no-snapshot-ids",
+        title: "GetVolumeGroupSnapshot without snapshot_ids is refused as INVALID_ARGUMENT",
+        spec: [req::GROUP_GET_008],
+        needs: [CREATE_DELETE_GET_VOLUME_GROUP_SNAPSHOT, CREATE_DELETE_VOLUME],
+        refuted_by: ["group-snapshot-accepts-missing-members"],
+    }
+    async |cx| { get_naming(cx, &new_group(cx).await?, &[], "without snapshot_ids").await }
+}
+
+check! {
+    /// A caller that does not know the members has mistaken the group for another.
+    OTHER_MEMBERS {
+        id: "group/get-volume-group-snapshot/other-snapshot-ids",
+        title: "GetVolumeGroupSnapshot with snapshot_ids that are not those of the group is refused as INVALID_ARGUMENT",
+        spec: [req::GROUP_GET_013, req::GROUP_GET_006],
+        needs: [CREATE_DELETE_GET_VOLUME_GROUP_SNAPSHOT, CREATE_DELETE_VOLUME],
+        refuted_by: ["group-snapshot-ignores-member-mismatch", "group-snapshot-member-mismatch-as-internal"],
+    }
+    async |cx| {
+        let group = new_group(cx).await?;
+        let first: Vec<_> = group.snapshots.iter().take(1).map(|member| member.snapshot_id.clone()).collect();
+        get_naming(cx, &group, &first, "with only one of the snapshot_ids").await
+    }
+}
+
+pub(crate) static CHECKS: &[&Check] = &[&WORKS, &DELETED, &UNKNOWN, &NO_ID, &NO_MEMBERS, &OTHER_MEMBERS];

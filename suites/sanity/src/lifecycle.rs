@@ -1,0 +1,106 @@
+//! The ways of a volume through all RPCs, from its making to its end.
+
+pub(crate) mod created;
+pub(crate) mod provisioned;
+
+use csi_harness::prelude::*;
+
+/// A walk through the states of a volume, where each step has to succeed.
+struct Walk<'a> {
+    cx: &'a Cx,
+    /// How often each request is sent.
+    times: u32,
+}
+
+impl Walk<'_> {
+    /// ControllerPublishVolume, where the driver attaches.
+    async fn attach(&self, volume: NodeVolume) -> CheckResult<Attached> {
+        let cx = self.cx;
+        if !cx.target().capabilities().has(Capability::PublishUnpublishVolume) {
+            return cx.attached(volume).await;
+        }
+        let node_id = cx.node_id().await?;
+        let request = cx.controller_publish_request(&volume, &node_id);
+        let mut publish_context = Default::default();
+        for _ in 0..self.times {
+            let reply = cx.controller_publish(request.clone()).await;
+            publish_context = reply.must("attach the volume to this node")?.publish_context;
+        }
+        Ok(Attached { volume, publish_context })
+    }
+
+    /// NodeStageVolume, where the driver stages.
+    async fn stage(&self, attached: Attached) -> CheckResult<Staged> {
+        let cx = self.cx;
+        if !cx.target().capabilities().has(Capability::StageUnstageVolume) {
+            return Ok(Staged { attached, staging_path: String::new() });
+        }
+        let staging_path = cx.staging_path().await?;
+        for _ in 0..self.times {
+            cx.node_stage(cx.stage_request(&attached, &staging_path)).await.must("stage the volume")?;
+        }
+        Ok(Staged { attached, staging_path })
+    }
+
+    /// NodePublishVolume, and NodeGetVolumeStats where there are any.
+    async fn publish(&self, staged: Staged) -> CheckResult<Published> {
+        let cx = self.cx;
+        let target_path = cx.target_path().await?;
+        for _ in 0..self.times {
+            cx.node_publish(cx.publish_request(&staged, &target_path)).await.must("publish the volume")?;
+        }
+        if cx.target().capabilities().has(Capability::GetVolumeStats) {
+            let request = v1::NodeGetVolumeStatsRequest {
+                volume_id: staged.attached.volume.id.clone(),
+                volume_path: target_path.clone(),
+                staging_target_path: staged.staging_path.clone(),
+            };
+            cx.call(request).await.must("answer for the published volume")?;
+        }
+        Ok(Published { staged, target_path })
+    }
+
+    /// From nothing on the node up to a published volume.
+    async fn forth(&self, volume: NodeVolume) -> CheckResult<Published> {
+        self.publish(self.stage(self.attach(volume).await?).await?).await
+    }
+
+    async fn unpublish(&self, published: Published) -> CheckResult<Staged> {
+        let Published { staged, target_path } = published;
+        for _ in 0..self.times {
+            let reply = self.cx.node_unpublish(&staged.attached.volume.id, &target_path).await;
+            reply.must("unpublish the volume")?;
+        }
+        Ok(staged)
+    }
+
+    async fn unstage(&self, staged: Staged) -> CheckResult<Attached> {
+        let Staged { attached, staging_path } = staged;
+        if staging_path.is_empty() {
+            return Ok(attached);
+        }
+        for _ in 0..self.times {
+            let reply = self.cx.node_unstage(&attached.volume.id, &staging_path).await;
+            reply.must("unstage the volume")?;
+        }
+        Ok(attached)
+    }
+
+    async fn detach(&self, attached: Attached) -> CheckResult<NodeVolume> {
+        let volume = attached.volume;
+        if !self.cx.target().capabilities().has(Capability::PublishUnpublishVolume) {
+            return Ok(volume);
+        }
+        let node_id = self.cx.node_id().await?;
+        for _ in 0..self.times {
+            let reply = self.cx.controller_unpublish(&volume.id, &node_id).await;
+            reply.must("detach the volume from this node")?;
+        }
+        Ok(volume)
+    }
+
+    /// From a published volume down to nothing on the node.
+    async fn back(&self, published: Published) -> CheckResult<NodeVolume> {
+        self.detach(self.unstage(self.unpublish(published).await?).await?).await
+    }
+}

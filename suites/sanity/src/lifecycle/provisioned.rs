@@ -1,0 +1,35 @@
+//! A volume that an administrator made.
+
+use csi_harness::prelude::*;
+
+use super::Walk;
+
+check! {
+    /// Volumes that were there before the orchestrator are used like its own.
+    FORTH_AND_BACK {
+        id: "lifecycle/provisioned-volume/forth-and-back",
+        title: "a volume provisioned outside CSI can be validated, attached, staged, published, and all of it undone",
+        spec: [req::GEN_LIFE_003, req::GEN_LIFE_004],
+        needs: [NODE, Need::Configured(Setting::Volumes)],
+        refuted_by: ["node-publish-volume-unimplemented"],
+        access: Each,
+    }
+    async |cx| {
+        let volume = cx.provisioned_volume().await?;
+        if cx.target().capabilities().has(Capability::ControllerService) {
+            let request = v1::ValidateVolumeCapabilitiesRequest {
+                volume_id: volume.id.clone(),
+                volume_context: volume.context.clone(),
+                volume_capabilities: vec![cx.capability()],
+                ..Default::default()
+            };
+            cx.call(request).await.must("answer for a volume provisioned outside CSI")?;
+        }
+        let walk = Walk { cx, times: 1 };
+        let published = walk.forth(volume).await?;
+        walk.back(published).await?;
+        Ok(())
+    }
+}
+
+pub(crate) static CHECKS: &[&Check] = &[&FORTH_AND_BACK];

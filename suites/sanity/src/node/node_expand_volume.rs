@@ -1,0 +1,147 @@
+//! NodeExpandVolume: the file system follows a volume that has grown.
+
+pub(crate) mod fields;
+pub(crate) mod paths;
+pub(crate) mod refusals;
+
+use csi_harness::prelude::*;
+
+use super::{attached, published};
+
+/// A volume that only its node still has to make use of.
+struct Grown {
+    published: Published,
+    size_bytes: i64,
+}
+
+impl Grown {
+    /// The request an orchestrator sends now.
+    fn request(&self, cx: &Cx) -> v1::NodeExpandVolumeRequest {
+        request(cx, &self.published.staged, &self.published.target_path, self.size_bytes)
+    }
+}
+
+/// The request for a volume at a path, with everything an orchestrator sends.
+fn request(cx: &Cx, staged: &Staged, volume_path: &str, required_bytes: i64) -> v1::NodeExpandVolumeRequest {
+    v1::NodeExpandVolumeRequest {
+        volume_id: staged.attached.volume.id.clone(),
+        volume_path: volume_path.to_owned(),
+        capacity_range: Some(v1::CapacityRange { required_bytes, limit_bytes: 0 }),
+        staging_target_path: staged.staging_path.clone(),
+        volume_capability: Some(cx.capability()),
+        ..Default::default()
+    }
+}
+
+/// Expands the volume on the controller, where there is something to do; returns the size to ask the node for.
+async fn expand_on_controller(cx: &Cx, volume_id: &str) -> CheckResult<i64> {
+    let wanted = cx.config().expand_size_bytes;
+    if !cx.target().capabilities().has(Capability::ExpandVolume) {
+        return Ok(wanted);
+    }
+    let request = v1::ControllerExpandVolumeRequest {
+        volume_id: volume_id.to_owned(),
+        capacity_range: Some(v1::CapacityRange { required_bytes: wanted, limit_bytes: 0 }),
+        volume_capability: Some(cx.capability()),
+        ..Default::default()
+    };
+    let expanded = cx.call(request).await.setup("a volume expanded on the controller")?;
+    Ok(expanded.capacity_bytes.max(wanted))
+}
+
+/// Sends the request; skips where the file system cannot grow while it is in use, which is legal.
+async fn expand(
+    cx: &Cx,
+    request: v1::NodeExpandVolumeRequest,
+) -> CheckResult<Reply<v1::NodeExpandVolumeResponse>> {
+    let reply = cx.call(request).await;
+    if reply.code() == Some(Code::FailedPrecondition) {
+        return Err(Stop::skip("the file system cannot grow while staged or published"));
+    }
+    Ok(reply)
+}
+
+/// Whether the controller expands volumes only while they are in use.
+fn expands_online_only(cx: &Cx) -> bool {
+    let capabilities = cx.target().capabilities();
+    capabilities.has(Capability::OnlineExpansion) && !capabilities.has(Capability::OfflineExpansion)
+}
+
+/// A volume expanded on the controller, before or after it is published as the driver wants it.
+async fn grown(cx: &Cx) -> CheckResult<Grown> {
+    if expands_online_only(cx) {
+        let published = published(cx).await?;
+        let size_bytes = expand_on_controller(cx, &published.staged.attached.volume.id).await?;
+        return Ok(Grown { published, size_bytes });
+    }
+    let volume = cx.node_volume().await?;
+    let size_bytes = expand_on_controller(cx, &volume.id).await?;
+    let staged = cx.staged(cx.attached(volume).await?).await?;
+    Ok(Grown { published: cx.published(staged).await?, size_bytes })
+}
+
+check! {
+    /// Otherwise the workload does not see what the volume has grown by.
+    WORKS {
+        id: "node/node-expand-volume/works",
+        title: "NodeExpandVolume of a published volume that has grown is OK",
+        spec: [req::NODE_EXPAND_001, req::NODE_EXPAND_024],
+        needs: [NODE, NODE_EXPAND_VOLUME, CREATE_DELETE_VOLUME],
+        refuted_by: ["node-expand-volume-unimplemented", "node-expand-answers-wrong-size"],
+        replaces: ["Node Service NodeExpandVolume should work if node-expand is called after node-publish"],
+        access: Each,
+    }
+    async |cx| {
+        let grown = grown(cx).await?;
+        let expanded = expand(cx, grown.request(cx)).await?.must("expand a published volume that has grown")?;
+        ensure!(
+            expanded.capacity_bytes == 0 || expanded.capacity_bytes >= grown.size_bytes,
+            "NodeExpandVolume was done, and reports less than was asked for";
+            of: &req::NODE_EXPAND_024,
+            expected: format!("at least {} bytes, or 0 for unknown", grown.size_bytes),
+            actual: format!("{} bytes", expanded.capacity_bytes)
+        );
+        Ok(())
+    }
+}
+
+check! {
+    /// A caller that got no answer asks again.
+    REPEATED {
+        id: "node/node-expand-volume/repeated",
+        title: "NodeExpandVolume of a volume that is expanded already is OK",
+        spec: [req::NODE_EXPAND_002, req::NODE_EXPAND_003],
+        needs: [NODE, NODE_EXPAND_VOLUME, CREATE_DELETE_VOLUME],
+        refuted_by: ["node-expand-refuses-repeats"],
+        access: Each,
+    }
+    async |cx| {
+        let request = grown(cx).await?.request(cx);
+        expand(cx, request.clone()).await?.must("expand a published volume that has grown")?;
+        cx.call(request).await.must("answer OK to the same request again")?;
+        Ok(())
+    }
+}
+
+check! {
+    /// Nothing is to be done, and that is no fault.
+    LARGE_ENOUGH {
+        id: "node/node-expand-volume/large-enough",
+        title: "NodeExpandVolume of a volume that is large enough is OK",
+        spec: [req::NODE_EXPAND_003],
+        needs: [NODE, NODE_EXPAND_VOLUME, CREATE_DELETE_VOLUME],
+        refuted_by: ["node-expand-refuses-repeats"],
+    }
+    async |cx| {
+        let Published { staged, target_path } = published(cx).await?;
+        let size_bytes = staged.attached.volume.size_bytes;
+        if size_bytes == 0 {
+            return Err(Stop::skip("the driver does not tell the size of its volumes"));
+        }
+        let reply = expand(cx, request(cx, &staged, &target_path, size_bytes)).await?;
+        reply.must("answer OK where the volume is large enough")?;
+        Ok(())
+    }
+}
+
+pub(crate) static CHECKS: &[&Check] = &[&WORKS, &REPEATED, &LARGE_ENOUGH];

@@ -1,0 +1,108 @@
+//! What cannot be expanded.
+
+use csi_harness::prelude::*;
+
+use super::{attached, grown, published, request};
+use crate::node::{gone, refused_or_stateless, unsupported_access};
+
+/// More than any device has.
+const HUGE_BYTES: i64 = 1 << 60;
+
+check! {
+    /// A node plugin without state cannot know better, so success is only remarked on.
+    UNKNOWN_VOLUME {
+        id: "node/node-expand-volume/unknown-volume",
+        title: "NodeExpandVolume of a volume that does not exist is refused",
+        spec: [req::NODE_EXPAND_021],
+        needs: [NODE, NODE_EXPAND_VOLUME],
+        refuted_by: ["node-expand-unknown-ok"],
+        replaces: ["Node Service NodeExpandVolume should fail when volume is not found"],
+    }
+    async |cx| {
+        let staged = Staged { attached: gone(cx).await?, staging_path: String::new() };
+        let path = cx.target_path().await?;
+        let reply = cx.call(request(cx, &staged, &path, cx.config().expand_size_bytes)).await;
+        refused_or_stateless(cx, reply, "NodeExpandVolume of a volume that does not exist")
+    }
+}
+
+check! {
+    /// A node plugin with nothing to do may answer OK, which is only remarked on.
+    NOT_THERE {
+        id: "node/node-expand-volume/not-published",
+        title: "NodeExpandVolume at a path where the volume is neither staged nor published is refused",
+        spec: [req::NODE_EXPAND_004],
+        needs: [NODE, NODE_EXPAND_VOLUME, CREATE_DELETE_VOLUME],
+        refuted_by: ["node-expand-ignores-path"],
+    }
+    async |cx| {
+        let staged = Staged { attached: attached(cx).await?, staging_path: String::new() };
+        let path = cx.target_path().await?;
+        let present = staged.attached.volume.size_bytes.max(cx.config().volume_size_bytes);
+        let reply = cx.call(request(cx, &staged, &path, present)).await;
+        if reply.any_answer()?.is_ok() {
+            cx.warn(
+                Violation::new("NodeExpandVolume was done at a path where the volume is not")
+                    .expected("an error, unless there is nothing to do on the node")
+                    .actual("OK"),
+            );
+        }
+        Ok(())
+    }
+}
+
+check! {
+    /// Drivers that grow to the size of the device whatever was asked are widespread: OK is only remarked on.
+    OUT_OF_RANGE {
+        id: "node/node-expand-volume/out-of-range",
+        title: "NodeExpandVolume to more than the volume can have is refused as OUT_OF_RANGE",
+        spec: [req::NODE_EXPAND_023],
+        needs: [NODE, NODE_EXPAND_VOLUME, CREATE_DELETE_VOLUME],
+        refuted_by: ["node-expand-accepts-any-size", "node-expand-out-of-range-as-internal"],
+    }
+    async |cx| {
+        let Published { staged, target_path } = published(cx).await?;
+        let refusal = refused_with(Code::OutOfRange)
+            .or(Code::ResourceExhausted, "there may be a limit on the back end")
+            .or(Code::FailedPrecondition, "the file system may not grow while published");
+        let reply = cx.call(request(cx, &staged, &target_path, HUGE_BYTES)).await;
+        if reply.may_be_refused("to more than the volume can have", refusal)?.is_some() {
+            cx.warn(
+                Violation::new("NodeExpandVolume to 2^60 bytes was done")
+                    .expected("OUT_OF_RANGE")
+                    .actual("OK"),
+            );
+        }
+        Ok(())
+    }
+}
+
+check! {
+    /// The field is optional, and drivers that ignore it are only told so.
+    WRONG_CAPABILITY {
+        id: "node/node-expand-volume/unsupported-access-type",
+        title: "NodeExpandVolume with an access type that the volume lacks is refused as INVALID_ARGUMENT",
+        spec: [req::NODE_EXPAND_020],
+        needs: [NODE, NODE_EXPAND_VOLUME, CREATE_DELETE_VOLUME],
+        refuted_by: ["node-expand-ignores-capability"],
+    }
+    async |cx| {
+        let grown = grown(cx).await?;
+        let capability = unsupported_access(cx, &grown.published.staged.attached.volume).await?;
+        let request =
+            v1::NodeExpandVolumeRequest { volume_capability: Some(capability), ..grown.request(cx) };
+        let seen = match cx.call(request).await.any_answer()? {
+            Err(refused) if refused.code == Code::InvalidArgument => return Ok(()),
+            Err(refused) => refused.to_string(),
+            Ok(_) => "OK".to_owned(),
+        };
+        cx.warn(
+            Violation::new("NodeExpandVolume with an access type that the volume lacks is not refused as it should be")
+                .expected("INVALID_ARGUMENT")
+                .actual(seen),
+        );
+        Ok(())
+    }
+}
+
+pub(crate) static CHECKS: &[&Check] = &[&UNKNOWN_VOLUME, &NOT_THERE, &OUT_OF_RANGE, &WRONG_CAPABILITY];

@@ -1,0 +1,57 @@
+//! NodeGetCapabilities: what the node plugin can do.
+
+use csi_harness::prelude::*;
+use v1::node_service_capability::Type;
+
+check! {
+    /// Orchestrators ask before nearly every other node call.
+    SERVED {
+        id: "node/node-get-capabilities/served",
+        title: "a node plugin serves NodeGetCapabilities",
+        spec: [req::NODE_CAPS_001, req::GEN_RPC_007],
+        refuted_by: ["node-get-capabilities-unimplemented"],
+    }
+    async |cx| {
+        let reply = cx.call(v1::NodeGetCapabilitiesRequest {}).await;
+        if reply.code() == Some(Code::Unimplemented) && !answers_other_node_calls(cx).await? {
+            return Err(Stop::skip("the endpoint serves no Node service"));
+        }
+        reply.must("be answered by a node plugin")?;
+        Ok(())
+    }
+}
+
+/// Whether there is a Node service at all, whatever it answers to requests that say nothing.
+async fn answers_other_node_calls(cx: &Cx) -> CheckResult<bool> {
+    let info = cx.call(v1::NodeGetInfoRequest {}).await;
+    let unpublish = cx.call(v1::NodeUnpublishVolumeRequest::default()).await;
+    let answers = [info.code(), unpublish.code()];
+    Ok(answers.into_iter().flatten().any(|code| code != Code::Unimplemented))
+}
+
+check! {
+    /// An empty list is legal, an entry that says nothing is not.
+    WELL_FORMED {
+        id: "node/node-get-capabilities/well-formed",
+        title: "each entry of NodeGetCapabilities names a capability",
+        spec: [req::NODE_CAPS_003],
+        needs: [NODE],
+        refuted_by: ["node-get-capabilities-empty-entry", "node-get-capabilities-unknown-type"],
+        replaces: ["Node Service NodeGetCapabilities should return appropriate capabilities"],
+    }
+    async |cx| {
+        let answer = cx.call(v1::NodeGetCapabilitiesRequest {}).await.setup("the capabilities of the node")?;
+        for capability in answer.capabilities {
+            let named = matches!(&capability.r#type, Some(Type::Rpc(rpc)) if rpc.r#type != 0);
+            ensure!(
+                named,
+                "an entry of NodeGetCapabilities names no capability";
+                expected: "an rpc with a type other than UNKNOWN",
+                actual: format!("{capability:?}")
+            );
+        }
+        Ok(())
+    }
+}
+
+pub(crate) static CHECKS: &[&Check] = &[&SERVED, &WELL_FORMED];

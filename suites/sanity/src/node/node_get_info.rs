@@ -1,0 +1,195 @@
+//! NodeGetInfo: which node this is. Mandatory only for drivers that attach volumes.
+
+use csi_harness::prelude::*;
+
+use crate::topology;
+
+/// Bytes of a node id at the most.
+const ID_BYTES_MAX: usize = 256;
+/// Bytes of a node id that older software copes with.
+const ID_BYTES_SAFE: usize = 128;
+/// Calls made to see whether the answer changes.
+const CALLS: usize = 3;
+
+/// The answer, where there has to be one.
+async fn info(cx: &Cx) -> CheckResult<v1::NodeGetInfoResponse> {
+    let reply = cx.call(v1::NodeGetInfoRequest {}).await;
+    let mandatory = cx.target().capabilities().has(Capability::PublishUnpublishVolume);
+    if reply.code() == Some(Code::Unimplemented) && !mandatory {
+        return Err(Stop::skip("the driver does not attach volumes and has no NodeGetInfo"));
+    }
+    reply.setup("the answer of NodeGetInfo")
+}
+
+check! {
+    /// Without it the orchestrator cannot say to which node a volume is to be attached.
+    SERVED {
+        id: "node/node-get-info/served",
+        title: "a plugin that attaches volumes serves NodeGetInfo",
+        spec: [req::NODE_INFO_001],
+        needs: [NODE, PUBLISH_UNPUBLISH_VOLUME],
+        refuted_by: ["node-get-info-unimplemented", "node-get-info-fails"],
+    }
+    async |cx| {
+        cx.call(v1::NodeGetInfoRequest {}).await.must("say which node this is")?;
+        Ok(())
+    }
+}
+
+check! {
+    /// kubelet rejects the registration of a driver whose node has no id.
+    NODE_ID {
+        id: "node/node-get-info/node-id",
+        title: "NodeGetInfo gives a node_id",
+        spec: [req::NODE_INFO_005, req::GEN_FIELD_002],
+        needs: [NODE],
+        refuted_by: ["node-get-info-id-empty"],
+        replaces: ["Node Service NodeGetInfo should return appropriate values"],
+    }
+    async |cx| {
+        let id = info(cx).await?.node_id;
+        ensure!(!id.is_empty(), "the node has no id"; expected: "a node_id", actual: "an empty one");
+        Ok(())
+    }
+}
+
+check! {
+    /// Attachments are kept under the id: a node that changes it loses them.
+    SAME_NODE_ID {
+        id: "node/node-get-info/same-node-id",
+        title: "NodeGetInfo gives the same node_id every time",
+        spec: [req::NODE_INFO_005, req::NODE_INFO_004],
+        needs: [NODE],
+        refuted_by: ["node-get-info-id-changes"],
+    }
+    async |cx| {
+        let first = info(cx).await?.node_id;
+        for _ in 1..CALLS {
+            let again = info(cx).await?.node_id;
+            ensure!(
+                first == again,
+                "the node_id changes from call to call";
+                expected: format!("{first:?} every time"),
+                actual: format!("{again:?}")
+            );
+        }
+        Ok(())
+    }
+}
+
+check! {
+    /// Orchestrators reserve as much room and no more.
+    NODE_ID_LENGTH {
+        id: "node/node-get-info/node-id-length",
+        title: "the node_id has 256 bytes or fewer",
+        spec: [req::NODE_INFO_008],
+        needs: [NODE],
+        refuted_by: ["node-get-info-id-too-long"],
+    }
+    async |cx| {
+        let bytes = info(cx).await?.node_id.len();
+        ensure!(bytes <= ID_BYTES_MAX, "the node_id is too long"; expected: "256 bytes or fewer", actual: bytes);
+        Ok(())
+    }
+}
+
+check! {
+    /// The limit was 128 bytes until version 1.4 of the specification.
+    NODE_ID_SAFE_LENGTH {
+        id: "node/node-get-info/node-id-safe-length",
+        title: "the node_id has 128 bytes or fewer, which older software copes with",
+        spec: [req::NODE_INFO_009],
+        needs: [NODE],
+        refuted_by: ["node-get-info-id-long"],
+    }
+    async |cx| {
+        let bytes = info(cx).await?.node_id.len();
+        ensure!(
+            bytes <= ID_BYTES_SAFE,
+            "the node_id is longer than older software copes with";
+            expected: "128 bytes or fewer",
+            actual: bytes
+        );
+        Ok(())
+    }
+}
+
+check! {
+    /// Zero leaves the limit to the orchestrator; below zero there is no meaning.
+    MAX_VOLUMES {
+        id: "node/node-get-info/max-volumes-per-node",
+        title: "max_volumes_per_node is not negative",
+        spec: [req::NODE_INFO_011],
+        needs: [NODE],
+        refuted_by: ["node-get-info-limit-negative"],
+    }
+    async |cx| {
+        let limit = info(cx).await?.max_volumes_per_node;
+        ensure!(limit >= 0, "max_volumes_per_node is negative"; expected: "0 or more", actual: limit);
+        Ok(())
+    }
+}
+
+check! {
+    /// An orchestrator that was not told of constraints does not ask for volumes near the node.
+    TOPOLOGY_ADVERTISED {
+        id: "node/node-get-info/topology-advertised",
+        title: "a driver whose nodes have a topology advertises VOLUME_ACCESSIBILITY_CONSTRAINTS",
+        spec: [req::NODE_INFO_012],
+        needs: [NODE],
+        refuted_by: ["get-plugin-capabilities-hides-topology"],
+    }
+    async |cx| {
+        let advertised = cx.target().capabilities().has(Capability::VolumeAccessibilityConstraints);
+        if let Some(topology) = info(cx).await?.accessible_topology
+            && !advertised
+        {
+            return Err(Violation::new("accessible_topology is returned without the capability")
+                .expected("no accessible_topology, or VOLUME_ACCESSIBILITY_CONSTRAINTS in GetPluginCapabilities")
+                .actual(format!("{:?}", topology.segments))
+                .into());
+        }
+        Ok(())
+    }
+}
+
+check! {
+    /// Keys become label keys of the node, which Kubernetes refuses in any other form.
+    TOPOLOGY_FORM {
+        id: "node/node-get-info/topology-form",
+        title: "keys and values of the node's topology have the form of labels",
+        spec: [
+            req::MSG_TOPOLOGY_002,
+            req::MSG_TOPOLOGY_001,
+            req::MSG_TOPOLOGY_004,
+            req::MSG_TOPOLOGY_006,
+            req::MSG_TOPOLOGY_007,
+            req::MSG_TOPOLOGY_008,
+            req::MSG_TOPOLOGY_009,
+        ],
+        needs: [NODE, VOLUME_ACCESSIBILITY_CONSTRAINTS],
+        refuted_by: [
+            "node-get-info-topology-key-invalid",
+            "node-get-info-topology-key-too-long",
+            "node-get-info-topology-value-empty",
+            "node-get-info-topology-value-invalid",
+        ],
+    }
+    async |cx| {
+        match info(cx).await?.accessible_topology {
+            Some(topology) => topology::well_formed(&topology),
+            None => Err(Stop::skip("the node has no topological limits")),
+        }
+    }
+}
+
+pub(crate) static CHECKS: &[&Check] = &[
+    &SERVED,
+    &NODE_ID,
+    &SAME_NODE_ID,
+    &NODE_ID_LENGTH,
+    &NODE_ID_SAFE_LENGTH,
+    &MAX_VOLUMES,
+    &TOPOLOGY_ADVERTISED,
+    &TOPOLOGY_FORM,
+];

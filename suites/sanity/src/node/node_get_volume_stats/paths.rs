@@ -1,0 +1,114 @@
+//! Staging paths and long paths.
+
+use csi_harness::prelude::*;
+
+use super::{published, request};
+use crate::node::{PATH_BYTES_LONG, PATH_BYTES_MAX, attached, staged};
+
+check! {
+    /// A driver whose staging mounts nothing has nothing to measure there, so a refusal is only remarked on.
+    STAGING_PATH {
+        id: "node/node-get-volume-stats/staging-path",
+        title: "NodeGetVolumeStats answers for a volume at its staging path",
+        spec: [req::NODE_STATS_005],
+        needs: [NODE, GET_VOLUME_STATS, STAGE_UNSTAGE_VOLUME, VOLUME],
+        refuted_by: ["node-get-volume-stats-refuses-staging-path"],
+    }
+    async |cx| {
+        let staged = staged(cx).await?;
+        let reply = cx.call(request(&staged, &staged.staging_path)).await;
+        reply.must("answer for a volume at its staging path")?;
+        Ok(())
+    }
+}
+
+check! {
+    /// Older callers do not know the field.
+    NO_STAGING_FIELD {
+        id: "node/node-get-volume-stats/no-staging-target-path",
+        title: "NodeGetVolumeStats of a published volume works without staging_target_path",
+        spec: [req::NODE_STATS_018],
+        needs: [NODE, GET_VOLUME_STATS, STAGE_UNSTAGE_VOLUME, VOLUME],
+        refuted_by: ["node-get-volume-stats-demands-staging-path"],
+    }
+    async |cx| {
+        let Published { staged, target_path } = published(cx).await?;
+        let with = request(&staged, &target_path);
+        cx.call(with.clone()).await.setup("statistics of a published volume")?;
+        let without = v1::NodeGetVolumeStatsRequest { staging_target_path: String::new(), ..with };
+        cx.call(without).await.must("work without staging_target_path, which is optional")?;
+        Ok(())
+    }
+}
+
+async fn takes_volume_path_of(cx: &Cx, bytes: usize) -> CheckResult {
+    let target_path = cx.target_path_of_length(bytes).await?;
+    let staged = staged(cx).await?;
+    let publish = cx.node_publish(cx.publish_request(&staged, &target_path)).await;
+    publish.or_skip("publishing at so long a path is judged elsewhere")?;
+    let reply = cx.call(request(&staged, &target_path)).await;
+    reply.must(&format!("take a volume_path of {bytes} bytes"))?;
+    Ok(())
+}
+
+async fn takes_staging_path_of(cx: &Cx, bytes: usize) -> CheckResult {
+    let staging_path = cx.staging_path_of_length(bytes).await?;
+    let attached = attached(cx).await?;
+    let stage = cx.node_stage(cx.stage_request(&attached, &staging_path)).await;
+    stage.or_skip("staging at so long a path is judged elsewhere")?;
+    let Published { staged, target_path } = cx.published(Staged { attached, staging_path }).await?;
+    let reply = cx.call(request(&staged, &target_path)).await;
+    reply.must(&format!("take a staging_target_path of {bytes} bytes"))?;
+    Ok(())
+}
+
+check! {
+    /// The general limit on strings allows as much.
+    PATH_LENGTH {
+        id: "node/node-get-volume-stats/path-of-128-bytes",
+        title: "NodeGetVolumeStats takes a volume_path of 128 bytes",
+        spec: [req::NODE_STATS_009],
+        needs: [NODE, GET_VOLUME_STATS, VOLUME],
+        refuted_by: ["node-get-volume-stats-refuses-paths-of-128-bytes"],
+    }
+    async |cx| { takes_volume_path_of(cx, PATH_BYTES_MAX).await }
+}
+
+check! {
+    /// What was published at a long path has to be measured there.
+    LONG_PATH {
+        id: "node/node-get-volume-stats/long-path",
+        title: "NodeGetVolumeStats takes a volume_path of more than 128 bytes",
+        spec: [req::NODE_STATS_008],
+        needs: [NODE, GET_VOLUME_STATS, VOLUME],
+        refuted_by: ["node-get-volume-stats-refuses-long-paths"],
+    }
+    async |cx| { takes_volume_path_of(cx, PATH_BYTES_LONG).await }
+}
+
+check! {
+    /// The general limit on strings allows as much.
+    STAGING_LENGTH {
+        id: "node/node-get-volume-stats/staging-path-of-128-bytes",
+        title: "NodeGetVolumeStats takes a staging_target_path of 128 bytes",
+        spec: [req::NODE_STATS_012],
+        needs: [NODE, GET_VOLUME_STATS, STAGE_UNSTAGE_VOLUME, VOLUME],
+        refuted_by: ["node-get-volume-stats-refuses-paths-of-128-bytes"],
+    }
+    async |cx| { takes_staging_path_of(cx, PATH_BYTES_MAX).await }
+}
+
+check! {
+    /// What was staged at a long path has to be named as such.
+    LONG_STAGING {
+        id: "node/node-get-volume-stats/long-staging-path",
+        title: "NodeGetVolumeStats takes a staging_target_path of more than 128 bytes",
+        spec: [req::NODE_STATS_011],
+        needs: [NODE, GET_VOLUME_STATS, STAGE_UNSTAGE_VOLUME, VOLUME],
+        refuted_by: ["node-get-volume-stats-refuses-long-paths"],
+    }
+    async |cx| { takes_staging_path_of(cx, PATH_BYTES_LONG).await }
+}
+
+pub(crate) static CHECKS: &[&Check] =
+    &[&STAGING_PATH, &NO_STAGING_FIELD, &PATH_LENGTH, &LONG_PATH, &STAGING_LENGTH, &LONG_STAGING];

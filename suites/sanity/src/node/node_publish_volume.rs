@@ -1,0 +1,118 @@
+//! NodePublishVolume: a volume is given to a workload at a path.
+
+pub(crate) mod fields;
+pub(crate) mod modes;
+pub(crate) mod paths;
+pub(crate) mod repeats;
+
+use csi_harness::prelude::*;
+
+use super::{gone, published, refused_or_stateless, staged, unsupported_access};
+
+async fn request(cx: &Cx) -> CheckResult<v1::NodePublishVolumeRequest> {
+    let staged = staged(cx).await?;
+    Ok(cx.publish_request(&staged, &cx.target_path().await?))
+}
+
+check! {
+    /// The one call that no driver can do without.
+    WORKS {
+        id: "node/node-publish-volume/works",
+        title: "NodePublishVolume publishes a volume",
+        spec: [req::NODE_PUBLISH_001],
+        needs: [NODE, VOLUME],
+        refuted_by: ["node-publish-volume-unimplemented"],
+        access: Each,
+    }
+    async |cx| {
+        cx.node_publish(request(cx).await?).await.must("publish a volume that is on the node")?;
+        Ok(())
+    }
+}
+
+check! {
+    /// The orchestrator makes the parent directory only: what a directory of its own would hide is a missing mount.
+    MAKES_TARGET {
+        id: "node/node-publish-volume/makes-target",
+        title: "NodePublishVolume makes the target path",
+        spec: [req::NODE_PUBLISH_028, req::NODE_PUBLISH_026, req::NODE_PUBLISH_027],
+        needs: [NODE, VOLUME],
+        refuted_by: ["node-publish-makes-nothing"],
+        access: Each,
+    }
+    async |cx| {
+        cx.need_path_kind()?;
+        let path = published(cx).await?.target_path;
+        let kind = cx.path_kind(&path).await?;
+        ensure!(
+            kind != PathKind::NotFound,
+            "NodePublishVolume was done, and nothing is at the target path {path}";
+            expected: "a directory for mount access, a file or device for block access",
+            actual: "nothing, as seen by the tests; configure `paths` if the driver has another file system"
+        );
+        let (wrong, rule, expected) = match cx.access() {
+            AccessType::Mount => (PathKind::File, &req::NODE_PUBLISH_027, "a directory"),
+            AccessType::Block => (PathKind::Directory, &req::NODE_PUBLISH_026, "a block device"),
+        };
+        ensure!(
+            kind != wrong,
+            "what is at the target path {path} cannot be used with {} access", cx.access();
+            of: rule,
+            expected: expected,
+            actual: format!("{kind:?}")
+        );
+        Ok(())
+    }
+}
+
+check! {
+    /// A node plugin without state cannot know better, so success is only remarked on.
+    UNKNOWN_VOLUME {
+        id: "node/node-publish-volume/unknown-volume",
+        title: "NodePublishVolume of a volume that does not exist is refused",
+        spec: [req::NODE_PUBLISH_039],
+        needs: [NODE],
+        refuted_by: ["node-publish-unknown-volume-ok"],
+    }
+    async |cx| {
+        let attached = gone(cx).await?;
+        let staging_path = if super::stages(cx) { cx.staging_path().await? } else { String::new() };
+        let staged = Staged { attached, staging_path };
+        let reply = cx.node_publish(cx.publish_request(&staged, &cx.target_path().await?)).await;
+        refused_or_stateless(cx, reply, "NodePublishVolume of a volume that does not exist")
+    }
+}
+
+check! {
+    /// A workload that gets a volume in a way it does not have finds out late. OK is wrong only if the volume cannot
+    /// be used that way, which is not visible from here, so it is only remarked on.
+    BEYOND_VOLUME {
+        id: "node/node-publish-volume/unsupported-access-type",
+        title: "NodePublishVolume with an access type that the volume lacks is refused as FAILED_PRECONDITION",
+        spec: [req::NODE_PUBLISH_041, req::NODE_PUBLISH_032],
+        needs: [NODE, CREATE_DELETE_VOLUME],
+        refuted_by: ["node-publish-accepts-any-capability"],
+    }
+    async |cx| {
+        let staged = staged(cx).await?;
+        let capability = unsupported_access(cx, &staged.attached.volume).await?;
+        let request = v1::NodePublishVolumeRequest {
+            volume_capability: Some(capability),
+            ..cx.publish_request(&staged, &cx.target_path().await?)
+        };
+        let refusal = refused_with(Code::FailedPrecondition)
+            .or(Code::InvalidArgument, "an unsupported value of a field")
+            .or(Code::AlreadyExists, "the volume is staged with the other access type");
+        let reply = cx.node_publish(request).await;
+        if reply.may_be_refused("with an access type that the volume lacks", refusal)?.is_some() {
+            cx.warn(
+                Violation::new("a volume was published with an access type that it was said to lack")
+                    .expected("FAILED_PRECONDITION")
+                    .actual("OK"),
+            );
+        }
+        Ok(())
+    }
+}
+
+pub(crate) static CHECKS: &[&Check] = &[&WORKS, &MAKES_TARGET, &UNKNOWN_VOLUME, &BEYOND_VOLUME];

@@ -1,0 +1,100 @@
+//! Requests that lack a field.
+
+use csi_harness::prelude::*;
+
+use super::request;
+use crate::node::{incomplete, staged};
+
+check! {
+    /// A caller's mistake has to be told from a volume that is gone.
+    NO_VOLUME_ID {
+        id: "node/node-publish-volume/no-volume-id",
+        title: "NodePublishVolume without volume_id is refused as INVALID_ARGUMENT",
+        spec: [req::NODE_PUBLISH_018, req::GEN_ERR_004],
+        needs: [NODE, VOLUME],
+        refuted_by: ["node-publish-empty-id-as-not-found"],
+        replaces: ["Node Service NodePublishVolume should fail when no volume id is provided"],
+    }
+    async |cx| {
+        let request = v1::NodePublishVolumeRequest { volume_id: String::new(), ..request(cx).await? };
+        let refusal = refused_with(Code::InvalidArgument);
+        cx.node_publish(request).await.must_be_refused("without volume_id", refusal)?;
+        Ok(())
+    }
+}
+
+check! {
+    /// An empty path must not become the root or the working directory of the driver.
+    NO_TARGET_PATH {
+        id: "node/node-publish-volume/no-target-path",
+        title: "NodePublishVolume without target_path is refused as INVALID_ARGUMENT",
+        spec: [req::NODE_PUBLISH_029, req::GEN_ERR_004],
+        needs: [NODE, VOLUME],
+        refuted_by: ["node-publish-accepts-missing-path"],
+        replaces: ["Node Service NodePublishVolume should fail when no target path is provided"],
+    }
+    async |cx| {
+        let request = cx.publish_request(&staged(cx).await?, "");
+        let refusal = refused_with(Code::InvalidArgument);
+        cx.node_publish(request).await.must_be_refused("without target_path", refusal)?;
+        Ok(())
+    }
+}
+
+check! {
+    /// A driver that guesses how a volume is meant to be used may format a block volume.
+    NO_CAPABILITY {
+        id: "node/node-publish-volume/no-volume-capability",
+        title: "NodePublishVolume without volume_capability is refused as INVALID_ARGUMENT",
+        spec: [req::NODE_PUBLISH_033, req::GEN_ERR_004],
+        needs: [NODE, VOLUME],
+        refuted_by: ["node-publish-accepts-missing-capability"],
+        replaces: ["Node Service NodePublishVolume should fail when no volume capability is provided"],
+    }
+    async |cx| {
+        let request = v1::NodePublishVolumeRequest { volume_capability: None, ..request(cx).await? };
+        let refusal = refused_with(Code::InvalidArgument);
+        cx.node_publish(request).await.must_be_refused("without volume_capability", refusal)?;
+        Ok(())
+    }
+}
+
+check! {
+    /// Both halves of a capability are needed to know what to do.
+    INCOMPLETE_CAPABILITY {
+        id: "node/node-publish-volume/incomplete-volume-capability",
+        title: "NodePublishVolume with an incomplete volume_capability is refused as INVALID_ARGUMENT",
+        spec: [req::MSG_VOLCAP_012, req::MSG_VOLCAP_013, req::MSG_VOLCAP_010],
+        needs: [NODE, VOLUME],
+        refuted_by: ["node-publish-accepts-incomplete-capability"],
+    }
+    async |cx| {
+        let valid = request(cx).await?;
+        for (what, capability, rule) in incomplete(&cx.capability()) {
+            let request = v1::NodePublishVolumeRequest { volume_capability: Some(capability), ..valid.clone() };
+            let reply = cx.node_publish(request).await;
+            reply.must_be_refused(what, refused_with(Code::InvalidArgument)).map_err(|stop| stop.of(rule))?;
+        }
+        Ok(())
+    }
+}
+
+check! {
+    /// Not INVALID_ARGUMENT: the field is missing because the caller has left out a step.
+    NO_STAGING_PATH {
+        id: "node/node-publish-volume/no-staging-target-path",
+        title: "NodePublishVolume without the staging_target_path that the driver needs is refused as FAILED_PRECONDITION",
+        spec: [req::NODE_PUBLISH_042],
+        needs: [NODE, STAGE_UNSTAGE_VOLUME, VOLUME],
+        refuted_by: ["node-publish-missing-staging-as-invalid-argument", "node-publish-accepts-missing-staging"],
+    }
+    async |cx| {
+        let request = v1::NodePublishVolumeRequest { staging_target_path: String::new(), ..request(cx).await? };
+        let refusal = refused_with(Code::FailedPrecondition);
+        cx.node_publish(request).await.must_be_refused("without staging_target_path", refusal)?;
+        Ok(())
+    }
+}
+
+pub(crate) static CHECKS: &[&Check] =
+    &[&NO_VOLUME_ID, &NO_TARGET_PATH, &NO_CAPABILITY, &INCOMPLETE_CAPABILITY, &NO_STAGING_PATH];

@@ -1,0 +1,120 @@
+//! A volume at more than one path of the node, which the access mode allows or rules out.
+
+use csi_harness::prelude::*;
+
+use crate::node::{published, staged_for};
+
+/// Publishes the volume at one more path.
+async fn publish(
+    cx: &Cx,
+    staged: &Staged,
+    mode: Mode,
+    readonly: bool,
+) -> CheckResult<Reply<v1::NodePublishVolumeResponse>> {
+    let request = v1::NodePublishVolumeRequest {
+        volume_capability: Some(cx.capability_with_mode(mode)),
+        readonly,
+        ..cx.publish_request(staged, &cx.target_path().await?)
+    };
+    Ok(cx.node_publish(request).await)
+}
+
+check! {
+    /// The newer modes must not take the old one away from callers that do not know them.
+    WRITER_STILL_ACCEPTED {
+        id: "node/node-publish-volume/single-node-writer-still-accepted",
+        title: "a driver with the newer single-node modes still publishes with SINGLE_NODE_WRITER",
+        spec: [req::NODE_PUBLISH_017, req::NODE_CAPS_008],
+        needs: [NODE, NODE_SINGLE_NODE_MULTI_WRITER, CREATE_DELETE_VOLUME],
+        refuted_by: ["node-publish-refuses-single-node-writer"],
+    }
+    async |cx| {
+        let staged = staged_for(cx, Mode::SingleNodeWriter).await?;
+        let reply = publish(cx, &staged, Mode::SingleNodeWriter, false).await?;
+        reply.must("publish with SINGLE_NODE_WRITER")?;
+        Ok(())
+    }
+}
+
+check! {
+    /// Callers in the field rely on OK, so a driver that allows it is in good company.
+    SINGLE_NODE_SECOND_PATH {
+        id: "node/node-publish-volume/single-node-second-path",
+        title: "NodePublishVolume of a SINGLE_NODE_WRITER volume at a second path is refused as FAILED_PRECONDITION",
+        spec: [req::NODE_PUBLISH_013, req::NODE_PUBLISH_016],
+        needs: [NODE, VOLUME],
+        refuted_by: ["node-publish-ignores-access-mode", "node-publish-second-path-as-internal"],
+    }
+    async |cx| {
+        let rule = match cx.target().capabilities().has(Capability::NodeSingleNodeMultiWriter) {
+            true => &req::NODE_PUBLISH_016,
+            false => &req::NODE_PUBLISH_013,
+        };
+        let staged = published(cx).await?.staged;
+        let reply = publish(cx, &staged, Mode::SingleNodeWriter, false).await?;
+        let refusal = refused_with(Code::FailedPrecondition);
+        let what = "at a second path in a single-node mode";
+        reply.must_be_refused(what, refusal).map_err(|stop| stop.of(rule))?;
+        Ok(())
+    }
+}
+
+check! {
+    /// ReadWriteOncePod of Kubernetes stands on it.
+    SINGLE_WRITER_SECOND_PATH {
+        id: "node/node-publish-volume/single-writer-second-path",
+        title: "NodePublishVolume of a SINGLE_NODE_SINGLE_WRITER volume at a second path is refused as FAILED_PRECONDITION",
+        spec: [req::NODE_PUBLISH_014],
+        needs: [NODE, NODE_SINGLE_NODE_MULTI_WRITER, CREATE_DELETE_VOLUME],
+        refuted_by: ["node-publish-ignores-access-mode", "node-publish-second-path-as-internal"],
+        replaces: ["Node Service NodePublishVolume with single node multi writer capability should fail when volume with single node single writer access mode is already mounted at a different target path"],
+    }
+    async |cx| {
+        let staged = staged_for(cx, Mode::SingleNodeSingleWriter).await?;
+        let first = publish(cx, &staged, Mode::SingleNodeSingleWriter, false).await?;
+        first.setup("a published volume")?;
+        let second = publish(cx, &staged, Mode::SingleNodeSingleWriter, false).await?;
+        second.must_be_refused("at a second path in a mode of one writer", refused_with(Code::FailedPrecondition))?;
+        Ok(())
+    }
+}
+
+async fn shared_on_the_node(cx: &Cx, mode: Mode) -> CheckResult {
+    let staged = staged_for(cx, mode).await?;
+    publish(cx, &staged, mode, false).await?.setup("a published volume")?;
+    publish(cx, &staged, mode, false).await?.must("publish at a second path")?;
+    publish(cx, &staged, mode, true).await?.must("publish at another path with readonly")?;
+    Ok(())
+}
+
+check! {
+    /// Two pods of one node use one volume.
+    MULTI_WRITER_SECOND_PATH {
+        id: "node/node-publish-volume/multi-writer-second-path",
+        title: "NodePublishVolume of a SINGLE_NODE_MULTI_WRITER volume at a second path is OK",
+        spec: [req::NODE_PUBLISH_015, req::NODE_PUBLISH_007, req::MSG_VOLCAP_009],
+        needs: [NODE, NODE_SINGLE_NODE_MULTI_WRITER, CREATE_DELETE_VOLUME],
+        refuted_by: ["node-publish-refuses-second-path"],
+    }
+    async |cx| { shared_on_the_node(cx, Mode::SingleNodeMultiWriter).await }
+}
+
+check! {
+    /// Two pods of one node use one volume that other nodes use as well.
+    MULTI_NODE_SECOND_PATH {
+        id: "node/node-publish-volume/multi-node-second-path",
+        title: "NodePublishVolume of a MULTI_NODE_MULTI_WRITER volume at a second path is OK",
+        spec: [req::NODE_PUBLISH_012, req::NODE_PUBLISH_007],
+        needs: [NODE, CREATE_DELETE_VOLUME],
+        refuted_by: ["node-publish-refuses-second-path"],
+    }
+    async |cx| { shared_on_the_node(cx, Mode::MultiNodeMultiWriter).await }
+}
+
+pub(crate) static CHECKS: &[&Check] = &[
+    &WRITER_STILL_ACCEPTED,
+    &SINGLE_NODE_SECOND_PATH,
+    &SINGLE_WRITER_SECOND_PATH,
+    &MULTI_WRITER_SECOND_PATH,
+    &MULTI_NODE_SECOND_PATH,
+];

@@ -1,0 +1,73 @@
+//! Long paths.
+
+use csi_harness::prelude::*;
+
+use crate::node::{PATH_BYTES_LONG, PATH_BYTES_MAX, attached, staged};
+
+async fn takes_target_path_of(cx: &Cx, bytes: usize) -> CheckResult {
+    let target_path = cx.target_path_of_length(bytes).await?;
+    let request = cx.publish_request(&staged(cx).await?, &target_path);
+    cx.node_publish(request).await.must(&format!("take a target_path of {bytes} bytes"))?;
+    Ok(())
+}
+
+async fn takes_staging_path_of(cx: &Cx, bytes: usize) -> CheckResult {
+    let staging_path = cx.staging_path_of_length(bytes).await?;
+    let attached = attached(cx).await?;
+    let stage = cx.node_stage(cx.stage_request(&attached, &staging_path)).await;
+    stage.or_skip("staging at so long a path is judged elsewhere")?;
+    let staged = Staged { attached, staging_path };
+    let request = cx.publish_request(&staged, &cx.target_path().await?);
+    cx.node_publish(request).await.must(&format!("take a staging_target_path of {bytes} bytes"))?;
+    Ok(())
+}
+
+check! {
+    /// The general limit on strings allows as much.
+    TARGET_LENGTH {
+        id: "node/node-publish-volume/path-of-128-bytes",
+        title: "NodePublishVolume takes a target_path of 128 bytes",
+        spec: [req::NODE_PUBLISH_031],
+        needs: [NODE, VOLUME],
+        refuted_by: ["node-publish-refuses-paths-of-128-bytes"],
+    }
+    async |cx| { takes_target_path_of(cx, PATH_BYTES_MAX).await }
+}
+
+check! {
+    /// kubelet's target paths hold the id of the pod and the name of the volume: 128 bytes are soon passed.
+    LONG_TARGET {
+        id: "node/node-publish-volume/long-path",
+        title: "NodePublishVolume takes a target_path of more than 128 bytes",
+        spec: [req::NODE_PUBLISH_030],
+        needs: [NODE, VOLUME],
+        refuted_by: ["node-publish-refuses-long-paths"],
+    }
+    async |cx| { takes_target_path_of(cx, PATH_BYTES_LONG).await }
+}
+
+check! {
+    /// The general limit on strings allows as much.
+    STAGING_LENGTH {
+        id: "node/node-publish-volume/staging-path-of-128-bytes",
+        title: "NodePublishVolume takes a staging_target_path of 128 bytes",
+        spec: [req::NODE_PUBLISH_023],
+        needs: [NODE, STAGE_UNSTAGE_VOLUME, VOLUME],
+        refuted_by: ["node-publish-refuses-paths-of-128-bytes"],
+    }
+    async |cx| { takes_staging_path_of(cx, PATH_BYTES_MAX).await }
+}
+
+check! {
+    /// What was staged at a long path has to be published from there.
+    LONG_STAGING {
+        id: "node/node-publish-volume/long-staging-path",
+        title: "NodePublishVolume takes a staging_target_path of more than 128 bytes",
+        spec: [req::NODE_PUBLISH_022],
+        needs: [NODE, STAGE_UNSTAGE_VOLUME, VOLUME],
+        refuted_by: ["node-publish-refuses-long-paths"],
+    }
+    async |cx| { takes_staging_path_of(cx, PATH_BYTES_LONG).await }
+}
+
+pub(crate) static CHECKS: &[&Check] = &[&TARGET_LENGTH, &LONG_TARGET, &STAGING_LENGTH, &LONG_STAGING];

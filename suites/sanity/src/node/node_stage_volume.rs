@@ -1,0 +1,213 @@
+//! NodeStageVolume: a volume is made ready on a node, once for all its users there.
+
+use csi_harness::prelude::*;
+
+use super::{PATH_BYTES_LONG, PATH_BYTES_MAX, attached, gone, incomplete, refused_or_stateless};
+
+async fn request(cx: &Cx) -> CheckResult<v1::NodeStageVolumeRequest> {
+    let attached = attached(cx).await?;
+    Ok(cx.stage_request(&attached, &cx.staging_path().await?))
+}
+
+check! {
+    /// Nothing else on the node works without it.
+    WORKS {
+        id: "node/node-stage-volume/works",
+        title: "NodeStageVolume stages a volume",
+        spec: [req::NODE_STAGE_001],
+        needs: [NODE, STAGE_UNSTAGE_VOLUME, VOLUME],
+        refuted_by: ["node-stage-volume-unimplemented"],
+        access: Each,
+    }
+    async |cx| {
+        cx.node_stage(request(cx).await?).await.must("stage a volume that is on the node")?;
+        Ok(())
+    }
+}
+
+check! {
+    /// kubelet stages again after each restart and before each new pod.
+    REPEATED {
+        id: "node/node-stage-volume/repeated",
+        title: "NodeStageVolume of a volume that is staged already is OK",
+        spec: [req::NODE_STAGE_006],
+        needs: [NODE, STAGE_UNSTAGE_VOLUME, VOLUME],
+        refuted_by: ["node-stage-refuses-repeats"],
+        access: Each,
+    }
+    async |cx| {
+        let request = request(cx).await?;
+        cx.node_stage(request.clone()).await.setup("a staged volume")?;
+        cx.node_stage(request).await.must("answer OK to the same request again")?;
+        Ok(())
+    }
+}
+
+check! {
+    /// A caller's mistake has to be told from a volume that is gone.
+    NO_VOLUME_ID {
+        id: "node/node-stage-volume/no-volume-id",
+        title: "NodeStageVolume without volume_id is refused as INVALID_ARGUMENT",
+        spec: [req::NODE_STAGE_009, req::GEN_ERR_004],
+        needs: [NODE, STAGE_UNSTAGE_VOLUME, VOLUME],
+        refuted_by: ["node-stage-empty-id-as-not-found"],
+        replaces: ["Node Service NodeStageVolume should fail when no volume id is provided"],
+    }
+    async |cx| {
+        let request = v1::NodeStageVolumeRequest { volume_id: String::new(), ..request(cx).await? };
+        cx.node_stage(request).await.must_be_refused("without volume_id", refused_with(Code::InvalidArgument))?;
+        Ok(())
+    }
+}
+
+check! {
+    /// An empty path must not become the root or the working directory of the driver.
+    NO_STAGING_PATH {
+        id: "node/node-stage-volume/no-staging-target-path",
+        title: "NodeStageVolume without staging_target_path is refused as INVALID_ARGUMENT",
+        spec: [req::NODE_STAGE_013, req::GEN_ERR_004],
+        needs: [NODE, STAGE_UNSTAGE_VOLUME, VOLUME],
+        refuted_by: ["node-stage-accepts-missing-path"],
+        replaces: ["Node Service NodeStageVolume should fail when no staging target path is provided"],
+    }
+    async |cx| {
+        let request = cx.stage_request(&attached(cx).await?, "");
+        let refusal = refused_with(Code::InvalidArgument);
+        cx.node_stage(request).await.must_be_refused("without staging_target_path", refusal)?;
+        Ok(())
+    }
+}
+
+check! {
+    /// A driver that guesses how a volume is meant to be used may format a block volume.
+    NO_CAPABILITY {
+        id: "node/node-stage-volume/no-volume-capability",
+        title: "NodeStageVolume without volume_capability is refused as INVALID_ARGUMENT",
+        spec: [req::NODE_STAGE_017, req::GEN_ERR_004],
+        needs: [NODE, STAGE_UNSTAGE_VOLUME, VOLUME],
+        refuted_by: ["node-stage-accepts-missing-capability"],
+        replaces: ["Node Service NodeStageVolume should fail when no volume capability is provided"],
+    }
+    async |cx| {
+        let request = v1::NodeStageVolumeRequest { volume_capability: None, ..request(cx).await? };
+        let refusal = refused_with(Code::InvalidArgument);
+        cx.node_stage(request).await.must_be_refused("without volume_capability", refusal)?;
+        Ok(())
+    }
+}
+
+check! {
+    /// Both halves of a capability are needed to know what to do.
+    INCOMPLETE_CAPABILITY {
+        id: "node/node-stage-volume/incomplete-volume-capability",
+        title: "NodeStageVolume with an incomplete volume_capability is refused as INVALID_ARGUMENT",
+        spec: [req::MSG_VOLCAP_012, req::MSG_VOLCAP_013, req::MSG_VOLCAP_010],
+        needs: [NODE, STAGE_UNSTAGE_VOLUME, VOLUME],
+        refuted_by: ["node-stage-accepts-incomplete-capability"],
+    }
+    async |cx| {
+        let valid = request(cx).await?;
+        for (what, capability, rule) in incomplete(&cx.capability()) {
+            let request = v1::NodeStageVolumeRequest { volume_capability: Some(capability), ..valid.clone() };
+            let reply = cx.node_stage(request).await;
+            reply.must_be_refused(what, refused_with(Code::InvalidArgument)).map_err(|stop| stop.of(rule))?;
+        }
+        Ok(())
+    }
+}
+
+check! {
+    /// A node plugin without state cannot know better, so success is only remarked on.
+    UNKNOWN_VOLUME {
+        id: "node/node-stage-volume/unknown-volume",
+        title: "NodeStageVolume of a volume that does not exist is refused",
+        spec: [req::NODE_STAGE_021],
+        needs: [NODE, STAGE_UNSTAGE_VOLUME],
+        refuted_by: ["node-stage-unknown-volume-ok"],
+    }
+    async |cx| {
+        let request = cx.stage_request(&gone(cx).await?, &cx.staging_path().await?);
+        let reply = cx.node_stage(request).await;
+        refused_or_stateless(cx, reply, "NodeStageVolume of a volume that does not exist")
+    }
+}
+
+check! {
+    /// Staging that does nothing finds every capability alike, so success is only remarked on.
+    OTHER_CAPABILITY {
+        id: "node/node-stage-volume/other-access-type",
+        title: "NodeStageVolume of a volume staged with another access type is refused as ALREADY_EXISTS",
+        spec: [req::NODE_STAGE_022],
+        needs: [NODE, STAGE_UNSTAGE_VOLUME, VOLUME],
+        refuted_by: ["node-stage-ignores-capability-conflict", "node-stage-conflict-as-internal"],
+    }
+    async |cx| {
+        let request = request(cx).await?;
+        cx.node_stage(request.clone()).await.setup("a staged volume")?;
+        let other = match cx.access() {
+            AccessType::Mount => AccessType::Block,
+            AccessType::Block => AccessType::Mount,
+        };
+        let capability = cx.capability_for(other, Mode::SingleNodeWriter);
+        let request = v1::NodeStageVolumeRequest { volume_capability: Some(capability), ..request };
+        let refusal = refused_with(Code::AlreadyExists)
+            .or(Code::FailedPrecondition, "the volume may lack that access type")
+            .or(Code::InvalidArgument, "the driver may not know that access type");
+        let reply = cx.node_stage(request).await;
+        if reply.may_be_refused("of a staged volume with another access type", refusal)?.is_some() {
+            cx.warn(
+                Violation::new("a volume staged with one access type was staged with the other at the same path")
+                    .expected("ALREADY_EXISTS")
+                    .actual("OK"),
+            );
+        }
+        Ok(())
+    }
+}
+
+check! {
+    /// The general limit on strings allows as much.
+    PATH_LENGTH {
+        id: "node/node-stage-volume/path-of-128-bytes",
+        title: "NodeStageVolume takes a staging_target_path of 128 bytes",
+        spec: [req::NODE_STAGE_015],
+        needs: [NODE, STAGE_UNSTAGE_VOLUME, VOLUME],
+        refuted_by: ["node-stage-refuses-paths-of-128-bytes"],
+    }
+    async |cx| {
+        let path = cx.staging_path_of_length(PATH_BYTES_MAX).await?;
+        let request = cx.stage_request(&attached(cx).await?, &path);
+        cx.node_stage(request).await.must("take a staging_target_path of 128 bytes")?;
+        Ok(())
+    }
+}
+
+check! {
+    /// kubelet's staging directories have more than 128 bytes as soon as the driver's name is of some length.
+    LONG_PATH {
+        id: "node/node-stage-volume/long-path",
+        title: "NodeStageVolume takes a staging_target_path of more than 128 bytes",
+        spec: [req::NODE_STAGE_014],
+        needs: [NODE, STAGE_UNSTAGE_VOLUME, VOLUME],
+        refuted_by: ["node-stage-refuses-long-paths"],
+    }
+    async |cx| {
+        let path = cx.staging_path_of_length(PATH_BYTES_LONG).await?;
+        let request = cx.stage_request(&attached(cx).await?, &path);
+        cx.node_stage(request).await.must("take a staging_target_path of 240 bytes")?;
+        Ok(())
+    }
+}
+
+pub(crate) static CHECKS: &[&Check] = &[
+    &WORKS,
+    &REPEATED,
+    &NO_VOLUME_ID,
+    &NO_STAGING_PATH,
+    &NO_CAPABILITY,
+    &INCOMPLETE_CAPABILITY,
+    &UNKNOWN_VOLUME,
+    &OTHER_CAPABILITY,
+    &PATH_LENGTH,
+    &LONG_PATH,
+];

@@ -1,0 +1,161 @@
+//! NodeUnstageVolume: undoes staging.
+
+use csi_harness::prelude::*;
+
+use super::{PATH_BYTES_LONG, PATH_BYTES_MAX, attached, gone, staged};
+
+check! {
+    /// What is left behind keeps the volume on the node for ever.
+    WORKS {
+        id: "node/node-unstage-volume/works",
+        title: "NodeUnstageVolume unstages a volume, which can then be staged again",
+        spec: [req::NODE_UNSTAGE_001, req::NODE_UNSTAGE_002],
+        needs: [NODE, STAGE_UNSTAGE_VOLUME, VOLUME],
+        refuted_by: ["node-unstage-volume-unimplemented"],
+        access: Each,
+    }
+    async |cx| {
+        let Staged { attached, staging_path } = staged(cx).await?;
+        cx.node_unstage(&attached.volume.id, &staging_path).await.must("unstage a staged volume")?;
+        let again = cx.node_stage(cx.stage_request(&attached, &staging_path)).await;
+        again.must("stage a volume that was unstaged").map_err(|stop| stop.of(&req::NODE_UNSTAGE_002))?;
+        Ok(())
+    }
+}
+
+check! {
+    /// A caller that got no answer asks again.
+    REPEATED {
+        id: "node/node-unstage-volume/repeated",
+        title: "NodeUnstageVolume of a volume that is unstaged already is OK",
+        spec: [req::NODE_UNSTAGE_006],
+        needs: [NODE, STAGE_UNSTAGE_VOLUME, VOLUME],
+        refuted_by: ["node-unstage-refuses-repeats"],
+        access: Each,
+    }
+    async |cx| {
+        let Staged { attached, staging_path } = staged(cx).await?;
+        cx.node_unstage(&attached.volume.id, &staging_path).await.setup("an unstaged volume")?;
+        let again = cx.node_unstage(&attached.volume.id, &staging_path).await;
+        again.must("answer OK to the same request again")?;
+        Ok(())
+    }
+}
+
+check! {
+    /// Orchestrators unstage also when they do not know whether staging ever began.
+    NEVER_STAGED {
+        id: "node/node-unstage-volume/never-staged",
+        title: "NodeUnstageVolume of a volume that was never staged is OK",
+        spec: [req::NODE_UNSTAGE_006],
+        needs: [NODE, STAGE_UNSTAGE_VOLUME, VOLUME],
+        refuted_by: ["node-unstage-refuses-repeats"],
+    }
+    async |cx| {
+        let attached = attached(cx).await?;
+        let path = cx.staging_path().await?;
+        cx.node_unstage(&attached.volume.id, &path).await.must("answer OK where nothing is staged")?;
+        Ok(())
+    }
+}
+
+check! {
+    /// A caller's mistake has to be told from a volume that is gone.
+    NO_VOLUME_ID {
+        id: "node/node-unstage-volume/no-volume-id",
+        title: "NodeUnstageVolume without volume_id is refused as INVALID_ARGUMENT",
+        spec: [req::NODE_UNSTAGE_010, req::GEN_ERR_004],
+        needs: [NODE, STAGE_UNSTAGE_VOLUME],
+        refuted_by: ["node-unstage-accepts-empty-id"],
+        replaces: ["Node Service NodeUnstageVolume should fail when no volume id is provided"],
+    }
+    async |cx| {
+        let reply = cx.node_unstage("", &cx.staging_path().await?).await;
+        reply.must_be_refused("without volume_id", refused_with(Code::InvalidArgument))?;
+        Ok(())
+    }
+}
+
+check! {
+    /// An empty path must not become the root or the working directory of the driver.
+    NO_STAGING_PATH {
+        id: "node/node-unstage-volume/no-staging-target-path",
+        title: "NodeUnstageVolume without staging_target_path is refused as INVALID_ARGUMENT",
+        spec: [req::NODE_UNSTAGE_011, req::GEN_ERR_004],
+        needs: [NODE, STAGE_UNSTAGE_VOLUME, VOLUME],
+        refuted_by: ["node-unstage-accepts-missing-path"],
+        replaces: ["Node Service NodeUnstageVolume should fail when no staging target path is provided"],
+    }
+    async |cx| {
+        let attached = attached(cx).await?;
+        let reply = cx.node_unstage(&attached.volume.id, "").await;
+        reply.must_be_refused("without staging_target_path", refused_with(Code::InvalidArgument))?;
+        Ok(())
+    }
+}
+
+check! {
+    /// Any other code keeps the orchestrator trying for ever.
+    UNKNOWN_VOLUME {
+        id: "node/node-unstage-volume/unknown-volume",
+        title: "NodeUnstageVolume of a volume that does not exist is OK or NOT_FOUND",
+        spec: [req::NODE_UNSTAGE_017],
+        needs: [NODE, STAGE_UNSTAGE_VOLUME],
+        refuted_by: ["node-unstage-unknown-as-internal"],
+    }
+    async |cx| {
+        let gone = gone(cx).await?;
+        let reply = cx.node_unstage(&gone.volume.id, &cx.staging_path().await?).await;
+        let mut refusal = refused_with(Code::NotFound);
+        if !cx.target().capabilities().has(Capability::CreateDeleteVolume) {
+            refusal = refusal.or(Code::InvalidArgument, "the id is made up");
+        }
+        reply.may_be_refused("of a volume that does not exist", refusal)?;
+        Ok(())
+    }
+}
+
+async fn takes_path_of(cx: &Cx, bytes: usize) -> CheckResult {
+    let staging_path = cx.staging_path_of_length(bytes).await?;
+    let attached = attached(cx).await?;
+    let request = cx.stage_request(&attached, &staging_path);
+    cx.node_stage(request).await.or_skip("staging at so long a path is judged elsewhere")?;
+    let reply = cx.node_unstage(&attached.volume.id, &staging_path).await;
+    reply.must(&format!("take a staging_target_path of {bytes} bytes"))?;
+    Ok(())
+}
+
+check! {
+    /// The general limit on strings allows as much.
+    PATH_LENGTH {
+        id: "node/node-unstage-volume/path-of-128-bytes",
+        title: "NodeUnstageVolume takes a staging_target_path of 128 bytes",
+        spec: [req::NODE_UNSTAGE_014],
+        needs: [NODE, STAGE_UNSTAGE_VOLUME, VOLUME],
+        refuted_by: ["node-unstage-refuses-paths-of-128-bytes"],
+    }
+    async |cx| { takes_path_of(cx, PATH_BYTES_MAX).await }
+}
+
+check! {
+    /// What was staged at a long path has to be unstaged there.
+    LONG_PATH {
+        id: "node/node-unstage-volume/long-path",
+        title: "NodeUnstageVolume takes a staging_target_path of more than 128 bytes",
+        spec: [req::NODE_UNSTAGE_013],
+        needs: [NODE, STAGE_UNSTAGE_VOLUME, VOLUME],
+        refuted_by: ["node-unstage-refuses-long-paths"],
+    }
+    async |cx| { takes_path_of(cx, PATH_BYTES_LONG).await }
+}
+
+pub(crate) static CHECKS: &[&Check] = &[
+    &WORKS,
+    &REPEATED,
+    &NEVER_STAGED,
+    &NO_VOLUME_ID,
+    &NO_STAGING_PATH,
+    &UNKNOWN_VOLUME,
+    &PATH_LENGTH,
+    &LONG_PATH,
+];
