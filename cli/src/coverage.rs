@@ -4,6 +4,7 @@ use std::io::{self, Write};
 
 use csi_harness::registry::Registry;
 use csi_harness::requirements::{Party, Requirement, Testability, req};
+use csi_suite_sanity::untested::UNTESTED;
 use serde::Serialize;
 
 use crate::args::OutputFormat;
@@ -53,7 +54,7 @@ fn measure(registry: &Registry) -> Coverage {
         totals.requirements += 1;
         if !checks.is_empty() {
             totals.checked += 1;
-        } else if matches!(rule.test, Testability::Untestable | Testability::ModelOnly) {
+        } else if cannot_be_tested(rule) {
             totals.untestable += 1;
         } else {
             totals.unchecked += 1;
@@ -62,6 +63,11 @@ fn measure(registry: &Registry) -> Coverage {
         requirements.push(Row { id: rule.id, level: rule.level.to_string(), checks, untested_because });
     }
     Coverage { requirements, totals }
+}
+
+fn cannot_be_tested(rule: &Requirement) -> bool {
+    matches!(rule.test, Testability::Untestable | Testability::ModelOnly)
+        || UNTESTED.iter().any(|(row, _)| *row == rule)
 }
 
 /// Ids of the checks that test a requirement.
@@ -73,6 +79,9 @@ pub(crate) fn checks_of(rule: &Requirement, registry: &Registry) -> impl Iterato
 pub(crate) fn untested_because(rule: &Requirement) -> &'static str {
     if rule.on == Party::Orchestrator {
         return "it binds the caller, not the driver";
+    }
+    if let Some((_, why)) = UNTESTED.iter().find(|(row, _)| *row == rule) {
+        return why;
     }
     match rule.test {
         Testability::Blackbox => "no check tests it yet",

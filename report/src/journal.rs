@@ -29,7 +29,7 @@ pub struct Run {
     pub interrupted: bool,
     /// How many checks ended how.
     pub summary: SummaryEntry,
-    /// Every check, in the order in which they ended.
+    /// Every check, by id.
     pub checks: Vec<CheckEntry>,
     /// The areas of the specification.
     pub areas: Vec<Area>,
@@ -196,8 +196,9 @@ impl Journal {
         Journal { run, areas: Areas::default() }
     }
 
-    /// Everything that was kept.
-    pub fn into_run(self) -> Run {
+    /// Everything that was kept, with the checks by id: they end in another order in each run.
+    pub fn into_run(mut self) -> Run {
+        self.run.checks.sort_by(|a, b| a.id.cmp(&b.id));
         Run { areas: self.areas.into_vec(), ..self.run }
     }
 }
