@@ -88,9 +88,9 @@ async fn ran(strict: bool, known: &str) -> Ran {
     let mut bench = Bench::start(Default::default(), config()).await;
     bench.options.strict = strict;
     if !known.is_empty() {
-        let file = tempfile::NamedTempFile::new().unwrap();
-        std::fs::write(file.path(), known).unwrap();
-        bench.options.known = KnownFailing::load(file.path()).unwrap();
+        let file = tempfile::NamedTempFile::new().expect("a file");
+        std::fs::write(file.path(), known).expect("it is written");
+        bench.options.known = KnownFailing::load(file.path()).expect("it is a list");
     }
     bench.run(&[&MUST, &SHOULD, &SETUP, &TOLERATES]).await
 }

@@ -6,12 +6,15 @@ use std::pin::Pin;
 use csi_harness::prelude::*;
 use csi_proto::Service;
 
+/// A call under way that comes back with the refusal, if it was refused.
+type Refusing<'a> = Pin<Box<dyn Future<Output = CheckResult<Option<Refused>>> + Send + 'a>>;
+
 /// An RPC and the capabilities of which any one promises it.
 pub(crate) struct Gated {
     pub(crate) rpc: &'static str,
     pub(crate) promised_by: &'static [Capability],
     pub(crate) service: Service,
-    pub(crate) call: fn(&Cx) -> Pin<Box<dyn Future<Output = CheckResult<Option<Refused>>> + Send + '_>>,
+    pub(crate) call: fn(&Cx) -> Refusing<'_>,
 }
 
 macro_rules! gated {
