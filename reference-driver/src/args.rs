@@ -114,7 +114,13 @@ pub struct Args {
     pub log_format: LogFormat,
 
     /// How much is logged, 5 and more for debugging.
-    #[arg(short, long = "v", default_value_t = 0, allow_negative_numbers = true, help_heading = "Logging of klog")]
+    #[arg(
+        short,
+        long = "v",
+        default_value_t = 0,
+        allow_negative_numbers = true,
+        help_heading = "Logging of klog"
+    )]
     pub v: i32,
     #[command(flatten)]
     klog: Klog,
@@ -265,13 +271,16 @@ mod tests {
         let config = read(&["--nodeid=n"]).into_config().unwrap();
         assert_eq!(config.name, "hostpath.csi.k8s.io");
         assert_eq!(config.max_volume_bytes, 1_099_511_627_776);
-        assert!(config.topology && config.controller_expansion && config.node_expansion && config.list_snapshots);
+        assert!(
+            config.topology && config.controller_expansion && config.node_expansion && config.list_snapshots
+        );
         assert!(!config.attach && !config.modify && !config.snapshot_metadata && !config.always_ephemeral);
     }
 
     #[test]
     fn one_dash_is_as_good_as_two() {
-        let args = read(&["-v=5", "-nodeid", "n", "-enable-attach", "-enable-topology=false", "-logtostderr=true"]);
+        let args =
+            read(&["-v=5", "-nodeid", "n", "-enable-attach", "-enable-topology=false", "-logtostderr=true"]);
         assert_eq!(args.v, 5);
         let config = args.into_config().unwrap();
         assert!(config.attach && !config.topology);
@@ -281,10 +290,13 @@ mod tests {
 
     #[test]
     fn pools_are_read_and_bad_flags_refused() {
-        let config = read(&["--nodeid=n", "--capacity=slow=10Gi", "-capacity", "fast=1G"]).into_config().unwrap();
+        let config =
+            read(&["--nodeid=n", "--capacity=slow=10Gi", "-capacity", "fast=1G"]).into_config().unwrap();
         assert_eq!(config.pools["slow"], 10 << 30);
         assert_eq!(config.pools["fast"], 1_000_000_000);
-        for flags in [["--capacity=fast"], ["--capacity=fast=-1"], ["--enable-attach=maybe"], ["--no-such-flag"]] {
+        for flags in
+            [["--capacity=fast"], ["--capacity=fast=-1"], ["--enable-attach=maybe"], ["--no-such-flag"]]
+        {
             let arguments = ["x"].iter().chain(&flags).map(OsString::from);
             assert!(Args::read(arguments).is_err(), "{flags:?}");
         }

@@ -106,7 +106,6 @@ impl Ledger {
         Ok(self.reserved(Claim::Volume { pool, bytes }))
     }
 
-
     /// Promises room for a copy that is about to be written.
     pub fn reserve_space(&self, bytes: u64) -> Result<Reservation> {
         let free = self.free_bytes()?;
@@ -168,7 +167,8 @@ impl Ledger {
             None if pools.is_empty() => Ok(None),
             None => {
                 let fits = |pool: &&String| bytes <= self.available(promised, Some(pool), u64::MAX);
-                let largest = || pools.keys().map(|pool| self.available(promised, Some(pool), u64::MAX)).max();
+                let largest =
+                    || pools.keys().map(|pool| self.available(promised, Some(pool), u64::MAX)).max();
                 let chosen = pools.keys().find(fits).cloned();
                 chosen.map(Some).ok_or_else(|| storage(bytes, largest().unwrap_or(0)))
             }

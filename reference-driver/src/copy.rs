@@ -79,7 +79,9 @@ pub(crate) fn copy_tree(source: &Path, target: &Path) -> Result<()> {
     let to = tree.root.try_clone().on("open", target)?;
     tree.copy_entries(from.as_fd(), to.as_fd(), Path::new(""), 0).map_err(|error| match error {
         TreeError::Io(source) => DriverError::Io { action: "copy to", path: target.to_owned(), source },
-        TreeError::Deep => DriverError::precondition("the volume", "its directories are nested too deeply to copy"),
+        TreeError::Deep => {
+            DriverError::precondition("the volume", "its directories are nested too deeply to copy")
+        }
     })?;
     finish(from.as_fd(), to.as_fd(), &root).on("copy attributes to", target)?;
     rustix::fs::syncfs(&to).on("flush", target)

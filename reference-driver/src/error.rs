@@ -112,7 +112,7 @@ pub enum DriverError {
 }
 
 /// The result of serving a call.
-pub type Result<T> = std::result::Result<T, DriverError>;
+pub(crate) type Result<T> = std::result::Result<T, DriverError>;
 
 impl DriverError {
     /// An invalid field.

@@ -55,7 +55,11 @@ impl ObjectId {
     pub fn parse(kind: ObjectKind, text: &str) -> Result<ObjectId, ForeignId> {
         let digits = text.strip_prefix(kind.prefix()).ok_or(ForeignId)?;
         let hex = |b: u8| b.is_ascii_digit() || (b'a'..=b'f').contains(&b);
-        if digits.len() == 32 && digits.bytes().all(hex) { Ok(ObjectId(text.to_owned())) } else { Err(ForeignId) }
+        if digits.len() == 32 && digits.bytes().all(hex) {
+            Ok(ObjectId(text.to_owned()))
+        } else {
+            Err(ForeignId)
+        }
     }
 
     /// The text of the identifier.

@@ -115,7 +115,11 @@ pub(crate) fn loop_get_free(control: BorrowedFd<'_>) -> io::Result<u32> {
 }
 
 /// Puts a file behind a free loop device. Fails with `EBUSY` if another process was quicker.
-pub(crate) fn loop_configure(device: BorrowedFd<'_>, file: BorrowedFd<'_>, setup: LoopSetup) -> io::Result<()> {
+pub(crate) fn loop_configure(
+    device: BorrowedFd<'_>,
+    file: BorrowedFd<'_>,
+    setup: LoopSetup,
+) -> io::Result<()> {
     let raw: RawFd = file.as_raw_fd();
     let fd = u32::try_from(raw).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?;
     let flags = if setup.readonly { LO_FLAGS_READ_ONLY } else { 0 }

@@ -17,10 +17,12 @@ use crate::store::StoreError;
 /// state.redb          the records
 /// volumes/<key>       a directory or an image for each volume
 /// snapshots/<key>     the same for each snapshot
-/// tmp/                what is being made or removed; emptied at each start
 /// ```
+///
+/// Data get their name before their record is committed and lose it after the record is gone, so data without a record
+/// are left over from a crash.
 #[derive(Debug)]
-pub struct Layout {
+pub(crate) struct Layout {
     root: PathBuf,
     volumes: Arc<File>,
     snapshots: Arc<File>,
@@ -29,14 +31,14 @@ pub struct Layout {
 
 impl Layout {
     /// Makes what is missing and locks the directory against a second driver.
-    pub fn open(root: &Path) -> Result<Layout> {
+    pub(crate) fn open(root: &Path) -> Result<Layout> {
         make_private(root)?;
         let root = root.canonicalize().on("resolve", root)?;
         let lock = File::open(&root).on("open", &root)?;
         if rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive).is_err() {
             return Err(StoreError::InUse(root).into());
         }
-        for part in ["volumes", "snapshots", "tmp"] {
+        for part in ["volumes", "snapshots"] {
             make_private(&root.join(part))?;
         }
         let open = |part: &str| -> Result<Arc<File>> {
@@ -47,52 +49,42 @@ impl Layout {
     }
 
     /// The state directory itself.
-    pub fn root(&self) -> &Path {
+    pub(crate) fn root(&self) -> &Path {
         &self.root
     }
 
     /// The file with the records.
-    pub fn state_file(&self) -> PathBuf {
+    pub(crate) fn state_file(&self) -> PathBuf {
         self.root.join("state.redb")
     }
 
     /// Where volumes are.
-    pub fn volumes(&self) -> PathBuf {
+    pub(crate) fn volumes(&self) -> PathBuf {
         self.root.join("volumes")
     }
 
     /// Where snapshots are.
-    pub fn snapshots(&self) -> PathBuf {
+    pub(crate) fn snapshots(&self) -> PathBuf {
         self.root.join("snapshots")
     }
 
-    /// Where unfinished things are.
-    pub fn tmp(&self) -> PathBuf {
-        self.root.join("tmp")
-    }
-
     /// The data of a volume.
-    pub fn volume(&self, key: &ObjectId) -> PathBuf {
+    pub(crate) fn volume(&self, key: &ObjectId) -> PathBuf {
         self.volumes().join(key.as_str())
     }
 
     /// The data of a snapshot.
-    pub fn snapshot(&self, key: &ObjectId) -> PathBuf {
+    pub(crate) fn snapshot(&self, key: &ObjectId) -> PathBuf {
         self.snapshots().join(key.as_str())
     }
 
-    /// Where something is made or removed.
-    pub fn unfinished(&self, key: &ObjectId) -> PathBuf {
-        self.tmp().join(key.as_str())
-    }
-
     /// The open directory of volumes, to be flushed.
-    pub fn volumes_directory(&self) -> &Arc<File> {
+    pub(crate) fn volumes_directory(&self) -> &Arc<File> {
         &self.volumes
     }
 
     /// The open directory of snapshots, to be flushed.
-    pub fn snapshots_directory(&self) -> &Arc<File> {
+    pub(crate) fn snapshots_directory(&self) -> &Arc<File> {
         &self.snapshots
     }
 }

@@ -28,9 +28,11 @@ impl LoopDevice {
     pub(crate) fn attach(image: &Path, readonly: bool, autoclear: bool) -> Result<LoopDevice> {
         let file = OpenOptions::new().read(true).write(!readonly).open(image).on("open", image)?;
         let control_path = Path::new(CONTROL);
-        let control = OpenOptions::new().read(true).write(true).open(control_path).on("open", control_path)?;
+        let control =
+            OpenOptions::new().read(true).write(true).open(control_path).on("open", control_path)?;
         for _ in 0..ATTEMPTS_MAX {
-            let number = ioctl::loop_get_free(control.as_fd()).on("get a free loop device from", control_path)?;
+            let number =
+                ioctl::loop_get_free(control.as_fd()).on("get a free loop device from", control_path)?;
             let path = PathBuf::from(format!("/dev/loop{number}"));
             let device = OpenOptions::new().read(true).write(!readonly).open(&path).on("open", &path)?;
             match ioctl::loop_configure(device.as_fd(), file.as_fd(), LoopSetup { readonly, autoclear }) {
@@ -116,6 +118,14 @@ pub(crate) fn attached() -> Result<Vec<(PathBuf, PathBuf)>> {
     }
     Ok(found)
 }
+
+/// The device node behind a block device number, if it is a loop device.
+pub(crate) fn node_of((major, minor): (u32, u32)) -> Option<PathBuf> {
+    (major == LOOP_MAJOR).then(|| PathBuf::from(format!("/dev/loop{minor}")))
+}
+
+/// The major number of loop devices.
+const LOOP_MAJOR: u32 = 7;
 
 /// Detaches a device found by [`attached`].
 pub(crate) fn detach_path(path: &Path) -> Result<()> {

@@ -2,7 +2,7 @@
 
 use std::ffi::{CString, OsString};
 use std::fs;
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 
 use rustix::io::Errno;
@@ -93,7 +93,8 @@ fn flag(option: &str) -> Option<(MountFlags, bool)> {
 pub(crate) fn mount_device(device: &Path, fs_type: FsType, options: &MountOptions, at: &Place) -> Result<()> {
     let mut options = options.clone();
     options.add_data(fs_type.mount_data());
-    let data = CString::new(options.data).map_err(|_| DriverError::invalid("mount_flags", "they contain a NUL"))?;
+    let data =
+        CString::new(options.data).map_err(|_| DriverError::invalid("mount_flags", "they contain a NUL"))?;
     rustix::mount::mount(device, at.steady_path(), fs_type.name(), options.flags, data.as_c_str())
         .on("mount a volume at", at.path())
 }
@@ -109,7 +110,7 @@ pub(crate) fn bind(source: &Path, flags: MountFlags, at: &Place) -> Result<()> {
 }
 
 /// Sets the flags of a bind mount, which the kernel ignores while binding.
-fn restrict(flags: MountFlags, at: &Place) -> Result<()> {
+pub(crate) fn restrict(flags: MountFlags, at: &Place) -> Result<()> {
     let per_mount = flags
         & (MountFlags::RDONLY
             | MountFlags::NOSUID
@@ -122,7 +123,8 @@ fn restrict(flags: MountFlags, at: &Place) -> Result<()> {
     if per_mount.is_empty() {
         return Ok(());
     }
-    rustix::mount::mount_remount(at.steady_path(), MountFlags::BIND | per_mount, "").on("set mount flags of", at.path())
+    rustix::mount::mount_remount(at.steady_path(), MountFlags::BIND | per_mount, "")
+        .on("set mount flags of", at.path())
 }
 
 /// Removes whatever `ours` claims from the top of a place. Says whether nothing is mounted there any more.
@@ -221,18 +223,14 @@ fn unescape(field: &[u8]) -> OsString {
     OsString::from_vec(bytes)
 }
 
-/// Whether a path lies in or at a directory, compared by bytes.
-pub(crate) fn is_under(path: &Path, directory: &Path) -> bool {
-    path.as_os_str().as_bytes().starts_with(directory.as_os_str().as_bytes()) && path.starts_with(directory)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn options_are_split_outside_quotes() {
-        let options = ["noatime,ro".to_owned(), r#"context="a:s0:c1,c2",discard"#.to_owned(), "rw".to_owned()];
+        let options =
+            ["noatime,ro".to_owned(), r#"context="a:s0:c1,c2",discard"#.to_owned(), "rw".to_owned()];
         let parsed = MountOptions::parse(&options);
         assert_eq!(parsed.flags, MountFlags::NOATIME);
         assert_eq!(parsed.data, r#"context="a:s0:c1,c2",discard"#);
@@ -250,7 +248,8 @@ mod tests {
 
     #[test]
     fn broken_lines_are_skipped() {
-        let lines: [&[u8]; 6] = [b"", b" ", b"1 2 3", b"x 2 3 / / rw - ext4 /dev/sda", b"1 2 3 / / rw", b"\xff\\9"];
+        let lines: [&[u8]; 6] =
+            [b"", b" ", b"1 2 3", b"x 2 3 / / rw - ext4 /dev/sda", b"1 2 3 / / rw", b"\xff\\9"];
         for line in lines {
             assert_eq!(parse_mount(line), None);
         }

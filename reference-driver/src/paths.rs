@@ -103,6 +103,8 @@ pub struct Occupant {
     pub mount_id: u64,
     /// The device and inode.
     pub identity: (u64, u64),
+    /// The major and minor number, if it is a device node.
+    pub device_number: (u32, u32),
 }
 
 impl From<Statx> for Occupant {
@@ -112,6 +114,7 @@ impl From<Statx> for Occupant {
             is_mount_root: stat.stx_attributes.contains(StatxAttributes::MOUNT_ROOT),
             mount_id: stat.stx_mnt_id,
             identity: (rustix::fs::makedev(stat.stx_dev_major, stat.stx_dev_minor), stat.stx_ino),
+            device_number: (stat.stx_rdev_major, stat.stx_rdev_minor),
         }
     }
 }

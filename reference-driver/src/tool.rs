@@ -44,7 +44,12 @@ pub enum ToolError {
 }
 
 /// Runs a program to its end and accepts the exit codes given.
-pub fn run<I>(program: &'static str, arguments: I, accepted: &[i32], limit: Duration) -> Result<(), ToolError>
+pub(crate) fn run<I>(
+    program: &'static str,
+    arguments: I,
+    accepted: &[i32],
+    limit: Duration,
+) -> Result<(), ToolError>
 where
     I: IntoIterator,
     I::Item: AsRef<OsStr>,
@@ -60,7 +65,8 @@ where
         .map_err(start)?;
     let readers = [child.stdout.take().map(keep_start), child.stderr.take().map(keep_start)];
     let status = wait(&mut child, limit).map_err(start)?;
-    let output = readers.into_iter().flatten().filter_map(|reader| reader.join().ok()).collect::<Vec<_>>().join("; ");
+    let output =
+        readers.into_iter().flatten().filter_map(|reader| reader.join().ok()).collect::<Vec<_>>().join("; ");
     match status {
         None => Err(ToolError::Timeout { program, seconds: limit.as_secs() }),
         Some(status) if status.code().is_some_and(|code| accepted.contains(&code)) => Ok(()),

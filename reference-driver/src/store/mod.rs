@@ -16,9 +16,7 @@ use std::thread::JoinHandle;
 
 use redb::{Database, ReadableDatabase};
 
-pub use records::{
-    Attachment, Backend, FsState, Group, Phase, Published, Snapshot, Source, Staged, Volume,
-};
+pub use records::{Attachment, Backend, FsState, Group, Phase, Published, Snapshot, Source, Staged, Volume};
 pub use tables::{Change, View};
 
 /// How many commits wait for the writer before callers block.
@@ -84,7 +82,9 @@ impl StoreError {
     /// Whether storage has run out.
     pub fn is_full(&self) -> bool {
         match self {
-            StoreError::Database(error) => matches!(&**error, redb::Error::Io(io) if crate::error::is_full(io)),
+            StoreError::Database(error) => {
+                matches!(&**error, redb::Error::Io(io) if crate::error::is_full(io))
+            }
             StoreError::Io { source, .. } => crate::error::is_full(source),
             _ => false,
         }

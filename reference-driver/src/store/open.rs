@@ -7,8 +7,8 @@ use std::path::Path;
 use redb::backends::InMemoryBackend;
 use redb::{Database, DatabaseError, ReadableDatabase, StorageBackend};
 
-use super::tables::{META, View, create_tables};
 use super::StoreError;
+use super::tables::{META, View, create_tables};
 
 /// The version of the tables and records that this driver writes.
 const SCHEMA_VERSION: u64 = 1;
@@ -36,7 +36,9 @@ fn create(path: &Path, data: &[&Path]) -> Result<Database, StoreError> {
     }
     let new = path.with_extension("new");
     match fs::remove_file(&new) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(StoreError::io(&new, error)),
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            return Err(StoreError::io(&new, error));
+        }
         _ => {}
     }
     let db = Database::builder().set_cache_size(CACHE_BYTES).create(&new)?;
@@ -86,7 +88,9 @@ fn check_copy(path: &Path, bytes: &[u8]) -> Result<(), StoreError> {
         Some(found) if found > SCHEMA_VERSION => {
             Err(StoreError::Newer { path: path.to_owned(), found, known: SCHEMA_VERSION })
         }
-        _ => Err(StoreError::Corrupt { path: path.to_owned(), reason: "it has no schema version".to_owned() }),
+        _ => {
+            Err(StoreError::Corrupt { path: path.to_owned(), reason: "it has no schema version".to_owned() })
+        }
     }
 }
 

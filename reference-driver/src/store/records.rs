@@ -207,6 +207,8 @@ pub struct Published {
     pub capability: Capability,
     /// Whether it is read-only, by flag or by access mode.
     pub readonly: bool,
+    /// Whether the driver made what is at the path.
+    pub made_path: bool,
     /// How far it has come.
     pub phase: Phase,
 }

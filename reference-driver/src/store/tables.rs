@@ -131,7 +131,12 @@ fn delete(to: &WriteTransaction, table: Table, key: &str) -> Result<(), StoreErr
     Ok(())
 }
 
-fn put_pair(to: &WriteTransaction, table: PairTable, key: (&str, &str), value: &str) -> Result<(), StoreError> {
+fn put_pair(
+    to: &WriteTransaction,
+    table: PairTable,
+    key: (&str, &str),
+    value: &str,
+) -> Result<(), StoreError> {
     to.open_table(table)?.insert(key, value)?;
     Ok(())
 }
@@ -252,7 +257,12 @@ impl View {
     }
 
     /// Up to `count` snapshots of one volume behind the given identifier.
-    pub fn snapshots_of_after(&self, volume: &str, after: &str, count: usize) -> Result<Vec<Snapshot>, StoreError> {
+    pub fn snapshots_of_after(
+        &self,
+        volume: &str,
+        after: &str,
+        count: usize,
+    ) -> Result<Vec<Snapshot>, StoreError> {
         let mut found = Vec::new();
         for entry in self.snapshots_of.range((volume, after)..)? {
             let (key, _) = entry?;
@@ -312,14 +322,22 @@ fn get<T: DeserializeOwned>(table: &ReadTable, key: &str) -> Result<Option<T>, S
     table.get(key)?.map(|value| parse(key, value.value())).transpose()
 }
 
-fn follow<T: DeserializeOwned>(index: &ReadTable, key: &str, table: &ReadTable) -> Result<Option<T>, StoreError> {
+fn follow<T: DeserializeOwned>(
+    index: &ReadTable,
+    key: &str,
+    table: &ReadTable,
+) -> Result<Option<T>, StoreError> {
     match index.get(key)? {
         Some(target) => get(table, target.value()),
         None => Ok(None),
     }
 }
 
-fn after_key<T: DeserializeOwned>(table: &ReadTable, after: &str, count: usize) -> Result<Vec<T>, StoreError> {
+fn after_key<T: DeserializeOwned>(
+    table: &ReadTable,
+    after: &str,
+    count: usize,
+) -> Result<Vec<T>, StoreError> {
     use std::ops::Bound::{Excluded, Unbounded};
     let mut found = Vec::new();
     for entry in table.range::<&str>((Excluded(after), Unbounded))?.take(count) {
