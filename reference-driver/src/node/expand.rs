@@ -10,7 +10,7 @@ use crate::driver::{Driver, required};
 use crate::error::{DriverError, Result};
 use crate::ids::Shown;
 use crate::loopdev::LoopDevice;
-use crate::paths::{CheckedPath, Place};
+use crate::paths::Place;
 use crate::storage;
 use crate::store::{Backend, Change, Volume};
 
@@ -20,11 +20,11 @@ pub(crate) fn node_expand_volume(
 ) -> Result<NodeExpandVolumeResponse> {
     driver.require(driver.config.node_expansion, "expansion by the node")?;
     required("volume_id", &request.volume_id)?;
-    let path = CheckedPath::parse("volume_path", &request.volume_path)?;
+    required("volume_path", &request.volume_path)?;
     let range = Range::parse(request.capacity_range.as_ref())?;
     let capability = request.volume_capability.as_ref().map(Capability::parse).transpose()?;
     let (mut volume, _guard) = driver.volume_alone(&request.volume_id)?;
-    if stats::find_use(driver, &volume, &path)?.is_none() {
+    if stats::find_use(driver, &volume, &request.volume_path)?.is_none() {
         let path = Shown(&request.volume_path).to_string();
         return Err(DriverError::NotAtPath { id: Shown(volume.id()).to_string(), path });
     }

@@ -19,12 +19,12 @@ pub(crate) fn node_get_volume_stats(
     request: &NodeGetVolumeStatsRequest,
 ) -> Result<NodeGetVolumeStatsResponse> {
     required("volume_id", &request.volume_id)?;
-    let path = CheckedPath::parse("volume_path", &request.volume_path)?;
+    required("volume_path", &request.volume_path)?;
     if !request.staging_target_path.is_empty() {
         CheckedPath::parse("staging_target_path", &request.staging_target_path)?;
     }
     let volume = driver.volume(&driver.store.view()?, &request.volume_id)?;
-    let use_there = find_use(driver, &volume, &path)?;
+    let use_there = find_use(driver, &volume, &request.volume_path)?;
     let not_there = || DriverError::NotAtPath {
         id: Shown(volume.id()).to_string(),
         path: Shown(&request.volume_path).to_string(),
@@ -39,12 +39,10 @@ pub(crate) fn node_get_volume_stats(
 }
 
 /// The place at which the volume is staged or published, and whether it is read-only there. A CO may also name
-/// another node of the device of a block volume, as it binds it elsewhere (kubelet's global map).
-pub(super) fn find_use(
-    driver: &Driver,
-    volume: &Volume,
-    path: &CheckedPath,
-) -> Result<Option<(Place, bool)>> {
+/// another node of the device of a block volume, as it binds it elsewhere (kubelet's global map). At a path of bad form
+/// there is no volume.
+pub(super) fn find_use(driver: &Driver, volume: &Volume, volume_path: &str) -> Result<Option<(Place, bool)>> {
+    let Ok(path) = CheckedPath::parse("volume_path", volume_path) else { return Ok(None) };
     let view = driver.store.view()?;
     let text = path.to_text();
     let published = view.published_of(&volume.key)?.into_iter().filter(|p| p.phase == Phase::Done);
