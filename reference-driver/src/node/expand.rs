@@ -56,7 +56,7 @@ pub(crate) fn grow_mounted(driver: &Driver, volume: &mut Volume) -> Result<()> {
 }
 
 /// A place at which the volume is mounted, the staging path rather than a target, which may be read-only.
-fn mounted_place(driver: &Driver, volume: &Volume) -> Result<Option<Place>> {
+pub(super) fn mounted_place(driver: &Driver, volume: &Volume) -> Result<Option<Place>> {
     let view = driver.store.view()?;
     let staged = view.staged_of(&volume.key)?.into_iter().map(|staged| staged.path);
     let published = view.published_of(&volume.key)?.into_iter().map(|published| published.path);

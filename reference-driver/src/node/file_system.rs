@@ -4,7 +4,7 @@ use std::path::Path;
 
 use rustix::mount::MountFlags;
 
-use super::{is_ours, ownership};
+use super::{expand, is_ours, ownership};
 use crate::capability::Capability;
 use crate::driver::Driver;
 use crate::error::{DriverError, Result};
@@ -48,18 +48,13 @@ fn mount_image(
 ) -> Result<()> {
     driver.require_privileges("mounting an image")?;
     let image = driver.layout.volume(&volume.key);
-    let present = LoopDevice::of_image(&image)?.into_iter().next();
-    let fresh = present.is_none();
-    let device = match present {
-        Some(device) => device,
-        None => LoopDevice::attach(&image, false, true)?,
-    };
-    let fs_type = if fresh {
-        prepare(driver, volume, capability, &image, device.path())?
-    } else {
-        let mounted_type =
-            || DriverError::precondition(format!("volume {}", Shown(volume.id())), "it holds no file system");
-        formatted_type(volume).ok_or_else(mounted_type)?
+    let (device, fs_type) = match LoopDevice::of_image(&image)?.into_iter().next() {
+        None => {
+            let device = LoopDevice::attach(&image, false, true)?;
+            let fs_type = prepare(driver, volume, capability, &image, device.path())?;
+            (device, fs_type)
+        }
+        Some(device) => (device, mounted_type(driver, volume)?),
     };
     mount_checked(fs_type, &device, options, at)?;
     let grown = if options.flags.contains(MountFlags::RDONLY) { Ok(()) } else { grow(volume, &device, at) };
@@ -87,10 +82,12 @@ fn mount_checked(fs_type: FsType, device: &LoopDevice, options: &MountOptions, a
     }
 }
 
-fn formatted_type(volume: &Volume) -> Option<FsType> {
+/// The file system of a volume that has a device already because it is mounted elsewhere. A device without a mount is
+/// held by a helper program that a killed driver has left running; until it ends, the volume is busy.
+fn mounted_type(driver: &Driver, volume: &Volume) -> Result<FsType> {
     match volume.fs {
-        FsState::Formatted { fs_type, .. } => Some(fs_type),
-        FsState::Unknown | FsState::Formatting { .. } => None,
+        FsState::Formatted { fs_type, .. } if expand::mounted_place(driver, volume)?.is_some() => Ok(fs_type),
+        _ => Err(DriverError::Busy { what: format!("the device of volume {}", Shown(volume.id())) }),
     }
 }
 

@@ -1,0 +1,121 @@
+//! State that cannot be used, and what a crash leaves.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+
+use csi_hostpath_driver::HostpathDriver;
+
+use crate::support::*;
+
+fn refusal(ground: &Ground) -> String {
+    HostpathDriver::new(config(&ground.root, &[])).unwrap_err().to_string()
+}
+
+/// All files under the state directory with their contents.
+fn contents(ground: &Ground) -> Vec<(std::path::PathBuf, Vec<u8>)> {
+    let mut found = Vec::new();
+    let mut directories = vec![ground.root.join("state")];
+    while let Some(directory) = directories.pop() {
+        for entry in fs::read_dir(directory).unwrap().flatten() {
+            let path = entry.path();
+            if path.is_dir() {
+                directories.push(path)
+            } else {
+                found.push((path.clone(), fs::read(path).unwrap()))
+            }
+        }
+    }
+    found.sort();
+    found
+}
+
+/// A state directory with a volume in it, and nobody using it.
+async fn used_ground() -> Ground {
+    let rig = Rig::new(&["--backend=directory"]).await;
+    let volume = rig.create("v", MIB, mount("")).await.volume_id;
+    fs::write(rig.ground.root.join("state/volumes").join(volume).join("file"), b"precious").unwrap();
+    let Rig { driver, ground } = rig;
+    drop(driver);
+    ground
+}
+
+#[tokio::test]
+async fn corrupt_state_is_refused_and_not_touched() {
+    let ground = used_ground().await;
+    let file = ground.root.join("state/state.redb");
+    let good = fs::read(&file).unwrap();
+    let mut random = Random::new(3);
+    for round in 0..30 {
+        let mut bad = match round {
+            0 => Vec::new(),
+            1 => b"not a database".to_vec(),
+            2 => good[..good.len() / 2].to_vec(),
+            _ => good.clone(),
+        };
+        if round > 2 {
+            for _ in 0..200 {
+                let at = random.below(bad.len() as u64) as usize;
+                bad[at] ^= 1 << random.below(8);
+            }
+        }
+        fs::write(&file, &bad).unwrap();
+        let before = contents(&ground);
+        match HostpathDriver::new(config(&ground.root, &[])) {
+            Err(error) => {
+                assert!(error.to_string().contains("state.redb"), "round {round}: {error}");
+                assert_eq!(contents(&ground), before, "round {round}: something was touched");
+            }
+            // Flips may hit pages that are not in use.
+            Ok(driver) => {
+                assert!(round > 2);
+                driver.ready().await;
+                drop(driver);
+                assert!(contents(&ground).iter().any(|(_, bytes)| bytes == b"precious"), "round {round}");
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn state_of_a_newer_version_is_refused_and_not_touched() {
+    let ground = used_ground().await;
+    {
+        let table = redb::TableDefinition::<&str, u64>::new("meta");
+        let db = redb::Database::open(ground.root.join("state/state.redb")).unwrap();
+        let write = db.begin_write().unwrap();
+        write.open_table(table).unwrap().insert("schema_version", 99).unwrap();
+        write.commit().unwrap();
+    }
+    let before = contents(&ground);
+    assert!(refusal(&ground).contains("99"));
+    assert_eq!(contents(&ground), before);
+}
+
+#[tokio::test]
+async fn data_without_state_are_not_thrown_away() {
+    let ground = used_ground().await;
+    fs::remove_file(ground.root.join("state/state.redb")).unwrap();
+    let before = contents(&ground);
+    assert!(refusal(&ground).contains("missing"));
+    assert_eq!(contents(&ground), before);
+}
+
+#[tokio::test]
+async fn one_state_directory_has_one_driver() {
+    let rig = Rig::new(&[]).await;
+    assert!(refusal(&rig.ground).contains("in use"));
+    let mode = fs::metadata(rig.ground.root.join("state")).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o700);
+}
+
+#[tokio::test]
+async fn data_without_a_record_go_and_foreign_files_stay() {
+    let rig = Rig::new(&[]).await;
+    let volumes = rig.ground.root.join("state/volumes");
+    let orphan = volumes.join("vol-0123456789abcdef0123456789abcdef");
+    fs::create_dir(&orphan).unwrap();
+    fs::write(volumes.join("README"), b"mine").unwrap();
+    let rig = rig.restart(&[]).await;
+    assert!(!orphan.exists());
+    assert!(rig.ground.root.join("state/volumes/README").exists());
+}
