@@ -6,8 +6,8 @@ use crate::driver::Driver;
 use crate::storage;
 use crate::store::Volume;
 
-/// Below this share of free space a file system counts as full.
-const FREE_SHARE_MIN: u64 = 1000;
+/// A file system with less than this much room, and less than a twentieth of its size, counts as full.
+const ROOM_BYTES_MIN: u64 = 1 << 20;
 
 /// A volume that is well.
 pub(crate) fn normal() -> VolumeCondition {
@@ -32,7 +32,8 @@ pub(crate) fn of_file_system(space: &rustix::fs::StatVfs, readonly_expected: boo
     if space.f_flag.contains(rustix::fs::StatVfsMountFlags::RDONLY) && !readonly_expected {
         return abnormal("the file system has become read-only");
     }
-    if space.f_blocks > 0 && space.f_bavail < space.f_blocks / FREE_SHARE_MIN {
+    let room_bytes = space.f_bavail.saturating_mul(space.f_frsize);
+    if space.f_bavail < space.f_blocks / 20 && room_bytes < ROOM_BYTES_MIN {
         return abnormal("the file system is full");
     }
     normal()

@@ -10,6 +10,7 @@ use crate::ids::{STRING_BYTES_MAX, Shown};
 use crate::layout::Layout;
 use crate::locks::{Guard, Key, Locks};
 use crate::paths::occupant_of;
+use crate::privilege::{CAP_SYS_ADMIN, has_capability};
 use crate::store::{Attachment, Snapshot, Store, View, Volume};
 use crate::{mount, reconcile};
 
@@ -58,7 +59,7 @@ impl Driver {
         let driver = Driver {
             ledger: Ledger::new(limits),
             locks: Locks::default(),
-            privileged: has_admin_capability(),
+            privileged: has_capability(CAP_SYS_ADMIN),
             config,
             layout,
             store,
@@ -166,13 +167,4 @@ fn fs_type_of(path: &Path) -> Result<String> {
     let mount_id = occupant_of(path)?.map(|occupant| occupant.mount_id);
     let entry = mount::mounts()?.into_iter().find(|entry| Some(entry.mount_id) == mount_id);
     Ok(entry.map(|entry| entry.fs_type).unwrap_or_default())
-}
-
-/// Whether the process has CAP_SYS_ADMIN.
-fn has_admin_capability() -> bool {
-    const CAP_SYS_ADMIN: u32 = 21;
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let effective = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
-    let bits = effective.and_then(|bits| u64::from_str_radix(bits.trim(), 16).ok());
-    bits.is_some_and(|bits| bits & (1 << CAP_SYS_ADMIN) != 0)
 }

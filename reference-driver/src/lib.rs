@@ -37,6 +37,7 @@ pub mod metrics;
 pub mod mount;
 mod node;
 pub mod paths;
+mod privilege;
 pub mod proxy;
 mod reconcile;
 pub mod service;

@@ -64,6 +64,7 @@ impl HostpathDriver {
             if let Err(error) = reconcile::run(&reconciled) {
                 tracing::error!(%error, "not everything could be put right at the start");
             }
+            drop(reconciled);
             done.send_replace(true);
         });
         let shared =

@@ -3,7 +3,8 @@
 use std::path::Path;
 
 use super::TOOL_LIMIT;
-use crate::error::Result;
+use crate::error::{DriverError, Result};
+use crate::privilege::{CAP_SYS_RESOURCE, has_capability};
 use crate::tool::run;
 
 /// The smallest file system that still has a journal, in bytes.
@@ -23,6 +24,17 @@ pub(super) fn check(device: &Path) -> Result<()> {
     Ok(run("e2fsck", ["-p".as_ref(), device.as_os_str()], &[0, 1], TOOL_LIMIT)?)
 }
 
-pub(super) fn grow(device: &Path) -> Result<()> {
+/// Grows an unmounted file system, which resize2fs only does after a full check.
+pub(super) fn grow_unmounted(device: &Path) -> Result<()> {
+    run("e2fsck", ["-f".as_ref(), "-p".as_ref(), device.as_os_str()], &[0, 1], TOOL_LIMIT)?;
+    Ok(run("resize2fs", [device], &[0], TOOL_LIMIT)?)
+}
+
+/// Grows a mounted file system, for which the kernel asks for CAP_SYS_RESOURCE.
+pub(super) fn grow_mounted(device: &Path) -> Result<()> {
+    if !has_capability(CAP_SYS_RESOURCE) {
+        let reason = "growing it while mounted needs CAP_SYS_RESOURCE; it is grown when it is staged next";
+        return Err(DriverError::precondition("an ext4 file system", reason));
+    }
     Ok(run("resize2fs", [device], &[0], TOOL_LIMIT)?)
 }

@@ -106,10 +106,18 @@ impl FsType {
         }
     }
 
-    /// Grows a mounted file system to the size of its device.
-    pub(crate) fn grow(self, device: &Path, mount_point: &Path) -> Result<()> {
+    /// Grows an unmounted file system to the size of its device; says whether that type can.
+    pub(crate) fn grow_unmounted(self, device: &Path) -> Result<bool> {
         match self {
-            FsType::Ext4 => ext4::grow(device),
+            FsType::Ext4 => ext4::grow_unmounted(device).map(|()| true),
+            FsType::Xfs | FsType::Btrfs => Ok(false),
+        }
+    }
+
+    /// Grows a mounted file system to the size of its device.
+    pub(crate) fn grow_mounted(self, device: &Path, mount_point: &Path) -> Result<()> {
+        match self {
+            FsType::Ext4 => ext4::grow_mounted(device),
             FsType::Xfs => xfs::grow(mount_point),
             FsType::Btrfs => btrfs::grow(mount_point),
         }

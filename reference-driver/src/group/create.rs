@@ -36,7 +36,8 @@ pub(crate) fn create_volume_group_snapshot(
     let volumes = hold(driver, &volume_ids)?;
     let key = ObjectId::generate(ObjectKind::Group).on("make an identifier from", "/dev/urandom".as_ref())?;
     let cuts = cut_together(driver, &volumes, &key)?;
-    let (members, data): (Vec<Snapshot>, Vec<NewData>) = cuts.into_iter().unzip();
+    let (mut members, data): (Vec<Snapshot>, Vec<NewData>) = cuts.into_iter().unzip();
+    members.sort_by(|one, other| one.key.cmp(&other.key)); // The order in which they are read back.
     let group = Group {
         key,
         name: name.to_owned(),

@@ -104,8 +104,10 @@ fn prepare(
             fs_type.check(device)?;
             if copied {
                 fs_type.make_unique(device)?;
-                volume.fs = FsState::Formatted { fs_type, size_bytes, copied: false };
             }
+            let grown = size_bytes < volume.capacity_bytes && fs_type.grow_unmounted(device)?;
+            let size_bytes = if grown { volume.capacity_bytes } else { size_bytes };
+            volume.fs = FsState::Formatted { fs_type, size_bytes, copied: false };
             Ok(fs_type)
         }
         FsState::Formatting { fs_type } => {
@@ -138,7 +140,9 @@ fn adopt(volume: &mut Volume, fs_type: FsType, capability: &Capability, device: 
     }
     fs_type.check(device)?;
     fs_type.make_unique(device)?;
-    volume.fs = FsState::Formatted { fs_type, size_bytes: 0, copied: false };
+    let grown = fs_type.grow_unmounted(device)?;
+    let size_bytes = if grown { volume.capacity_bytes } else { 0 };
+    volume.fs = FsState::Formatted { fs_type, size_bytes, copied: false };
     Ok(fs_type)
 }
 
@@ -173,7 +177,7 @@ pub(super) fn grow(volume: &mut Volume, device: &LoopDevice, at: &Place) -> Resu
     if device.size_bytes()? < volume.capacity_bytes {
         device.refresh_size()?;
     }
-    fs_type.grow(device.path(), at.path())?;
+    fs_type.grow_mounted(device.path(), at.path())?;
     volume.fs = FsState::Formatted { fs_type, size_bytes: volume.capacity_bytes, copied };
     Ok(())
 }

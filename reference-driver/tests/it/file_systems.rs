@@ -66,11 +66,9 @@ async fn a_damaged_file_system_is_repaired_before_it_is_mounted() {
     write_synced(&target.join("file"), b"kept");
     rig.take(&volume.volume_id).await;
     let image = rig.ground.root.join("state/volumes").join(&volume.volume_id);
-    let damage = "set_super_value free_blocks_count 1\nset_super_value state 0\n";
     let script = rig.ground.root.join("damage");
-    fs::write(&script, damage).unwrap();
-    let damaged = Command::new("debugfs").arg("-w").arg("-f").arg(&script).arg(&image).output().unwrap();
-    assert!(damaged.status.success(), "{damaged:?}");
+    fs::write(&script, "set_super_value state 2\nclri <11>\n").unwrap(); // Marks errors, and makes one.
+    Command::new("debugfs").arg("-w").arg("-f").arg(&script).arg(&image).output().unwrap();
     let before = Command::new("e2fsck").arg("-fn").arg(&image).output().unwrap();
     assert!(!before.status.success(), "the file system has been damaged");
     let target = rig.bring(&volume.volume_id, mount("ext4")).await;
