@@ -3,6 +3,7 @@
 //! A change is on disk when [`Store::commit`] returns. Calls that commit at the same time share one flush, so that
 //! durability costs a flush per group and not per call.
 
+mod handle;
 mod open;
 mod records;
 mod tables;
@@ -14,8 +15,7 @@ use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
-use redb::{Database, ReadableDatabase};
-
+use handle::Handle;
 pub use records::{Attachment, Backend, FsState, Group, Phase, Published, Snapshot, Source, Staged, Volume};
 pub use tables::{Change, View};
 
@@ -111,7 +111,7 @@ struct Job {
 /// The open state.
 #[derive(Debug)]
 pub struct Store {
-    db: Arc<Database>,
+    db: Arc<Handle>,
     jobs: Mutex<Option<SyncSender<Job>>>,
     writer: Mutex<Option<JoinHandle<()>>>,
 }
@@ -122,7 +122,7 @@ impl Store {
     /// # Errors
     /// Whatever is wrong with an existing file is found on a copy in memory, so the file itself stays as it was.
     pub fn open(path: &Path, data: &[&Path]) -> Result<Store, StoreError> {
-        let db = Arc::new(open::open(path, data)?);
+        let db = Arc::new(Handle::new(path, open::open(path, data)?));
         let (jobs, queue) = sync_channel(QUEUE_LENGTH_MAX);
         let writer = std::thread::Builder::new()
             .name("store-writer".to_owned())
@@ -168,7 +168,7 @@ impl Drop for Store {
 }
 
 /// Commits whatever has gathered while the commit before was under way.
-fn write_all(db: &Database, queue: &Receiver<Job>) {
+fn write_all(db: &Handle, queue: &Receiver<Job>) {
     while let Ok(first) = queue.recv() {
         let mut group = vec![first];
         while group.len() < QUEUE_LENGTH_MAX {
@@ -178,13 +178,18 @@ fn write_all(db: &Database, queue: &Receiver<Job>) {
             }
         }
         let result = write_group(db, &group);
+        if result.is_err()
+            && let Err(error) = db.reopen()
+        {
+            tracing::error!(%error, "the state could not be opened again; the next commit tries anew");
+        }
         for job in group {
             let _ = job.done.send(result.clone());
         }
     }
 }
 
-fn write_group(db: &Database, group: &[Job]) -> Result<(), StoreError> {
+fn write_group(db: &Handle, group: &[Job]) -> Result<(), StoreError> {
     let mut flushed: Vec<&Arc<File>> = Vec::new();
     for directory in group.iter().filter_map(|job| job.flush.as_ref()) {
         if !flushed.iter().any(|done| Arc::ptr_eq(done, directory)) {

@@ -14,7 +14,7 @@ use super::tables::{META, View, create_tables};
 const SCHEMA_VERSION: u64 = 1;
 const SCHEMA_KEY: &str = "schema_version";
 /// How much of the state is cached, in bytes.
-const CACHE_BYTES: usize = 16 * 1024 * 1024;
+pub(super) const CACHE_BYTES: usize = 16 * 1024 * 1024;
 /// The largest state file that is read for checking, in bytes.
 const CHECKED_BYTES_MAX: u64 = 1 << 30;
 

@@ -9,6 +9,8 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use csi_proto::v1::controller_client::ControllerClient;
@@ -26,6 +28,8 @@ const WORKERS: usize = 4;
 const SIZE: i64 = 4 * MIB;
 /// The longest time from the beginning of the load to the kill.
 const LOAD_MS_MAX: u64 = 60;
+/// How long a worker may take to notice the kill.
+const WORKER_LIMIT: Duration = Duration::from_secs(60);
 /// How often a call is repeated that is answered with ABORTED.
 const REPEATS_MAX: usize = 20_000;
 
@@ -148,9 +152,9 @@ impl Worker {
         }
     }
 
-    /// Goes on until a call breaks off; what it was stays in `pending`.
-    async fn work(mut self, channel: Channel) -> Worker {
-        loop {
+    /// Goes on until told to stop or until a call breaks off; what it was stays in `pending`.
+    async fn work(mut self, channel: Channel, stop: Arc<AtomicBool>) -> Worker {
+        while !stop.load(Ordering::Relaxed) {
             let step = self.choose();
             self.pending = Some(step.clone());
             if self.take_step(&channel, step).await.is_err() {
@@ -158,6 +162,7 @@ impl Worker {
             }
             self.pending = None;
         }
+        self
     }
 
     /// Repeats the step that was cut off, which has to succeed now.
@@ -418,15 +423,17 @@ async fn nothing_acknowledged_is_lost_when_the_driver_is_killed() {
     let mut process = Process::start(&ground.root, &[]);
     for _ in 0..kills {
         let channel = process.channel().await;
-        let load: Vec<_> =
-            workers.drain(..).map(|worker| tokio::spawn(worker.work(channel.clone()))).collect();
+        let stop = Arc::new(AtomicBool::new(false));
+        let begin = |worker: Worker| tokio::spawn(worker.work(channel.clone(), Arc::clone(&stop)));
+        let load: Vec<_> = workers.drain(..).map(begin).collect();
         tokio::time::sleep(Duration::from_micros(random.below(LOAD_MS_MAX * 1000))).await;
         process.kill();
+        stop.store(true, Ordering::Relaxed); // Channels connect again by themselves.
         process = Process::start(&ground.root, &[]);
         let channel = process.channel().await;
         wait_until_ready(&channel).await;
         for worker in load {
-            workers.push(worker.await.unwrap());
+            workers.push(tokio::time::timeout(WORKER_LIMIT, worker).await.unwrap().unwrap());
         }
         check_after_restart(&channel, &ground.root, &workers).await;
         for worker in &mut workers {

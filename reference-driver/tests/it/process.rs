@@ -1,7 +1,7 @@
 //! The program from outside: exit codes, logs, metrics, signals.
 
 use std::io::{BufRead, BufReader};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
@@ -18,6 +18,7 @@ const LIMIT: Duration = Duration::from_secs(20);
 #[derive(Debug)]
 pub(crate) struct Process {
     child: Child,
+    log: PathBuf,
     pub(crate) endpoint: Endpoint,
 }
 
@@ -33,11 +34,15 @@ impl Process {
             .stderr(log)
             .spawn()
             .unwrap();
-        Process { child, endpoint: endpoint.parse().unwrap() }
+        Process { child, log: root.join("log"), endpoint: endpoint.parse().unwrap() }
     }
 
     pub(crate) async fn channel(&self) -> tonic::transport::Channel {
-        dial(&self.endpoint, LIMIT).await.unwrap()
+        dial(&self.endpoint, LIMIT).await.unwrap_or_else(|error| {
+            let log = std::fs::read_to_string(&self.log).unwrap_or_default();
+            let last: Vec<&str> = log.lines().rev().take(20).collect();
+            panic!("{error}; the log ends, last line first, with {last:#?}")
+        })
     }
 
     /// Ends it without a chance to clean up.

@@ -119,3 +119,33 @@ async fn data_without_a_record_go_and_foreign_files_stay() {
     assert!(!orphan.exists());
     assert!(rig.ground.root.join("state/volumes/README").exists());
 }
+
+#[tokio::test]
+async fn a_full_disk_is_survived() {
+    needs_root!();
+    let ground = Ground::new();
+    let state = ground.root.join("state");
+    fs::create_dir(&state).unwrap();
+    rustix::mount::mount("tmpfs", &state, "tmpfs", rustix::mount::MountFlags::empty(), c"size=16m").unwrap();
+    let rig = Rig::on(ground, &[]).await;
+    let first = rig.create("first", MIB, mount("")).await;
+    let filler = state.join("filler");
+    let mut file = fs::File::create(&filler).unwrap();
+    let full = std::io::copy(&mut std::io::repeat(1), &mut file).unwrap_err();
+    assert_eq!(full.kind(), std::io::ErrorKind::StorageFull);
+    for number in 0..200 {
+        match rig.try_create(create_request(&format!("v{number}"), 1, mount(""))).await {
+            Ok(_) => {}
+            Err(status) => assert_eq!(status.code(), tonic::Code::ResourceExhausted, "{status:?}"),
+        }
+    }
+    drop(file);
+    fs::remove_file(&filler).unwrap();
+    let second = rig.create("second", MIB, mount("")).await;
+    assert_eq!(rig.create("first", MIB, mount("")).await, first);
+    let rig = rig.restart(&[]).await;
+    assert_eq!(rig.create("second", MIB, mount("")).await, second);
+    let Rig { driver, ground } = rig;
+    drop(driver);
+    rustix::mount::unmount(ground.root.join("state"), rustix::mount::UnmountFlags::empty()).unwrap();
+}
