@@ -13,6 +13,7 @@
 #![warn(missing_docs)]
 
 pub mod args;
+mod backend;
 mod capability;
 pub mod capacity;
 mod capacity_range;

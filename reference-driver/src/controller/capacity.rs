@@ -4,6 +4,7 @@ use csi_proto::v1::{GetCapacityRequest, GetCapacityResponse};
 
 use super::create_volume::Parameters;
 use super::{signed, topology};
+use crate::backend;
 use crate::capability::Capability;
 use crate::driver::Driver;
 use crate::error::Result;
@@ -14,10 +15,14 @@ pub(crate) fn get_capacity(driver: &Driver, request: &GetCapacityRequest) -> Res
     // Here the parameters arrive unfiltered, with keys that CreateVolume never sees; only ours are looked at.
     let parameters = Parameters::read(|key| request.parameters.get(key), &driver.config);
     let elsewhere = request.accessible_topology.as_ref().is_some_and(|at| !topology::covers(driver, at));
-    let mixed =
-        capabilities.iter().any(Capability::is_block) && !capabilities.iter().all(Capability::is_block);
     let available = match parameters {
-        Ok(parameters) if !elsewhere && !mixed => driver.ledger.available_bytes(parameters.pool())?,
+        Ok(parameters) if !elsewhere => {
+            let chosen = backend::choose(driver, parameters.backend(), &capabilities);
+            match backend::unfit(chosen, &capabilities) {
+                None => driver.ledger.available_bytes(parameters.pool())?,
+                Some(_) => 0,
+            }
+        }
         Ok(_) => 0,
         Err(_) if request.parameters.contains_key("kind") => 0, // A pool that does not exist has no room.
         Err(error) => return Err(error),

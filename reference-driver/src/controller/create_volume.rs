@@ -6,6 +6,7 @@ use csi_proto::v1::volume_content_source::Type as SourceType;
 use csi_proto::v1::{CreateVolumeRequest, CreateVolumeResponse, VolumeContentSource};
 
 use super::{modify, topology, volume_message};
+use crate::backend;
 use crate::capability::Capability;
 use crate::capacity_range::{Range, Sizes};
 use crate::config::Config;
@@ -148,7 +149,7 @@ impl<'a> Wish<'a> {
     /// What is to be made.
     fn plan(&self, driver: &Driver, origin: Option<&Origin>) -> Result<Volume> {
         let backend = self.backend(driver, origin)?;
-        if let Some(reason) = self.capabilities.iter().find_map(|wanted| wanted.unfit_for_backend(backend)) {
+        if let Some(reason) = backend::unfit(backend, &self.capabilities) {
             return Err(DriverError::invalid("volume_capabilities", reason));
         }
         if backend.is_file() {
@@ -190,8 +191,7 @@ impl<'a> Wish<'a> {
             self.parameters.backend()
         };
         match (asked, origin) {
-            (None, None) => Ok(default_backend(driver, &self.capabilities)),
-            (Some(asked), None) => Ok(asked),
+            (asked, None) => Ok(backend::choose(driver, asked, &self.capabilities)),
             (None, Some(origin)) if origin.backend == Backend::Directory => Ok(Backend::Directory),
             (None, Some(_)) => Ok(Backend::Image),
             (Some(asked), Some(origin)) if asked.is_file() == origin.backend.is_file() => Ok(asked),
@@ -234,14 +234,6 @@ fn sizes_of(driver: &Driver, backend: Backend, fs_type: Option<&str>) -> Sizes {
 pub(crate) fn largest_allowed(driver: &Driver, volume: &Volume, max_bytes: u64) -> Sizes {
     let sizes = sizes_of(driver, volume.backend, None);
     Sizes { default_bytes: volume.capacity_bytes, min_bytes: volume.capacity_bytes, max_bytes, ..sizes }
-}
-
-fn default_backend(driver: &Driver, capabilities: &[Capability]) -> Backend {
-    let foreign = |capability: &Capability| {
-        let fs_type = capability.fs_type();
-        !fs_type.is_empty() && fs_type != driver.host_fs_type && FsType::parse(fs_type).is_some()
-    };
-    if driver.privileged && capabilities.iter().any(foreign) { Backend::Image } else { driver.config.backend }
 }
 
 fn read_source(source: &VolumeContentSource) -> Result<Source> {

@@ -6,6 +6,7 @@ use csi_proto::v1::NodePublishVolumeRequest;
 use rustix::mount::MountFlags;
 
 use super::{file_system, is_mounted, publish, undo};
+use crate::backend;
 use crate::capability::Capability;
 use crate::config::parse_quantity;
 use crate::controller::Parameters;
@@ -120,7 +121,7 @@ fn make(
         .map(|(key, value)| (key.clone(), value.clone()))
         .collect();
     let parameters = Parameters::read(|key| attributes.get(key), &driver.config)?;
-    let backend = parameters.backend().unwrap_or_else(|| default_backend(driver, capability));
+    let backend = backend::choose(driver, parameters.backend(), std::slice::from_ref(capability));
     let volume = Volume {
         key: ObjectId::generate(ObjectKind::Volume).on("make an identifier from", "/dev/urandom".as_ref())?,
         inline_id: Some(id.to_owned()),
@@ -145,12 +146,6 @@ fn make(
     data.keep();
     room.keep();
     Ok(volume)
-}
-
-fn default_backend(driver: &Driver, capability: &Capability) -> Backend {
-    let fs_type = capability.fs_type();
-    let foreign = !fs_type.is_empty() && fs_type != driver.host_fs_type && FsType::parse(fs_type).is_some();
-    if foreign && driver.privileged { Backend::Image } else { driver.config.backend }
 }
 
 /// The size in the attribute `size`, at least what the file system needs.

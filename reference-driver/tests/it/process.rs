@@ -166,3 +166,78 @@ async fn the_proxy_connects_both_sides() {
     proxy.kill().unwrap();
     proxy.wait().unwrap();
 }
+
+/// Makes everything under a directory belong to somebody without privileges.
+fn give_away(path: &Path, user: u32) {
+    std::os::unix::fs::chown(path, Some(user), Some(user)).unwrap();
+    for entry in std::fs::read_dir(path).into_iter().flatten().flatten() {
+        give_away(&entry.path(), user);
+    }
+}
+
+#[tokio::test]
+async fn without_privileges_directories_are_linked_and_the_rest_is_refused() {
+    needs_root!();
+    use std::os::unix::process::CommandExt;
+    const NOBODY: u32 = 65_534;
+    let ground = Ground::new();
+    // The program may lie where nobody else can reach it.
+    let program = ground.root.join("csi-hostpath-driver");
+    std::fs::copy(env!("CARGO_BIN_EXE_csi-hostpath-driver"), &program).unwrap();
+    for part in ["state", "staging", "targets"] {
+        std::fs::create_dir(ground.root.join(part)).unwrap();
+    }
+    give_away(&ground.root, NOBODY);
+    let log = std::fs::File::options().create(true).append(true).open(ground.root.join("log")).unwrap();
+    let endpoint = format!("unix://{}/csi.sock", ground.root.display());
+    let child = Command::new(&program)
+        .args(["--nodeid=node1", "--backend=directory", &format!("--endpoint={endpoint}")])
+        .arg(format!("--statedir={}/state", ground.root.display()))
+        .uid(NOBODY)
+        .gid(NOBODY)
+        .stderr(log)
+        .spawn()
+        .unwrap();
+    let process = Process { child, log: ground.root.join("log"), endpoint: endpoint.parse().unwrap() };
+    let channel = process.channel().await;
+    let mut controller = controller_client::ControllerClient::new(channel.clone());
+    let mut node = node_client::NodeClient::new(channel);
+    let volume = controller.create_volume(create_request("v", MIB, mount(""))).await.unwrap();
+    let volume_id = volume.into_inner().volume.unwrap().volume_id;
+    let refused = controller.create_volume(create_request("b", MIB, block())).await.unwrap_err();
+    assert_eq!(refused.code(), tonic::Code::FailedPrecondition, "{refused:?}");
+    let text = |part: &str| ground.root.join(part).to_str().unwrap().to_owned();
+    let stage = NodeStageVolumeRequest {
+        volume_id: volume_id.clone(),
+        staging_target_path: text("staging"),
+        volume_capability: Some(mount("")),
+        ..Default::default()
+    };
+    node.node_stage_volume(stage).await.unwrap();
+    let mut publish = NodePublishVolumeRequest {
+        volume_id: volume_id.clone(),
+        staging_target_path: text("staging"),
+        target_path: text("targets/t"),
+        volume_capability: Some(mount("")),
+        readonly: true,
+        ..Default::default()
+    };
+    let refused = node.node_publish_volume(publish.clone()).await.unwrap_err();
+    assert!(refused.message().contains("CAP_SYS_ADMIN"), "{refused:?}");
+    publish.readonly = false;
+    node.node_publish_volume(publish).await.unwrap();
+    std::fs::write(ground.root.join("targets/t/file"), b"x").unwrap();
+    let target_path = text("targets/t");
+    node.node_unpublish_volume(NodeUnpublishVolumeRequest { volume_id: volume_id.clone(), target_path })
+        .await
+        .unwrap();
+    assert!(std::fs::symlink_metadata(ground.root.join("targets/t")).is_err(), "the link is gone");
+    assert!(ground.root.join("state/volumes").join(&volume_id).join("file").exists(), "the data are not");
+    let staging_target_path = text("staging");
+    let unstage = NodeUnstageVolumeRequest { volume_id: volume_id.clone(), staging_target_path };
+    node.node_unstage_volume(unstage).await.unwrap();
+    controller.delete_volume(DeleteVolumeRequest { volume_id, ..Default::default() }).await.unwrap();
+    drop(process);
+    let log = std::fs::read_to_string(ground.root.join("log")).unwrap();
+    assert!(log.contains("without CAP_SYS_ADMIN"), "{log}");
+}
