@@ -25,6 +25,6 @@ pub(crate) fn choose(driver: &Driver, asked: Option<Backend>, capabilities: &[Ca
 }
 
 /// Why no volume can be used in all of these ways, if none can.
-pub(crate) fn unfit(backend: Backend, capabilities: &[Capability]) -> Option<String> {
-    capabilities.iter().find_map(|capability| capability.unfit_for_backend(backend))
+pub(crate) fn unfit(driver: &Driver, backend: Backend, capabilities: &[Capability]) -> Option<String> {
+    capabilities.iter().find_map(|capability| capability.unfit_for_backend(backend, &driver.host_fs_type))
 }

@@ -120,7 +120,7 @@ impl Driver {
 
     /// Fails if the volume cannot be used like that (NODE-STAGE-023, NODE-PUBLISH-041).
     pub(crate) fn check_fit(&self, volume: &Volume, capability: &Capability) -> Result<()> {
-        match capability.unfit_for(volume) {
+        match capability.unfit_for(volume, &self.host_fs_type) {
             Some(reason) => Err(DriverError::precondition(format!("volume {}", Shown(volume.id())), reason)),
             None => Ok(()),
         }

@@ -9,6 +9,9 @@ use crate::ids::Shown;
 use crate::store::StoreError;
 use crate::tool::ToolError;
 
+/// The longest text of a status in bytes; it travels in a header, where escapes make it three times as long.
+const MESSAGE_BYTES_MAX: usize = 2048;
+
 /// Why a call failed.
 #[derive(Debug, thiserror::Error)]
 pub enum DriverError {
@@ -155,7 +158,10 @@ impl DriverError {
 
 impl From<DriverError> for Status {
     fn from(error: DriverError) -> Status {
-        Status::new(error.code(), error.to_string())
+        let mut message = error.to_string();
+        let cut = (0..=MESSAGE_BYTES_MAX.min(message.len())).rfind(|at| message.is_char_boundary(*at));
+        message.truncate(cut.unwrap_or(0));
+        Status::new(error.code(), message)
     }
 }
 
@@ -179,6 +185,12 @@ impl<T, E: Into<io::Error>> IoContext<T> for std::result::Result<T, E> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn long_texts_are_cut_between_characters() {
+        let status = Status::from(DriverError::invalid("name", "ü".repeat(100_000)));
+        assert!(status.message().len() <= MESSAGE_BYTES_MAX && status.message().ends_with('ü'));
+    }
 
     #[test]
     fn a_full_disk_is_resource_exhausted() {

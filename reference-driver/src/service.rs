@@ -72,11 +72,10 @@ impl HostpathDriver {
         Ok(HostpathDriver { shared: Arc::new(shared) })
     }
 
-    /// Waits until the driver is ready to serve.
-    pub async fn ready(&self) {
+    /// Waits until the driver is ready to serve; `false` if it will never be.
+    pub async fn ready(&self) -> bool {
         let mut ready = self.shared.ready.clone();
-        // The sender is only dropped after it has sent, or with a panic that has been reported.
-        let _ = ready.wait_for(|ready| *ready).await;
+        ready.wait_for(|ready| *ready).await.is_ok()
     }
 
     /// All services, to be served.
@@ -127,7 +126,7 @@ impl HostpathDriver {
         Q: Call + Send,
         R: Send + 'static,
     {
-        if tokio::time::timeout(START_LIMIT, self.ready()).await.is_err() {
+        if tokio::time::timeout(START_LIMIT, self.ready()).await != Ok(true) {
             return Err(Status::unavailable("the driver has not started yet"));
         }
         let slots = Arc::clone(&self.shared.slots);

@@ -18,7 +18,7 @@ pub(crate) fn get_capacity(driver: &Driver, request: &GetCapacityRequest) -> Res
     let available = match parameters {
         Ok(parameters) if !elsewhere => {
             let chosen = backend::choose(driver, parameters.backend(), &capabilities);
-            match backend::unfit(chosen, &capabilities) {
+            match backend::unfit(driver, chosen, &capabilities) {
                 None => driver.ledger.available_bytes(parameters.pool())?,
                 Some(_) => 0,
             }

@@ -26,7 +26,7 @@ pub(crate) fn create_volume(driver: &Driver, request: &CreateVolumeRequest) -> R
     let wish = Wish::read(driver, request)?;
     let _name = driver.locks.exclusive(Key::VolumeName(wish.name.to_owned()))?;
     if let Some(existing) = driver.store.view()?.volume_by_name(wish.name)? {
-        wish.check_same(&existing)?;
+        wish.check_same(driver, &existing)?;
         return Ok(CreateVolumeResponse { volume: Some(volume_message(driver, &existing)) });
     }
     if !wish.reachable {
@@ -121,14 +121,18 @@ impl<'a> Wish<'a> {
     }
 
     /// Fails unless the volume made under this name before is what is asked for now (CTRL-CREATEVOL-041 to -045).
-    fn check_same(&self, existing: &Volume) -> Result<()> {
+    fn check_same(&self, driver: &Driver, existing: &Volume) -> Result<()> {
         let differs = |reason: String| {
             Err(DriverError::Exists { what: format!("the volume named {}", Shown(self.name)), reason })
         };
         if !self.range.contains(existing.capacity_bytes) {
             return differs(format!("its {} bytes are outside the capacity_range", existing.capacity_bytes));
         }
-        if let Some(reason) = self.capabilities.iter().find_map(|capability| capability.unfit_for(existing)) {
+        if let Some(reason) = self
+            .capabilities
+            .iter()
+            .find_map(|capability| capability.unfit_for(existing, &driver.host_fs_type))
+        {
             return differs(reason);
         }
         if self.request.parameters != existing.parameters {
@@ -149,7 +153,7 @@ impl<'a> Wish<'a> {
     /// What is to be made.
     fn plan(&self, driver: &Driver, origin: Option<&Origin>) -> Result<Volume> {
         let backend = self.backend(driver, origin)?;
-        if let Some(reason) = backend::unfit(backend, &self.capabilities) {
+        if let Some(reason) = backend::unfit(driver, backend, &self.capabilities) {
             return Err(DriverError::invalid("volume_capabilities", reason));
         }
         if backend.is_file() {
@@ -175,7 +179,9 @@ impl<'a> Wish<'a> {
         if volume.fs_types.len() > 1 && backend == Backend::Image {
             return Err(DriverError::invalid("volume_capabilities", "they name different file systems"));
         }
-        if let Some(reason) = self.capabilities.iter().find_map(|wanted| wanted.unfit_for(&volume)) {
+        if let Some(reason) =
+            self.capabilities.iter().find_map(|wanted| wanted.unfit_for(&volume, &driver.host_fs_type))
+        {
             return Err(DriverError::invalid("volume_content_source", reason));
         }
         volume.capacity_bytes = self.choose_size(driver, &volume, origin)?;

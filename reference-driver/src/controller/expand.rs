@@ -20,7 +20,9 @@ pub(crate) fn controller_expand_volume(
     let range = Range::required(request.capacity_range.as_ref())?;
     let capability = request.volume_capability.as_ref().map(Capability::parse).transpose()?;
     let (mut volume, _guard) = driver.volume_alone(&request.volume_id)?;
-    if let Some(reason) = capability.and_then(|capability| capability.unfit_for(&volume)) {
+    if let Some(reason) =
+        capability.and_then(|capability| capability.unfit_for(&volume, &driver.host_fs_type))
+    {
         return Err(DriverError::invalid("volume_capability", reason));
     }
     expand(driver, &mut volume, range, driver.config.max_volume_bytes)?;

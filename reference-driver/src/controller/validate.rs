@@ -15,7 +15,7 @@ pub(crate) fn validate_volume_capabilities(
     required("volume_id", &request.volume_id)?;
     let capabilities = Capability::required_list(&request.volume_capabilities)?;
     let volume = driver.volume(&driver.store.view()?, &request.volume_id)?;
-    match mismatch(&volume, &capabilities, request) {
+    match mismatch(driver, &volume, &capabilities, request) {
         Some(message) => Ok(ValidateVolumeCapabilitiesResponse { confirmed: None, message }),
         None => {
             let confirmed = Confirmed {
@@ -31,6 +31,7 @@ pub(crate) fn validate_volume_capabilities(
 
 /// Why the volume is not what the request describes. Maps that are left out are not compared.
 fn mismatch(
+    driver: &Driver,
     volume: &Volume,
     capabilities: &[Capability],
     request: &ValidateVolumeCapabilitiesRequest,
@@ -47,5 +48,5 @@ fn mismatch(
     if request.volume_context.iter().any(|(key, value)| context.get(key).is_some_and(|ours| ours != value)) {
         return Some("the volume has another volume_context".to_owned());
     }
-    capabilities.iter().find_map(|capability| capability.unfit_for(volume))
+    capabilities.iter().find_map(|capability| capability.unfit_for(volume, &driver.host_fs_type))
 }

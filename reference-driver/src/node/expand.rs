@@ -28,7 +28,9 @@ pub(crate) fn node_expand_volume(
         let path = Shown(&request.volume_path).to_string();
         return Err(DriverError::NotAtPath { id: Shown(volume.id()).to_string(), path });
     }
-    if let Some(reason) = capability.and_then(|capability| capability.unfit_for(&volume)) {
+    if let Some(reason) =
+        capability.and_then(|capability| capability.unfit_for(&volume, &driver.host_fs_type))
+    {
         return Err(DriverError::invalid("volume_capability", reason));
     }
     expand(driver, &mut volume, range, driver.config.max_volume_bytes_node)?;

@@ -143,3 +143,20 @@ async fn a_broken_off_formatting_is_begun_anew() {
     rig.take(&volume.volume_id).await;
     rig.delete(&volume.volume_id).await;
 }
+
+#[tokio::test]
+async fn a_file_system_that_directories_do_not_have_asks_for_an_image() {
+    needs_root!();
+    let rig = Rig::new(&["--backend=directory"]).await;
+    let volume = rig.create("v", 320 * MIB, mount("btrfs")).await;
+    assert_eq!(volume.volume_context["backend"], "image");
+    let target = rig.bring(&volume.volume_id, mount("btrfs")).await;
+    let found =
+        csi_hostpath_driver::mount::mounts().unwrap().into_iter().find(|entry| entry.mount_point == target);
+    assert_eq!(found.unwrap().fs_type, "btrfs");
+    rig.take(&volume.volume_id).await;
+    rig.delete(&volume.volume_id).await;
+    let mut request = create_request("w", MIB, mount("btrfs"));
+    request.parameters = map(&[("backend", "directory")]);
+    assert_eq!(rig.try_create(request).await.unwrap_err().code(), Code::InvalidArgument);
+}

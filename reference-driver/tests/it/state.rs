@@ -68,7 +68,7 @@ async fn corrupt_state_is_refused_and_not_touched() {
             // Flips may hit pages that are not in use.
             Ok(driver) => {
                 assert!(round > 2);
-                driver.ready().await;
+                assert!(driver.ready().await);
                 drop(driver);
                 assert!(contents(&ground).iter().any(|(_, bytes)| bytes == b"precious"), "round {round}");
             }

@@ -103,7 +103,7 @@ impl Rig {
 
     pub(crate) async fn on(ground: Ground, flags: &[&str]) -> Rig {
         let driver = HostpathDriver::new(config(&ground.root, flags)).unwrap();
-        driver.ready().await;
+        assert!(driver.ready().await);
         fs::create_dir_all(ground.root.join("targets")).unwrap();
         Rig { driver, ground }
     }
