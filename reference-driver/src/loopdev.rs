@@ -47,17 +47,13 @@ impl LoopDevice {
 
     /// The devices that have the file behind them.
     pub(crate) fn of_image(image: &Path) -> Result<Vec<LoopDevice>> {
-        let wanted = match fs::metadata(image) {
-            Ok(metadata) => metadata,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-            Err(error) => return Err(error).on("look at", image),
-        };
-        let candidates = attached()?.into_iter().filter(|(_, backing)| backing == image);
+        let Some(wanted) = Identity::of_file(image)? else { return Ok(Vec::new()) };
+        let same_name = |backing: &PathBuf| backing.file_name() == image.file_name();
+        let candidates = attached()?.into_iter().filter(|(_, backing)| same_name(backing));
         let mut found = Vec::new();
         for (path, _) in candidates {
             let Ok(device) = File::open(&path) else { continue };
-            let Ok(backing) = ioctl::loop_backing(device.as_fd()) else { continue };
-            if backing.inode == wanted.ino() && backing.device == wanted.dev() {
+            if Identity::of_backing(&device) == Some(wanted) {
                 found.push(LoopDevice { path, device });
             }
         }
@@ -101,22 +97,55 @@ impl LoopDevice {
 /// `ENXIO`: there is nothing attached.
 const NO_SUCH_DEVICE: i32 = 6;
 
-/// All attached devices with the paths of their files; ` (deleted)` is cut off.
-pub(crate) fn attached() -> Result<Vec<(PathBuf, PathBuf)>> {
-    let blocks = Path::new("/sys/block");
-    let mut found = Vec::new();
-    for entry in fs::read_dir(blocks).on("list", blocks)?.flatten() {
-        let name = entry.file_name();
-        if !name.to_string_lossy().starts_with("loop") {
-            continue;
-        }
-        if let Ok(backing) = fs::read_to_string(entry.path().join("loop/backing_file")) {
-            let backing = backing.trim_end_matches('\n');
-            let backing = backing.strip_suffix(" (deleted)").unwrap_or(backing);
-            found.push((Path::new("/dev").join(name), PathBuf::from(backing)));
+/// What tells a file from all others. The path that the kernel reports for the file behind a device does not: it
+/// is that of the mount through which it was opened, which may be one of a container that has ended since.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Identity {
+    device: u64,
+    inode: u64,
+}
+
+impl Identity {
+    /// That of a file, if it exists.
+    fn of_file(path: &Path) -> Result<Option<Identity>> {
+        match fs::metadata(path) {
+            Ok(metadata) => Ok(Some(Identity { device: metadata.dev(), inode: metadata.ino() })),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error).on("look at", path),
         }
     }
-    Ok(found)
+
+    /// That of the file behind a device, if there is one.
+    fn of_backing(device: &File) -> Option<Identity> {
+        let backing = ioctl::loop_backing(device.as_fd()).ok()?;
+        Some(Identity { device: backing.device, inode: backing.inode })
+    }
+}
+
+/// Whether a device node is a loop device with the file behind it.
+pub(crate) fn is_backed_by(node: &Path, image: &Path) -> bool {
+    let same_name = backing_path(node).is_some_and(|backing| backing.file_name() == image.file_name());
+    let backing = || File::open(node).ok().as_ref().and_then(Identity::of_backing);
+    same_name && matches!(Identity::of_file(image), Ok(Some(wanted)) if backing() == Some(wanted))
+}
+
+/// All attached devices with the paths of their files, as far as those mean anything; ` (deleted)` is cut off.
+pub(crate) fn attached() -> Result<Vec<(PathBuf, PathBuf)>> {
+    let blocks = Path::new("/sys/block");
+    let entries = fs::read_dir(blocks).on("list", blocks)?.flatten();
+    let nodes = entries.map(|entry| Path::new("/dev").join(entry.file_name()));
+    Ok(nodes.filter_map(|node| backing_path(&node).map(|backing| (node, backing))).collect())
+}
+
+/// The path of the file behind a device node, if it is an attached loop device.
+pub(crate) fn backing_path(node: &Path) -> Option<PathBuf> {
+    let name = node.file_name()?;
+    if !name.to_string_lossy().starts_with("loop") {
+        return None;
+    }
+    let backing = fs::read_to_string(Path::new("/sys/block").join(name).join("loop/backing_file")).ok()?;
+    let backing = backing.trim_end_matches('\n');
+    Some(PathBuf::from(backing.strip_suffix(" (deleted)").unwrap_or(backing)))
 }
 
 /// The device node behind a block device number, if it is a loop device.
@@ -131,12 +160,4 @@ const LOOP_MAJOR: u32 = 7;
 pub(crate) fn detach_path(path: &Path) -> Result<()> {
     let device = File::open(path).on("open", path)?;
     LoopDevice { path: path.to_owned(), device }.detach()
-}
-
-/// The file behind a device node, if it is an attached loop device.
-pub(crate) fn backing_of(device: &Path) -> Option<PathBuf> {
-    let name = device.file_name()?;
-    let backing = fs::read_to_string(Path::new("/sys/block").join(name).join("loop/backing_file")).ok()?;
-    let backing = backing.trim_end_matches('\n');
-    Some(PathBuf::from(backing.strip_suffix(" (deleted)").unwrap_or(backing)))
 }

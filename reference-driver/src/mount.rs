@@ -152,7 +152,7 @@ pub(crate) fn unmount(at: &Place, ours: impl Fn(&Occupant) -> bool) -> Result<bo
 
 /// Whether a mount shows the image, through whatever loop device.
 pub(crate) fn shows_image(mount: &Occupant, image: &Path) -> bool {
-    source_of(mount.mount_id).is_some_and(|source| loopdev::backing_of(&source).as_deref() == Some(image))
+    source_of(mount.mount_id).is_some_and(|source| loopdev::is_backed_by(&source, image))
 }
 
 /// Whether a mount shows the file or directory itself.

@@ -16,7 +16,7 @@ use crate::mount;
 use crate::node;
 use crate::paths::{CheckedPath, Place};
 use crate::storage;
-use crate::store::{Backend, Phase, Published, Volume};
+use crate::store::{Backend, Phase, Published, View, Volume};
 
 /// How many records are looked at in one view.
 const PAGE_LENGTH: usize = 1000;
@@ -106,20 +106,16 @@ fn forget_unused_inline(driver: &Driver) -> Result<()> {
 /// Detaches the loop devices of images that are not in use, and those made for read-only targets that are gone.
 fn detach_unneeded(driver: &Driver) -> Result<()> {
     let view = driver.store.view()?;
-    let volumes = driver.layout.volumes();
-    for (device, image) in loopdev::attached()?.into_iter().filter(|(_, image)| image.starts_with(&volumes)) {
-        let key = image.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-        let key = ObjectId::parse(ObjectKind::Volume, key).ok();
-        let volume = key.map(|key| view.volume_by_key(&key)).transpose()?.flatten();
-        let needed = match &volume {
+    for (device, backing) in loopdev::attached()? {
+        let Some(key) = key_of(&backing) else { continue };
+        let image = driver.layout.volume(&key);
+        // A file without a name any more can only be told by where it was.
+        if !loopdev::is_backed_by(&device, &image) && backing != image {
+            continue;
+        }
+        let needed = match view.volume_by_key(&key)? {
             None => false,
-            Some(volume) if volume.backend == Backend::Image => {
-                !view.staged_of(&volume.key)?.is_empty() || !view.published_of(&volume.key)?.is_empty()
-            }
-            Some(volume) => {
-                let targets = view.published_of(&volume.key)?;
-                !view.staged_of(&volume.key)?.is_empty() && !is_stray_readonly(&device, &image, &targets)?
-            }
+            Some(volume) => is_needed(&view, &volume, &device, &image)?,
         };
         if !needed {
             tracing::info!(device = %device.display(), "detached a loop device that nothing needs");
@@ -127,6 +123,19 @@ fn detach_unneeded(driver: &Driver) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// The volume that a file belongs to by its name.
+fn key_of(file: &Path) -> Option<ObjectId> {
+    ObjectId::parse(ObjectKind::Volume, file.file_name()?.to_str()?).ok()
+}
+
+fn is_needed(view: &View, volume: &Volume, device: &Path, image: &Path) -> Result<bool> {
+    let (staged, published) = (view.staged_of(&volume.key)?, view.published_of(&volume.key)?);
+    Ok(match volume.backend {
+        Backend::Block => !staged.is_empty() && !is_stray_readonly(device, image, &published)?,
+        Backend::Image | Backend::Directory => !staged.is_empty() || !published.is_empty(),
+    })
 }
 
 /// Whether a device refuses writes and no target shows it.

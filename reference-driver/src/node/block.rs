@@ -84,7 +84,7 @@ pub(super) fn detach_readonly(image: &Path, device: &Path) -> Result<()> {
 pub(super) fn shows(bound: &Occupant, image: &Path) -> bool {
     let empty = || {
         let node = loopdev::node_of(bound.device_number);
-        node.is_some_and(|node| loopdev::backing_of(&node).is_none())
+        node.is_some_and(|node| loopdev::backing_path(&node).is_none())
     };
     bound.file_type == FileType::BlockDevice && (is_device_of(bound, image) || empty())
 }

@@ -51,6 +51,5 @@ fn recorded_place(path: &str) -> Result<Option<Place>> {
 /// Whether a device node belongs to the image.
 fn is_device_of(occupant: &Occupant, image: &Path) -> bool {
     occupant.file_type == rustix::fs::FileType::BlockDevice
-        && loopdev::node_of(occupant.device_number)
-            .is_some_and(|node| loopdev::backing_of(&node).as_deref() == Some(image))
+        && loopdev::node_of(occupant.device_number).is_some_and(|node| loopdev::is_backed_by(&node, image))
 }
