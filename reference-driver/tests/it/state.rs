@@ -149,3 +149,40 @@ async fn a_full_disk_is_survived() {
     drop(driver);
     rustix::mount::unmount(ground.root.join("state"), rustix::mount::UnmountFlags::empty()).unwrap();
 }
+
+#[tokio::test]
+async fn volumes_are_known_again_in_a_new_container() {
+    needs_root!();
+    let ground = Ground::new();
+    let (real, state) = (ground.root.join("real"), ground.root.join("state"));
+    fs::create_dir(&real).unwrap();
+    fs::create_dir(&state).unwrap();
+    rustix::mount::mount_bind(&real, &state).unwrap();
+    let rig = Rig::on(ground, &["--backend=image"]).await;
+    let image = rig.create("image", 16 * MIB, mount("")).await.volume_id;
+    let raw = rig.create("raw", MIB, block()).await.volume_id;
+    let (mounted, device) = (rig.bring(&image, mount("")).await, rig.bring(&raw, block()).await);
+    write_synced(&mounted.join("file"), b"kept");
+    write_synced(&device, b"kept");
+    // The mount through which the images were opened goes away, as with the container of a driver.
+    let Rig { driver, ground } = rig;
+    drop(driver);
+    rustix::mount::unmount(&state, rustix::mount::UnmountFlags::DETACH).unwrap();
+    rustix::mount::mount_bind(&real, &state).unwrap();
+    let rig = Rig::on(ground, &["--backend=image"]).await;
+    assert_eq!(rig.ground.loop_devices_by_name().len(), 2, "devices in use stay");
+    rig.bring(&image, mount("")).await;
+    rig.bring(&raw, block()).await;
+    assert_eq!(rig.ground.loop_devices_by_name().len(), 2, "and none is added");
+    let snapshot = rig.snapshot("s", &image).await.snapshot_id;
+    rig.delete_snapshot(&snapshot).await;
+    assert_eq!(fs::read(mounted.join("file")).unwrap(), b"kept");
+    for id in [&image, &raw] {
+        rig.take(id).await;
+        rig.delete(id).await;
+    }
+    assert!(rig.ground.loop_devices_by_name().is_empty());
+    let Rig { driver, ground: _ground } = rig;
+    drop(driver);
+    rustix::mount::unmount(&state, rustix::mount::UnmountFlags::empty()).unwrap();
+}

@@ -49,6 +49,22 @@ impl Ground {
         all.filter(|point| point.starts_with(&self.root)).collect()
     }
 
+    /// The loop devices whose files have the names of volumes of this driver, wherever the kernel says that they are.
+    pub(crate) fn loop_devices_by_name(&self) -> Vec<PathBuf> {
+        let volumes = fs::read_dir(self.root.join("state/volumes")).unwrap().flatten();
+        let names: Vec<_> = volumes.map(|entry| entry.file_name()).collect();
+        let blocks = fs::read_dir("/sys/block").unwrap().flatten();
+        let backing = |block: &fs::DirEntry| {
+            fs::read_to_string(block.path().join("loop/backing_file")).unwrap_or_default()
+        };
+        let ours = |block: &fs::DirEntry| {
+            Path::new(backing(block).trim_end())
+                .file_name()
+                .is_some_and(|name| names.iter().any(|known| known == name))
+        };
+        blocks.filter(ours).map(|block| Path::new("/dev").join(block.file_name())).collect()
+    }
+
     /// The loop devices whose files are under the directory.
     pub(crate) fn loop_devices(&self) -> Vec<PathBuf> {
         let blocks = fs::read_dir("/sys/block").unwrap().flatten();
