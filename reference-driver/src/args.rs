@@ -7,7 +7,7 @@ use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use clap::{ArgAction, Parser, ValueEnum};
+use clap::{ArgAction, CommandFactory, FromArgMatches, Parser, ValueEnum};
 use csi_proto::Endpoint;
 
 use crate::config::{Config, ConfigError, Pool};
@@ -34,7 +34,7 @@ pub struct Args {
     #[arg(long, default_value = "")]
     nodeid: String,
     /// Take volumes for ephemeral even if the CO does not say so.
-    #[arg(long, value_parser = go_bool, num_args = 0..=1, require_equals = true, default_missing_value = "true", default_value = "false", action = ArgAction::Set)]
+    #[arg(long, value_name = BOOL, value_parser = go_bool, action = ArgAction::Set, default_value = "false")]
     ephemeral: bool,
     /// How many volumes the node can take, 0 for any number.
     #[arg(long, default_value_t = 0, allow_negative_numbers = true)]
@@ -43,28 +43,28 @@ pub struct Args {
     #[arg(long, value_name = "KIND=QUANTITY")]
     capacity: Vec<Pool>,
     /// Offer ControllerPublishVolume and ControllerUnpublishVolume.
-    #[arg(long, value_parser = go_bool, num_args = 0..=1, require_equals = true, default_missing_value = "true", default_value = "false", action = ArgAction::Set)]
+    #[arg(long, value_name = BOOL, value_parser = go_bool, action = ArgAction::Set, default_value = "false")]
     enable_attach: bool,
     /// Refuse to detach volumes that are still staged or published.
-    #[arg(long, value_parser = go_bool, num_args = 0..=1, require_equals = true, default_missing_value = "true", default_value = "false", action = ArgAction::Set)]
+    #[arg(long, value_name = BOOL, value_parser = go_bool, action = ArgAction::Set, default_value = "false")]
     check_volume_lifecycle: bool,
     /// The largest volume, in bytes.
     #[arg(long, default_value_t = 1 << 40)]
     max_volume_size: u64,
     /// Tell on which node volumes can be reached.
-    #[arg(long, value_parser = go_bool, num_args = 0..=1, require_equals = true, default_missing_value = "true", default_value = "true", action = ArgAction::Set)]
+    #[arg(long, value_name = BOOL, value_parser = go_bool, action = ArgAction::Set, default_value = "true")]
     enable_topology: bool,
     /// Deprecated: use --enable-volume-expansion.
-    #[arg(long, value_parser = go_bool, num_args = 0..=1, require_equals = true, default_missing_value = "true", default_value = "true", action = ArgAction::Set)]
+    #[arg(long, value_name = BOOL, value_parser = go_bool, action = ArgAction::Set, default_value = "true")]
     node_expand_required: bool,
     /// Offer to expand volumes.
-    #[arg(long, value_parser = go_bool, num_args = 0..=1, require_equals = true, default_missing_value = "true", default_value = "true", action = ArgAction::Set)]
+    #[arg(long, value_name = BOOL, value_parser = go_bool, action = ArgAction::Set, default_value = "true")]
     enable_volume_expansion: bool,
     /// Offer ControllerModifyVolume.
-    #[arg(long, value_parser = go_bool, num_args = 0..=1, require_equals = true, default_missing_value = "true", default_value = "false", action = ArgAction::Set)]
+    #[arg(long, value_name = BOOL, value_parser = go_bool, action = ArgAction::Set, default_value = "false")]
     enable_controller_modify_volume: bool,
     /// Offer the SnapshotMetadata service.
-    #[arg(long, value_parser = go_bool, num_args = 0..=1, require_equals = true, default_missing_value = "true", default_value = "false", action = ArgAction::Set)]
+    #[arg(long, value_name = BOOL, value_parser = go_bool, action = ArgAction::Set, default_value = "false")]
     enable_snapshot_metadata: bool,
     /// How SnapshotMetadata describes blocks.
     #[arg(long, value_enum, default_value = "FIXED_LENGTH")]
@@ -73,13 +73,13 @@ pub struct Args {
     #[arg(long, value_delimiter = ',')]
     accepted_mutable_parameter_names: Vec<String>,
     /// Do not offer ControllerExpandVolume.
-    #[arg(long, value_parser = go_bool, num_args = 0..=1, require_equals = true, default_missing_value = "true", default_value = "false", action = ArgAction::Set)]
+    #[arg(long, value_name = BOOL, value_parser = go_bool, action = ArgAction::Set, default_value = "false")]
     disable_controller_expansion: bool,
     /// Do not offer NodeExpandVolume.
-    #[arg(long, value_parser = go_bool, num_args = 0..=1, require_equals = true, default_missing_value = "true", default_value = "false", action = ArgAction::Set)]
+    #[arg(long, value_name = BOOL, value_parser = go_bool, action = ArgAction::Set, default_value = "false")]
     disable_node_expansion: bool,
     /// Offer ListSnapshots.
-    #[arg(long, value_parser = go_bool, num_args = 0..=1, require_equals = true, default_missing_value = "true", default_value = "true", action = ArgAction::Set)]
+    #[arg(long, value_name = BOOL, value_parser = go_bool, action = ArgAction::Set, default_value = "true")]
     enable_list_snapshots: bool,
     /// The largest size to which the node expands a volume, in bytes; --max-volume-size if unset.
     #[arg(long)]
@@ -91,7 +91,7 @@ pub struct Args {
     #[arg(long)]
     pub proxy_endpoint: Option<Endpoint>,
     /// Print the version and end.
-    #[arg(long, value_parser = go_bool, num_args = 0..=1, require_equals = true, default_missing_value = "true", default_value = "false", action = ArgAction::Set)]
+    #[arg(long, value_name = BOOL, value_parser = go_bool, action = ArgAction::Set, default_value = "false")]
     pub version: bool,
 
     /// Where volumes live that do not say it themselves.
@@ -104,7 +104,7 @@ pub struct Args {
     #[arg(long, default_value_t = 1 << 30, help_heading = "Beyond the Go driver")]
     default_volume_size: u64,
     /// Let volumes together be larger than the free space; has no effect on pools, which are never overdrawn.
-    #[arg(long, value_parser = go_bool, num_args = 0..=1, require_equals = true, default_missing_value = "true", default_value = "true", action = ArgAction::Set, help_heading = "Beyond the Go driver")]
+    #[arg(long, value_name = BOOL, value_parser = go_bool, action = ArgAction::Set, default_value = "true", help_heading = "Beyond the Go driver")]
     overcommit: bool,
     /// Serve Prometheus metrics at this address.
     #[arg(long, help_heading = "Beyond the Go driver")]
@@ -130,15 +130,15 @@ pub struct Args {
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Logging of klog")]
 struct Klog {
-    #[arg(long = "add_dir_header", value_parser = go_bool, num_args = 0..=1, require_equals = true, default_missing_value = "true", hide = true)]
+    #[arg(long = "add_dir_header", value_name = BOOL, value_parser = go_bool, hide = true)]
     _add_dir_header: Option<bool>,
-    #[arg(long = "alsologtostderr", value_parser = go_bool, num_args = 0..=1, require_equals = true, default_missing_value = "true", hide = true)]
+    #[arg(long = "alsologtostderr", value_name = BOOL, value_parser = go_bool, hide = true)]
     _alsologtostderr: Option<bool>,
     #[arg(long = "alsologtostderrthreshold", hide = true)]
     _alsologtostderrthreshold: Option<String>,
-    #[arg(long = "automaxprocs", value_parser = go_bool, num_args = 0..=1, require_equals = true, default_missing_value = "true", hide = true)]
+    #[arg(long = "automaxprocs", value_name = BOOL, value_parser = go_bool, hide = true)]
     _automaxprocs: Option<bool>,
-    #[arg(long = "legacy_stderr_threshold_behavior", value_parser = go_bool, num_args = 0..=1, require_equals = true, default_missing_value = "true", hide = true)]
+    #[arg(long = "legacy_stderr_threshold_behavior", value_name = BOOL, value_parser = go_bool, hide = true)]
     _legacy_stderr_threshold_behavior: Option<bool>,
     #[arg(long = "log_backtrace_at", hide = true)]
     _log_backtrace_at: Option<String>,
@@ -148,13 +148,13 @@ struct Klog {
     _log_file: Option<String>,
     #[arg(long = "log_file_max_size", hide = true)]
     _log_file_max_size: Option<u64>,
-    #[arg(long = "logtostderr", value_parser = go_bool, num_args = 0..=1, require_equals = true, default_missing_value = "true", hide = true)]
+    #[arg(long = "logtostderr", value_name = BOOL, value_parser = go_bool, hide = true)]
     _logtostderr: Option<bool>,
-    #[arg(long = "one_output", value_parser = go_bool, num_args = 0..=1, require_equals = true, default_missing_value = "true", hide = true)]
+    #[arg(long = "one_output", value_name = BOOL, value_parser = go_bool, hide = true)]
     _one_output: Option<bool>,
-    #[arg(long = "skip_headers", value_parser = go_bool, num_args = 0..=1, require_equals = true, default_missing_value = "true", hide = true)]
+    #[arg(long = "skip_headers", value_name = BOOL, value_parser = go_bool, hide = true)]
     _skip_headers: Option<bool>,
-    #[arg(long = "skip_log_headers", value_parser = go_bool, num_args = 0..=1, require_equals = true, default_missing_value = "true", hide = true)]
+    #[arg(long = "skip_log_headers", value_name = BOOL, value_parser = go_bool, hide = true)]
     _skip_log_headers: Option<bool>,
     #[arg(long = "stderrthreshold", hide = true)]
     _stderrthreshold: Option<String>,
@@ -193,7 +193,11 @@ impl Args {
     pub fn read(arguments: impl IntoIterator<Item = OsString>) -> Result<Args, clap::Error> {
         let mut arguments = arguments.into_iter();
         let program = arguments.next();
-        Args::try_parse_from(program.into_iter().chain(arguments.map(with_two_dashes)))
+        let command = Args::command()
+            .mut_args(|argument| if is_switch(&argument) { optional_value(argument) } else { argument });
+        let mut matches =
+            command.try_get_matches_from(program.into_iter().chain(arguments.map(with_two_dashes)))?;
+        Args::from_arg_matches_mut(&mut matches)
     }
 
     /// The settings of the driver, checked.
@@ -234,6 +238,18 @@ impl Args {
         config.check()?;
         Ok(config)
     }
+}
+
+/// Marks the flags that may stand alone.
+const BOOL: &str = "BOOL";
+
+fn is_switch(argument: &clap::Arg) -> bool {
+    argument.get_value_names().is_some_and(|names| names.iter().any(|name| name.as_str() == BOOL))
+}
+
+/// Lets a flag stand alone for `=true`; a value needs the `=`, as in Go.
+fn optional_value(argument: clap::Arg) -> clap::Arg {
+    argument.num_args(0..=1).require_equals(true).default_missing_value("true")
 }
 
 /// `-flag` becomes `--flag`; `-v5`, `-v` and `-h` stay as they are.
