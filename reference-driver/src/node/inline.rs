@@ -61,7 +61,7 @@ pub(super) fn publish(
     let _guard = driver.locks.exclusive(Key::Object(volume.key.clone()))?;
     let published = publish_made(driver, request, &mut volume, target, capability, &place);
     if published.is_err() && made {
-        forget_unused(driver, &volume)?;
+        undo::report(forget_unused(driver, &volume));
     }
     published
 }

@@ -140,7 +140,7 @@ pub(super) fn publish(
         Ok(driver.store.commit(vec![Change::PutPublished(wanted.clone())])?)
     });
     if done.is_err() {
-        undo::undo_published(driver, volume, &wanted)?;
+        undo::report(undo::undo_published(driver, volume, &wanted));
     }
     done
 }

@@ -93,7 +93,7 @@ fn stage(driver: &Driver, volume: &mut Volume, mut staged: Staged, place: &Place
         Ok(driver.store.commit(changes)?)
     });
     if done.is_err() {
-        undo::undo_staged(driver, volume, &staged)?;
+        undo::report(undo::undo_staged(driver, volume, &staged));
     }
     done
 }

@@ -7,6 +7,13 @@ use crate::mount;
 use crate::paths::Place;
 use crate::store::{Backend, Change, Published, Staged, Volume};
 
+/// Logs that undoing has failed, where the caller is told what failed before. The next start tries again.
+pub(super) fn report(undone: Result<()>) {
+    if let Err(error) = undone {
+        tracing::error!(%error, "what has failed could not be undone");
+    }
+}
+
 /// Removes a staging and its record. What is gone already is no error.
 pub(crate) fn undo_staged(driver: &Driver, volume: &Volume, staged: &Staged) -> Result<()> {
     if let Some(place) = recorded_place(&staged.path)? {
