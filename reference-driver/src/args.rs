@@ -1,0 +1,321 @@
+//! The command line: the flags of the Go hostpath driver with the same names and defaults, and a few of our own.
+//!
+//! Flags may have one dash or two, and a boolean flag may stand alone or carry `=true` or `=false`.
+
+use std::collections::BTreeSet;
+use std::ffi::OsString;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use clap::{ArgAction, CommandFactory, FromArgMatches, Parser, ValueEnum};
+use csi_proto::Endpoint;
+
+use crate::config::{Config, ConfigError, Pool};
+use crate::fs::FsType;
+use crate::store::Backend;
+
+/// The name that logs and replies carry unless told otherwise.
+const DRIVER_NAME: &str = "hostpath.csi.k8s.io";
+
+/// A CSI driver that keeps volumes in directories and images on the host it runs on.
+#[derive(Debug, Parser)]
+#[command(name = "csi-hostpath-driver", disable_version_flag = true)]
+pub struct Args {
+    /// Where to listen, such as unix:///csi/csi.sock.
+    #[arg(long, env = "CSI_ENDPOINT", default_value = "unix:///tmp/csi.sock")]
+    pub endpoint: Endpoint,
+    /// The name of the driver.
+    #[arg(long, default_value = DRIVER_NAME)]
+    drivername: String,
+    /// Where volumes, snapshots and the state are kept.
+    #[arg(long, default_value = "/csi-data-dir")]
+    statedir: PathBuf,
+    /// The name of this node.
+    #[arg(long, default_value = "")]
+    nodeid: String,
+    /// Take volumes for ephemeral even if the CO does not say so.
+    #[arg(long, value_name = BOOL, value_parser = go_bool, action = ArgAction::Set, default_value = "false")]
+    ephemeral: bool,
+    /// How many volumes the node can take, 0 for any number.
+    #[arg(long, default_value_t = 0, allow_negative_numbers = true)]
+    maxvolumespernode: i64,
+    /// A pool of storage, as KIND=QUANTITY; may be repeated.
+    #[arg(long, value_name = "KIND=QUANTITY")]
+    capacity: Vec<Pool>,
+    /// Offer ControllerPublishVolume and ControllerUnpublishVolume.
+    #[arg(long, value_name = BOOL, value_parser = go_bool, action = ArgAction::Set, default_value = "false")]
+    enable_attach: bool,
+    /// Refuse to detach volumes that are still staged or published.
+    #[arg(long, value_name = BOOL, value_parser = go_bool, action = ArgAction::Set, default_value = "false")]
+    check_volume_lifecycle: bool,
+    /// The largest volume, in bytes.
+    #[arg(long, default_value_t = 1 << 40)]
+    max_volume_size: u64,
+    /// Tell on which node volumes can be reached.
+    #[arg(long, value_name = BOOL, value_parser = go_bool, action = ArgAction::Set, default_value = "true")]
+    enable_topology: bool,
+    /// Deprecated: use --enable-volume-expansion.
+    #[arg(long, value_name = BOOL, value_parser = go_bool, action = ArgAction::Set, default_value = "true")]
+    node_expand_required: bool,
+    /// Offer to expand volumes.
+    #[arg(long, value_name = BOOL, value_parser = go_bool, action = ArgAction::Set, default_value = "true")]
+    enable_volume_expansion: bool,
+    /// Offer ControllerModifyVolume.
+    #[arg(long, value_name = BOOL, value_parser = go_bool, action = ArgAction::Set, default_value = "false")]
+    enable_controller_modify_volume: bool,
+    /// Offer the SnapshotMetadata service.
+    #[arg(long, value_name = BOOL, value_parser = go_bool, action = ArgAction::Set, default_value = "false")]
+    enable_snapshot_metadata: bool,
+    /// How SnapshotMetadata describes blocks.
+    #[arg(long, value_enum, default_value = "FIXED_LENGTH")]
+    snapshot_metadata_block_type: BlockType,
+    /// The mutable parameters that may be set, separated by commas; all if unset.
+    #[arg(long, value_delimiter = ',')]
+    accepted_mutable_parameter_names: Vec<String>,
+    /// Do not offer ControllerExpandVolume.
+    #[arg(long, value_name = BOOL, value_parser = go_bool, action = ArgAction::Set, default_value = "false")]
+    disable_controller_expansion: bool,
+    /// Do not offer NodeExpandVolume.
+    #[arg(long, value_name = BOOL, value_parser = go_bool, action = ArgAction::Set, default_value = "false")]
+    disable_node_expansion: bool,
+    /// Offer ListSnapshots.
+    #[arg(long, value_name = BOOL, value_parser = go_bool, action = ArgAction::Set, default_value = "true")]
+    enable_list_snapshots: bool,
+    /// The largest size to which the node expands a volume, in bytes; --max-volume-size if unset.
+    #[arg(long)]
+    max_volume_size_node: Option<u64>,
+    /// How many volumes may be attached to the node, 0 for any number, -1 for a random number told to the CO.
+    #[arg(long, default_value_t = 0, allow_negative_numbers = true)]
+    attach_limit: i64,
+    /// Serve nothing, only connect those who dial --endpoint with those who dial this one.
+    #[arg(long)]
+    pub proxy_endpoint: Option<Endpoint>,
+    /// Print the version and end.
+    #[arg(long, value_name = BOOL, value_parser = go_bool, action = ArgAction::Set, default_value = "false")]
+    pub version: bool,
+
+    /// Where volumes live that do not say it themselves.
+    #[arg(long, value_enum, default_value = "directory", help_heading = "Beyond the Go driver")]
+    backend: BackendArg,
+    /// The file system of images whose capability names none.
+    #[arg(long, default_value = "ext4", value_parser = fs_type, help_heading = "Beyond the Go driver")]
+    fs_type: FsType,
+    /// The size of volumes for which the CO names none, in bytes.
+    #[arg(long, default_value_t = 1 << 30, help_heading = "Beyond the Go driver")]
+    default_volume_size: u64,
+    /// Let volumes together be larger than the free space; has no effect on pools, which are never overdrawn.
+    #[arg(long, value_name = BOOL, value_parser = go_bool, action = ArgAction::Set, default_value = "true", help_heading = "Beyond the Go driver")]
+    overcommit: bool,
+    /// Serve Prometheus metrics at this address.
+    #[arg(long, help_heading = "Beyond the Go driver")]
+    pub metrics_address: Option<SocketAddr>,
+    /// How logs look.
+    #[arg(long, value_enum, default_value = "text", help_heading = "Beyond the Go driver")]
+    pub log_format: LogFormat,
+
+    /// How much is logged, 5 and more for debugging.
+    #[arg(
+        short,
+        long = "v",
+        default_value_t = 0,
+        allow_negative_numbers = true,
+        help_heading = "Logging of klog"
+    )]
+    pub v: i32,
+    #[command(flatten)]
+    klog: Klog,
+}
+
+/// The other flags of klog: accepted, so that manifests work unchanged, and without effect.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Logging of klog")]
+struct Klog {
+    #[arg(long = "add_dir_header", value_name = BOOL, value_parser = go_bool, hide = true)]
+    _add_dir_header: Option<bool>,
+    #[arg(long = "alsologtostderr", value_name = BOOL, value_parser = go_bool, hide = true)]
+    _alsologtostderr: Option<bool>,
+    #[arg(long = "alsologtostderrthreshold", hide = true)]
+    _alsologtostderrthreshold: Option<String>,
+    #[arg(long = "automaxprocs", value_name = BOOL, value_parser = go_bool, hide = true)]
+    _automaxprocs: Option<bool>,
+    #[arg(long = "legacy_stderr_threshold_behavior", value_name = BOOL, value_parser = go_bool, hide = true)]
+    _legacy_stderr_threshold_behavior: Option<bool>,
+    #[arg(long = "log_backtrace_at", hide = true)]
+    _log_backtrace_at: Option<String>,
+    #[arg(long = "log_dir", hide = true)]
+    _log_dir: Option<String>,
+    #[arg(long = "log_file", hide = true)]
+    _log_file: Option<String>,
+    #[arg(long = "log_file_max_size", hide = true)]
+    _log_file_max_size: Option<u64>,
+    #[arg(long = "logtostderr", value_name = BOOL, value_parser = go_bool, hide = true)]
+    _logtostderr: Option<bool>,
+    #[arg(long = "one_output", value_name = BOOL, value_parser = go_bool, hide = true)]
+    _one_output: Option<bool>,
+    #[arg(long = "skip_headers", value_name = BOOL, value_parser = go_bool, hide = true)]
+    _skip_headers: Option<bool>,
+    #[arg(long = "skip_log_headers", value_name = BOOL, value_parser = go_bool, hide = true)]
+    _skip_log_headers: Option<bool>,
+    #[arg(long = "stderrthreshold", hide = true)]
+    _stderrthreshold: Option<String>,
+    #[arg(long = "vmodule", hide = true)]
+    _vmodule: Option<String>,
+}
+
+/// How logs look.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum LogFormat {
+    /// Lines for people.
+    Text,
+    /// One JSON object a line.
+    Json,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum BackendArg {
+    Directory,
+    Image,
+}
+
+/// How SnapshotMetadata describes blocks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum BlockType {
+    /// Blocks of one size.
+    #[value(name = "FIXED_LENGTH")]
+    FixedLength,
+    /// Ranges as long as they are.
+    #[value(name = "VARIABLE_LENGTH")]
+    VariableLength,
+}
+
+impl Args {
+    /// Reads arguments, the first of which is the program's name. Flags with one dash are taken like those with two.
+    pub fn read(arguments: impl IntoIterator<Item = OsString>) -> Result<Args, clap::Error> {
+        let mut arguments = arguments.into_iter();
+        let program = arguments.next();
+        let command = Args::command()
+            .mut_args(|argument| if is_switch(&argument) { optional_value(argument) } else { argument });
+        let mut matches =
+            command.try_get_matches_from(program.into_iter().chain(arguments.map(with_two_dashes)))?;
+        Args::from_arg_matches_mut(&mut matches)
+    }
+
+    /// The settings of the driver, checked.
+    pub fn into_config(self) -> Result<Config, ConfigError> {
+        let pools = self.capacity.into_iter().map(|pool| (pool.kind, pool.bytes)).collect();
+        let accepted: BTreeSet<String> =
+            self.accepted_mutable_parameter_names.into_iter().filter(|name| !name.is_empty()).collect();
+        let config = Config {
+            name: self.drivername,
+            node_id: self.nodeid,
+            state_dir: self.statedir,
+            backend: match self.backend {
+                BackendArg::Directory => Backend::Directory,
+                BackendArg::Image => Backend::Image,
+            },
+            fs_type: self.fs_type,
+            default_volume_bytes: self.default_volume_size,
+            max_volume_bytes: self.max_volume_size,
+            max_volume_bytes_node: self.max_volume_size_node.unwrap_or(self.max_volume_size),
+            max_volumes_per_node: self.maxvolumespernode,
+            attach_limit: self.attach_limit,
+            pools,
+            overcommit: self.overcommit,
+            always_ephemeral: self.ephemeral,
+            attach: self.enable_attach,
+            check_lifecycle: self.check_volume_lifecycle,
+            topology: self.enable_topology,
+            controller_expansion: self.enable_volume_expansion && !self.disable_controller_expansion,
+            node_expansion: self.enable_volume_expansion
+                && self.node_expand_required
+                && !self.disable_node_expansion,
+            modify: self.enable_controller_modify_volume,
+            accepted_mutable_parameters: (!accepted.is_empty()).then_some(accepted),
+            snapshot_metadata: self.enable_snapshot_metadata,
+            fixed_length_blocks: self.snapshot_metadata_block_type == BlockType::FixedLength,
+            list_snapshots: self.enable_list_snapshots,
+        };
+        config.check()?;
+        Ok(config)
+    }
+}
+
+/// Marks the flags that may stand alone.
+const BOOL: &str = "BOOL";
+
+fn is_switch(argument: &clap::Arg) -> bool {
+    argument.get_value_names().is_some_and(|names| names.iter().any(|name| name.as_str() == BOOL))
+}
+
+/// Lets a flag stand alone for `=true`; a value needs the `=`, as in Go.
+fn optional_value(argument: clap::Arg) -> clap::Arg {
+    argument.num_args(0..=1).require_equals(true).default_missing_value("true")
+}
+
+/// `-flag` becomes `--flag`; `-v5`, `-v` and `-h` stay as they are.
+fn with_two_dashes(argument: OsString) -> OsString {
+    let Some(text) = argument.to_str() else { return argument };
+    let Some(name) = text.strip_prefix('-') else { return argument };
+    let is_flag = name.starts_with(|c: char| c.is_ascii_alphabetic());
+    let is_short = name.len() == 1 || name.strip_prefix('v').is_some_and(|rest| rest.parse::<i32>().is_ok());
+    if is_flag && !is_short { OsString::from(format!("--{name}")) } else { argument }
+}
+
+/// The spellings of Go's `strconv.ParseBool`.
+fn go_bool(text: &str) -> Result<bool, String> {
+    match text {
+        "1" | "t" | "T" | "true" | "TRUE" | "True" => Ok(true),
+        "0" | "f" | "F" | "false" | "FALSE" | "False" => Ok(false),
+        _ => Err("expected true or false".to_owned()),
+    }
+}
+
+fn fs_type(text: &str) -> Result<FsType, String> {
+    FsType::parse(text).ok_or_else(|| "expected ext4, xfs or btrfs".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(flags: &[&str]) -> Args {
+        Args::read(["csi-hostpath-driver"].iter().chain(flags).map(OsString::from)).unwrap()
+    }
+
+    #[test]
+    fn defaults_are_those_of_the_go_driver() {
+        let config = read(&["--nodeid=n"]).into_config().unwrap();
+        assert_eq!(config.name, "hostpath.csi.k8s.io");
+        assert_eq!(config.max_volume_bytes, 1_099_511_627_776);
+        assert!(
+            config.topology && config.controller_expansion && config.node_expansion && config.list_snapshots
+        );
+        assert!(!config.attach && !config.modify && !config.snapshot_metadata && !config.always_ephemeral);
+    }
+
+    #[test]
+    fn one_dash_is_as_good_as_two() {
+        let args =
+            read(&["-v=5", "-nodeid", "n", "-enable-attach", "-enable-topology=false", "-logtostderr=true"]);
+        assert_eq!(args.v, 5);
+        let config = args.into_config().unwrap();
+        assert!(config.attach && !config.topology);
+        assert_eq!(read(&["-v5", "--nodeid=n"]).v, 5);
+        assert_eq!(read(&["--v=5", "--nodeid=n"]).v, 5);
+    }
+
+    #[test]
+    fn pools_are_read_and_bad_flags_refused() {
+        let config =
+            read(&["--nodeid=n", "--capacity=slow=10Gi", "-capacity", "fast=1G"]).into_config().unwrap();
+        assert_eq!(config.pools["slow"], 10 << 30);
+        assert_eq!(config.pools["fast"], 1_000_000_000);
+        for flags in
+            [["--capacity=fast"], ["--capacity=fast=-1"], ["--enable-attach=maybe"], ["--no-such-flag"]]
+        {
+            let arguments = ["x"].iter().chain(&flags).map(OsString::from);
+            assert!(Args::read(arguments).is_err(), "{flags:?}");
+        }
+        assert!(read(&[]).into_config().is_err(), "a node id is needed");
+    }
+}

@@ -1,0 +1,233 @@
+//! Volume capabilities in a form that can be stored and compared.
+
+use csi_proto::v1;
+use csi_proto::v1::volume_capability::{AccessType, MountVolume, access_mode};
+use serde::{Deserialize, Serialize};
+
+use crate::error::{DriverError, Result};
+use crate::fs::FsType;
+use crate::ids::Shown;
+use crate::mount::MountOptions;
+use crate::store::{Backend, FsState, Volume};
+
+/// The field that errors name.
+const FIELD: &str = "volume_capability";
+
+/// How a volume may be used at the same time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "SCREAMING_SNAKE_CASE")]
+pub enum AccessMode {
+    /// Read and written on one node.
+    SingleNodeWriter,
+    /// Read on one node.
+    SingleNodeReaderOnly,
+    /// Read on several nodes.
+    MultiNodeReaderOnly,
+    /// Written on one node, read on several.
+    MultiNodeSingleWriter,
+    /// Written on several nodes.
+    MultiNodeMultiWriter,
+    /// Read and written by one workload on one node.
+    SingleNodeSingleWriter,
+    /// Read and written by several workloads on one node.
+    SingleNodeMultiWriter,
+}
+
+impl AccessMode {
+    fn parse(mode: i32) -> Result<AccessMode> {
+        use access_mode::Mode;
+        match Mode::try_from(mode) {
+            Ok(Mode::SingleNodeWriter) => Ok(AccessMode::SingleNodeWriter),
+            Ok(Mode::SingleNodeReaderOnly) => Ok(AccessMode::SingleNodeReaderOnly),
+            Ok(Mode::MultiNodeReaderOnly) => Ok(AccessMode::MultiNodeReaderOnly),
+            Ok(Mode::MultiNodeSingleWriter) => Ok(AccessMode::MultiNodeSingleWriter),
+            Ok(Mode::MultiNodeMultiWriter) => Ok(AccessMode::MultiNodeMultiWriter),
+            Ok(Mode::SingleNodeSingleWriter) => Ok(AccessMode::SingleNodeSingleWriter),
+            Ok(Mode::SingleNodeMultiWriter) => Ok(AccessMode::SingleNodeMultiWriter),
+            Ok(Mode::Unknown) | Err(_) => Err(DriverError::invalid(FIELD, "its access_mode is unknown")),
+        }
+    }
+
+    /// Whether nothing may be written.
+    pub fn is_reader_only(self) -> bool {
+        matches!(self, AccessMode::SingleNodeReaderOnly | AccessMode::MultiNodeReaderOnly)
+    }
+
+    /// Whether one node may publish the volume at several paths (NODE-PUBLISH-012 to 016).
+    pub fn allows_many_targets(self) -> bool {
+        self.is_multi_node() || self == AccessMode::SingleNodeMultiWriter
+    }
+
+    /// Whether several nodes may have the volume at once.
+    pub fn is_multi_node(self) -> bool {
+        use AccessMode::{MultiNodeMultiWriter, MultiNodeReaderOnly, MultiNodeSingleWriter};
+        matches!(self, MultiNodeReaderOnly | MultiNodeSingleWriter | MultiNodeMultiWriter)
+    }
+}
+
+/// What a workload sees.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Access {
+    /// A block device.
+    Block,
+    /// A mounted directory.
+    Mount {
+        /// The file system asked for; empty for any.
+        fs_type: String,
+        /// Mount options.
+        flags: Vec<String>,
+        /// The group that owns the files, as a number.
+        group: Option<u32>,
+    },
+}
+
+/// A volume capability that has been checked for form.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Capability {
+    /// What a workload sees.
+    pub access: Access,
+    /// How many may use it.
+    pub mode: AccessMode,
+}
+
+impl Capability {
+    /// Reads a capability (MSG-VOLCAP-010, -012, -013).
+    pub fn parse(message: &v1::VolumeCapability) -> Result<Capability> {
+        let mode = message.access_mode.as_ref().ok_or(DriverError::Missing { field: "access_mode" })?;
+        let access = match message.access_type.as_ref() {
+            None => return Err(DriverError::Missing { field: "access_type" }),
+            Some(AccessType::Block(_)) => Access::Block,
+            Some(AccessType::Mount(mount)) => parse_mount(mount)?,
+        };
+        Ok(Capability { access, mode: AccessMode::parse(mode.mode)? })
+    }
+
+    /// Reads a capability that has to be there.
+    pub fn required(message: Option<&v1::VolumeCapability>) -> Result<Capability> {
+        Capability::parse(message.ok_or(DriverError::Missing { field: FIELD })?)
+    }
+
+    /// Reads a list that has to hold at least one.
+    pub fn required_list(messages: &[v1::VolumeCapability]) -> Result<Vec<Capability>> {
+        if messages.is_empty() {
+            return Err(DriverError::Missing { field: "volume_capabilities" });
+        }
+        messages.iter().map(Capability::parse).collect()
+    }
+
+    /// Whether the workload sees a block device.
+    pub fn is_block(&self) -> bool {
+        self.access == Access::Block
+    }
+
+    /// The mount options, none for a block device.
+    pub fn flags(&self) -> &[String] {
+        match &self.access {
+            Access::Block => &[],
+            Access::Mount { flags, .. } => flags,
+        }
+    }
+
+    /// The file system type asked for, empty for any.
+    pub fn fs_type(&self) -> &str {
+        match &self.access {
+            Access::Block => "",
+            Access::Mount { fs_type, .. } => fs_type,
+        }
+    }
+
+    /// The group asked for.
+    pub fn group(&self) -> Option<u32> {
+        match &self.access {
+            Access::Block => None,
+            Access::Mount { group, .. } => *group,
+        }
+    }
+
+    /// Why a volume cannot be used like this, if it cannot.
+    pub fn unfit_for(&self, volume: &Volume, host_fs_type: &str) -> Option<String> {
+        self.unfit_for_backend(volume.backend, host_fs_type).or_else(|| match volume.fs {
+            FsState::Formatted { fs_type, .. } => self.other_fs_type(fs_type.name()),
+            _ => match volume.fs_types.first() {
+                Some(made_for) if volume.backend == Backend::Image => self.other_fs_type(made_for),
+                _ => None,
+            },
+        })
+    }
+
+    fn other_fs_type(&self, present: &str) -> Option<String> {
+        let asked = self.fs_type();
+        let differs = !asked.is_empty() && asked != present;
+        differs.then(|| format!("the volume holds {present}, not {}", Shown(asked)))
+    }
+
+    /// Why no volume of that backend can be used like this, if none can. Directories have the file system of the host.
+    pub fn unfit_for_backend(&self, backend: Backend, host_fs_type: &str) -> Option<String> {
+        match (backend, &self.access) {
+            (Backend::Block, Access::Block) => None,
+            (Backend::Block, Access::Mount { .. }) => Some("a block volume cannot be mounted".to_owned()),
+            (_, Access::Block) => Some("a file system volume cannot be used as a block device".to_owned()),
+            (Backend::Image, Access::Mount { fs_type, .. }) => {
+                let known = fs_type.is_empty() || FsType::parse(fs_type).is_some();
+                (!known).then(|| format!("fs_type {} is not one of ext4, xfs, btrfs", Shown(fs_type)))
+            }
+            (Backend::Directory, Access::Mount { flags, .. }) => {
+                self.other_fs_type(host_fs_type).or_else(|| {
+                    let data = MountOptions::parse(flags).data;
+                    let refused =
+                        || format!("a directory cannot be mounted with the options {}", Shown(&data));
+                    (!data.is_empty()).then(refused)
+                })
+            }
+        }
+    }
+}
+
+fn parse_mount(mount: &MountVolume) -> Result<Access> {
+    let short = |text: &String| text.len() <= crate::ids::STRING_BYTES_MAX && !text.contains('\0');
+    if !short(&mount.fs_type) {
+        return Err(DriverError::invalid(FIELD, "its fs_type is too long"));
+    }
+    let flags_bytes: usize = mount.mount_flags.iter().map(|flag| flag.len() + 1).sum();
+    if flags_bytes > MountOptions::BYTES_MAX || mount.mount_flags.iter().any(|flag| flag.contains('\0')) {
+        return Err(DriverError::invalid(FIELD, "its mount_flags are too long or hold a NUL"));
+    }
+    let group = match mount.volume_mount_group.as_str() {
+        "" => None,
+        text => Some(text.parse().map_err(|_| {
+            DriverError::invalid(FIELD, "its volume_mount_group is not the number of a group")
+        })?),
+    };
+    Ok(Access::Mount { fs_type: mount.fs_type.clone(), flags: mount.mount_flags.clone(), group })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use csi_proto::v1::volume_capability::{AccessMode as ModeMessage, BlockVolume};
+
+    fn message(mode: i32, access: Option<AccessType>) -> v1::VolumeCapability {
+        v1::VolumeCapability { access_mode: Some(ModeMessage { mode }), access_type: access }
+    }
+
+    #[test]
+    fn incomplete_capabilities_are_refused() {
+        let block = Some(AccessType::Block(BlockVolume {}));
+        assert!(Capability::parse(&message(0, block.clone())).is_err());
+        assert!(Capability::parse(&message(99, block.clone())).is_err());
+        assert!(Capability::parse(&message(1, None)).is_err());
+        assert!(Capability::parse(&v1::VolumeCapability { access_mode: None, access_type: block }).is_err());
+        assert!(Capability::required_list(&[]).is_err());
+    }
+
+    #[test]
+    fn groups_are_numbers() {
+        let mount = |group: &str| {
+            AccessType::Mount(MountVolume { volume_mount_group: group.to_owned(), ..MountVolume::default() })
+        };
+        assert_eq!(Capability::parse(&message(1, Some(mount("1000")))).unwrap().group(), Some(1000));
+        assert!(Capability::parse(&message(1, Some(mount("wheel")))).is_err());
+        assert!(Capability::parse(&message(1, Some(mount("-1")))).is_err());
+    }
+}

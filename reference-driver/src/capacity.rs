@@ -1,0 +1,284 @@
+//! Who has been promised how much: pools, the free space of the file system, and slots on the node.
+//!
+//! Everything is reserved before it is used, under one short lock, so that calls in parallel never get more than
+//! there is. A reservation that is not kept goes back by itself.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use crate::error::{DriverError, IoContext, Result};
+use crate::ids::Shown;
+
+#[derive(Debug, Default)]
+struct Promised {
+    pools: BTreeMap<String, u64>,
+    volumes_bytes: u64,
+    copies_bytes: u64,
+    attachments: u64,
+}
+
+/// What may be promised, and what has been.
+#[derive(Clone, Debug)]
+pub struct Ledger {
+    limits: Arc<Limits>,
+    promised: Arc<Mutex<Promised>>,
+}
+
+/// What may be promised.
+#[derive(Debug)]
+pub struct Limits {
+    /// The size of each pool in bytes; none means that there are no pools.
+    pub pools: BTreeMap<String, u64>,
+    /// Whether volumes may together be larger than the free space, where there are no pools.
+    pub overcommit: bool,
+    /// How many volumes may be attached; zero for any number.
+    pub attachments_max: u64,
+    /// A directory on the file system that holds the data.
+    pub data: PathBuf,
+}
+
+/// Which promise goes back when a reservation is dropped.
+#[derive(Debug)]
+enum Claim {
+    Volume { pool: Option<String>, bytes: u64 },
+    Copy { bytes: u64 },
+    Attachment,
+}
+
+/// A promise that goes back when it is dropped, unless it is kept.
+#[derive(Debug)]
+#[must_use]
+pub struct Reservation {
+    ledger: Ledger,
+    claim: Option<Claim>,
+}
+
+impl Reservation {
+    /// Makes the promise last.
+    pub fn keep(mut self) {
+        self.claim = None;
+    }
+
+    /// The pool that was chosen.
+    pub fn pool(&self) -> Option<String> {
+        match &self.claim {
+            Some(Claim::Volume { pool, .. }) => pool.clone(),
+            _ => None,
+        }
+    }
+}
+
+impl Drop for Reservation {
+    fn drop(&mut self) {
+        if let Some(claim) = self.claim.take() {
+            self.ledger.give_back(&claim);
+        }
+    }
+}
+
+impl Ledger {
+    /// A ledger in which nothing is promised yet.
+    pub fn new(limits: Limits) -> Ledger {
+        Ledger { limits: Arc::new(limits), promised: Arc::default() }
+    }
+
+    /// Enters a volume that exists already, even if the pools have become too small for it.
+    pub fn enter_volume(&self, pool: Option<&str>, bytes: u64) {
+        self.promised().add(pool, bytes);
+    }
+
+    /// Enters an attachment that exists already.
+    pub fn enter_attachment(&self) {
+        self.promised().attachments += 1;
+    }
+
+    /// Promises room for a volume, in the pool asked for or, if none is, in the first with enough room.
+    pub fn reserve_volume(&self, pool: Option<&str>, bytes: u64) -> Result<Reservation> {
+        let free = self.free_bytes()?;
+        let mut promised = self.promised();
+        let pool = self.choose(&promised, pool, bytes)?;
+        let available = self.available(&promised, pool.as_deref(), free);
+        if bytes > available {
+            return Err(storage(bytes, available));
+        }
+        promised.add(pool.as_deref(), bytes);
+        Ok(self.reserved(Claim::Volume { pool, bytes }))
+    }
+
+    /// Promises room for a copy that is about to be written.
+    pub fn reserve_space(&self, bytes: u64) -> Result<Reservation> {
+        let free = self.free_bytes()?;
+        let mut promised = self.promised();
+        let available = free.saturating_sub(promised.copies_bytes);
+        if bytes > available {
+            return Err(storage(bytes, available));
+        }
+        promised.copies_bytes += bytes;
+        Ok(self.reserved(Claim::Copy { bytes }))
+    }
+
+    /// Promises a slot on the node (CTRL-PUBLISH-029).
+    pub fn reserve_attachment(&self) -> Result<Reservation> {
+        let mut promised = self.promised();
+        let limit = self.limits.attachments_max;
+        if limit > 0 && promised.attachments >= limit {
+            let reason = format!("the limit of {limit} attached volumes has been reached");
+            return Err(DriverError::Exhausted { resource: "volume slots on the node", reason });
+        }
+        promised.attachments += 1;
+        Ok(self.reserved(Claim::Attachment))
+    }
+
+    /// Takes back what a deleted volume was promised.
+    pub fn release_volume(&self, pool: Option<&str>, bytes: u64) {
+        self.give_back(&Claim::Volume { pool: pool.map(str::to_owned), bytes });
+    }
+
+    /// Takes back a slot on the node.
+    pub fn release_attachment(&self) {
+        self.give_back(&Claim::Attachment);
+    }
+
+    /// How much a new volume could get.
+    pub fn available_bytes(&self, pool: Option<&str>) -> Result<u64> {
+        let free = self.free_bytes()?;
+        let promised = self.promised();
+        if self.limits.pools.is_empty() || pool.is_some() {
+            return Ok(self.available(&promised, pool, free));
+        }
+        let rooms = self.limits.pools.keys().map(|pool| self.available(&promised, Some(pool), free));
+        Ok(rooms.max().unwrap_or(0))
+    }
+
+    /// How many bytes all volumes have been promised.
+    pub fn volumes_bytes(&self) -> u64 {
+        self.promised().volumes_bytes
+    }
+
+    fn choose(&self, promised: &Promised, pool: Option<&str>, bytes: u64) -> Result<Option<String>> {
+        let pools = &self.limits.pools;
+        match pool {
+            Some(pool) if pools.contains_key(pool) => Ok(Some(pool.to_owned())),
+            Some(pool) => {
+                let reason = format!("there is no storage of kind {}", Shown(pool));
+                Err(DriverError::invalid("parameters", reason))
+            }
+            None if pools.is_empty() => Ok(None),
+            None => {
+                let fits = |pool: &&String| bytes <= self.available(promised, Some(pool), u64::MAX);
+                let largest =
+                    || pools.keys().map(|pool| self.available(promised, Some(pool), u64::MAX)).max();
+                let chosen = pools.keys().find(fits).cloned();
+                chosen.map(Some).ok_or_else(|| storage(bytes, largest().unwrap_or(0)))
+            }
+        }
+    }
+
+    fn available(&self, promised: &Promised, pool: Option<&str>, free_bytes: u64) -> u64 {
+        match pool {
+            Some(pool) => {
+                let total = self.limits.pools.get(pool).copied().unwrap_or(0);
+                total.saturating_sub(promised.pools.get(pool).copied().unwrap_or(0))
+            }
+            None if self.limits.overcommit => free_bytes.saturating_sub(promised.copies_bytes),
+            None => free_bytes.saturating_sub(promised.copies_bytes).saturating_sub(promised.volumes_bytes),
+        }
+    }
+
+    fn free_bytes(&self) -> Result<u64> {
+        let data = &self.limits.data;
+        let space = rustix::fs::statvfs(data).on("get the free space of", data)?;
+        Ok(space.f_bavail.saturating_mul(space.f_frsize))
+    }
+
+    fn reserved(&self, claim: Claim) -> Reservation {
+        Reservation { ledger: self.clone(), claim: Some(claim) }
+    }
+
+    fn give_back(&self, claim: &Claim) {
+        let mut promised = self.promised();
+        match claim {
+            Claim::Volume { pool, bytes } => promised.subtract(pool.as_deref(), *bytes),
+            Claim::Copy { bytes } => promised.copies_bytes = promised.copies_bytes.saturating_sub(*bytes),
+            Claim::Attachment => promised.attachments = promised.attachments.saturating_sub(1),
+        }
+    }
+
+    fn promised(&self) -> MutexGuard<'_, Promised> {
+        self.promised.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Promised {
+    fn add(&mut self, pool: Option<&str>, bytes: u64) {
+        self.volumes_bytes = self.volumes_bytes.saturating_add(bytes);
+        if let Some(pool) = pool {
+            let used = self.pools.entry(pool.to_owned()).or_default();
+            *used = used.saturating_add(bytes);
+        }
+    }
+
+    fn subtract(&mut self, pool: Option<&str>, bytes: u64) {
+        self.volumes_bytes = self.volumes_bytes.saturating_sub(bytes);
+        if let Some(used) = pool.and_then(|pool| self.pools.get_mut(pool)) {
+            *used = used.saturating_sub(bytes);
+        }
+    }
+}
+
+fn storage(asked: u64, available: u64) -> DriverError {
+    let reason = format!("{asked} bytes are asked for and {available} are available");
+    DriverError::Exhausted { resource: "storage", reason }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ledger(pools: &[(&str, u64)]) -> Ledger {
+        let pools = pools.iter().map(|(name, bytes)| ((*name).to_owned(), *bytes)).collect();
+        Ledger::new(Limits { pools, overcommit: true, attachments_max: 2, data: PathBuf::from("/") })
+    }
+
+    #[test]
+    fn a_pool_is_never_overdrawn_by_parallel_reservations() {
+        let ledger = ledger(&[("fast", 100)]);
+        let threads: Vec<_> = (0..16)
+            .map(|_| {
+                let ledger = ledger.clone();
+                std::thread::spawn(move || match ledger.reserve_volume(Some("fast"), 10) {
+                    Ok(reservation) => {
+                        reservation.keep();
+                        1
+                    }
+                    Err(_) => 0,
+                })
+            })
+            .collect();
+        let kept: i32 = threads.into_iter().map(|thread| thread.join().unwrap()).sum();
+        assert_eq!(kept, 10);
+        assert_eq!(ledger.available_bytes(Some("fast")).unwrap(), 0);
+    }
+
+    #[test]
+    fn what_is_not_kept_goes_back() {
+        let ledger = ledger(&[("fast", 100)]);
+        drop(ledger.reserve_volume(Some("fast"), 100).unwrap());
+        let kept = ledger.reserve_volume(None, 60).unwrap();
+        assert_eq!(kept.pool().as_deref(), Some("fast"));
+        kept.keep();
+        assert!(matches!(ledger.reserve_volume(Some("fast"), 41), Err(DriverError::Exhausted { .. })));
+        ledger.release_volume(Some("fast"), 60);
+        assert_eq!(ledger.available_bytes(Some("fast")).unwrap(), 100);
+    }
+
+    #[test]
+    fn unknown_pools_and_full_nodes_are_refused() {
+        let ledger = ledger(&[("fast", 100)]);
+        assert!(matches!(ledger.reserve_volume(Some("slow"), 1), Err(DriverError::Invalid { .. })));
+        let _one = ledger.reserve_attachment().unwrap();
+        let _two = ledger.reserve_attachment().unwrap();
+        assert!(ledger.reserve_attachment().is_err());
+    }
+}

@@ -1,0 +1,208 @@
+//! The settings of the driver.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use crate::fs::FsType;
+use crate::store::Backend;
+
+/// The settings of the driver. The fields follow the flags.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// The name of the driver (ID-INFO-001).
+    pub name: String,
+    /// The name of this node.
+    pub node_id: String,
+    /// Where everything is kept.
+    pub state_dir: PathBuf,
+    /// Where volumes live that do not say it themselves.
+    pub backend: Backend,
+    /// The file system of images whose capability names none.
+    pub fs_type: FsType,
+    /// The size of volumes for which the CO names none.
+    pub default_volume_bytes: u64,
+    /// The largest volume.
+    pub max_volume_bytes: u64,
+    /// The largest size to which the node expands a volume.
+    pub max_volume_bytes_node: u64,
+    /// How many volumes the node can take, 0 for any number.
+    pub max_volumes_per_node: i64,
+    /// How many volumes may be attached, 0 for any number, -1 for a random answer.
+    pub attach_limit: i64,
+    /// Pools of storage with their sizes in bytes.
+    pub pools: BTreeMap<String, u64>,
+    /// Whether volumes may together be larger than the free space.
+    pub overcommit: bool,
+    /// Take volumes for ephemeral even if the CO does not say so.
+    pub always_ephemeral: bool,
+    /// Offer attaching.
+    pub attach: bool,
+    /// Refuse to detach volumes in use.
+    pub check_lifecycle: bool,
+    /// Tell on which node volumes can be reached.
+    pub topology: bool,
+    /// Offer ControllerExpandVolume.
+    pub controller_expansion: bool,
+    /// Offer NodeExpandVolume.
+    pub node_expansion: bool,
+    /// Offer ControllerModifyVolume.
+    pub modify: bool,
+    /// The mutable parameters that may be set; all if unset.
+    pub accepted_mutable_parameters: Option<BTreeSet<String>>,
+    /// Offer the SnapshotMetadata service.
+    pub snapshot_metadata: bool,
+    /// Whether SnapshotMetadata describes blocks of one size.
+    pub fixed_length_blocks: bool,
+    /// Offer ListSnapshots.
+    pub list_snapshots: bool,
+}
+
+/// A setting is not valid.
+#[derive(Debug, thiserror::Error)]
+pub enum ConfigError {
+    /// The name of the driver breaks ID-INFO-001 or -003.
+    #[error("--drivername {0:?} is not a name in domain form of at most 63 characters")]
+    Name(String),
+    /// The node has no name.
+    #[error("--nodeid is missing")]
+    NoNodeId,
+    /// The node's name is too long for the protocol or for topology.
+    #[error("--nodeid {0:?} is too long, or holds characters that --enable-topology does not allow")]
+    NodeId(String),
+    /// A number is out of range.
+    #[error("--{flag} must be {expected}, not {found}")]
+    Number {
+        /// The flag.
+        flag: &'static str,
+        /// What it may be.
+        expected: &'static str,
+        /// What it is.
+        found: i64,
+    },
+    /// The state directory is not absolute.
+    #[error("--statedir {} is not an absolute path", .0.display())]
+    StateDir(PathBuf),
+}
+
+impl Config {
+    /// Checks what the parser of the arguments cannot.
+    pub fn check(&self) -> Result<(), ConfigError> {
+        if !is_domain_name(&self.name) {
+            return Err(ConfigError::Name(self.name.clone()));
+        }
+        if self.node_id.is_empty() {
+            return Err(ConfigError::NoNodeId);
+        }
+        let bytes_max = if self.topology { 63 } else { 256 };
+        if self.node_id.len() > bytes_max || (self.topology && !is_label(&self.node_id)) {
+            return Err(ConfigError::NodeId(self.node_id.clone()));
+        }
+        if self.attach_limit < -1 {
+            let found = self.attach_limit;
+            return Err(ConfigError::Number { flag: "attach-limit", expected: "-1 or more", found });
+        }
+        if self.max_volumes_per_node < 0 {
+            let found = self.max_volumes_per_node;
+            return Err(ConfigError::Number { flag: "maxvolumespernode", expected: "0 or more", found });
+        }
+        if !self.state_dir.is_absolute() {
+            return Err(ConfigError::StateDir(self.state_dir.clone()));
+        }
+        Ok(())
+    }
+}
+
+fn is_domain_name(name: &str) -> bool {
+    let inner = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '.';
+    name.len() <= 63 && name.chars().all(inner) && ends_alphanumeric(name)
+}
+
+/// A value that topology may carry (MSG-TOPOLOGY-009).
+fn is_label(value: &str) -> bool {
+    let inner = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+    value.chars().all(inner) && ends_alphanumeric(value)
+}
+
+fn ends_alphanumeric(text: &str) -> bool {
+    let edge = |c: Option<char>| c.is_some_and(|c| c.is_ascii_alphanumeric());
+    edge(text.chars().next()) && edge(text.chars().next_back())
+}
+
+/// A pool of storage, written as `kind=quantity`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pool {
+    /// The value of the `kind` parameter that selects it.
+    pub kind: String,
+    /// Its size in bytes.
+    pub bytes: u64,
+}
+
+/// The text is not a pool.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum PoolError {
+    /// There is no `=`, or nothing before it.
+    #[error("expected KIND=QUANTITY")]
+    Form,
+    /// The part behind `=` is not a quantity.
+    #[error("{0:?} is not a quantity such as 10Gi, 500M or 1073741824")]
+    Quantity(String),
+}
+
+impl FromStr for Pool {
+    type Err = PoolError;
+
+    fn from_str(text: &str) -> Result<Pool, PoolError> {
+        let (kind, quantity) = text.split_once('=').ok_or(PoolError::Form)?;
+        if kind.is_empty() {
+            return Err(PoolError::Form);
+        }
+        let bytes = parse_quantity(quantity).ok_or_else(|| PoolError::Quantity(quantity.to_owned()))?;
+        Ok(Pool { kind: kind.to_owned(), bytes })
+    }
+}
+
+/// Reads a quantity of bytes as Kubernetes writes it, without fractions.
+pub fn parse_quantity(text: &str) -> Option<u64> {
+    let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let (number, suffix) = text.split_at(digits);
+    let factor: u64 = match suffix {
+        "" => 1,
+        "k" => 1_000,
+        "M" => 1_000_000,
+        "G" => 1_000_000_000,
+        "T" => 1_000_000_000_000,
+        "P" => 1_000_000_000_000_000,
+        "E" => 1_000_000_000_000_000_000,
+        "Ki" => 1 << 10,
+        "Mi" => 1 << 20,
+        "Gi" => 1 << 30,
+        "Ti" => 1 << 40,
+        "Pi" => 1 << 50,
+        "Ei" => 1 << 60,
+        _ => return None,
+    };
+    number.parse::<u64>().ok()?.checked_mul(factor).filter(|bytes| i64::try_from(*bytes).is_ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quantities_are_read() {
+        assert_eq!(parse_quantity("10Gi"), Some(10 << 30));
+        assert_eq!(parse_quantity("5"), Some(5));
+        for text in ["", "Gi", "-1", "1.5Gi", "1 Gi", "1GB", "99999999999999999999", "9Ei9", "8Ei"] {
+            assert_eq!(parse_quantity(text), None, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn names_are_checked() {
+        assert!(is_domain_name("hostpath.csi.k8s.io"));
+        for name in ["", "a_b", "-a", "a.", &"a".repeat(64)] {
+            assert!(!is_domain_name(name), "{name:?}");
+        }
+    }
+}

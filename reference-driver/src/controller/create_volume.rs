@@ -1,0 +1,308 @@
+//! CreateVolume.
+
+use std::collections::BTreeMap;
+
+use csi_proto::v1::volume_content_source::Type as SourceType;
+use csi_proto::v1::{CreateVolumeRequest, CreateVolumeResponse, VolumeContentSource};
+
+use super::{modify, topology, volume_message};
+use crate::backend;
+use crate::capability::Capability;
+use crate::capacity_range::{Range, Sizes};
+use crate::config::Config;
+use crate::driver::{Driver, checked_map, checked_name};
+use crate::error::{DriverError, IoContext, Result};
+use crate::freeze::Frozen;
+use crate::fs::FsType;
+use crate::ids::{ObjectId, ObjectKind, Shown};
+use crate::locks::{Guard, Key};
+use crate::storage;
+use crate::store::{Backend, Change, FsState, Source, Volume};
+
+/// The size unit of loop devices.
+const SECTOR_BYTES: u64 = 512;
+
+pub(crate) fn create_volume(driver: &Driver, request: &CreateVolumeRequest) -> Result<CreateVolumeResponse> {
+    let wish = Wish::read(driver, request)?;
+    let _name = driver.locks.exclusive(Key::VolumeName(wish.name.to_owned()))?;
+    if let Some(existing) = driver.store.view()?.volume_by_name(wish.name)? {
+        wish.check_same(driver, &existing)?;
+        return Ok(CreateVolumeResponse { volume: Some(volume_message(driver, &existing)) });
+    }
+    if !wish.reachable {
+        let reason = "this node does not lie in the requisite topology".to_owned();
+        return Err(DriverError::Exhausted { resource: "storage", reason });
+    }
+    let origin = wish.source.as_ref().map(|source| Origin::open(driver, source)).transpose()?;
+    let mut volume = wish.plan(driver, origin.as_ref())?;
+    let room = driver.ledger.reserve_volume(wish.parameters.pool(), volume.capacity_bytes)?;
+    volume.pool = room.pool();
+    let data = match &origin {
+        None => storage::make_empty(driver, &volume)?,
+        Some(origin) => origin.copy_to(driver, &volume)?,
+    };
+    let record = Change::PutVolume(volume.clone());
+    driver.store.commit_after_flush(driver.layout.volumes_directory(), vec![record])?;
+    data.keep();
+    room.keep();
+    Ok(CreateVolumeResponse { volume: Some(volume_message(driver, &volume)) })
+}
+
+/// The parameters that mean something to us. Others are accepted, kept and compared, but have no effect.
+#[derive(Debug)]
+pub(crate) struct Parameters<'a> {
+    backend: Option<Backend>,
+    pool: Option<&'a str>,
+}
+
+impl<'a> Parameters<'a> {
+    /// Reads the values of `backend` and `kind`.
+    pub(crate) fn read(get: impl Fn(&str) -> Option<&'a String>, config: &Config) -> Result<Parameters<'a>> {
+        let invalid = |reason: String| Err(DriverError::invalid("parameters", reason));
+        let backend = match get("backend").map(String::as_str) {
+            None => None,
+            Some("directory") => Some(Backend::Directory),
+            Some("image") => Some(Backend::Image),
+            Some(other) => {
+                return invalid(format!("backend {} is neither directory nor image", Shown(other)));
+            }
+        };
+        let pool = get("kind").map(String::as_str).filter(|pool| !pool.is_empty());
+        match pool {
+            Some(pool) if config.pools.is_empty() => {
+                invalid(format!("kind {} is given, but there are no pools", Shown(pool)))
+            }
+            Some(pool) if !config.pools.contains_key(pool) => {
+                invalid(format!("there is no storage of kind {}", Shown(pool)))
+            }
+            pool => Ok(Parameters { backend, pool }),
+        }
+    }
+
+    /// The pool asked for.
+    pub(crate) fn pool(&self) -> Option<&'a str> {
+        self.pool
+    }
+
+    /// Where a volume without a source goes.
+    pub(crate) fn backend(&self) -> Option<Backend> {
+        self.backend
+    }
+}
+
+/// A request of good form.
+struct Wish<'a> {
+    request: &'a CreateVolumeRequest,
+    name: &'a str,
+    range: Range,
+    capabilities: Vec<Capability>,
+    parameters: Parameters<'a>,
+    source: Option<Source>,
+    reachable: bool,
+}
+
+impl<'a> Wish<'a> {
+    fn read(driver: &Driver, request: &'a CreateVolumeRequest) -> Result<Wish<'a>> {
+        let name = checked_name(&request.name)?;
+        let capabilities = Capability::required_list(&request.volume_capabilities)?;
+        checked_map("parameters", &request.parameters)?;
+        modify::check_parameters(driver, &request.mutable_parameters)?;
+        let effective =
+            |key: &str| request.mutable_parameters.get(key).or_else(|| request.parameters.get(key));
+        Ok(Wish {
+            request,
+            name,
+            range: Range::parse(request.capacity_range.as_ref())?,
+            capabilities,
+            parameters: Parameters::read(effective, &driver.config)?,
+            source: request.volume_content_source.as_ref().map(read_source).transpose()?,
+            reachable: topology::is_reachable(driver, request.accessibility_requirements.as_ref())?,
+        })
+    }
+
+    /// Fails unless the volume made under this name before is what is asked for now (CTRL-CREATEVOL-041 to -045).
+    fn check_same(&self, driver: &Driver, existing: &Volume) -> Result<()> {
+        let differs = |reason: String| {
+            Err(DriverError::Exists { what: format!("the volume named {}", Shown(self.name)), reason })
+        };
+        if !self.range.contains(existing.capacity_bytes) {
+            return differs(format!("its {} bytes are outside the capacity_range", existing.capacity_bytes));
+        }
+        if let Some(reason) = self
+            .capabilities
+            .iter()
+            .find_map(|capability| capability.unfit_for(existing, &driver.host_fs_type))
+        {
+            return differs(reason);
+        }
+        if self.request.parameters != existing.parameters {
+            return differs("it was made with other parameters".to_owned());
+        }
+        if self.request.mutable_parameters != existing.first_mutable_parameters {
+            return differs("it was made with other mutable_parameters".to_owned());
+        }
+        if self.source != existing.source {
+            return differs("it was made from another source".to_owned());
+        }
+        if !self.reachable {
+            return differs("it cannot be reached from the requisite topology".to_owned());
+        }
+        Ok(())
+    }
+
+    /// What is to be made.
+    fn plan(&self, driver: &Driver, origin: Option<&Origin>) -> Result<Volume> {
+        let backend = self.backend(driver, origin)?;
+        if let Some(reason) = backend::unfit(driver, backend, &self.capabilities) {
+            return Err(DriverError::invalid("volume_capabilities", reason));
+        }
+        if backend.is_file() {
+            driver.require_privileges("a volume in an image")?;
+        }
+        let fs_types = self.capabilities.iter().map(|c| c.fs_type().to_owned()).filter(|t| !t.is_empty());
+        let mut volume = Volume {
+            key: ObjectId::generate(ObjectKind::Volume)
+                .on("make an identifier from", "/dev/urandom".as_ref())?,
+            inline_id: None,
+            name: self.name.to_owned(),
+            backend,
+            capacity_bytes: 0,
+            pool: None,
+            fs: origin.map_or(FsState::Unknown, |origin| storage::copied_fs(origin.fs)),
+            parameters: self.request.parameters.clone(),
+            first_mutable_parameters: self.request.mutable_parameters.clone(),
+            mutable_parameters: self.request.mutable_parameters.clone(),
+            fs_types: fs_types.collect(),
+            source: self.source.clone(),
+            attachments: BTreeMap::new(),
+        };
+        if volume.fs_types.len() > 1 && backend == Backend::Image {
+            return Err(DriverError::invalid("volume_capabilities", "they name different file systems"));
+        }
+        if let Some(reason) =
+            self.capabilities.iter().find_map(|wanted| wanted.unfit_for(&volume, &driver.host_fs_type))
+        {
+            return Err(DriverError::invalid("volume_content_source", reason));
+        }
+        volume.capacity_bytes = self.choose_size(driver, &volume, origin)?;
+        Ok(volume)
+    }
+
+    /// The backend asked for by access type, by parameter, by the source, or by a file system type that directories
+    /// on this host do not have; otherwise the default.
+    fn backend(&self, driver: &Driver, origin: Option<&Origin>) -> Result<Backend> {
+        let asked = if self.capabilities.iter().any(Capability::is_block) {
+            Some(Backend::Block)
+        } else {
+            self.parameters.backend()
+        };
+        match (asked, origin) {
+            (asked, None) => Ok(backend::choose(driver, asked, &self.capabilities)),
+            (None, Some(origin)) if origin.backend == Backend::Directory => Ok(Backend::Directory),
+            (None, Some(_)) => Ok(Backend::Image),
+            (Some(asked), Some(origin)) if asked.is_file() == origin.backend.is_file() => Ok(asked),
+            (Some(asked), Some(origin)) => {
+                let reason =
+                    format!("a {} volume cannot come from a {}", asked.name(), origin.backend.name());
+                Err(DriverError::invalid("volume_content_source", reason))
+            }
+        }
+    }
+
+    fn choose_size(&self, driver: &Driver, volume: &Volume, origin: Option<&Origin>) -> Result<u64> {
+        let source_bytes = origin.map_or(0, |origin| origin.size_bytes);
+        if self.range.is_below(source_bytes) {
+            let reason = format!("limit_bytes is below the {source_bytes} bytes of the source");
+            return Err(DriverError::out_of_range(reason));
+        }
+        let mut sizes = sizes_of(driver, volume.backend, volume.fs_types.first().map(String::as_str));
+        sizes.min_bytes = sizes.min_bytes.max(source_bytes);
+        if origin.is_some() {
+            sizes.default_bytes = source_bytes;
+        }
+        self.range.choose(sizes)
+    }
+}
+
+/// The sizes that volumes of a kind can have.
+fn sizes_of(driver: &Driver, backend: Backend, fs_type: Option<&str>) -> Sizes {
+    let fs_type = fs_type.and_then(FsType::parse).unwrap_or(driver.config.fs_type);
+    let (min_bytes, unit_bytes) = match backend {
+        Backend::Directory => (1, 1),
+        Backend::Block => (SECTOR_BYTES, SECTOR_BYTES),
+        Backend::Image => (fs_type.size_bytes_min(), SECTOR_BYTES),
+    };
+    let default_bytes = driver.config.default_volume_bytes;
+    Sizes { default_bytes, min_bytes, max_bytes: driver.config.max_volume_bytes, unit_bytes }
+}
+
+/// The largest size of an image or directory, and the unit, for growing.
+pub(crate) fn largest_allowed(driver: &Driver, volume: &Volume, max_bytes: u64) -> Sizes {
+    let sizes = sizes_of(driver, volume.backend, None);
+    Sizes { default_bytes: volume.capacity_bytes, min_bytes: volume.capacity_bytes, max_bytes, ..sizes }
+}
+
+fn read_source(source: &VolumeContentSource) -> Result<Source> {
+    match &source.r#type {
+        None => Err(DriverError::invalid("volume_content_source", "it is neither a snapshot nor a volume")),
+        Some(SourceType::Snapshot(snapshot)) if snapshot.snapshot_id.is_empty() => {
+            Err(DriverError::Missing { field: "snapshot_id" })
+        }
+        Some(SourceType::Volume(volume)) if volume.volume_id.is_empty() => {
+            Err(DriverError::Missing { field: "volume_id" })
+        }
+        Some(SourceType::Snapshot(snapshot)) => Ok(Source::Snapshot(snapshot.snapshot_id.clone())),
+        Some(SourceType::Volume(volume)) => Ok(Source::Volume(volume.volume_id.clone())),
+    }
+}
+
+/// The snapshot or volume that a new volume is copied from, kept as it is meanwhile.
+struct Origin {
+    backend: Backend,
+    size_bytes: u64,
+    fs: FsState,
+    volume: Option<Volume>,
+    path: std::path::PathBuf,
+    _guard: Guard,
+}
+
+impl Origin {
+    fn open(driver: &Driver, source: &Source) -> Result<Origin> {
+        match source {
+            Source::Snapshot(id) => {
+                let (snapshot, guard) = driver.snapshot_shared("snapshot_id", id)?;
+                Ok(Origin {
+                    backend: snapshot.backend,
+                    size_bytes: snapshot.size_bytes,
+                    fs: snapshot.fs,
+                    volume: None,
+                    path: driver.layout.snapshot(&snapshot.key),
+                    _guard: guard,
+                })
+            }
+            Source::Volume(id) => {
+                let (volume, guard) = driver.volume_alone(id)?;
+                storage::check_present(driver, &volume)?;
+                Ok(Origin {
+                    backend: volume.backend,
+                    size_bytes: volume.capacity_bytes,
+                    fs: volume.fs,
+                    path: driver.layout.volume(&volume.key),
+                    volume: Some(volume),
+                    _guard: guard,
+                })
+            }
+        }
+    }
+
+    fn copy_to(&self, driver: &Driver, volume: &Volume) -> Result<storage::NewData> {
+        let frozen: Option<Frozen> = match &self.volume {
+            Some(source) => storage::quiesce(driver, source)?,
+            None => None,
+        };
+        let target = driver.layout.volume(&volume.key);
+        let data = storage::make_copy(driver, &self.path, target, self.backend, volume.capacity_bytes);
+        drop(frozen);
+        data
+    }
+}

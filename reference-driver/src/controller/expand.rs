@@ -1,0 +1,72 @@
+//! ControllerExpandVolume, and the part of expansion that the node shares.
+
+use csi_proto::v1::{ControllerExpandVolumeRequest, ControllerExpandVolumeResponse};
+
+use super::create_volume::largest_allowed;
+use super::signed;
+use crate::capability::Capability;
+use crate::capacity_range::Range;
+use crate::driver::{Driver, required};
+use crate::error::{DriverError, Result};
+use crate::store::{Backend, Change, FsState, Volume};
+use crate::{node, storage};
+
+pub(crate) fn controller_expand_volume(
+    driver: &Driver,
+    request: &ControllerExpandVolumeRequest,
+) -> Result<ControllerExpandVolumeResponse> {
+    driver.require(driver.config.controller_expansion, "expansion by the controller")?;
+    required("volume_id", &request.volume_id)?;
+    let range = Range::required(request.capacity_range.as_ref())?;
+    let capability = request.volume_capability.as_ref().map(Capability::parse).transpose()?;
+    let (mut volume, _guard) = driver.volume_alone(&request.volume_id)?;
+    if let Some(reason) =
+        capability.and_then(|capability| capability.unfit_for(&volume, &driver.host_fs_type))
+    {
+        return Err(DriverError::invalid("volume_capability", reason));
+    }
+    expand(driver, &mut volume, range, driver.config.max_volume_bytes)?;
+    let mut behind = is_file_system_behind(&volume);
+    if behind && !driver.config.node_expansion {
+        // Nobody will ask the node, so what is mounted is grown here, and what is not at its next staging.
+        node::grow_mounted(driver, &mut volume)?;
+        behind = false;
+    }
+    Ok(ControllerExpandVolumeResponse {
+        capacity_bytes: signed(volume.capacity_bytes),
+        node_expansion_required: behind,
+    })
+}
+
+/// Makes a volume as large as asked, its device included; the file system on it is left to the node.
+pub(crate) fn expand(driver: &Driver, volume: &mut Volume, range: Range, max_bytes: u64) -> Result<()> {
+    let present = volume.capacity_bytes;
+    if range.is_below(present) {
+        return Err(DriverError::out_of_range(format!("the volume has {present} bytes and cannot shrink")));
+    }
+    if range.required_bytes() <= present {
+        return Ok(());
+    }
+    let wanted = range.choose(largest_allowed(driver, volume, max_bytes))?;
+    storage::check_present(driver, volume)?;
+    let room = driver.ledger.reserve_volume(volume.pool.as_deref(), wanted - present)?;
+    if volume.backend.is_file() {
+        storage::grow_image(driver, volume, wanted)?;
+    }
+    volume.capacity_bytes = wanted;
+    driver.store.commit(vec![Change::PutVolume(volume.clone())])?;
+    room.keep();
+    if volume.backend.is_file() {
+        storage::refresh_devices(driver, volume)?;
+    }
+    Ok(())
+}
+
+/// Whether the file system is smaller than the volume. One that does not exist yet will be made large enough.
+fn is_file_system_behind(volume: &Volume) -> bool {
+    let grown_to = match volume.fs {
+        FsState::Formatted { size_bytes, .. } => size_bytes,
+        FsState::Unknown | FsState::Formatting { .. } => return volume.backend == Backend::Image,
+    };
+    volume.backend == Backend::Image && grown_to < volume.capacity_bytes
+}

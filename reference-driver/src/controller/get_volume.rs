@@ -1,0 +1,21 @@
+//! ControllerGetVolume.
+
+use csi_proto::v1::controller_get_volume_response::VolumeStatus;
+use csi_proto::v1::{ControllerGetVolumeRequest, ControllerGetVolumeResponse};
+
+use super::{published_node_ids, volume_message};
+use crate::condition;
+use crate::driver::Driver;
+use crate::error::Result;
+
+pub(crate) fn controller_get_volume(
+    driver: &Driver,
+    request: &ControllerGetVolumeRequest,
+) -> Result<ControllerGetVolumeResponse> {
+    let volume = driver.volume(&driver.store.view()?, &request.volume_id)?;
+    let status = VolumeStatus {
+        published_node_ids: published_node_ids(driver, &volume),
+        volume_condition: Some(condition::of_data(driver, &volume)),
+    };
+    Ok(ControllerGetVolumeResponse { volume: Some(volume_message(driver, &volume)), status: Some(status) })
+}

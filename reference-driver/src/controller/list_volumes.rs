@@ -1,0 +1,25 @@
+//! ListVolumes.
+
+use csi_proto::v1::list_volumes_response::{Entry, VolumeStatus};
+use csi_proto::v1::{ListVolumesRequest, ListVolumesResponse};
+
+use super::paging::Page;
+use super::{published_node_ids, volume_message};
+use crate::condition;
+use crate::driver::Driver;
+use crate::error::Result;
+use crate::ids::ObjectKind;
+
+pub(crate) fn list_volumes(driver: &Driver, request: &ListVolumesRequest) -> Result<ListVolumesResponse> {
+    let page = Page::read(ObjectKind::Volume, request.max_entries, &request.starting_token)?;
+    let mut volumes = driver.store.view()?.volumes_after(page.after, page.fetch_count())?;
+    let next_token = page.cut(&mut volumes, |volume| &volume.key);
+    let entries = volumes.iter().map(|volume| Entry {
+        volume: Some(volume_message(driver, volume)),
+        status: Some(VolumeStatus {
+            published_node_ids: published_node_ids(driver, volume),
+            volume_condition: Some(condition::of_data(driver, volume)),
+        }),
+    });
+    Ok(ListVolumesResponse { entries: entries.collect(), next_token })
+}

@@ -1,0 +1,148 @@
+//! CreateSnapshot, DeleteSnapshot, ListSnapshots and GetSnapshot.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use csi_proto::v1;
+use csi_proto::v1::list_snapshots_response::Entry;
+use csi_proto::v1::{
+    CreateSnapshotRequest, CreateSnapshotResponse, DeleteSnapshotRequest, DeleteSnapshotResponse,
+    GetSnapshotRequest, GetSnapshotResponse, ListSnapshotsRequest, ListSnapshotsResponse,
+};
+
+use super::paging::Page;
+use super::signed;
+use crate::driver::{Driver, checked_map, checked_name, required};
+use crate::error::{DriverError, IoContext, Result};
+use crate::ids::{ObjectId, ObjectKind, Shown};
+use crate::locks::Key;
+use crate::storage::{self, NewData};
+use crate::store::{Change, Snapshot, Volume};
+
+pub(crate) fn create_snapshot(
+    driver: &Driver,
+    request: &CreateSnapshotRequest,
+) -> Result<CreateSnapshotResponse> {
+    required("source_volume_id", &request.source_volume_id)?;
+    let name = checked_name(&request.name)?;
+    checked_map("parameters", &request.parameters)?;
+    let _name = driver.locks.exclusive(Key::SnapshotName(name.to_owned()))?;
+    if let Some(existing) = driver.store.view()?.snapshot_by_name(name)? {
+        if existing.source_volume_id != request.source_volume_id {
+            let what = format!("the snapshot named {}", Shown(name));
+            let reason = "it was cut from another volume".to_owned();
+            return Err(DriverError::Exists { what, reason });
+        }
+        return Ok(CreateSnapshotResponse { snapshot: Some(snapshot_message(&existing)) });
+    }
+    let (volume, _guard) = driver.volume_alone(&request.source_volume_id)?;
+    let frozen = storage::quiesce(driver, &volume)?;
+    let cut = cut(driver, &volume, name, None);
+    drop(frozen);
+    let (snapshot, data) = cut?;
+    let record = Change::PutSnapshot(snapshot.clone());
+    driver.store.commit_after_flush(driver.layout.snapshots_directory(), vec![record])?;
+    data.keep();
+    Ok(CreateSnapshotResponse { snapshot: Some(snapshot_message(&snapshot)) })
+}
+
+/// Copies the data of a volume that is at rest.
+pub(crate) fn cut(
+    driver: &Driver,
+    volume: &Volume,
+    name: &str,
+    group: Option<&ObjectId>,
+) -> Result<(Snapshot, NewData)> {
+    storage::check_present(driver, volume)?;
+    let snapshot = Snapshot {
+        key: ObjectId::generate(ObjectKind::Snapshot)
+            .on("make an identifier from", "/dev/urandom".as_ref())?,
+        name: name.to_owned(),
+        source_volume_id: volume.id().to_owned(),
+        group: group.cloned(),
+        size_bytes: volume.capacity_bytes,
+        backend: volume.backend,
+        fs: volume.fs,
+        created_ns: now_ns(),
+    };
+    let source = driver.layout.volume(&volume.key);
+    let target = driver.layout.snapshot(&snapshot.key);
+    let data = storage::make_copy(driver, &source, target, volume.backend, volume.capacity_bytes)?;
+    Ok((snapshot, data))
+}
+
+fn now_ns() -> u64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
+    u64::try_from(now.as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// A snapshot as the protocol shows it.
+pub(crate) fn snapshot_message(snapshot: &Snapshot) -> v1::Snapshot {
+    v1::Snapshot {
+        size_bytes: signed(snapshot.size_bytes),
+        snapshot_id: snapshot.key.to_string(),
+        source_volume_id: snapshot.source_volume_id.clone(),
+        creation_time: Some(timestamp(snapshot.created_ns)),
+        ready_to_use: true,
+        group_snapshot_id: snapshot.group.as_ref().map(ToString::to_string).unwrap_or_default(),
+    }
+}
+
+/// A moment on the wire.
+pub(crate) fn timestamp(ns: u64) -> prost_types::Timestamp {
+    let second = 1_000_000_000;
+    prost_types::Timestamp {
+        seconds: i64::try_from(ns / second).unwrap_or(i64::MAX),
+        nanos: i32::try_from(ns % second).unwrap_or(0),
+    }
+}
+
+pub(crate) fn delete_snapshot(
+    driver: &Driver,
+    request: &DeleteSnapshotRequest,
+) -> Result<DeleteSnapshotResponse> {
+    required("snapshot_id", &request.snapshot_id)?;
+    let Some(found) = driver.store.view()?.snapshot(&request.snapshot_id)? else {
+        return Ok(DeleteSnapshotResponse {});
+    };
+    let _guard = driver.locks.exclusive(Key::Object(found.key.clone()))?;
+    let Some(snapshot) = driver.store.view()?.snapshot(&request.snapshot_id)? else {
+        return Ok(DeleteSnapshotResponse {});
+    };
+    if let Some(group) = &snapshot.group {
+        let reason = format!("the snapshot can only be deleted together with {group}");
+        return Err(DriverError::invalid("snapshot_id", reason));
+    }
+    let _name = driver.locks.exclusive(Key::SnapshotName(snapshot.name.clone()))?;
+    driver.store.commit(vec![Change::DeleteSnapshot(snapshot.clone())])?;
+    storage::remove(&driver.layout.snapshot(&snapshot.key));
+    Ok(DeleteSnapshotResponse {})
+}
+
+pub(crate) fn list_snapshots(
+    driver: &Driver,
+    request: &ListSnapshotsRequest,
+) -> Result<ListSnapshotsResponse> {
+    driver.require(driver.config.list_snapshots, "listing snapshots")?;
+    let page = Page::read(ObjectKind::Snapshot, request.max_entries, &request.starting_token)?;
+    let view = driver.store.view()?;
+    let volume = request.source_volume_id.as_str();
+    let mut found = if !request.snapshot_id.is_empty() {
+        let wanted = view.snapshot(&request.snapshot_id)?;
+        let fits = |one: &Snapshot| {
+            one.key.as_str() > page.after && (volume.is_empty() || one.source_volume_id == volume)
+        };
+        wanted.into_iter().filter(fits).collect()
+    } else if !volume.is_empty() {
+        view.snapshots_of_after(volume, page.after, page.fetch_count())?
+    } else {
+        view.snapshots_after(page.after, page.fetch_count())?
+    };
+    let next_token = page.cut(&mut found, |snapshot| &snapshot.key);
+    let entries = found.iter().map(|snapshot| Entry { snapshot: Some(snapshot_message(snapshot)) });
+    Ok(ListSnapshotsResponse { entries: entries.collect(), next_token })
+}
+
+pub(crate) fn get_snapshot(driver: &Driver, request: &GetSnapshotRequest) -> Result<GetSnapshotResponse> {
+    let snapshot = driver.snapshot(&driver.store.view()?, "snapshot_id", &request.snapshot_id)?;
+    Ok(GetSnapshotResponse { snapshot: Some(snapshot_message(&snapshot)) })
+}

@@ -1,0 +1,41 @@
+//! Freezing mounted file systems while they are copied, and never leaving them frozen.
+
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::PathBuf;
+
+use rustix::fs::OFlags;
+
+use crate::error::{IoContext, Result};
+use crate::ioctl;
+use crate::paths::Place;
+
+/// A file system that takes no writes until this value is dropped.
+#[derive(Debug)]
+pub(crate) struct Frozen {
+    mount_point: OwnedFd,
+    path: PathBuf,
+}
+
+impl Frozen {
+    /// Writes out everything and blocks writers.
+    pub(crate) fn freeze(at: &Place) -> Result<Frozen> {
+        let mount_point = at.open(OFlags::RDONLY | OFlags::DIRECTORY)?;
+        let path = at.path().to_owned();
+        ioctl::freeze(mount_point.as_fd()).on("freeze", &path)?;
+        Ok(Frozen { mount_point, path })
+    }
+}
+
+impl Drop for Frozen {
+    fn drop(&mut self) {
+        if let Err(error) = ioctl::thaw(self.mount_point.as_fd()) {
+            tracing::error!(path = %self.path.display(), %error, "a file system could not be thawed");
+        }
+    }
+}
+
+/// Thaws what a killed process may have left frozen; says whether it was.
+pub(crate) fn thaw_leftover(at: &Place) -> Result<bool> {
+    let mount_point = at.open(OFlags::RDONLY | OFlags::DIRECTORY)?;
+    Ok(ioctl::thaw(mount_point.as_fd()).is_ok())
+}

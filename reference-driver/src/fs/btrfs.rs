@@ -1,0 +1,27 @@
+//! Btrfs, through btrfs-progs.
+
+use std::path::Path;
+
+use super::TOOL_LIMIT;
+use crate::error::Result;
+use crate::tool::run;
+
+/// What mkfs.btrfs asks for with one copy of data and metadata, rounded up, in bytes.
+pub(super) const SIZE_BYTES_MIN: u64 = 128 << 20;
+pub(super) const MAGIC_OFFSET: u64 = 65_600;
+pub(super) const MAGIC: &[u8] = b"_BHRfS_M";
+
+pub(super) fn format(device: &Path) -> Result<()> {
+    let options = ["-q", "-f", "-K", "-m", "single", "-d", "single"].map(AsRef::as_ref);
+    Ok(run("mkfs.btrfs", options.into_iter().chain([device.as_os_str()]), &[0], TOOL_LIMIT)?)
+}
+
+/// The kernel refuses two mounted file systems of one identity.
+pub(super) fn make_unique(device: &Path) -> Result<()> {
+    Ok(run("btrfstune", ["-f".as_ref(), "-m".as_ref(), device.as_os_str()], &[0], TOOL_LIMIT)?)
+}
+
+pub(super) fn grow(mount_point: &Path) -> Result<()> {
+    let command = ["filesystem", "resize", "max"].map(AsRef::as_ref);
+    Ok(run("btrfs", command.into_iter().chain([mount_point.as_os_str()]), &[0], TOOL_LIMIT)?)
+}

@@ -1,0 +1,40 @@
+//! ext4, through e2fsprogs.
+
+use std::path::Path;
+
+use super::TOOL_LIMIT;
+use crate::error::{DriverError, Result};
+use crate::privilege::{CAP_SYS_RESOURCE, has_capability};
+use crate::tool::run;
+
+/// The smallest file system that still has a journal, in bytes.
+pub(super) const SIZE_BYTES_MIN: u64 = 1 << 20;
+/// Where the magic number of the superblock is.
+pub(super) const MAGIC_OFFSET: u64 = 1080;
+pub(super) const MAGIC: [u8; 2] = [0x53, 0xef];
+
+pub(super) fn format(device: &Path) -> Result<()> {
+    let device = device.as_os_str();
+    let options = ["-q", "-F", "-m", "0", "-E", "nodiscard"].map(AsRef::as_ref);
+    Ok(run("mkfs.ext4", options.into_iter().chain([device]), &[0], TOOL_LIMIT)?)
+}
+
+/// Replays the journal and repairs what is safe to repair; 1 says that something was.
+pub(super) fn check(device: &Path) -> Result<()> {
+    Ok(run("e2fsck", ["-p".as_ref(), device.as_os_str()], &[0, 1], TOOL_LIMIT)?)
+}
+
+/// Grows an unmounted file system, which resize2fs only does after a full check.
+pub(super) fn grow_unmounted(device: &Path) -> Result<()> {
+    run("e2fsck", ["-f".as_ref(), "-p".as_ref(), device.as_os_str()], &[0, 1], TOOL_LIMIT)?;
+    Ok(run("resize2fs", [device], &[0], TOOL_LIMIT)?)
+}
+
+/// Grows a mounted file system, for which the kernel asks for CAP_SYS_RESOURCE.
+pub(super) fn grow_mounted(device: &Path) -> Result<()> {
+    if !has_capability(CAP_SYS_RESOURCE) {
+        let reason = "growing it while mounted needs CAP_SYS_RESOURCE; it is grown when it is staged next";
+        return Err(DriverError::precondition("an ext4 file system", reason));
+    }
+    Ok(run("resize2fs", [device], &[0], TOOL_LIMIT)?)
+}

@@ -1,0 +1,209 @@
+//! The file systems that an image may hold.
+
+mod btrfs;
+mod ext4;
+mod xfs;
+
+use std::fmt;
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::time::Duration;
+
+use rustix::fs::SeekFrom;
+use serde::{Deserialize, Serialize};
+
+use crate::error::{IoContext, Result};
+
+/// How long making, checking or growing a file system may take.
+const TOOL_LIMIT: Duration = Duration::from_secs(600);
+
+/// A file system type.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FsType {
+    /// ext4.
+    Ext4,
+    /// XFS.
+    Xfs,
+    /// Btrfs.
+    Btrfs,
+}
+
+impl fmt::Display for FsType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FsType {
+    /// All of them.
+    pub const ALL: [FsType; 3] = [FsType::Ext4, FsType::Xfs, FsType::Btrfs];
+
+    /// The type with that name.
+    pub fn parse(name: &str) -> Option<FsType> {
+        FsType::ALL.into_iter().find(|fs_type| fs_type.name() == name)
+    }
+
+    /// The name that `mount` knows.
+    pub const fn name(self) -> &'static str {
+        match self {
+            FsType::Ext4 => "ext4",
+            FsType::Xfs => "xfs",
+            FsType::Btrfs => "btrfs",
+        }
+    }
+
+    /// The smallest device that can be formatted, in bytes.
+    pub const fn size_bytes_min(self) -> u64 {
+        match self {
+            FsType::Ext4 => ext4::SIZE_BYTES_MIN,
+            FsType::Xfs => xfs::SIZE_BYTES_MIN,
+            FsType::Btrfs => btrfs::SIZE_BYTES_MIN,
+        }
+    }
+
+    /// Mount options without which a copy cannot be mounted beside its original.
+    pub(crate) const fn mount_data(self) -> &'static str {
+        match self {
+            FsType::Ext4 | FsType::Btrfs => "",
+            FsType::Xfs => "nouuid",
+        }
+    }
+
+    /// Formats the device. The caller makes sure that nothing of value is on it.
+    pub(crate) fn format(self, device: &Path) -> Result<()> {
+        match self {
+            FsType::Ext4 => ext4::format(device),
+            FsType::Xfs => xfs::format(device),
+            FsType::Btrfs => btrfs::format(device),
+        }
+    }
+
+    /// Checks an unmounted file system and repairs what can be repaired without loss.
+    pub(crate) fn check(self, device: &Path) -> Result<()> {
+        match self {
+            FsType::Ext4 => ext4::check(device),
+            FsType::Xfs | FsType::Btrfs => Ok(()), // Their check on mounting is all that is meant to run unasked.
+        }
+    }
+
+    /// Repairs an unmounted file system that did not mount.
+    pub(crate) fn repair(self, device: &Path) -> Result<()> {
+        match self {
+            FsType::Ext4 => ext4::check(device),
+            FsType::Xfs => xfs::repair(device),
+            FsType::Btrfs => Ok(()),
+        }
+    }
+
+    /// Gives an unmounted copy an identity of its own, where the kernel asks for one.
+    pub(crate) fn make_unique(self, device: &Path) -> Result<()> {
+        match self {
+            FsType::Ext4 | FsType::Xfs => Ok(()),
+            FsType::Btrfs => btrfs::make_unique(device),
+        }
+    }
+
+    /// Grows an unmounted file system to the size of its device; says whether that type can.
+    pub(crate) fn grow_unmounted(self, device: &Path) -> Result<bool> {
+        match self {
+            FsType::Ext4 => ext4::grow_unmounted(device).map(|()| true),
+            FsType::Xfs | FsType::Btrfs => Ok(false),
+        }
+    }
+
+    /// Grows a mounted file system to the size of its device.
+    pub(crate) fn grow_mounted(self, device: &Path, mount_point: &Path) -> Result<()> {
+        match self {
+            FsType::Ext4 => ext4::grow_mounted(device),
+            FsType::Xfs => xfs::grow(mount_point),
+            FsType::Btrfs => btrfs::grow(mount_point),
+        }
+    }
+}
+
+/// What an image holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Content {
+    /// Nothing but zeros.
+    Blank,
+    /// A file system that we know.
+    Fs(FsType),
+    /// Something else, which must not be formatted over.
+    Data,
+}
+
+/// How much is read at once while looking for data.
+const CHUNK_BYTES: usize = 1 << 20;
+
+/// Looks at what an image holds. Errors are errors: nothing is taken for blank that could not be read.
+pub(crate) fn probe(path: &Path) -> Result<Content> {
+    let image = File::open(path).on("open", path)?;
+    let magic = |offset: u64, expected: &[u8]| -> Result<bool> {
+        let mut found = vec![0; expected.len()];
+        match image.read_exact_at(&mut found, offset) {
+            Ok(()) => Ok(found == expected),
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(false),
+            Err(error) => Err(error).on("read", path),
+        }
+    };
+    if magic(ext4::MAGIC_OFFSET, &ext4::MAGIC)? {
+        return Ok(Content::Fs(FsType::Ext4));
+    }
+    if magic(0, xfs::MAGIC)? {
+        return Ok(Content::Fs(FsType::Xfs));
+    }
+    if magic(btrfs::MAGIC_OFFSET, btrfs::MAGIC)? {
+        return Ok(Content::Fs(FsType::Btrfs));
+    }
+    Ok(if is_blank(&image).on("read", path)? { Content::Blank } else { Content::Data })
+}
+
+/// Whether a file holds only holes and zeros.
+fn is_blank(file: &File) -> io::Result<bool> {
+    let mut chunk = vec![0; CHUNK_BYTES];
+    let mut offset = 0;
+    loop {
+        offset = match rustix::fs::seek(file, SeekFrom::Data(offset)) {
+            Ok(data) => data,
+            Err(rustix::io::Errno::NXIO) => return Ok(true),
+            Err(error) => return Err(error.into()),
+        };
+        let count = file.read_at(&mut chunk, offset)?;
+        if chunk[..count].iter().any(|byte| *byte != 0) {
+            return Ok(false);
+        }
+        if count == 0 {
+            return Ok(true);
+        }
+        offset += count as u64;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn image(bytes: &[u8], at: u64) -> tempfile::NamedTempFile {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        file.as_file().set_len(8 << 20).unwrap();
+        file.as_file().write_all_at(bytes, at).unwrap();
+        file
+    }
+
+    #[test]
+    fn only_zeros_are_blank() {
+        assert_eq!(probe(image(&[0; 4096], 1 << 20).path()).unwrap(), Content::Blank);
+        assert_eq!(probe(image(&[1], 5 << 20).path()).unwrap(), Content::Data);
+        assert_eq!(probe(image(b"XFSB", 0).path()).unwrap(), Content::Fs(FsType::Xfs));
+        assert_eq!(probe(image(b"_BHRfS_M", 65_600).path()).unwrap(), Content::Fs(FsType::Btrfs));
+        assert_eq!(probe(image(&[0x53, 0xef], 1080).path()).unwrap(), Content::Fs(FsType::Ext4));
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_an_error() {
+        assert!(probe(Path::new("/no/such/image")).is_err());
+    }
+}

@@ -1,0 +1,120 @@
+//! CreateVolumeGroupSnapshot.
+
+use std::collections::BTreeSet;
+
+use csi_proto::v1::{CreateVolumeGroupSnapshotRequest, CreateVolumeGroupSnapshotResponse};
+
+use super::{group_message, members};
+use crate::controller::cut;
+use crate::driver::{Driver, checked_map, checked_name};
+use crate::error::{DriverError, IoContext, Result};
+use crate::freeze::Frozen;
+use crate::ids::{ObjectId, ObjectKind, Shown};
+use crate::locks::{Guard, Key};
+use crate::storage::{self, NewData};
+use crate::store::{Backend, Change, Group, Snapshot, Volume};
+
+/// How many volumes one group may have.
+const VOLUMES_MAX: usize = 1024;
+
+pub(crate) fn create_volume_group_snapshot(
+    driver: &Driver,
+    request: &CreateVolumeGroupSnapshotRequest,
+) -> Result<CreateVolumeGroupSnapshotResponse> {
+    let name = checked_name(&request.name)?;
+    let volume_ids = read_volume_ids(&request.source_volume_ids)?;
+    checked_map("parameters", &request.parameters)?;
+    let _name = driver.locks.exclusive(Key::GroupName(name.to_owned()))?;
+    let view = driver.store.view()?;
+    if let Some(existing) = view.group_by_name(name)? {
+        check_same(&existing, &volume_ids, request)?;
+        let members = members(&view, &existing)?;
+        return Ok(CreateVolumeGroupSnapshotResponse {
+            group_snapshot: Some(group_message(&existing, &members)),
+        });
+    }
+    let volumes = hold(driver, &volume_ids)?;
+    let key = ObjectId::generate(ObjectKind::Group).on("make an identifier from", "/dev/urandom".as_ref())?;
+    let cuts = cut_together(driver, &volumes, &key)?;
+    let (mut members, data): (Vec<Snapshot>, Vec<NewData>) = cuts.into_iter().unzip();
+    members.sort_by(|one, other| one.key.cmp(&other.key)); // The order in which they are read back.
+    let group = Group {
+        key,
+        name: name.to_owned(),
+        snapshots: members.iter().map(|member| member.key.clone()).collect(),
+        source_volume_ids: volume_ids,
+        parameters: request.parameters.clone(),
+        created_ns: members.iter().map(|member| member.created_ns).max().unwrap_or(0),
+    };
+    let records = members.iter().cloned().map(Change::PutSnapshot);
+    let records = records.chain([Change::PutGroup(group.clone())]).collect();
+    driver.store.commit_after_flush(driver.layout.snapshots_directory(), records)?;
+    data.into_iter().for_each(NewData::keep);
+    Ok(CreateVolumeGroupSnapshotResponse { group_snapshot: Some(group_message(&group, &members)) })
+}
+
+fn read_volume_ids(volume_ids: &[String]) -> Result<BTreeSet<String>> {
+    const FIELD: &str = "source_volume_ids";
+    if volume_ids.is_empty() || volume_ids.iter().any(String::is_empty) {
+        return Err(DriverError::Missing { field: FIELD });
+    }
+    if volume_ids.len() > VOLUMES_MAX {
+        return Err(DriverError::invalid(FIELD, format!("there are more than {VOLUMES_MAX}")));
+    }
+    let distinct: BTreeSet<String> = volume_ids.iter().cloned().collect();
+    if distinct.len() < volume_ids.len() {
+        return Err(DriverError::invalid(FIELD, "a volume is named twice"));
+    }
+    Ok(distinct)
+}
+
+/// Fails unless the group made under this name before is what is asked for now (GROUP-CREATE-029).
+fn check_same(
+    existing: &Group,
+    volume_ids: &BTreeSet<String>,
+    request: &CreateVolumeGroupSnapshotRequest,
+) -> Result<()> {
+    let reason = if existing.source_volume_ids != *volume_ids {
+        "it was cut from other volumes"
+    } else if existing.parameters != request.parameters {
+        "it was made with other parameters"
+    } else {
+        return Ok(());
+    };
+    let what = format!("the group snapshot named {}", Shown(&existing.name));
+    Err(DriverError::Exists { what, reason: reason.to_owned() })
+}
+
+/// Holds all volumes alone and makes sure that they can be brought to rest together.
+fn hold(driver: &Driver, volume_ids: &BTreeSet<String>) -> Result<Vec<(Volume, Guard)>> {
+    let mut held = Vec::with_capacity(volume_ids.len());
+    for id in volume_ids {
+        let (volume, guard) = driver.volume_alone(id)?;
+        held.push((volume, guard));
+    }
+    if held.len() > 1 {
+        let view = driver.store.view()?;
+        for (volume, _) in &held {
+            // Only a mounted image can be kept from being written; one point in time cannot be had otherwise.
+            if volume.backend != Backend::Image && !view.published_of(&volume.key)?.is_empty() {
+                let reason =
+                    format!("a {} volume cannot be frozen while it is published", volume.backend.name());
+                return Err(DriverError::precondition(format!("volume {}", Shown(volume.id())), reason));
+            }
+        }
+    }
+    Ok(held)
+}
+
+/// Freezes everything, copies everything, and thaws everything, also if a copy fails.
+fn cut_together(
+    driver: &Driver,
+    volumes: &[(Volume, Guard)],
+    group: &ObjectId,
+) -> Result<Vec<(Snapshot, NewData)>> {
+    let mut frozen: Vec<Option<Frozen>> = Vec::with_capacity(volumes.len());
+    for (volume, _) in volumes {
+        frozen.push(storage::quiesce(driver, volume)?);
+    }
+    volumes.iter().map(|(volume, _)| cut(driver, volume, "", Some(group))).collect()
+}

@@ -1,0 +1,135 @@
+//! Identifiers: those the driver makes, which are safe as path parts, and those a peer sends, which never become one.
+
+use std::fmt;
+use std::fs::File;
+use std::io::Read;
+
+use serde::{Deserialize, Serialize};
+
+/// The longest string that a field without a limit of its own may carry, in bytes (GEN-SIZE-001).
+pub const STRING_BYTES_MAX: usize = 128;
+
+/// What an [`ObjectId`] stands for; its prefix.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ObjectKind {
+    /// A volume.
+    Volume,
+    /// A snapshot.
+    Snapshot,
+    /// A group snapshot.
+    Group,
+}
+
+impl ObjectKind {
+    const fn prefix(self) -> &'static str {
+        match self {
+            ObjectKind::Volume => "vol-",
+            ObjectKind::Snapshot => "snap-",
+            ObjectKind::Group => "group-",
+        }
+    }
+}
+
+/// The identifier of something the driver made: a prefix and 128 random bits in hexadecimal.
+///
+/// A value of this type holds lower-case letters, digits and one dash, whatever it was parsed from, so it is safe as
+/// the name of a file.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct ObjectId(String);
+
+/// The text is not an identifier of ours.
+#[derive(Debug, thiserror::Error)]
+#[error("not an identifier of this driver")]
+pub struct ForeignId;
+
+impl ObjectId {
+    /// A new identifier that nothing else has.
+    pub fn generate(kind: ObjectKind) -> std::io::Result<ObjectId> {
+        let mut random = [0u8; 16];
+        File::open("/dev/urandom")?.read_exact(&mut random)?;
+        Ok(ObjectId(format!("{}{:032x}", kind.prefix(), u128::from_be_bytes(random))))
+    }
+
+    /// Reads an identifier of the given kind; anything else is foreign.
+    pub fn parse(kind: ObjectKind, text: &str) -> Result<ObjectId, ForeignId> {
+        let digits = text.strip_prefix(kind.prefix()).ok_or(ForeignId)?;
+        let hex = |b: u8| b.is_ascii_digit() || (b'a'..=b'f').contains(&b);
+        if digits.len() == 32 && digits.bytes().all(hex) {
+            Ok(ObjectId(text.to_owned()))
+        } else {
+            Err(ForeignId)
+        }
+    }
+
+    /// The text of the identifier.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl TryFrom<String> for ObjectId {
+    type Error = ForeignId;
+
+    fn try_from(text: String) -> Result<ObjectId, ForeignId> {
+        [ObjectKind::Volume, ObjectKind::Snapshot, ObjectKind::Group]
+            .into_iter()
+            .find_map(|kind| ObjectId::parse(kind, &text).ok())
+            .ok_or(ForeignId)
+    }
+}
+
+impl From<ObjectId> for String {
+    fn from(id: ObjectId) -> String {
+        id.0
+    }
+}
+
+impl fmt::Display for ObjectId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// Shows a string of a peer: quoted, escaped, and cut after 128 characters.
+#[derive(Debug)]
+pub struct Shown<'a>(pub &'a str);
+
+impl fmt::Display for Shown<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0.char_indices().nth(STRING_BYTES_MAX) {
+            Some((cut, _)) => write!(f, "{:?}…", &self.0[..cut]),
+            None => write!(f, "{:?}", self.0),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn generated_ids_parse_and_differ() {
+        let a = ObjectId::generate(ObjectKind::Volume).unwrap();
+        let b = ObjectId::generate(ObjectKind::Volume).unwrap();
+        assert_ne!(a, b);
+        assert_eq!(ObjectId::parse(ObjectKind::Volume, a.as_str()).unwrap(), a);
+        assert!(ObjectId::parse(ObjectKind::Snapshot, a.as_str()).is_err());
+    }
+
+    #[test]
+    fn path_parts_and_odd_text_are_foreign() {
+        let long = format!("vol-{}", "a".repeat(33));
+        for text in ["", "vol-", "../../etc", "vol-../../../../../../../../../../../etc", "vol-\0", &long] {
+            assert!(ObjectId::parse(ObjectKind::Volume, text).is_err(), "{text:?}");
+        }
+        let upper = format!("vol-{}", "A".repeat(32));
+        assert!(ObjectId::parse(ObjectKind::Volume, &upper).is_err());
+    }
+
+    #[test]
+    fn shown_text_is_escaped_and_cut() {
+        assert_eq!(Shown("a\nb").to_string(), r#""a\nb""#);
+        assert!(Shown(&"ü".repeat(1 << 20)).to_string().len() < 300);
+    }
+}

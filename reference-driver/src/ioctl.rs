@@ -1,0 +1,226 @@
+//! The ioctls that no safe wrapper exists for: loop devices, freezing, block devices, extent maps.
+//!
+//! This is the only module with `unsafe` code. Each wrapper passes an argument of the type and size that the kernel's
+//! header names for the request code, so the kernel stays within the memory given to it.
+#![expect(unsafe_code, reason = "ioctl takes untyped pointers")]
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
+
+use rustix::ioctl::{Getter, IntegerSetter, NoArg, Opcode, Setter, Updater, ioctl};
+
+const LOOP_SET_CAPACITY: Opcode = 0x4c07;
+const LOOP_CLR_FD: Opcode = 0x4c01;
+const LOOP_GET_STATUS64: Opcode = 0x4c05;
+const LOOP_CONFIGURE: Opcode = 0x4c0a;
+const LOOP_CTL_GET_FREE: Opcode = 0x4c82;
+const BLKFLSBUF: Opcode = 0x1261;
+const BLKGETSIZE64: Opcode = 0x8008_1272;
+const FIFREEZE: Opcode = 0xc004_5877;
+const FITHAW: Opcode = 0xc004_5878;
+const FS_IOC_FIEMAP: Opcode = 0xc020_660b;
+
+const LO_FLAGS_READ_ONLY: u32 = 1;
+const LO_FLAGS_AUTOCLEAR: u32 = 4;
+
+/// `struct loop_info64`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct LoopInfo64 {
+    device: u64,
+    inode: u64,
+    rdevice: u64,
+    offset: u64,
+    size_limit: u64,
+    number: u32,
+    encrypt_type: u32,
+    encrypt_key_size: u32,
+    flags: u32,
+    file_name: [u8; 64],
+    crypt_name: [u8; 64],
+    encrypt_key: [u8; 32],
+    init: [u64; 2],
+}
+
+impl LoopInfo64 {
+    const ZERO: LoopInfo64 = LoopInfo64 {
+        device: 0,
+        inode: 0,
+        rdevice: 0,
+        offset: 0,
+        size_limit: 0,
+        number: 0,
+        encrypt_type: 0,
+        encrypt_key_size: 0,
+        flags: 0,
+        file_name: [0; 64],
+        crypt_name: [0; 64],
+        encrypt_key: [0; 32],
+        init: [0; 2],
+    };
+}
+
+/// `struct loop_config`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct LoopConfig {
+    fd: u32,
+    block_size: u32,
+    info: LoopInfo64,
+    reserved: [u64; 8],
+}
+
+/// The file behind a loop device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct LoopBacking {
+    /// The device that holds the file, in the encoding of `stat`.
+    pub(crate) device: u64,
+    /// The inode of the file.
+    pub(crate) inode: u64,
+    /// Whether writes are refused.
+    pub(crate) readonly: bool,
+}
+
+/// How a loop device is set up.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct LoopSetup {
+    /// Refuse writes.
+    pub(crate) readonly: bool,
+    /// Detach when nothing has the device open or mounted.
+    pub(crate) autoclear: bool,
+}
+
+/// Asks `/dev/loop-control` for the number of a free device.
+pub(crate) fn loop_get_free(control: BorrowedFd<'_>) -> io::Result<u32> {
+    struct GetFree;
+    // SAFETY: the request takes no argument; the kernel reads and writes no memory of ours.
+    unsafe impl rustix::ioctl::Ioctl for GetFree {
+        type Output = u32;
+        const IS_MUTATING: bool = false;
+        fn opcode(&self) -> Opcode {
+            LOOP_CTL_GET_FREE
+        }
+        fn as_ptr(&mut self) -> *mut std::ffi::c_void {
+            std::ptr::null_mut()
+        }
+        unsafe fn output_from_ptr(
+            output: rustix::ioctl::IoctlOutput,
+            _: *mut std::ffi::c_void,
+        ) -> rustix::io::Result<u32> {
+            u32::try_from(output).map_err(|_| rustix::io::Errno::NODEV)
+        }
+    }
+    // SAFETY: see the implementation above.
+    Ok(unsafe { ioctl(control, GetFree) }?)
+}
+
+/// Puts a file behind a free loop device. Fails with `EBUSY` if another process was quicker.
+pub(crate) fn loop_configure(
+    device: BorrowedFd<'_>,
+    file: BorrowedFd<'_>,
+    setup: LoopSetup,
+) -> io::Result<()> {
+    let raw: RawFd = file.as_raw_fd();
+    let fd = u32::try_from(raw).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?;
+    let flags = if setup.readonly { LO_FLAGS_READ_ONLY } else { 0 }
+        | if setup.autoclear { LO_FLAGS_AUTOCLEAR } else { 0 };
+    let info = LoopInfo64 { flags, ..LoopInfo64::ZERO };
+    let config = LoopConfig { fd, block_size: 512, info, reserved: [0; 8] };
+    // SAFETY: LOOP_CONFIGURE reads one `struct loop_config`.
+    Ok(unsafe { ioctl(device, Setter::<LOOP_CONFIGURE, LoopConfig>::new(config)) }?)
+}
+
+/// Makes a loop device take over the present size of its file.
+pub(crate) fn loop_set_capacity(device: BorrowedFd<'_>) -> io::Result<()> {
+    // SAFETY: the request takes no argument.
+    Ok(unsafe { ioctl(device, NoArg::<LOOP_SET_CAPACITY>::new()) }?)
+}
+
+/// Detaches a loop device, at once or when its last user closes it.
+pub(crate) fn loop_clear(device: BorrowedFd<'_>) -> io::Result<()> {
+    // SAFETY: the request takes no argument.
+    Ok(unsafe { ioctl(device, NoArg::<LOOP_CLR_FD>::new()) }?)
+}
+
+/// The file behind a loop device; `ENXIO` if there is none.
+pub(crate) fn loop_backing(device: BorrowedFd<'_>) -> io::Result<LoopBacking> {
+    // SAFETY: LOOP_GET_STATUS64 writes one `struct loop_info64`, of which every bit pattern is valid.
+    let info = unsafe { ioctl(device, Getter::<LOOP_GET_STATUS64, LoopInfo64>::new()) }?;
+    let readonly = info.flags & LO_FLAGS_READ_ONLY != 0;
+    Ok(LoopBacking { device: info.device, inode: info.inode, readonly })
+}
+
+/// Writes out and drops the cache of a block device.
+pub(crate) fn flush_device(device: BorrowedFd<'_>) -> io::Result<()> {
+    // SAFETY: the request takes an integer that it ignores.
+    Ok(unsafe { ioctl(device, IntegerSetter::<BLKFLSBUF>::new_usize(0)) }?)
+}
+
+/// The size of a block device in bytes.
+pub(crate) fn device_bytes(device: BorrowedFd<'_>) -> io::Result<u64> {
+    // SAFETY: BLKGETSIZE64 writes one u64.
+    Ok(unsafe { ioctl(device, Getter::<BLKGETSIZE64, u64>::new()) }?)
+}
+
+/// Writes out a mounted file system and blocks all writers. `EBUSY` if it is frozen already.
+pub(crate) fn freeze(mount_point: BorrowedFd<'_>) -> io::Result<()> {
+    // SAFETY: the request takes an integer that it ignores.
+    Ok(unsafe { ioctl(mount_point, IntegerSetter::<FIFREEZE>::new_usize(0)) }?)
+}
+
+/// Lets writers go on. `EINVAL` if it is not frozen.
+pub(crate) fn thaw(mount_point: BorrowedFd<'_>) -> io::Result<()> {
+    // SAFETY: the request takes an integer that it ignores.
+    Ok(unsafe { ioctl(mount_point, IntegerSetter::<FITHAW>::new_usize(0)) }?)
+}
+
+/// How many extents are asked for in one call.
+pub(crate) const EXTENTS_PER_CALL: usize = 64;
+
+/// `struct fiemap_extent`.
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+pub(crate) struct FiemapExtent {
+    pub(crate) logical: u64,
+    pub(crate) physical: u64,
+    pub(crate) length: u64,
+    reserved64: [u64; 2],
+    pub(crate) flags: u32,
+    reserved: [u32; 3],
+}
+
+/// `struct fiemap` with room for the extents behind it.
+#[repr(C)]
+struct Fiemap {
+    start: u64,
+    length: u64,
+    flags: u32,
+    mapped_extents: u32,
+    extent_count: u32,
+    reserved: u32,
+    extents: [FiemapExtent; EXTENTS_PER_CALL],
+}
+
+/// The extents of a file from an offset on, at most [`EXTENTS_PER_CALL`] of them.
+pub(crate) fn fiemap(file: impl AsFd, start: u64) -> io::Result<Vec<FiemapExtent>> {
+    let extent_count = u32::try_from(EXTENTS_PER_CALL).unwrap_or(0);
+    let extents = [FiemapExtent::default(); EXTENTS_PER_CALL];
+    let length = u64::MAX - start;
+    let mut map = Fiemap { start, length, flags: 0, mapped_extents: 0, extent_count, reserved: 0, extents };
+    // SAFETY: FS_IOC_FIEMAP reads and writes one `struct fiemap` and at most `extent_count` extents behind it.
+    unsafe { ioctl(file, Updater::<'_, FS_IOC_FIEMAP, Fiemap>::new(&mut map)) }?;
+    Ok(map.extents.into_iter().take(map.mapped_extents as usize).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn structures_have_the_sizes_of_the_kernel() {
+        assert_eq!(size_of::<LoopInfo64>(), 232);
+        assert_eq!(size_of::<LoopConfig>(), 304);
+        assert_eq!(size_of::<FiemapExtent>(), 56);
+        assert_eq!(size_of::<Fiemap>(), 32 + 56 * EXTENTS_PER_CALL);
+    }
+}

@@ -1,0 +1,120 @@
+//! The program: arguments, logs, signals, exit codes.
+
+use std::process::ExitCode;
+
+use clap::error::ErrorKind;
+use csi_hostpath_driver::args::{Args, LogFormat};
+use csi_hostpath_driver::{Config, HostpathDriver, metrics, proxy};
+use csi_proto::{Endpoint, Listener, stop_signal};
+use tracing::Level;
+use tracing_subscriber::fmt;
+
+/// The driver could not start or serve.
+const EXIT_FAILED: u8 = 1;
+/// The arguments are wrong.
+const EXIT_USAGE: u8 = 2;
+
+fn main() -> ExitCode {
+    let args = match Args::read(std::env::args_os()) {
+        Ok(args) => args,
+        Err(error) => {
+            let _ = error.print();
+            return if error.kind() == ErrorKind::DisplayHelp {
+                ExitCode::SUCCESS
+            } else {
+                ExitCode::from(EXIT_USAGE)
+            };
+        }
+    };
+    if args.version {
+        let _ = writeln(format_args!("csi-hostpath-driver {}", env!("CARGO_PKG_VERSION")));
+        return ExitCode::SUCCESS;
+    }
+    start_logs(args.log_format, args.v);
+    let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => {
+            tracing::error!(%error, "failed to start the runtime");
+            return ExitCode::from(EXIT_FAILED);
+        }
+    };
+    runtime.block_on(run(args))
+}
+
+fn writeln(text: std::fmt::Arguments<'_>) -> std::io::Result<()> {
+    use std::io::Write;
+    std::io::stdout().write_fmt(format_args!("{text}\n"))
+}
+
+fn start_logs(format: LogFormat, verbosity: i32) {
+    let level = if verbosity >= 5 { Level::DEBUG } else { Level::INFO };
+    let logs = fmt().with_max_level(level).with_writer(std::io::stderr);
+    match format {
+        LogFormat::Text => logs.with_ansi(false).init(),
+        LogFormat::Json => logs.json().init(),
+    }
+}
+
+async fn run(args: Args) -> ExitCode {
+    if let Some(second) = &args.proxy_endpoint {
+        return proxy_between(&args.endpoint, second).await;
+    }
+    let (endpoint, metrics_address) = (args.endpoint.clone(), args.metrics_address);
+    let config = match args.into_config() {
+        Ok(config) => config,
+        Err(error) => {
+            tracing::error!(%error, "the arguments are wrong");
+            return ExitCode::from(EXIT_USAGE);
+        }
+    };
+    let driver = match open(config).await {
+        Ok(driver) => driver,
+        Err(reason) => {
+            tracing::error!(reason, "failed to start");
+            return ExitCode::from(EXIT_FAILED);
+        }
+    };
+    if let Some(address) = metrics_address {
+        let driver = driver.clone();
+        tokio::spawn(async move {
+            if let Err(error) = metrics::serve(address, driver).await {
+                tracing::error!(%error, "metrics are no longer served");
+            }
+        });
+    }
+    serve(&endpoint, driver).await
+}
+
+async fn open(config: Config) -> Result<HostpathDriver, String> {
+    let opened = tokio::task::spawn_blocking(move || HostpathDriver::new(config)).await;
+    opened.map_err(|error| error.to_string())?.map_err(|error| error.to_string())
+}
+
+async fn serve(endpoint: &Endpoint, driver: HostpathDriver) -> ExitCode {
+    let listener = match Listener::bind(endpoint).await {
+        Ok(listener) => listener,
+        Err(error) => {
+            tracing::error!(%error, "failed to listen");
+            return ExitCode::from(EXIT_FAILED);
+        }
+    };
+    match listener.serve(driver.routes(), stop_signal()).await {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            tracing::error!(%error, "stopped serving");
+            ExitCode::from(EXIT_FAILED)
+        }
+    }
+}
+
+async fn proxy_between(first: &Endpoint, second: &Endpoint) -> ExitCode {
+    tokio::select! {
+        () = stop_signal() => ExitCode::SUCCESS,
+        ended = proxy::run(first, second) => {
+            if let Err(error) = ended {
+                tracing::error!(%error, "the proxy has ended");
+            }
+            ExitCode::from(EXIT_FAILED)
+        }
+    }
+}

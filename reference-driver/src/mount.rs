@@ -1,0 +1,264 @@
+//! Mounting, unmounting, and knowing whose mount it is.
+
+use std::ffi::{CString, OsString};
+use std::fs;
+use std::os::unix::ffi::OsStringExt;
+use std::path::{Path, PathBuf};
+
+use rustix::io::Errno;
+use rustix::mount::{MountFlags, UnmountFlags};
+
+use crate::error::{DriverError, IoContext, Result};
+use crate::fs::FsType;
+use crate::loopdev;
+use crate::paths::{Occupant, Place, occupant_of};
+
+/// How many mounts may lie on top of each other at one place before we give up removing them.
+const STACK_DEPTH_MAX: usize = 16;
+
+/// Mount options, split into what the mount knows and what the file system gets.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MountOptions {
+    /// Flags of the mount.
+    pub flags: MountFlags,
+    /// Options for the file system, separated by commas.
+    pub data: String,
+}
+
+impl MountOptions {
+    /// The longest list of options that the kernel takes, in bytes.
+    pub const BYTES_MAX: usize = 4000;
+
+    /// Splits a list of options.
+    pub fn parse(options: &[String]) -> MountOptions {
+        let mut parsed = MountOptions { flags: MountFlags::empty(), data: String::new() };
+        for option in options.iter().flat_map(|option| split_unquoted(option)) {
+            match flag(option) {
+                Some((flag, true)) => parsed.flags |= flag,
+                Some((flag, false)) => parsed.flags &= !flag,
+                None => parsed.add_data(option),
+            }
+        }
+        parsed
+    }
+
+    fn add_data(&mut self, option: &str) {
+        if !option.is_empty() {
+            if !self.data.is_empty() {
+                self.data.push(',');
+            }
+            self.data.push_str(option);
+        }
+    }
+}
+
+/// Splits at commas outside double quotes, since SELinux contexts contain commas.
+fn split_unquoted(text: &str) -> Vec<&str> {
+    let mut quoted = false;
+    text.split(move |c| {
+        quoted ^= c == '"';
+        c == ',' && !quoted
+    })
+    .collect()
+}
+
+/// The flag behind an option, and whether the option sets or clears it.
+fn flag(option: &str) -> Option<(MountFlags, bool)> {
+    Some(match option {
+        "defaults" | "rw" => (MountFlags::RDONLY, false),
+        "ro" => (MountFlags::RDONLY, true),
+        "suid" => (MountFlags::NOSUID, false),
+        "nosuid" => (MountFlags::NOSUID, true),
+        "dev" => (MountFlags::NODEV, false),
+        "nodev" => (MountFlags::NODEV, true),
+        "exec" => (MountFlags::NOEXEC, false),
+        "noexec" => (MountFlags::NOEXEC, true),
+        "async" => (MountFlags::SYNCHRONOUS, false),
+        "sync" => (MountFlags::SYNCHRONOUS, true),
+        "dirsync" => (MountFlags::DIRSYNC, true),
+        "atime" => (MountFlags::NOATIME, false),
+        "noatime" => (MountFlags::NOATIME, true),
+        "diratime" => (MountFlags::NODIRATIME, false),
+        "nodiratime" => (MountFlags::NODIRATIME, true),
+        "relatime" => (MountFlags::RELATIME, true),
+        "norelatime" => (MountFlags::RELATIME, false),
+        "strictatime" => (MountFlags::STRICTATIME, true),
+        "lazytime" => (MountFlags::LAZYTIME, true),
+        "nosymfollow" => (MountFlags::NOSYMFOLLOW, true),
+        _ => return None,
+    })
+}
+
+/// Mounts a file system of a device.
+pub(crate) fn mount_device(device: &Path, fs_type: FsType, options: &MountOptions, at: &Place) -> Result<()> {
+    let mut options = options.clone();
+    options.add_data(fs_type.mount_data());
+    let data =
+        CString::new(options.data).map_err(|_| DriverError::invalid("mount_flags", "they contain a NUL"))?;
+    rustix::mount::mount(device, at.steady_path(), fs_type.name(), options.flags, data.as_c_str())
+        .on("mount a volume at", at.path())
+}
+
+/// Makes a file or directory appear at a second place.
+pub(crate) fn bind(source: &Path, flags: MountFlags, at: &Place) -> Result<()> {
+    rustix::mount::mount_bind(source, at.steady_path()).on("bind a volume to", at.path())?;
+    let result = restrict(flags, at);
+    if result.is_err() {
+        let _ = rustix::mount::unmount(at.steady_path(), UnmountFlags::NOFOLLOW | UnmountFlags::DETACH);
+    }
+    result
+}
+
+/// Sets the flags of a bind mount, which the kernel ignores while binding.
+pub(crate) fn restrict(flags: MountFlags, at: &Place) -> Result<()> {
+    let per_mount = flags
+        & (MountFlags::RDONLY
+            | MountFlags::NOSUID
+            | MountFlags::NODEV
+            | MountFlags::NOEXEC
+            | MountFlags::NOATIME
+            | MountFlags::NODIRATIME
+            | MountFlags::RELATIME
+            | MountFlags::NOSYMFOLLOW);
+    if per_mount.is_empty() {
+        return Ok(());
+    }
+    rustix::mount::mount_remount(at.steady_path(), MountFlags::BIND | per_mount, "")
+        .on("set mount flags of", at.path())
+}
+
+/// Removes whatever `ours` claims from the top of a place. Says whether nothing is mounted there any more.
+pub(crate) fn unmount(at: &Place, ours: impl Fn(&Occupant) -> bool) -> Result<bool> {
+    for _ in 0..STACK_DEPTH_MAX {
+        match at.occupant()? {
+            Some(occupant) if occupant.is_mount_root => {
+                if !ours(&occupant) {
+                    return Ok(false);
+                }
+            }
+            _ => return Ok(true),
+        }
+        match rustix::mount::unmount(at.steady_path(), UnmountFlags::NOFOLLOW) {
+            Ok(()) | Err(Errno::INVAL) => {}
+            Err(Errno::BUSY) => {
+                let what = at.path().display().to_string();
+                return Err(DriverError::precondition(what, "it is in use and cannot be unmounted"));
+            }
+            Err(error) => return Err(error).on("unmount", at.path()),
+        }
+    }
+    Ok(false)
+}
+
+/// Whether a mount shows the image, through whatever loop device.
+pub(crate) fn shows_image(mount: &Occupant, image: &Path) -> bool {
+    source_of(mount.mount_id).is_some_and(|source| loopdev::is_backed_by(&source, image))
+}
+
+/// Whether a mount shows the file or directory itself.
+pub(crate) fn shows_path(mount: &Occupant, path: &Path) -> bool {
+    matches!(occupant_of(path), Ok(Some(original)) if original.identity == mount.identity)
+}
+
+/// The source of the mount with that number.
+pub(crate) fn source_of(mount_id: u64) -> Option<PathBuf> {
+    let entry = mounts().ok()?.into_iter().find(|entry| entry.mount_id == mount_id)?;
+    Some(PathBuf::from(entry.source))
+}
+
+/// A line of mountinfo.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MountEntry {
+    /// The number of the mount.
+    pub mount_id: u64,
+    /// Which part of the file system is mounted.
+    pub root: PathBuf,
+    /// Where it is mounted.
+    pub mount_point: PathBuf,
+    /// Its options.
+    pub options: String,
+    /// The file system type.
+    pub fs_type: String,
+    /// The device, or whatever the file system calls its source.
+    pub source: OsString,
+}
+
+/// All mounts that this process can see.
+pub fn mounts() -> Result<Vec<MountEntry>> {
+    let path = Path::new("/proc/self/mountinfo");
+    let text = fs::read(path).on("read", path)?;
+    Ok(text.split(|byte| *byte == b'\n').filter_map(parse_mount).collect())
+}
+
+/// Reads one line; `None` for one that is not understood, which then is none of our mounts.
+pub fn parse_mount(line: &[u8]) -> Option<MountEntry> {
+    let mut fields = line.split(|byte| *byte == b' ');
+    let mount_id = std::str::from_utf8(fields.next()?).ok()?.parse().ok()?;
+    let (_parent, _device) = (fields.next()?, fields.next()?);
+    let root = PathBuf::from(unescape(fields.next()?));
+    let mount_point = PathBuf::from(unescape(fields.next()?));
+    let options = String::from_utf8_lossy(fields.next()?).into_owned();
+    let mut fields = fields.skip_while(|field| *field != b"-").skip(1);
+    let fs_type = String::from_utf8_lossy(fields.next()?).into_owned();
+    let source = unescape(fields.next()?);
+    Some(MountEntry { mount_id, root, mount_point, options, fs_type, source })
+}
+
+/// Replaces the octal escapes of space, tab, newline and backslash.
+fn unescape(field: &[u8]) -> OsString {
+    let mut bytes = Vec::with_capacity(field.len());
+    let mut rest = field;
+    while let Some((first, tail)) = rest.split_first() {
+        match (first, tail) {
+            (b'\\', [a @ b'0'..=b'3', b @ b'0'..=b'7', c @ b'0'..=b'7', after @ ..]) => {
+                bytes.push((a - b'0') * 64 + (b - b'0') * 8 + (c - b'0'));
+                rest = after;
+            }
+            _ => {
+                bytes.push(*first);
+                rest = tail;
+            }
+        }
+    }
+    OsString::from_vec(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options_are_split_outside_quotes() {
+        let options =
+            ["noatime,ro".to_owned(), r#"context="a:s0:c1,c2",discard"#.to_owned(), "rw".to_owned()];
+        let parsed = MountOptions::parse(&options);
+        assert_eq!(parsed.flags, MountFlags::NOATIME);
+        assert_eq!(parsed.data, r#"context="a:s0:c1,c2",discard"#);
+    }
+
+    #[test]
+    fn mountinfo_lines_are_read() {
+        let line = br"36 35 98:0 /mnt1 /mnt\0402\134x rw,noatime master:1 shared:2 - ext3 /dev/root\011 rw,errors=continue";
+        let entry = parse_mount(line).unwrap();
+        assert_eq!(entry.mount_id, 36);
+        assert_eq!(entry.mount_point, PathBuf::from("/mnt 2\\x"));
+        assert_eq!(entry.fs_type, "ext3");
+        assert_eq!(entry.source, OsString::from("/dev/root\t"));
+    }
+
+    #[test]
+    fn broken_lines_are_skipped() {
+        let lines: [&[u8]; 6] =
+            [b"", b" ", b"1 2 3", b"x 2 3 / / rw - ext4 /dev/sda", b"1 2 3 / / rw", b"\xff\\9"];
+        for line in lines {
+            assert_eq!(parse_mount(line), None);
+        }
+        assert_eq!(unescape(br"\04"), OsString::from(r"\04"));
+        assert_eq!(unescape(br"\777"), OsString::from(r"\777"));
+    }
+
+    #[test]
+    fn own_mounts_can_be_listed() {
+        assert!(mounts().unwrap().iter().any(|entry| entry.mount_point == Path::new("/proc")));
+    }
+}

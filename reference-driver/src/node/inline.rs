@@ -1,0 +1,193 @@
+//! Ephemeral inline volumes: made by NodePublishVolume, gone with NodeUnpublishVolume.
+
+use std::collections::BTreeMap;
+
+use csi_proto::v1::NodePublishVolumeRequest;
+use rustix::mount::MountFlags;
+
+use super::{file_system, is_mounted, publish, undo};
+use crate::backend;
+use crate::capability::Capability;
+use crate::config::parse_quantity;
+use crate::controller::Parameters;
+use crate::driver::Driver;
+use crate::error::{DriverError, IoContext, Result};
+use crate::fs::FsType;
+use crate::ids::{ObjectId, ObjectKind, STRING_BYTES_MAX, Shown};
+use crate::locks::Key;
+use crate::mount;
+use crate::mount::MountOptions;
+use crate::paths::{CheckedPath, Place};
+use crate::storage;
+use crate::store::{Backend, Change, FsState, Phase, Published, Volume};
+
+/// The key by which a CO says that a volume is inline.
+const EPHEMERAL_KEY: &str = "csi.storage.k8s.io/ephemeral";
+/// What keys of the CO itself begin with; the rest are attributes of the volume.
+const CO_PREFIX: &str = "csi.storage.k8s.io/";
+
+/// Whether a call is about an inline volume.
+pub(super) fn is_inline(driver: &Driver, request: &NodePublishVolumeRequest) -> bool {
+    match request.volume_context.get(EPHEMERAL_KEY).map(String::as_str) {
+        Some(value) => value == "true",
+        None => driver.config.always_ephemeral,
+    }
+}
+
+/// Makes and publishes an inline volume, or finds it published. A failure leaves nothing.
+pub(super) fn publish(
+    driver: &Driver,
+    request: &NodePublishVolumeRequest,
+    target: &CheckedPath,
+    capability: Capability,
+) -> Result<()> {
+    let id = request.volume_id.as_str();
+    if id.len() > STRING_BYTES_MAX {
+        return Err(DriverError::invalid("volume_id", "it is longer than 128 bytes"));
+    }
+    if capability.is_block() {
+        return Err(DriverError::invalid("volume_capability", "an inline volume cannot be a block device"));
+    }
+    let _id = driver.locks.exclusive(Key::InlineVolume(id.to_owned()))?;
+    let place = target.existing_place()?;
+    let (mut volume, made) = match driver.store.view()?.volume(id)? {
+        Some(volume) if volume.inline_id.is_some() => (volume, false),
+        Some(_) => {
+            let what = format!("volume {}", Shown(id));
+            return Err(DriverError::Exists { what, reason: "it is not an inline volume".to_owned() });
+        }
+        None => (make(driver, id, &request.volume_context, &capability)?, true),
+    };
+    let _guard = driver.locks.exclusive(Key::Object(volume.key.clone()))?;
+    let published = publish_made(driver, request, &mut volume, target, capability, &place);
+    if published.is_err() && made {
+        undo::report(forget_unused(driver, &volume));
+    }
+    published
+}
+
+fn publish_made(
+    driver: &Driver,
+    request: &NodePublishVolumeRequest,
+    volume: &mut Volume,
+    target: &CheckedPath,
+    capability: Capability,
+    place: &Place,
+) -> Result<()> {
+    driver.check_fit(volume, &capability)?;
+    let wanted = Published {
+        volume: volume.key.clone(),
+        path: target.to_text(),
+        staging_path: None,
+        readonly: request.readonly || publish::asks_for_readonly(&capability),
+        capability,
+        made_path: true,
+        phase: Phase::Begun,
+    };
+    if publish::match_present(driver, volume, &wanted)? && is_mounted(driver, volume, place)? {
+        return Ok(());
+    }
+    let mut mounted = volume.clone();
+    publish::publish(driver, volume, wanted, place, |wanted| {
+        bring_to(driver, &mut mounted, wanted, place)?;
+        Ok(driver.store.commit(vec![Change::PutVolume(mounted.clone())])?)
+    })
+}
+
+/// Mounts writable, so that a fresh image can be formatted and handed to a group, and restricts the mount afterwards.
+fn bring_to(driver: &Driver, volume: &mut Volume, wanted: &Published, at: &Place) -> Result<()> {
+    if !driver.privileged {
+        return publish::link(driver, volume, wanted, at);
+    }
+    at.make_directory()?;
+    file_system::mount(driver, volume, &wanted.capability, false, at)?;
+    if wanted.readonly {
+        let flags = MountOptions::parse(wanted.capability.flags()).flags | MountFlags::RDONLY;
+        mount::restrict(flags, at)?;
+    }
+    Ok(())
+}
+
+/// Makes the volume that the attributes describe.
+fn make(
+    driver: &Driver,
+    id: &str,
+    context: &BTreeMap<String, String>,
+    capability: &Capability,
+) -> Result<Volume> {
+    let attributes: BTreeMap<String, String> = context
+        .iter()
+        .filter(|(key, _)| !key.starts_with(CO_PREFIX))
+        .map(|(key, value)| (key.clone(), value.clone()))
+        .collect();
+    let parameters = Parameters::read(|key| attributes.get(key), &driver.config)?;
+    let backend = backend::choose(driver, parameters.backend(), std::slice::from_ref(capability));
+    let volume = Volume {
+        key: ObjectId::generate(ObjectKind::Volume).on("make an identifier from", "/dev/urandom".as_ref())?,
+        inline_id: Some(id.to_owned()),
+        name: String::new(),
+        backend,
+        capacity_bytes: size_of(driver, &attributes, backend, capability)?,
+        pool: None,
+        fs: FsState::Unknown,
+        parameters: BTreeMap::new(),
+        first_mutable_parameters: BTreeMap::new(),
+        mutable_parameters: BTreeMap::new(),
+        fs_types: [capability.fs_type().to_owned()].into_iter().filter(|name| !name.is_empty()).collect(),
+        source: None,
+        attachments: BTreeMap::new(),
+    };
+    driver.check_fit(&volume, capability)?;
+    let room = driver.ledger.reserve_volume(parameters.pool(), volume.capacity_bytes)?;
+    let volume = Volume { pool: room.pool(), ..volume };
+    let data = storage::make_empty(driver, &volume)?;
+    let record = Change::PutVolume(volume.clone());
+    driver.store.commit_after_flush(driver.layout.volumes_directory(), vec![record])?;
+    data.keep();
+    room.keep();
+    Ok(volume)
+}
+
+/// The size in the attribute `size`, at least what the file system needs.
+fn size_of(
+    driver: &Driver,
+    attributes: &BTreeMap<String, String>,
+    backend: Backend,
+    capability: &Capability,
+) -> Result<u64> {
+    let asked = match attributes.get("size") {
+        None => driver.config.default_volume_bytes,
+        Some(text) => parse_quantity(text).filter(|bytes| *bytes > 0).ok_or_else(|| {
+            DriverError::invalid("volume_context", format!("size {} is not a quantity", Shown(text)))
+        })?,
+    };
+    if asked > driver.config.max_volume_bytes {
+        let reason = format!("the largest volume has {} bytes", driver.config.max_volume_bytes);
+        return Err(DriverError::out_of_range(reason));
+    }
+    let fs_type = FsType::parse(capability.fs_type()).unwrap_or(driver.config.fs_type);
+    Ok(if backend == Backend::Image {
+        asked.max(fs_type.size_bytes_min()).next_multiple_of(512)
+    } else {
+        asked
+    })
+}
+
+/// Takes back the last publication of an inline volume, and the volume with it.
+pub(super) fn unpublish(driver: &Driver, volume: &Volume, published: &Published) -> Result<()> {
+    undo::clear_published(driver, volume, published)?;
+    forget(driver, volume, vec![Change::DeletePublished(published.clone())])
+}
+
+/// Deletes an inline volume that is published nowhere.
+pub(crate) fn forget_unused(driver: &Driver, volume: &Volume) -> Result<()> {
+    forget(driver, volume, Vec::new())
+}
+
+fn forget(driver: &Driver, volume: &Volume, mut changes: Vec<Change>) -> Result<()> {
+    changes.push(Change::DeleteVolume(volume.clone()));
+    driver.store.commit(changes)?;
+    storage::remove(&driver.layout.volume(&volume.key));
+    driver.ledger.release_volume(volume.pool.as_deref(), volume.capacity_bytes);
+    Ok(())
+}

@@ -1,0 +1,197 @@
+//! NodePublishVolume and NodeUnpublishVolume.
+
+use csi_proto::v1::{
+    NodePublishVolumeRequest, NodePublishVolumeResponse, NodeUnpublishVolumeRequest,
+    NodeUnpublishVolumeResponse,
+};
+use rustix::mount::MountFlags;
+
+use super::{block, inline, is_mounted, recorded_place, stage, undo};
+use crate::capability::Capability;
+use crate::driver::{Driver, checked_map, required};
+use crate::error::{DriverError, Result};
+use crate::ids::Shown;
+use crate::mount::{self, MountOptions};
+use crate::paths::{CheckedPath, Place};
+use crate::store::{Backend, Change, Phase, Published, Volume};
+
+pub(crate) fn node_publish_volume(
+    driver: &Driver,
+    request: &NodePublishVolumeRequest,
+) -> Result<NodePublishVolumeResponse> {
+    required("volume_id", &request.volume_id)?;
+    let target = CheckedPath::parse("target_path", &request.target_path)?;
+    let capability = Capability::required(request.volume_capability.as_ref())?;
+    checked_map("publish_context", &request.publish_context)?;
+    if inline::is_inline(driver, request) {
+        inline::publish(driver, request, &target, capability)?;
+        return Ok(NodePublishVolumeResponse {});
+    }
+    checked_map("volume_context", &request.volume_context)?;
+    let staging = staging_path(&request.staging_target_path)?;
+    let (volume, _guard) = driver.volume_alone(&request.volume_id)?;
+    driver.check_fit(&volume, &capability)?;
+    let attached_readonly = driver.attachment(&volume)?.is_some_and(|attachment| attachment.readonly);
+    let wanted = Published {
+        volume: volume.key.clone(),
+        path: target.to_text(),
+        staging_path: Some(staging.to_text()),
+        readonly: request.readonly || attached_readonly || asks_for_readonly(&capability),
+        capability,
+        made_path: true,
+        phase: Phase::Begun,
+    };
+    let place = target.existing_place()?;
+    let present = match_present(driver, &volume, &wanted)?;
+    if present && is_published(driver, &volume, &place)? {
+        return Ok(NodePublishVolumeResponse {});
+    }
+    let staged = staged_place(driver, &volume, &wanted)?;
+    publish(driver, &volume, wanted, &place, |wanted| bring_to(driver, &volume, wanted, &staged, &place))?;
+    Ok(NodePublishVolumeResponse {})
+}
+
+/// Reads the staging path, whose absence is a state and not a form (NODE-PUBLISH-042).
+fn staging_path(text: &str) -> Result<CheckedPath> {
+    if text.is_empty() {
+        return Err(DriverError::precondition(
+            "staging_target_path",
+            "it is missing, and volumes are staged first",
+        ));
+    }
+    CheckedPath::parse("staging_target_path", text)
+}
+
+/// Whether a capability allows no writing, so that the readonly flag makes no difference.
+pub(super) fn asks_for_readonly(capability: &Capability) -> bool {
+    capability.mode.is_reader_only()
+        || MountOptions::parse(capability.flags()).flags.contains(MountFlags::RDONLY)
+}
+
+/// Compares with what is published already: `true` for the same thing at the same path, an error for what does not go
+/// together (NODE-PUBLISH-009 to -016, -040).
+pub(super) fn match_present(driver: &Driver, volume: &Volume, wanted: &Published) -> Result<bool> {
+    let present = driver.store.view()?.published_of(&volume.key)?;
+    if let Some(same_path) = present.iter().find(|published| published.path == wanted.path) {
+        return match same_path.phase {
+            Phase::Done => check_same(same_path, wanted).map(|()| true),
+            Phase::Begun => undo::undo_published(driver, volume, same_path).map(|()| false),
+        };
+    }
+    let Some(other) = present.first() else { return Ok(false) };
+    let shared = |capability: &Capability| capability.mode.allows_many_targets();
+    if shared(&wanted.capability) && present.iter().all(|published| shared(&published.capability)) {
+        return Ok(false);
+    }
+    let reason =
+        format!("it is published at {} and its access mode allows no second target", Shown(&other.path));
+    Err(DriverError::precondition(format!("volume {}", Shown(volume.id())), reason))
+}
+
+fn check_same(present: &Published, wanted: &Published) -> Result<()> {
+    let reason = if present.readonly != wanted.readonly {
+        "it has the other value of readonly"
+    } else if present.capability != wanted.capability {
+        "it has another volume_capability"
+    } else if present.staging_path != wanted.staging_path {
+        "it comes from another staging_target_path"
+    } else {
+        return Ok(());
+    };
+    let what = format!("the publication at {}", Shown(&wanted.path));
+    Err(DriverError::Exists { what, reason: reason.to_owned() })
+}
+
+fn is_published(driver: &Driver, volume: &Volume, place: &Place) -> Result<bool> {
+    if driver.privileged { is_mounted(driver, volume, place) } else { Ok(place.occupant()?.is_some()) }
+}
+
+/// Where the volume is staged; fails if it is not (NODE-PUBLISH-042).
+fn staged_place(driver: &Driver, volume: &Volume, wanted: &Published) -> Result<Place> {
+    let what = || format!("volume {}", Shown(volume.id()));
+    let not_staged = || DriverError::precondition(what(), "it is not staged at staging_target_path");
+    let staged = driver.store.view()?.staged_of(&volume.key)?.into_iter();
+    let staged = staged
+        .filter(|staged| staged.phase == Phase::Done)
+        .find(|staged| wanted.staging_path.as_ref() == Some(&staged.path))
+        .ok_or_else(not_staged)?;
+    if staged.capability.access != wanted.capability.access {
+        return Err(DriverError::precondition(what(), "it is staged with another volume_capability"));
+    }
+    let place = recorded_place(&staged.path)?.ok_or_else(not_staged)?;
+    if stage::is_staged(driver, volume, &place)? { Ok(place) } else { Err(not_staged()) }
+}
+
+/// Publishes a volume by `bring`. The record goes first, so that what follows can be undone after a crash.
+pub(super) fn publish(
+    driver: &Driver,
+    volume: &Volume,
+    mut wanted: Published,
+    place: &Place,
+    bring: impl FnOnce(&Published) -> Result<()>,
+) -> Result<()> {
+    wanted.made_path = match recorded(driver, &wanted)? {
+        Some(before) => before.made_path, // A reboot took the mount away, but not what we had made for it.
+        None => place.occupant()?.is_none(),
+    };
+    driver.store.commit(vec![Change::PutPublished(wanted.clone())])?;
+    let done = bring(&wanted).and_then(|()| {
+        wanted.phase = Phase::Done;
+        Ok(driver.store.commit(vec![Change::PutPublished(wanted.clone())])?)
+    });
+    if done.is_err() {
+        undo::report(undo::undo_published(driver, volume, &wanted));
+    }
+    done
+}
+
+fn recorded(driver: &Driver, wanted: &Published) -> Result<Option<Published>> {
+    let mut present = driver.store.view()?.published_of(&wanted.volume)?.into_iter();
+    Ok(present.find(|published| published.path == wanted.path))
+}
+
+fn bring_to(driver: &Driver, volume: &Volume, wanted: &Published, staged: &Place, at: &Place) -> Result<()> {
+    if volume.backend == Backend::Block {
+        at.make_file()?;
+        return block::publish(driver, volume, wanted.readonly, at);
+    }
+    if !driver.privileged {
+        return link(driver, volume, wanted, at);
+    }
+    at.make_directory()?;
+    let mut flags = MountOptions::parse(wanted.capability.flags()).flags;
+    flags.set(MountFlags::RDONLY, wanted.readonly);
+    mount::bind(&staged.steady_path(), flags, at)
+}
+
+/// Without mounts the target is a link to the directory, which cannot be made read-only.
+pub(super) fn link(driver: &Driver, volume: &Volume, wanted: &Published, at: &Place) -> Result<()> {
+    if wanted.readonly {
+        driver.require_privileges("publishing a volume read-only")?;
+    }
+    at.make_link(&driver.layout.volume(&volume.key))
+}
+
+pub(crate) fn node_unpublish_volume(
+    driver: &Driver,
+    request: &NodeUnpublishVolumeRequest,
+) -> Result<NodeUnpublishVolumeResponse> {
+    required("volume_id", &request.volume_id)?;
+    let target = CheckedPath::parse("target_path", &request.target_path)?;
+    let (volume, _guard) = match driver.volume_alone(&request.volume_id) {
+        // What does not exist is published nowhere, and an error would keep a pod from ending.
+        Err(DriverError::NotFound { .. }) => return Ok(NodeUnpublishVolumeResponse {}),
+        result => result?,
+    };
+    let path = target.to_text();
+    let published = driver.store.view()?.published_of(&volume.key)?;
+    let others = published.iter().any(|published| published.path != path);
+    match published.into_iter().find(|published| published.path == path) {
+        Some(published) if volume.inline_id.is_some() && !others => {
+            inline::unpublish(driver, &volume, &published)?;
+        }
+        Some(published) => undo::undo_published(driver, &volume, &published)?,
+        None => {}
+    }
+    Ok(NodeUnpublishVolumeResponse {})
+}

@@ -1,0 +1,133 @@
+//! NodeStageVolume and NodeUnstageVolume.
+
+use csi_proto::v1::{
+    NodeStageVolumeRequest, NodeStageVolumeResponse, NodeUnstageVolumeRequest, NodeUnstageVolumeResponse,
+};
+
+use super::{block, file_system, is_mounted, undo};
+use crate::capability::Capability;
+use crate::driver::{Driver, checked_map, required};
+use crate::error::{DriverError, Result};
+use crate::ids::Shown;
+use crate::paths::{CheckedPath, Place};
+use crate::storage;
+use crate::store::{Backend, Change, Phase, Staged, Volume};
+
+pub(crate) fn node_stage_volume(
+    driver: &Driver,
+    request: &NodeStageVolumeRequest,
+) -> Result<NodeStageVolumeResponse> {
+    required("volume_id", &request.volume_id)?;
+    let path = CheckedPath::parse("staging_target_path", &request.staging_target_path)?;
+    let capability = Capability::required(request.volume_capability.as_ref())?;
+    checked_map("volume_context", &request.volume_context)?;
+    checked_map("publish_context", &request.publish_context)?;
+    let (mut volume, _guard) = driver.volume_alone(&request.volume_id)?;
+    driver.check_fit(&volume, &capability)?;
+    driver.attachment(&volume)?;
+    let place = path.existing_place()?;
+    let present =
+        driver.store.view()?.staged_of(&volume.key)?.into_iter().find(|staged| staged.path == path.to_text());
+    match present {
+        Some(staged) if staged.phase == Phase::Done => {
+            check_same(&staged, &capability)?;
+            if is_staged(driver, &volume, &place)? {
+                return Ok(NodeStageVolumeResponse {});
+            }
+            stage(driver, &mut volume, staged, &place)?; // A reboot took the mount away.
+        }
+        Some(begun) => {
+            undo::undo_staged(driver, &volume, &begun)?;
+            stage_anew(driver, &mut volume, &path, capability, &place)?;
+        }
+        None => stage_anew(driver, &mut volume, &path, capability, &place)?,
+    }
+    Ok(NodeStageVolumeResponse {})
+}
+
+/// Fails if the volume is staged there in another way (NODE-STAGE-022).
+fn check_same(staged: &Staged, capability: &Capability) -> Result<()> {
+    if staged.capability == *capability {
+        return Ok(());
+    }
+    let what = format!("the staging at {}", Shown(&staged.path));
+    Err(DriverError::Exists { what, reason: "it has another volume_capability".to_owned() })
+}
+
+/// Whether a volume is where its record says.
+pub(super) fn is_staged(driver: &Driver, volume: &Volume, place: &Place) -> Result<bool> {
+    match volume.backend {
+        Backend::Block => block::is_attached(driver, volume),
+        Backend::Directory if !driver.privileged => Ok(true),
+        Backend::Directory | Backend::Image => is_mounted(driver, volume, place),
+    }
+}
+
+fn stage_anew(
+    driver: &Driver,
+    volume: &mut Volume,
+    path: &CheckedPath,
+    capability: Capability,
+    place: &Place,
+) -> Result<()> {
+    let made_path = place.occupant()?.is_none();
+    let staged = Staged {
+        volume: volume.key.clone(),
+        path: path.to_text(),
+        capability,
+        made_path,
+        phase: Phase::Begun,
+    };
+    stage(driver, volume, staged, place)
+}
+
+/// Stages a volume. The record goes first, so that whatever follows can be undone after a crash.
+fn stage(driver: &Driver, volume: &mut Volume, mut staged: Staged, place: &Place) -> Result<()> {
+    storage::check_present(driver, volume)?;
+    staged.phase = Phase::Begun;
+    driver.store.commit(vec![Change::PutStaged(staged.clone())])?;
+    let done = place.make_directory().and_then(|_| bring_in(driver, volume, &staged, place));
+    let done = done.and_then(|()| {
+        staged.phase = Phase::Done;
+        let changes = vec![Change::PutStaged(staged.clone()), Change::PutVolume(volume.clone())];
+        Ok(driver.store.commit(changes)?)
+    });
+    if done.is_err() {
+        undo::report(undo::undo_staged(driver, volume, &staged));
+    }
+    done
+}
+
+fn bring_in(driver: &Driver, volume: &mut Volume, staged: &Staged, place: &Place) -> Result<()> {
+    match volume.backend {
+        Backend::Block => block::attach(driver, volume),
+        Backend::Directory | Backend::Image => {
+            file_system::mount(driver, volume, &staged.capability, false, place)
+        }
+    }
+}
+
+pub(crate) fn node_unstage_volume(
+    driver: &Driver,
+    request: &NodeUnstageVolumeRequest,
+) -> Result<NodeUnstageVolumeResponse> {
+    required("volume_id", &request.volume_id)?;
+    let path = CheckedPath::parse("staging_target_path", &request.staging_target_path)?;
+    let (volume, _guard) = match driver.volume_alone(&request.volume_id) {
+        // What does not exist is staged nowhere, and an error would keep a pod from ending.
+        Err(DriverError::NotFound { .. }) => return Ok(NodeUnstageVolumeResponse {}),
+        result => result?,
+    };
+    let view = driver.store.view()?;
+    let path = path.to_text();
+    let Some(staged) = view.staged_of(&volume.key)?.into_iter().find(|staged| staged.path == path) else {
+        return Ok(NodeUnstageVolumeResponse {});
+    };
+    let mut published = view.published_of(&volume.key)?.into_iter();
+    if let Some(user) = published.find(|published| published.staging_path.as_ref() == Some(&path)) {
+        let reason = format!("it is still published at {}", Shown(&user.path));
+        return Err(DriverError::precondition(format!("volume {}", Shown(volume.id())), reason));
+    }
+    undo::undo_staged(driver, &volume, &staged)?;
+    Ok(NodeUnstageVolumeResponse {})
+}

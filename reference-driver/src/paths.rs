@@ -1,0 +1,251 @@
+//! Paths that a peer sends: staging, target and volume paths.
+//!
+//! They are absolute, have no `..`, and no part of them may be a symbolic link, so that whoever can write to a
+//! directory on the way cannot lead the driver somewhere else. After the check everything happens relative to the open
+//! parent directory.
+
+use std::ffi::{OsStr, OsString};
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::path::{Component, Path, PathBuf};
+
+use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, ResolveFlags, Statx, StatxAttributes, StatxFlags};
+use rustix::io::Errno;
+
+use crate::error::{DriverError, IoContext, Result};
+
+/// `PATH_MAX` without the final NUL.
+const PATH_BYTES_MAX: usize = 4095;
+/// `NAME_MAX`.
+const NAME_BYTES_MAX: usize = 255;
+
+/// A path of acceptable form.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CheckedPath {
+    path: PathBuf,
+    field: &'static str,
+}
+
+impl CheckedPath {
+    /// Checks the form of a path. `field` is the name that errors mention.
+    pub fn parse(field: &'static str, text: &str) -> Result<CheckedPath> {
+        let invalid = |reason: &str| Err(DriverError::invalid(field, reason));
+        if text.is_empty() {
+            return Err(DriverError::Missing { field });
+        }
+        if !text.starts_with('/') {
+            return invalid("it is not absolute");
+        }
+        if text.len() > PATH_BYTES_MAX || text.split('/').any(|part| part.len() > NAME_BYTES_MAX) {
+            return invalid("it is longer than the operating system allows");
+        }
+        if text.contains('\0') {
+            return invalid("it contains a NUL");
+        }
+        let path: PathBuf = Path::new(text).components().collect();
+        if path.components().any(|part| part == Component::ParentDir) {
+            return invalid("it contains ..");
+        }
+        if path.file_name().is_none() {
+            return invalid("it is the root directory");
+        }
+        Ok(CheckedPath { path, field })
+    }
+
+    /// The path without repeated or trailing slashes.
+    pub fn as_path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The path as text; it came as text.
+    pub fn to_text(&self) -> String {
+        self.path.to_string_lossy().into_owned()
+    }
+
+    /// Opens the parent directory; `None` if it does not exist.
+    pub fn place(&self) -> Result<Option<Place>> {
+        let parent = self.path.parent().unwrap_or(Path::new("/"));
+        let name = self.path.file_name().unwrap_or(OsStr::new("")).to_owned();
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let resolve = ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
+        match rustix::fs::openat2(CWD, parent, flags, Mode::empty(), resolve) {
+            Ok(parent) => Ok(Some(Place { parent, name, path: self.path.clone() })),
+            Err(Errno::NOENT) => Ok(None),
+            Err(Errno::LOOP) => Err(DriverError::invalid(self.field, "it leads through a symbolic link")),
+            Err(Errno::NOTDIR) => Err(DriverError::invalid(self.field, "its parent is not a directory")),
+            Err(error) => Err(error).on("open", parent),
+        }
+    }
+
+    /// Opens the parent directory, which the CO has to have made.
+    pub fn existing_place(&self) -> Result<Place> {
+        let missing = || DriverError::precondition(self.field, "its parent directory does not exist");
+        self.place()?.ok_or_else(missing)
+    }
+}
+
+/// One name in an open directory.
+#[derive(Debug)]
+pub struct Place {
+    parent: OwnedFd,
+    name: OsString,
+    path: PathBuf,
+}
+
+/// What is at a place.
+#[derive(Clone, Copy, Debug)]
+pub struct Occupant {
+    /// The kind of file.
+    pub file_type: FileType,
+    /// Whether something is mounted there.
+    pub is_mount_root: bool,
+    /// The number of the mount it lies in.
+    pub mount_id: u64,
+    /// The device and inode.
+    pub identity: (u64, u64),
+    /// The major and minor number, if it is a device node.
+    pub device_number: (u32, u32),
+}
+
+impl From<Statx> for Occupant {
+    fn from(stat: Statx) -> Occupant {
+        Occupant {
+            file_type: FileType::from_raw_mode(stat.stx_mode.into()),
+            is_mount_root: stat.stx_attributes.contains(StatxAttributes::MOUNT_ROOT),
+            mount_id: stat.stx_mnt_id,
+            identity: (rustix::fs::makedev(stat.stx_dev_major, stat.stx_dev_minor), stat.stx_ino),
+            device_number: (stat.stx_rdev_major, stat.stx_rdev_minor),
+        }
+    }
+}
+
+const STAT: StatxFlags = StatxFlags::BASIC_STATS.union(StatxFlags::MNT_ID);
+const NO_FOLLOW: AtFlags = AtFlags::SYMLINK_NOFOLLOW.union(AtFlags::NO_AUTOMOUNT);
+
+/// What is at a path of our own.
+pub fn occupant_of(path: &Path) -> Result<Option<Occupant>> {
+    found(rustix::fs::statx(CWD, path, NO_FOLLOW, STAT)).on("look at", path)
+}
+
+fn found(result: rustix::io::Result<Statx>) -> rustix::io::Result<Option<Occupant>> {
+    match result {
+        Ok(stat) => Ok(Some(stat.into())),
+        Err(Errno::NOENT | Errno::NOTDIR) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+impl Place {
+    /// The path, for messages.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// A path to the place that nobody can redirect, good while this value lives.
+    pub fn steady_path(&self) -> PathBuf {
+        Path::new("/proc/self/fd").join(self.parent.as_raw_fd().to_string()).join(&self.name)
+    }
+
+    /// What is there.
+    pub fn occupant(&self) -> Result<Option<Occupant>> {
+        found(rustix::fs::statx(self.parent.as_fd(), &self.name, NO_FOLLOW, STAT)).on("look at", &self.path)
+    }
+
+    /// Makes a directory there unless there is one; says whether it did.
+    pub fn make_directory(&self) -> Result<bool> {
+        match rustix::fs::mkdirat(&self.parent, &self.name, Mode::from_raw_mode(0o750)) {
+            Ok(()) => Ok(true),
+            Err(Errno::EXIST) => self.expect(FileType::Directory).map(|()| false),
+            Err(error) => Err(error).on("make", &self.path),
+        }
+    }
+
+    /// Makes an empty file there unless there is one; says whether it did.
+    pub fn make_file(&self) -> Result<bool> {
+        let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        match rustix::fs::openat(&self.parent, &self.name, flags, Mode::from_raw_mode(0o640)) {
+            Ok(_) => Ok(true),
+            Err(Errno::EXIST) => self.expect(FileType::RegularFile).map(|()| false),
+            Err(error) => Err(error).on("make", &self.path),
+        }
+    }
+
+    /// Makes a symbolic link there.
+    pub fn make_link(&self, to: &Path) -> Result<()> {
+        rustix::fs::symlinkat(to, &self.parent, &self.name).on("make", &self.path)
+    }
+
+    fn expect(&self, file_type: FileType) -> Result<()> {
+        match self.occupant()? {
+            Some(occupant) if occupant.file_type == file_type => Ok(()),
+            _ => {
+                let reason = format!("a {file_type:?} is needed there, and something else exists");
+                Err(DriverError::precondition(self.path.display().to_string(), reason))
+            }
+        }
+    }
+
+    /// Opens what is there, without following a link.
+    pub fn open(&self, flags: OFlags) -> Result<OwnedFd> {
+        let flags = flags | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        rustix::fs::openat(&self.parent, &self.name, flags, Mode::empty()).on("open", &self.path)
+    }
+
+    /// Removes the empty directory, file or link there, if there is any. A directory that holds something stays.
+    pub fn remove(&self) -> Result<()> {
+        let directory = match self.occupant()? {
+            None => return Ok(()),
+            Some(occupant) => occupant.file_type == FileType::Directory,
+        };
+        let flags = if directory { AtFlags::REMOVEDIR } else { AtFlags::empty() };
+        match rustix::fs::unlinkat(&self.parent, &self.name, flags) {
+            Ok(()) | Err(Errno::NOENT) => Ok(()),
+            Err(error) => Err(io::Error::from(error)).on("remove", &self.path),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused(text: &str) -> bool {
+        CheckedPath::parse("target_path", text).is_err()
+    }
+
+    #[test]
+    fn only_plain_absolute_paths_pass() {
+        for text in ["", "relative", "./x", "/", "//", "/a/../b", "/..", "/a\0b"] {
+            assert!(refused(text), "{text:?}");
+        }
+        assert!(refused(&format!("/{}", "a".repeat(256))));
+        assert!(refused(&"/a".repeat(2048)));
+        assert!(!refused(&"/a".repeat(2047)));
+    }
+
+    #[test]
+    fn slashes_are_folded() {
+        let path = CheckedPath::parse("target_path", "//a//b/./c/").unwrap();
+        assert_eq!(path.to_text(), "/a/b/c");
+    }
+
+    #[test]
+    fn a_link_on_the_way_is_refused() {
+        let directory = tempfile::tempdir().unwrap();
+        let root = directory.path().canonicalize().unwrap();
+        std::os::unix::fs::symlink("/etc", root.join("link")).unwrap();
+        let through = root.join("link/target");
+        let path = CheckedPath::parse("target_path", through.to_str().unwrap()).unwrap();
+        assert!(matches!(path.place(), Err(DriverError::Invalid { .. })));
+        let onto = root.join("link");
+        let path = CheckedPath::parse("target_path", onto.to_str().unwrap()).unwrap();
+        assert!(path.existing_place().unwrap().make_directory().is_err());
+    }
+
+    #[test]
+    fn a_missing_parent_is_told_apart() {
+        let path = CheckedPath::parse("target_path", "/no/such/directory").unwrap();
+        assert!(path.place().unwrap().is_none());
+        assert!(matches!(path.existing_place(), Err(DriverError::Precondition { .. })));
+    }
+}

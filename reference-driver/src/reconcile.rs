@@ -1,0 +1,208 @@
+//! Putting things right after a crash or a reboot, before calls are served.
+//!
+//! Records are the truth. What was only begun is undone; data without a record are removed; loop devices that nothing
+//! needs are detached; file systems left frozen are thawed; images get the size of their record. A failure at one
+//! object is logged and holds up no other.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::driver::Driver;
+use crate::error::{IoContext, Result};
+use crate::freeze;
+use crate::ids::{ObjectId, ObjectKind};
+use crate::loopdev::{self, LoopDevice};
+use crate::mount;
+use crate::node;
+use crate::paths::{CheckedPath, Place};
+use crate::storage;
+use crate::store::{Backend, Phase, Published, View, Volume};
+
+/// How many records are looked at in one view.
+const PAGE_LENGTH: usize = 1000;
+
+/// Enters into the ledger what existing volumes have been promised.
+pub(crate) fn enter_promises(driver: &Driver) -> Result<()> {
+    each_volume(driver, |volume| {
+        driver.ledger.enter_volume(volume.pool.as_deref(), volume.capacity_bytes);
+        volume.attachments.iter().for_each(|_| driver.ledger.enter_attachment());
+        Ok(())
+    })
+}
+
+/// Does all that is due at a start.
+pub(crate) fn run(driver: &Driver) -> Result<()> {
+    if driver.privileged {
+        log("thaw", thaw_all(driver));
+    }
+    log("undo", undo_begun(driver));
+    log("inline volumes", forget_unused_inline(driver));
+    if driver.privileged {
+        log("loop devices", detach_unneeded(driver));
+    }
+    log("images", resize_images(driver));
+    remove_orphans(driver)
+}
+
+fn log(what: &str, result: Result<()>) {
+    if let Err(error) = result {
+        tracing::error!(what, %error, "something could not be put right at the start");
+    }
+}
+
+fn each_volume(driver: &Driver, mut visit: impl FnMut(Volume) -> Result<()>) -> Result<()> {
+    let mut after = String::new();
+    loop {
+        let page = driver.store.view()?.volumes_after(&after, PAGE_LENGTH)?;
+        let Some(last) = page.last() else { return Ok(()) };
+        after = last.key.to_string();
+        page.into_iter().try_for_each(&mut visit)?;
+    }
+}
+
+/// Thaws file systems that a killed driver had frozen; everything that touches them would hang.
+fn thaw_all(driver: &Driver) -> Result<()> {
+    let view = driver.store.view()?;
+    let staged = view.all_staged()?.into_iter().map(|staged| (staged.volume, staged.path));
+    let inline = view.all_published()?.into_iter().filter(|published| published.staging_path.is_none());
+    let inline = inline.map(|published| (published.volume, published.path));
+    for (key, path) in staged.chain(inline) {
+        let image = driver.layout.volume(&key);
+        let Some(place) = CheckedPath::parse("path", &path)?.place()? else { continue };
+        let shows = |place: &Place| -> Result<bool> {
+            Ok(place.occupant()?.is_some_and(|o| o.is_mount_root && mount::shows_image(&o, &image)))
+        };
+        if shows(&place)? && freeze::thaw_leftover(&place)? {
+            tracing::info!(volume = %key, "thawed");
+        }
+    }
+    Ok(())
+}
+
+fn undo_begun(driver: &Driver) -> Result<()> {
+    let view = driver.store.view()?;
+    for published in view.all_published()?.into_iter().filter(|published| published.phase == Phase::Begun) {
+        if let Some(volume) = view.volume_by_key(&published.volume)? {
+            log("a publication", node::undo_published(driver, &volume, &published));
+        }
+    }
+    for staged in view.all_staged()?.into_iter().filter(|staged| staged.phase == Phase::Begun) {
+        if let Some(volume) = view.volume_by_key(&staged.volume)? {
+            log("a staging", node::undo_staged(driver, &volume, &staged));
+        }
+    }
+    Ok(())
+}
+
+fn forget_unused_inline(driver: &Driver) -> Result<()> {
+    each_volume(driver, |volume| {
+        if volume.inline_id.is_some() && driver.store.view()?.published_of(&volume.key)?.is_empty() {
+            node::forget_inline(driver, &volume)?;
+        }
+        Ok(())
+    })
+}
+
+/// Detaches the loop devices of images that are not in use, and those made for read-only targets that are gone.
+fn detach_unneeded(driver: &Driver) -> Result<()> {
+    let view = driver.store.view()?;
+    for (device, backing) in loopdev::attached()? {
+        let Some(key) = key_of(&backing) else { continue };
+        let image = driver.layout.volume(&key);
+        // A file without a name any more can only be told by where it was.
+        if !loopdev::is_backed_by(&device, &image) && backing != image {
+            continue;
+        }
+        let needed = match view.volume_by_key(&key)? {
+            None => false,
+            Some(volume) => is_needed(&view, &volume, &device, &image)?,
+        };
+        if !needed {
+            tracing::info!(device = %device.display(), "detached a loop device that nothing needs");
+            log("a loop device", loopdev::detach_path(&device));
+        }
+    }
+    Ok(())
+}
+
+/// The volume that a file belongs to by its name.
+fn key_of(file: &Path) -> Option<ObjectId> {
+    ObjectId::parse(ObjectKind::Volume, file.file_name()?.to_str()?).ok()
+}
+
+fn is_needed(view: &View, volume: &Volume, device: &Path, image: &Path) -> Result<bool> {
+    let (staged, published) = (view.staged_of(&volume.key)?, view.published_of(&volume.key)?);
+    Ok(match volume.backend {
+        Backend::Block => !staged.is_empty() && !is_stray_readonly(device, image, &published)?,
+        Backend::Image | Backend::Directory => !staged.is_empty() || !published.is_empty(),
+    })
+}
+
+/// Whether a device refuses writes and no target shows it.
+fn is_stray_readonly(device: &Path, image: &Path, targets: &[Published]) -> Result<bool> {
+    let mut of_image = LoopDevice::of_image(image)?.into_iter();
+    let Some(found) = of_image.find(|candidate| candidate.path() == device) else { return Ok(false) };
+    if !found.is_readonly()? {
+        return Ok(false);
+    }
+    for target in targets {
+        let place = CheckedPath::parse("path", &target.path)?.place()?;
+        let occupant = place.map(|place| place.occupant()).transpose()?.flatten();
+        if occupant.and_then(|occupant| loopdev::node_of(occupant.device_number)).as_deref() == Some(device) {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// An expansion that was not committed leaves an image too large, and one that was may leave the devices too small.
+fn resize_images(driver: &Driver) -> Result<()> {
+    each_volume(driver, |volume| {
+        if volume.backend.is_file() {
+            log("an image", resize_image(driver, &volume));
+        }
+        Ok(())
+    })
+}
+
+fn resize_image(driver: &Driver, volume: &Volume) -> Result<()> {
+    let path = driver.layout.volume(&volume.key);
+    let Ok(metadata) = fs::symlink_metadata(&path) else {
+        tracing::error!(volume = %volume.key, "the data of a volume are missing");
+        return Ok(());
+    };
+    if metadata.len() != volume.capacity_bytes {
+        let image = fs::OpenOptions::new().write(true).open(&path).on("open", &path)?;
+        image.set_len(volume.capacity_bytes).on("resize", &path)?;
+        if driver.privileged {
+            storage::refresh_devices(driver, volume)?;
+        }
+    }
+    Ok(())
+}
+
+/// Removes data that no record names. Only names of our own making are touched.
+fn remove_orphans(driver: &Driver) -> Result<()> {
+    let view = driver.store.view()?;
+    for (directory, kind) in
+        [(driver.layout.volumes(), ObjectKind::Volume), (driver.layout.snapshots(), ObjectKind::Snapshot)]
+    {
+        let mut orphans: Vec<PathBuf> = Vec::new();
+        for entry in fs::read_dir(&directory).on("list", &directory)? {
+            let name = entry.on("list", &directory)?.file_name();
+            let Some(key) = name.to_str().and_then(|name| ObjectId::parse(kind, name).ok()) else { continue };
+            let known = match kind {
+                ObjectKind::Volume => view.volume_by_key(&key)?.is_some(),
+                _ => view.snapshot(key.as_str())?.is_some(),
+            };
+            if !known {
+                orphans.push(directory.join(name));
+            }
+        }
+        for orphan in orphans {
+            tracing::info!(path = %orphan.display(), "removed data without a record");
+            storage::remove(&orphan);
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,177 @@
+//! The data of volumes and snapshots on disk.
+
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use crate::copy;
+use crate::driver::Driver;
+use crate::error::{DriverError, IoContext, Result};
+use crate::freeze::Frozen;
+use crate::loopdev::LoopDevice;
+use crate::paths::CheckedPath;
+use crate::store::{Backend, FsState, Volume};
+
+/// Data without a record yet: removed when dropped, unless kept.
+#[derive(Debug)]
+#[must_use]
+pub(crate) struct NewData {
+    path: Option<PathBuf>,
+}
+
+impl NewData {
+    fn at(path: PathBuf) -> NewData {
+        NewData { path: Some(path) }
+    }
+
+    /// Leaves the data where they are.
+    pub(crate) fn keep(mut self) {
+        self.path = None;
+    }
+}
+
+impl Drop for NewData {
+    fn drop(&mut self) {
+        if let Some(path) = self.path.take() {
+            remove(&path);
+        }
+    }
+}
+
+/// Removes data that no record names. What cannot be removed now is removed at the next start.
+pub(crate) fn remove(path: &Path) {
+    let result = match fs::symlink_metadata(path) {
+        Ok(metadata) if metadata.is_dir() => fs::remove_dir_all(path),
+        Ok(_) => fs::remove_file(path),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        Err(error) => Err(error),
+    };
+    if let Err(error) = result {
+        tracing::error!(path = %path.display(), %error, "data could not be removed and stay until the next start");
+    }
+}
+
+/// Makes the data of an empty volume.
+pub(crate) fn make_empty(driver: &Driver, volume: &Volume) -> Result<NewData> {
+    let path = driver.layout.volume(&volume.key);
+    if volume.backend.is_file() {
+        let mut options = OpenOptions::new();
+        let file = options.write(true).create_new(true).mode(0o600).open(&path).on("make", &path)?;
+        let data = NewData::at(path.clone());
+        file.set_len(volume.capacity_bytes).on("resize", &path)?;
+        Ok(data)
+    } else {
+        DirBuilder::new().mode(0o755).create(&path).on("make", &path)?;
+        Ok(NewData::at(path))
+    }
+}
+
+/// Copies data to a place where there are none yet.
+pub(crate) fn make_copy(
+    driver: &Driver,
+    source: &Path,
+    target: PathBuf,
+    backend: Backend,
+    size_bytes: u64,
+) -> Result<NewData> {
+    let data = NewData::at(target.clone());
+    if backend.is_file() {
+        copy::copy_image(source, &target, size_bytes, &driver.ledger)?;
+    } else {
+        copy::copy_tree(source, &target)?;
+    }
+    Ok(data)
+}
+
+/// The state of a file system that has been copied.
+pub(crate) fn copied_fs(fs: FsState) -> FsState {
+    match fs {
+        FsState::Formatted { fs_type, size_bytes, .. } => {
+            FsState::Formatted { fs_type, size_bytes, copied: true }
+        }
+        other => other,
+    }
+}
+
+/// Brings the data of a volume to rest, so that they can be copied. A mounted image takes no writes until the value is
+/// dropped; the device of a block volume is written out, since nothing can keep a workload from writing to it.
+pub(crate) fn quiesce(driver: &Driver, volume: &Volume) -> Result<Option<Frozen>> {
+    let image = driver.layout.volume(&volume.key);
+    match volume.backend {
+        Backend::Directory => Ok(None),
+        Backend::Block => {
+            for device in LoopDevice::of_image(&image)? {
+                device.flush()?;
+            }
+            Ok(None)
+        }
+        Backend::Image => {
+            let view = driver.store.view()?;
+            let staged = view.staged_of(&volume.key)?.into_iter().map(|staged| staged.path);
+            let published = view.published_of(&volume.key)?.into_iter().map(|published| published.path);
+            for path in staged.chain(published) {
+                if let Some(frozen) = freeze_at(&path, &image)? {
+                    return Ok(Some(frozen));
+                }
+            }
+            Ok(None)
+        }
+    }
+}
+
+fn freeze_at(path: &str, image: &Path) -> Result<Option<Frozen>> {
+    let Some(place) = CheckedPath::parse("path", path)?.place()? else { return Ok(None) };
+    match place.occupant()? {
+        Some(occupant) if occupant.is_mount_root && crate::mount::shows_image(&occupant, image) => {
+            Frozen::freeze(&place).map(Some)
+        }
+        _ => Ok(None),
+    }
+}
+
+/// Makes an image larger. It never gets smaller.
+pub(crate) fn grow_image(driver: &Driver, volume: &Volume, capacity_bytes: u64) -> Result<()> {
+    let path = driver.layout.volume(&volume.key);
+    let file = OpenOptions::new().write(true).open(&path).on("open", &path)?;
+    if file.metadata().on("look at", &path)?.len() < capacity_bytes {
+        file.set_len(capacity_bytes).on("resize", &path)?;
+        file.sync_all().on("flush", &path)?;
+    }
+    Ok(())
+}
+
+/// Makes the loop devices of a volume take over the size of its image.
+pub(crate) fn refresh_devices(driver: &Driver, volume: &Volume) -> Result<()> {
+    for device in LoopDevice::of_image(&driver.layout.volume(&volume.key))? {
+        device.refresh_size()?;
+    }
+    Ok(())
+}
+
+/// Throws away what a broken-off formatting left in an image.
+pub(crate) fn blank_image(path: &Path, capacity_bytes: u64) -> Result<()> {
+    let file = OpenOptions::new().write(true).open(path).on("open", path)?;
+    file.set_len(0).and_then(|()| file.set_len(capacity_bytes)).on("blank", path)
+}
+
+/// How many bytes of storage an image takes.
+pub(crate) fn allocated_bytes(path: &Path) -> Result<u64> {
+    use std::os::unix::fs::MetadataExt;
+    Ok(File::open(path).and_then(|file| file.metadata()).on("look at", path)?.blocks() * 512)
+}
+
+/// Fails if the data of a volume are not there.
+pub(crate) fn check_present(driver: &Driver, volume: &Volume) -> Result<()> {
+    let path = driver.layout.volume(&volume.key);
+    match fs::symlink_metadata(&path) {
+        Ok(metadata) if metadata.is_file() == volume.backend.is_file() => Ok(()),
+        Ok(_) => {
+            Err(DriverError::precondition(format!("volume {}", volume.key), "its data are of the wrong kind"))
+        }
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            Err(DriverError::precondition(format!("volume {}", volume.key), "its data are missing"))
+        }
+        Err(error) => Err(error).on("look at", &path),
+    }
+}

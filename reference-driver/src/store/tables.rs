@@ -1,0 +1,370 @@
+//! The tables, the changes that can be made to them, and a consistent view of them.
+
+use redb::{ReadTransaction, ReadableTable, ReadableTableMetadata, TableDefinition, WriteTransaction};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use super::{Group, Published, Snapshot, Staged, StoreError, Volume};
+use crate::ids::{ObjectId, ObjectKind};
+
+/// Keys that are single strings, values that are JSON or keys of another table.
+type Table = TableDefinition<'static, &'static str, &'static str>;
+/// Keys that are a volume and a path, or a volume and a snapshot.
+type PairTable = TableDefinition<'static, (&'static str, &'static str), &'static str>;
+
+pub(super) const META: TableDefinition<'static, &'static str, u64> = TableDefinition::new("meta");
+const VOLUMES: Table = Table::new("volumes");
+const VOLUME_NAMES: Table = Table::new("volume_names");
+const INLINE_IDS: Table = Table::new("inline_ids");
+const SNAPSHOTS: Table = Table::new("snapshots");
+const SNAPSHOT_NAMES: Table = Table::new("snapshot_names");
+const SNAPSHOTS_OF: PairTable = PairTable::new("snapshots_of");
+const GROUPS: Table = Table::new("groups");
+const GROUP_NAMES: Table = Table::new("group_names");
+const STAGED: PairTable = PairTable::new("staged");
+const PUBLISHED: PairTable = PairTable::new("published");
+
+/// One change of the state.
+#[derive(Clone, Debug)]
+pub enum Change {
+    /// Writes a volume.
+    PutVolume(Volume),
+    /// Forgets a volume.
+    DeleteVolume(Volume),
+    /// Writes a snapshot.
+    PutSnapshot(Snapshot),
+    /// Forgets a snapshot.
+    DeleteSnapshot(Snapshot),
+    /// Writes a group snapshot.
+    PutGroup(Group),
+    /// Forgets a group snapshot.
+    DeleteGroup(Group),
+    /// Writes a staging.
+    PutStaged(Staged),
+    /// Forgets a staging.
+    DeleteStaged(Staged),
+    /// Writes a publication.
+    PutPublished(Published),
+    /// Forgets a publication.
+    DeletePublished(Published),
+}
+
+impl Change {
+    pub(super) fn apply(&self, to: &WriteTransaction) -> Result<(), StoreError> {
+        match self {
+            Change::PutVolume(volume) => put_volume(to, volume),
+            Change::DeleteVolume(volume) => delete_volume(to, volume),
+            Change::PutSnapshot(snapshot) => put_snapshot(to, snapshot),
+            Change::DeleteSnapshot(snapshot) => delete_snapshot(to, snapshot),
+            Change::PutGroup(group) => {
+                put(to, GROUP_NAMES, &group.name, group.key.as_str())?;
+                put(to, GROUPS, group.key.as_str(), &json(group.key.as_str(), group)?)
+            }
+            Change::DeleteGroup(group) => {
+                delete(to, GROUP_NAMES, &group.name)?;
+                delete(to, GROUPS, group.key.as_str())
+            }
+            Change::PutStaged(staged) => put_pair(to, STAGED, staged.key(), &json(&staged.path, staged)?),
+            Change::DeleteStaged(staged) => delete_pair(to, STAGED, staged.key()),
+            Change::PutPublished(published) => {
+                put_pair(to, PUBLISHED, published.key(), &json(&published.path, published)?)
+            }
+            Change::DeletePublished(published) => delete_pair(to, PUBLISHED, published.key()),
+        }
+    }
+}
+
+impl Staged {
+    fn key(&self) -> (&str, &str) {
+        (self.volume.as_str(), &self.path)
+    }
+}
+
+impl Published {
+    fn key(&self) -> (&str, &str) {
+        (self.volume.as_str(), &self.path)
+    }
+}
+
+fn put_volume(to: &WriteTransaction, volume: &Volume) -> Result<(), StoreError> {
+    let key = volume.key.as_str();
+    match &volume.inline_id {
+        Some(id) => put(to, INLINE_IDS, id, key)?,
+        None => put(to, VOLUME_NAMES, &volume.name, key)?,
+    }
+    put(to, VOLUMES, key, &json(key, volume)?)
+}
+
+fn delete_volume(to: &WriteTransaction, volume: &Volume) -> Result<(), StoreError> {
+    match &volume.inline_id {
+        Some(id) => delete(to, INLINE_IDS, id)?,
+        None => delete(to, VOLUME_NAMES, &volume.name)?,
+    }
+    delete(to, VOLUMES, volume.key.as_str())
+}
+
+fn put_snapshot(to: &WriteTransaction, snapshot: &Snapshot) -> Result<(), StoreError> {
+    let key = snapshot.key.as_str();
+    if snapshot.group.is_none() {
+        put(to, SNAPSHOT_NAMES, &snapshot.name, key)?;
+    }
+    put_pair(to, SNAPSHOTS_OF, (&snapshot.source_volume_id, key), "")?;
+    put(to, SNAPSHOTS, key, &json(key, snapshot)?)
+}
+
+fn delete_snapshot(to: &WriteTransaction, snapshot: &Snapshot) -> Result<(), StoreError> {
+    let key = snapshot.key.as_str();
+    if snapshot.group.is_none() {
+        delete(to, SNAPSHOT_NAMES, &snapshot.name)?;
+    }
+    delete_pair(to, SNAPSHOTS_OF, (&snapshot.source_volume_id, key))?;
+    delete(to, SNAPSHOTS, key)
+}
+
+fn put(to: &WriteTransaction, table: Table, key: &str, value: &str) -> Result<(), StoreError> {
+    to.open_table(table)?.insert(key, value)?;
+    Ok(())
+}
+
+fn delete(to: &WriteTransaction, table: Table, key: &str) -> Result<(), StoreError> {
+    to.open_table(table)?.remove(key)?;
+    Ok(())
+}
+
+fn put_pair(
+    to: &WriteTransaction,
+    table: PairTable,
+    key: (&str, &str),
+    value: &str,
+) -> Result<(), StoreError> {
+    to.open_table(table)?.insert(key, value)?;
+    Ok(())
+}
+
+fn delete_pair(to: &WriteTransaction, table: PairTable, key: (&str, &str)) -> Result<(), StoreError> {
+    to.open_table(table)?.remove(key)?;
+    Ok(())
+}
+
+fn json<T: Serialize>(key: &str, record: &T) -> Result<String, StoreError> {
+    serde_json::to_string(record)
+        .map_err(|error| StoreError::Record { key: key.to_owned(), reason: error.to_string() })
+}
+
+fn parse<T: DeserializeOwned>(key: &str, text: &str) -> Result<T, StoreError> {
+    serde_json::from_str(text)
+        .map_err(|error| StoreError::Record { key: key.to_owned(), reason: error.to_string() })
+}
+
+/// Makes all tables, so that views can open them.
+pub(super) fn create_tables(to: &WriteTransaction) -> Result<(), StoreError> {
+    for table in [VOLUMES, VOLUME_NAMES, INLINE_IDS, SNAPSHOTS, SNAPSHOT_NAMES, GROUPS, GROUP_NAMES] {
+        to.open_table(table)?;
+    }
+    for table in [SNAPSHOTS_OF, STAGED, PUBLISHED] {
+        to.open_table(table)?;
+    }
+    Ok(())
+}
+
+type ReadTable = redb::ReadOnlyTable<&'static str, &'static str>;
+type ReadPairTable = redb::ReadOnlyTable<(&'static str, &'static str), &'static str>;
+
+/// A consistent view of the state at one moment.
+pub struct View {
+    volumes: ReadTable,
+    volume_names: ReadTable,
+    inline_ids: ReadTable,
+    snapshots: ReadTable,
+    snapshot_names: ReadTable,
+    snapshots_of: ReadPairTable,
+    groups: ReadTable,
+    group_names: ReadTable,
+    staged: ReadPairTable,
+    published: ReadPairTable,
+}
+
+impl std::fmt::Debug for View {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("View").finish_non_exhaustive()
+    }
+}
+
+impl View {
+    pub(super) fn new(from: &ReadTransaction) -> Result<View, StoreError> {
+        Ok(View {
+            volumes: from.open_table(VOLUMES)?,
+            volume_names: from.open_table(VOLUME_NAMES)?,
+            inline_ids: from.open_table(INLINE_IDS)?,
+            snapshots: from.open_table(SNAPSHOTS)?,
+            snapshot_names: from.open_table(SNAPSHOT_NAMES)?,
+            snapshots_of: from.open_table(SNAPSHOTS_OF)?,
+            groups: from.open_table(GROUPS)?,
+            group_names: from.open_table(GROUP_NAMES)?,
+            staged: from.open_table(STAGED)?,
+            published: from.open_table(PUBLISHED)?,
+        })
+    }
+
+    /// The volume that a CO calls by that identifier.
+    pub fn volume(&self, id: &str) -> Result<Option<Volume>, StoreError> {
+        if ObjectId::parse(ObjectKind::Volume, id).is_ok()
+            && let Some(volume) = get::<Volume>(&self.volumes, id)?
+        {
+            return Ok(Some(volume).filter(|volume| volume.inline_id.is_none()));
+        }
+        follow(&self.inline_ids, id, &self.volumes)
+    }
+
+    /// The volume with that key.
+    pub fn volume_by_key(&self, key: &ObjectId) -> Result<Option<Volume>, StoreError> {
+        get(&self.volumes, key.as_str())
+    }
+
+    /// The volume made under that name.
+    pub fn volume_by_name(&self, name: &str) -> Result<Option<Volume>, StoreError> {
+        follow(&self.volume_names, name, &self.volumes)
+    }
+
+    /// Up to `count` volumes behind the given key, in the order of their keys.
+    pub fn volumes_after(&self, after: &str, count: usize) -> Result<Vec<Volume>, StoreError> {
+        after_key(&self.volumes, after, count)
+    }
+
+    /// How many volumes there are.
+    pub fn volume_count(&self) -> Result<u64, StoreError> {
+        Ok(self.volumes.len()?)
+    }
+
+    /// How many snapshots there are.
+    pub fn snapshot_count(&self) -> Result<u64, StoreError> {
+        Ok(self.snapshots.len()?)
+    }
+
+    /// The snapshot with that identifier.
+    pub fn snapshot(&self, id: &str) -> Result<Option<Snapshot>, StoreError> {
+        get(&self.snapshots, id)
+    }
+
+    /// The snapshot made under that name.
+    pub fn snapshot_by_name(&self, name: &str) -> Result<Option<Snapshot>, StoreError> {
+        follow(&self.snapshot_names, name, &self.snapshots)
+    }
+
+    /// Up to `count` snapshots behind the given identifier, in the order of their identifiers.
+    pub fn snapshots_after(&self, after: &str, count: usize) -> Result<Vec<Snapshot>, StoreError> {
+        after_key(&self.snapshots, after, count)
+    }
+
+    /// Up to `count` snapshots of one volume behind the given identifier.
+    pub fn snapshots_of_after(
+        &self,
+        volume: &str,
+        after: &str,
+        count: usize,
+    ) -> Result<Vec<Snapshot>, StoreError> {
+        let mut found = Vec::new();
+        for entry in self.snapshots_of.range((volume, after)..)? {
+            let (key, _) = entry?;
+            let (source, snapshot) = key.value();
+            if source != volume || found.len() == count {
+                break;
+            }
+            if snapshot > after {
+                found.extend(self.snapshot(snapshot)?);
+            }
+        }
+        Ok(found)
+    }
+
+    /// The group snapshot with that identifier.
+    pub fn group(&self, id: &str) -> Result<Option<Group>, StoreError> {
+        get(&self.groups, id)
+    }
+
+    /// The group snapshot made under that name.
+    pub fn group_by_name(&self, name: &str) -> Result<Option<Group>, StoreError> {
+        follow(&self.group_names, name, &self.groups)
+    }
+
+    /// All stagings of one volume.
+    pub fn staged_of(&self, volume: &ObjectId) -> Result<Vec<Staged>, StoreError> {
+        pairs_of(&self.staged, volume)
+    }
+
+    /// All publications of one volume.
+    pub fn published_of(&self, volume: &ObjectId) -> Result<Vec<Published>, StoreError> {
+        pairs_of(&self.published, volume)
+    }
+
+    /// All stagings.
+    pub fn all_staged(&self) -> Result<Vec<Staged>, StoreError> {
+        all(&self.staged)
+    }
+
+    /// All publications.
+    pub fn all_published(&self) -> Result<Vec<Published>, StoreError> {
+        all(&self.published)
+    }
+
+    /// Reads every record once, to find those that do not parse.
+    pub(super) fn verify(&self) -> Result<(), StoreError> {
+        self.volumes_after("", usize::MAX)?;
+        self.snapshots_after("", usize::MAX)?;
+        after_key::<Group>(&self.groups, "", usize::MAX)?;
+        self.all_staged()?;
+        self.all_published()?;
+        Ok(())
+    }
+}
+
+fn get<T: DeserializeOwned>(table: &ReadTable, key: &str) -> Result<Option<T>, StoreError> {
+    table.get(key)?.map(|value| parse(key, value.value())).transpose()
+}
+
+fn follow<T: DeserializeOwned>(
+    index: &ReadTable,
+    key: &str,
+    table: &ReadTable,
+) -> Result<Option<T>, StoreError> {
+    match index.get(key)? {
+        Some(target) => get(table, target.value()),
+        None => Ok(None),
+    }
+}
+
+fn after_key<T: DeserializeOwned>(
+    table: &ReadTable,
+    after: &str,
+    count: usize,
+) -> Result<Vec<T>, StoreError> {
+    use std::ops::Bound::{Excluded, Unbounded};
+    let mut found = Vec::new();
+    for entry in table.range::<&str>((Excluded(after), Unbounded))?.take(count) {
+        let (key, value) = entry?;
+        found.push(parse(key.value(), value.value())?);
+    }
+    Ok(found)
+}
+
+fn pairs_of<T: DeserializeOwned>(table: &ReadPairTable, volume: &ObjectId) -> Result<Vec<T>, StoreError> {
+    let mut found = Vec::new();
+    for entry in table.range((volume.as_str(), "")..)? {
+        let (key, value) = entry?;
+        let (owner, path) = key.value();
+        if owner != volume.as_str() {
+            break;
+        }
+        found.push(parse(path, value.value())?);
+    }
+    Ok(found)
+}
+
+fn all<T: DeserializeOwned>(table: &ReadPairTable) -> Result<Vec<T>, StoreError> {
+    let mut found = Vec::new();
+    for entry in table.iter()? {
+        let (key, value) = entry?;
+        found.push(parse(key.value().1, value.value())?);
+    }
+    Ok(found)
+}

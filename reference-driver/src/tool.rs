@@ -1,0 +1,129 @@
+//! Runs the helper programs of the file systems: bounded in time and output, always reaped.
+
+use std::ffi::OsStr;
+use std::io::{self, Read};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// How much of the output of a program is kept, in bytes.
+const OUTPUT_BYTES_MAX: u64 = 16 * 1024;
+/// How often a running program is looked at, at first and at most.
+const POLL_FIRST: Duration = Duration::from_millis(1);
+const POLL_MAX: Duration = Duration::from_millis(20);
+
+/// A helper program did not do its work.
+#[derive(Debug, thiserror::Error)]
+pub enum ToolError {
+    /// It could not be started, most often because it is not installed.
+    #[error("{program} could not be started: {source}")]
+    Start {
+        /// The name of the program.
+        program: &'static str,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// It said that it failed.
+    #[error("{program} ended with {status}: {output}")]
+    Failed {
+        /// The name of the program.
+        program: &'static str,
+        /// Its exit status.
+        status: ExitStatus,
+        /// The beginning of what it printed.
+        output: String,
+    },
+    /// It was stopped after its time was up.
+    #[error("{program} was stopped after {seconds} s")]
+    Timeout {
+        /// The name of the program.
+        program: &'static str,
+        /// Its time limit.
+        seconds: u64,
+    },
+}
+
+/// Runs a program to its end and accepts the exit codes given.
+pub(crate) fn run<I>(
+    program: &'static str,
+    arguments: I,
+    accepted: &[i32],
+    limit: Duration,
+) -> Result<(), ToolError>
+where
+    I: IntoIterator,
+    I::Item: AsRef<OsStr>,
+{
+    let start = |source| ToolError::Start { program, source };
+    let mut child = Command::new(program)
+        .args(arguments)
+        .env("LC_ALL", "C")
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .map_err(start)?;
+    let readers = [child.stdout.take().map(keep_start), child.stderr.take().map(keep_start)];
+    let status = wait(&mut child, limit).map_err(start)?;
+    let output =
+        readers.into_iter().flatten().filter_map(|reader| reader.join().ok()).collect::<Vec<_>>().join("; ");
+    match status {
+        None => Err(ToolError::Timeout { program, seconds: limit.as_secs() }),
+        Some(status) if status.code().is_some_and(|code| accepted.contains(&code)) => Ok(()),
+        Some(status) => Err(ToolError::Failed { program, status, output }),
+    }
+}
+
+/// Waits for the end of the child; `None` if it had to be killed.
+fn wait(child: &mut Child, limit: Duration) -> io::Result<Option<ExitStatus>> {
+    let end = Instant::now() + limit;
+    let mut poll = POLL_FIRST;
+    loop {
+        if let Some(status) = child.try_wait()? {
+            return Ok(Some(status));
+        }
+        if Instant::now() >= end {
+            child.kill()?;
+            child.wait()?;
+            return Ok(None);
+        }
+        thread::sleep(poll);
+        poll = (poll * 2).min(POLL_MAX);
+    }
+}
+
+/// Reads a pipe to its end, so that the child never blocks, and keeps the beginning.
+fn keep_start(pipe: impl Read + Send + 'static) -> thread::JoinHandle<String> {
+    thread::spawn(move || {
+        let mut kept = Vec::new();
+        let mut pipe = pipe.take(u64::MAX);
+        let _ = (&mut pipe).take(OUTPUT_BYTES_MAX).read_to_end(&mut kept);
+        let _ = io::copy(&mut pipe, &mut io::sink());
+        String::from_utf8_lossy(&kept).trim().to_owned()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LIMIT: Duration = Duration::from_secs(10);
+
+    #[test]
+    fn exit_codes_are_judged_and_output_is_kept() {
+        run("sh", ["-c", "exit 1"], &[0, 1], LIMIT).unwrap();
+        let error = run("sh", ["-c", "echo why >&2; exit 3"], &[0], LIMIT).unwrap_err();
+        assert!(error.to_string().contains("why"), "{error}");
+    }
+
+    #[test]
+    fn a_missing_program_is_an_error() {
+        assert!(matches!(run("no-such-program", [""], &[0], LIMIT), Err(ToolError::Start { .. })));
+    }
+
+    #[test]
+    fn a_hanging_program_is_stopped() {
+        let result = run("sleep", ["60"], &[0], Duration::from_millis(50));
+        assert!(matches!(result, Err(ToolError::Timeout { .. })));
+    }
+}

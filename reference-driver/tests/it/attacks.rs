@@ -1,0 +1,130 @@
+//! Requests that try to lead the driver out of where it may go.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+
+use csi_proto::v1::node_server::Node;
+use csi_proto::v1::*;
+use tonic::{Code, Request};
+
+use crate::support::*;
+
+const ODD_IDS: [&str; 7] =
+    ["../../x", "..", "/etc/passwd", "vol-../../../../../../../../../../../etc", "a\0b", "\u{202e}", "vol-"];
+
+#[tokio::test]
+async fn odd_identifiers_are_unknown_and_touch_nothing() {
+    let rig = Rig::new(&[]).await;
+    let bystander = rig.ground.root.join("x");
+    fs::write(&bystander, b"precious").unwrap();
+    for id in ODD_IDS {
+        rig.delete(id).await;
+        rig.delete_snapshot(id).await;
+        rig.try_unpublish(id, &rig.target("t")).await.unwrap();
+        let path = rig.ground.root.to_str().unwrap();
+        assert_eq!(rig.try_stage(id, path, mount("")).await.unwrap_err().code(), Code::NotFound, "{id:?}");
+        assert_eq!(rig.stats(id, path).await.unwrap_err().code(), Code::NotFound, "{id:?}");
+    }
+    assert_eq!(fs::read(&bystander).unwrap(), b"precious");
+}
+
+#[tokio::test]
+async fn odd_names_are_only_names() {
+    let rig = Rig::new(&[]).await;
+    let long = "ü".repeat(64);
+    for name in ["../../x", "/etc/passwd", "a/b", "  ", "\u{202e}", long.as_str()] {
+        let volume = rig.create(name, MIB, mount("")).await;
+        assert_eq!(rig.create(name, MIB, mount("")).await, volume);
+        rig.delete(&volume.volume_id).await;
+    }
+    for name in ["", "a\0b", &"x".repeat(129)] {
+        let refused = rig.try_create(create_request(name, MIB, mount(""))).await.unwrap_err();
+        assert_eq!(refused.code(), Code::InvalidArgument, "{name:?}");
+    }
+}
+
+#[tokio::test]
+async fn paths_that_lead_elsewhere_are_refused() {
+    needs_root!();
+    let rig = Rig::new(&[]).await;
+    let volume = rig.create("v", MIB, mount("")).await;
+    let id = volume.volume_id.as_str();
+    rig.stage(id, mount("")).await;
+    let root = rig.ground.root.to_str().unwrap().to_owned();
+    let victim = format!("{root}/victim");
+    fs::create_dir(&victim).unwrap();
+    symlink(&victim, format!("{root}/link")).unwrap();
+    let through_link = rig.try_publish(id, &format!("{root}/link/t"), mount(""), false).await.unwrap_err();
+    assert_eq!(through_link.code(), Code::InvalidArgument, "{through_link:?}");
+    let malformed = [
+        format!("{root}/targets/../victim/t"),
+        "relative/t".to_owned(),
+        "/".to_owned(),
+        format!("{root}/{}", "x".repeat(300)),
+    ];
+    for target in &malformed {
+        let refused = rig.try_publish(id, target, mount(""), false).await.unwrap_err();
+        assert_eq!(refused.code(), Code::InvalidArgument, "{target}: {refused:?}");
+        let refused = rig.try_unpublish(id, target).await.unwrap_err();
+        assert_eq!(refused.code(), Code::InvalidArgument, "{target}");
+    }
+    // The target itself a link: neither followed nor removed.
+    let onto = format!("{root}/link");
+    assert!(rig.try_publish(id, &onto, mount(""), false).await.is_err());
+    assert!(fs::symlink_metadata(&onto).unwrap().is_symlink());
+    assert_eq!(fs::read_dir(&victim).unwrap().count(), 0);
+    let missing_parent = format!("{root}/no/such/t");
+    let refused = rig.try_publish(id, &missing_parent, mount(""), false).await.unwrap_err();
+    assert_eq!(refused.code(), Code::FailedPrecondition);
+    assert!(!fs::exists(format!("{root}/no")).unwrap(), "parents are for the CO to make");
+    rig.take(id).await;
+    rig.delete(id).await;
+}
+
+#[tokio::test]
+async fn a_target_swapped_for_a_link_is_not_followed() {
+    needs_root!();
+    let rig = Rig::new(&[]).await;
+    let volume = rig.create("v", MIB, mount("")).await;
+    let target = rig.bring(&volume.volume_id, mount("")).await;
+    let victim = rig.ground.root.join("victim");
+    fs::create_dir(&victim).unwrap();
+    fs::write(victim.join("file"), b"precious").unwrap();
+    rustix::mount::unmount(&target, rustix::mount::UnmountFlags::empty()).unwrap();
+    fs::remove_dir(&target).unwrap();
+    symlink(&victim, &target).unwrap();
+    rig.take(&volume.volume_id).await;
+    assert_eq!(fs::read(victim.join("file")).unwrap(), b"precious");
+    rig.delete(&volume.volume_id).await;
+}
+
+#[tokio::test]
+async fn foreign_mounts_are_left_alone() {
+    needs_root!();
+    let rig = Rig::new(&[]).await;
+    let volume = rig.create("v", MIB, mount("")).await;
+    let target = rig.bring(&volume.volume_id, mount("")).await;
+    let other = rig.ground.root.join("other");
+    fs::create_dir(&other).unwrap();
+    rustix::mount::mount_bind(&other, &target).unwrap();
+    let refused = rig.try_unpublish(&volume.volume_id, target.to_str().unwrap()).await.unwrap_err();
+    assert_eq!(refused.code(), Code::FailedPrecondition, "{refused:?}");
+    rustix::mount::unmount(&target, rustix::mount::UnmountFlags::empty()).unwrap();
+    rig.take(&volume.volume_id).await;
+    rig.delete(&volume.volume_id).await;
+}
+
+#[tokio::test]
+async fn secrets_and_odd_fields_are_neither_shown_nor_fatal() {
+    let rig = Rig::new(&[]).await;
+    let secret = "correct-horse-battery-staple";
+    let mut request = create_request("v", -1, mount("no such\0type"));
+    request.secrets = map(&[("password", secret)]);
+    let refused = rig.try_create(request).await.unwrap_err();
+    assert!(!format!("{refused:?}").contains(secret));
+    let mut large = create_request("w", MIB, mount(""));
+    large.parameters.insert("key".to_owned(), "x".repeat(5000));
+    assert_eq!(rig.try_create(large).await.unwrap_err().code(), Code::InvalidArgument);
+    let empty = rig.driver.node_publish_volume(Request::new(NodePublishVolumeRequest::default())).await;
+    assert_eq!(empty.unwrap_err().code(), Code::InvalidArgument);
+}

@@ -1,0 +1,455 @@
+//! Killing the driver at random moments under load, and looking at what is left.
+//!
+//! Workers walk volumes through their life and remember what has been acknowledged. After each kill the next driver
+//! has to know all of that and nothing half-made; the call that was cut off is repeated and has to succeed; then
+//! mounts, loop devices, files and the data in them are compared with what the workers remember.
+//!
+//! `HOSTPATH_CRASH_SEED` repeats a run, `HOSTPATH_CRASH_KILLS` says how often to kill.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use csi_proto::v1::controller_client::ControllerClient;
+use csi_proto::v1::identity_client::IdentityClient;
+use csi_proto::v1::node_client::NodeClient;
+use csi_proto::v1::*;
+use tonic::transport::Channel;
+use tonic::{Code, Status};
+
+use crate::process::Process;
+use crate::support::*;
+
+const KILLS: u64 = 200;
+const WORKERS: usize = 4;
+const SIZE: i64 = 4 * MIB;
+/// The longest time from the beginning of the load to the kill.
+const LOAD_MS_MAX: u64 = 60;
+/// How long a worker may take to notice the kill.
+const WORKER_LIMIT: Duration = Duration::from_secs(60);
+/// How often a call is repeated that is answered with ABORTED.
+const REPEATS_MAX: usize = 20_000;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Directory,
+    Image,
+    Block,
+}
+
+impl Kind {
+    fn capability(self) -> VolumeCapability {
+        if self == Kind::Block { block() } else { mount("") }
+    }
+
+    /// The file that holds the token, in a directory or on its own.
+    fn token_file(self, at: &Path) -> PathBuf {
+        if self == Kind::Block { at.to_owned() } else { at.join("token") }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Life {
+    Created,
+    Staged,
+    Published,
+}
+
+#[derive(Clone, Debug)]
+struct KnownVolume {
+    id: String,
+    life: Life,
+    bytes: i64,
+    token: Option<u64>,
+}
+
+#[derive(Clone, Debug)]
+struct KnownSnapshot {
+    id: String,
+    bytes: i64,
+    token: Option<u64>,
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    Create { name: String, restore: bool },
+    Delete,
+    Stage,
+    Unstage,
+    Publish,
+    Unpublish,
+    Expand,
+    Write,
+    Snapshot { name: String },
+    DeleteSnapshot,
+}
+
+#[derive(Clone, Debug)]
+struct Worker {
+    number: usize,
+    kind: Kind,
+    root: PathBuf,
+    random: Random,
+    names: u64,
+    volume: Option<KnownVolume>,
+    snapshot: Option<KnownSnapshot>,
+    /// The step that has been begun and not acknowledged.
+    pending: Option<Step>,
+}
+
+impl Worker {
+    fn new(number: usize, root: &Path, seed: u64) -> Worker {
+        let kind = [Kind::Directory, Kind::Image, Kind::Block][number % 3];
+        for part in ["staging", "targets"] {
+            fs::create_dir_all(root.join(part)).unwrap();
+        }
+        fs::create_dir_all(root.join("staging").join(number.to_string())).unwrap();
+        let random = Random::new(seed.wrapping_add(number as u64 * 1_000_003));
+        Worker {
+            number,
+            kind,
+            root: root.to_owned(),
+            random,
+            names: 0,
+            volume: None,
+            snapshot: None,
+            pending: None,
+        }
+    }
+
+    fn staging(&self) -> String {
+        self.root.join("staging").join(self.number.to_string()).to_str().unwrap().to_owned()
+    }
+
+    fn target(&self) -> PathBuf {
+        self.root.join("targets").join(self.number.to_string())
+    }
+
+    fn fresh_name(&mut self) -> String {
+        self.names += 1;
+        format!("w{}-{}", self.number, self.names)
+    }
+
+    fn choose(&mut self) -> Step {
+        let dice = self.random.below(6);
+        let Some(life) = self.volume.as_ref().map(|volume| volume.life) else {
+            let restore = self.snapshot.is_some() && dice < 3;
+            return Step::Create { name: self.fresh_name(), restore };
+        };
+        match (dice, life) {
+            (0, _) if self.snapshot.is_none() => Step::Snapshot { name: self.fresh_name() },
+            (0, _) => Step::DeleteSnapshot,
+            (1, _) => Step::Expand,
+            (2, Life::Created) => Step::Delete,
+            (_, Life::Created) => Step::Stage,
+            (2, Life::Staged) => Step::Unstage,
+            (_, Life::Staged) => Step::Publish,
+            (2 | 3, Life::Published) => Step::Unpublish,
+            (_, Life::Published) => Step::Write,
+        }
+    }
+
+    /// Goes on until told to stop or until a call breaks off; what it was stays in `pending`.
+    async fn work(mut self, channel: Channel, stop: Arc<AtomicBool>) -> Worker {
+        while !stop.load(Ordering::Relaxed) {
+            let step = self.choose();
+            self.pending = Some(step.clone());
+            if self.take_step(&channel, step).await.is_err() {
+                return self;
+            }
+            self.pending = None;
+        }
+        self
+    }
+
+    /// Repeats the step that was cut off, which has to succeed now.
+    async fn catch_up(&mut self, channel: &Channel) {
+        if let Some(step) = self.pending.clone() {
+            let shown = format!("worker {} ({:?}): {step:?}", self.number, self.kind);
+            self.take_step(channel, step).await.unwrap_or_else(|status| panic!("{shown}: {status:?}"));
+            self.pending = None;
+        }
+    }
+
+    async fn take_step(&mut self, channel: &Channel, step: Step) -> Result<(), Status> {
+        for _ in 0..REPEATS_MAX {
+            match self.try_step(channel, step.clone()).await {
+                Err(status) if status.code() == Code::Aborted => tokio::task::yield_now().await,
+                Err(status)
+                    if matches!(status.code(), Code::Unavailable | Code::Unknown | Code::Cancelled) =>
+                {
+                    return Err(status);
+                }
+                Err(status) => panic!("worker {} ({:?}): {step:?}: {status:?}", self.number, self.kind),
+                Ok(()) => return Ok(()),
+            }
+        }
+        panic!("worker {} ({:?}): {step:?} is aborted for ever", self.number, self.kind);
+    }
+
+    async fn try_step(&mut self, channel: &Channel, step: Step) -> Result<(), Status> {
+        let mut controller = ControllerClient::new(channel.clone());
+        let mut node = NodeClient::new(channel.clone());
+        let volume_id = self.volume.as_ref().map(|volume| volume.id.clone()).unwrap_or_default();
+        let capability = self.kind.capability();
+        let target_path = self.target().to_str().unwrap().to_owned();
+        match step {
+            Step::Create { name, restore } => self.create(&mut controller, name, restore).await?,
+            Step::Delete => {
+                controller.delete_volume(DeleteVolumeRequest { volume_id, ..Default::default() }).await?;
+                self.volume = None;
+            }
+            Step::Stage => {
+                let request = NodeStageVolumeRequest {
+                    volume_id,
+                    staging_target_path: self.staging(),
+                    volume_capability: Some(capability),
+                    ..Default::default()
+                };
+                node.node_stage_volume(request).await?;
+                self.known().life = Life::Staged;
+            }
+            Step::Unstage => {
+                let staging_target_path = self.staging();
+                node.node_unstage_volume(NodeUnstageVolumeRequest { volume_id, staging_target_path }).await?;
+                self.known().life = Life::Created;
+            }
+            Step::Publish => {
+                let request = NodePublishVolumeRequest {
+                    volume_id,
+                    staging_target_path: self.staging(),
+                    target_path,
+                    volume_capability: Some(capability),
+                    ..Default::default()
+                };
+                node.node_publish_volume(request).await?;
+                self.known().life = Life::Published;
+                self.check_token();
+            }
+            Step::Unpublish => {
+                node.node_unpublish_volume(NodeUnpublishVolumeRequest { volume_id, target_path }).await?;
+                self.known().life = Life::Staged;
+            }
+            Step::Expand => {
+                let required_bytes = self.known().bytes + 4096;
+                let request = ControllerExpandVolumeRequest {
+                    volume_id,
+                    capacity_range: Some(CapacityRange { required_bytes, limit_bytes: 0 }),
+                    ..Default::default()
+                };
+                self.known().bytes =
+                    controller.controller_expand_volume(request).await?.into_inner().capacity_bytes;
+            }
+            Step::Write => self.write_token().await,
+            Step::Snapshot { name } => {
+                let request =
+                    CreateSnapshotRequest { source_volume_id: volume_id, name, ..Default::default() };
+                let snapshot = controller.create_snapshot(request).await?.into_inner().snapshot.unwrap();
+                let token = self.known().token;
+                self.snapshot =
+                    Some(KnownSnapshot { id: snapshot.snapshot_id, bytes: snapshot.size_bytes, token });
+            }
+            Step::DeleteSnapshot => {
+                let snapshot_id = self.snapshot.as_ref().unwrap().id.clone();
+                controller
+                    .delete_snapshot(DeleteSnapshotRequest { snapshot_id, ..Default::default() })
+                    .await?;
+                self.snapshot = None;
+            }
+        }
+        Ok(())
+    }
+
+    async fn create(
+        &mut self,
+        controller: &mut ControllerClient<Channel>,
+        name: String,
+        restore: bool,
+    ) -> Result<(), Status> {
+        let source = self.snapshot.clone().filter(|_| restore);
+        let bytes = source.as_ref().map_or(SIZE, |snapshot| snapshot.bytes);
+        let mut request = create_request(&name, bytes, self.kind.capability());
+        if self.kind == Kind::Image {
+            request.parameters = map(&[("backend", "image")]);
+        }
+        request.volume_content_source =
+            source.as_ref().map(|snapshot| VolumeContentSource { r#type: Some(from_snapshot(&snapshot.id)) });
+        let volume = controller.create_volume(request).await?.into_inner().volume.unwrap();
+        let token = source.and_then(|snapshot| snapshot.token);
+        let bytes = volume.capacity_bytes;
+        self.volume = Some(KnownVolume { id: volume.volume_id, life: Life::Created, bytes, token });
+        Ok(())
+    }
+
+    fn known(&mut self) -> &mut KnownVolume {
+        self.volume.as_mut().unwrap()
+    }
+
+    /// Writes a new token into the volume. The driver may die meanwhile with the file system frozen, so this waits
+    /// on a thread of its own.
+    async fn write_token(&mut self) {
+        let token = self.random.below(u64::MAX);
+        let file = self.kind.token_file(&self.target());
+        tokio::task::spawn_blocking(move || write_synced(&file, format!("{token:020}").as_bytes()))
+            .await
+            .unwrap();
+        self.known().token = Some(token);
+    }
+
+    fn check_token(&mut self) {
+        let (file, expected) = (self.kind.token_file(&self.target()), self.known().token);
+        let found = read_token(&file);
+        assert_eq!(found, expected, "worker {} ({:?}): the data of the volume", self.number, self.kind);
+    }
+
+    fn check_data(&mut self) {
+        if self.volume.as_ref().is_some_and(|volume| volume.life == Life::Published) {
+            self.check_token();
+        }
+        if let Some(snapshot) = self.snapshot.as_ref().filter(|_| self.kind != Kind::Image) {
+            let file = self.kind.token_file(&self.root.join("state/snapshots").join(&snapshot.id));
+            assert_eq!(read_token(&file), snapshot.token, "worker {}: the data of the snapshot", self.number);
+        }
+    }
+
+    /// Takes everything down.
+    async fn finish(&mut self, channel: &Channel) {
+        while let Some(life) = self.volume.as_ref().map(|volume| volume.life) {
+            let step = match life {
+                Life::Published => Step::Unpublish,
+                Life::Staged => Step::Unstage,
+                Life::Created => Step::Delete,
+            };
+            self.take_step(channel, step).await.unwrap();
+        }
+        if self.snapshot.is_some() {
+            self.take_step(channel, Step::DeleteSnapshot).await.unwrap();
+        }
+    }
+}
+
+/// The token in a file or at the beginning of a device; none if nothing has been written yet.
+fn read_token(file: &Path) -> Option<u64> {
+    use std::io::Read;
+    let mut found = Vec::new();
+    fs::File::open(file).ok()?.take(20).read_to_end(&mut found).unwrap();
+    std::str::from_utf8(&found).ok()?.parse().ok()
+}
+
+async fn listed(channel: &Channel) -> (BTreeSet<String>, BTreeSet<String>) {
+    let mut controller = ControllerClient::new(channel.clone());
+    let volumes = controller.list_volumes(ListVolumesRequest::default()).await.unwrap().into_inner().entries;
+    let snapshots =
+        controller.list_snapshots(ListSnapshotsRequest::default()).await.unwrap().into_inner().entries;
+    (
+        volumes.into_iter().map(|entry| entry.volume.unwrap().volume_id).collect(),
+        snapshots.into_iter().map(|entry| entry.snapshot.unwrap().snapshot_id).collect(),
+    )
+}
+
+fn names_in(directory: PathBuf) -> BTreeSet<String> {
+    let entries = fs::read_dir(directory).unwrap().flatten();
+    entries.map(|entry| entry.file_name().into_string().unwrap()).collect()
+}
+
+/// Nothing acknowledged may be lost, and nothing may be on disk that is not listed.
+async fn check_after_restart(channel: &Channel, root: &Path, workers: &[Worker]) {
+    let (volumes, snapshots) = listed(channel).await;
+    assert_eq!(volumes, names_in(root.join("state/volumes")), "listed volumes and those on disk");
+    assert_eq!(snapshots, names_in(root.join("state/snapshots")), "listed snapshots and those on disk");
+    for worker in workers {
+        let deleting = matches!(worker.pending, Some(Step::Delete));
+        for volume in worker.volume.iter().filter(|_| !deleting) {
+            assert!(volumes.contains(&volume.id), "an acknowledged volume is lost: {worker:?}");
+        }
+        let deleting = matches!(worker.pending, Some(Step::DeleteSnapshot));
+        for snapshot in worker.snapshot.iter().filter(|_| !deleting) {
+            assert!(snapshots.contains(&snapshot.id), "an acknowledged snapshot is lost: {worker:?}");
+        }
+    }
+}
+
+/// Once all cut off calls have been repeated, everything has to be exactly as the workers know it.
+async fn check_exactly(channel: &Channel, ground: &Ground, workers: &mut [Worker]) {
+    let (volumes, snapshots) = listed(channel).await;
+    let known = |ids: Vec<Option<&String>>| ids.into_iter().flatten().cloned().collect::<BTreeSet<_>>();
+    assert_eq!(volumes, known(workers.iter().map(|w| w.volume.as_ref().map(|v| &v.id)).collect()));
+    assert_eq!(snapshots, known(workers.iter().map(|w| w.snapshot.as_ref().map(|s| &s.id)).collect()));
+    let (mut mounts, mut devices) = (BTreeSet::new(), 0);
+    for worker in workers.iter_mut() {
+        worker.check_data();
+        let Some(volume) = &worker.volume else { continue };
+        if volume.life == Life::Published {
+            mounts.insert(worker.target());
+        }
+        if volume.life != Life::Created {
+            devices += usize::from(worker.kind != Kind::Directory);
+            if worker.kind != Kind::Block {
+                mounts.insert(PathBuf::from(worker.staging()));
+            }
+        }
+    }
+    let found = ground.mount_points();
+    assert_eq!(found.len(), mounts.len(), "no mount is stacked: {found:?}");
+    assert_eq!(found.into_iter().collect::<BTreeSet<_>>(), mounts);
+    assert_eq!(ground.loop_devices().len(), devices);
+}
+
+async fn wait_until_ready(channel: &Channel) {
+    let mut identity = IdentityClient::new(channel.clone());
+    while identity.probe(ProbeRequest {}).await.unwrap().into_inner().ready != Some(true) {
+        tokio::task::yield_now().await;
+    }
+}
+
+fn number_from(variable: &str) -> Option<u64> {
+    std::env::var(variable).ok().map(|text| text.parse().unwrap())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_acknowledged_is_lost_when_the_driver_is_killed() {
+    needs_root!();
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_nanos() as u64;
+    let seed = number_from("HOSTPATH_CRASH_SEED").unwrap_or(now);
+    let kills = number_from("HOSTPATH_CRASH_KILLS").unwrap_or(KILLS);
+    println!("HOSTPATH_CRASH_SEED={seed} HOSTPATH_CRASH_KILLS={kills}");
+    let mut random = Random::new(seed);
+    let ground = Ground::new();
+    let mut workers: Vec<Worker> =
+        (0..WORKERS).map(|number| Worker::new(number, &ground.root, seed)).collect();
+    let mut process = Process::start(&ground.root, &[]);
+    for _ in 0..kills {
+        let channel = process.channel().await;
+        let stop = Arc::new(AtomicBool::new(false));
+        let begin = |worker: Worker| tokio::spawn(worker.work(channel.clone(), Arc::clone(&stop)));
+        let load: Vec<_> = workers.drain(..).map(begin).collect();
+        tokio::time::sleep(Duration::from_micros(random.below(LOAD_MS_MAX * 1000))).await;
+        process.kill();
+        stop.store(true, Ordering::Relaxed); // Channels connect again by themselves.
+        process = Process::start(&ground.root, &[]);
+        let channel = process.channel().await;
+        wait_until_ready(&channel).await;
+        for worker in load {
+            workers.push(tokio::time::timeout(WORKER_LIMIT, worker).await.unwrap().unwrap());
+        }
+        check_after_restart(&channel, &ground.root, &workers).await;
+        for worker in &mut workers {
+            worker.catch_up(&channel).await;
+        }
+        check_exactly(&channel, &ground, &mut workers).await;
+    }
+    let channel = process.channel().await;
+    for worker in &mut workers {
+        worker.finish(&channel).await;
+    }
+    drop(process);
+    assert!(names_in(ground.root.join("state/volumes")).is_empty());
+    assert!(names_in(ground.root.join("state/snapshots")).is_empty());
+    assert_eq!(
+        names_in(ground.root.join("state")),
+        ["snapshots", "state.redb", "volumes"].map(String::from).into()
+    );
+}

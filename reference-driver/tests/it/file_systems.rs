@@ -1,0 +1,162 @@
+//! Images with real file systems.
+
+use std::fs;
+use std::io::Write;
+use std::process::Command;
+
+use tonic::Code;
+
+use crate::support::*;
+
+#[tokio::test]
+async fn every_file_system_keeps_data_over_restaging_and_restart() {
+    needs_root!();
+    for fs_type in ["ext4", "xfs", "btrfs"] {
+        let rig = Rig::new(&["--backend=image"]).await;
+        let volume = rig.create("v", 320 * MIB, mount(fs_type)).await;
+        let target = rig.bring(&volume.volume_id, mount(fs_type)).await;
+        write_synced(&target.join("file"), b"kept");
+        let rig = rig.restart(&["--backend=image"]).await;
+        assert_eq!(
+            fs::read(target.join("file")).unwrap(),
+            b"kept",
+            "{fs_type}: the mount survives the driver"
+        );
+        rig.take(&volume.volume_id).await;
+        assert!(!target.exists(), "{fs_type}: the target goes with the publication");
+        let target = rig.bring(&volume.volume_id, mount(fs_type)).await;
+        assert_eq!(fs::read(target.join("file")).unwrap(), b"kept", "{fs_type}");
+        rig.take(&volume.volume_id).await;
+        rig.delete(&volume.volume_id).await;
+    }
+}
+
+#[tokio::test]
+async fn a_volume_is_full_at_its_size() {
+    needs_root!();
+    let rig = Rig::new(&["--backend=image"]).await;
+    let volume = rig.create("v", 16 * MIB, mount("ext4")).await;
+    let target = rig.bring(&volume.volume_id, mount("ext4")).await;
+    let mut file = fs::File::create(target.join("big")).unwrap();
+    let chunk = vec![7; 1 << 20];
+    let mut written = 0;
+    let error = loop {
+        match file.write(&chunk) {
+            Ok(count) => written += count as i64,
+            Err(error) => break error,
+        }
+        assert!(written < 32 * MIB, "more fits than the volume has");
+    };
+    assert_eq!(error.kind(), std::io::ErrorKind::StorageFull);
+    assert!(written > 8 * MIB, "only {written} bytes fit");
+    let stats = rig.stats(&volume.volume_id, target.to_str().unwrap()).await.unwrap();
+    let condition = stats.volume_condition.unwrap();
+    assert!(condition.abnormal, "a full file system is abnormal: {condition:?}");
+    drop(file);
+    rig.take(&volume.volume_id).await;
+    rig.delete(&volume.volume_id).await;
+}
+
+#[tokio::test]
+async fn a_damaged_file_system_is_repaired_before_it_is_mounted() {
+    needs_root!();
+    let rig = Rig::new(&["--backend=image"]).await;
+    let volume = rig.create("v", 32 * MIB, mount("ext4")).await;
+    let target = rig.bring(&volume.volume_id, mount("ext4")).await;
+    write_synced(&target.join("file"), b"kept");
+    rig.take(&volume.volume_id).await;
+    let image = rig.ground.root.join("state/volumes").join(&volume.volume_id);
+    let script = rig.ground.root.join("damage");
+    fs::write(&script, "set_super_value state 2\nclri <11>\n").unwrap(); // Marks errors, and makes one.
+    Command::new("debugfs").arg("-w").arg("-f").arg(&script).arg(&image).output().unwrap();
+    let before = Command::new("e2fsck").arg("-fn").arg(&image).output().unwrap();
+    assert!(!before.status.success(), "the file system has been damaged");
+    let target = rig.bring(&volume.volume_id, mount("ext4")).await;
+    assert_eq!(fs::read(target.join("file")).unwrap(), b"kept");
+    rig.take(&volume.volume_id).await;
+    let after = Command::new("e2fsck").arg("-fn").arg(&image).output().unwrap();
+    assert!(after.status.success(), "still damaged: {}", String::from_utf8_lossy(&after.stdout));
+    rig.delete(&volume.volume_id).await;
+}
+
+#[tokio::test]
+async fn data_that_are_no_file_system_are_never_formatted() {
+    needs_root!();
+    let rig = Rig::new(&["--backend=image"]).await;
+    let volume = rig.create("v", 16 * MIB, mount("ext4")).await;
+    let image = rig.ground.root.join("state/volumes").join(&volume.volume_id);
+    let precious = vec![42; 4096];
+    let file = fs::OpenOptions::new().write(true).open(&image).unwrap();
+    std::os::unix::fs::FileExt::write_all_at(&file, &precious, 5 << 20).unwrap();
+    let path = rig.staging("v");
+    let refused = rig.try_stage(&volume.volume_id, &path, mount("ext4")).await.unwrap_err();
+    assert_eq!(refused.code(), Code::FailedPrecondition, "{refused:?}");
+    assert_eq!(&fs::read(&image).unwrap()[5 << 20..(5 << 20) + 4096], precious);
+    rig.delete(&volume.volume_id).await;
+}
+
+#[tokio::test]
+async fn another_file_system_than_the_one_present_is_refused() {
+    needs_root!();
+    let rig = Rig::new(&["--backend=image"]).await;
+    let volume = rig.create("v", 320 * MIB, mount("ext4")).await;
+    let path = rig.staging("v");
+    let refused = rig.try_stage(&volume.volume_id, &path, mount("xfs")).await.unwrap_err();
+    assert_eq!(refused.code(), Code::FailedPrecondition);
+    let unknown = rig.try_create(create_request("w", MIB, mount("ntfs"))).await.unwrap_err();
+    assert_eq!(unknown.code(), Code::InvalidArgument);
+    rig.delete(&volume.volume_id).await;
+}
+
+#[tokio::test]
+async fn volumes_are_as_large_as_their_file_system_needs() {
+    needs_root!();
+    let rig = Rig::new(&["--backend=image"]).await;
+    let volume = rig.create("v", MIB, mount("xfs")).await;
+    assert!(volume.capacity_bytes >= 300 * MIB);
+    let mut limited = create_request("w", MIB, mount("xfs"));
+    limited.capacity_range.as_mut().unwrap().limit_bytes = 2 * MIB;
+    assert_eq!(rig.try_create(limited).await.unwrap_err().code(), Code::OutOfRange);
+    rig.bring(&volume.volume_id, mount("xfs")).await;
+    rig.take(&volume.volume_id).await;
+    rig.delete(&volume.volume_id).await;
+}
+
+#[tokio::test]
+async fn a_broken_off_formatting_is_begun_anew() {
+    needs_root!();
+    let rig = Rig::new(&["--backend=image", "--fs-type=ext4"]).await;
+    let volume = rig.create("v", 16 * MIB, mount("")).await;
+    // Flags that ext4 does not know make the mount fail after the formatting.
+    let mut odd = mount("");
+    let Some(csi_proto::v1::volume_capability::AccessType::Mount(fields)) = &mut odd.access_type else {
+        panic!()
+    };
+    fields.mount_flags = vec!["no-such-option".to_owned()];
+    let path = rig.staging("v");
+    assert_eq!(
+        rig.try_stage(&volume.volume_id, &path, odd).await.unwrap_err().code(),
+        Code::FailedPrecondition
+    );
+    assert!(rig.ground.mount_points().is_empty() && rig.ground.loop_devices().is_empty());
+    rig.bring(&volume.volume_id, mount("")).await;
+    rig.take(&volume.volume_id).await;
+    rig.delete(&volume.volume_id).await;
+}
+
+#[tokio::test]
+async fn a_file_system_that_directories_do_not_have_asks_for_an_image() {
+    needs_root!();
+    let rig = Rig::new(&["--backend=directory"]).await;
+    let volume = rig.create("v", 320 * MIB, mount("btrfs")).await;
+    assert_eq!(volume.volume_context["backend"], "image");
+    let target = rig.bring(&volume.volume_id, mount("btrfs")).await;
+    let found =
+        csi_hostpath_driver::mount::mounts().unwrap().into_iter().find(|entry| entry.mount_point == target);
+    assert_eq!(found.unwrap().fs_type, "btrfs");
+    rig.take(&volume.volume_id).await;
+    rig.delete(&volume.volume_id).await;
+    let mut request = create_request("w", MIB, mount("btrfs"));
+    request.parameters = map(&[("backend", "directory")]);
+    assert_eq!(rig.try_create(request).await.unwrap_err().code(), Code::InvalidArgument);
+}

@@ -1,0 +1,75 @@
+//! Ephemeral inline volumes.
+
+use std::fs;
+
+use csi_proto::v1::node_server::Node;
+use csi_proto::v1::*;
+use tonic::{Code, Request, Status};
+
+use crate::support::*;
+
+async fn publish(rig: &Rig, id: &str, target: &str, attributes: &[(&str, &str)]) -> Result<(), Status> {
+    let mut volume_context = map(attributes);
+    volume_context.insert("csi.storage.k8s.io/ephemeral".to_owned(), "true".to_owned());
+    volume_context.insert("csi.storage.k8s.io/pod.name".to_owned(), "pod".to_owned());
+    let request = NodePublishVolumeRequest {
+        volume_id: id.to_owned(),
+        target_path: target.to_owned(),
+        volume_capability: Some(mount("")),
+        volume_context,
+        ..NodePublishVolumeRequest::default()
+    };
+    rig.driver.node_publish_volume(Request::new(request)).await.map(|_| ())
+}
+
+fn volumes_on_disk(rig: &Rig) -> usize {
+    fs::read_dir(rig.ground.root.join("state/volumes")).unwrap().count()
+}
+
+#[tokio::test]
+async fn inline_volumes_come_and_go_with_their_publication() {
+    needs_root!();
+    for (backend, size) in [("directory", "1Mi"), ("image", "16Mi")] {
+        let rig = Rig::new(&[]).await;
+        let target = rig.target("inline");
+        for _ in 0..2 {
+            publish(&rig, "csi-0123", &target, &[("size", size), ("backend", backend)]).await.unwrap();
+        }
+        assert_eq!(rig.ground.mount_points().len(), 1, "{backend}");
+        fs::write(format!("{target}/file"), b"x").unwrap();
+        assert!(!rig.stats("csi-0123", &target).await.unwrap().usage.is_empty());
+        let rig = rig.restart(&[]).await;
+        assert_eq!(volumes_on_disk(&rig), 1);
+        rig.try_unpublish("csi-0123", &target).await.unwrap();
+        rig.try_unpublish("csi-0123", &target).await.unwrap();
+        assert_eq!(volumes_on_disk(&rig), 0, "{backend}");
+        assert!(!fs::exists(&target).unwrap());
+    }
+}
+
+#[tokio::test]
+async fn a_failed_publication_leaves_nothing() {
+    needs_root!();
+    let rig = Rig::new(&["--capacity=fast=1Mi"]).await;
+    let target = rig.target("inline");
+    for (attributes, code) in [
+        (&[("size", "lots")][..], Code::InvalidArgument),
+        (&[("size", "2Mi"), ("kind", "fast")], Code::ResourceExhausted),
+        (&[("size", "1Mi"), ("kind", "slow")], Code::InvalidArgument),
+        (&[("backend", "tape")], Code::InvalidArgument),
+    ] {
+        assert_eq!(
+            publish(&rig, "../../x", &target, attributes).await.unwrap_err().code(),
+            code,
+            "{attributes:?}"
+        );
+    }
+    fs::write(&target, b"in the way").unwrap();
+    let refused = publish(&rig, "csi-1", &target, &[("size", "1Mi")]).await.unwrap_err();
+    assert_eq!(refused.code(), Code::FailedPrecondition);
+    assert_eq!(volumes_on_disk(&rig), 0);
+    assert_eq!(fs::read(&target).unwrap(), b"in the way");
+    fs::remove_file(&target).unwrap();
+    publish(&rig, "../../x", &target, &[("size", "1Mi")]).await.unwrap();
+    rig.try_unpublish("../../x", &target).await.unwrap();
+}

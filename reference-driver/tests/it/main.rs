@@ -1,0 +1,19 @@
+//! The driver as a whole, over real mounts and loop devices. Tests that need root say so and pass elsewhere.
+#![expect(clippy::unwrap_used, reason = "a panic in a test is the failure itself")]
+
+mod attach;
+mod attacks;
+mod capacity;
+mod concurrency;
+mod crash;
+mod expansion;
+mod file_systems;
+mod groups;
+mod inline;
+mod listing;
+mod metadata;
+mod process;
+mod publishing;
+mod snapshots;
+mod state;
+mod support;

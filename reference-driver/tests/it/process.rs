@@ -1,0 +1,243 @@
+//! The program from outside: exit codes, logs, metrics, signals.
+
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use csi_proto::v1::identity_client::IdentityClient;
+use csi_proto::v1::*;
+use csi_proto::{Endpoint, dial};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+use crate::support::*;
+
+const LIMIT: Duration = Duration::from_secs(20);
+
+/// A driver in a process of its own, killed when it is dropped.
+#[derive(Debug)]
+pub(crate) struct Process {
+    child: Child,
+    log: PathBuf,
+    pub(crate) endpoint: Endpoint,
+}
+
+impl Process {
+    pub(crate) fn start(root: &Path, flags: &[&str]) -> Process {
+        let endpoint = format!("unix://{}/csi.sock", root.display());
+        let log = std::fs::File::options().create(true).append(true).open(root.join("log")).unwrap();
+        let child = Command::new(env!("CARGO_BIN_EXE_csi-hostpath-driver"))
+            .arg(format!("--endpoint={endpoint}"))
+            .arg(format!("--statedir={}/state", root.display()))
+            .arg("--nodeid=node1")
+            .args(flags)
+            .stderr(log)
+            .spawn()
+            .unwrap();
+        Process { child, log: root.join("log"), endpoint: endpoint.parse().unwrap() }
+    }
+
+    pub(crate) async fn channel(&self) -> tonic::transport::Channel {
+        dial(&self.endpoint, LIMIT).await.unwrap_or_else(|error| {
+            let log = std::fs::read_to_string(&self.log).unwrap_or_default();
+            let last: Vec<&str> = log.lines().rev().take(20).collect();
+            panic!("{error}; the log ends, last line first, with {last:#?}")
+        })
+    }
+
+    /// Ends it without a chance to clean up.
+    pub(crate) fn kill(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+
+    fn terminate(&mut self) -> Option<i32> {
+        let id = rustix::process::Pid::from_child(&self.child);
+        rustix::process::kill_process(id, rustix::process::Signal::TERM).unwrap();
+        self.child.wait().unwrap().code()
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn run(flags: &[&str]) -> (Option<i32>, String) {
+    let output = Command::new(env!("CARGO_BIN_EXE_csi-hostpath-driver")).args(flags).output().unwrap();
+    let text = [output.stdout, output.stderr].concat();
+    (output.status.code(), String::from_utf8_lossy(&text).into_owned())
+}
+
+#[test]
+fn exit_codes_tell_what_went_wrong() {
+    let (code, text) = run(&["-version"]);
+    assert!(code == Some(0) && text.starts_with("csi-hostpath-driver "), "{text}");
+    assert_eq!(run(&["--help"]).0, Some(0));
+    assert_eq!(run(&["--no-such-flag"]).0, Some(2));
+    let (code, text) = run(&["--statedir=/nowhere"]);
+    assert!(code == Some(2) && text.contains("--nodeid"), "{text}");
+    let ground = Ground::new();
+    std::fs::write(ground.root.join("state"), b"a file").unwrap();
+    let state = format!("--statedir={}/state", ground.root.display());
+    assert_eq!(run(&["--nodeid=n", &state]).0, Some(1));
+}
+
+#[tokio::test]
+async fn it_serves_ends_on_sigterm_and_removes_its_socket() {
+    let ground = Ground::new();
+    let mut process = Process::start(&ground.root, &["-v=5", "--log-format=json"]);
+    let mut identity = IdentityClient::new(process.channel().await);
+    let secret = "correct-horse-battery-staple";
+    let info = identity.get_plugin_info(GetPluginInfoRequest {}).await.unwrap().into_inner();
+    assert_eq!(info.name, "hostpath.csi.k8s.io");
+    let mut controller = controller_client::ControllerClient::new(process.channel().await);
+    let mut request = create_request("v", MIB, mount(""));
+    request.secrets = map(&[("password", secret)]);
+    controller.create_volume(request).await.unwrap();
+    assert_eq!(process.terminate(), Some(0));
+    assert!(!ground.root.join("csi.sock").exists());
+    let log = std::fs::File::open(ground.root.join("log")).unwrap();
+    let mut answered = 0;
+    for line in BufReader::new(log).lines().map_while(Result::ok) {
+        let entry: serde_json::Value = serde_json::from_str(&line).unwrap();
+        answered +=
+            usize::from(entry["fields"]["method"] == "CreateVolume" && entry["fields"]["id"].is_u64());
+        assert!(!line.contains(secret));
+    }
+    assert_eq!(answered, 1, "each call is logged once with its id");
+}
+
+#[tokio::test]
+async fn metrics_count_calls() {
+    let ground = Ground::new();
+    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let process = Process::start(&ground.root, &[&format!("--metrics-address={free}")]);
+    let mut controller = controller_client::ControllerClient::new(process.channel().await);
+    controller.create_volume(create_request("v", MIB, mount(""))).await.unwrap();
+    assert!(controller.create_volume(CreateVolumeRequest::default()).await.is_err());
+    let mut stream = loop {
+        match tokio::net::TcpStream::connect(free).await {
+            Ok(stream) => break stream,
+            Err(_) => tokio::task::yield_now().await,
+        }
+    };
+    stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n").await.unwrap();
+    let mut text = String::new();
+    stream.read_to_string(&mut text).await.unwrap();
+    for line in [
+        "csi_hostpath_volumes 1\n",
+        "csi_hostpath_volumes_bytes 1048576\n",
+        "csi_hostpath_call_seconds_count{method=\"CreateVolume\",code=\"OK\"} 1\n",
+        "csi_hostpath_call_seconds_count{method=\"CreateVolume\",code=\"INVALID_ARGUMENT\"} 1\n",
+    ] {
+        assert!(text.contains(line), "{line} is not in {text}");
+    }
+}
+
+#[tokio::test]
+async fn the_proxy_connects_both_sides() {
+    let ground = Ground::new();
+    let (one, other) = (ground.root.join("one.sock"), ground.root.join("other.sock"));
+    let mut proxy = Command::new(env!("CARGO_BIN_EXE_csi-hostpath-driver"))
+        .arg(format!("--endpoint=unix://{}", one.display()))
+        .arg(format!("--proxy-endpoint=unix://{}", other.display()))
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let connect = async |path: &Path| {
+        let attempt = async {
+            loop {
+                match tokio::net::UnixStream::connect(path).await {
+                    Ok(stream) => break stream,
+                    Err(_) => tokio::task::yield_now().await,
+                }
+            }
+        };
+        tokio::time::timeout(LIMIT, attempt).await.unwrap()
+    };
+    let (mut left, mut right) = (connect(&one).await, connect(&other).await);
+    left.write_all(b"ping").await.unwrap();
+    let mut heard = [0; 4];
+    right.read_exact(&mut heard).await.unwrap();
+    assert_eq!(&heard, b"ping");
+    proxy.kill().unwrap();
+    proxy.wait().unwrap();
+}
+
+/// Makes everything under a directory belong to somebody without privileges.
+fn give_away(path: &Path, user: u32) {
+    std::os::unix::fs::chown(path, Some(user), Some(user)).unwrap();
+    for entry in std::fs::read_dir(path).into_iter().flatten().flatten() {
+        give_away(&entry.path(), user);
+    }
+}
+
+#[tokio::test]
+async fn without_privileges_directories_are_linked_and_the_rest_is_refused() {
+    needs_root!();
+    use std::os::unix::process::CommandExt;
+    const NOBODY: u32 = 65_534;
+    let ground = Ground::new();
+    // The program may lie where nobody else can reach it.
+    let program = ground.root.join("csi-hostpath-driver");
+    std::fs::copy(env!("CARGO_BIN_EXE_csi-hostpath-driver"), &program).unwrap();
+    for part in ["state", "staging", "targets"] {
+        std::fs::create_dir(ground.root.join(part)).unwrap();
+    }
+    give_away(&ground.root, NOBODY);
+    let log = std::fs::File::options().create(true).append(true).open(ground.root.join("log")).unwrap();
+    let endpoint = format!("unix://{}/csi.sock", ground.root.display());
+    let child = Command::new(&program)
+        .args(["--nodeid=node1", "--backend=directory", &format!("--endpoint={endpoint}")])
+        .arg(format!("--statedir={}/state", ground.root.display()))
+        .uid(NOBODY)
+        .gid(NOBODY)
+        .stderr(log)
+        .spawn()
+        .unwrap();
+    let process = Process { child, log: ground.root.join("log"), endpoint: endpoint.parse().unwrap() };
+    let channel = process.channel().await;
+    let mut controller = controller_client::ControllerClient::new(channel.clone());
+    let mut node = node_client::NodeClient::new(channel);
+    let volume = controller.create_volume(create_request("v", MIB, mount(""))).await.unwrap();
+    let volume_id = volume.into_inner().volume.unwrap().volume_id;
+    let refused = controller.create_volume(create_request("b", MIB, block())).await.unwrap_err();
+    assert_eq!(refused.code(), tonic::Code::FailedPrecondition, "{refused:?}");
+    let text = |part: &str| ground.root.join(part).to_str().unwrap().to_owned();
+    let stage = NodeStageVolumeRequest {
+        volume_id: volume_id.clone(),
+        staging_target_path: text("staging"),
+        volume_capability: Some(mount("")),
+        ..Default::default()
+    };
+    node.node_stage_volume(stage).await.unwrap();
+    let mut publish = NodePublishVolumeRequest {
+        volume_id: volume_id.clone(),
+        staging_target_path: text("staging"),
+        target_path: text("targets/t"),
+        volume_capability: Some(mount("")),
+        readonly: true,
+        ..Default::default()
+    };
+    let refused = node.node_publish_volume(publish.clone()).await.unwrap_err();
+    assert!(refused.message().contains("CAP_SYS_ADMIN"), "{refused:?}");
+    publish.readonly = false;
+    node.node_publish_volume(publish).await.unwrap();
+    std::fs::write(ground.root.join("targets/t/file"), b"x").unwrap();
+    let target_path = text("targets/t");
+    node.node_unpublish_volume(NodeUnpublishVolumeRequest { volume_id: volume_id.clone(), target_path })
+        .await
+        .unwrap();
+    assert!(std::fs::symlink_metadata(ground.root.join("targets/t")).is_err(), "the link is gone");
+    assert!(ground.root.join("state/volumes").join(&volume_id).join("file").exists(), "the data are not");
+    let staging_target_path = text("staging");
+    let unstage = NodeUnstageVolumeRequest { volume_id: volume_id.clone(), staging_target_path };
+    node.node_unstage_volume(unstage).await.unwrap();
+    controller.delete_volume(DeleteVolumeRequest { volume_id, ..Default::default() }).await.unwrap();
+    drop(process);
+    let log = std::fs::read_to_string(ground.root.join("log")).unwrap();
+    assert!(log.contains("without CAP_SYS_ADMIN"), "{log}");
+}

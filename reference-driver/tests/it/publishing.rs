@@ -1,0 +1,185 @@
+//! What may be published where, and how it can be used there.
+
+use std::fs;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+
+use csi_proto::v1::node_server::Node;
+use csi_proto::v1::volume_capability::AccessType;
+use csi_proto::v1::volume_capability::access_mode::Mode;
+use csi_proto::v1::*;
+use tonic::{Code, Request};
+
+use crate::support::*;
+
+#[tokio::test]
+async fn a_directory_volume_is_shared_between_staging_and_target() {
+    needs_root!();
+    let rig = Rig::new(&[]).await;
+    let volume = rig.create("v", MIB, mount("")).await;
+    assert_eq!(volume.capacity_bytes, MIB);
+    let target = rig.bring(&volume.volume_id, mount("")).await;
+    fs::write(target.join("file"), b"x").unwrap();
+    assert_eq!(fs::read_dir(rig.staging(&volume.volume_id)).unwrap().count(), 1);
+    rig.take(&volume.volume_id).await;
+    rig.delete(&volume.volume_id).await;
+    assert_eq!(fs::read_dir(rig.ground.root.join("state/volumes")).unwrap().count(), 0);
+}
+
+#[tokio::test]
+async fn readonly_targets_refuse_writes() {
+    needs_root!();
+    for backend in ["--backend=directory", "--backend=image"] {
+        let rig = Rig::new(&[backend]).await;
+        let mode = mount_mode("", Mode::MultiNodeMultiWriter);
+        let volume = rig.create("v", 16 * MIB, mode.clone()).await;
+        rig.stage(&volume.volume_id, mode.clone()).await;
+        let writable = rig.publish(&volume.volume_id, mode.clone(), false).await;
+        write_synced(&writable.join("file"), b"x");
+        let second = rig.target("second");
+        rig.try_publish(&volume.volume_id, &second, mode.clone(), true).await.unwrap();
+        let refused = fs::write(format!("{second}/other"), b"y").unwrap_err();
+        assert_eq!(refused.kind(), std::io::ErrorKind::ReadOnlyFilesystem, "{backend}");
+        assert_eq!(fs::read(format!("{second}/file")).unwrap(), b"x");
+        fs::write(writable.join("more"), b"z").unwrap();
+        let other_way = rig.try_publish(&volume.volume_id, &second, mode, false).await.unwrap_err();
+        assert_eq!(other_way.code(), Code::AlreadyExists);
+        rig.try_unpublish(&volume.volume_id, &second).await.unwrap();
+        rig.take(&volume.volume_id).await;
+        rig.delete(&volume.volume_id).await;
+    }
+}
+
+#[tokio::test]
+async fn block_volumes_have_their_exact_size_and_readonly_ones_refuse_writes() {
+    needs_root!();
+    let rig = Rig::new(&[]).await;
+    let volume = rig.create("v", MIB + 1, block()).await;
+    assert_eq!(volume.capacity_bytes, MIB + 512);
+    let target = rig.bring(&volume.volume_id, block()).await;
+    let device = fs::OpenOptions::new().read(true).write(true).open(&target).unwrap();
+    let size = std::io::Seek::seek(&mut &device, std::io::SeekFrom::End(0)).unwrap();
+    assert_eq!(size, (MIB + 512) as u64);
+    std::os::unix::fs::FileExt::write_all_at(&device, b"data", MIB as u64).unwrap();
+    device.sync_all().unwrap();
+    drop(device);
+    let stats = rig.stats(&volume.volume_id, target.to_str().unwrap()).await.unwrap();
+    assert_eq!(stats.usage[0].total, MIB + 512);
+    assert!(stats.usage[0].used > 0 && !stats.volume_condition.unwrap().abnormal);
+    rig.try_unpublish(&volume.volume_id, target.to_str().unwrap()).await.unwrap();
+    assert!(!target.exists());
+
+    let target = rig.publish(&volume.volume_id, block(), true).await;
+    let device = fs::OpenOptions::new().write(true).open(&target);
+    let refused = device.and_then(|device| std::os::unix::fs::FileExt::write_all_at(&device, b"x", 0));
+    assert!(refused.is_err(), "a read-only device takes a write");
+    let mut found = [0; 4];
+    std::os::unix::fs::FileExt::read_exact_at(&fs::File::open(&target).unwrap(), &mut found, MIB as u64)
+        .unwrap();
+    assert_eq!(&found, b"data");
+    assert_eq!(rig.ground.loop_devices().len(), 2);
+    rig.take(&volume.volume_id).await;
+    assert!(rig.ground.loop_devices().is_empty());
+    rig.delete(&volume.volume_id).await;
+}
+
+#[tokio::test]
+async fn repeated_calls_change_nothing_and_others_are_told_apart() {
+    needs_root!();
+    let rig = Rig::new(&["--backend=image"]).await;
+    let volume = rig.create("v", 16 * MIB, mount("")).await;
+    let id = volume.volume_id.as_str();
+    let target = rig.target(id);
+    let unstaged = rig.try_publish(id, &target, mount(""), false).await.unwrap_err();
+    assert_eq!(unstaged.code(), Code::FailedPrecondition);
+    let staging = rig.stage(id, mount("")).await;
+    rig.try_stage(id, &staging, mount("")).await.unwrap();
+    let other = mount_mode("", Mode::MultiNodeMultiWriter);
+    assert_eq!(rig.try_stage(id, &staging, other).await.unwrap_err().code(), Code::AlreadyExists);
+    rig.publish(id, mount(""), false).await;
+    let before = rig.ground.mount_points().len();
+    rig.publish(id, mount(""), false).await;
+    assert_eq!(rig.ground.mount_points().len(), before, "a repeated publish stacks no mount");
+    let second = rig.try_publish(id, &rig.target("second"), mount(""), false).await.unwrap_err();
+    assert_eq!(second.code(), Code::FailedPrecondition, "one writer has one target");
+    assert_eq!(rig.try_unstage(id).await.unwrap_err().code(), Code::FailedPrecondition);
+    assert_eq!(rig.try_delete(id).await.unwrap_err().code(), Code::FailedPrecondition);
+    rig.take(id).await;
+    rig.take(id).await;
+    rig.delete(id).await;
+    rig.delete(id).await;
+}
+
+#[tokio::test]
+async fn a_group_can_use_what_is_mounted_for_it() {
+    needs_root!();
+    for backend in ["--backend=directory", "--backend=image"] {
+        let rig = Rig::new(&[backend]).await;
+        let mut capability = mount("");
+        let Some(AccessType::Mount(fields)) = &mut capability.access_type else { panic!() };
+        fields.volume_mount_group = "4321".to_owned();
+        let volume = rig.create("v", 16 * MIB, capability.clone()).await;
+        let target = rig.bring(&volume.volume_id, capability).await;
+        fs::write(target.join("file"), b"x").unwrap();
+        let root = fs::metadata(&target).unwrap();
+        assert_eq!(root.gid(), 4321);
+        assert_eq!(root.permissions().mode() & 0o2070, 0o2070);
+        assert_eq!(fs::metadata(target.join("file")).unwrap().gid(), 4321, "new files inherit the group");
+        rig.take(&volume.volume_id).await;
+        rig.delete(&volume.volume_id).await;
+    }
+}
+
+#[tokio::test]
+async fn lost_mounts_are_abnormal_and_come_back() {
+    needs_root!();
+    let rig = Rig::new(&["--backend=image"]).await;
+    let volume = rig.create("v", 16 * MIB, mount("")).await;
+    let target = rig.bring(&volume.volume_id, mount("")).await;
+    write_synced(&target.join("file"), b"kept");
+    rustix::mount::unmount(&target, rustix::mount::UnmountFlags::empty()).unwrap();
+    let stats = rig.stats(&volume.volume_id, target.to_str().unwrap()).await.unwrap();
+    assert!(stats.volume_condition.unwrap().abnormal);
+    // As after a reboot: records say that it is staged and published, and nothing is mounted.
+    rustix::mount::unmount(rig.staging(&volume.volume_id), rustix::mount::UnmountFlags::empty()).unwrap();
+    let rig = rig.restart(&["--backend=image"]).await;
+    let target = rig.bring(&volume.volume_id, mount("")).await;
+    assert_eq!(fs::read(target.join("file")).unwrap(), b"kept");
+    rig.take(&volume.volume_id).await;
+    rig.delete(&volume.volume_id).await;
+}
+
+#[tokio::test]
+async fn missing_data_are_abnormal_and_not_made_up() {
+    needs_root!();
+    let rig = Rig::new(&[]).await;
+    let volume = rig.create("v", MIB, mount("")).await;
+    fs::remove_dir(rig.ground.root.join("state/volumes").join(&volume.volume_id)).unwrap();
+    let request = ControllerGetVolumeRequest { volume_id: volume.volume_id.clone() };
+    let found =
+        controller_server::Controller::controller_get_volume(&rig.driver, Request::new(request)).await;
+    assert!(found.unwrap().into_inner().status.unwrap().volume_condition.unwrap().abnormal);
+    let path = rig.staging("v");
+    assert_eq!(
+        rig.try_stage(&volume.volume_id, &path, mount("")).await.unwrap_err().code(),
+        Code::FailedPrecondition
+    );
+    rig.delete(&volume.volume_id).await;
+}
+
+#[tokio::test]
+async fn statistics_exist_only_where_the_volume_is() {
+    needs_root!();
+    let rig = Rig::new(&["--backend=image"]).await;
+    let volume = rig.create("v", 16 * MIB, mount("")).await;
+    let target = rig.bring(&volume.volume_id, mount("")).await;
+    let stats = rig.stats(&volume.volume_id, target.to_str().unwrap()).await.unwrap();
+    assert_eq!(stats.usage.len(), 2);
+    assert!(stats.usage.iter().all(|usage| usage.total > 0 && usage.used + usage.available <= usage.total));
+    for path in ["/etc", "relative", "/no/such"] {
+        assert_eq!(rig.stats(&volume.volume_id, path).await.unwrap_err().code(), Code::NotFound, "{path}");
+    }
+    let info = rig.driver.node_get_info(Request::new(NodeGetInfoRequest {})).await.unwrap().into_inner();
+    assert_eq!(info.node_id, "node1");
+    rig.take(&volume.volume_id).await;
+    rig.delete(&volume.volume_id).await;
+}

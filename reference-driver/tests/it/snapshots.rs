@@ -1,0 +1,130 @@
+//! Snapshots, restores and clones.
+
+use std::fs;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+
+use tonic::Code;
+
+use crate::support::*;
+
+#[tokio::test]
+async fn a_snapshot_keeps_what_was_there_and_outlives_its_volume() {
+    needs_root!();
+    for (backend, fs_type) in
+        [("--backend=directory", ""), ("--backend=image", "ext4"), ("--backend=image", "btrfs")]
+    {
+        let rig = Rig::new(&[backend]).await;
+        let volume = rig.create("v", 160 * MIB, mount(fs_type)).await;
+        let target = rig.bring(&volume.volume_id, mount(fs_type)).await;
+        write_synced(&target.join("file"), b"before");
+        let snapshot = rig.snapshot("s", &volume.volume_id).await;
+        assert!(snapshot.ready_to_use && snapshot.size_bytes == volume.capacity_bytes);
+        write_synced(&target.join("file"), b"later!");
+        assert_eq!(
+            rig.snapshot("s", &volume.volume_id).await,
+            snapshot,
+            "the same name is the same snapshot"
+        );
+        let copy = rig.copy("c", 160 * MIB, mount(fs_type), from_snapshot(&snapshot.snapshot_id)).await;
+        let copied = rig.bring(&copy.volume_id, mount(fs_type)).await;
+        assert_eq!(
+            fs::read(copied.join("file")).unwrap(),
+            b"before",
+            "{backend} {fs_type}, beside its original"
+        );
+        assert_eq!(fs::read(target.join("file")).unwrap(), b"later!");
+        rig.take(&copy.volume_id).await;
+        rig.take(&volume.volume_id).await;
+        rig.delete(&volume.volume_id).await;
+        let again = rig.copy("d", 160 * MIB, mount(fs_type), from_snapshot(&snapshot.snapshot_id)).await;
+        let restored = rig.bring(&again.volume_id, mount(fs_type)).await;
+        assert_eq!(fs::read(restored.join("file")).unwrap(), b"before", "{backend} {fs_type}");
+        rig.take(&again.volume_id).await;
+        for id in [&copy.volume_id, &again.volume_id] {
+            rig.delete(id).await;
+        }
+        rig.delete_snapshot(&snapshot.snapshot_id).await;
+        assert_eq!(fs::read_dir(rig.ground.root.join("state/snapshots")).unwrap().count(), 0);
+    }
+}
+
+#[tokio::test]
+async fn copies_larger_than_their_source_have_a_larger_file_system() {
+    needs_root!();
+    for fs_type in ["ext4", "xfs", "btrfs"] {
+        let rig = Rig::new(&["--backend=image"]).await;
+        let volume = rig.create("v", 320 * MIB, mount(fs_type)).await;
+        let target = rig.bring(&volume.volume_id, mount(fs_type)).await;
+        write_synced(&target.join("file"), b"data");
+        let before = file_system_bytes(&target);
+        let clone = rig.copy("c", 640 * MIB, mount(fs_type), from_volume(&volume.volume_id)).await;
+        assert_eq!(clone.capacity_bytes, 640 * MIB);
+        let cloned = rig.bring(&clone.volume_id, mount(fs_type)).await;
+        assert_eq!(fs::read(cloned.join("file")).unwrap(), b"data");
+        let after = file_system_bytes(&cloned);
+        assert!(after > before + 250 * MIB, "{fs_type}: {before} bytes have grown to {after} only");
+        rig.take(&clone.volume_id).await;
+        rig.take(&volume.volume_id).await;
+        rig.delete(&clone.volume_id).await;
+        rig.delete(&volume.volume_id).await;
+    }
+}
+
+#[tokio::test]
+async fn sources_that_do_not_fit_are_refused() {
+    needs_root!();
+    let rig = Rig::new(&[]).await;
+    let volume = rig.create("v", 2 * MIB, block()).await;
+    let snapshot = rig.snapshot("s", &volume.volume_id).await;
+    let mut small = create_request("c", MIB, block());
+    small.capacity_range.as_mut().unwrap().limit_bytes = MIB;
+    let source =
+        Some(csi_proto::v1::VolumeContentSource { r#type: Some(from_snapshot(&snapshot.snapshot_id)) });
+    small.volume_content_source = source.clone();
+    assert_eq!(rig.try_create(small).await.unwrap_err().code(), Code::OutOfRange);
+    let mut directory = create_request("c", 2 * MIB, mount(""));
+    directory.parameters = map(&[("backend", "directory")]);
+    directory.volume_content_source = source;
+    assert_eq!(rig.try_create(directory).await.unwrap_err().code(), Code::InvalidArgument);
+    let default = rig.copy("c", 1, block(), from_snapshot(&snapshot.snapshot_id)).await;
+    assert_eq!(default.capacity_bytes, 2 * MIB, "never smaller than the source");
+    let missing = from_snapshot("snap-00000000000000000000000000000000");
+    let mut request = create_request("m", MIB, block());
+    request.volume_content_source = Some(csi_proto::v1::VolumeContentSource { r#type: Some(missing) });
+    assert_eq!(rig.try_create(request).await.unwrap_err().code(), Code::NotFound);
+    rig.delete(&default.volume_id).await;
+    rig.delete(&volume.volume_id).await;
+    rig.delete_snapshot(&snapshot.snapshot_id).await;
+}
+
+#[tokio::test]
+async fn copies_of_directories_are_faithful() {
+    needs_root!();
+    let rig = Rig::new(&["--backend=directory"]).await;
+    let volume = rig.create("v", MIB, mount("")).await;
+    let source = rig.ground.root.join("state/volumes").join(&volume.volume_id);
+    fs::create_dir(source.join("sub")).unwrap();
+    fs::write(source.join("sub/.hidden"), b"hidden").unwrap();
+    fs::set_permissions(source.join("sub/.hidden"), fs::Permissions::from_mode(0o4751)).unwrap();
+    std::os::unix::fs::chown(source.join("sub"), Some(1234), Some(4321)).unwrap();
+    symlink("/etc/passwd", source.join("link")).unwrap();
+    fs::hard_link(source.join("sub/.hidden"), source.join("hard")).unwrap();
+    let sparse = fs::File::create(source.join("sparse")).unwrap();
+    sparse.set_len(64 << 20).unwrap();
+    let clone = rig.copy("c", MIB, mount(""), from_volume(&volume.volume_id)).await;
+    let copy = rig.ground.root.join("state/volumes").join(&clone.volume_id);
+    let hidden = fs::metadata(copy.join("sub/.hidden")).unwrap();
+    assert_eq!(fs::read(copy.join("sub/.hidden")).unwrap(), b"hidden");
+    assert_eq!(hidden.permissions().mode() & 0o7777, 0o4751);
+    assert_eq!(hidden.ino(), fs::metadata(copy.join("hard")).unwrap().ino());
+    assert_eq!(fs::metadata(copy.join("sub")).unwrap().uid(), 1234);
+    assert_eq!(
+        fs::metadata(copy.join("sub")).unwrap().mtime_nsec(),
+        fs::metadata(source.join("sub")).unwrap().mtime_nsec()
+    );
+    assert_eq!(fs::read_link(copy.join("link")).unwrap().to_str(), Some("/etc/passwd"));
+    let sparse = fs::metadata(copy.join("sparse")).unwrap();
+    assert!(sparse.len() == 64 << 20 && sparse.blocks() == 0);
+    rig.delete(&clone.volume_id).await;
+    rig.delete(&volume.volume_id).await;
+}

@@ -1,0 +1,188 @@
+//! State that cannot be used, and what a crash leaves.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+
+use csi_hostpath_driver::HostpathDriver;
+
+use crate::support::*;
+
+fn refusal(ground: &Ground) -> String {
+    HostpathDriver::new(config(&ground.root, &[])).unwrap_err().to_string()
+}
+
+/// All files under the state directory with their contents.
+fn contents(ground: &Ground) -> Vec<(std::path::PathBuf, Vec<u8>)> {
+    let mut found = Vec::new();
+    let mut directories = vec![ground.root.join("state")];
+    while let Some(directory) = directories.pop() {
+        for entry in fs::read_dir(directory).unwrap().flatten() {
+            let path = entry.path();
+            if path.is_dir() {
+                directories.push(path)
+            } else {
+                found.push((path.clone(), fs::read(path).unwrap()))
+            }
+        }
+    }
+    found.sort();
+    found
+}
+
+/// A state directory with a volume in it, and nobody using it.
+async fn used_ground() -> Ground {
+    let rig = Rig::new(&["--backend=directory"]).await;
+    let volume = rig.create("v", MIB, mount("")).await.volume_id;
+    fs::write(rig.ground.root.join("state/volumes").join(volume).join("file"), b"precious").unwrap();
+    let Rig { driver, ground } = rig;
+    drop(driver);
+    ground
+}
+
+#[tokio::test]
+async fn corrupt_state_is_refused_and_not_touched() {
+    let ground = used_ground().await;
+    let file = ground.root.join("state/state.redb");
+    let good = fs::read(&file).unwrap();
+    let mut random = Random::new(3);
+    for round in 0..30 {
+        let mut bad = match round {
+            0 => Vec::new(),
+            1 => b"not a database".to_vec(),
+            2 => good[..good.len() / 2].to_vec(),
+            _ => good.clone(),
+        };
+        if round > 2 {
+            for _ in 0..200 {
+                let at = random.below(bad.len() as u64) as usize;
+                bad[at] ^= 1 << random.below(8);
+            }
+        }
+        fs::write(&file, &bad).unwrap();
+        let before = contents(&ground);
+        match HostpathDriver::new(config(&ground.root, &[])) {
+            Err(error) => {
+                assert!(error.to_string().contains("state.redb"), "round {round}: {error}");
+                assert_eq!(contents(&ground), before, "round {round}: something was touched");
+            }
+            // Flips may hit pages that are not in use.
+            Ok(driver) => {
+                assert!(round > 2);
+                assert!(driver.ready().await);
+                drop(driver);
+                assert!(contents(&ground).iter().any(|(_, bytes)| bytes == b"precious"), "round {round}");
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn state_of_a_newer_version_is_refused_and_not_touched() {
+    let ground = used_ground().await;
+    {
+        let table = redb::TableDefinition::<&str, u64>::new("meta");
+        let db = redb::Database::open(ground.root.join("state/state.redb")).unwrap();
+        let write = db.begin_write().unwrap();
+        write.open_table(table).unwrap().insert("schema_version", 99).unwrap();
+        write.commit().unwrap();
+    }
+    let before = contents(&ground);
+    assert!(refusal(&ground).contains("99"));
+    assert_eq!(contents(&ground), before);
+}
+
+#[tokio::test]
+async fn data_without_state_are_not_thrown_away() {
+    let ground = used_ground().await;
+    fs::remove_file(ground.root.join("state/state.redb")).unwrap();
+    let before = contents(&ground);
+    assert!(refusal(&ground).contains("missing"));
+    assert_eq!(contents(&ground), before);
+}
+
+#[tokio::test]
+async fn one_state_directory_has_one_driver() {
+    let rig = Rig::new(&[]).await;
+    assert!(refusal(&rig.ground).contains("in use"));
+    let mode = fs::metadata(rig.ground.root.join("state")).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o700);
+}
+
+#[tokio::test]
+async fn data_without_a_record_go_and_foreign_files_stay() {
+    let rig = Rig::new(&[]).await;
+    let volumes = rig.ground.root.join("state/volumes");
+    let orphan = volumes.join("vol-0123456789abcdef0123456789abcdef");
+    fs::create_dir(&orphan).unwrap();
+    fs::write(volumes.join("README"), b"mine").unwrap();
+    let rig = rig.restart(&[]).await;
+    assert!(!orphan.exists());
+    assert!(rig.ground.root.join("state/volumes/README").exists());
+}
+
+#[tokio::test]
+async fn a_full_disk_is_survived() {
+    needs_root!();
+    let ground = Ground::new();
+    let state = ground.root.join("state");
+    fs::create_dir(&state).unwrap();
+    rustix::mount::mount("tmpfs", &state, "tmpfs", rustix::mount::MountFlags::empty(), c"size=16m").unwrap();
+    let rig = Rig::on(ground, &[]).await;
+    let first = rig.create("first", MIB, mount("")).await;
+    let filler = state.join("filler");
+    let mut file = fs::File::create(&filler).unwrap();
+    let full = std::io::copy(&mut std::io::repeat(1), &mut file).unwrap_err();
+    assert_eq!(full.kind(), std::io::ErrorKind::StorageFull);
+    for number in 0..200 {
+        match rig.try_create(create_request(&format!("v{number}"), 1, mount(""))).await {
+            Ok(_) => {}
+            Err(status) => assert_eq!(status.code(), tonic::Code::ResourceExhausted, "{status:?}"),
+        }
+    }
+    drop(file);
+    fs::remove_file(&filler).unwrap();
+    let second = rig.create("second", MIB, mount("")).await;
+    assert_eq!(rig.create("first", MIB, mount("")).await, first);
+    let rig = rig.restart(&[]).await;
+    assert_eq!(rig.create("second", MIB, mount("")).await, second);
+    let Rig { driver, ground } = rig;
+    drop(driver);
+    rustix::mount::unmount(ground.root.join("state"), rustix::mount::UnmountFlags::empty()).unwrap();
+}
+
+#[tokio::test]
+async fn volumes_are_known_again_in_a_new_container() {
+    needs_root!();
+    let ground = Ground::new();
+    let (real, state) = (ground.root.join("real"), ground.root.join("state"));
+    fs::create_dir(&real).unwrap();
+    fs::create_dir(&state).unwrap();
+    rustix::mount::mount_bind(&real, &state).unwrap();
+    let rig = Rig::on(ground, &["--backend=image"]).await;
+    let image = rig.create("image", 16 * MIB, mount("")).await.volume_id;
+    let raw = rig.create("raw", MIB, block()).await.volume_id;
+    let (mounted, device) = (rig.bring(&image, mount("")).await, rig.bring(&raw, block()).await);
+    write_synced(&mounted.join("file"), b"kept");
+    write_synced(&device, b"kept");
+    // The mount through which the images were opened goes away, as with the container of a driver.
+    let Rig { driver, ground } = rig;
+    drop(driver);
+    rustix::mount::unmount(&state, rustix::mount::UnmountFlags::DETACH).unwrap();
+    rustix::mount::mount_bind(&real, &state).unwrap();
+    let rig = Rig::on(ground, &["--backend=image"]).await;
+    assert_eq!(rig.ground.loop_devices_by_name().len(), 2, "devices in use stay");
+    rig.bring(&image, mount("")).await;
+    rig.bring(&raw, block()).await;
+    assert_eq!(rig.ground.loop_devices_by_name().len(), 2, "and none is added");
+    let snapshot = rig.snapshot("s", &image).await.snapshot_id;
+    rig.delete_snapshot(&snapshot).await;
+    assert_eq!(fs::read(mounted.join("file")).unwrap(), b"kept");
+    for id in [&image, &raw] {
+        rig.take(id).await;
+        rig.delete(id).await;
+    }
+    assert!(rig.ground.loop_devices_by_name().is_empty());
+    let Rig { driver, ground: _ground } = rig;
+    drop(driver);
+    rustix::mount::unmount(&state, rustix::mount::UnmountFlags::empty()).unwrap();
+}

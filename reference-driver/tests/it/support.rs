@@ -1,0 +1,349 @@
+//! A driver in a directory of its own, calls to it, and a check at the end that nothing is left of it.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use csi_hostpath_driver::args::Args;
+use csi_hostpath_driver::mount::mounts;
+use csi_hostpath_driver::{Config, HostpathDriver};
+use csi_proto::v1::controller_server::Controller;
+use csi_proto::v1::node_server::Node;
+use csi_proto::v1::volume_capability::{AccessMode, AccessType, BlockVolume, MountVolume, access_mode::Mode};
+use csi_proto::v1::volume_content_source::{SnapshotSource, Type, VolumeSource};
+use csi_proto::v1::*;
+use tempfile::TempDir;
+use tonic::{Request, Status};
+
+pub(crate) const MIB: i64 = 1 << 20;
+
+/// Ends a test that needs root, with a line that says so.
+macro_rules! needs_root {
+    () => {
+        if !rustix::process::geteuid().is_root() {
+            println!("skipped: needs root for mounts and loop devices");
+            return;
+        }
+    };
+}
+pub(crate) use needs_root;
+
+/// The directory of a test, which cleans up mounts and loop devices when it is dropped, and fails the test if there
+/// were any.
+#[derive(Debug)]
+pub(crate) struct Ground {
+    pub(crate) root: PathBuf,
+    _directory: TempDir,
+}
+
+impl Ground {
+    pub(crate) fn new() -> Ground {
+        let directory = tempfile::Builder::new().prefix("hostpath-test-").tempdir().unwrap();
+        Ground { root: directory.path().canonicalize().unwrap(), _directory: directory }
+    }
+
+    /// The mount points under the directory.
+    pub(crate) fn mount_points(&self) -> Vec<PathBuf> {
+        let all = mounts().unwrap().into_iter().map(|entry| entry.mount_point);
+        all.filter(|point| point.starts_with(&self.root)).collect()
+    }
+
+    /// The loop devices whose files have the names of volumes of this driver, wherever the kernel says that they are.
+    pub(crate) fn loop_devices_by_name(&self) -> Vec<PathBuf> {
+        let volumes = fs::read_dir(self.root.join("state/volumes")).unwrap().flatten();
+        let names: Vec<_> = volumes.map(|entry| entry.file_name()).collect();
+        let blocks = fs::read_dir("/sys/block").unwrap().flatten();
+        let backing = |block: &fs::DirEntry| {
+            fs::read_to_string(block.path().join("loop/backing_file")).unwrap_or_default()
+        };
+        let ours = |block: &fs::DirEntry| {
+            Path::new(backing(block).trim_end())
+                .file_name()
+                .is_some_and(|name| names.iter().any(|known| known == name))
+        };
+        blocks.filter(ours).map(|block| Path::new("/dev").join(block.file_name())).collect()
+    }
+
+    /// The loop devices whose files are under the directory.
+    pub(crate) fn loop_devices(&self) -> Vec<PathBuf> {
+        let blocks = fs::read_dir("/sys/block").unwrap().flatten();
+        blocks
+            .filter(|block| {
+                let backing = fs::read_to_string(block.path().join("loop/backing_file")).unwrap_or_default();
+                Path::new(backing.trim_end()).starts_with(&self.root)
+            })
+            .map(|block| Path::new("/dev").join(block.file_name()))
+            .collect()
+    }
+}
+
+impl Drop for Ground {
+    fn drop(&mut self) {
+        let (mounts, devices) = (self.mount_points(), self.loop_devices());
+        for mount in mounts.iter().rev() {
+            let _ = Command::new("umount").arg("-l").arg(mount).status();
+        }
+        for device in &devices {
+            let _ = Command::new("losetup").arg("-d").arg(device).status();
+        }
+        if !std::thread::panicking() {
+            assert!(mounts.is_empty(), "mounts are left: {mounts:?}");
+            assert!(devices.is_empty(), "loop devices are left: {devices:?}");
+        }
+    }
+}
+
+/// A driver in this process, with the directories that a kubelet would make.
+#[derive(Debug)]
+pub(crate) struct Rig {
+    pub(crate) driver: HostpathDriver,
+    pub(crate) ground: Ground,
+}
+
+/// Settings for a driver with its state under the directory.
+pub(crate) fn config(root: &Path, flags: &[&str]) -> Config {
+    let fixed = [
+        "csi-hostpath-driver".to_owned(),
+        "--nodeid=node1".to_owned(),
+        format!("--statedir={}/state", root.display()),
+    ];
+    let arguments = fixed.into_iter().chain(flags.iter().map(|flag| (*flag).to_owned()));
+    Args::read(arguments.map(Into::into)).unwrap().into_config().unwrap()
+}
+
+impl Rig {
+    pub(crate) async fn new(flags: &[&str]) -> Rig {
+        Rig::on(Ground::new(), flags).await
+    }
+
+    pub(crate) async fn on(ground: Ground, flags: &[&str]) -> Rig {
+        let driver = HostpathDriver::new(config(&ground.root, flags)).unwrap();
+        assert!(driver.ready().await);
+        fs::create_dir_all(ground.root.join("targets")).unwrap();
+        Rig { driver, ground }
+    }
+
+    /// Ends the driver and starts it again on the same state.
+    pub(crate) async fn restart(self, flags: &[&str]) -> Rig {
+        let Rig { driver, ground } = self;
+        drop(driver);
+        Rig::on(ground, flags).await
+    }
+
+    pub(crate) fn staging(&self, name: &str) -> String {
+        let path = self.ground.root.join("staging").join(name);
+        fs::create_dir_all(&path).unwrap();
+        path.to_str().unwrap().to_owned()
+    }
+
+    pub(crate) fn target(&self, name: &str) -> String {
+        self.ground.root.join("targets").join(name).to_str().unwrap().to_owned()
+    }
+
+    pub(crate) async fn try_create(&self, request: CreateVolumeRequest) -> Result<Volume, Status> {
+        Ok(self.driver.create_volume(Request::new(request)).await?.into_inner().volume.unwrap())
+    }
+
+    pub(crate) async fn create(&self, name: &str, bytes: i64, capability: VolumeCapability) -> Volume {
+        self.try_create(create_request(name, bytes, capability)).await.unwrap()
+    }
+
+    /// Makes a volume from a snapshot or another volume.
+    pub(crate) async fn copy(
+        &self,
+        name: &str,
+        bytes: i64,
+        capability: VolumeCapability,
+        source: Type,
+    ) -> Volume {
+        let mut request = create_request(name, bytes, capability);
+        request.volume_content_source = Some(VolumeContentSource { r#type: Some(source) });
+        self.try_create(request).await.unwrap()
+    }
+
+    pub(crate) async fn try_delete(&self, id: &str) -> Result<(), Status> {
+        let request = DeleteVolumeRequest { volume_id: id.to_owned(), ..DeleteVolumeRequest::default() };
+        self.driver.delete_volume(Request::new(request)).await.map(|_| ())
+    }
+
+    pub(crate) async fn delete(&self, id: &str) {
+        self.try_delete(id).await.unwrap();
+    }
+
+    pub(crate) async fn try_stage(
+        &self,
+        id: &str,
+        path: &str,
+        capability: VolumeCapability,
+    ) -> Result<(), Status> {
+        let request = NodeStageVolumeRequest {
+            volume_id: id.to_owned(),
+            staging_target_path: path.to_owned(),
+            volume_capability: Some(capability),
+            ..NodeStageVolumeRequest::default()
+        };
+        self.driver.node_stage_volume(Request::new(request)).await.map(|_| ())
+    }
+
+    /// Stages a volume at a path named after it.
+    pub(crate) async fn stage(&self, id: &str, capability: VolumeCapability) -> String {
+        let path = self.staging(id);
+        self.try_stage(id, &path, capability).await.unwrap();
+        path
+    }
+
+    pub(crate) async fn try_publish(
+        &self,
+        id: &str,
+        target: &str,
+        capability: VolumeCapability,
+        readonly: bool,
+    ) -> Result<(), Status> {
+        let request = NodePublishVolumeRequest {
+            volume_id: id.to_owned(),
+            staging_target_path: self.staging(id),
+            target_path: target.to_owned(),
+            volume_capability: Some(capability),
+            readonly,
+            ..NodePublishVolumeRequest::default()
+        };
+        self.driver.node_publish_volume(Request::new(request)).await.map(|_| ())
+    }
+
+    pub(crate) async fn publish(&self, id: &str, capability: VolumeCapability, readonly: bool) -> PathBuf {
+        let target = self.target(id);
+        self.try_publish(id, &target, capability, readonly).await.unwrap();
+        PathBuf::from(target)
+    }
+
+    /// Stages and publishes.
+    pub(crate) async fn bring(&self, id: &str, capability: VolumeCapability) -> PathBuf {
+        self.stage(id, capability.clone()).await;
+        self.publish(id, capability, false).await
+    }
+
+    pub(crate) async fn try_unpublish(&self, id: &str, target: &str) -> Result<(), Status> {
+        let request = NodeUnpublishVolumeRequest { volume_id: id.to_owned(), target_path: target.to_owned() };
+        self.driver.node_unpublish_volume(Request::new(request)).await.map(|_| ())
+    }
+
+    pub(crate) async fn try_unstage(&self, id: &str) -> Result<(), Status> {
+        let staging_target_path = self.staging(id);
+        let request = NodeUnstageVolumeRequest { volume_id: id.to_owned(), staging_target_path };
+        self.driver.node_unstage_volume(Request::new(request)).await.map(|_| ())
+    }
+
+    /// Unpublishes and unstages.
+    pub(crate) async fn take(&self, id: &str) {
+        self.try_unpublish(id, &self.target(id)).await.unwrap();
+        self.try_unstage(id).await.unwrap();
+    }
+
+    pub(crate) async fn snapshot(&self, name: &str, id: &str) -> Snapshot {
+        let request = CreateSnapshotRequest {
+            name: name.to_owned(),
+            source_volume_id: id.to_owned(),
+            ..CreateSnapshotRequest::default()
+        };
+        self.driver.create_snapshot(Request::new(request)).await.unwrap().into_inner().snapshot.unwrap()
+    }
+
+    pub(crate) async fn delete_snapshot(&self, id: &str) {
+        let request =
+            DeleteSnapshotRequest { snapshot_id: id.to_owned(), ..DeleteSnapshotRequest::default() };
+        self.driver.delete_snapshot(Request::new(request)).await.unwrap();
+    }
+
+    pub(crate) async fn expand(&self, id: &str, bytes: i64) -> ControllerExpandVolumeResponse {
+        let request = ControllerExpandVolumeRequest {
+            volume_id: id.to_owned(),
+            capacity_range: Some(CapacityRange { required_bytes: bytes, limit_bytes: 0 }),
+            ..ControllerExpandVolumeRequest::default()
+        };
+        self.driver.controller_expand_volume(Request::new(request)).await.unwrap().into_inner()
+    }
+
+    pub(crate) async fn stats(&self, id: &str, path: &str) -> Result<NodeGetVolumeStatsResponse, Status> {
+        let request = NodeGetVolumeStatsRequest {
+            volume_id: id.to_owned(),
+            volume_path: path.to_owned(),
+            staging_target_path: String::new(),
+        };
+        Ok(self.driver.node_get_volume_stats(Request::new(request)).await?.into_inner())
+    }
+}
+
+pub(crate) fn create_request(name: &str, bytes: i64, capability: VolumeCapability) -> CreateVolumeRequest {
+    CreateVolumeRequest {
+        name: name.to_owned(),
+        capacity_range: Some(CapacityRange { required_bytes: bytes, limit_bytes: 0 }),
+        volume_capabilities: vec![capability],
+        ..CreateVolumeRequest::default()
+    }
+}
+
+pub(crate) fn capability(mode: Mode, access: AccessType) -> VolumeCapability {
+    VolumeCapability { access_mode: Some(AccessMode { mode: mode.into() }), access_type: Some(access) }
+}
+
+/// A mounted volume of one writer.
+pub(crate) fn mount(fs_type: &str) -> VolumeCapability {
+    mount_mode(fs_type, Mode::SingleNodeWriter)
+}
+
+pub(crate) fn mount_mode(fs_type: &str, mode: Mode) -> VolumeCapability {
+    capability(mode, AccessType::Mount(MountVolume { fs_type: fs_type.to_owned(), ..MountVolume::default() }))
+}
+
+/// A raw block volume of one writer.
+pub(crate) fn block() -> VolumeCapability {
+    capability(Mode::SingleNodeWriter, AccessType::Block(BlockVolume {}))
+}
+
+pub(crate) fn from_snapshot(id: &str) -> Type {
+    Type::Snapshot(SnapshotSource { snapshot_id: id.to_owned() })
+}
+
+pub(crate) fn from_volume(id: &str) -> Type {
+    Type::Volume(VolumeSource { volume_id: id.to_owned() })
+}
+
+pub(crate) fn map(entries: &[(&str, &str)]) -> BTreeMap<String, String> {
+    entries.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
+}
+
+/// Writes a file and makes sure that it is on the device.
+pub(crate) fn write_synced(path: &Path, bytes: &[u8]) {
+    use std::io::Write;
+    let mut file = fs::OpenOptions::new().write(true).create(true).truncate(false).open(path).unwrap();
+    file.write_all(bytes).unwrap();
+    file.sync_all().unwrap();
+}
+
+/// The size of the file system at a path, in bytes.
+pub(crate) fn file_system_bytes(path: &Path) -> i64 {
+    let space = rustix::fs::statvfs(path).unwrap();
+    i64::try_from(space.f_blocks * space.f_frsize).unwrap()
+}
+
+pub(crate) fn codes<T>(results: &[Result<T, Status>]) -> Vec<tonic::Code> {
+    results.iter().map(|result| result.as_ref().map_or_else(Status::code, |_| tonic::Code::Ok)).collect()
+}
+
+/// A random generator that a seed repeats (xorshift).
+#[derive(Clone, Debug)]
+pub(crate) struct Random(u64);
+
+impl Random {
+    pub(crate) fn new(seed: u64) -> Random {
+        Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
+    }
+
+    pub(crate) fn below(&mut self, bound: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0 % bound
+    }
+}
