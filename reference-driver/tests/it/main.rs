@@ -6,6 +6,7 @@ mod attacks;
 mod capacity;
 mod concurrency;
 mod crash;
+mod deploy;
 mod expansion;
 mod file_systems;
 mod groups;
