@@ -9,7 +9,7 @@ use csi_proto::{Call, Service, StreamingCall, UnaryCall, redact};
 use crate::call;
 use crate::config::{AccessType, Config};
 use crate::ledger::Ledger;
-use crate::record::{CallLog, CallRecord, Render};
+use crate::record::{self, CallLog, CallRecord, Render};
 use crate::reply::{Answer, NoAnswer, Reply};
 use crate::target::Target;
 use crate::verdict::{Stop, Violation};
@@ -90,11 +90,8 @@ impl Session {
         } else {
             call::unary(self.target.channel(service), request, limit, &self.target.replies).await
         };
-        let render = |response: &Q::Response| -> Render {
-            let response = response.clone();
-            Box::new(move || redact::json(&response))
-        };
-        self.record(rpc, sent, Box::new(move || redact::json(&copy)), answer.as_ref().map(render));
+        let response = answer.as_ref().map(|response| record::keep(std::slice::from_ref(response)));
+        self.record(rpc, sent, Box::new(move || redact::json(&copy)), response);
         Reply::new(rpc, answer, self.log.clone())
     }
 
@@ -112,11 +109,8 @@ impl Session {
         let _sending = self.target.sending(&self.label, rpc);
         let answer =
             call::streaming(self.target.channel(rpc.service), request, limit, &self.target.replies).await;
-        let render = |messages: &Vec<Q::Response>| -> Render {
-            let messages = messages.clone();
-            Box::new(move || messages.iter().map(redact::json).collect())
-        };
-        self.record(rpc, sent, Box::new(move || redact::json(&copy)), answer.as_ref().map(render));
+        let response = answer.as_ref().map(|messages| record::keep(messages));
+        self.record(rpc, sent, Box::new(move || redact::json(&copy)), response);
         Reply::new(rpc, answer, self.log.clone())
     }
 

@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use csi_proto::Rpc;
+use csi_proto::{Rpc, redact};
 use serde_json::Value;
 
 use crate::reply::{Answer, NoAnswer};
@@ -13,9 +13,29 @@ use crate::verdict::Violation;
 
 /// Calls kept for one check; a check that makes more keeps the first ones and counts the rest.
 const CALLS_MAX: usize = 200;
+/// Longest response kept, encoded: lists of a large back end would fill the memory.
+const RESPONSE_BYTES_MAX: usize = 64 << 10;
 
 /// Makes the text of a message when it is needed.
 pub(crate) type Render = Box<dyn Fn() -> Value + Send + Sync>;
+
+/// Keeps a response, one message or the messages of a stream, unless it is too long for that.
+pub(crate) fn keep<M: prost::Name + Clone + Send + Sync + 'static>(messages: &[M]) -> Render {
+    let length: usize = messages.iter().map(M::encoded_len).sum();
+    if length > RESPONSE_BYTES_MAX {
+        return Box::new(move || Value::from(format!("{length} bytes, too long to keep")));
+    }
+    match messages {
+        [only] => {
+            let only = only.clone();
+            Box::new(move || redact::json(&only))
+        }
+        several => {
+            let several = several.to_vec();
+            Box::new(move || several.iter().map(redact::json).collect())
+        }
+    }
+}
 
 /// One recorded call.
 pub struct CallRecord {

@@ -10,8 +10,10 @@ use super::super::common::{cut_snapshot, of};
 const PAGES_MAX: usize = 10_000;
 /// Snapshots made, to have more than a page of them.
 const SNAPSHOTS: usize = 3;
-/// Entries asked for on a page.
+/// Entries asked for on a page, unless the list is long.
 const PAGE_ENTRIES: i32 = 2;
+/// Pages that a walk through a long list is to take.
+const PAGES_AIMED_AT: usize = 64;
 
 fn page_request(max_entries: i32, starting_token: &str) -> v1::ListSnapshotsRequest {
     v1::ListSnapshotsRequest { max_entries, starting_token: starting_token.to_owned(), ..Default::default() }
@@ -113,11 +115,13 @@ check! {
     }
     async |cx| {
         let own = some_snapshots(cx).await?;
-        let missing = lasting_gap(cx, &own, PAGE_ENTRIES).await?;
+        let length = cx.call(page_request(0, "")).await.setup("a list")?.entries.len();
+        let page_entries = PAGE_ENTRIES.max(i32::try_from(length.div_ceil(PAGES_AIMED_AT)).unwrap_or(i32::MAX));
+        let missing = lasting_gap(cx, &own, page_entries).await?;
         ensure!(
             missing.is_empty(),
             "snapshots are on no page of the list";
-            expected: format!("all of {own:?} on pages of {PAGE_ENTRIES} entries"),
+            expected: format!("all of {own:?} on pages of {page_entries} entries"),
             actual: format!("without {missing:?}")
         );
         Ok(())
