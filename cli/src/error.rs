@@ -32,7 +32,7 @@ pub(crate) enum Error {
     NothingSelected,
     #[error("{0}")]
     UnknownId(String),
-    #[error("--report {format}=")]
+    #[error("failed to do what --report {format} asks")]
     Report { format: &'static str, source: DestinationError },
     #[error(transparent)]
     Target(#[from] TargetError),
