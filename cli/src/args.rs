@@ -23,7 +23,7 @@ const USAGE: &str = "csi-sanity [run] [OPTIONS]\n       csi-sanity <COMMAND>";
 /// Without a command it runs the checks: against --endpoint, or, where none is given, against a correct driver that
 /// is built in. The flags of the Go csi-sanity (-csi.* and -ginkgo.*) work as well.
 #[derive(Debug, Parser)]
-#[command(name = "csi-sanity", version, override_usage = USAGE, after_help = exit_codes(), max_term_width = 110)]
+#[command(name = "csi-sanity", version, override_usage = USAGE, after_help = after_help(), max_term_width = 110)]
 pub(crate) struct Cli {
     #[command(subcommand)]
     pub(crate) command: Command,
@@ -148,7 +148,7 @@ pub(crate) struct TargetArgs {
     #[arg(long, value_name = "COMMAND", value_hint = ValueHint::CommandString)]
     pub(crate) driver_command: Option<String>,
     /// Give the driver that is built in this defect; `csi-mock-driver --list-defects` names them; repeatable
-    #[arg(long, value_name = "ID", conflicts_with_all = ["endpoint", "controller_endpoint", "config", "driver_command", "secrets"])]
+    #[arg(long, value_name = "ID", value_parser = defect, conflicts_with_all = ["endpoint", "controller_endpoint", "config", "driver_command", "secrets"])]
     pub(crate) mock_defect: Vec<Defect>,
     /// YAML file with secrets: under the name of each RPC, keys and values
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
@@ -169,16 +169,16 @@ pub(crate) struct VolumeArgs {
     #[arg(long, value_name = "FLAG", allow_hyphen_values = true)]
     pub(crate) mount_flag: Vec<String>,
     /// Size of the volumes made [default: 10 GiB]
-    #[arg(long, value_name = "BYTES", value_parser = bytes())]
+    #[arg(long, value_name = "BYTES", value_parser = bytes)]
     pub(crate) volume_size_bytes: Option<i64>,
     /// Size that volumes are expanded to [default: twice the volume size]
-    #[arg(long, value_name = "BYTES", value_parser = bytes())]
+    #[arg(long, value_name = "BYTES", value_parser = bytes)]
     pub(crate) expand_size_bytes: Option<i64>,
     /// Smallest volume that the back end can make
-    #[arg(long, value_name = "BYTES", value_parser = bytes())]
+    #[arg(long, value_name = "BYTES", value_parser = bytes)]
     pub(crate) size_min_bytes: Option<i64>,
     /// Largest volume that the back end can make
-    #[arg(long, value_name = "BYTES", value_parser = bytes())]
+    #[arg(long, value_name = "BYTES", value_parser = bytes)]
     pub(crate) size_max_bytes: Option<i64>,
     /// Longest name that the back end can take, in bytes [default: 128]
     #[arg(long, value_name = "BYTES")]
@@ -342,12 +342,24 @@ impl FromStr for ReportArg {
     }
 }
 
-fn bytes() -> clap::builder::RangedI64ValueParser<i64> {
-    clap::value_parser!(i64).range(1..)
+fn bytes(text: &str) -> Result<i64, String> {
+    match text.parse() {
+        Ok(bytes) if bytes > 0 => Ok(bytes),
+        _ => Err("write a whole number of bytes above 0, such as 1073741824".to_owned()),
+    }
+}
+
+fn defect(text: &str) -> Result<Defect, String> {
+    text.parse::<Defect>()
+        .map_err(|unknown| format!("{unknown}; `csi-mock-driver --list-defects` names all of them"))
 }
 
 fn jobs() -> clap::builder::RangedU64ValueParser<u64> {
     clap::value_parser!(u64).range(1..=JOBS_MAX)
+}
+
+fn after_help() -> String {
+    format!("The flags of a run: csi-sanity run --help\n\n{}", exit_codes())
 }
 
 fn exit_codes() -> String {

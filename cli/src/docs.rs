@@ -1,10 +1,16 @@
-//! Keeps the documents in docs/ true. `UPDATE=1 cargo test -p csi-sanity docs` writes the generated parts anew.
+//! Keeps the documents true. `UPDATE=1 cargo test -p csi-sanity docs` writes the generated parts anew.
+
+mod catalogue;
+mod defects;
+mod readme;
 
 use std::fs;
 use std::path::PathBuf;
 
 use clap::{Command, CommandFactory as _};
 use csi_harness::config::{Config, read_yaml};
+use csi_mock_driver::MockDriver;
+use csi_mock_driver::options::Options;
 
 use crate::args::Cli;
 use crate::exit::Exit;
@@ -13,8 +19,13 @@ use crate::go_flags::table::{FLAGS, Means};
 const BEGIN: &str = "<!-- generated: begin -->\n";
 const END: &str = "<!-- generated: end -->\n";
 
+/// The folder with README.md.
+fn root() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("..")
+}
+
 fn path(name: &str) -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../docs").join(name)
+    root().join("docs").join(name)
 }
 
 fn document(name: &str) -> String {
@@ -35,6 +46,18 @@ fn check_section(name: &str, expected: &str) {
     let (before, rest) = text.split_once(BEGIN).unwrap();
     let (_, after) = rest.split_once(END).unwrap();
     check(name, &format!("{before}{BEGIN}\n{}\n\n{END}{after}", expected.trim()));
+}
+
+/// Text that stays text in Markdown, also in a cell of a table.
+fn escaped(text: &str) -> String {
+    let mut safe = String::with_capacity(text.len());
+    for c in text.chars() {
+        if matches!(c, '<' | '*' | '|' | '[') {
+            safe.push('\\');
+        }
+        safe.push(c);
+    }
+    safe
 }
 
 /// The code blocks of a document in a language.
@@ -113,4 +136,32 @@ fn the_example_of_embedding_is_the_test_that_runs() {
     let test = include_str!("../tests/embedding.rs");
     let [example] = &blocks("embedding.md", "rust")[..] else { panic!("one example") };
     assert!(test == example, "docs/embedding.md and cli/tests/embedding.rs differ");
+}
+
+#[test]
+fn the_flags_of_the_mock_driver() {
+    let help = Options::command().term_width(100).render_long_help().to_string();
+    let lines: Vec<&str> = help.lines().map(str::trim_end).collect();
+    check_section("mock-driver.md", &format!("```text\n{}\n```", lines.join("\n").trim_end()));
+}
+
+#[test]
+fn the_example_of_a_mock_driver_is_one_and_shows_every_key() {
+    let [example] = &blocks("mock-driver.md", "yaml")[..] else { panic!("one example") };
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("mock.yaml");
+    fs::write(&file, example).unwrap();
+    let mut config = csi_mock_driver::Config::load(&file).unwrap();
+    let keys = serde_json::to_value(&config).unwrap();
+    let missing: Vec<_> = keys
+        .as_object()
+        .unwrap()
+        .keys()
+        .filter(|key| !example.lines().any(|line| line.starts_with(&format!("{key}:"))))
+        .collect();
+    assert_eq!(missing, Vec::<&String>::new(), "docs/mock-driver.md");
+    // A test leaves nothing where the example points to.
+    config.call_log = Some(directory.path().join("calls.jsonl"));
+    config.state = Some(directory.path().join("state.json"));
+    MockDriver::new(config).unwrap();
 }

@@ -82,9 +82,14 @@ fn explain_requirement(
 }
 
 fn write_rule(out: &mut impl Write, rule: &Requirement) -> io::Result<()> {
-    writeln!(out, "  {} {} ({}; {})", rule.level, rule.id, rule.rpc, rule.section)?;
+    let place = if rule.rpc == rule.section || rule.rpc == "*" {
+        rule.section.to_owned()
+    } else {
+        format!("{}; {}", rule.rpc, rule.section)
+    };
+    writeln!(out, "  {} {} ({place})", rule.level, rule.id)?;
     writeln!(out, "    {}", rule.sentence())?;
-    if let Some(code) = rule.code {
+    if let Some(code) = rule.code.filter(|code| !rule.expect.contains(code)) {
         writeln!(out, "    code: {code}")?;
     }
     if let Some(caution) = rule.caution {

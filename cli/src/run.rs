@@ -203,12 +203,21 @@ fn terminal(args: &OutputArgs, reports: &[(Format, Destination)]) -> Terminal<Bo
         (false, _) => Detail::Full,
     };
     // A report on the standard output must not be mixed with words for people.
-    let out: Box<dyn Write> = if reports.iter().any(|(_, destination)| destination.is_stdout()) {
-        Box::new(AutoStream::new(std::io::stderr(), choice))
+    if reports.iter().any(|(_, destination)| destination.is_stdout()) {
+        let stderr = std::io::stderr();
+        let columns = columns(&stderr);
+        Terminal::new(Box::new(AutoStream::new(stderr, choice)) as Box<dyn Write>, detail).wrap_at(columns)
     } else {
-        Box::new(AutoStream::new(std::io::stdout(), choice))
-    };
-    Terminal::new(out, detail)
+        let stdout = std::io::stdout();
+        let columns = columns(&stdout);
+        Terminal::new(Box::new(AutoStream::new(stdout, choice)) as Box<dyn Write>, detail).wrap_at(columns)
+    }
+}
+
+/// How wide a terminal is; `None` if it is none, or does not know.
+fn columns(stream: &impl std::os::fd::AsFd) -> Option<usize> {
+    let size = rustix::termios::tcgetwinsize(stream).ok()?;
+    Some(usize::from(size.ws_col)).filter(|columns| *columns > 0)
 }
 
 /// Writes every report; the first failure is the error, and does not keep the others from being written.

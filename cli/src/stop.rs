@@ -63,8 +63,10 @@ impl Stopper {
     }
 }
 
-/// A line on the standard error, below whatever progress stands there.
+/// A line on the standard error; on a terminal in the place of whatever progress stands there.
 pub(crate) fn say(line: &str) {
+    let stderr = anstream::stderr();
+    let begin = if stderr.is_terminal() { "\r" } else { "" };
     // Nobody reads it any more; the run stops all the same.
-    let _ = writeln!(anstream::stderr(), "\r{line}");
+    let _ = writeln!(stderr.lock(), "{begin}{line}");
 }

@@ -38,11 +38,12 @@ impl Need {
             Need::Has(one) => {
                 (!capabilities.has(*one)).then(|| format!("the driver does not advertise {one}"))
             }
-            Need::Lacks(one) => capabilities.has(*one).then(|| format!("the driver advertises {one}")),
-            Need::LacksOneOf(some) => some
-                .iter()
-                .all(|one| capabilities.has(*one))
-                .then(|| "the driver advertises everything that the check would miss".to_owned()),
+            Need::Lacks(one) => capabilities
+                .has(*one)
+                .then(|| format!("for drivers without {one}, which this one advertises")),
+            Need::LacksOneOf(some) => some.iter().all(|one| capabilities.has(*one)).then(|| {
+                "for drivers that leave a capability out; this one advertises all that matter here".to_owned()
+            }),
             Need::AnyOf(some) => (!some.iter().any(|one| capabilities.has(*one))).then(|| {
                 let names: Vec<_> = some.iter().map(|one| one.name()).collect();
                 format!("the driver advertises none of {}", names.join(", "))

@@ -58,7 +58,7 @@ pub enum TargetError {
     #[error("no endpoint is given; use --endpoint unix:///path/to/csi.sock")]
     NoEndpoint,
     /// An endpoint is not an address.
-    #[error("failed to read the endpoint: {0}")]
+    #[error("failed to read the endpoint")]
     Endpoint(#[from] csi_proto::ParseEndpointError),
     /// The endpoint cannot be reached.
     #[error("failed to reach the driver")]

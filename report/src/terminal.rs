@@ -2,6 +2,7 @@
 
 mod progress;
 mod stories;
+mod wrap;
 
 use std::fmt::Display;
 use std::io::{self, Write};
@@ -20,6 +21,9 @@ pub(crate) const DIM: Style = Style::new().dimmed();
 pub(crate) const GOOD: Style = AnsiColor::Green.on_default();
 pub(crate) const BAD: Style = AnsiColor::Red.on_default().bold();
 pub(crate) const ODD: Style = AnsiColor::Yellow.on_default();
+
+/// Leaks shown of each sort; the reports have all of them.
+const LEAKS_SHOWN_MAX: usize = 20;
 
 /// How much is told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -41,6 +45,7 @@ pub enum Detail {
 pub struct Terminal<W: Write> {
     out: W,
     detail: Detail,
+    columns: Option<usize>,
     progress: Progress,
     stories: Stories,
     areas: Areas,
@@ -59,11 +64,18 @@ impl<W: Write> Terminal<W> {
         Terminal {
             out,
             detail,
+            columns: None,
             progress: Progress::hidden(),
             stories: Stories::default(),
             areas: Areas::default(),
             lost: None,
         }
+    }
+
+    /// Breaks long lines at this width. Commands to be copied stay whole.
+    pub fn wrap_at(mut self, columns: Option<usize>) -> Terminal<W> {
+        self.columns = columns;
+        self
     }
 
     /// Whether everything could be told.
@@ -124,12 +136,13 @@ impl<W: Write> Terminal<W> {
         self.progress.end();
         let stories = std::mem::take(&mut self.stories);
         let areas = std::mem::take(&mut self.areas);
-        let detail = self.detail;
+        let (detail, columns) = (self.detail, self.columns);
         self.tell(|out| {
-            stories.write(out, detail)?;
+            stories.write(out, detail, columns)?;
             write_leaks(out, &summary.leaks)?;
             if detail > Detail::Quiet {
                 write_areas(out, &areas)?;
+                write_not_judged(out, summary, columns)?;
             }
             write_summary(out, summary)
         });
@@ -193,16 +206,22 @@ fn write_leaks(out: &mut impl Write, leaks: &[Leak]) -> io::Result<()> {
         if !leaks.is_empty() {
             writeln!(out, "\n{title}")?;
         }
-        for leak in leaks {
+        for leak in leaks.iter().take(LEAKS_SHOWN_MAX) {
             writeln!(out, "  {} {}", leak.kind, plain(&leak.id))?;
+        }
+        match leaks.len().saturating_sub(LEAKS_SHOWN_MAX) {
+            0 => {}
+            hidden => writeln!(out, "  … {hidden} more; --report json=FILE has all of them")?,
         }
     }
     Ok(())
 }
 
+/// A line for each area: how many of the checks that ran did pass, and what that means.
 fn write_areas(out: &mut impl Write, areas: &Areas) -> io::Result<()> {
     let areas = areas.as_slice();
     let width = areas.iter().map(|area| area.name.len()).max().unwrap_or(0);
+    let judged_width = areas.iter().map(|area| area.judged.to_string().len()).max().unwrap_or(0);
     writeln!(out)?;
     for area in areas {
         let style = match area.verdict {
@@ -211,13 +230,24 @@ fn write_areas(out: &mut impl Write, areas: &Areas) -> io::Result<()> {
             Verdict::Failed | Verdict::UnexpectedPass => BAD,
             Verdict::Warned | Verdict::Broken | Verdict::KnownFailure => ODD,
         };
-        write!(out, "  {:width$}  {style}{}{style:#}", area.name, area.verdict)?;
-        match area.judged {
-            0 => writeln!(out)?,
-            judged => writeln!(out, " {DIM}{}/{judged}{DIM:#}", area.passed)?,
-        }
+        let counts = match area.judged {
+            0 => String::new(),
+            judged => format!("{:>judged_width$}/{judged:>judged_width$}", area.passed),
+        };
+        let counts_width = 2 * judged_width + 1;
+        writeln!(out, "  {:width$}  {counts:counts_width$}  {style}{}{style:#}", area.name, area.verdict)?;
     }
     writeln!(out)
+}
+
+/// What the word means, where it is used.
+fn write_not_judged(out: &mut impl Write, summary: &Summary, columns: Option<usize>) -> io::Result<()> {
+    if summary.broken == 0 {
+        return Ok(());
+    }
+    let text = "not judged: something kept the check from saying yes or no: its preparations failed, no answer came, \
+                or what it made could not be undone\n";
+    write!(out, "{}", wrap::wrapped(text, columns))
 }
 
 /// The last line; its parts keep their order, and rare ones are left out when there is nothing to count.

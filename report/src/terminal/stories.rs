@@ -2,9 +2,11 @@
 
 use std::io::{self, Write};
 
+use anstyle::Style;
 use csi_harness::outcome::{CheckReport, Outcome};
 use csi_harness::story::Story;
 
+use super::wrap::wrapped;
 use super::{BOLD, DIM, Detail, count, heading, plain};
 use crate::fault;
 
@@ -101,17 +103,22 @@ impl Stories {
         }
     }
 
-    pub(crate) fn write(mut self, out: &mut impl Write, detail: Detail) -> io::Result<()> {
+    pub(crate) fn write(
+        mut self,
+        out: &mut impl Write,
+        detail: Detail,
+        columns: Option<usize>,
+    ) -> io::Result<()> {
         if detail > Detail::Quiet {
-            write_skips(out, &self.skips, detail)?;
+            write_skips(out, &self.skips, detail, columns)?;
         }
         // Checks end in another order in each run; two reports should be easy to compare.
         self.stories.sort_by(|a, b| (a.kind, a.labels.first()).cmp(&(b.kind, b.labels.first())));
         for story in self.stories.iter().filter(|story| story.kind.told(detail)) {
             if story.kind.told_in_full(detail) {
-                write_full(out, story)?;
+                write_full(out, story, columns)?;
             } else {
-                write_short(out, story)?;
+                write_short(out, story, columns)?;
             }
         }
         Ok(())
@@ -129,26 +136,51 @@ fn headline(report: &CheckReport) -> String {
     }
 }
 
-fn write_full(out: &mut impl Write, story: &OneStory) -> io::Result<()> {
+fn write_full(out: &mut impl Write, story: &OneStory, columns: Option<usize>) -> io::Result<()> {
     let (style, word) = heading(story.kind);
     let (first, others) = story.labels.split_first().map_or(("", &[][..]), |(first, rest)| (first, rest));
     writeln!(out, "\n{style}{word}{style:#} {BOLD}{first}{BOLD:#}")?;
     writeln!(out, "  {DIM}{}{DIM:#}", story.title)?;
-    write!(out, "{}", plain(&story.text))?;
+    write!(out, "{}", wrapped(&plain(&story.text), columns))?;
     if others.is_empty() {
         return Ok(());
     }
-    writeln!(out, "  the same in  {}", named(others))
+    let same = format!("  the same in  {}\n", named(others));
+    write!(out, "{}", wrapped(&same, columns))
 }
 
-fn write_short(out: &mut impl Write, story: &OneStory) -> io::Result<()> {
+fn write_short(out: &mut impl Write, story: &OneStory, columns: Option<usize>) -> io::Result<()> {
     let (style, word) = heading(story.kind);
-    writeln!(out, "{style}{word}{style:#} {}: {}", named(&story.labels), plain(&story.headline))
+    let text = format!("{}: {}", named(&story.labels), plain(&story.headline));
+    write_headed(out, style, word, &text, columns)
 }
 
-fn write_skips(out: &mut impl Write, skips: &[Skip], detail: Detail) -> io::Result<()> {
+/// A line with a painted word in front. It is painted after the breaking, since colour codes have no width.
+fn write_headed(
+    out: &mut impl Write,
+    style: Style,
+    word: &str,
+    text: &str,
+    columns: Option<usize>,
+) -> io::Result<()> {
+    let text = wrapped(&format!("{word} {text}\n"), columns);
+    write!(out, "{style}{word}{style:#}{}", text.strip_prefix(word).unwrap_or(&text))
+}
+
+fn write_skips(
+    out: &mut impl Write,
+    skips: &[Skip],
+    detail: Detail,
+    columns: Option<usize>,
+) -> io::Result<()> {
     for Skip { reason, labels, .. } in skips {
-        writeln!(out, "{DIM}skipped{DIM:#} {}: {}", count(labels.len(), "check"), plain(reason))?;
+        write_headed(
+            out,
+            DIM,
+            "skipped",
+            &format!("{}: {}", count(labels.len(), "check"), plain(reason)),
+            columns,
+        )?;
         if detail >= Detail::Full {
             labels.iter().try_for_each(|label| writeln!(out, "          {label}"))?;
         }

@@ -1,0 +1,83 @@
+//! docs/checks.md: every check, by area.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use csi_harness::check::{Check, Runs, Variants};
+use csi_harness::need::Need;
+use csi_harness::requirements::Requirement;
+
+use super::{check_section, escaped};
+use crate::suites;
+
+#[test]
+fn the_checks() {
+    let mut areas: BTreeMap<&str, Vec<&Check>> = BTreeMap::new();
+    for (_, check) in suites::all().checks() {
+        areas.entry(check.area()).or_default().push(check);
+    }
+    let count: usize = areas.values().map(Vec::len).sum();
+    let mut text = format!("{count} checks:\n\n| area | checks |\n|---|--:|\n");
+    for (area, checks) in &areas {
+        writeln!(text, "| [{area}](#{}) | {} |", anchor(area), checks.len()).unwrap();
+    }
+    for (area, checks) in &mut areas {
+        checks.sort_by_key(|check| check.id);
+        write!(text, "\n## {area}\n").unwrap();
+        checks.iter().for_each(|check| text.push_str(&entry(check)));
+    }
+    check_section("checks.md", &text);
+}
+
+/// The anchor that a forge gives a heading.
+fn anchor(heading: &str) -> String {
+    heading.chars().filter(|c| c.is_alphanumeric() || *c == '-').collect()
+}
+
+fn entry(check: &Check) -> String {
+    let mut text = format!("\n### `{}`\n\n**{}.**", check.id, escaped(check.title));
+    let doc: Vec<&str> = check.doc.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+    if !doc.is_empty() {
+        write!(text, " {}", escaped(&doc.join(" "))).unwrap();
+    }
+    text.push_str("\n\n- Requirements:\n");
+    check.requirements.iter().for_each(|rule| text.push_str(&requirement(rule)));
+    let needs: Vec<String> = check.needs.iter().map(Need::describe).collect();
+    list(&mut text, "Needs", needs.iter().map(String::as_str));
+    list(&mut text, "Refuted by", check.refuted_by.iter().copied());
+    list(&mut text, "In the Go csi-sanity", check.replaces.iter().copied());
+    let course = match check.runs {
+        Runs::Parallel => None,
+        Runs::Alone => Some("alone, since it looks at the driver as a whole"),
+        Runs::Last => Some("alone and last, since drivers are known to crash on it"),
+    };
+    let access = (check.access == Variants::Each).then_some("once for each access type");
+    let runs: Vec<&str> = access.into_iter().chain(course).collect();
+    if !runs.is_empty() {
+        writeln!(text, "- Runs {}", runs.join("; ")).unwrap();
+    }
+    text
+}
+
+fn requirement(rule: &Requirement) -> String {
+    let inferred = if rule.is_binding() || rule.level != csi_harness::requirements::Level::Must {
+        ""
+    } else {
+        ", inferred: warns"
+    };
+    let mut text = format!("  - {} ({}{inferred}): {}", rule.id, rule.level, escaped(&rule.sentence()));
+    if let Some(code) = rule.code.filter(|code| !rule.expect.contains(code)) {
+        write!(text, " → {}", escaped(code)).unwrap();
+    }
+    if let Some(caution) = rule.caution {
+        write!(text, ". *Caution: {}*", escaped(caution.trim_end_matches('.'))).unwrap();
+    }
+    text + "\n"
+}
+
+fn list<'a>(text: &mut String, title: &str, items: impl Iterator<Item = &'a str>) {
+    let items: Vec<String> = items.map(|item| format!("`{item}`")).collect();
+    if !items.is_empty() {
+        writeln!(text, "- {title}: {}", items.join(", ")).unwrap();
+    }
+}

@@ -1,0 +1,73 @@
+//! docs/defects.md: what the mock driver can be told to do wrong, or in an unusual way.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use csi_harness::requirements::Requirement;
+use csi_mock_driver::{Defect, Quirk};
+
+use super::{check_section, escaped};
+use crate::suites;
+
+/// The tables, whose comments group what stands below them.
+const DEFECTS: &str = include_str!("../../../mock-driver/src/defect.rs");
+const QUIRKS: &str = include_str!("../../../mock-driver/src/quirk.rs");
+
+#[test]
+fn the_defects_and_quirks() {
+    let mut text = format!("## Defects\n\n{} in all.\n", Defect::ALL.len());
+    let found_by = found_by();
+    for (group, ids) in groups(DEFECTS) {
+        write!(text, "\n### {group}\n\n| defect | what is wrong | found by |\n|---|---|---|\n").unwrap();
+        for id in ids {
+            let defect: Defect = id.parse().unwrap();
+            let checks = found_by.get(id).map_or("–".to_owned(), |checks| checks.join(", "));
+            writeln!(text, "| `{id}` | {} | {checks} |", escaped(defect.description())).unwrap();
+        }
+    }
+    write!(text, "\n## Quirks\n\n{} in all. Each passes every check.\n", Quirk::ALL.len()).unwrap();
+    for (group, ids) in groups(QUIRKS) {
+        write!(text, "\n### {group}\n\n| quirk | what is unusual | permitted by |\n|---|---|---|\n").unwrap();
+        for id in ids {
+            let quirk: Quirk = id.parse().unwrap();
+            let rule = Requirement::find(quirk.permitted_by()).unwrap();
+            let what = escaped(quirk.description());
+            writeln!(text, "| `{id}` | {what} | {} ({}) |", rule.id, escaped(&rule.sentence())).unwrap();
+        }
+    }
+    check_section("defects.md", &text);
+}
+
+#[test]
+fn every_defect_and_quirk_is_in_a_group() {
+    let listed = |table| groups(table).into_iter().flat_map(|(_, ids)| ids).collect::<Vec<_>>();
+    assert_eq!(listed(DEFECTS), Defect::ALL.iter().map(|defect| defect.id()).collect::<Vec<_>>());
+    assert_eq!(listed(QUIRKS), Quirk::ALL.iter().map(|quirk| quirk.id()).collect::<Vec<_>>());
+}
+
+/// Checks that name a defect as one that refutes them.
+fn found_by() -> BTreeMap<&'static str, Vec<String>> {
+    let mut found: BTreeMap<_, Vec<_>> = BTreeMap::new();
+    for (_, check) in suites::all().checks() {
+        for defect in check.refuted_by {
+            found.entry(*defect).or_default().push(format!("`{}`", check.id));
+        }
+    }
+    found
+}
+
+/// The headings of a table, with the ids below each.
+fn groups(table: &'static str) -> Vec<(&'static str, Vec<&'static str>)> {
+    let mut groups: Vec<(&str, Vec<&str>)> = Vec::new();
+    for line in table.lines() {
+        if let Some(heading) = line.strip_prefix("    // ") {
+            groups.push((heading.trim_end_matches('.'), Vec::new()));
+        } else if let Some((_, ids)) = groups.last_mut()
+            && line.ends_with("\";")
+            && let Some(id) = line.split('"').nth(1)
+        {
+            ids.push(id);
+        }
+    }
+    groups
+}
