@@ -22,8 +22,8 @@ pub(crate) const GOOD: Style = AnsiColor::Green.on_default();
 pub(crate) const BAD: Style = AnsiColor::Red.on_default().bold();
 pub(crate) const ODD: Style = AnsiColor::Yellow.on_default();
 
-/// Leaks shown of each sort; the reports have all of them.
-const LEAKS_SHOWN_MAX: usize = 20;
+/// What others made meanwhile and is shown; what the run left behind is always shown, so that it can be removed.
+const OTHERS_SHOWN_MAX: usize = 20;
 
 /// How much is told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -199,17 +199,17 @@ fn write_line(out: &mut impl Write, report: &CheckReport) -> io::Result<()> {
 
 fn write_leaks(out: &mut impl Write, leaks: &[Leak]) -> io::Result<()> {
     let (ours, others): (Vec<_>, Vec<_>) = leaks.iter().partition(|leak| leak.ours);
-    for (title, leaks) in [
-        (format!("{BAD}LEAKED{BAD:#} made by this run, and still there"), ours),
-        (format!("{ODD}note{ODD:#}: new, but not made by this run"), others),
+    for (title, leaks, shown_max) in [
+        (format!("{BAD}LEAKED{BAD:#} made by this run, and still there"), ours, usize::MAX),
+        (format!("{ODD}note{ODD:#}: new, but not made by this run"), others, OTHERS_SHOWN_MAX),
     ] {
         if !leaks.is_empty() {
             writeln!(out, "\n{title}")?;
         }
-        for leak in leaks.iter().take(LEAKS_SHOWN_MAX) {
+        for leak in leaks.iter().take(shown_max) {
             writeln!(out, "  {} {}", leak.kind, plain(&leak.id))?;
         }
-        match leaks.len().saturating_sub(LEAKS_SHOWN_MAX) {
+        match leaks.len().saturating_sub(shown_max) {
             0 => {}
             hidden => writeln!(out, "  … {hidden} more; --report json=FILE has all of them")?,
         }

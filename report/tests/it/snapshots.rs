@@ -161,6 +161,19 @@ async fn secrets_appear_nowhere() {
     assert!(!all.contains(SECRET), "{all}");
 }
 
+#[test]
+fn what_the_run_left_behind_is_told_in_full_and_what_others_made_in_short() {
+    let leak = |ours| move |n| Leak { kind: "volume", id: format!("{ours}-{n}"), ours };
+    let leaks = (0..50).map(leak(true)).chain((0..50).map(leak(false))).collect();
+    let mut text = Vec::new();
+    let mut terminal = Terminal::new(&mut text, Detail::Normal);
+    terminal.event(&Event::Finished(&Summary { leaks, ..Summary::default() }));
+    terminal.finish().unwrap();
+    let text = String::from_utf8(text).unwrap();
+    assert_eq!((text.matches("volume true-").count(), text.matches("volume false-").count()), (50, 20));
+    assert!(text.contains("30 more"), "{text}");
+}
+
 #[tokio::test]
 async fn a_reader_that_goes_away_is_no_error_and_a_full_disk_is() {
     for (kind, lost) in [(std::io::ErrorKind::BrokenPipe, false), (std::io::ErrorKind::StorageFull, true)] {
