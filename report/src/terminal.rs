@@ -127,7 +127,7 @@ impl<W: Write> Terminal<W> {
             Aftermath::Gone => "it stayed away",
         };
         self.tell(|out| {
-            writeln!(out, "{BAD}the driver died{BAD:#}; {after}. Calls without an answer:")?;
+            writeln!(out, "{BAD}the driver is dead or silent{BAD:#}; {after}. Calls without an answer:")?;
             crash.under_way.iter().try_for_each(|call| writeln!(out, "  {call}"))
         });
     }
