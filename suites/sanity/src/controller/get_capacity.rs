@@ -221,6 +221,7 @@ check! {
         if maximum <= 0 || maximum >= HUGE_BYTES {
             return Err(Stop::skip("the driver reports no maximum_volume_size"));
         }
+        cx.new_volume().await?;
         let above = v1::CapacityRange { required_bytes: maximum + 1, limit_bytes: 0 };
         let create = v1::CreateVolumeRequest { capacity_range: Some(above), ..cx.create_volume_request() };
         let refusal = refused_with(Code::OutOfRange)
@@ -279,6 +280,7 @@ check! {
         if minimum <= 1 {
             return Err(Stop::skip("the driver reports no minimum_volume_size above 1"));
         }
+        cx.new_volume().await?;
         let below = v1::CapacityRange { required_bytes: 0, limit_bytes: minimum - 1 };
         let create = v1::CreateVolumeRequest { capacity_range: Some(below), ..cx.create_volume_request() };
         let refusal = refused_with(Code::OutOfRange)

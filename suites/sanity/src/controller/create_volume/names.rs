@@ -43,6 +43,7 @@ check! {
         refuted_by: ["create-volume-refuses-unicode-names", "create-volume-internal-on-path-names"],
     }
     async |cx| {
+        cx.new_volume().await?;
         let mut refusals = Vec::new();
         for text in ODD_TEXTS {
             let name = format!("{}{text}", cx.unique_name());
@@ -91,6 +92,7 @@ check! {
         ],
     }
     async |cx| {
+        cx.new_volume().await?;
         let name = cx.unique_name_of_length(NAME_BYTES_MAX);
         let request = v1::CreateVolumeRequest { name: name.clone(), ..cx.create_volume_request() };
         let volume = cx.create_volume(request).await.must(&format!("take a name of {} bytes", name.len()))?;

@@ -41,7 +41,14 @@ check! {
         ],
     }
     async |cx| {
-        cx.create_volume(cx.create_volume_request()).await.must("take the configured mutable_parameters")?;
+        let with = cx.create_volume_request();
+        let without = v1::CreateVolumeRequest {
+            name: cx.unique_name(),
+            mutable_parameters: Default::default(),
+            ..with.clone()
+        };
+        cx.create_volume(without).await.setup("a volume without mutable_parameters")?;
+        cx.create_volume(with).await.must("take the configured mutable_parameters")?;
         Ok(())
     }
 }
