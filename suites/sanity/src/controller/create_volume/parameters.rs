@@ -2,10 +2,10 @@
 
 use csi_harness::prelude::*;
 
+use super::super::common::unknown_fs_type;
+
 /// A key that no driver knows.
 const UNKNOWN_KEY: &str = "csi-sanity-no-such-parameter";
-/// A file system that no driver knows.
-const UNKNOWN_FS_TYPE: &str = "csi-sanity-no-such-fs";
 
 fn refusal() -> csi_harness::reply::Refusal {
     refused_with(Code::InvalidArgument)
@@ -109,13 +109,9 @@ check! {
 
 /// Capabilities of which many a driver supports not all.
 fn candidates(cx: &Cx) -> Vec<v1::VolumeCapability> {
-    use v1::volume_capability::{AccessType as Kind, MountVolume};
-    let mut mount = cx.capability_for(AccessType::Mount, Mode::SingleNodeWriter);
-    mount.access_type =
-        Some(Kind::Mount(MountVolume { fs_type: UNKNOWN_FS_TYPE.to_owned(), ..Default::default() }));
     let block = cx.capability_for(AccessType::Block, Mode::SingleNodeWriter);
     let many = [Mode::MultiNodeMultiWriter, Mode::MultiNodeSingleWriter, Mode::MultiNodeReaderOnly];
-    let mut all = vec![mount, block];
+    let mut all = vec![unknown_fs_type(cx), block];
     all.extend(many.map(|mode| cx.capability_with_mode(mode)));
     all
 }
