@@ -211,10 +211,14 @@ impl<T> Reply<T> {
     /// The driver may refuse, and then the check does not apply: `because` says why.
     ///
     /// # Errors
-    /// Skip if it refused.
+    /// Skip if it refused; broken if there is no answer.
     pub fn or_skip(self, because: &str) -> Result<T, Stop> {
-        let rpc = self.rpc;
-        self.decide(|refused| Stop::skip(format!("{because}: {rpc} was refused: {refused}")))
+        match self.answer {
+            Answer::Refused(refused) => {
+                Err(Stop::skip(format!("{because}: {} was refused: {refused}", self.rpc)))
+            }
+            _ => self.setup("an answer"),
+        }
     }
 
     /// The driver has to refuse, with a code of the list; `what` reads after "has to be refused".

@@ -112,10 +112,7 @@ check! {
         title: "ListVolumes has new volumes, and deleted ones no more",
         spec: [req::CTRL_LISTVOL_002, req::CTRL_LISTVOL_007],
         needs: [LIST_VOLUMES, CREATE_DELETE_VOLUME],
-        refuted_by: [
-            "list-volumes-zero-max-means-one",
-            "delete-volume-keeps-volume",
-        ],
+        refuted_by: ["list-volumes-zero-max-means-one", "delete-volume-keeps-volume", "list-volumes-empty"],
         replaces: [
             "Controller Service [Controller Server] ListVolumes check the presence of new volumes and absence of deleted ones in the volume list",
         ],
@@ -197,6 +194,7 @@ check! {
             "list-volumes-skips-last-of-page",
             "list-volumes-ignores-token",
             "list-volumes-token-on-last-page",
+            "list-volumes-repeats-first-entry",
         ],
         runs: Alone,
     }

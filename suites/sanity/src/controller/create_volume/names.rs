@@ -110,6 +110,7 @@ check! {
         refuted_by: ["create-volume-truncates-names"],
     }
     async |cx| {
+        cx.new_volume().await?;
         let length = NAME_BYTES_MAX.min(cx.config().name_length_max) - 1;
         let start = cx.unique_name_of_length(length);
         let names = (format!("{start}a"), format!("{start}b"));
@@ -136,6 +137,7 @@ check! {
         refuted_by: ["create-volume-folds-case", "create-volume-trims-names"],
     }
     async |cx| {
+        cx.new_volume().await?;
         for (one, other) in ALIKE {
             let start = cx.unique_name();
             let names = (format!("{start}{one}"), format!("{start}{other}"));

@@ -8,8 +8,8 @@ use crate::node::{PATH_BYTES_LONG, PATH_BYTES_MAX, published_at_path_of, staged,
 /// A size that the volume has.
 fn present_bytes(cx: &Cx, staged: &Staged) -> i64 {
     match staged.attached.volume.size_bytes {
-        0 => cx.config().volume_size_bytes,
-        known => known,
+        known @ 1.. => known,
+        _ => cx.config().volume_size_bytes,
     }
 }
 
