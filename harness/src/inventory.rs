@@ -63,7 +63,7 @@ impl Inventory {
 
 fn text(stop: Stop) -> String {
     match stop {
-        Stop::Broken(why) | Stop::Skip(why) => why,
+        Stop::Broken(why) | Stop::Unanswered(why) | Stop::Skip(why) => why,
         Stop::Violation(violation) => violation.message,
     }
 }

@@ -17,6 +17,8 @@ use crate::verdict::{Stop, Violation};
 pub struct Reply<T> {
     rpc: Rpc,
     answer: Answer<T>,
+    /// A field without which nothing can be built on the response.
+    lacks: Option<&'static str>,
     log: Arc<CallLog>,
 }
 
@@ -136,7 +138,17 @@ impl fmt::Display for Refusal {
 
 impl<T> Reply<T> {
     pub(crate) fn new(rpc: Rpc, answer: Answer<T>, log: Arc<CallLog>) -> Reply<T> {
-        Reply { rpc, answer, log }
+        Reply { rpc, answer, lacks: None, log }
+    }
+
+    /// Makes the response useless to whoever builds on it, unless the field is there.
+    pub(crate) fn needs(mut self, field: &'static str, is_there: impl FnOnce(&T) -> bool) -> Reply<T> {
+        if let Answer::Ok(response) = &self.answer
+            && !is_there(response)
+        {
+            self.lacks = Some(field);
+        }
+        self
     }
 
     /// The answer itself, for checks that tell cases apart.
@@ -163,8 +175,8 @@ impl<T> Reply<T> {
 
     /// Turns the response into something else.
     pub fn map<U>(self, f: impl FnOnce(T) -> U) -> Reply<U> {
-        let Reply { rpc, answer, log } = self;
-        Reply { rpc, answer: answer.map(f), log }
+        let Reply { rpc, answer, lacks, log } = self;
+        Reply { rpc, answer: answer.map(f), lacks, log }
     }
 
     /// The driver has to do it: `what` says so, and reads after "the driver has to".
@@ -187,16 +199,26 @@ impl<T> Reply<T> {
     /// Broken, so that one fault of the driver is one failure.
     pub fn setup(self, what: &str) -> Result<T, Stop> {
         let rpc = self.rpc;
-        self.decide(|refused| Stop::broken(format!("needs {what}, but {rpc} was refused: {refused}")))
+        let lacking = |how: String| Stop::broken(format!("needs {what}, but {rpc} {how}"));
+        match (self.answer, self.lacks) {
+            (Answer::Ok(response), None) => Ok(response),
+            (Answer::Ok(_), Some(field)) => Err(lacking(format!("answered without {field}"))),
+            (Answer::Refused(refused), _) => Err(lacking(format!("was refused: {refused}"))),
+            (Answer::Unknown(no_answer), _) => Err(lacking(format!("got no answer: {no_answer}"))),
+        }
     }
 
     /// The driver may refuse, and then the check does not apply: `because` says why.
     ///
     /// # Errors
-    /// Skip if it refused.
+    /// Skip if it refused; broken if there is no answer.
     pub fn or_skip(self, because: &str) -> Result<T, Stop> {
-        let rpc = self.rpc;
-        self.decide(|refused| Stop::skip(format!("{because}: {rpc} was refused: {refused}")))
+        match self.answer {
+            Answer::Refused(refused) => {
+                Err(Stop::skip(format!("{because}: {} was refused: {refused}", self.rpc)))
+            }
+            _ => self.setup("an answer"),
+        }
     }
 
     /// The driver has to refuse, with a code of the list; `what` reads after "has to be refused".
@@ -259,5 +281,5 @@ impl<T> Reply<T> {
 }
 
 fn unanswered(rpc: Rpc, no_answer: &NoAnswer) -> Stop {
-    Stop::broken(format!("{rpc} cannot be judged: {no_answer}"))
+    Stop::Unanswered(format!("{rpc} cannot be judged: {no_answer}"))
 }

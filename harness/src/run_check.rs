@@ -29,6 +29,8 @@ pub(crate) struct Rules {
 pub(crate) struct Done {
     pub(crate) report: CheckReport,
     pub(crate) silence: Option<Silence>,
+    /// Whether it stopped at something that it only builds on, so that another check has to report it.
+    pub(crate) unfounded: bool,
 }
 
 /// Runs one check and undoes what it made. A raised stop signal ends the body early; the undoing still happens.
@@ -55,6 +57,7 @@ pub(crate) async fn run_check(
         },
     };
     let silence = log.silence();
+    let unfounded = matches!(ended, Err(Stop::Broken(_)));
 
     let undoing = cx.for_cleanup(undo_limit);
     let mut leftovers = match tokio::time::timeout(undo_limit, cx.ledger.undo_all(&undoing)).await {
@@ -78,7 +81,7 @@ pub(crate) async fn run_check(
         repeat: (rules.repeat)(&label),
         planned,
     };
-    Done { report, silence }
+    Done { report, silence, unfounded }
 }
 
 /// Resolves once the signal is raised.
@@ -129,7 +132,7 @@ fn judge(
     match ended {
         Err(Stop::Violation(violation)) => by_level(*violation),
         Err(Stop::Skip(reason)) => Outcome::Skipped(reason),
-        Err(Stop::Broken(reason)) => Outcome::Broken(reason),
+        Err(Stop::Broken(reason) | Stop::Unanswered(reason)) => Outcome::Broken(reason),
         Ok(()) => match warnings.first() {
             Some(warning) if rules.strict => Outcome::Failed(warning.clone()),
             Some(warning) => Outcome::Warned(warning.clone()),

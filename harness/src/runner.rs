@@ -187,14 +187,14 @@ impl<'a> Runner<'a> {
         self.emit(&Event::CheckStarted(&planned));
         let mut done = self.run_one(planned).await;
         if done.silence.is_some() && !self.target.is_alive().await {
-            self.accuse(&mut done.report);
+            self.accuse(&mut done);
             // What the check had made died with the driver, or is found by the leak check.
             done.report.leftovers.clear();
             self.crash(std::iter::once(&done.report)).await;
         } else if done.silence == Some(Silence::ConnectionBroke) {
             done = self.run_one(done.report.planned).await;
             if done.silence == Some(Silence::ConnectionBroke) {
-                self.accuse(&mut done.report);
+                self.accuse(&mut done);
             }
         }
         self.finish(done.report);
@@ -204,8 +204,13 @@ impl<'a> Runner<'a> {
         run_check(self.target.clone(), planned, self.rules.clone(), self.stop.clone()).await
     }
 
-    /// Makes the last call of the check a violation: it ended with no gRPC status, alone and reproducibly.
-    fn accuse(&self, report: &mut CheckReport) {
+    /// Makes the last call of the check a violation: it ended with no gRPC status, alone and reproducibly. A call
+    /// that the check only builds on is left to the check that judges it.
+    fn accuse(&self, done: &mut Done) {
+        if done.unfounded {
+            return;
+        }
+        let report = &mut done.report;
         let violation = killed(report);
         report.outcome = match self.rules.known.reason(&report.label()) {
             Some(reason) => Outcome::KnownFailure { violation, reason: reason.to_owned() },

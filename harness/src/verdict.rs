@@ -14,8 +14,10 @@ pub enum Stop {
     Violation(Box<Violation>),
     /// What the check learnt while running makes it pointless for this driver.
     Skip(String),
-    /// The check could not judge: a call it builds on failed, got no answer, or the environment is at fault.
+    /// The check could not judge: a call it builds on failed, or the environment is at fault.
     Broken(String),
+    /// The call to judge got no answer, which proves nothing by itself; the driver may have died of it.
+    Unanswered(String),
 }
 
 impl Stop {

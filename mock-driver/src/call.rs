@@ -16,7 +16,7 @@ pub(crate) trait Call: prost::Name {
     /// Capabilities of which one has to be advertised; none if the RPC is mandatory in its service.
     const NEEDS: &'static [Capability];
     /// The object that can have only one operation pending; none for RPCs that change nothing.
-    fn locks(&self) -> Option<String>;
+    fn locks(&self) -> Option<(&'static str, &str)>;
     /// The secrets, if the RPC has that field.
     fn secrets(&self) -> Option<&Map>;
     /// Whether the RPC may change the state.
@@ -31,9 +31,9 @@ macro_rules! calls {
             const METHOD: &'static str = $method;
             const NEEDS: &'static [Capability] = &[$($need),*];
 
-            fn locks(&self) -> Option<String> {
+            fn locks(&self) -> Option<(&'static str, &str)> {
                 let lock = None;
-                $(let lock = Some(format!(concat!($kind, " {}"), self.$field)).or(lock);)?
+                $(let lock = Some(($kind, self.$field.as_str())).or(lock);)?
                 lock
             }
 

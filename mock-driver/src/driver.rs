@@ -253,7 +253,12 @@ impl MockDriver {
 
     /// Turns a second operation on one object away while the first is pending.
     fn lock<R: Call>(&self, request: &R) -> Result<Option<Pending<'_>>, Status> {
-        let Some(mut object) = request.locks() else { return Ok(None) };
+        let Some((kind, name)) = request.locks() else { return Ok(None) };
+        if name.is_empty() {
+            // The request is malformed, whatever else is pending.
+            return Ok(None);
+        }
+        let mut object = format!("{kind} {name}");
         if self.has(Defect::LockCoversAllObjects) {
             object = "everything".to_owned();
         }

@@ -50,7 +50,9 @@ impl Cx {
             Answer::Refused(_) => self.ledger.settle(&pending),
             Answer::Unknown(_) => {}
         }
-        reply.map(|response| response.volume.unwrap_or_default())
+        reply
+            .map(|response| response.volume.unwrap_or_default())
+            .needs("volume_id", |volume| !volume.volume_id.is_empty())
     }
 
     /// Enters a volume in the ledger that came to be by other means than [`Cx::create_volume`].

@@ -44,7 +44,9 @@ impl Cx {
             Answer::Refused(_) => self.ledger.settle(&pending),
             Answer::Unknown(_) => {}
         }
-        reply.map(|response| response.group_snapshot.unwrap_or_default())
+        reply
+            .map(|response| response.group_snapshot.unwrap_or_default())
+            .needs("group_snapshot_id", |group| !group.group_snapshot_id.is_empty())
     }
 
     /// Sends DeleteVolumeGroupSnapshot for a group with all its members.

@@ -1,3 +1,5 @@
+use std::collections::BTreeSet;
+
 use csi_proto::v1;
 
 use crate::cx::Session;
@@ -13,17 +15,16 @@ impl Session {
     /// Broken if the driver refuses or never ends.
     pub async fn list_volumes(&self) -> Result<Vec<v1::list_volumes_response::Entry>, Stop> {
         let mut entries = Vec::new();
-        let mut starting_token = String::new();
-        for _ in 0..PAGES_MAX {
-            let page =
-                self.call(v1::ListVolumesRequest { max_entries: 0, starting_token }).await.setup("a list")?;
+        let mut request = v1::ListVolumesRequest::default();
+        let mut tokens = Tokens::default();
+        loop {
+            let page = self.call(request.clone()).await.setup("a list")?;
             entries.extend(page.entries);
-            if page.next_token.is_empty() {
-                return Ok(entries);
+            match tokens.next("ListVolumes", page.next_token)? {
+                Some(token) => request.starting_token = token,
+                None => return Ok(entries),
             }
-            starting_token = page.next_token;
         }
-        Err(Stop::broken(format!("ListVolumes has not ended after {PAGES_MAX} pages")))
     }
 
     /// All entries of ListSnapshots that the request selects, read in the pages that the driver makes.
@@ -35,14 +36,34 @@ impl Session {
         mut request: v1::ListSnapshotsRequest,
     ) -> Result<Vec<v1::Snapshot>, Stop> {
         let mut snapshots = Vec::new();
-        for _ in 0..PAGES_MAX {
+        let mut tokens = Tokens::default();
+        loop {
             let page = self.call(request.clone()).await.setup("a list")?;
             snapshots.extend(page.entries.into_iter().filter_map(|entry| entry.snapshot));
-            if page.next_token.is_empty() {
-                return Ok(snapshots);
+            match tokens.next("ListSnapshots", page.next_token)? {
+                Some(token) => request.starting_token = token,
+                None => return Ok(snapshots),
             }
-            request.starting_token = page.next_token;
         }
-        Err(Stop::broken(format!("ListSnapshots has not ended after {PAGES_MAX} pages")))
+    }
+}
+
+/// The tokens of one list so far: one that comes again leads round in a circle.
+#[derive(Default)]
+struct Tokens(BTreeSet<String>);
+
+impl Tokens {
+    /// The token of the next page, if there is one.
+    fn next(&mut self, rpc: &str, token: String) -> Result<Option<String>, Stop> {
+        if token.is_empty() {
+            return Ok(None);
+        }
+        if !self.0.insert(token.clone()) {
+            return Err(Stop::broken(format!("{rpc} never ends: next_token {token:?} comes again")));
+        }
+        if self.0.len() == PAGES_MAX {
+            return Err(Stop::broken(format!("{rpc} has not ended after {PAGES_MAX} pages")));
+        }
+        Ok(Some(token))
     }
 }

@@ -37,7 +37,9 @@ impl Cx {
             Answer::Refused(_) => self.ledger.settle(&pending),
             Answer::Unknown(_) => {}
         }
-        reply.map(|response| response.snapshot.unwrap_or_default())
+        reply
+            .map(|response| response.snapshot.unwrap_or_default())
+            .needs("snapshot_id", |snapshot| !snapshot.snapshot_id.is_empty())
     }
 
     /// A snapshot to build on, ready to use.

@@ -456,6 +456,8 @@ fn make(
         format!("vol-{:016x}", hash_text(&request.name))
     } else if driver.has(Defect::CreateVolumeReusesIds) {
         "vol-00000000".to_owned()
+    } else if driver.has(Defect::CreateVolumeIdTooLong) {
+        format!("{}-{}", state.fresh_id("vol"), "0".repeat(128))
     } else {
         state.fresh_id("vol")
     };
@@ -505,9 +507,6 @@ fn first_answer(driver: &MockDriver, volume: &Volume) -> v1::Volume {
     let mut message = volume_message(driver, volume);
     if driver.has(Defect::CreateVolumeEmptyId) {
         message.volume_id.clear();
-    }
-    if driver.has(Defect::CreateVolumeIdTooLong) {
-        message.volume_id = format!("{}{}", message.volume_id, "0".repeat(128));
     }
     if driver.has(Defect::CreateVolumeNegativeCapacity) {
         message.capacity_bytes = -1;

@@ -13,7 +13,6 @@ pub(crate) mod delete_snapshot;
 pub(crate) mod delete_volume;
 pub(crate) mod get_capacity;
 pub(crate) mod get_snapshot;
-pub(crate) mod interplay;
 pub(crate) mod list_snapshots;
 pub(crate) mod list_volumes;
 pub(crate) mod validate_volume_capabilities;

@@ -34,7 +34,6 @@ pub const SUITE: Suite = Suite {
         controller::create_volume::conflicts::CHECKS,
         controller::delete_volume::CHECKS,
         controller::list_volumes::CHECKS,
-        controller::interplay::CHECKS,
         every_reply::sizes::CHECKS,
         every_reply::fields::CHECKS,
         every_reply::status::CHECKS,

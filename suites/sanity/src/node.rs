@@ -33,6 +33,24 @@ pub(crate) async fn published(cx: &Cx) -> CheckResult<Published> {
     cx.published(staged(cx).await?).await
 }
 
+/// A volume staged at a path of some length; skips where that is refused.
+pub(crate) async fn staged_at_path_of(cx: &Cx, bytes: usize) -> CheckResult<Staged> {
+    let staging_path = cx.staging_path_of_length(bytes).await?;
+    let attached = attached(cx).await?;
+    let stage = cx.node_stage(cx.stage_request(&attached, &staging_path)).await;
+    stage.or_skip("staging at so long a path is judged elsewhere")?;
+    Ok(Staged { attached, staging_path })
+}
+
+/// A volume published at a path of some length; skips where that is refused.
+pub(crate) async fn published_at_path_of(cx: &Cx, bytes: usize) -> CheckResult<Published> {
+    let target_path = cx.target_path_of_length(bytes).await?;
+    let staged = staged(cx).await?;
+    let publish = cx.node_publish(cx.publish_request(&staged, &target_path)).await;
+    publish.or_skip("publishing at so long a path is judged elsewhere")?;
+    Ok(Published { staged, target_path })
+}
+
 /// Whether the driver stages volumes.
 pub(crate) fn stages(cx: &Cx) -> bool {
     cx.target().capabilities().has(Capability::StageUnstageVolume)

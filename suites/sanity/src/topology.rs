@@ -1,38 +1,31 @@
 //! The form of topologies, wherever a driver returns one.
 
+use std::collections::BTreeSet;
+
 use csi_harness::prelude::*;
 
 /// Characters of a name, a prefix or a value at the most.
 const PART_CHARS_MAX: usize = 63;
 
-/// Keys and values as the specification wants them, judged within one message.
-pub(crate) fn well_formed(topology: &v1::Topology) -> CheckResult {
-    let mut prefixes: Vec<&str> = Vec::new();
-    let mut folded: Vec<String> = Vec::new();
-    for (key, value) in &topology.segments {
-        key_well_formed(key)?;
-        value_well_formed(key, value)?;
-        folded.push(key.to_lowercase());
-        prefixes.extend(key.split_once('/').map(|(prefix, _)| prefix));
-    }
-    folded.sort_unstable();
-    ensure!(
-        folded.windows(2).all(|pair| pair[0] != pair[1]),
-        "two topology keys differ in case only";
-        of: &req::MSG_TOPOLOGY_007,
-        expected: "keys that are unique regardless of case",
-        actual: format!("{:?}", topology.segments.keys())
-    );
-    prefixes.sort_unstable();
-    prefixes.dedup();
-    ensure!(
-        prefixes.len() < 2,
-        "topology keys have more than one prefix";
-        of: &req::MSG_TOPOLOGY_006,
-        expected: "one and the same prefix in all keys",
-        actual: format!("{prefixes:?}")
-    );
-    Ok(())
+/// The segments of a topology.
+pub(crate) type Segments = csi_harness::config::Pairs;
+
+/// Keys and values of one topology as the specification wants them.
+pub(crate) fn well_formed(segments: &Segments) -> CheckResult {
+    let all = std::slice::from_ref(segments);
+    keys_well_formed(all)?;
+    values_well_formed(all)?;
+    keys_differ(all)?;
+    one_prefix(all)
+}
+
+fn keys(all: &[Segments]) -> impl Iterator<Item = &str> {
+    all.iter().flat_map(|segments| segments.keys()).map(String::as_str)
+}
+
+/// A name, behind a domain and a slash if need be.
+pub(crate) fn keys_well_formed(all: &[Segments]) -> CheckResult {
+    keys(all).try_for_each(key_well_formed)
 }
 
 fn key_well_formed(key: &str) -> CheckResult {
@@ -64,20 +57,51 @@ fn key_well_formed(key: &str) -> CheckResult {
     Ok(())
 }
 
-fn value_well_formed(key: &str, value: &str) -> CheckResult {
+/// Short names.
+pub(crate) fn values_well_formed(all: &[Segments]) -> CheckResult {
+    for (key, value) in all.iter().flatten() {
+        ensure!(
+            !value.is_empty(),
+            "the value of topology key {key:?} is empty";
+            of: &req::MSG_TOPOLOGY_008,
+            expected: "a value",
+            actual: "an empty string"
+        );
+        ensure!(
+            is_label(value),
+            "the value of topology key {key:?} has the wrong form";
+            of: &req::MSG_TOPOLOGY_009,
+            expected: "up to 63 characters: letters, digits, '-', '_' and '.', a letter or digit at both ends",
+            actual: format!("{value:?}")
+        );
+    }
+    Ok(())
+}
+
+/// Keys are compared without case.
+pub(crate) fn keys_differ(all: &[Segments]) -> CheckResult {
+    let spelt: BTreeSet<_> = keys(all).collect();
+    let folded: BTreeSet<_> = spelt.iter().map(|key| key.to_lowercase()).collect();
     ensure!(
-        !value.is_empty(),
-        "the value of topology key {key:?} is empty";
-        of: &req::MSG_TOPOLOGY_008,
-        expected: "a value",
-        actual: "an empty string"
+        folded.len() == spelt.len(),
+        "two topology keys differ in case only";
+        of: &req::MSG_TOPOLOGY_007,
+        expected: "keys that are unique regardless of case",
+        actual: format!("{spelt:?}")
     );
+    Ok(())
+}
+
+/// All keys of a plugin have the same prefix.
+pub(crate) fn one_prefix(all: &[Segments]) -> CheckResult {
+    let prefixes: BTreeSet<_> =
+        keys(all).filter_map(|key| key.split_once('/')).map(|(prefix, _)| prefix).collect();
     ensure!(
-        is_label(value),
-        "the value of topology key {key:?} has the wrong form";
-        of: &req::MSG_TOPOLOGY_009,
-        expected: "up to 63 characters: letters, digits, '-', '_' and '.', a letter or digit at both ends",
-        actual: format!("{value:?}")
+        prefixes.len() < 2,
+        "topology keys have more than one prefix";
+        of: &req::MSG_TOPOLOGY_006,
+        expected: "one and the same prefix in all keys",
+        actual: format!("{prefixes:?}")
     );
     Ok(())
 }
@@ -87,7 +111,8 @@ fn is_label(text: &str) -> bool {
 }
 
 fn is_domain(text: &str) -> bool {
-    has_form(text, |c| c.is_ascii_lowercase() || c.is_ascii_digit(), "-.")
+    let good = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
+    has_form(text, good, "-.") && text.split('.').all(|label| has_form(label, good, "-"))
 }
 
 /// Good characters at both ends, those or others between.
@@ -104,7 +129,7 @@ mod tests {
 
     fn judge(segments: &[(&str, &str)]) -> Option<&'static str> {
         let segments = segments.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
-        match well_formed(&v1::Topology { segments }) {
+        match well_formed(&segments) {
             Err(Stop::Violation(violation)) => violation.requirement.map(|rule| rule.id),
             _ => None,
         }
@@ -118,6 +143,7 @@ mod tests {
         assert_eq!(judge(&[("-zone", "x")]), Some("MSG-TOPOLOGY-002"));
         assert_eq!(judge(&[(&long, "x")]), Some("MSG-TOPOLOGY-002"));
         assert_eq!(judge(&[("Example.com/zone", "x")]), Some("MSG-TOPOLOGY-004"));
+        assert_eq!(judge(&[("example..com/zone", "x")]), Some("MSG-TOPOLOGY-004"));
         assert_eq!(judge(&[("a.com/zone", "x"), ("b.com/zone", "x")]), Some("MSG-TOPOLOGY-006"));
         assert_eq!(judge(&[("Zone", "x"), ("zone", "x")]), Some("MSG-TOPOLOGY-007"));
         assert_eq!(judge(&[("zone", "")]), Some("MSG-TOPOLOGY-008"));

@@ -54,14 +54,18 @@ pub(super) async fn publishable(cx: &Cx) -> CheckResult<(NodeVolume, String)> {
     Ok((volume, cx.node_id().await?))
 }
 
+/// Mount access with a file system that does not exist.
+pub(super) fn unknown_fs_type(cx: &Cx) -> v1::VolumeCapability {
+    use v1::volume_capability::{AccessType as Kind, MountVolume};
+    let mount = MountVolume { fs_type: "csi-sanity-no-such-fs".to_owned(), ..Default::default() };
+    let capability = cx.capability_for(AccessType::Mount, Mode::SingleNodeWriter);
+    v1::VolumeCapability { access_type: Some(Kind::Mount(mount)), ..capability }
+}
+
 /// A capability that CreateVolume refuses as invalid, if there is one among those worth a try.
 pub(super) async fn refused_capability(cx: &Cx) -> CheckResult<Option<v1::VolumeCapability>> {
-    let mut nonsense = cx.capability_for(AccessType::Mount, Mode::SingleNodeWriter);
-    if let Some(v1::volume_capability::AccessType::Mount(mount)) = &mut nonsense.access_type {
-        mount.fs_type = "no-such-file-system".to_owned();
-    }
     for capability in [
-        nonsense,
+        unknown_fs_type(cx),
         cx.capability_for(AccessType::Block, Mode::SingleNodeWriter),
         cx.capability_for(AccessType::Mount, Mode::SingleNodeWriter),
         cx.capability_for(AccessType::Mount, Mode::MultiNodeMultiWriter),

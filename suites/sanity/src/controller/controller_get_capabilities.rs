@@ -94,6 +94,9 @@ check! {
         refuted_by: ["single-node-writer-refused"],
     }
     async |cx| {
+        if create_with_mode(cx, Mode::SingleNodeSingleWriter).await.code() != Some(Code::Ok) {
+            create_with_mode(cx, Mode::SingleNodeMultiWriter).await.setup("one of the newer single-node modes")?;
+        }
         let reply = create_with_mode(cx, Mode::SingleNodeWriter).await;
         reply.must("make a SINGLE_NODE_WRITER volume although it has SINGLE_NODE_MULTI_WRITER")?;
         Ok(())
@@ -110,6 +113,7 @@ check! {
         refuted_by: ["new-writer-modes-unbacked"],
     }
     async |cx| {
+        cx.new_volume().await?;
         let single = create_with_mode(cx, Mode::SingleNodeSingleWriter).await.any_answer()?;
         let Err(single) = single else { return Ok(()) };
         let multi = create_with_mode(cx, Mode::SingleNodeMultiWriter).await.any_answer()?;

@@ -60,7 +60,10 @@ check! {
         title: "ControllerPublishVolume without volume_capability is refused",
         spec: [req::CTRL_PUBLISH_011, req::GEN_ERR_004],
         needs: [PUBLISH_UNPUBLISH_VOLUME, VOLUME, NODE],
-        refuted_by: ["controller-publish-accepts-missing-capability"],
+        refuted_by: [
+            "controller-publish-accepts-missing-capability",
+            "controller-publish-panics-without-capability",
+        ],
         replaces: [
             "Controller Service [Controller Server] ControllerPublishVolume should fail when no volume capability is provided",
         ],

@@ -9,3 +9,17 @@ pub(crate) mod reply;
 pub(crate) mod source;
 pub(crate) mod topology;
 pub(crate) mod topology_names;
+
+use csi_harness::prelude::*;
+
+/// A volume whose name the driver is known to recognise, so that more can be asked about it.
+async fn recognised(cx: &Cx, request: &v1::CreateVolumeRequest) -> CheckResult<v1::Volume> {
+    let first = cx.create_volume(request.clone()).await.setup("a volume")?;
+    let again = cx.create_volume(request.clone()).await.setup("a repeated request that is answered")?;
+    if again.volume_id != first.volume_id {
+        return Err(Stop::broken(
+            "needs a name to be recognised, but a repeated request made another volume",
+        ));
+    }
+    Ok(first)
+}

@@ -191,7 +191,7 @@ check! {
         title: "there is no capacity for volumes that CreateVolume refuses for their parameters",
         spec: [req::CTRL_CAPACITY_003],
         needs: [GET_CAPACITY, CREATE_DELETE_VOLUME],
-        refuted_by: ["get-capacity-ignores-parameters"],
+        refuted_by: ["get-capacity-ignores-parameters", "get-capacity-constant"],
     }
     async |cx| {
         let mut create = cx.create_volume_request();
@@ -212,7 +212,7 @@ check! {
         title: "CreateVolume refuses a volume above maximum_volume_size",
         spec: [req::CTRL_CAPACITY_007],
         needs: [GET_CAPACITY, CREATE_DELETE_VOLUME],
-        refuted_by: ["get-capacity-maximum-too-small"],
+        refuted_by: ["get-capacity-maximum-too-small", "create-volume-accepts-any-size"],
         runs: Alone,
     }
     async |cx| {
@@ -221,6 +221,7 @@ check! {
         if maximum <= 0 || maximum >= HUGE_BYTES {
             return Err(Stop::skip("the driver reports no maximum_volume_size"));
         }
+        cx.new_volume().await?;
         let above = v1::CapacityRange { required_bytes: maximum + 1, limit_bytes: 0 };
         let create = v1::CreateVolumeRequest { capacity_range: Some(above), ..cx.create_volume_request() };
         let refusal = refused_with(Code::OutOfRange)
@@ -279,6 +280,7 @@ check! {
         if minimum <= 1 {
             return Err(Stop::skip("the driver reports no minimum_volume_size above 1"));
         }
+        cx.new_volume().await?;
         let below = v1::CapacityRange { required_bytes: 0, limit_bytes: minimum - 1 };
         let create = v1::CreateVolumeRequest { capacity_range: Some(below), ..cx.create_volume_request() };
         let refusal = refused_with(Code::OutOfRange)

@@ -180,6 +180,40 @@ check! {
 }
 
 check! {
+    /// Whoever waits by listing must not wait for ever.
+    READY {
+        id: "controller/list-snapshots/becomes-ready",
+        title: "ListSnapshots reports ready_to_use once CreateSnapshot does",
+        spec: [req::CTRL_INTERACT_009],
+        needs: [CREATE_DELETE_VOLUME, CREATE_DELETE_SNAPSHOT, LIST_SNAPSHOTS],
+        refuted_by: ["list-snapshots-stale-ready"],
+    }
+    async |cx| {
+        let volume = cx.new_volume().await?;
+        let request = cx.create_snapshot_request(&volume.volume_id);
+        let ready = cx.eventually(|| async {
+            let snapshot = cx.create_snapshot(request.clone()).await.setup("a snapshot")?;
+            Ok(snapshot.ready_to_use.then_some(snapshot))
+        });
+        let Some(snapshot) = ready.await? else {
+            return Err(Stop::skip("the snapshot is not ready within time-limits: settle-ms"));
+        };
+        let agreed = cx.eventually(|| async {
+            let listed = cx.list_snapshots(by_id(&snapshot.snapshot_id)).await?;
+            let is_ready = |found: &v1::Snapshot| found.snapshot_id == snapshot.snapshot_id && found.ready_to_use;
+            Ok(listed.iter().any(is_ready).then_some(()))
+        });
+        ensure!(
+            agreed.await?.is_some(),
+            "CreateSnapshot calls a snapshot ready, and ListSnapshots does not";
+            expected: format!("{:?} with ready_to_use true", snapshot.snapshot_id),
+            actual: "ready_to_use false, or no such entry, until time-limits: settle-ms had passed"
+        );
+        Ok(())
+    }
+}
+
+check! {
     /// Backup tools look for all snapshots of a volume.
     SOURCE_FILTER {
         id: "controller/list-snapshots/source-volume-id-filter",
@@ -278,6 +312,7 @@ pub(crate) static CHECKS: &[&Check] = &[
     &COMPLETE_ENTRIES,
     &ID_FILTER,
     &SAME_DATA,
+    &READY,
     &SOURCE_FILTER,
     &BOTH_FILTERS,
     &UNKNOWN_ID,

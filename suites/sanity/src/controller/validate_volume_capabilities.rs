@@ -3,7 +3,7 @@
 use csi_harness::prelude::*;
 use v1::validate_volume_capabilities_response::Confirmed;
 
-use super::common::{must_become_unknown, unknown_id, unknown_volume, validate_request};
+use super::common::{must_become_unknown, unknown_fs_type, unknown_id, unknown_volume, validate_request};
 
 /// Every mode of the protocol.
 const MODES: [Mode; 7] = [
@@ -184,16 +184,15 @@ check! {
         }
         let all = [AccessType::Mount, AccessType::Block]
             .into_iter()
-            .flat_map(|access| MODES.into_iter().map(move |mode| (access, mode)));
-        for (access, mode) in all {
-            let unsupported = cx.capability_for(access, mode);
+            .flat_map(|access| MODES.into_iter().map(move |mode| cx.capability_for(access, mode)));
+        for unsupported in all.chain([unknown_fs_type(cx)]) {
             if confirmed(cx, &volume, vec![unsupported.clone()]).await?.is_some() {
                 continue;
             }
-            for pair in [[supported.clone(), unsupported.clone()], [unsupported, supported]] {
+            for pair in [[supported.clone(), unsupported.clone()], [unsupported.clone(), supported]] {
                 ensure!(
                     confirmed(cx, &volume, pair.to_vec()).await?.is_none(),
-                    "{access} access with {} is not confirmed alone, but is together with another", mode.as_str_name();
+                    "a capability is not confirmed alone, but is together with another: {unsupported:?}";
                     expected: "confirmed only if every capability of the list is supported",
                     actual: "confirmed is set"
                 );

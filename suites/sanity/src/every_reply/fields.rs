@@ -10,7 +10,11 @@ check! {
         id: "every-reply/fields/required",
         title: "every reply has its REQUIRED fields",
         spec: [req::GEN_FIELD_002],
-        refuted_by: ["get-plugin-info-name-empty", "create-volume-answers-without-volume"],
+        refuted_by: [
+            "get-plugin-info-name-empty",
+            "create-volume-answers-without-volume",
+            "condition-message-empty",
+        ],
         runs: Last,
     }
     async |cx| {

@@ -103,7 +103,11 @@ check! {
         title: "members of a group snapshot carry its group_snapshot_id",
         spec: [req::MSG_SNAPSHOT_013],
         needs: [CREATE_DELETE_GET_VOLUME_GROUP_SNAPSHOT, CREATE_DELETE_VOLUME],
-        refuted_by: ["group-snapshot-members-of-other-group", "group-snapshot-members-without-group"],
+        refuted_by: [
+            "group-snapshot-members-of-other-group",
+            "group-snapshot-members-without-group",
+            "snapshot-group-id-missing",
+        ],
     }
     async |cx| {
         let group = new_group(cx).await?;

@@ -22,7 +22,11 @@ check! {
         id: "identity/get-plugin-capabilities/well-formed",
         title: "each entry of GetPluginCapabilities names a capability",
         spec: [req::ID_PCAPS_004, req::ID_PCAPS_001],
-        refuted_by: ["get-plugin-capabilities-empty-entry"],
+        refuted_by: [
+            "get-plugin-capabilities-empty-entry",
+            "get-plugin-capabilities-unknown-expansion",
+            "get-plugin-capabilities-unknown-service",
+        ],
         replaces: ["Identity Service GetPluginCapabilities should return appropriate capabilities"],
     }
     async |cx| {

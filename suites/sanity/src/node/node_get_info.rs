@@ -177,7 +177,7 @@ check! {
     }
     async |cx| {
         match info(cx).await?.accessible_topology {
-            Some(topology) => topology::well_formed(&topology),
+            Some(topology) => topology::well_formed(&topology.segments),
             None => Err(Stop::skip("the node has no topological limits")),
         }
     }

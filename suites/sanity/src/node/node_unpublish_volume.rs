@@ -2,7 +2,7 @@
 
 use csi_harness::prelude::*;
 
-use super::{PATH_BYTES_LONG, PATH_BYTES_MAX, gone, published, staged};
+use super::{PATH_BYTES_LONG, PATH_BYTES_MAX, gone, published, published_at_path_of, staged};
 
 check! {
     /// A pod whose volume cannot be unpublished never ends.
@@ -146,10 +146,7 @@ check! {
 }
 
 async fn takes_path_of(cx: &Cx, bytes: usize) -> CheckResult {
-    let target_path = cx.target_path_of_length(bytes).await?;
-    let staged = staged(cx).await?;
-    let publish = cx.node_publish(cx.publish_request(&staged, &target_path)).await;
-    publish.or_skip("publishing at so long a path is judged elsewhere")?;
+    let Published { staged, target_path } = published_at_path_of(cx, bytes).await?;
     let reply = cx.node_unpublish(&staged.attached.volume.id, &target_path).await;
     reply.must(&format!("take a target_path of {bytes} bytes"))?;
     Ok(())

@@ -2,7 +2,7 @@
 
 use csi_harness::prelude::*;
 
-use super::{PATH_BYTES_LONG, PATH_BYTES_MAX, attached, gone, staged};
+use super::{PATH_BYTES_LONG, PATH_BYTES_MAX, attached, gone, staged, staged_at_path_of};
 
 check! {
     /// What is left behind keeps the volume on the node for ever.
@@ -116,10 +116,7 @@ check! {
 }
 
 async fn takes_path_of(cx: &Cx, bytes: usize) -> CheckResult {
-    let staging_path = cx.staging_path_of_length(bytes).await?;
-    let attached = attached(cx).await?;
-    let request = cx.stage_request(&attached, &staging_path);
-    cx.node_stage(request).await.or_skip("staging at so long a path is judged elsewhere")?;
+    let Staged { attached, staging_path } = staged_at_path_of(cx, bytes).await?;
     let reply = cx.node_unstage(&attached.volume.id, &staging_path).await;
     reply.must(&format!("take a staging_target_path of {bytes} bytes"))?;
     Ok(())

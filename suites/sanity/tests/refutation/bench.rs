@@ -16,8 +16,11 @@ use csi_harness::target::Target;
 use csi_mock_driver::{Capability, MockDriver};
 use csi_proto::{Endpoint, Listener};
 use libtest_mimic::Failed;
-use tokio::runtime::Runtime;
+use tokio::runtime::Builder;
 use tokio::sync::{oneshot, watch};
+
+/// Checks of a right driver that run at the same time.
+pub(crate) const JOBS: usize = 8;
 
 /// What one check said of one driver.
 #[derive(Debug)]
@@ -59,20 +62,11 @@ impl Played {
     }
 }
 
-/// Runs everything.
-pub(crate) struct Bench {
-    runtime: Runtime,
-}
-
-impl Bench {
-    pub(crate) fn new() -> Bench {
-        Bench { runtime: Runtime::new().expect("a runtime starts") }
-    }
-
-    /// Plays all checks against a mock driver of this configuration.
-    pub(crate) fn play(&self, mock: csi_mock_driver::Config, config: Config) -> Result<Played, Failed> {
-        self.runtime.block_on(play(mock, config))
-    }
+/// Plays all checks, so many at a time, against a mock driver of this configuration. Both live in one thread, so that
+/// what happens does not depend on how busy the machine is.
+pub(crate) fn play(jobs: usize, mock: csi_mock_driver::Config, config: Config) -> Result<Played, Failed> {
+    let runtime = Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(run(jobs, mock, config))
 }
 
 /// Settings with which every check of the suite runs on the mock driver.
@@ -125,7 +119,7 @@ pub(crate) fn pairs(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
     pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
 }
 
-async fn play(mock: csi_mock_driver::Config, mut config: Config) -> Result<Played, Failed> {
+async fn run(jobs: usize, mock: csi_mock_driver::Config, mut config: Config) -> Result<Played, Failed> {
     let dir = tempfile::tempdir()?;
     let endpoint = Endpoint::Unix(dir.path().join("csi.sock"));
     let driver = MockDriver::new(mock)?;
@@ -139,7 +133,7 @@ async fn play(mock: csi_mock_driver::Config, mut config: Config) -> Result<Playe
     config.endpoint = Some(endpoint.to_string());
     let target = Target::connect(config).await?;
     let options = RunOptions {
-        jobs: 8,
+        jobs,
         seed: 1,
         strict: false,
         fail_fast: false,

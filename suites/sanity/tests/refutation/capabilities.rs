@@ -1,27 +1,24 @@
 //! A capability taken away: exactly the checks that need it are skipped, and nothing is accused.
 
-use std::sync::Arc;
-
 use csi_harness::outcome::Outcome;
 use csi_mock_driver::Capability;
 use libtest_mimic::{Failed, Trial};
 
-use crate::bench::{Bench, everything_on, everything_set, registry};
+use crate::bench::{self, JOBS, everything_on, everything_set, registry};
 
-pub(crate) fn trials(bench: &Arc<Bench>) -> Vec<Trial> {
+pub(crate) fn trials() -> Vec<Trial> {
     Capability::ALL
         .iter()
         .map(|capability| {
-            let bench = bench.clone();
-            Trial::test(format!("without/{capability}"), move || skips_what_needs_it(&bench, *capability))
+            Trial::test(format!("without/{capability}"), move || skips_what_needs_it(*capability))
         })
         .collect()
 }
 
-fn skips_what_needs_it(bench: &Bench, capability: Capability) -> Result<(), Failed> {
+fn skips_what_needs_it(capability: Capability) -> Result<(), Failed> {
     let mut mock = everything_on();
     mock.without = vec![capability];
-    let played = bench.play(mock, everything_set())?;
+    let played = bench::play(JOBS, mock, everything_set())?;
     let mut wrong = played.accusations();
     for (label, said) in &played.said {
         let check = registry().find(label)?;

@@ -6,23 +6,22 @@ use csi_harness::outcome::Outcome;
 use csi_proto::RPCS;
 use libtest_mimic::{Failed, Trial};
 
-use crate::bench::{Bench, Played, everything_on, everything_set, lacks, registry};
+use crate::bench::{self, JOBS, Played, everything_on, everything_set, lacks, registry};
 
 type Shared = Arc<OnceLock<Result<Played, String>>>;
 
-pub(crate) fn trials(bench: &Arc<Bench>) -> Vec<Trial> {
+pub(crate) fn trials() -> Vec<Trial> {
     let shared = Shared::default();
-    let (a, b) = ((bench.clone(), shared.clone()), (bench.clone(), shared));
+    let (a, b) = (shared.clone(), shared);
     vec![
-        Trial::test("healthy/all-pass", move || all_pass(played(&a.0, &a.1)?)),
-        Trial::test("healthy/all-call-what-they-speak-of", move || all_call(played(&b.0, &b.1)?)),
+        Trial::test("healthy/all-pass", move || all_pass(played(&a)?)),
+        Trial::test("healthy/all-call-what-they-speak-of", move || all_call(played(&b)?)),
     ]
 }
 
-fn played<'a>(bench: &Bench, shared: &'a Shared) -> Result<&'a Played, Failed> {
+fn played(shared: &Shared) -> Result<&Played, Failed> {
     let play = || {
-        bench
-            .play(everything_on(), everything_set())
+        bench::play(JOBS, everything_on(), everything_set())
             .map_err(|failed| failed.message().unwrap_or("no message").to_owned())
     };
     shared.get_or_init(play).as_ref().map_err(Failed::from)

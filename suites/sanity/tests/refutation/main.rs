@@ -10,9 +10,7 @@ mod healthy;
 mod quirks;
 
 use std::process::ExitCode;
-use std::sync::Arc;
 
-use bench::Bench;
 use libtest_mimic::Arguments;
 
 const TRIALS_AT_ONCE: usize = 8;
@@ -23,10 +21,9 @@ fn main() -> ExitCode {
     arguments.test_threads.get_or_insert(TRIALS_AT_ONCE);
     // Some defects crash the mock driver; their panics are not news, and those of a trial are reported by it.
     std::panic::set_hook(Box::new(|_| {}));
-    let bench = Arc::new(Bench::new());
-    let mut trials = healthy::trials(&bench);
-    trials.extend(capabilities::trials(&bench));
-    trials.extend(quirks::trials(&bench));
-    trials.extend(defects::trials(&bench));
+    let mut trials = healthy::trials();
+    trials.extend(capabilities::trials());
+    trials.extend(quirks::trials());
+    trials.extend(defects::trials());
     libtest_mimic::run(&arguments, trials).exit_code()
 }

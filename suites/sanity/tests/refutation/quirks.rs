@@ -1,30 +1,25 @@
 //! Legal but unusual drivers: none of them is accused.
 
-use std::sync::Arc;
-
 use csi_harness::config::{AccessType, Config, Secret};
 use csi_harness::outcome::Outcome;
 use csi_mock_driver::Quirk;
 use libtest_mimic::{Failed, Trial};
 
-use crate::bench::{Bench, everything_on, everything_set, pairs};
+use crate::bench::{self, JOBS, everything_on, everything_set, pairs};
 
-pub(crate) fn trials(bench: &Arc<Bench>) -> Vec<Trial> {
+pub(crate) fn trials() -> Vec<Trial> {
     Quirk::ALL
         .iter()
-        .map(|quirk| {
-            let bench = bench.clone();
-            Trial::test(format!("quirk/{quirk}"), move || is_not_accused(&bench, *quirk))
-        })
+        .map(|quirk| Trial::test(format!("quirk/{quirk}"), move || is_not_accused(*quirk)))
         .collect()
 }
 
-fn is_not_accused(bench: &Bench, quirk: Quirk) -> Result<(), Failed> {
+fn is_not_accused(quirk: Quirk) -> Result<(), Failed> {
     let mut mock = everything_on();
     mock.quirks = vec![quirk];
     let mut config = everything_set();
     adapt(quirk, &mut config);
-    let played = bench.play(mock, config)?;
+    let played = bench::play(JOBS, mock, config)?;
     let accusations = played.accusations();
     let judged = played.said.values().filter(|said| !matches!(said.outcome, Outcome::Skipped(_))).count();
     if judged == 0 {

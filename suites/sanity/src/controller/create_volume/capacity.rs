@@ -74,6 +74,7 @@ check! {
     }
     async |cx| {
         let odd = odd_size(cx)?;
+        cx.new_volume().await?;
         for limit in [odd, odd + (1 << 20)] {
             let reply = make(cx, odd, limit).await;
             let made = reply.may_be_refused("with a narrow capacity_range", refused_with(Code::OutOfRange))?;
@@ -96,6 +97,7 @@ check! {
         refuted_by: ["create-volume-exceeds-limit", "create-volume-rounds-down"],
     }
     async |cx| {
+        cx.new_volume().await?;
         for size in [cx.config().volume_size_bytes, odd_size(cx)?] {
             let reply = make(cx, size, size).await;
             let made = reply.may_be_refused("with an exact size", refused_with(Code::OutOfRange))?;
@@ -125,6 +127,7 @@ check! {
         runs: Last,
     }
     async |cx| {
+        cx.new_volume().await?;
         let request = v1::CreateVolumeRequest { capacity_range: None, ..cx.create_volume_request() };
         let volume = match cx.create_volume(request).await.any_answer()? {
             Ok(volume) => volume,
@@ -158,6 +161,7 @@ check! {
         refuted_by: ["create-volume-out-of-range-as-internal", "create-volume-out-of-range-as-invalid-argument"],
     }
     async |cx| {
+        cx.new_volume().await?;
         let refusal = refused_with(Code::OutOfRange)
             .or(Code::ResourceExhausted, "the storage may be what does not suffice");
         match make(cx, EXBIBYTE, 0).await.may_be_refused("of an exbibyte", refusal)? {
@@ -177,6 +181,7 @@ check! {
         refuted_by: ["create-volume-out-of-range-as-internal", "create-volume-out-of-range-as-invalid-argument"],
     }
     async |cx| {
+        cx.new_volume().await?;
         let refusal = refused_with(Code::OutOfRange);
         match make(cx, 0, 1).await.may_be_refused("with limit_bytes 1", refusal)? {
             Some(volume) => ensure_at_most(&volume, 1),

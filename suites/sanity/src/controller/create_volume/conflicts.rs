@@ -2,7 +2,7 @@
 
 use csi_harness::prelude::*;
 
-use super::source;
+use super::{recognised, source};
 
 fn with_range(
     request: &v1::CreateVolumeRequest,
@@ -16,7 +16,7 @@ fn with_range(
 /// A volume of a known size, with the request that made it.
 async fn sized_volume(cx: &Cx, bytes: i64) -> CheckResult<(v1::CreateVolumeRequest, i64)> {
     let request = with_range(&cx.create_volume_request(), bytes, 0);
-    let volume = cx.create_volume(request.clone()).await.setup("a volume of a configured size")?;
+    let volume = recognised(cx, &request).await?;
     match volume.capacity_bytes {
         0 => Err(Stop::skip("the driver does not say how large its volumes are")),
         size => Ok((request, size)),
@@ -34,7 +34,7 @@ check! {
     }
     async |cx| {
         let request = cx.create_volume_request();
-        let first = cx.create_volume(request.clone()).await.setup("a volume")?;
+        let first = recognised(cx, &request).await?;
         if first.capacity_bytes < 2 {
             return Err(Stop::skip("the driver does not say how large its volumes are"));
         }
@@ -144,7 +144,7 @@ check! {
         cx.create_volume(fresh).await.or_skip("the driver has one access type only")?;
 
         let request = cx.create_volume_request();
-        let volume = cx.create_volume(request.clone()).await.setup("a volume")?;
+        let volume = recognised(cx, &request).await?;
         let again = v1::CreateVolumeRequest { volume_capabilities: vec![other.clone()], ..request };
         let reply = cx.create_volume(again).await;
         let refusal = refused_with(Code::AlreadyExists);
@@ -183,7 +183,7 @@ check! {
         if request.parameters.is_empty() {
             return Err(Stop::skip("needs parameters to be configured"));
         }
-        cx.create_volume(request.clone()).await.setup("a volume")?;
+        recognised(cx, &request).await?;
         let again = v1::CreateVolumeRequest { parameters: Default::default(), ..request };
         warn_if_done(cx, again, "parameters").await
     }
@@ -200,7 +200,7 @@ check! {
     }
     async |cx| {
         let request = cx.create_volume_request();
-        cx.create_volume(request.clone()).await.setup("a volume")?;
+        recognised(cx, &request).await?;
         let again = v1::CreateVolumeRequest { mutable_parameters: Default::default(), ..request };
         warn_if_done(cx, again, "mutable_parameters").await
     }
@@ -261,7 +261,7 @@ async fn refuses_source(cx: &Cx, source: v1::VolumeContentSource, origin: &v1::V
         volume_content_source: None,
         ..source::request(cx, source.clone(), origin)
     };
-    cx.create_volume(taken.clone()).await.setup("an empty volume")?;
+    recognised(cx, &taken).await?;
     let again = v1::CreateVolumeRequest { volume_content_source: Some(source), ..taken };
     let reply = cx.create_volume(again).await;
     let what = "from a source with the name of an empty volume";

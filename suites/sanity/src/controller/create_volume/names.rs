@@ -43,6 +43,7 @@ check! {
         refuted_by: ["create-volume-refuses-unicode-names", "create-volume-internal-on-path-names"],
     }
     async |cx| {
+        cx.new_volume().await?;
         let mut refusals = Vec::new();
         for text in ODD_TEXTS {
             let name = format!("{}{text}", cx.unique_name());
@@ -91,6 +92,7 @@ check! {
         ],
     }
     async |cx| {
+        cx.new_volume().await?;
         let name = cx.unique_name_of_length(NAME_BYTES_MAX);
         let request = v1::CreateVolumeRequest { name: name.clone(), ..cx.create_volume_request() };
         let volume = cx.create_volume(request).await.must(&format!("take a name of {} bytes", name.len()))?;
@@ -108,6 +110,7 @@ check! {
         refuted_by: ["create-volume-truncates-names"],
     }
     async |cx| {
+        cx.new_volume().await?;
         let length = NAME_BYTES_MAX.min(cx.config().name_length_max) - 1;
         let start = cx.unique_name_of_length(length);
         let names = (format!("{start}a"), format!("{start}b"));
@@ -134,6 +137,7 @@ check! {
         refuted_by: ["create-volume-folds-case", "create-volume-trims-names"],
     }
     async |cx| {
+        cx.new_volume().await?;
         for (one, other) in ALIKE {
             let start = cx.unique_name();
             let names = (format!("{start}{one}"), format!("{start}{other}"));

@@ -2,10 +2,10 @@
 
 use csi_harness::prelude::*;
 
+use super::super::common::unknown_fs_type;
+
 /// A key that no driver knows.
 const UNKNOWN_KEY: &str = "csi-sanity-no-such-parameter";
-/// A file system that no driver knows.
-const UNKNOWN_FS_TYPE: &str = "csi-sanity-no-such-fs";
 
 fn refusal() -> csi_harness::reply::Refusal {
     refused_with(Code::InvalidArgument)
@@ -41,7 +41,14 @@ check! {
         ],
     }
     async |cx| {
-        cx.create_volume(cx.create_volume_request()).await.must("take the configured mutable_parameters")?;
+        let with = cx.create_volume_request();
+        let without = v1::CreateVolumeRequest {
+            name: cx.unique_name(),
+            mutable_parameters: Default::default(),
+            ..with.clone()
+        };
+        cx.create_volume(without).await.setup("a volume without mutable_parameters")?;
+        cx.create_volume(with).await.must("take the configured mutable_parameters")?;
         Ok(())
     }
 }
@@ -102,13 +109,9 @@ check! {
 
 /// Capabilities of which many a driver supports not all.
 fn candidates(cx: &Cx) -> Vec<v1::VolumeCapability> {
-    use v1::volume_capability::{AccessType as Kind, MountVolume};
-    let mut mount = cx.capability_for(AccessType::Mount, Mode::SingleNodeWriter);
-    mount.access_type =
-        Some(Kind::Mount(MountVolume { fs_type: UNKNOWN_FS_TYPE.to_owned(), ..Default::default() }));
     let block = cx.capability_for(AccessType::Block, Mode::SingleNodeWriter);
     let many = [Mode::MultiNodeMultiWriter, Mode::MultiNodeSingleWriter, Mode::MultiNodeReaderOnly];
-    let mut all = vec![mount, block];
+    let mut all = vec![unknown_fs_type(cx), block];
     all.extend(many.map(|mode| cx.capability_with_mode(mode)));
     all
 }

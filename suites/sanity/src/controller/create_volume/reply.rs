@@ -5,6 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use csi_harness::prelude::*;
 use futures_util::future::join_all;
 
+use super::recognised;
+
 /// Identical requests sent at the same time.
 const CALLERS: usize = 4;
 /// Volumes whose ids are compared.
@@ -29,6 +31,7 @@ check! {
             "create-volume-empty-id",
             "create-volume-negative-capacity",
             "create-volume-crashes-after-work",
+            "create-volume-demands-fs-type",
         ],
         replaces: [
             "Controller Service [Controller Server] CreateVolume should return appropriate values SingleNodeWriter WithCapacity 1Gi",
@@ -192,6 +195,7 @@ check! {
         refuted_by: ["create-volume-races-on-name"],
     }
     async |cx| {
+        recognised(cx, &cx.create_volume_request()).await?;
         let request = cx.create_volume_request();
         let replies = join_all((0..CALLERS).map(|_| cx.create_volume(request.clone()))).await;
         let mut ids = BTreeSet::new();

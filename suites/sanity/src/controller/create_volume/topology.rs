@@ -2,7 +2,7 @@
 
 use csi_harness::prelude::*;
 
-type Segments = csi_harness::config::Pairs;
+use crate::topology::Segments;
 
 /// Topologies from which volumes can be reached: those configured, or that of the node.
 async fn known_topologies(cx: &Cx) -> CheckResult<Vec<Segments>> {

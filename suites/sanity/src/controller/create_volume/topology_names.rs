@@ -1,14 +1,11 @@
 //! The keys and values of a volume's accessible_topology.
 
-use std::collections::BTreeSet;
-
 use csi_harness::prelude::*;
 
-/// Characters of each part of a topology key, and of a value, at the most.
-const PART_CHARS_MAX: usize = 63;
+use crate::topology::{self, Segments};
 
 /// The segments of a new volume and, where there is one, of the node.
-async fn segments(cx: &Cx) -> CheckResult<Vec<csi_harness::config::Pairs>> {
+async fn segments(cx: &Cx) -> CheckResult<Vec<Segments>> {
     let volume = cx.new_volume().await?;
     let mut all: Vec<_> = volume.accessible_topology.into_iter().map(|topology| topology.segments).collect();
     if all.is_empty() {
@@ -22,25 +19,6 @@ async fn segments(cx: &Cx) -> CheckResult<Vec<csi_harness::config::Pairs>> {
     Ok(all)
 }
 
-/// Letters and digits at both ends, and between them also the extra characters.
-fn is_name(text: &str, extra: &[char]) -> bool {
-    let ends = |c: Option<char>| c.is_some_and(|c| c.is_ascii_alphanumeric());
-    text.chars().count() <= PART_CHARS_MAX
-        && ends(text.chars().next())
-        && ends(text.chars().last())
-        && text.chars().all(|c| c.is_ascii_alphanumeric() || extra.contains(&c))
-}
-
-fn is_domain(text: &str) -> bool {
-    is_name(text, &['-', '.'])
-        && !text.chars().any(|c| c.is_ascii_uppercase())
-        && text.split('.').all(|label| is_name(label, &['-']))
-}
-
-fn prefix(key: &str) -> Option<&str> {
-    key.split_once('/').map(|(prefix, _)| prefix)
-}
-
 check! {
     /// Kubernetes makes labels of them, and refuses the whole node if one does not fit.
     KEYS {
@@ -50,36 +28,7 @@ check! {
         needs: [CREATE_DELETE_VOLUME, VOLUME_ACCESSIBILITY_CONSTRAINTS],
         refuted_by: ["volume-topology-key-invalid", "volume-topology-key-prefix-upper-case"],
     }
-    async |cx| {
-        for key in segments(cx).await?.iter().flat_map(|segments| segments.keys()) {
-            let (prefix, name) = match key.split_once('/') {
-                Some((prefix, name)) => (Some(prefix), name),
-                None => (None, key.as_str()),
-            };
-            ensure!(
-                !name.contains('/'),
-                "a topology key has more than one slash";
-                of: &req::MSG_TOPOLOGY_001,
-                expected: "a name, or a prefix, a slash and a name",
-                actual: format!("{key:?}")
-            );
-            ensure!(
-                is_name(name, &['-', '_', '.']),
-                "the name in a topology key has not the form of one";
-                of: &req::MSG_TOPOLOGY_002,
-                expected: "at most 63 letters, digits, dashes, underscores and dots, a letter or digit at both ends",
-                actual: format!("{key:?}")
-            );
-            ensure!(
-                prefix.is_none_or(is_domain),
-                "the prefix of a topology key is not a domain name in lower case";
-                of: &req::MSG_TOPOLOGY_004,
-                expected: "a domain name in lower case with at most 63 characters",
-                actual: format!("{key:?}")
-            );
-        }
-        Ok(())
-    }
+    async |cx| { topology::keys_well_formed(&segments(cx).await?) }
 }
 
 check! {
@@ -91,24 +40,7 @@ check! {
         needs: [CREATE_DELETE_VOLUME, VOLUME_ACCESSIBILITY_CONSTRAINTS],
         refuted_by: ["volume-topology-value-empty", "volume-topology-value-too-long"],
     }
-    async |cx| {
-        for (key, value) in segments(cx).await?.iter().flatten() {
-            ensure!(
-                !value.is_empty(),
-                "a topology value is empty";
-                of: &req::MSG_TOPOLOGY_008,
-                expected: "a value",
-                actual: format!("{key:?} without value")
-            );
-            ensure!(
-                is_name(value, &['-', '_', '.']),
-                "a topology value has not the form of one";
-                expected: "at most 63 letters, digits, dashes, underscores and dots, a letter or digit at both ends",
-                actual: format!("{key:?} {value:?}")
-            );
-        }
-        Ok(())
-    }
+    async |cx| { topology::values_well_formed(&segments(cx).await?) }
 }
 
 check! {
@@ -120,18 +52,7 @@ check! {
         needs: [CREATE_DELETE_VOLUME, VOLUME_ACCESSIBILITY_CONSTRAINTS],
         refuted_by: ["volume-topology-keys-differ-in-case"],
     }
-    async |cx| {
-        let all = segments(cx).await?;
-        let keys: BTreeSet<_> = all.iter().flat_map(|segments| segments.keys()).collect();
-        let folded: BTreeSet<_> = keys.iter().map(|key| key.to_lowercase()).collect();
-        ensure!(
-            folded.len() == keys.len(),
-            "topology keys differ in case only";
-            expected: "keys that differ regardless of case",
-            actual: format!("{keys:?}")
-        );
-        Ok(())
-    }
+    async |cx| { topology::keys_differ(&segments(cx).await?) }
 }
 
 check! {
@@ -143,18 +64,7 @@ check! {
         needs: [CREATE_DELETE_VOLUME, VOLUME_ACCESSIBILITY_CONSTRAINTS],
         refuted_by: ["volume-topology-key-prefix-differs"],
     }
-    async |cx| {
-        let all = segments(cx).await?;
-        let prefixes: BTreeSet<_> =
-            all.iter().flat_map(|segments| segments.keys()).filter_map(|key| prefix(key)).collect();
-        ensure!(
-            prefixes.len() <= 1,
-            "the plugin uses several prefixes in topology keys";
-            expected: "one and the same prefix everywhere",
-            actual: format!("{prefixes:?}")
-        );
-        Ok(())
-    }
+    async |cx| { topology::one_prefix(&segments(cx).await?) }
 }
 
 pub(crate) static CHECKS: &[&Check] = &[&KEYS, &VALUES, &KEYS_DIFFER, &ONE_PREFIX];

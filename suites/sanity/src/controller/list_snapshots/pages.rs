@@ -188,7 +188,7 @@ check! {
         title: "ListSnapshots with negative max_entries is refused",
         spec: [req::CTRL_LISTSNAP_010],
         needs: [LIST_SNAPSHOTS],
-        refuted_by: ["list-snapshots-accepts-negative-max"],
+        refuted_by: ["list-snapshots-accepts-negative-max", "list-snapshots-panics-on-negative-max"],
         runs: Last,
     }
     async |cx| {

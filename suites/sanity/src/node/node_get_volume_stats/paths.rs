@@ -3,7 +3,7 @@
 use csi_harness::prelude::*;
 
 use super::{published, request};
-use crate::node::{PATH_BYTES_LONG, PATH_BYTES_MAX, attached, staged};
+use crate::node::{PATH_BYTES_LONG, PATH_BYTES_MAX, published_at_path_of, staged, staged_at_path_of};
 
 check! {
     /// A driver whose staging mounts nothing has nothing to measure there, so a refusal is only remarked on.
@@ -42,21 +42,14 @@ check! {
 }
 
 async fn takes_volume_path_of(cx: &Cx, bytes: usize) -> CheckResult {
-    let target_path = cx.target_path_of_length(bytes).await?;
-    let staged = staged(cx).await?;
-    let publish = cx.node_publish(cx.publish_request(&staged, &target_path)).await;
-    publish.or_skip("publishing at so long a path is judged elsewhere")?;
+    let Published { staged, target_path } = published_at_path_of(cx, bytes).await?;
     let reply = cx.call(request(&staged, &target_path)).await;
     reply.must(&format!("take a volume_path of {bytes} bytes"))?;
     Ok(())
 }
 
 async fn takes_staging_path_of(cx: &Cx, bytes: usize) -> CheckResult {
-    let staging_path = cx.staging_path_of_length(bytes).await?;
-    let attached = attached(cx).await?;
-    let stage = cx.node_stage(cx.stage_request(&attached, &staging_path)).await;
-    stage.or_skip("staging at so long a path is judged elsewhere")?;
-    let Published { staged, target_path } = cx.published(Staged { attached, staging_path }).await?;
+    let Published { staged, target_path } = cx.published(staged_at_path_of(cx, bytes).await?).await?;
     let reply = cx.call(request(&staged, &target_path)).await;
     reply.must(&format!("take a staging_target_path of {bytes} bytes"))?;
     Ok(())

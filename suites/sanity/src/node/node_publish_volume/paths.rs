@@ -2,7 +2,7 @@
 
 use csi_harness::prelude::*;
 
-use crate::node::{PATH_BYTES_LONG, PATH_BYTES_MAX, attached, staged};
+use crate::node::{PATH_BYTES_LONG, PATH_BYTES_MAX, staged, staged_at_path_of};
 
 async fn takes_target_path_of(cx: &Cx, bytes: usize) -> CheckResult {
     let target_path = cx.target_path_of_length(bytes).await?;
@@ -12,11 +12,7 @@ async fn takes_target_path_of(cx: &Cx, bytes: usize) -> CheckResult {
 }
 
 async fn takes_staging_path_of(cx: &Cx, bytes: usize) -> CheckResult {
-    let staging_path = cx.staging_path_of_length(bytes).await?;
-    let attached = attached(cx).await?;
-    let stage = cx.node_stage(cx.stage_request(&attached, &staging_path)).await;
-    stage.or_skip("staging at so long a path is judged elsewhere")?;
-    let staged = Staged { attached, staging_path };
+    let staged = staged_at_path_of(cx, bytes).await?;
     let request = cx.publish_request(&staged, &cx.target_path().await?);
     cx.node_publish(request).await.must(&format!("take a staging_target_path of {bytes} bytes"))?;
     Ok(())
