@@ -188,7 +188,7 @@ fn write_leaks(out: &mut impl Write, leaks: &[Leak]) -> io::Result<()> {
     let (ours, others): (Vec<_>, Vec<_>) = leaks.iter().partition(|leak| leak.ours);
     for (title, leaks) in [
         (format!("{BAD}LEAKED{BAD:#} made by this run, and still there"), ours),
-        (format!("{ODD}note{ODD:#}: new, but not made by this run"), others),
+        (format!("{ODD}note{ODD:#}: new, and in no reply to this run"), others),
     ] {
         if !leaks.is_empty() {
             writeln!(out, "\n{title}")?;
