@@ -33,6 +33,7 @@ where
     Q: UnaryCall + Send + Sync,
     Q::Response: Send + Sync,
 {
+    let asked = request.clone();
     let exchange = async {
         let mut grpc =
             Grpc::new(watched(channel, Q::RPC, replies)).max_decoding_message_size(MESSAGE_BYTES_MAX);
@@ -42,7 +43,7 @@ where
     };
     match tokio::time::timeout(limit, exchange).await {
         Ok(Ok(response)) => {
-            replies.look_at_message(Q::RPC, response.get_ref());
+            replies.look_at_message(Q::RPC, &asked, response.get_ref());
             Answer::Ok(response.into_inner())
         }
         Ok(Err(status)) => no(Q::RPC, status, limit, replies),
@@ -61,6 +62,7 @@ where
     Q: StreamingCall + Send + Sync,
     Q::Response: Send + Sync,
 {
+    let asked = request.clone();
     let exchange = async {
         let mut grpc =
             Grpc::new(watched(channel, Q::RPC, replies)).max_decoding_message_size(MESSAGE_BYTES_MAX);
@@ -81,7 +83,8 @@ where
     };
     match tokio::time::timeout(limit, exchange).await {
         Ok(Ok(messages)) => {
-            messages.iter().take(WATCHED_MAX).for_each(|message| replies.look_at_message(Q::RPC, message));
+            let looked_at = messages.iter().take(WATCHED_MAX);
+            looked_at.for_each(|message| replies.look_at_message(Q::RPC, &asked, message));
             Answer::Ok(messages)
         }
         Ok(Err(status)) => no(Q::RPC, status, limit, replies),

@@ -17,6 +17,9 @@ const COMMAND_LIMIT: Duration = Duration::from_secs(10);
 /// Output of a path command read at the most.
 const OUTPUT_BYTES_MAX: u64 = 16 << 10;
 
+/// Name of a target path below its parent.
+pub(crate) const TARGET: &str = "target";
+
 /// What lies at a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PathKind {
@@ -76,8 +79,13 @@ impl Paths {
         make(&self.staging_dir.join(name), self.commands.create_staging_path_command.as_deref(), limit).await
     }
 
+    /// Removes the parent of a target path, and before it what an unsuccessful NodePublishVolume, or one that was
+    /// undone badly, has left at the target path itself: an empty directory or file, as kubelet does.
     pub(crate) async fn remove_target_parent(&self, path: &Path) -> Result<(), String> {
         let limit = limit(self.commands.remove_timeout_ms);
+        if self.commands.remove_mount_path_command.is_none() {
+            remove_empty(&path.join(TARGET)).await;
+        }
         remove(path, self.commands.remove_mount_path_command.as_deref(), limit).await
     }
 
@@ -130,6 +138,15 @@ async fn remove(path: &Path, command: Option<&Path>, limit: Duration) -> Result<
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
         Err(error) => Err(format!("failed to remove {}: {error}", path.display())),
     }
+}
+
+/// Removes an empty directory or file. What cannot be removed, such as a mount point, shows when its parent is.
+async fn remove_empty(path: &Path) {
+    let _ = match tokio::fs::symlink_metadata(path).await {
+        Ok(found) if found.is_dir() => tokio::fs::remove_dir(path).await,
+        Ok(found) if found.is_file() && found.len() == 0 => tokio::fs::remove_file(path).await,
+        _ => Ok(()),
+    };
 }
 
 async fn look(path: &Path) -> Result<PathKind, String> {

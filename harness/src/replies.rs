@@ -35,6 +35,21 @@ pub(crate) struct Replies {
     breaches: Mutex<BTreeMap<(&'static str, &'static str, String), Breach>>,
 }
 
+/// The request that a reply answers.
+struct Asked {
+    rpc: Rpc,
+    /// Unless it asks for a list.
+    request: Option<DynamicMessage>,
+}
+
+impl Asked {
+    /// Whether the request has this text in its own field of the same name.
+    fn says(&self, field: &FieldDescriptor, text: &str) -> bool {
+        let value = self.request.as_ref().and_then(|request| request.get_field_by_name(field.name()));
+        value.is_some_and(|value| value.as_str() == Some(text))
+    }
+}
+
 impl Replies {
     /// The breaches of one rule so far.
     pub(crate) fn breaches(&self, requirement: &Requirement) -> Vec<Breach> {
@@ -42,10 +57,13 @@ impl Replies {
         breaches.values().filter(|breach| breach.requirement == requirement).cloned().collect()
     }
 
-    /// Looks at a message that came with OK.
-    pub(crate) fn look_at_message<M: prost::Name>(&self, rpc: Rpc, message: &M) {
+    /// Looks at a message that came with OK. A field that only says again what the request says, or lacks, is the
+    /// caller's: that such a request was accepted is for another check to judge.
+    pub(crate) fn look_at_message<Q: prost::Name, M: prost::Name>(&self, rpc: Rpc, request: &Q, message: &M) {
+        // The filters of lists may be empty, and what is found is the plugin's all the same.
+        let asked = (!rpc.method.starts_with("List")).then(|| reflect::message(request)).flatten();
         if let Some(message) = reflect::message(message) {
-            self.look_at_fields(rpc, &message);
+            self.look_at_fields(&Asked { rpc, request: asked }, &message);
         }
     }
 
@@ -81,28 +99,30 @@ impl Replies {
         }
     }
 
-    fn look_at_fields(&self, rpc: Rpc, message: &DynamicMessage) {
+    fn look_at_fields(&self, asked: &Asked, message: &DynamicMessage) {
         for field in message.descriptor().fields() {
-            if reflect::is_required(&field) && !message.has_field(&field) {
+            if reflect::is_required(&field) && !message.has_field(&field) && !asked.says(&field, "") {
                 let rule = if field.is_list() { &req::GEN_FIELD_003 } else { &req::GEN_FIELD_002 };
-                self.note(rule, rpc, &place(&field), "nothing".to_owned());
+                self.note(rule, asked.rpc, &place(&field), "nothing".to_owned());
             }
         }
         for (field, value) in message.fields() {
             if !reflect::is_sent_by_the_caller(&field) {
-                self.look_at_value(rpc, &field, value);
+                self.look_at_value(asked, &field, value);
             }
         }
     }
 
-    fn look_at_value(&self, rpc: Rpc, field: &FieldDescriptor, value: &Value) {
+    fn look_at_value(&self, asked: &Asked, field: &FieldDescriptor, value: &Value) {
         match value {
-            Value::Message(message) => self.look_at_fields(rpc, message),
+            Value::Message(message) => self.look_at_fields(asked, message),
             Value::List(values) => {
-                values.iter().take(ELEMENTS_MAX).for_each(|value| self.look_at_value(rpc, field, value));
+                values.iter().take(ELEMENTS_MAX).for_each(|value| self.look_at_value(asked, field, value));
             }
-            Value::String(text) if text.len() > reflect::text_bytes_max(field) => {
-                self.note(&req::GEN_SIZE_001, rpc, &place(field), format!("{} bytes", text.len()));
+            Value::String(text)
+                if text.len() > reflect::text_bytes_max(field) && !asked.says(field, text) =>
+            {
+                self.note(&req::GEN_SIZE_001, asked.rpc, &place(field), format!("{} bytes", text.len()));
             }
             Value::Map(entries) => {
                 let bytes: usize = entries
@@ -110,7 +130,7 @@ impl Replies {
                     .map(|(key, value)| key.as_str().map_or(0, str::len) + value.as_str().map_or(0, str::len))
                     .sum();
                 if bytes > MAP_BYTES_MAX {
-                    self.note(&req::GEN_SIZE_002, rpc, &place(field), format!("{bytes} bytes"));
+                    self.note(&req::GEN_SIZE_002, asked.rpc, &place(field), format!("{bytes} bytes"));
                 }
             }
             _ => {}
@@ -153,7 +173,7 @@ mod tests {
     fn look(response: &v1::GetPluginInfoResponse, requirement: &Requirement) -> Vec<String> {
         let replies = Replies::default();
         for _ in 0..2 {
-            replies.look_at_message(v1::GetPluginInfoRequest::RPC, response);
+            replies.look_at_message(v1::GetPluginInfoRequest::RPC, &v1::GetPluginInfoRequest {}, response);
         }
         replies.breaches(requirement).into_iter().map(|breach| breach.place).collect()
     }
@@ -179,6 +199,22 @@ mod tests {
         assert_eq!(look(&large, &req::GEN_SIZE_002), ["GetPluginInfoResponse.manifest"]);
         let nameless = v1::GetPluginInfoResponse { name: String::new(), ..right() };
         assert_eq!(look(&nameless, &req::GEN_FIELD_002), ["GetPluginInfoResponse.name"]);
+    }
+
+    #[test]
+    fn what_the_request_says_is_not_the_plugins() {
+        let volume = |volume_id: &str| v1::ControllerGetVolumeResponse {
+            volume: Some(v1::Volume { volume_id: volume_id.to_owned(), ..Default::default() }),
+            status: Some(Default::default()),
+        };
+        let long = "v".repeat(129);
+        for (asked, answered, breaches) in [("", "", 0), ("v", "", 1), (&long, &long, 0), ("v", &long, 1)] {
+            let replies = Replies::default();
+            let request = v1::ControllerGetVolumeRequest { volume_id: asked.to_owned() };
+            replies.look_at_message(v1::ControllerGetVolumeRequest::RPC, &request, &volume(answered));
+            let found = replies.breaches.lock().unwrap().len();
+            assert_eq!(found, breaches, "asked for {asked:?}");
+        }
     }
 
     #[test]

@@ -156,6 +156,11 @@ impl<T> Reply<T> {
         &self.answer
     }
 
+    /// Which RPC was called.
+    pub fn rpc(&self) -> Rpc {
+        self.rpc
+    }
+
     /// The gRPC code, where there is an answer.
     pub fn code(&self) -> Option<Code> {
         match &self.answer {

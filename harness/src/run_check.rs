@@ -154,11 +154,16 @@ fn listed(outcome: Outcome, reason: Option<&str>) -> Outcome {
     }
 }
 
-/// The violation of a check whose call the driver did not survive.
-pub(crate) fn killed(report: &CheckReport) -> Violation {
+/// The violation of a check whose last call ended without a gRPC status: the driver died of it, or lives on and breaks
+/// it off each time.
+pub(crate) fn killed(report: &CheckReport, alive: bool) -> Violation {
     let last = report.calls.iter().rev().find(|call| !call.cleanup);
     let call = last.map_or_else(|| "a call".to_owned(), |call| call.rpc.to_string());
-    Violation::new(format!("the driver did not survive {call}"))
+    let message = match alive {
+        true => format!("the driver lives on, but {call} ends without a gRPC status"),
+        false => format!("the driver did not survive {call}"),
+    };
+    Violation::new(message)
         .of(&crate::requirements::req::GEN_ERR_001)
         .expected("an answer, whatever the request, and a driver that goes on serving")
         .actual(last.map_or_else(String::new, story::call_line))

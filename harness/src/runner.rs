@@ -187,14 +187,14 @@ impl<'a> Runner<'a> {
         self.emit(&Event::CheckStarted(&planned));
         let mut done = self.run_one(planned).await;
         if done.silence.is_some() && !self.target.is_alive().await {
-            self.accuse(&mut done);
+            self.accuse(&mut done, false);
             // What the check had made died with the driver, or is found by the leak check.
             done.report.leftovers.clear();
             self.crash(std::iter::once(&done.report)).await;
         } else if done.silence == Some(Silence::ConnectionBroke) {
             done = self.run_one(done.report.planned).await;
             if done.silence == Some(Silence::ConnectionBroke) {
-                self.accuse(&mut done);
+                self.accuse(&mut done, true);
             }
         }
         self.finish(done.report);
@@ -206,12 +206,12 @@ impl<'a> Runner<'a> {
 
     /// Makes the last call of the check a violation: it ended with no gRPC status, alone and reproducibly. A call
     /// that the check only builds on is left to the check that judges it.
-    fn accuse(&self, done: &mut Done) {
+    fn accuse(&self, done: &mut Done, alive: bool) {
         if done.unfounded {
             return;
         }
         let report = &mut done.report;
-        let violation = killed(report);
+        let violation = killed(report, alive);
         report.outcome = match self.rules.known.reason(&report.label()) {
             Some(reason) => Outcome::KnownFailure { violation, reason: reason.to_owned() },
             None => Outcome::Failed(violation),

@@ -65,15 +65,42 @@ fn write_calls(f: &mut fmt::Formatter<'_>, report: &CheckReport) -> fmt::Result 
     if calls.is_empty() {
         return Ok(());
     }
-    let hidden = calls.len().saturating_sub(CALLS_SHOWN_MAX) + report.calls_dropped;
+    let runs = runs(&calls);
+    let (hidden, shown) = runs.split_at(runs.len().saturating_sub(CALLS_SHOWN_MAX));
+    let hidden = hidden.iter().map(|(_, times)| times).sum::<usize>() + report.calls_dropped;
     writeln!(f, "  calls")?;
     if hidden > 0 {
         writeln!(f, "    … {hidden} more; --report json=FILE has up to 200")?;
     }
-    for call in &calls[calls.len().saturating_sub(CALLS_SHOWN_MAX)..] {
+    for (call, times) in shown {
         writeln!(f, "    {}", call_line(call))?;
+        if *times > 1 {
+            writeln!(f, "      … and the same {}", times_text(times - 1))?;
+        }
     }
     Ok(())
+}
+
+fn times_text(times: usize) -> String {
+    if times == 1 { "once more".to_owned() } else { format!("{times} times more") }
+}
+
+/// Calls that repeat the one before and get the same answer, as polling does, counted instead of told again.
+fn runs<'a>(calls: &[&'a CallRecord]) -> Vec<(&'a CallRecord, usize)> {
+    let mut runs: Vec<(&CallRecord, usize)> = Vec::new();
+    for call in calls {
+        match runs.last_mut() {
+            Some((last, times))
+                if last.rpc == call.rpc
+                    && last.request() == call.request()
+                    && last.outcome().to_string() == call.outcome().to_string() =>
+            {
+                *times += 1;
+            }
+            _ => runs.push((call, 1)),
+        }
+    }
+    runs
 }
 
 /// One call on two lines: what was asked, what was answered.

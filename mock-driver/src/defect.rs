@@ -121,6 +121,7 @@ named! {
     CreateVolumeRepeatDropsContext, "create-volume-repeat-drops-context", "a repeated request is answered without volume_context";
     CreateVolumeRepeatDropsSource, "create-volume-repeat-drops-source", "a repeated request is answered without content_source";
     CreateVolumeRepeatDropsTopology, "create-volume-repeat-drops-topology", "a repeated request is answered without accessible_topology";
+    CreateVolumeRepeatTakesContextFromRequest, "create-volume-repeat-takes-context-from-request", "a repeat with other parameters is OK, and volume_context is made of those";
     CreateVolumeReusesIds, "create-volume-reuses-ids", "all volumes get one volume_id";
     CreateVolumeReversesPreferred, "create-volume-reverses-preferred", "preferred topologies are tried from last to first";
     CreateVolumeRoundsDown, "create-volume-rounds-down", "sizes are rounded down to whole GiB";

@@ -22,6 +22,10 @@ use crate::Endpoint;
 /// reported by its size, while a hostile one stays bounded.
 pub const MESSAGE_BYTES_MAX: usize = 16 << 20;
 
+/// Largest headers of an answer, in bytes, as the Go clients of Kubernetes have it. A status that quotes what was asked
+/// travels in headers; servers break a call off whose headers the client says it will not take.
+const HEADERS_BYTES_MAX: u32 = 16 << 20;
+
 const RETRY_PAUSE_MIN: Duration = Duration::from_millis(10);
 const RETRY_PAUSE_MAX: Duration = Duration::from_millis(250);
 
@@ -189,7 +193,10 @@ async fn channel(endpoint: &Endpoint, first: Heard) -> Result<Channel, tonic::tr
         }
     });
     // The address is the connector's business; this one becomes the `:authority`.
-    tonic::transport::Endpoint::from_static("http://localhost").connect_with_connector(connector).await
+    tonic::transport::Endpoint::from_static("http://localhost")
+        .http2_max_header_list_size(HEADERS_BYTES_MAX)
+        .connect_with_connector(connector)
+        .await
 }
 
 /// Waits for the SETTINGS frame with which a server opens HTTP/2. Tonic does not: its connect returns as soon as

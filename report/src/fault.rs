@@ -17,8 +17,11 @@ pub(crate) fn key(report: &CheckReport) -> String {
         Outcome::Broken(why) => obstacle(report).unwrap_or_else(|| shape(why)),
         Outcome::UnexpectedPass { .. } => report.label(),
         Outcome::Failed(violation) | Outcome::Warned(violation) | Outcome::KnownFailure { violation, .. } => {
+            if let Some(rpc) = missing(report) {
+                return rpc;
+            }
             let rule = story::rule(report, violation).map_or("", |rule| rule.id);
-            format!("{rule} {}", shape(&violation.message))
+            format!("{rule} {}{}", shape(&violation.message), deadly_fields(report))
         }
     }
 }
@@ -32,6 +35,31 @@ fn obstacle(report: &CheckReport) -> Option<String> {
         // A driver that died has one fault, whichever calls it met.
         Answer::Unknown(NoAnswer::Broken(_)) => Some("the connection broke".to_owned()),
         Answer::Unknown(NoAnswer::Timeout(_)) => Some(format!("{} no answer", last.rpc)),
+    }
+}
+
+/// The RPC that is not there, where that is what a check met in the end: one fault, whatever it broke.
+fn missing(report: &CheckReport) -> Option<String> {
+    let last = report.calls.iter().rev().find(|call| !call.cleanup)?;
+    match last.outcome() {
+        Answer::Refused(refused) if refused.code_name() == "UNIMPLEMENTED" => {
+            Some(format!("{} UNIMPLEMENTED", last.rpc))
+        }
+        _ => None,
+    }
+}
+
+/// The fields of a request that broke the connection: two different requests are two faults, though the driver dies of
+/// both in the same RPC.
+fn deadly_fields(report: &CheckReport) -> String {
+    let last = report.calls.iter().rev().find(|call| !call.cleanup);
+    match last {
+        Some(call) if matches!(call.outcome(), Answer::Unknown(NoAnswer::Broken(_))) => {
+            let request = call.request();
+            let names = request.as_object().into_iter().flatten().map(|(name, _)| format!(" {name}"));
+            names.collect()
+        }
+        _ => String::new(),
     }
 }
 

@@ -109,7 +109,7 @@ fn trouble(text: &mut String, run: &Run) -> std::fmt::Result {
         writeln!(text, "- The driver died during {}, and {after}.", escaped(&crash.under_way.join(", ")))?;
     }
     for leak in &run.leaks {
-        let whose = if leak.ours { "left behind" } else { "new, but not made by this run" };
+        let whose = if leak.ours { "left behind" } else { "new, and in no reply to this run" };
         writeln!(text, "- {} {} is {whose}.", leak.kind, code(&leak.id))?;
     }
     if !run.crashes.is_empty() || !run.leaks.is_empty() {

@@ -201,7 +201,7 @@ fn write_leaks(out: &mut impl Write, leaks: &[Leak]) -> io::Result<()> {
     let (ours, others): (Vec<_>, Vec<_>) = leaks.iter().partition(|leak| leak.ours);
     for (title, leaks, shown_max) in [
         (format!("{BAD}LEAKED{BAD:#} made by this run, and still there"), ours, usize::MAX),
-        (format!("{ODD}note{ODD:#}: new, but not made by this run"), others, OTHERS_SHOWN_MAX),
+        (format!("{ODD}note{ODD:#}: new, and in no reply to this run"), others, OTHERS_SHOWN_MAX),
     ] {
         if !leaks.is_empty() {
             writeln!(out, "\n{title}")?;

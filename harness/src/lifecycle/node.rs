@@ -7,7 +7,7 @@ use super::undo;
 use crate::capability::Capability;
 use crate::config::Pairs;
 use crate::cx::Cx;
-use crate::paths::PathKind;
+use crate::paths::{PathKind, TARGET};
 use crate::reply::{Answer, Reply};
 use crate::verdict::Stop;
 
@@ -307,7 +307,7 @@ impl Cx {
         let parent =
             self.target().paths.make_target_parent(&self.unique_name()).await.map_err(Stop::Broken)?;
         self.ledger.write(format!("directory {}", parent.display()), undo::target_parent(parent.clone()));
-        text(parent.join("target"))
+        text(parent.join(TARGET))
     }
 
     /// A target path that has exactly so many bytes.

@@ -39,7 +39,7 @@ pub(crate) fn create_volume(
     let mut state = driver.state();
     if let Some(existing) = find(driver, &state, request)? {
         conflict(driver, existing, request, &wanted)?;
-        return Ok(v1::CreateVolumeResponse { volume: Some(repeated(driver, existing)) });
+        return Ok(v1::CreateVolumeResponse { volume: Some(repeated(driver, existing, request)) });
     }
     check_supported(driver, request, &wanted)?;
     if driver.has(Defect::CreateVolumeLeaksOnError) {
@@ -266,7 +266,9 @@ fn conflict(
     {
         return differs("volume capability");
     }
-    if existing.parameters != request.parameters && !driver.has(Defect::CreateVolumeIgnoresParameterConflict)
+    if existing.parameters != request.parameters
+        && !driver.has(Defect::CreateVolumeIgnoresParameterConflict)
+        && !driver.has(Defect::CreateVolumeRepeatTakesContextFromRequest)
     {
         return differs("set of parameters");
     }
@@ -290,8 +292,11 @@ fn conflict(
 }
 
 /// The answer to a repeated request.
-fn repeated(driver: &MockDriver, existing: &Volume) -> v1::Volume {
+fn repeated(driver: &MockDriver, existing: &Volume, request: &v1::CreateVolumeRequest) -> v1::Volume {
     let mut message = volume_message(driver, existing);
+    if driver.has(Defect::CreateVolumeRepeatTakesContextFromRequest) {
+        message.volume_context.extend(request.parameters.clone());
+    }
     if driver.has(Defect::CreateVolumeRepeatChangesContext) {
         message.volume_context.insert("answer".to_owned(), "repeated".to_owned());
     }

@@ -27,12 +27,16 @@ async fn is_listed(cx: &Cx, snapshot_id: &str) -> CheckResult<bool> {
 /// Asks with a filter that nothing matches. The text is silent on errors there, so that one is a remark.
 async fn must_find_nothing(cx: &Cx, what: &str, request: v1::ListSnapshotsRequest) -> CheckResult {
     match cx.call(request).await.any_answer()? {
-        Ok(response) => ensure!(
-            response.entries.is_empty(),
-            "ListSnapshots {what} finds something";
-            expected: "an empty list",
-            actual: format!("{} entries, such as {:?}", response.entries.len(), response.entries.first())
-        ),
+        Ok(response) => {
+            let snapshots = response.entries.iter().filter_map(|entry| entry.snapshot.as_ref());
+            let found: Vec<_> = snapshots.map(|snapshot| &snapshot.snapshot_id).collect();
+            ensure!(
+                response.entries.is_empty(),
+                "ListSnapshots {what} finds something";
+                expected: "an empty list",
+                actual: format!("{} entries, with snapshot_ids {found:?}", response.entries.len())
+            );
+        }
         // A made-up id need not have the driver's format.
         Err(refused) if refused.code == Code::InvalidArgument => {}
         Err(refused) => cx.warn(

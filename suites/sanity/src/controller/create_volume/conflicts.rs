@@ -206,6 +206,31 @@ check! {
     }
 }
 
+check! {
+    /// Which parameters are compatible only the driver knows, but one volume has one context: nodes find it by that.
+    CONTEXT_STAYS {
+        id: "controller/create-volume/taken-keeps-context",
+        title: "CreateVolume with a name used before and other parameters does not change volume_context",
+        spec: [req::MSG_VOLUME_011, req::MSG_VOLUME_008],
+        needs: [CREATE_DELETE_VOLUME],
+        refuted_by: ["create-volume-repeat-takes-context-from-request"],
+    }
+    async |cx| {
+        let mut request = cx.create_volume_request();
+        let first = cx.create_volume(request.clone()).await.setup("a volume")?;
+        request.parameters.insert("csi-sanity-no-such-parameter".to_owned(), "1".to_owned());
+        let Ok(again) = cx.create_volume(request).await.any_answer()? else { return Ok(()) };
+        let same = again.volume_id != first.volume_id || again.volume_context == first.volume_context;
+        ensure!(
+            same || again.volume_context.is_empty(),
+            "a volume has another volume_context when CreateVolume is repeated with other parameters";
+            expected: format!("ALREADY_EXISTS, or volume_context {:?}", first.volume_context),
+            actual: format!("OK with volume_context {:?}", again.volume_context)
+        );
+        Ok(())
+    }
+}
+
 /// What is compatible the protocol leaves open for parameters, so that doing it is no more than a warning.
 async fn warn_if_done(cx: &Cx, request: v1::CreateVolumeRequest, what: &str) -> CheckResult {
     let refusal = refused_with(Code::AlreadyExists)
@@ -276,6 +301,7 @@ pub(crate) static CHECKS: &[&Check] = &[
     &OTHER_ACCESS,
     &OTHER_PARAMETERS,
     &OTHER_MUTABLE_PARAMETERS,
+    &CONTEXT_STAYS,
     &OTHER_SNAPSHOT,
     &OTHER_VOLUME,
 ];
