@@ -3,8 +3,10 @@
 //! A change is on disk when [`Store::commit`] returns. Calls that commit at the same time share one flush, so that
 //! durability costs a flush per group and not per call.
 
+mod copy;
 mod handle;
 mod open;
+mod quiet;
 mod records;
 mod tables;
 
