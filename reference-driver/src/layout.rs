@@ -26,7 +26,7 @@ const LOCK_PAUSE: Duration = Duration::from_millis(10);
 /// ```
 ///
 /// Data get their name before their record is committed and lose it after the record is gone, so data without a record
-/// are left over from a crash.
+/// are left over from a crash. Only the empty directory of a volume that nobody could write to yet may be missing.
 #[derive(Debug)]
 pub(crate) struct Layout {
     root: PathBuf,

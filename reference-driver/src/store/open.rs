@@ -80,7 +80,7 @@ fn check_copy(path: &Path, bytes: Vec<u8>) -> Result<(), StoreError> {
     let transaction = db.begin_read()?;
     let version = transaction.open_table(META)?.get(SCHEMA_KEY)?.map(|version| version.value());
     match version {
-        Some(SCHEMA_VERSION) => View::new(&transaction)?.verify(),
+        Some(SCHEMA_VERSION) => View::new(transaction).verify(),
         Some(found) if found > SCHEMA_VERSION => {
             Err(StoreError::Newer { path: path.to_owned(), found, known: SCHEMA_VERSION })
         }
@@ -129,7 +129,7 @@ mod tests {
             }
             Err(error) => panic!("{what}: {error}"),
             Ok(db) => {
-                View::new(&db.begin_read().unwrap()).unwrap().verify().unwrap();
+                View::new(db.begin_read().unwrap()).verify().unwrap();
                 true
             }
         }

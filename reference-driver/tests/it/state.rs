@@ -187,3 +187,25 @@ async fn volumes_are_known_again_in_a_new_container() {
     drop(driver);
     rustix::mount::unmount(&state, rustix::mount::UnmountFlags::empty()).unwrap();
 }
+
+#[tokio::test]
+async fn an_empty_volume_that_a_power_failure_took_away_is_made_again() {
+    needs_root!();
+    let rig = Rig::new(&["--backend=directory"]).await;
+    let untouched = rig.create("untouched", MIB, mount("")).await.volume_id;
+    let staged = rig.create("staged", MIB, mount("")).await.volume_id;
+    rig.bring(&staged, mount("")).await;
+    rig.take(&staged).await;
+    let path = |id: &str| rig.ground.root.join("state/volumes").join(id);
+    let (untouched_path, staged_path) = (path(&untouched), path(&staged));
+    for path in [&untouched_path, &staged_path] {
+        fs::remove_dir(path).unwrap();
+    }
+    let rig = rig.restart(&["--backend=directory"]).await;
+    assert_eq!(fs::metadata(&untouched_path).unwrap().permissions().mode() & 0o777, 0o755);
+    assert!(!staged_path.exists(), "a volume that may have held data is not replaced by an empty one");
+    rig.bring(&untouched, mount("")).await;
+    rig.take(&untouched).await;
+    rig.delete(&untouched).await;
+    rig.delete(&staged).await;
+}
