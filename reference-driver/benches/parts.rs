@@ -98,6 +98,7 @@ fn volume() -> Volume {
         fs_types: BTreeSet::new(),
         source: None,
         attachments: BTreeMap::new(),
+        untouched: false,
     }
 }
 

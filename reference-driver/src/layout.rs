@@ -4,12 +4,18 @@ use std::fs::{self, DirBuilder, File, Permissions};
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
 
 use rustix::fs::FlockOperation;
 
 use crate::error::{IoContext, Result};
 use crate::ids::ObjectId;
 use crate::store::StoreError;
+
+/// How often, and with what pause, the state directory is tried to be locked.
+const LOCK_ATTEMPTS_MAX: usize = 100;
+const LOCK_PAUSE: Duration = Duration::from_millis(10);
 
 /// The directories and files under the state directory.
 ///
@@ -20,7 +26,7 @@ use crate::store::StoreError;
 /// ```
 ///
 /// Data get their name before their record is committed and lose it after the record is gone, so data without a record
-/// are left over from a crash.
+/// are left over from a crash. Only the empty directory of a volume that nobody could write to yet may be missing.
 #[derive(Debug)]
 pub(crate) struct Layout {
     root: PathBuf,
@@ -35,7 +41,7 @@ impl Layout {
         make_private(root)?;
         let root = root.canonicalize().on("resolve", root)?;
         let lock = File::open(&root).on("open", &root)?;
-        if rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive).is_err() {
+        if !lock_alone(&lock) {
             return Err(StoreError::InUse(root).into());
         }
         for part in ["volumes", "snapshots"] {
@@ -87,6 +93,17 @@ impl Layout {
     pub(crate) fn snapshots_directory(&self) -> &Arc<File> {
         &self.snapshots
     }
+}
+
+/// Locks against other drivers. One that is just ending, or a program that its last call has just started, may hold
+/// the lock for a moment longer.
+fn lock_alone(directory: &File) -> bool {
+    (0..LOCK_ATTEMPTS_MAX).any(|attempt| {
+        if attempt > 0 {
+            thread::sleep(LOCK_PAUSE);
+        }
+        rustix::fs::flock(directory, FlockOperation::NonBlockingLockExclusive).is_ok()
+    })
 }
 
 /// Makes a directory that only its owner can enter.

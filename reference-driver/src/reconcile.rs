@@ -1,8 +1,8 @@
 //! Putting things right after a crash or a reboot, before calls are served.
 //!
 //! Records are the truth. What was only begun is undone; data without a record are removed; loop devices that nothing
-//! needs are detached; file systems left frozen are thawed; images get the size of their record. A failure at one
-//! object is logged and holds up no other.
+//! needs are detached; file systems left frozen are thawed; images get the size of their record; empty directories
+//! that had not reached the disk are made again. A failure at one object is logged and holds up no other.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -41,6 +41,7 @@ pub(crate) fn run(driver: &Driver) -> Result<()> {
         log("loop devices", detach_unneeded(driver));
     }
     log("images", resize_images(driver));
+    log("empty volumes", each_volume(driver, |volume| storage::restore_untouched(driver, &volume)));
     remove_orphans(driver)
 }
 

@@ -41,11 +41,11 @@ impl Drop for NewData {
 
 /// Removes data that no record names. What cannot be removed now is removed at the next start.
 pub(crate) fn remove(path: &Path) {
-    let result = match fs::symlink_metadata(path) {
-        Ok(metadata) if metadata.is_dir() => fs::remove_dir_all(path),
-        Ok(_) => fs::remove_file(path),
+    let result = match fs::remove_dir(path) {
+        Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty => fs::remove_dir_all(path),
+        Err(error) if error.kind() == io::ErrorKind::NotADirectory => fs::remove_file(path),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-        Err(error) => Err(error),
+        result => result,
     };
     if let Err(error) = result {
         tracing::error!(path = %path.display(), %error, "data could not be removed and stay until the next start");
@@ -62,8 +62,24 @@ pub(crate) fn make_empty(driver: &Driver, volume: &Volume) -> Result<NewData> {
         file.set_len(volume.capacity_bytes).on("resize", &path)?;
         Ok(data)
     } else {
-        DirBuilder::new().mode(0o755).create(&path).on("make", &path)?;
+        make_directory(&path)?;
         Ok(NewData::at(path))
+    }
+}
+
+fn make_directory(path: &Path) -> Result<()> {
+    DirBuilder::new().mode(0o755).create(path).on("make", path)
+}
+
+/// Makes the directory of a volume that nobody could write to yet, if a crash took it away before it was durable.
+pub(crate) fn restore_untouched(driver: &Driver, volume: &Volume) -> Result<()> {
+    let path = driver.layout.volume(&volume.key);
+    match fs::symlink_metadata(&path) {
+        Err(error) if volume.untouched && error.kind() == io::ErrorKind::NotFound => {
+            tracing::info!(path = %path.display(), "made an empty volume again");
+            make_directory(&path)
+        }
+        _ => Ok(()),
     }
 }
 

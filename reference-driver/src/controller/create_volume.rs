@@ -41,8 +41,12 @@ pub(crate) fn create_volume(driver: &Driver, request: &CreateVolumeRequest) -> R
         None => storage::make_empty(driver, &volume)?,
         Some(origin) => origin.copy_to(driver, &volume)?,
     };
-    let record = Change::PutVolume(volume.clone());
-    driver.store.commit_after_flush(driver.layout.volumes_directory(), vec![record])?;
+    let record = vec![Change::PutVolume(volume.clone())];
+    if volume.untouched {
+        driver.store.commit(record)?;
+    } else {
+        driver.store.commit_after_flush(driver.layout.volumes_directory(), record)?;
+    }
     data.keep();
     room.keep();
     Ok(CreateVolumeResponse { volume: Some(volume_message(driver, &volume)) })
@@ -175,6 +179,7 @@ impl<'a> Wish<'a> {
             fs_types: fs_types.collect(),
             source: self.source.clone(),
             attachments: BTreeMap::new(),
+            untouched: backend == Backend::Directory && origin.is_none(),
         };
         if volume.fs_types.len() > 1 && backend == Backend::Image {
             return Err(DriverError::invalid("volume_capabilities", "they name different file systems"));

@@ -136,6 +136,7 @@ fn make(
         fs_types: [capability.fs_type().to_owned()].into_iter().filter(|name| !name.is_empty()).collect(),
         source: None,
         attachments: BTreeMap::new(),
+        untouched: false,
     };
     driver.check_fit(&volume, capability)?;
     let room = driver.ledger.reserve_volume(parameters.pool(), volume.capacity_bytes)?;

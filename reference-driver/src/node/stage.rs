@@ -85,7 +85,7 @@ fn stage_anew(
 fn stage(driver: &Driver, volume: &mut Volume, mut staged: Staged, place: &Place) -> Result<()> {
     storage::check_present(driver, volume)?;
     staged.phase = Phase::Begun;
-    driver.store.commit(vec![Change::PutStaged(staged.clone())])?;
+    commit_begun(driver, volume, &staged)?;
     let done = place.make_directory().and_then(|_| bring_in(driver, volume, &staged, place));
     let done = done.and_then(|()| {
         staged.phase = Phase::Done;
@@ -96,6 +96,19 @@ fn stage(driver: &Driver, volume: &mut Volume, mut staged: Staged, place: &Place
         undo::report(undo::undo_staged(driver, volume, &staged));
     }
     done
+}
+
+/// Writes that a staging has begun. From then on there may be data in the volume, so a directory has to be durable.
+fn commit_begun(driver: &Driver, volume: &mut Volume, staged: &Staged) -> Result<()> {
+    let begun = Change::PutStaged(staged.clone());
+    if !volume.untouched {
+        return Ok(driver.store.commit(vec![begun])?);
+    }
+    let touched = Volume { untouched: false, ..volume.clone() };
+    let changes = vec![begun, Change::PutVolume(touched.clone())];
+    driver.store.commit_after_flush(driver.layout.volumes_directory(), changes)?;
+    *volume = touched;
+    Ok(())
 }
 
 fn bring_in(driver: &Driver, volume: &mut Volume, staged: &Staged, place: &Place) -> Result<()> {

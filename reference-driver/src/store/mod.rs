@@ -1,26 +1,25 @@
-//! The durable state: an ACID database in one file, written by one thread that commits in groups.
+//! The durable state: an ACID database in one file.
 //!
 //! A change is on disk when [`Store::commit`] returns. Calls that commit at the same time share one flush, so that
 //! durability costs a flush per group and not per call.
 
+mod copy;
+mod group;
 mod handle;
 mod open;
+mod quiet;
 mod records;
 mod tables;
 
 use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::thread::JoinHandle;
+use std::sync::Arc;
 
+use group::Job;
 use handle::Handle;
 pub use records::{Attachment, Backend, FsState, Group, Phase, Published, Snapshot, Source, Staged, Volume};
 pub use tables::{Change, View};
-
-/// How many commits wait for the writer before callers block.
-const QUEUE_LENGTH_MAX: usize = 256;
 
 /// The state could not be opened, read or written.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -73,7 +72,7 @@ pub enum StoreError {
         /// What the system said.
         source: Arc<io::Error>,
     },
-    /// The writer has ended.
+    /// The file could not be opened again after an error, or the caller that wrote for this one has panicked.
     #[error("the state is closed")]
     Closed,
 }
@@ -101,19 +100,11 @@ impl<E: Into<redb::Error>> From<E> for StoreError {
     }
 }
 
-/// One group of changes that become durable together, or not at all.
-struct Job {
-    changes: Vec<Change>,
-    flush: Option<Arc<File>>,
-    done: SyncSender<Result<(), StoreError>>,
-}
-
 /// The open state.
 #[derive(Debug)]
 pub struct Store {
-    db: Arc<Handle>,
-    jobs: Mutex<Option<SyncSender<Job>>>,
-    writer: Mutex<Option<JoinHandle<()>>>,
+    db: Handle,
+    callers: group::Group,
 }
 
 impl Store {
@@ -122,21 +113,12 @@ impl Store {
     /// # Errors
     /// Whatever is wrong with an existing file is found on a copy in memory, so the file itself stays as it was.
     pub fn open(path: &Path, data: &[&Path]) -> Result<Store, StoreError> {
-        let db = Arc::new(Handle::new(path, open::open(path, data)?));
-        let (jobs, queue) = sync_channel(QUEUE_LENGTH_MAX);
-        let writer = std::thread::Builder::new()
-            .name("store-writer".to_owned())
-            .spawn({
-                let db = Arc::clone(&db);
-                move || write_all(&db, &queue)
-            })
-            .map_err(|error| StoreError::io(path, error))?;
-        Ok(Store { db, jobs: Mutex::new(Some(jobs)), writer: Mutex::new(Some(writer)) })
+        Ok(Store { db: Handle::new(path, open::open(path, data)?), callers: group::Group::default() })
     }
 
     /// A consistent view of everything committed so far.
     pub fn view(&self) -> Result<View, StoreError> {
-        View::new(&self.db.begin_read()?)
+        Ok(View::new(self.db.begin_read()?))
     }
 
     /// Makes the changes durable, all or none. Blocks until they are.
@@ -150,42 +132,15 @@ impl Store {
     }
 
     fn submit(&self, changes: Vec<Change>, flush: Option<Arc<File>>) -> Result<(), StoreError> {
-        let (done, result) = sync_channel(1);
-        let jobs = self.jobs.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let jobs = jobs.ok_or(StoreError::Closed)?;
-        jobs.send(Job { changes, flush, done }).map_err(|_| StoreError::Closed)?;
-        result.recv().map_err(|_| StoreError::Closed)?
-    }
-}
-
-impl Drop for Store {
-    fn drop(&mut self) {
-        self.jobs.get_mut().unwrap_or_else(PoisonError::into_inner).take();
-        if let Some(writer) = self.writer.get_mut().unwrap_or_else(PoisonError::into_inner).take() {
-            let _ = writer.join();
-        }
-    }
-}
-
-/// Commits whatever has gathered while the commit before was under way.
-fn write_all(db: &Handle, queue: &Receiver<Job>) {
-    while let Ok(first) = queue.recv() {
-        let mut group = vec![first];
-        while group.len() < QUEUE_LENGTH_MAX {
-            match queue.try_recv() {
-                Ok(job) => group.push(job),
-                Err(TryRecvError::Empty | TryRecvError::Disconnected) => break,
+        self.callers.submit(changes, flush, |jobs| {
+            let result = write_group(&self.db, jobs);
+            if result.is_err()
+                && let Err(error) = self.db.reopen()
+            {
+                tracing::error!(%error, "the state could not be opened again; the next commit tries anew");
             }
-        }
-        let result = write_group(db, &group);
-        if result.is_err()
-            && let Err(error) = db.reopen()
-        {
-            tracing::error!(%error, "the state could not be opened again; the next commit tries anew");
-        }
-        for job in group {
-            let _ = job.done.send(result.clone());
-        }
+            result
+        })
     }
 }
 

@@ -1,14 +1,13 @@
 //! Opening the state file without harming one that cannot be used.
 
 use std::fs;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 
-use redb::backends::InMemoryBackend;
-use redb::{Database, DatabaseError, ReadableDatabase, StorageBackend};
+use redb::{Database, DatabaseError, ReadableDatabase};
 
-use super::StoreError;
+use super::copy::Copy;
 use super::tables::{META, View, create_tables};
+use super::{StoreError, quiet};
 
 /// The version of the tables and records that this driver writes.
 const SCHEMA_VERSION: u64 = 1;
@@ -26,7 +25,8 @@ pub(super) fn open(path: &Path, data: &[&Path]) -> Result<Database, StoreError> 
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return create(path, data),
         Err(error) => return Err(StoreError::io(path, error)),
     }
-    Database::builder().set_cache_size(CACHE_BYTES).open(path).map_err(|error| refuse(path, error))
+    let opened = quiet::catch(|| Database::builder().set_cache_size(CACHE_BYTES).open(path));
+    opened.map_err(|reason| corrupt(path, reason))?.map_err(|error| refuse(path, error))
 }
 
 /// Makes a new state file. It gets its name only once it is complete, so that a crash leaves none or a whole one.
@@ -60,43 +60,138 @@ fn holds_entries(directory: &Path) -> bool {
 /// Reads all of a copy in memory; repairs after a crash happen there too, so the file is not touched.
 fn check(path: &Path) -> Result<(), StoreError> {
     let bytes = fs::read(path).map_err(|error| StoreError::io(path, error))?;
-    let corrupt = |reason: String| StoreError::Corrupt { path: path.to_owned(), reason };
     if bytes.is_empty() {
-        return Err(corrupt("it is empty".to_owned()));
+        return Err(corrupt(path, "it is empty".to_owned()));
     }
-    match catch_unwind(AssertUnwindSafe(|| check_copy(path, &bytes))) {
-        Ok(Err(StoreError::Database(error))) => Err(corrupt(error.to_string())),
-        Ok(Err(StoreError::Record { key, reason })) => Err(corrupt(format!("record {key}: {reason}"))),
+    match quiet::catch(|| check_copy(path, bytes)) {
+        Ok(Err(StoreError::Database(error))) => Err(corrupt(path, error.to_string())),
+        Ok(Err(StoreError::Record { key, reason })) => Err(corrupt(path, format!("record {key}: {reason}"))),
         Ok(result) => result,
-        Err(_) => Err(corrupt("it cannot be read as a database".to_owned())),
+        Err(reason) => Err(corrupt(path, reason)),
     }
 }
 
-fn check_copy(path: &Path, bytes: &[u8]) -> Result<(), StoreError> {
-    let memory = InMemoryBackend::new();
-    let fill = |error| StoreError::io(path, error);
-    memory.set_len(bytes.len() as u64).map_err(fill)?;
-    memory.write(0, bytes).map_err(fill)?;
-    let mut db = Database::builder().set_cache_size(CACHE_BYTES).create_with_backend(memory)?;
+fn check_copy(path: &Path, bytes: Vec<u8>) -> Result<(), StoreError> {
+    let mut db = Database::builder().set_cache_size(CACHE_BYTES).create_with_backend(Copy::new(bytes))?;
+    // Opening has repaired what a crash leaves. Whatever is found wrong after that is no work of a crash.
     if !db.check_integrity()? {
-        tracing::info!("the state was not closed and is repaired");
+        return Err(corrupt(path, "its pages do not agree with each other".to_owned()));
     }
     let transaction = db.begin_read()?;
     let version = transaction.open_table(META)?.get(SCHEMA_KEY)?.map(|version| version.value());
     match version {
-        Some(SCHEMA_VERSION) => View::new(&transaction)?.verify(),
+        Some(SCHEMA_VERSION) => View::new(transaction).verify(),
         Some(found) if found > SCHEMA_VERSION => {
             Err(StoreError::Newer { path: path.to_owned(), found, known: SCHEMA_VERSION })
         }
-        _ => {
-            Err(StoreError::Corrupt { path: path.to_owned(), reason: "it has no schema version".to_owned() })
-        }
+        _ => Err(corrupt(path, "it has no schema version".to_owned())),
     }
+}
+
+fn corrupt(path: &Path, reason: String) -> StoreError {
+    StoreError::Corrupt { path: path.to_owned(), reason }
 }
 
 fn refuse(path: &Path, error: DatabaseError) -> StoreError {
     match error {
         DatabaseError::DatabaseAlreadyOpen => StoreError::InUse(path.to_owned()),
-        error => StoreError::from(error),
+        error => corrupt(path, error.to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A small state file as the driver closes it, or as a killed one leaves it.
+    fn state(directory: &Path, killed: bool) -> Vec<u8> {
+        let path = directory.join("state.redb");
+        let db = create(&path, &[]).unwrap();
+        for number in 0..3 {
+            let transaction = db.begin_write().unwrap();
+            transaction.open_table(META).unwrap().insert(format!("key {number}").as_str(), number).unwrap();
+            transaction.commit().unwrap();
+        }
+        let bytes = fs::read(&path).unwrap();
+        drop(db);
+        let closed = fs::read(&path).unwrap();
+        assert_ne!(bytes, closed);
+        if killed { bytes } else { closed }
+    }
+
+    /// Opens a state file with the given bytes. It has to be refused untouched, or to open.
+    fn try_open(path: &Path, bytes: &[u8], what: &str) -> bool {
+        fs::write(path, bytes).unwrap();
+        match open(path, &[]) {
+            Err(StoreError::Corrupt { .. } | StoreError::Newer { .. }) => {
+                assert_eq!(fs::read(path).unwrap(), bytes, "{what}: the file was touched");
+                false
+            }
+            Err(error) => panic!("{what}: {error}"),
+            Ok(db) => {
+                View::new(db.begin_read().unwrap()).verify().unwrap();
+                true
+            }
+        }
+    }
+
+    #[test]
+    fn a_killed_and_a_closed_state_open() {
+        let directory = tempfile::tempdir().unwrap();
+        for killed in [false, true] {
+            let bytes = state(directory.path(), killed);
+            assert!(try_open(&directory.path().join("state.redb"), &bytes, "a good file"));
+            fs::remove_file(directory.path().join("state.redb")).unwrap();
+        }
+    }
+
+    /// The first bytes tell the layout of everything else.
+    #[test]
+    fn each_bit_of_the_header_may_flip() {
+        let directory = tempfile::tempdir().unwrap();
+        let good = state(directory.path(), false);
+        let path = directory.path().join("state.redb");
+        let mut refused = 0;
+        let bits = (0..320 * 8).step_by(11);
+        for bit in bits.clone() {
+            let mut bad = good.clone();
+            bad[bit / 8] ^= 1 << (bit % 8);
+            refused += usize::from(!try_open(&path, &bad, &format!("bit {bit}")));
+        }
+        assert!(refused * 8 > bits.len(), "only {refused} are refused");
+    }
+
+    /// The file is the same in each run, and so are the bits that flip.
+    #[test]
+    fn bits_may_flip_anywhere() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("state.redb");
+        for killed in [false, true] {
+            let good = state(directory.path(), killed);
+            fs::remove_file(&path).unwrap();
+            for round in 0..150u64 {
+                let mut bad = good.clone();
+                let mut random = round + 1;
+                for _ in 0..=round {
+                    random = random
+                        .wrapping_mul(6_364_136_223_846_793_005)
+                        .wrapping_add(1_442_695_040_888_963_407);
+                    let bit = (random >> 16) as usize % (bad.len() * 8);
+                    bad[bit / 8] ^= 1 << (bit % 8);
+                }
+                try_open(&path, &bad, &format!("killed {killed}, round {round}"));
+            }
+            fs::remove_file(&path).unwrap();
+        }
+    }
+
+    #[test]
+    fn a_file_may_end_anywhere() {
+        let directory = tempfile::tempdir().unwrap();
+        let good = state(directory.path(), true);
+        let path = directory.path().join("state.redb");
+        for length in (0..good.len()).step_by(good.len() / 300) {
+            assert!(!try_open(&path, &good[..length], &format!("{length} bytes")), "{length} bytes");
+        }
     }
 }

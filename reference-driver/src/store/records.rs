@@ -118,6 +118,10 @@ pub struct Volume {
     /// The nodes it is attached to.
     #[serde(default)]
     pub attachments: BTreeMap<String, Attachment>,
+    /// Whether it is an empty directory that nobody could write to yet. Then the directory need not have reached the
+    /// disk: a start makes it again.
+    #[serde(default)]
+    pub untouched: bool,
 }
 
 impl Volume {

@@ -172,16 +172,7 @@ type ReadPairTable = redb::ReadOnlyTable<(&'static str, &'static str), &'static 
 
 /// A consistent view of the state at one moment.
 pub struct View {
-    volumes: ReadTable,
-    volume_names: ReadTable,
-    inline_ids: ReadTable,
-    snapshots: ReadTable,
-    snapshot_names: ReadTable,
-    snapshots_of: ReadPairTable,
-    groups: ReadTable,
-    group_names: ReadTable,
-    staged: ReadPairTable,
-    published: ReadPairTable,
+    from: ReadTransaction,
 }
 
 impl std::fmt::Debug for View {
@@ -191,69 +182,66 @@ impl std::fmt::Debug for View {
 }
 
 impl View {
-    pub(super) fn new(from: &ReadTransaction) -> Result<View, StoreError> {
-        Ok(View {
-            volumes: from.open_table(VOLUMES)?,
-            volume_names: from.open_table(VOLUME_NAMES)?,
-            inline_ids: from.open_table(INLINE_IDS)?,
-            snapshots: from.open_table(SNAPSHOTS)?,
-            snapshot_names: from.open_table(SNAPSHOT_NAMES)?,
-            snapshots_of: from.open_table(SNAPSHOTS_OF)?,
-            groups: from.open_table(GROUPS)?,
-            group_names: from.open_table(GROUP_NAMES)?,
-            staged: from.open_table(STAGED)?,
-            published: from.open_table(PUBLISHED)?,
-        })
+    pub(super) fn new(from: ReadTransaction) -> View {
+        View { from }
+    }
+
+    fn open(&self, table: Table) -> Result<ReadTable, StoreError> {
+        Ok(self.from.open_table(table)?)
+    }
+
+    fn open_pairs(&self, table: PairTable) -> Result<ReadPairTable, StoreError> {
+        Ok(self.from.open_table(table)?)
     }
 
     /// The volume that a CO calls by that identifier.
     pub fn volume(&self, id: &str) -> Result<Option<Volume>, StoreError> {
         if ObjectId::parse(ObjectKind::Volume, id).is_ok()
-            && let Some(volume) = get::<Volume>(&self.volumes, id)?
+            && let Some(volume) = get::<Volume>(&self.open(VOLUMES)?, id)?
         {
             return Ok(Some(volume).filter(|volume| volume.inline_id.is_none()));
         }
-        follow(&self.inline_ids, id, &self.volumes)
+        follow(&self.open(INLINE_IDS)?, id, &self.open(VOLUMES)?)
     }
 
     /// The volume with that key.
     pub fn volume_by_key(&self, key: &ObjectId) -> Result<Option<Volume>, StoreError> {
-        get(&self.volumes, key.as_str())
+        get(&self.open(VOLUMES)?, key.as_str())
     }
 
     /// The volume made under that name.
     pub fn volume_by_name(&self, name: &str) -> Result<Option<Volume>, StoreError> {
-        follow(&self.volume_names, name, &self.volumes)
+        follow(&self.open(VOLUME_NAMES)?, name, &self.open(VOLUMES)?)
     }
 
     /// Up to `count` volumes behind the given key, in the order of their keys.
     pub fn volumes_after(&self, after: &str, count: usize) -> Result<Vec<Volume>, StoreError> {
-        after_key(&self.volumes, after, count)
+        after_key(&self.open(VOLUMES)?, after, count)
     }
 
     /// How many volumes there are.
     pub fn volume_count(&self) -> Result<u64, StoreError> {
-        Ok(self.volumes.len()?)
+        Ok(self.open(VOLUMES)?.len()?)
     }
 
     /// How many snapshots there are.
     pub fn snapshot_count(&self) -> Result<u64, StoreError> {
-        Ok(self.snapshots.len()?)
+        Ok(self.open(SNAPSHOTS)?.len()?)
     }
 
     /// The snapshot with that identifier.
     pub fn snapshot(&self, id: &str) -> Result<Option<Snapshot>, StoreError> {
-        get(&self.snapshots, id)
+        get(&self.open(SNAPSHOTS)?, id)
     }
 
     /// The snapshot made under that name.
     pub fn snapshot_by_name(&self, name: &str) -> Result<Option<Snapshot>, StoreError> {
-        follow(&self.snapshot_names, name, &self.snapshots)
+        follow(&self.open(SNAPSHOT_NAMES)?, name, &self.open(SNAPSHOTS)?)
     }
 
     /// Up to `count` snapshots behind the given identifier, in the order of their identifiers.
     pub fn snapshots_after(&self, after: &str, count: usize) -> Result<Vec<Snapshot>, StoreError> {
-        after_key(&self.snapshots, after, count)
+        after_key(&self.open(SNAPSHOTS)?, after, count)
     }
 
     /// Up to `count` snapshots of one volume behind the given identifier.
@@ -264,7 +252,7 @@ impl View {
         count: usize,
     ) -> Result<Vec<Snapshot>, StoreError> {
         let mut found = Vec::new();
-        for entry in self.snapshots_of.range((volume, after)..)? {
+        for entry in self.open_pairs(SNAPSHOTS_OF)?.range((volume, after)..)? {
             let (key, _) = entry?;
             let (source, snapshot) = key.value();
             if source != volume || found.len() == count {
@@ -279,41 +267,45 @@ impl View {
 
     /// The group snapshot with that identifier.
     pub fn group(&self, id: &str) -> Result<Option<Group>, StoreError> {
-        get(&self.groups, id)
+        get(&self.open(GROUPS)?, id)
     }
 
     /// The group snapshot made under that name.
     pub fn group_by_name(&self, name: &str) -> Result<Option<Group>, StoreError> {
-        follow(&self.group_names, name, &self.groups)
+        follow(&self.open(GROUP_NAMES)?, name, &self.open(GROUPS)?)
     }
 
     /// All stagings of one volume.
     pub fn staged_of(&self, volume: &ObjectId) -> Result<Vec<Staged>, StoreError> {
-        pairs_of(&self.staged, volume)
+        pairs_of(&self.open_pairs(STAGED)?, volume)
     }
 
     /// All publications of one volume.
     pub fn published_of(&self, volume: &ObjectId) -> Result<Vec<Published>, StoreError> {
-        pairs_of(&self.published, volume)
+        pairs_of(&self.open_pairs(PUBLISHED)?, volume)
     }
 
     /// All stagings.
     pub fn all_staged(&self) -> Result<Vec<Staged>, StoreError> {
-        all(&self.staged)
+        all(&self.open_pairs(STAGED)?)
     }
 
     /// All publications.
     pub fn all_published(&self) -> Result<Vec<Published>, StoreError> {
-        all(&self.published)
+        all(&self.open_pairs(PUBLISHED)?)
     }
 
-    /// Reads every record once, to find those that do not parse.
+    /// Opens every table and reads every record once, to find what is missing or does not parse.
     pub(super) fn verify(&self) -> Result<(), StoreError> {
         self.volumes_after("", usize::MAX)?;
         self.snapshots_after("", usize::MAX)?;
-        after_key::<Group>(&self.groups, "", usize::MAX)?;
+        after_key::<Group>(&self.open(GROUPS)?, "", usize::MAX)?;
         self.all_staged()?;
         self.all_published()?;
+        for table in [VOLUME_NAMES, INLINE_IDS, SNAPSHOT_NAMES, GROUP_NAMES] {
+            self.open(table)?;
+        }
+        self.open_pairs(SNAPSHOTS_OF)?;
         Ok(())
     }
 }

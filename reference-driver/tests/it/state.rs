@@ -44,33 +44,34 @@ async fn corrupt_state_is_refused_and_not_touched() {
     let ground = used_ground().await;
     let file = ground.root.join("state/state.redb");
     let good = fs::read(&file).unwrap();
-    let mut random = Random::new(3);
-    for round in 0..30 {
-        let mut bad = match round {
-            0 => Vec::new(),
-            1 => b"not a database".to_vec(),
-            2 => good[..good.len() / 2].to_vec(),
-            _ => good.clone(),
-        };
-        if round > 2 {
-            for _ in 0..200 {
-                let at = random.below(bad.len() as u64) as usize;
-                bad[at] ^= 1 << random.below(8);
+    for seed in 0..60 {
+        let (mut bad, mut flips) = (good.clone(), Vec::new());
+        match seed {
+            0 => bad.clear(),
+            1 => bad = b"not a database".to_vec(),
+            2 => bad.truncate(good.len() / 2),
+            _ => {
+                let mut random = Random::new(seed);
+                flips.extend((0..seed * 4).map(|_| random.below(good.len() as u64 * 8) as usize));
             }
+        }
+        for bit in &flips {
+            bad[bit / 8] ^= 1 << (bit % 8);
         }
         fs::write(&file, &bad).unwrap();
         let before = contents(&ground);
         match HostpathDriver::new(config(&ground.root, &[])) {
             Err(error) => {
-                assert!(error.to_string().contains("state.redb"), "round {round}: {error}");
-                assert_eq!(contents(&ground), before, "round {round}: something was touched");
+                assert!(error.to_string().contains("state.redb is corrupt"), "bits {flips:?}: {error}");
+                assert_eq!(contents(&ground), before, "something was touched; bits {flips:?}");
             }
             // Flips may hit pages that are not in use.
             Ok(driver) => {
-                assert!(round > 2);
-                assert!(driver.ready().await);
+                assert!(seed > 2);
+                assert!(driver.ready().await, "bits {flips:?}");
                 drop(driver);
-                assert!(contents(&ground).iter().any(|(_, bytes)| bytes == b"precious"), "round {round}");
+                let kept = contents(&ground).iter().any(|(_, bytes)| bytes == b"precious");
+                assert!(kept, "data are gone; bits {flips:?}");
             }
         }
     }
@@ -185,4 +186,26 @@ async fn volumes_are_known_again_in_a_new_container() {
     let Rig { driver, ground: _ground } = rig;
     drop(driver);
     rustix::mount::unmount(&state, rustix::mount::UnmountFlags::empty()).unwrap();
+}
+
+#[tokio::test]
+async fn an_empty_volume_that_a_power_failure_took_away_is_made_again() {
+    needs_root!();
+    let rig = Rig::new(&["--backend=directory"]).await;
+    let untouched = rig.create("untouched", MIB, mount("")).await.volume_id;
+    let staged = rig.create("staged", MIB, mount("")).await.volume_id;
+    rig.bring(&staged, mount("")).await;
+    rig.take(&staged).await;
+    let path = |id: &str| rig.ground.root.join("state/volumes").join(id);
+    let (untouched_path, staged_path) = (path(&untouched), path(&staged));
+    for path in [&untouched_path, &staged_path] {
+        fs::remove_dir(path).unwrap();
+    }
+    let rig = rig.restart(&["--backend=directory"]).await;
+    assert_eq!(fs::metadata(&untouched_path).unwrap().permissions().mode() & 0o777, 0o755);
+    assert!(!staged_path.exists(), "a volume that may have held data is not replaced by an empty one");
+    rig.bring(&untouched, mount("")).await;
+    rig.take(&untouched).await;
+    rig.delete(&untouched).await;
+    rig.delete(&staged).await;
 }

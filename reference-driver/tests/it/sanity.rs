@@ -1,0 +1,135 @@
+//! The suite that other drivers are judged by, on this one: every backend and file system, mount and block access, with
+//! every switch on.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use csi_harness::config::{AccessType, Config};
+use csi_harness::events::{Event, Reporter};
+use csi_harness::filter::Filter;
+use csi_harness::known::KnownFailing;
+use csi_harness::outcome::Outcome;
+use csi_harness::registry::Registry;
+use csi_harness::runner::{RunOptions, Runner};
+use csi_harness::target::Target;
+use csi_proto::{Endpoint, Listener};
+use tokio::sync::{oneshot, watch};
+
+use crate::support::*;
+
+const FLAGS: [&str; 9] = [
+    "--enable-attach",
+    "--attach-limit=60",
+    // Far less than there is room for, as the room on a busy machine changes while the suite looks at it.
+    "--max-volume-size=4294967296",
+    "--enable-topology",
+    "--enable-snapshot-metadata",
+    "--enable-list-snapshots",
+    "--enable-volume-expansion",
+    "--enable-controller-modify-volume",
+    "--accepted-mutable-parameter-names=tier",
+];
+/// Why a check may be left out. Nothing else that the driver claims is.
+const MAY_BE_SKIPPED: [&str; 5] = [
+    // Checks of what a driver does that lacks a capability.
+    "the driver advertises ",
+    // Pre-provisioned volumes.
+    "needs volumes of --config to be configured",
+    // Any volume of at least one byte can be made, and unknown parameters mean nothing.
+    "the driver reports no minimum_volume_size above 1",
+    "the driver ignores unknown parameters",
+    // A mounted ext4, where the process lacks CAP_SYS_RESOURCE, as in many a container.
+    "the file system cannot grow while staged or published",
+];
+
+/// What was said against the driver.
+#[derive(Debug, Default)]
+struct Accusations(Vec<String>);
+
+impl Reporter for Accusations {
+    fn event(&mut self, event: &Event<'_>) {
+        let Event::CheckFinished(report) = event else { return };
+        match &report.outcome {
+            Outcome::Passed => {}
+            Outcome::Skipped(reason) if MAY_BE_SKIPPED.iter().any(|known| reason.starts_with(known)) => {}
+            outcome => self.0.push(format!("{}: {outcome:?}", report.label())),
+        }
+        self.0.extend(report.warnings.iter().map(|warning| format!("{}: {warning:?}", report.label())));
+    }
+}
+
+fn settings(root: &Path, backend: &str, fs_type: &str) -> Config {
+    for part in ["mounts", "staging"] {
+        std::fs::create_dir(root.join(part)).unwrap();
+    }
+    Config {
+        endpoint: Some(format!("unix://{}/csi.sock", root.display())),
+        mount_dir: Some(root.join("mounts")),
+        staging_dir: Some(root.join("staging")),
+        access_types: vec![AccessType::Mount, AccessType::Block],
+        fs_type: fs_type.to_owned(),
+        volume_size_bytes: 1 << 30,
+        expand_size_bytes: 2 << 30,
+        size_min_bytes: (backend == "directory").then_some(1),
+        size_max_bytes: Some(4 << 30),
+        parameters: map(&[("backend", backend), ("tier", "silver")]),
+        mutable_parameters: map(&[("tier", "gold")]),
+        attach_limit: true,
+        ..Config::default()
+    }
+}
+
+async fn run_suite(backend: &str, fs_type: &str) {
+    needs_root!();
+    let rig = Rig::new(&FLAGS).await;
+    let settings = settings(&rig.ground.root, backend, fs_type);
+    let endpoint: Endpoint = settings.endpoint.as_deref().unwrap().parse().unwrap();
+    let (stop, stopped) = oneshot::channel::<()>();
+    let listener = Listener::bind(&endpoint).await.unwrap();
+    let serving = tokio::spawn(listener.serve(rig.driver.routes(), async {
+        let _ = stopped.await;
+    }));
+    let target = Target::connect(settings).await.unwrap();
+    let options = RunOptions {
+        jobs: 8,
+        seed: 1,
+        strict: true,
+        fail_fast: false,
+        leak_check: true,
+        keep_calls: false,
+        known: KnownFailing::default(),
+        repeat: Arc::new(str::to_owned),
+    };
+    let plan =
+        Registry::new([csi_suite_sanity::SUITE]).select(&Filter::default(), &target.config().access_types);
+    let mut accusations = Accusations::default();
+    let (_never, signal) = watch::channel(false);
+    let mut runner = Runner::new(target.clone(), options, signal);
+    runner.report_to(&mut accusations);
+    let summary = runner.run(plan).await;
+    assert!(accusations.0.is_empty(), "{:#?}", accusations.0);
+    assert!(summary.leaks.is_empty() && summary.crashes.is_empty(), "{summary:?}");
+    assert!(summary.passed > 300, "{summary:?}");
+    drop((target, stop));
+    serving.await.unwrap().unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn directory_volumes_pass_the_suite() {
+    run_suite("directory", "").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn ext4_volumes_pass_the_suite() {
+    run_suite("image", "ext4").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn xfs_volumes_pass_the_suite() {
+    run_suite("image", "xfs").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn btrfs_volumes_pass_the_suite() {
+    run_suite("image", "btrfs").await;
+}
