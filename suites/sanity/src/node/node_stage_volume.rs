@@ -110,6 +110,10 @@ check! {
         for (what, capability, rule) in incomplete(&cx.capability()) {
             let request = v1::NodeStageVolumeRequest { volume_capability: Some(capability), ..valid.clone() };
             let reply = cx.node_stage(request).await;
+            if !matches!(reply.code(), None | Some(Code::Ok | Code::InvalidArgument)) {
+                // The refusal may have nothing to do with what is missing.
+                cx.node_stage(valid.clone()).await.setup("a staged volume")?;
+            }
             reply.must_be_refused(what, refused_with(Code::InvalidArgument)).map_err(|stop| stop.of(rule))?;
         }
         Ok(())
