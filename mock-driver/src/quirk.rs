@@ -72,6 +72,7 @@ quirks! {
     ControllerUnpublishUnknownNotFound, "controller-unpublish-unknown-not-found", "ControllerUnpublishVolume of an unknown volume or node is NOT_FOUND", "CTRL-UNPUBLISH-015";
     NodeUnstageUnknownOk, "node-unstage-unknown-ok", "NodeUnstageVolume of an unknown volume is OK", "NODE-UNSTAGE-006";
     NodeUnpublishUnknownOk, "node-unpublish-unknown-ok", "NodeUnpublishVolume of an unknown volume is OK", "NODE-UNPUBLISH-006";
+    StatelessNode, "stateless-node", "the Node service goes by paths: it measures, expands and unmounts what is there, whatever the volume_id", "NODE-STATS-017";
     SnapshotsBlockDeletion, "snapshots-block-deletion", "a volume with snapshots cannot be deleted", "CTRL-DELETEVOL-007";
     CopiesPinSnapshots, "copies-pin-snapshots", "a snapshot cannot be deleted while volumes made from it exist", "CTRL-DELETESNAP-012";
     VolumeInUseDeletable, "volume-in-use-deletable", "a volume in use is detached and deleted", "CTRL-DELETEVOL-011";

@@ -4,7 +4,7 @@ use csi_proto::v1;
 use csi_proto::v1::controller_service_capability::rpc::Type as ControllerType;
 use tonic::Status;
 
-use super::{not_found, target};
+use super::{meant, not_found, target};
 use crate::controller::rounded;
 use crate::defect::Defect;
 use crate::driver::MockDriver;
@@ -31,7 +31,7 @@ pub(crate) fn node_expand_volume(
     }
     let range = validate::range(request.capacity_range.as_ref())?;
     let mut state = driver.state();
-    let Some(volume) = state.volumes.get(&request.volume_id) else {
+    let Some(volume) = meant(driver, &state, &request.volume_id, &request.volume_path) else {
         if driver.has(Defect::NodeExpandUnknownOk) {
             return Ok(v1::NodeExpandVolumeResponse::default());
         }
@@ -53,7 +53,8 @@ pub(crate) fn node_expand_volume(
         false if driver.is(Quirk::NodeExpandUnknownSize) => 0,
         false => grown,
     };
-    state.resize_volume(&request.volume_id, grown);
+    let id = volume.id.clone();
+    state.resize_volume(&id, grown);
     Ok(v1::NodeExpandVolumeResponse { capacity_bytes })
 }
 

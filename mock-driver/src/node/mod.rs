@@ -23,7 +23,7 @@ pub(crate) use self::unstage_volume::node_unstage_volume;
 use crate::controller::check_context;
 use crate::driver::MockDriver;
 use crate::quirk::Quirk;
-use crate::state::{Map, Usage, Volume};
+use crate::state::{Map, State, Usage, Volume};
 use crate::validate::{self, invalid};
 
 /// Contexts that come with staging and publishing.
@@ -58,6 +58,15 @@ fn stages(driver: &MockDriver) -> bool {
 fn check_maps(volume_context: &Map, publish_context: &Map) -> Result<(), Status> {
     validate::map("volume_context", volume_context)?;
     validate::map("publish_context", publish_context)
+}
+
+/// The volume that is meant: the one of the id, or for a driver without state of its own, the one at the path.
+fn meant<'a>(driver: &MockDriver, state: &'a State, id: &str, path: &str) -> Option<&'a Volume> {
+    let there = |volume: &&Volume| volume.published.contains_key(path) || volume.staged.contains_key(path);
+    match state.volumes.get(id) {
+        None if driver.is(Quirk::StatelessNode) => state.volumes.values().find(there),
+        known => known,
+    }
 }
 
 fn not_found(id: &str) -> Status {

@@ -6,7 +6,7 @@ use csi_proto::v1::{self, VolumeUsage};
 use std::path::Path;
 use tonic::Status;
 
-use super::{not_found, target};
+use super::{meant, not_found, target};
 use crate::controller::state_of_health;
 use crate::defect::Defect;
 use crate::driver::MockDriver;
@@ -44,7 +44,7 @@ pub(crate) fn node_get_volume_stats(
         target::length(driver, path, limits)?;
     }
     let state = driver.state();
-    let Some(volume) = state.volumes.get(&request.volume_id) else {
+    let Some(volume) = meant(driver, &state, &request.volume_id, path) else {
         if driver.has(Defect::NodeGetVolumeStatsUnknownOk) {
             return Ok(v1::NodeGetVolumeStatsResponse::default());
         }

@@ -31,7 +31,7 @@ pub(crate) fn node_unpublish_volume(
         if driver.has(Defect::NodeUnpublishUnknownAsInternal) {
             return Err(Status::internal("the volume has no record"));
         }
-        return if driver.is(Quirk::NodeUnpublishUnknownOk) {
+        return if driver.is(Quirk::NodeUnpublishUnknownOk) || driver.is(Quirk::StatelessNode) {
             done
         } else {
             Err(not_found(&request.volume_id))

@@ -31,7 +31,7 @@ pub(crate) fn node_unstage_volume(
         if driver.has(Defect::NodeUnstageUnknownAsInternal) {
             return Err(Status::internal("the volume has no record"));
         }
-        return if driver.is(Quirk::NodeUnstageUnknownOk) {
+        return if driver.is(Quirk::NodeUnstageUnknownOk) || driver.is(Quirk::StatelessNode) {
             done
         } else {
             Err(not_found(&request.volume_id))
