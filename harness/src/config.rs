@@ -366,8 +366,7 @@ pub struct TimeLimits {
     pub check_ms: u64,
     /// Undoing what one check made.
     pub undo_ms: u64,
-    /// Until a deleted volume or snapshot has gone from the lists, a new snapshot is ready, or a driver that refuses to
-    /// undo something is no longer asked.
+    /// Until a deleted volume or snapshot has gone from the lists, or a new snapshot is ready.
     pub settle_ms: u64,
     /// Until a driver that died is back.
     pub restart_ms: u64,
