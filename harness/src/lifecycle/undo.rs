@@ -1,7 +1,7 @@
 //! How each thing is undone. Deletions are repeated as an orchestrator would: a driver may be busy for a while.
 
 use std::path::PathBuf;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use csi_proto::{UnaryCall, v1};
 
@@ -13,12 +13,14 @@ use crate::reply::Answer;
 const TRIES_MAX: u32 = 6;
 const PAUSE_MIN: Duration = Duration::from_millis(20);
 
-/// Sends a request until it is done, a few times at the most.
+/// Sends a request until it is done: a few times at the most, no longer than `time-limits: settle-ms`, and once if the
+/// driver does not have the RPC.
 async fn insist<Q>(session: &Session, request: Q) -> Result<(), String>
 where
     Q: UnaryCall + Send + Sync,
     Q::Response: Send + Sync,
 {
+    let settled = Instant::now() + Duration::from_millis(session.config().time_limits.settle_ms);
     let mut pause = PAUSE_MIN;
     for attempt in 1.. {
         let reply = session.call(request.clone()).await;
@@ -29,7 +31,9 @@ where
             Answer::Refused(refused) => refused.to_string(),
             Answer::Unknown(no_answer) => no_answer.to_string(),
         };
-        if attempt == TRIES_MAX || session.remaining() < pause {
+        let in_vain = reply.code() == Some(tonic::Code::Unimplemented);
+        let late = session.remaining() < pause || Instant::now() + pause > settled;
+        if attempt == TRIES_MAX || in_vain || late {
             return Err(format!("{} answered {why}", Q::RPC));
         }
         tokio::time::sleep(pause).await;
