@@ -4,6 +4,7 @@ use std::ffi::{CString, OsString};
 use std::fs;
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
 use rustix::mount::{MountFlags, UnmountFlags};
@@ -15,6 +16,9 @@ use crate::paths::{Occupant, Place, occupant_of};
 
 /// How many mounts may lie on top of each other at one place before we give up removing them.
 const STACK_DEPTH_MAX: usize = 16;
+/// How long a place that is in use may take to become free.
+const BUSY_WAIT_MAX: Duration = Duration::from_secs(2);
+const BUSY_PAUSE: Duration = Duration::from_millis(10);
 
 /// Mount options, split into what the mount knows and what the file system gets.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -138,7 +142,7 @@ pub(crate) fn unmount(at: &Place, ours: impl Fn(&Occupant) -> bool) -> Result<bo
             }
             _ => return Ok(true),
         }
-        match rustix::mount::unmount(at.steady_path(), UnmountFlags::NOFOLLOW) {
+        match unmount_once_free(at) {
             Ok(()) | Err(Errno::INVAL) => {}
             Err(Errno::BUSY) => {
                 let what = at.path().display().to_string();
@@ -148,6 +152,18 @@ pub(crate) fn unmount(at: &Place, ours: impl Fn(&Occupant) -> bool) -> Result<bo
         }
     }
     Ok(false)
+}
+
+/// Unmounts, and waits a moment for whoever is busy there: a process that another one is just starting holds its
+/// parent's open files until it runs the program.
+fn unmount_once_free(at: &Place) -> rustix::io::Result<()> {
+    let end = Instant::now() + BUSY_WAIT_MAX;
+    loop {
+        match rustix::mount::unmount(at.steady_path(), UnmountFlags::NOFOLLOW) {
+            Err(Errno::BUSY) if Instant::now() < end => std::thread::sleep(BUSY_PAUSE),
+            done => return done,
+        }
+    }
 }
 
 /// Whether a mount shows the image, through whatever loop device.

@@ -32,7 +32,7 @@ const FLAGS: [&str; 9] = [
 /// Why a check may be left out. Nothing else that the driver claims is.
 const MAY_BE_SKIPPED: [&str; 5] = [
     // Checks of what a driver does that lacks a capability.
-    "the driver advertises ",
+    "for drivers ",
     // Pre-provisioned volumes.
     "needs volumes of --config to be configured",
     // Any volume of at least one byte can be made, and unknown parameters mean nothing.
