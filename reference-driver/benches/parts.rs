@@ -85,6 +85,7 @@ fn store_with(volumes: usize) -> (TempDir, Store) {
 fn volume() -> Volume {
     let key = ObjectId::generate(ObjectKind::Volume).unwrap();
     Volume {
+        project: None,
         name: format!("pvc-{key}"),
         key,
         inline_id: None,

@@ -69,7 +69,8 @@ pub struct Args {
     /// How SnapshotMetadata describes blocks.
     #[arg(long, value_enum, default_value = "FIXED_LENGTH")]
     snapshot_metadata_block_type: BlockType,
-    /// The mutable parameters that may be set, separated by commas; all if unset.
+    /// The mutable parameters that may be set, separated by commas; `*` for any. None if unset, as the specification
+    /// wants unknown ones refused.
     #[arg(long, value_delimiter = ',')]
     accepted_mutable_parameter_names: Vec<String>,
     /// Do not offer ControllerExpandVolume.
@@ -230,7 +231,7 @@ impl Args {
                 && self.node_expand_required
                 && !self.disable_node_expansion,
             modify: self.enable_controller_modify_volume,
-            accepted_mutable_parameters: (!accepted.is_empty()).then_some(accepted),
+            accepted_mutable_parameters: accepted,
             snapshot_metadata: self.enable_snapshot_metadata,
             fixed_length_blocks: self.snapshot_metadata_block_type == BlockType::FixedLength,
             list_snapshots: self.enable_list_snapshots,

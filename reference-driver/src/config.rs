@@ -48,8 +48,8 @@ pub struct Config {
     pub node_expansion: bool,
     /// Offer ControllerModifyVolume.
     pub modify: bool,
-    /// The mutable parameters that may be set; all if unset.
-    pub accepted_mutable_parameters: Option<BTreeSet<String>>,
+    /// The mutable parameters that may be set; `*` for any.
+    pub accepted_mutable_parameters: BTreeSet<String>,
     /// Offer the SnapshotMetadata service.
     pub snapshot_metadata: bool,
     /// Whether SnapshotMetadata describes blocks of one size.

@@ -68,10 +68,9 @@ fn copy_range(from: BorrowedFd<'_>, to: BorrowedFd<'_>, start: u64, end: u64) ->
     Ok(())
 }
 
-/// Copies a directory with everything in it: owners, modes, times, links, attributes and holes. Other file systems
+/// Copies everything in a directory to one that is empty, with attributes of the directory itself: owners, modes, times, links, attributes and holes. Other file systems
 /// mounted inside are left out, and files that vanish meanwhile are skipped.
 pub(crate) fn copy_tree(source: &Path, target: &Path) -> Result<()> {
-    std::fs::create_dir(target).on("make", target)?;
     let from = open_directory(CWD, source).on("open", source)?;
     let to = open_directory(CWD, target).on("open", target)?;
     let root = rustix::fs::fstat(&from).on("look at", source)?;

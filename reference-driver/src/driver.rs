@@ -1,6 +1,9 @@
 //! What all calls share, and the steps that many of them begin with.
 
 use std::path::Path;
+use std::sync::Arc;
+
+use tokio::sync::Semaphore;
 
 use crate::capability::Capability;
 use crate::capacity::{Ledger, Limits};
@@ -11,11 +14,14 @@ use crate::layout::Layout;
 use crate::locks::{Guard, Key, Locks};
 use crate::paths::occupant_of;
 use crate::privilege::{CAP_SYS_ADMIN, has_capability};
+use crate::quota::Quota;
 use crate::store::{Attachment, Snapshot, Store, View, Volume};
 use crate::{mount, reconcile};
 
 /// The largest map that a peer may send, in bytes of keys and values (GEN-SIZE-002).
 const MAP_BYTES_MAX: usize = 4096;
+/// How many removals of data go on after their calls have been answered; further calls remove before they answer.
+const REMOVALS_MAX: usize = 16;
 
 /// The driver could not start.
 #[derive(Debug, thiserror::Error)]
@@ -36,6 +42,10 @@ pub(crate) struct Driver {
     pub(crate) store: Store,
     pub(crate) locks: Locks,
     pub(crate) ledger: Ledger,
+    /// What keeps directories within their sizes, where the file system can.
+    pub(crate) quota: Option<Quota>,
+    /// How many more removals of data may go on after the reply.
+    pub(crate) removals: Arc<Semaphore>,
     /// Whether mounts and loop devices can be had.
     pub(crate) privileged: bool,
     /// The file system type of the state directory, which is that of directory volumes.
@@ -59,6 +69,8 @@ impl Driver {
         let driver = Driver {
             ledger: Ledger::new(limits),
             locks: Locks::default(),
+            quota: Quota::of(layout.volumes_directory()),
+            removals: Arc::new(Semaphore::new(REMOVALS_MAX)),
             privileged: has_capability(CAP_SYS_ADMIN),
             config,
             layout,

@@ -7,7 +7,7 @@ use std::os::unix::fs::FileExt;
 use rustix::fs::SeekFrom;
 use rustix::io::Errno;
 
-use crate::ioctl;
+use crate::kernel;
 
 /// A range of bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,7 +74,7 @@ pub(crate) fn shared_until(base: &File, target: &File, offset: u64) -> u64 {
 
 /// The physical position of an offset and the end of the shared extent around it.
 fn extent_at(file: &File, offset: u64) -> Option<(u64, u64)> {
-    let extent = ioctl::fiemap(file, offset).ok()?.into_iter().next()?;
+    let extent = kernel::fiemap(file, offset).ok()?.into_iter().next()?;
     let end = extent.logical.checked_add(extent.length)?;
     let vague =
         FIEMAP_EXTENT_UNKNOWN | FIEMAP_EXTENT_DELALLOC | FIEMAP_EXTENT_ENCODED | FIEMAP_EXTENT_NOT_ALIGNED;

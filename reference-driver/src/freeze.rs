@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use rustix::fs::OFlags;
 
 use crate::error::{IoContext, Result};
-use crate::ioctl;
+use crate::kernel;
 use crate::paths::Place;
 
 /// A file system that takes no writes until this value is dropped.
@@ -21,14 +21,14 @@ impl Frozen {
     pub(crate) fn freeze(at: &Place) -> Result<Frozen> {
         let mount_point = at.open(OFlags::RDONLY | OFlags::DIRECTORY)?;
         let path = at.path().to_owned();
-        ioctl::freeze(mount_point.as_fd()).on("freeze", &path)?;
+        kernel::freeze(mount_point.as_fd()).on("freeze", &path)?;
         Ok(Frozen { mount_point, path })
     }
 }
 
 impl Drop for Frozen {
     fn drop(&mut self) {
-        if let Err(error) = ioctl::thaw(self.mount_point.as_fd()) {
+        if let Err(error) = kernel::thaw(self.mount_point.as_fd()) {
             tracing::error!(path = %self.path.display(), %error, "a file system could not be thawed");
         }
     }
@@ -37,5 +37,5 @@ impl Drop for Frozen {
 /// Thaws what a killed process may have left frozen; says whether it was.
 pub(crate) fn thaw_leftover(at: &Place) -> Result<bool> {
     let mount_point = at.open(OFlags::RDONLY | OFlags::DIRECTORY)?;
-    Ok(ioctl::thaw(mount_point.as_fd()).is_ok())
+    Ok(kernel::thaw(mount_point.as_fd()).is_ok())
 }

@@ -1,10 +1,11 @@
 //! Identifiers: those the driver makes, which are safe as path parts, and those a peer sends, which never become one.
 
 use std::fmt;
-use std::fs::File;
-use std::io::Read;
 
+use rustix::rand::GetRandomFlags;
 use serde::{Deserialize, Serialize};
+
+use crate::error::{DriverError, IoContext};
 
 /// The longest string that a field without a limit of its own may carry, in bytes (GEN-SIZE-001).
 pub const STRING_BYTES_MAX: usize = 128;
@@ -45,9 +46,11 @@ pub struct ForeignId;
 
 impl ObjectId {
     /// A new identifier that nothing else has.
-    pub fn generate(kind: ObjectKind) -> std::io::Result<ObjectId> {
+    pub fn generate(kind: ObjectKind) -> Result<ObjectId, DriverError> {
         let mut random = [0u8; 16];
-        File::open("/dev/urandom")?.read_exact(&mut random)?;
+        // The system gives so few bytes whole or not at all.
+        rustix::rand::getrandom(&mut random, GetRandomFlags::empty())
+            .on("make an identifier from", "random bits".as_ref())?;
         Ok(ObjectId(format!("{}{:032x}", kind.prefix(), u128::from_be_bytes(random))))
     }
 

@@ -7,7 +7,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use crate::error::{DriverError, IoContext, Result};
-use crate::ioctl::{self, LoopSetup};
+use crate::kernel::{self, LoopSetup};
 
 /// How often another process may take the free device from under us before we give up.
 const ATTEMPTS_MAX: usize = 64;
@@ -32,10 +32,10 @@ impl LoopDevice {
             OpenOptions::new().read(true).write(true).open(control_path).on("open", control_path)?;
         for _ in 0..ATTEMPTS_MAX {
             let number =
-                ioctl::loop_get_free(control.as_fd()).on("get a free loop device from", control_path)?;
+                kernel::loop_get_free(control.as_fd()).on("get a free loop device from", control_path)?;
             let path = PathBuf::from(format!("/dev/loop{number}"));
             let device = OpenOptions::new().read(true).write(!readonly).open(&path).on("open", &path)?;
-            match ioctl::loop_configure(device.as_fd(), file.as_fd(), LoopSetup { readonly, autoclear }) {
+            match kernel::loop_configure(device.as_fd(), file.as_fd(), LoopSetup { readonly, autoclear }) {
                 Ok(()) => return Ok(LoopDevice { path, device }),
                 Err(error) if error.kind() == io::ErrorKind::ResourceBusy => {}
                 Err(error) => return Err(error).on("configure", &path),
@@ -67,27 +67,27 @@ impl LoopDevice {
 
     /// Whether writes are refused.
     pub(crate) fn is_readonly(&self) -> Result<bool> {
-        Ok(ioctl::loop_backing(self.device.as_fd()).on("look at", &self.path)?.readonly)
+        Ok(kernel::loop_backing(self.device.as_fd()).on("look at", &self.path)?.readonly)
     }
 
     /// The size in bytes.
     pub(crate) fn size_bytes(&self) -> Result<u64> {
-        ioctl::device_bytes(self.device.as_fd()).on("get the size of", &self.path)
+        kernel::device_bytes(self.device.as_fd()).on("get the size of", &self.path)
     }
 
     /// Takes over the size of the file.
     pub(crate) fn refresh_size(&self) -> Result<()> {
-        ioctl::loop_set_capacity(self.device.as_fd()).on("resize", &self.path)
+        kernel::loop_set_capacity(self.device.as_fd()).on("resize", &self.path)
     }
 
     /// Writes out what the device has cached.
     pub(crate) fn flush(&self) -> Result<()> {
-        ioctl::flush_device(self.device.as_fd()).on("flush", &self.path)
+        kernel::flush_device(self.device.as_fd()).on("flush", &self.path)
     }
 
     /// Detaches the file, at the latest when the last user closes the device.
     pub(crate) fn detach(self) -> Result<()> {
-        match ioctl::loop_clear(self.device.as_fd()) {
+        match kernel::loop_clear(self.device.as_fd()) {
             Err(error) if error.raw_os_error() != Some(NO_SUCH_DEVICE) => Err(error).on("detach", &self.path),
             _ => Ok(()),
         }
@@ -117,7 +117,7 @@ impl Identity {
 
     /// That of the file behind a device, if there is one.
     fn of_backing(device: &File) -> Option<Identity> {
-        let backing = ioctl::loop_backing(device.as_fd()).ok()?;
+        let backing = kernel::loop_backing(device.as_fd()).ok()?;
         Some(Identity { device: backing.device, inode: backing.inode })
     }
 }

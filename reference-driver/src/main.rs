@@ -31,7 +31,8 @@ fn main() -> ExitCode {
         return ExitCode::SUCCESS;
     }
     start_logs(args.log_format, args.v);
-    let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
+    // Calls work on threads that may block. What is left, the protocol, is fastest on one thread: no hand-over.
+    let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => {
             tracing::error!(%error, "failed to start the runtime");

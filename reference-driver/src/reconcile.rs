@@ -1,8 +1,8 @@
 //! Putting things right after a crash or a reboot, before calls are served.
 //!
 //! Records are the truth. What was only begun is undone; data without a record are removed; loop devices that nothing
-//! needs are detached; file systems left frozen are thawed; images get the size of their record; empty directories
-//! that had not reached the disk are made again. A failure at one object is logged and holds up no other.
+//! needs are detached; file systems left frozen are thawed; images and quotas get the size of their record; empty
+//! directories that had not reached the disk are made again. A failure at one object is logged and holds up no other.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -42,6 +42,7 @@ pub(crate) fn run(driver: &Driver) -> Result<()> {
     }
     log("images", resize_images(driver));
     log("empty volumes", each_volume(driver, |volume| storage::restore_untouched(driver, &volume)));
+    log("quotas", limit_directories(driver));
     remove_orphans(driver)
 }
 
@@ -178,6 +179,23 @@ fn resize_image(driver: &Driver, volume: &Volume) -> Result<()> {
         if driver.privileged {
             storage::refresh_devices(driver, volume)?;
         }
+    }
+    Ok(())
+}
+
+/// An expansion that was not committed leaves a limit too high; a directory made again has none.
+fn limit_directories(driver: &Driver) -> Result<()> {
+    let mut unlimited = 0usize;
+    each_volume(driver, |volume| {
+        unlimited += usize::from(volume.project.is_some() && driver.quota.is_none());
+        log("a quota", storage::set_limit(driver, &volume, volume.capacity_bytes));
+        Ok(())
+    })?;
+    if unlimited > 0 {
+        tracing::warn!(
+            volumes = unlimited,
+            "the file system no longer enforces quotas: mount it with prjquota"
+        );
     }
     Ok(())
 }

@@ -126,7 +126,8 @@ impl HostpathDriver {
         Q: Call + Send,
         R: Send + 'static,
     {
-        if tokio::time::timeout(START_LIMIT, self.ready()).await != Ok(true) {
+        let ready = *self.shared.ready.borrow();
+        if !ready && tokio::time::timeout(START_LIMIT, self.ready()).await != Ok(true) {
             return Err(Status::unavailable("the driver has not started yet"));
         }
         let slots = Arc::clone(&self.shared.slots);

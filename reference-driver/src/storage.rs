@@ -4,6 +4,9 @@ use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use tokio::runtime::Handle;
 
 use crate::copy;
 use crate::driver::Driver;
@@ -11,6 +14,7 @@ use crate::error::{DriverError, IoContext, Result};
 use crate::freeze::Frozen;
 use crate::loopdev::LoopDevice;
 use crate::paths::CheckedPath;
+use crate::quota::Quota;
 use crate::store::{Backend, FsState, Volume};
 
 /// Data without a record yet: removed when dropped, unless kept.
@@ -18,11 +22,17 @@ use crate::store::{Backend, FsState, Volume};
 #[must_use]
 pub(crate) struct NewData {
     path: Option<PathBuf>,
+    project: Option<(Quota, u32)>,
 }
 
 impl NewData {
     fn at(path: PathBuf) -> NewData {
-        NewData { path: Some(path) }
+        NewData { path: Some(path), project: None }
+    }
+
+    /// The project that limits a directory.
+    pub(crate) fn project(&self) -> Option<u32> {
+        self.project.as_ref().map(|(_, project)| *project)
     }
 
     /// Leaves the data where they are.
@@ -34,6 +44,9 @@ impl NewData {
 impl Drop for NewData {
     fn drop(&mut self) {
         if let Some(path) = self.path.take() {
+            if let Some((quota, project)) = self.project.take() {
+                quota.release(project);
+            }
             remove(&path);
         }
     }
@@ -52,6 +65,28 @@ pub(crate) fn remove(path: &Path) {
     }
 }
 
+/// Removes the data of a volume whose record is gone.
+pub(crate) fn remove_volume(driver: &Driver, volume: &Volume) {
+    if let (Some(quota), Some(project)) = (&driver.quota, volume.project) {
+        quota.release(project);
+    }
+    remove_later(driver, driver.layout.volume(&volume.key));
+}
+
+/// Removes data that no record names any more after the caller has its reply, since many files take long to remove. A
+/// crash in between leaves them to the next start.
+pub(crate) fn remove_later(driver: &Driver, path: PathBuf) {
+    match (Arc::clone(&driver.removals).try_acquire_owned(), Handle::try_current()) {
+        (Ok(slot), Ok(runtime)) => {
+            runtime.spawn_blocking(move || {
+                remove(&path);
+                drop(slot);
+            });
+        }
+        _ => remove(&path),
+    }
+}
+
 /// Makes the data of an empty volume.
 pub(crate) fn make_empty(driver: &Driver, volume: &Volume) -> Result<NewData> {
     let path = driver.layout.volume(&volume.key);
@@ -62,9 +97,22 @@ pub(crate) fn make_empty(driver: &Driver, volume: &Volume) -> Result<NewData> {
         file.set_len(volume.capacity_bytes).on("resize", &path)?;
         Ok(data)
     } else {
-        make_directory(&path)?;
-        Ok(NewData::at(path))
+        let data = make_volume_directory(driver, path.clone())?;
+        if let Some((quota, project)) = &data.project {
+            quota.limit(&path, *project, volume.capacity_bytes)?;
+        }
+        Ok(data)
     }
+}
+
+/// Makes the directory of a volume, in a project of its own where there are quotas.
+fn make_volume_directory(driver: &Driver, path: PathBuf) -> Result<NewData> {
+    make_directory(&path)?;
+    let mut data = NewData::at(path.clone());
+    if let Some(quota) = &driver.quota {
+        data.project = Some((quota.clone(), quota.claim(&path)?));
+    }
+    Ok(data)
 }
 
 fn make_directory(path: &Path) -> Result<()> {
@@ -77,27 +125,56 @@ pub(crate) fn restore_untouched(driver: &Driver, volume: &Volume) -> Result<()> 
     match fs::symlink_metadata(&path) {
         Err(error) if volume.untouched && error.kind() == io::ErrorKind::NotFound => {
             tracing::info!(path = %path.display(), "made an empty volume again");
-            make_directory(&path)
+            make_directory(&path)?;
+            match (&driver.quota, volume.project) {
+                (Some(quota), Some(project)) => quota.assign(&path, project),
+                _ => Ok(()),
+            }
         }
         _ => Ok(()),
     }
 }
 
-/// Copies data to a place where there are none yet.
-pub(crate) fn make_copy(
-    driver: &Driver,
-    source: &Path,
-    target: PathBuf,
-    backend: Backend,
-    size_bytes: u64,
-) -> Result<NewData> {
-    let data = NewData::at(target.clone());
-    if backend.is_file() {
-        copy::copy_image(source, &target, size_bytes, &driver.ledger)?;
-    } else {
-        copy::copy_tree(source, &target)?;
+/// Makes the data of a volume as a copy of others. The limit comes last, as the source may be above its own.
+pub(crate) fn make_volume_copy(driver: &Driver, source: &Path, volume: &Volume) -> Result<NewData> {
+    let target = driver.layout.volume(&volume.key);
+    if volume.backend.is_file() {
+        return make_image_copy(driver, source, target, volume.capacity_bytes);
+    }
+    let data = make_volume_directory(driver, target.clone())?;
+    copy::copy_tree(source, &target)?;
+    if let Some((quota, project)) = &data.project {
+        quota.limit(&target, *project, volume.capacity_bytes)?;
     }
     Ok(data)
+}
+
+/// Makes the data of a snapshot of a volume.
+pub(crate) fn make_snapshot(driver: &Driver, volume: &Volume, target: PathBuf) -> Result<NewData> {
+    let source = driver.layout.volume(&volume.key);
+    if volume.backend.is_file() {
+        return make_image_copy(driver, &source, target, volume.capacity_bytes);
+    }
+    make_directory(&target)?;
+    let data = NewData::at(target.clone());
+    copy::copy_tree(&source, &target)?;
+    Ok(data)
+}
+
+fn make_image_copy(driver: &Driver, source: &Path, target: PathBuf, size_bytes: u64) -> Result<NewData> {
+    let data = NewData::at(target.clone());
+    copy::copy_image(source, &target, size_bytes, &driver.ledger)?;
+    Ok(data)
+}
+
+/// Keeps a directory within a size, where there are quotas.
+pub(crate) fn set_limit(driver: &Driver, volume: &Volume, capacity_bytes: u64) -> Result<()> {
+    match (&driver.quota, volume.project) {
+        (Some(quota), Some(project)) => {
+            quota.limit(&driver.layout.volume(&volume.key), project, capacity_bytes)
+        }
+        _ => Ok(()),
+    }
 }
 
 /// The state of a file system that has been copied.

@@ -11,7 +11,7 @@ use crate::capability::Capability;
 use crate::capacity_range::{Range, Sizes};
 use crate::config::Config;
 use crate::driver::{Driver, checked_map, checked_name};
-use crate::error::{DriverError, IoContext, Result};
+use crate::error::{DriverError, Result};
 use crate::freeze::Frozen;
 use crate::fs::FsType;
 use crate::ids::{ObjectId, ObjectKind, Shown};
@@ -41,6 +41,7 @@ pub(crate) fn create_volume(driver: &Driver, request: &CreateVolumeRequest) -> R
         None => storage::make_empty(driver, &volume)?,
         Some(origin) => origin.copy_to(driver, &volume)?,
     };
+    volume.project = data.project();
     let record = vec![Change::PutVolume(volume.clone())];
     if volume.untouched {
         driver.store.commit(record)?;
@@ -165,13 +166,13 @@ impl<'a> Wish<'a> {
         }
         let fs_types = self.capabilities.iter().map(|c| c.fs_type().to_owned()).filter(|t| !t.is_empty());
         let mut volume = Volume {
-            key: ObjectId::generate(ObjectKind::Volume)
-                .on("make an identifier from", "/dev/urandom".as_ref())?,
+            key: ObjectId::generate(ObjectKind::Volume)?,
             inline_id: None,
             name: self.name.to_owned(),
             backend,
             capacity_bytes: 0,
             pool: None,
+            project: None,
             fs: origin.map_or(FsState::Unknown, |origin| storage::copied_fs(origin.fs)),
             parameters: self.request.parameters.clone(),
             first_mutable_parameters: self.request.mutable_parameters.clone(),
@@ -305,8 +306,7 @@ impl Origin {
             Some(source) => storage::quiesce(driver, source)?,
             None => None,
         };
-        let target = driver.layout.volume(&volume.key);
-        let data = storage::make_copy(driver, &self.path, target, self.backend, volume.capacity_bytes);
+        let data = storage::make_volume_copy(driver, &self.path, volume);
         drop(frozen);
         data
     }

@@ -18,7 +18,7 @@ pub(crate) fn delete_volume(driver: &Driver, request: &DeleteVolumeRequest) -> R
     let _name = driver.locks.exclusive(Key::VolumeName(volume.name.clone()))?;
     check_unused(driver, &volume)?;
     driver.store.commit(vec![Change::DeleteVolume(volume.clone())])?;
-    storage::remove(&driver.layout.volume(&volume.key));
+    storage::remove_volume(driver, &volume);
     driver.ledger.release_volume(volume.pool.as_deref(), volume.capacity_bytes);
     Ok(DeleteVolumeResponse {})
 }

@@ -52,6 +52,8 @@ pub(crate) fn expand(driver: &Driver, volume: &mut Volume, range: Range, max_byt
     let room = driver.ledger.reserve_volume(volume.pool.as_deref(), wanted - present)?;
     if volume.backend.is_file() {
         storage::grow_image(driver, volume, wanted)?;
+    } else {
+        storage::set_limit(driver, volume, wanted)?;
     }
     volume.capacity_bytes = wanted;
     driver.store.commit(vec![Change::PutVolume(volume.clone())])?;

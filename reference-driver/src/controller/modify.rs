@@ -9,6 +9,8 @@ use crate::error::{DriverError, Result};
 use crate::ids::Shown;
 use crate::store::Change;
 
+/// Stands for every key among the accepted names.
+const ANY: &str = "*";
 /// What a parameter decides once and for all when a volume is made.
 const FIXED: [&str; 2] = ["backend", "kind"];
 
@@ -45,9 +47,12 @@ pub(super) fn check_parameters(driver: &Driver, parameters: &BTreeMap<String, St
         return Err(DriverError::invalid(FIELD, "modifying volumes is switched off"));
     }
     checked_map(FIELD, parameters)?;
-    let Some(accepted) = &driver.config.accepted_mutable_parameters else { return Ok(()) };
+    let accepted = &driver.config.accepted_mutable_parameters;
     match parameters.keys().find(|key| !accepted.contains(*key)) {
-        Some(key) => Err(DriverError::invalid(FIELD, format!("{} is not an accepted parameter", Shown(key)))),
-        None => Ok(()),
+        Some(key) if !accepted.contains(ANY) => {
+            let reason = format!("{} is not among --accepted-mutable-parameter-names", Shown(key));
+            Err(DriverError::invalid(FIELD, reason))
+        }
+        _ => Ok(()),
     }
 }

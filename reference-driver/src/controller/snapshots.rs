@@ -12,7 +12,7 @@ use csi_proto::v1::{
 use super::paging::Page;
 use super::signed;
 use crate::driver::{Driver, checked_map, checked_name, required};
-use crate::error::{DriverError, IoContext, Result};
+use crate::error::{DriverError, Result};
 use crate::ids::{ObjectId, ObjectKind, Shown};
 use crate::locks::Key;
 use crate::storage::{self, NewData};
@@ -54,8 +54,7 @@ pub(crate) fn cut(
 ) -> Result<(Snapshot, NewData)> {
     storage::check_present(driver, volume)?;
     let snapshot = Snapshot {
-        key: ObjectId::generate(ObjectKind::Snapshot)
-            .on("make an identifier from", "/dev/urandom".as_ref())?,
+        key: ObjectId::generate(ObjectKind::Snapshot)?,
         name: name.to_owned(),
         source_volume_id: volume.id().to_owned(),
         group: group.cloned(),
@@ -64,9 +63,7 @@ pub(crate) fn cut(
         fs: volume.fs,
         created_ns: now_ns(),
     };
-    let source = driver.layout.volume(&volume.key);
-    let target = driver.layout.snapshot(&snapshot.key);
-    let data = storage::make_copy(driver, &source, target, volume.backend, volume.capacity_bytes)?;
+    let data = storage::make_snapshot(driver, volume, driver.layout.snapshot(&snapshot.key))?;
     Ok((snapshot, data))
 }
 
@@ -114,7 +111,7 @@ pub(crate) fn delete_snapshot(
     }
     let _name = driver.locks.exclusive(Key::SnapshotName(snapshot.name.clone()))?;
     driver.store.commit(vec![Change::DeleteSnapshot(snapshot.clone())])?;
-    storage::remove(&driver.layout.snapshot(&snapshot.key));
+    storage::remove_later(driver, driver.layout.snapshot(&snapshot.key));
     Ok(DeleteSnapshotResponse {})
 }
 

@@ -7,7 +7,7 @@ use csi_proto::v1::{CreateVolumeGroupSnapshotRequest, CreateVolumeGroupSnapshotR
 use super::{group_message, members};
 use crate::controller::cut;
 use crate::driver::{Driver, checked_map, checked_name};
-use crate::error::{DriverError, IoContext, Result};
+use crate::error::{DriverError, Result};
 use crate::freeze::Frozen;
 use crate::ids::{ObjectId, ObjectKind, Shown};
 use crate::locks::{Guard, Key};
@@ -34,7 +34,7 @@ pub(crate) fn create_volume_group_snapshot(
         });
     }
     let volumes = hold(driver, &volume_ids)?;
-    let key = ObjectId::generate(ObjectKind::Group).on("make an identifier from", "/dev/urandom".as_ref())?;
+    let key = ObjectId::generate(ObjectKind::Group)?;
     let cuts = cut_together(driver, &volumes, &key)?;
     let (mut members, data): (Vec<Snapshot>, Vec<NewData>) = cuts.into_iter().unzip();
     members.sort_by(|one, other| one.key.cmp(&other.key)); // The order in which they are read back.

@@ -99,7 +99,7 @@ pub(crate) fn delete_volume_group_snapshot(
     let records = members.iter().cloned().map(Change::DeleteSnapshot);
     driver.store.commit(records.chain([Change::DeleteGroup(group)]).collect())?;
     for member in &members {
-        storage::remove(&driver.layout.snapshot(&member.key));
+        storage::remove_later(driver, driver.layout.snapshot(&member.key));
     }
     Ok(DeleteVolumeGroupSnapshotResponse {})
 }

@@ -9,7 +9,7 @@ use csi_proto::v1::{
 
 use crate::controller::node_topology;
 use crate::driver::Driver;
-use crate::error::{IoContext, Result};
+use crate::error::Result;
 use crate::ids::{ObjectId, ObjectKind};
 
 /// The largest number told when the attach limit is to vary.
@@ -50,7 +50,7 @@ pub(crate) fn node_get_info(driver: &Driver, _: &NodeGetInfoRequest) -> Result<N
 
 /// A limit that differs from call to call, for tests of COs that have to notice.
 fn varying_limit() -> Result<i64> {
-    let random = ObjectId::generate(ObjectKind::Volume).on("read", "/dev/urandom".as_ref())?;
+    let random = ObjectId::generate(ObjectKind::Volume)?;
     let sum: usize = random.as_str().bytes().map(usize::from).sum();
     Ok(1 + i64::try_from(sum % VARYING_LIMIT_MAX).unwrap_or(0))
 }

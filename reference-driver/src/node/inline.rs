@@ -11,7 +11,7 @@ use crate::capability::Capability;
 use crate::config::parse_quantity;
 use crate::controller::Parameters;
 use crate::driver::Driver;
-use crate::error::{DriverError, IoContext, Result};
+use crate::error::{DriverError, Result};
 use crate::fs::FsType;
 use crate::ids::{ObjectId, ObjectKind, STRING_BYTES_MAX, Shown};
 use crate::locks::Key;
@@ -123,12 +123,13 @@ fn make(
     let parameters = Parameters::read(|key| attributes.get(key), &driver.config)?;
     let backend = backend::choose(driver, parameters.backend(), std::slice::from_ref(capability));
     let volume = Volume {
-        key: ObjectId::generate(ObjectKind::Volume).on("make an identifier from", "/dev/urandom".as_ref())?,
+        key: ObjectId::generate(ObjectKind::Volume)?,
         inline_id: Some(id.to_owned()),
         name: String::new(),
         backend,
         capacity_bytes: size_of(driver, &attributes, backend, capability)?,
         pool: None,
+        project: None,
         fs: FsState::Unknown,
         parameters: BTreeMap::new(),
         first_mutable_parameters: BTreeMap::new(),
@@ -140,8 +141,8 @@ fn make(
     };
     driver.check_fit(&volume, capability)?;
     let room = driver.ledger.reserve_volume(parameters.pool(), volume.capacity_bytes)?;
-    let volume = Volume { pool: room.pool(), ..volume };
     let data = storage::make_empty(driver, &volume)?;
+    let volume = Volume { pool: room.pool(), project: data.project(), ..volume };
     let record = Change::PutVolume(volume.clone());
     driver.store.commit_after_flush(driver.layout.volumes_directory(), vec![record])?;
     data.keep();
@@ -188,7 +189,7 @@ pub(crate) fn forget_unused(driver: &Driver, volume: &Volume) -> Result<()> {
 fn forget(driver: &Driver, volume: &Volume, mut changes: Vec<Change>) -> Result<()> {
     changes.push(Change::DeleteVolume(volume.clone()));
     driver.store.commit(changes)?;
-    storage::remove(&driver.layout.volume(&volume.key));
+    storage::remove_volume(driver, volume);
     driver.ledger.release_volume(volume.pool.as_deref(), volume.capacity_bytes);
     Ok(())
 }

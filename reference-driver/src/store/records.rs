@@ -97,6 +97,9 @@ pub struct Volume {
     /// The pool that its size counts against.
     #[serde(default)]
     pub pool: Option<String>,
+    /// The project whose quota limits its directory.
+    #[serde(default)]
+    pub project: Option<u32>,
     /// The file system inside.
     #[serde(default)]
     pub fs: FsState,

@@ -99,7 +99,7 @@ async fn sizes_keep_within_their_bounds() {
 
 #[tokio::test]
 async fn a_name_stands_for_one_volume() {
-    let rig = Rig::new(&["--enable-controller-modify-volume"]).await;
+    let rig = Rig::new(&["--enable-controller-modify-volume", "--accepted-mutable-parameter-names=m"]).await;
     let mut request = create_request("v", MIB, mount(""));
     request.parameters = map(&[("a", "1")]);
     request.mutable_parameters = map(&[("m", "1")]);
@@ -132,4 +132,35 @@ async fn a_name_stands_for_one_volume() {
         assert_eq!(refused.code(), Code::AlreadyExists, "{other:?}");
     }
     rig.delete(&volume.volume_id).await;
+}
+
+#[tokio::test]
+async fn only_accepted_mutable_parameters_are_taken() {
+    const ENABLED: &str = "--enable-controller-modify-volume";
+    for (names, key, taken) in [
+        (None, "tier", false),
+        (Some("--accepted-mutable-parameter-names=tier,other"), "tier", true),
+        (Some("--accepted-mutable-parameter-names=tier"), "teir", false),
+        (Some("--accepted-mutable-parameter-names=*"), "teir", true),
+    ] {
+        let flags: Vec<&str> = std::iter::once(ENABLED).chain(names).collect();
+        let rig = Rig::new(&flags).await;
+        let mut request = create_request("v", MIB, mount(""));
+        request.mutable_parameters = map(&[(key, "gold")]);
+        let made = rig.try_create(request.clone()).await.map(|_| ()).map_err(|status| status.code());
+        assert_eq!(made, if taken { Ok(()) } else { Err(Code::InvalidArgument) }, "create: {names:?} {key}");
+        let volume = rig.create("w", MIB, mount("")).await;
+        let modify = ControllerModifyVolumeRequest {
+            volume_id: volume.volume_id,
+            mutable_parameters: request.mutable_parameters,
+            ..ControllerModifyVolumeRequest::default()
+        };
+        let modified = rig.driver.controller_modify_volume(Request::new(modify)).await;
+        let modified = modified.map(|_| ()).map_err(|status| status.code());
+        assert_eq!(
+            modified,
+            if taken { Ok(()) } else { Err(Code::InvalidArgument) },
+            "modify: {names:?} {key}"
+        );
+    }
 }

@@ -15,6 +15,7 @@ mod listing;
 mod metadata;
 mod process;
 mod publishing;
+mod quota;
 mod sanity;
 mod snapshots;
 mod state;

@@ -22,7 +22,7 @@ async fn a_directory_volume_is_shared_between_staging_and_target() {
     assert_eq!(fs::read_dir(rig.staging(&volume.volume_id)).unwrap().count(), 1);
     rig.take(&volume.volume_id).await;
     rig.delete(&volume.volume_id).await;
-    assert_eq!(fs::read_dir(rig.ground.root.join("state/volumes")).unwrap().count(), 0);
+    rig.removed().await;
 }
 
 #[tokio::test]

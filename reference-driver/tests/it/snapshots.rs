@@ -44,7 +44,7 @@ async fn a_snapshot_keeps_what_was_there_and_outlives_its_volume() {
             rig.delete(id).await;
         }
         rig.delete_snapshot(&snapshot.snapshot_id).await;
-        assert_eq!(fs::read_dir(rig.ground.root.join("state/snapshots")).unwrap().count(), 0);
+        rig.removed().await;
     }
 }
 

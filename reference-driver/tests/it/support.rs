@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
 
 use csi_hostpath_driver::args::Args;
 use csi_hostpath_driver::mount::mounts;
@@ -171,6 +172,11 @@ impl Rig {
         self.try_delete(id).await.unwrap();
     }
 
+    /// Waits until the data of everything that was deleted are gone.
+    pub(crate) async fn removed(&self) {
+        until_removed(&self.ground.root).await;
+    }
+
     pub(crate) async fn try_stage(
         &self,
         id: &str,
@@ -272,6 +278,17 @@ impl Rig {
         };
         Ok(self.driver.node_get_volume_stats(Request::new(request)).await?.into_inner())
     }
+}
+
+/// Waits until there are no data of volumes and snapshots, which go some time after the replies to the deletions.
+pub(crate) async fn until_removed(root: &Path) {
+    let is_empty = |part: &str| fs::read_dir(root.join("state").join(part)).unwrap().next().is_none();
+    let polled = async {
+        while !is_empty("volumes") || !is_empty("snapshots") {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(30), polled).await.expect("data of what was deleted are left");
 }
 
 pub(crate) fn create_request(name: &str, bytes: i64, capability: VolumeCapability) -> CreateVolumeRequest {

@@ -1,8 +1,8 @@
-//! The ioctls that no safe wrapper exists for: loop devices, freezing, block devices, extent maps.
+//! The system calls that no safe wrapper exists for: loop devices, freezing, block devices, extent maps, project quotas.
 //!
 //! This is the only module with `unsafe` code. Each wrapper passes an argument of the type and size that the kernel's
 //! header names for the request code, so the kernel stays within the memory given to it.
-#![expect(unsafe_code, reason = "ioctl takes untyped pointers")]
+#![expect(unsafe_code, reason = "ioctl and quotactl_fd take untyped pointers")]
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
@@ -19,6 +19,21 @@ const BLKGETSIZE64: Opcode = 0x8008_1272;
 const FIFREEZE: Opcode = 0xc004_5877;
 const FITHAW: Opcode = 0xc004_5878;
 const FS_IOC_FIEMAP: Opcode = 0xc020_660b;
+const FS_IOC_FSGETXATTR: Opcode = 0x801c_581f;
+const FS_IOC_FSSETXATTR: Opcode = 0x401c_5820;
+
+/// New files get the project of their directory.
+const FS_XFLAG_PROJINHERIT: u32 = 0x200;
+const PRJQUOTA: libc::c_int = 2;
+const Q_GETQUOTA: libc::c_int = 0x80_0007;
+const Q_SETQUOTA: libc::c_int = 0x80_0008;
+const Q_XGETQSTAT: libc::c_int = 0x5805;
+/// Which fields of [`Dqblk`] are set: the limits of blocks.
+const QIF_BLIMITS: u32 = 1;
+/// Limits of project quotas are enforced.
+const FS_QUOTA_PDQ_ENFD: u16 = 0x20;
+/// The unit of limits, in bytes.
+const QIF_DQBLKSIZE: u64 = 1024;
 
 const LO_FLAGS_READ_ONLY: u32 = 1;
 const LO_FLAGS_AUTOCLEAR: u32 = 4;
@@ -212,6 +227,109 @@ pub(crate) fn fiemap(file: impl AsFd, start: u64) -> io::Result<Vec<FiemapExtent
     Ok(map.extents.into_iter().take(map.mapped_extents as usize).collect())
 }
 
+/// `struct fsxattr`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct FsXattr {
+    flags: u32,
+    extent_size: u32,
+    extents: u32,
+    project: u32,
+    cow_extent_size: u32,
+    padding: [u8; 8],
+}
+
+/// Puts a directory, and whatever will be made in it, into a project.
+pub(crate) fn set_project(directory: BorrowedFd<'_>, project: u32) -> io::Result<()> {
+    // SAFETY: FS_IOC_FSGETXATTR writes one `struct fsxattr`, of which every bit pattern is valid.
+    let mut attributes = unsafe { ioctl(directory, Getter::<FS_IOC_FSGETXATTR, FsXattr>::new()) }?;
+    attributes.project = project;
+    attributes.flags |= FS_XFLAG_PROJINHERIT;
+    // SAFETY: FS_IOC_FSSETXATTR reads one `struct fsxattr`.
+    Ok(unsafe { ioctl(directory, Setter::<FS_IOC_FSSETXATTR, FsXattr>::new(attributes)) }?)
+}
+
+/// `struct if_dqblk`.
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+struct Dqblk {
+    block_hard_limit: u64,
+    block_soft_limit: u64,
+    bytes: u64,
+    inode_hard_limit: u64,
+    inode_soft_limit: u64,
+    inodes: u64,
+    block_time: u64,
+    inode_time: u64,
+    valid: u32,
+}
+
+/// What a project uses and may use.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct ProjectUsage {
+    /// The hard limit in bytes; zero for none.
+    pub(crate) limit_bytes: u64,
+    /// What is used, in bytes.
+    pub(crate) bytes: u64,
+    /// How many files and directories there are.
+    pub(crate) inodes: u64,
+}
+
+/// Whether the file system of an open file enforces the limits of projects.
+pub(crate) fn enforces_project_limits(file: BorrowedFd<'_>) -> bool {
+    /// `struct fs_quota_stat`, of which only the flags matter, and more room than it needs.
+    #[repr(C, align(8))]
+    struct QuotaState {
+        version: i8,
+        flags: u16,
+        rest: [u8; 124],
+    }
+    let mut state = QuotaState { version: 0, flags: 0, rest: [0; 124] };
+    // SAFETY: Q_XGETQSTAT writes one `struct fs_quota_stat`, which has 80 bytes.
+    let result = unsafe { quotactl(file, Q_XGETQSTAT, 0, &mut state) };
+    result.is_ok() && state.flags & FS_QUOTA_PDQ_ENFD != 0
+}
+
+/// What a project uses and may use.
+pub(crate) fn project_usage(file: BorrowedFd<'_>, project: u32) -> io::Result<ProjectUsage> {
+    let mut quota = Dqblk::default();
+    // SAFETY: Q_GETQUOTA writes one `struct if_dqblk`, of which every bit pattern is valid.
+    match unsafe { quotactl(file, Q_GETQUOTA, project, &mut quota) } {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(ProjectUsage::default()),
+        result => result.map(|()| ProjectUsage {
+            limit_bytes: quota.block_hard_limit.saturating_mul(QIF_DQBLKSIZE),
+            bytes: quota.bytes,
+            inodes: quota.inodes,
+        }),
+    }
+}
+
+/// Limits a project to a number of bytes, rounded up to KiB; zero takes the limit away.
+pub(crate) fn limit_project(file: BorrowedFd<'_>, project: u32, limit_bytes: u64) -> io::Result<()> {
+    let limit = limit_bytes.div_ceil(QIF_DQBLKSIZE);
+    let mut quota = Dqblk { block_hard_limit: limit, valid: QIF_BLIMITS, ..Dqblk::default() };
+    // SAFETY: Q_SETQUOTA reads one `struct if_dqblk`.
+    unsafe { quotactl(file, Q_SETQUOTA, project, &mut quota) }
+}
+
+/// Calls quotactl_fd(2) for project quotas.
+///
+/// # Safety
+/// The command has to read or write no more than an argument of type `T`, and to leave a valid `T`.
+unsafe fn quotactl<T>(
+    file: BorrowedFd<'_>,
+    command: libc::c_int,
+    project: u32,
+    argument: &mut T,
+) -> io::Result<()> {
+    let command = (command << 8) | PRJQUOTA;
+    // SAFETY: the descriptor is open, and the caller vouches for the argument.
+    let result = unsafe {
+        libc::syscall(libc::SYS_quotactl_fd, file.as_raw_fd(), command, project, std::ptr::from_mut(argument))
+    };
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -221,6 +339,8 @@ mod tests {
         assert_eq!(size_of::<LoopInfo64>(), 232);
         assert_eq!(size_of::<LoopConfig>(), 304);
         assert_eq!(size_of::<FiemapExtent>(), 56);
+        assert_eq!(size_of::<FsXattr>(), 28);
+        assert_eq!(size_of::<Dqblk>(), 72);
         assert_eq!(size_of::<Fiemap>(), 32 + 56 * EXTENTS_PER_CALL);
     }
 }

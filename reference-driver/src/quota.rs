@@ -1,0 +1,108 @@
+//! Project quotas, which keep a directory volume within its size where the file system has them (ext4 and xfs mounted
+//! with `prjquota`). Elsewhere the size of a directory is only recorded.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::AsFd;
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::error::{IoContext, Result};
+use crate::kernel::{self, ProjectUsage};
+
+/// Our projects have this bit, so that they keep clear of the small numbers that people and kubelet choose.
+const OURS: u32 = 1 << 30;
+/// How many numbers are tried until one is free.
+const ATTEMPTS_MAX: usize = 16;
+
+/// The project quotas of the file system with the volumes.
+#[derive(Clone, Debug)]
+pub(crate) struct Quota {
+    volumes: Arc<File>,
+    choosing: Arc<Mutex<()>>,
+}
+
+impl Quota {
+    /// The quotas, if the file system of the directory enforces any on projects.
+    pub(crate) fn of(volumes: &Arc<File>) -> Option<Quota> {
+        kernel::enforces_project_limits(volumes.as_fd())
+            .then(|| Quota { volumes: Arc::clone(volumes), choosing: Arc::default() })
+    }
+
+    /// Puts an empty directory into a project that nothing else is in, and makes that durable.
+    pub(crate) fn claim(&self, directory: &Path) -> Result<u32> {
+        let _alone = self.choosing.lock().unwrap_or_else(PoisonError::into_inner);
+        let project = self.free_project().on("find a free project for", directory)?;
+        self.assign(directory, project)?;
+        Ok(project)
+    }
+
+    /// Puts an empty directory into a project, and makes that durable.
+    pub(crate) fn assign(&self, directory: &Path, project: u32) -> Result<()> {
+        let opened = File::open(directory).on("open", directory)?;
+        kernel::set_project(opened.as_fd(), project).on("set the project of", directory)?;
+        opened.sync_all().on("flush", directory)
+    }
+
+    /// Lets a project use that many bytes.
+    pub(crate) fn limit(&self, directory: &Path, project: u32, limit_bytes: u64) -> Result<()> {
+        kernel::limit_project(self.volumes.as_fd(), project, limit_bytes)
+            .on("limit the project of", directory)
+    }
+
+    /// Gives a project back.
+    pub(crate) fn release(&self, project: u32) {
+        if let Err(error) = kernel::limit_project(self.volumes.as_fd(), project, 0) {
+            tracing::error!(project, %error, "the quota of a project could not be taken away");
+        }
+    }
+
+    fn free_project(&self) -> io::Result<u32> {
+        for _ in 0..ATTEMPTS_MAX {
+            let mut random = [0u8; 4];
+            rustix::rand::getrandom(&mut random, rustix::rand::GetRandomFlags::empty())?;
+            let project = u32::from_ne_bytes(random) & (OURS - 1) | OURS;
+            if kernel::project_usage(self.volumes.as_fd(), project)? == ProjectUsage::default() {
+                return Ok(project);
+            }
+        }
+        Err(io::ErrorKind::AddrInUse.into())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+
+    use super::*;
+
+    /// Needs root and a kernel with quotas; says so elsewhere.
+    #[test]
+    fn a_project_is_free_limited_and_free_again() {
+        let root = tempfile::tempdir().unwrap();
+        let (image, mounted) = (root.path().join("image"), root.path().join("mounted"));
+        File::create_new(&image).unwrap().set_len(64 << 20).unwrap();
+        std::fs::create_dir(&mounted).unwrap();
+        let run = |command: &mut Command| command.output().is_ok_and(|output| output.status.success());
+        let made = run(Command::new("mkfs.ext4").args(["-q", "-O", "quota,project"]).arg(&image));
+        if !made || !run(Command::new("mount").args(["-o", "loop,prjquota"]).arg(&image).arg(&mounted)) {
+            println!("skipped: ext4 cannot be mounted with project quotas here");
+            return;
+        }
+        let volumes = Arc::new(File::open(&mounted).unwrap());
+        let quota = Quota::of(&volumes).unwrap();
+        let directory = mounted.join("v");
+        std::fs::create_dir(&directory).unwrap();
+        let project = quota.claim(&directory).unwrap();
+        let usage = || kernel::project_usage(volumes.as_fd(), project).unwrap();
+        assert!(project & OURS != 0);
+        assert_eq!((usage().limit_bytes, usage().inodes), (0, 1), "the directory is in the project");
+        quota.limit(&directory, project, 1025).unwrap();
+        assert_eq!(usage().limit_bytes, 2048, "rounded up to KiB");
+        quota.release(project);
+        std::fs::remove_dir(&directory).unwrap();
+        assert_eq!(usage(), ProjectUsage::default());
+        drop((quota, volumes));
+        assert!(run(Command::new("umount").arg(&mounted)));
+    }
+}
