@@ -13,6 +13,7 @@ mod groups;
 mod inline;
 mod listing;
 mod metadata;
+mod older_state;
 mod process;
 mod publishing;
 mod quota;

@@ -1,0 +1,150 @@
+//! State directories that earlier versions have written, kept as archives under `tests/data`. Each holds the same: a
+//! volume of every kind that was used and put away, with a snapshot of each and a group; a volume that nobody has used;
+//! and one that was mounted when the machine went down.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use csi_hostpath_driver::HostpathDriver;
+use csi_proto::v1::controller_server::Controller;
+use csi_proto::v1::group_controller_server::GroupController;
+use csi_proto::v1::node_server::Node;
+use csi_proto::v1::*;
+use tonic::Request;
+
+use crate::support::*;
+
+const ARCHIVES: [&str; 1] = ["state-before-quotas.tar.gz"];
+const FLAGS: [&str; 3] =
+    ["--enable-attach", "--enable-controller-modify-volume", "--accepted-mutable-parameter-names=tier"];
+const STAGED_AT: &str = "/tmp/csi-hostpath-of-yore/staging";
+const PUBLISHED_AT: &str = "/tmp/csi-hostpath-of-yore/pods/mount";
+
+#[tokio::test]
+async fn state_of_older_versions_opens_and_is_whole() {
+    needs_root!();
+    for archive in ARCHIVES {
+        let ground = Ground::new();
+        let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data").join(archive);
+        let unpacked =
+            Command::new("tar").arg("-xzf").arg(&file).arg("-C").arg(&ground.root).status().unwrap();
+        assert!(unpacked.success(), "{archive}");
+        let rig = Rig::on(ground, &FLAGS).await;
+        let volumes = volumes(&rig.driver).await;
+        assert_eq!(volumes.len(), 5, "{archive}: {volumes:?}");
+        end_of_the_mounted_one(&rig, &volumes["in-use"]).await;
+        for name in ["directory", "image", "in-use"] {
+            assert_eq!(file_in(&rig, &volumes[name]).await, b"kept", "{archive}: {name}");
+        }
+        let block = rig.ground.root.join("state/volumes").join(&volumes["block"]);
+        assert_eq!(&fs::read(block).unwrap()[4096..4100], b"kept", "{archive}");
+        assert_eq!(file_in(&rig, &volumes["untouched"]).await, b"", "{archive}: nobody has written to it");
+        restore_and_delete_snapshots(&rig).await;
+        for id in volumes.values() {
+            rig.delete(id).await;
+        }
+        rig.removed().await;
+    }
+}
+
+/// The identifiers of all volumes by what they were made for.
+async fn volumes(driver: &HostpathDriver) -> BTreeMap<String, String> {
+    let listed = driver.list_volumes(Request::new(ListVolumesRequest::default())).await.unwrap().into_inner();
+    let ids = listed.entries.into_iter().map(|entry| entry.volume.unwrap().volume_id);
+    let mut found = BTreeMap::new();
+    for id in ids {
+        found.insert(name_of(driver, &id).await, id);
+    }
+    found
+}
+
+/// The name of a volume, which only a repeated creation tells.
+async fn name_of(driver: &HostpathDriver, id: &str) -> String {
+    let image = |name: &str| {
+        let parameters = map(&[("backend", "image"), ("team", "a")]);
+        CreateVolumeRequest { parameters, ..create_request(name, 16 * MIB, mount("ext4")) }
+    };
+    let requests = [
+        create_request("directory", 3 * MIB, mount("")),
+        create_request("block", MIB, block()),
+        create_request("untouched", MIB, mount("")),
+        image("image"),
+        image("in-use"),
+    ];
+    for mut request in requests {
+        if request.name == "untouched" {
+            request.mutable_parameters = map(&[("tier", "gold")]);
+        }
+        let name = request.name.clone();
+        let repeated = driver.create_volume(Request::new(request)).await.unwrap().into_inner();
+        if repeated.volume.unwrap().volume_id == id {
+            return name;
+        }
+    }
+    panic!("{id} is none of the volumes that were made")
+}
+
+/// What an orchestrator does after a reboot with the volume of a pod that is gone.
+async fn end_of_the_mounted_one(rig: &Rig, id: &str) {
+    let unpublish =
+        NodeUnpublishVolumeRequest { volume_id: id.to_owned(), target_path: PUBLISHED_AT.to_owned() };
+    rig.driver.node_unpublish_volume(Request::new(unpublish)).await.unwrap();
+    let unstage =
+        NodeUnstageVolumeRequest { volume_id: id.to_owned(), staging_target_path: STAGED_AT.to_owned() };
+    rig.driver.node_unstage_volume(Request::new(unstage)).await.unwrap();
+    detach(rig, id).await;
+}
+
+async fn detach(rig: &Rig, id: &str) {
+    let request = ControllerUnpublishVolumeRequest {
+        volume_id: id.to_owned(),
+        node_id: "node1".to_owned(),
+        ..ControllerUnpublishVolumeRequest::default()
+    };
+    rig.driver.controller_unpublish_volume(Request::new(request)).await.unwrap();
+}
+
+/// The file in a volume; empty if there is none.
+async fn file_in(rig: &Rig, id: &str) -> Vec<u8> {
+    let request = ControllerPublishVolumeRequest {
+        volume_id: id.to_owned(),
+        node_id: "node1".to_owned(),
+        volume_capability: Some(mount("")),
+        ..ControllerPublishVolumeRequest::default()
+    };
+    rig.driver.controller_publish_volume(Request::new(request)).await.unwrap();
+    let content = fs::read(rig.bring(id, mount("")).await.join("file")).unwrap_or_default();
+    rig.take(id).await;
+    detach(rig, id).await;
+    content
+}
+
+async fn restore_and_delete_snapshots(rig: &Rig) {
+    let request = Request::new(ListSnapshotsRequest::default());
+    let listed = rig.driver.list_snapshots(request).await.unwrap().into_inner().entries;
+    let snapshots: Vec<Snapshot> = listed.into_iter().map(|entry| entry.snapshot.unwrap()).collect();
+    assert_eq!(snapshots.len(), 5);
+    let mut groups: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for snapshot in snapshots {
+        let access = if snapshot.size_bytes == MIB { block() } else { mount("") };
+        let source = from_snapshot(&snapshot.snapshot_id);
+        let restored = rig.copy(&snapshot.snapshot_id, snapshot.size_bytes, access, source).await.volume_id;
+        if snapshot.size_bytes > MIB {
+            assert_eq!(file_in(rig, &restored).await, b"kept", "{snapshot:?}");
+        }
+        rig.delete(&restored).await;
+        if snapshot.group_snapshot_id.is_empty() {
+            rig.delete_snapshot(&snapshot.snapshot_id).await;
+        } else {
+            groups.entry(snapshot.group_snapshot_id).or_default().push(snapshot.snapshot_id);
+        }
+    }
+    assert_eq!(groups.values().map(Vec::len).collect::<Vec<_>>(), [2]);
+    for (group_snapshot_id, snapshot_ids) in groups {
+        let request =
+            DeleteVolumeGroupSnapshotRequest { group_snapshot_id, snapshot_ids, ..Default::default() };
+        rig.driver.delete_volume_group_snapshot(Request::new(request)).await.unwrap();
+    }
+}
