@@ -3,18 +3,16 @@
 use std::io;
 use std::os::unix::fs::FileTypeExt as _;
 use std::path::Path;
-use std::pin::Pin;
-use std::task::{Context, Poll};
 use std::time::Duration;
 
 use hyper_util::rt::TokioIo;
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 use tonic::transport::Channel;
 
 use crate::Endpoint;
+use crate::connection::{Connection, Stream, Watcher};
 
 /// Largest message this project reads, in bytes; give it to `max_decoding_message_size` of a client.
 ///
@@ -144,7 +142,8 @@ async fn attempt(endpoint: &Endpoint, until: Instant) -> Result<Channel, DialRea
         Err(_) => return Err(DialReason::Unanswered),
     };
     let (heard, first_bytes) = watch::channel(Vec::new());
-    let channel = match timeout_at(until, channel(endpoint, Heard { stream, heard: Some(heard) })).await {
+    let first = Connection::new(stream, FirstBytes(Some(heard)));
+    let channel = match timeout_at(until, channel(endpoint, first)).await {
         // All it has done so far is to write its half of the handshake.
         Ok(channel) => channel.map_err(|_| DialReason::Closed)?,
         Err(_) => return Err(DialReason::Silent),
@@ -179,7 +178,10 @@ async fn connect(endpoint: &Endpoint) -> io::Result<Box<dyn Stream>> {
 }
 
 /// A channel over a connection that stands, which makes its later ones by itself.
-async fn channel(endpoint: &Endpoint, first: Heard) -> Result<Channel, tonic::transport::Error> {
+async fn channel(
+    endpoint: &Endpoint,
+    first: Connection<FirstBytes>,
+) -> Result<Channel, tonic::transport::Error> {
     let endpoint = endpoint.clone();
     let mut first = Some(first);
     let connector = tower::service_fn(move |_: http::Uri| {
@@ -187,7 +189,10 @@ async fn channel(endpoint: &Endpoint, first: Heard) -> Result<Channel, tonic::tr
         async move {
             let stream = match first {
                 Some(first) => first,
-                None => Heard { stream: timeout(RECONNECT_TIMEOUT, connect(&endpoint)).await??, heard: None },
+                None => {
+                    let stream = timeout(RECONNECT_TIMEOUT, connect(&endpoint)).await??;
+                    Connection::new(stream, FirstBytes(None))
+                }
             };
             Ok::<_, io::Error>(TokioIo::new(stream))
         }
@@ -232,70 +237,23 @@ fn opens_http2(bytes: &[u8]) -> Option<bool> {
     Some(header[3] == SETTINGS && header[5..] == [0; 4])
 }
 
-/// A connection of whichever kind.
-pub(crate) trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
-impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
+/// Tells the first bytes that are read until they are enough to judge the peer.
+struct FirstBytes(Option<watch::Sender<Vec<u8>>>);
 
-/// A connection that tells the first bytes it reads until they are enough to judge the peer.
-struct Heard {
-    stream: Box<dyn Stream>,
-    heard: Option<watch::Sender<Vec<u8>>>,
-}
-
-impl Heard {
+impl FirstBytes {
     /// Enough of an HTTP/1 answer or a banner to recognise it by.
     const BYTES_MAX: usize = 40;
+}
 
-    fn tell(&mut self, bytes: &[u8]) {
-        let Some(heard) = &self.heard else { return };
-        if bytes.is_empty() {
-            return;
-        }
+impl Watcher for FirstBytes {
+    fn heard(&mut self, bytes: &[u8]) {
+        let Some(heard) = &self.0 else { return };
         heard.send_modify(|first| {
             let room = Self::BYTES_MAX.saturating_sub(first.len());
             first.extend(bytes.iter().take(room));
         });
         if opens_http2(&heard.borrow()).is_some() {
-            self.heard = None;
+            self.0 = None;
         }
-    }
-}
-
-impl AsyncRead for Heard {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        buf: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        let before = buf.filled().len();
-        let done = Pin::new(&mut self.stream).poll_read(cx, buf);
-        self.tell(&buf.filled()[before..]);
-        done
-    }
-}
-
-impl AsyncWrite for Heard {
-    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write(cx, buf)
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_flush(cx)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_shutdown(cx)
-    }
-
-    fn poll_write_vectored(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        bufs: &[io::IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write_vectored(cx, bufs)
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        self.stream.is_write_vectored()
     }
 }

@@ -5,6 +5,7 @@
 
 mod call;
 mod code;
+mod connection;
 mod dial;
 mod endpoint;
 pub mod redact;

@@ -5,11 +5,10 @@ use std::io;
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::task::Context;
 use std::time::Duration;
 
 use futures_util::stream;
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, UnixListener, UnixStream};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
@@ -17,7 +16,7 @@ use tonic::service::Routes;
 use tonic::transport::Server;
 use tonic::transport::server::Connected;
 
-use crate::dial::Stream;
+use crate::connection::{Connection, Stream, Watcher};
 use crate::{Endpoint, RequestLog};
 
 /// How long calls under way may go on after the stop; a third of what Kubernetes gives a pod by default.
@@ -267,10 +266,10 @@ impl Drop for SocketFile {
 fn accept(
     socket: Socket,
     stopped: watch::Receiver<()>,
-) -> impl futures_util::Stream<Item = io::Result<Connection>> {
+) -> impl futures_util::Stream<Item = io::Result<Connection<UntilStop>>> {
     stream::unfold((socket, stopped), |(socket, stopped)| async {
         let accepted = match socket.accept().await {
-            Ok(stream) => Ok(Connection::new(stream, stopped.clone())),
+            Ok(stream) => Ok(Connection::new(stream, UntilStop::new(stopped.clone()))),
             Err(error) => {
                 tracing::warn!(%error, "failed to accept a connection");
                 tokio::time::sleep(ACCEPT_PAUSE).await;
@@ -294,10 +293,9 @@ impl Socket {
     }
 }
 
-/// A connection that reads as closed by the peer once serving is over, whereupon its calls are dropped. One on which
+/// Makes a connection read as closed by the peer once serving is over, whereupon its calls are dropped. One on which
 /// the peer has not said a word, and which HTTP/2 therefore cannot wind up, does so at the stop already.
-struct Connection {
-    stream: Box<dyn Stream>,
+struct UntilStop {
     /// Changes at the stop, ends when serving is over.
     stopped: watch::Receiver<()>,
     heard: bool,
@@ -305,16 +303,18 @@ struct Connection {
     end: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
 }
 
-impl Connection {
-    fn new(stream: Box<dyn Stream>, stopped: watch::Receiver<()>) -> Self {
+impl UntilStop {
+    fn new(stopped: watch::Receiver<()>) -> Self {
         let mut stop = stopped.clone();
         let end = async move {
             let _ = stop.changed().await;
         };
-        Self { stream, stopped, heard: false, end: Some(Box::pin(end)) }
+        Self { stopped, heard: false, end: Some(Box::pin(end)) }
     }
+}
 
-    fn hear(&mut self) {
+impl Watcher for UntilStop {
+    fn heard(&mut self, _: &[u8]) {
         if !self.heard {
             let mut stopped = self.stopped.clone();
             self.end = Some(Box::pin(async move { while stopped.changed().await.is_ok() {} }));
@@ -330,52 +330,8 @@ impl Connection {
     }
 }
 
-impl Connected for Connection {
+impl Connected for Connection<UntilStop> {
     type ConnectInfo = ();
 
     fn connect_info(&self) {}
-}
-
-impl AsyncRead for Connection {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        buf: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        if self.has_ended(cx) {
-            return Poll::Ready(Ok(()));
-        }
-        let before = buf.filled().len();
-        let done = Pin::new(&mut self.stream).poll_read(cx, buf);
-        if buf.filled().len() > before {
-            self.hear();
-        }
-        done
-    }
-}
-
-impl AsyncWrite for Connection {
-    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write(cx, buf)
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_flush(cx)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_shutdown(cx)
-    }
-
-    fn poll_write_vectored(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        bufs: &[io::IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write_vectored(cx, bufs)
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        self.stream.is_write_vectored()
-    }
 }

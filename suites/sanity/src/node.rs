@@ -73,6 +73,16 @@ pub(crate) async fn gone(cx: &Cx) -> CheckResult<Attached> {
     Ok(attached)
 }
 
+/// How the undoing of what was done to a volume that is [`gone`] may be refused.
+fn gone_refusal(cx: &Cx) -> csi_harness::reply::Refusal {
+    let refusal = refused_with(Code::NotFound);
+    if cx.target().capabilities().has(Capability::CreateDeleteVolume) {
+        refusal
+    } else {
+        refusal.or(Code::InvalidArgument, "the id is made up")
+    }
+}
+
 /// A new volume made and staged for one access mode; skips where the driver does not offer it.
 pub(crate) async fn staged_for(cx: &Cx, mode: Mode) -> CheckResult<Staged> {
     let because = "the driver does not offer the access mode";

@@ -2,7 +2,7 @@
 
 use csi_harness::prelude::*;
 
-use super::{PATH_BYTES_LONG, PATH_BYTES_MAX, gone, published, published_at_path_of, staged};
+use super::{PATH_BYTES_LONG, PATH_BYTES_MAX, gone, gone_refusal, published, published_at_path_of, staged};
 
 check! {
     /// A pod whose volume cannot be unpublished never ends.
@@ -136,11 +136,7 @@ check! {
     async |cx| {
         let gone = gone(cx).await?;
         let reply = cx.node_unpublish(&gone.volume.id, &cx.target_path().await?).await;
-        let mut refusal = refused_with(Code::NotFound);
-        if !cx.target().capabilities().has(Capability::CreateDeleteVolume) {
-            refusal = refusal.or(Code::InvalidArgument, "the id is made up");
-        }
-        reply.may_be_refused("of a volume that does not exist", refusal)?;
+        reply.may_be_refused("of a volume that does not exist", gone_refusal(cx))?;
         Ok(())
     }
 }

@@ -2,7 +2,7 @@
 
 use csi_harness::prelude::*;
 
-use super::{PATH_BYTES_LONG, PATH_BYTES_MAX, attached, gone, staged, staged_at_path_of};
+use super::{PATH_BYTES_LONG, PATH_BYTES_MAX, attached, gone, gone_refusal, staged, staged_at_path_of};
 
 check! {
     /// What is left behind keeps the volume on the node for ever.
@@ -106,11 +106,7 @@ check! {
     async |cx| {
         let gone = gone(cx).await?;
         let reply = cx.node_unstage(&gone.volume.id, &cx.staging_path().await?).await;
-        let mut refusal = refused_with(Code::NotFound);
-        if !cx.target().capabilities().has(Capability::CreateDeleteVolume) {
-            refusal = refusal.or(Code::InvalidArgument, "the id is made up");
-        }
-        reply.may_be_refused("of a volume that does not exist", refusal)?;
+        reply.may_be_refused("of a volume that does not exist", gone_refusal(cx))?;
         Ok(())
     }
 }
