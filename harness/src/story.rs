@@ -13,6 +13,9 @@ const MESSAGE_CHARS_MAX: usize = 600;
 /// Calls shown at the most: the last ones, since those led there.
 const CALLS_SHOWN_MAX: usize = 12;
 
+/// Things left behind that are shown at the most.
+const LEFTOVERS_SHOWN_MAX: usize = 5;
+
 /// The story of a check that did not simply pass.
 #[derive(Debug)]
 pub struct Story<'a>(pub &'a CheckReport);
@@ -32,8 +35,11 @@ impl fmt::Display for Story<'_> {
             }
             Outcome::Passed => {}
         }
-        for leftover in &report.leftovers {
+        for leftover in report.leftovers.iter().take(LEFTOVERS_SHOWN_MAX) {
             writeln!(f, "  left behind  {leftover}")?;
+        }
+        if let Some(hidden @ 1..) = report.leftovers.len().checked_sub(LEFTOVERS_SHOWN_MAX) {
+            writeln!(f, "               … and {hidden} more; --report json=FILE has all")?;
         }
         write_calls(f, report)?;
         writeln!(f, "  repeat       {}", report.repeat)

@@ -14,6 +14,7 @@ pub(crate) fn key(report: &CheckReport) -> String {
     match &report.outcome {
         Outcome::Passed => String::new(),
         Outcome::Skipped(why) => shape(why),
+        Outcome::Broken(why) if is_undoing(report, why) => shape(why),
         Outcome::Broken(why) => obstacle(report).unwrap_or_else(|| shape(why)),
         Outcome::UnexpectedPass { .. } => report.label(),
         Outcome::Failed(violation) | Outcome::Warned(violation) | Outcome::KnownFailure { violation, .. } => {
@@ -24,6 +25,11 @@ pub(crate) fn key(report: &CheckReport) -> String {
             format!("{rule} {}{}", shape(&violation.message), deadly_fields(report))
         }
     }
+}
+
+/// Whether a check judged, and what it made could not be undone: the same fault, whatever the check was about.
+fn is_undoing(report: &CheckReport, why: &str) -> bool {
+    report.leftovers.first().is_some_and(|leftover| why.ends_with(leftover))
 }
 
 /// The call that kept a check from judging: the last one, if it failed.

@@ -2,7 +2,7 @@
 
 use std::process::Stdio;
 
-use crate::program::{Said, check, program};
+use crate::program::{Said, check, program, run};
 
 /// Runs the program with a standard output that nobody reads.
 fn without_reader(arguments: &[&str]) -> Said {
@@ -118,4 +118,13 @@ fn the_self_test_refutes_what_it_is_asked_to() {
     let said = check(&["self-test", "--filter", "identity/probe/"], 0, &[]);
     assert!(said.stdout.contains("identity/probe/ready     good  finds 1 of 1"), "{}", said.stdout);
     assert!(said.stdout.contains(" 0 bad"), "{}", said.stdout);
+}
+
+#[test]
+fn what_cannot_be_undone_for_one_reason_is_told_once() {
+    let arguments = ["--mock-defect", "delete-volume-unimplemented", "--filter", "controller/create-volume/"];
+    let said = run(&arguments).stdout;
+    let told = said.matches("NOT JUDGED").count();
+    assert_eq!(told, 2, "the preparations and the undoing of many checks, each once: {said}");
+    assert!(said.contains("could not undo: volume"), "{said}");
 }
