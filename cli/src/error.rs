@@ -30,6 +30,8 @@ pub(crate) enum Error {
     KnownFailingStale(Vec<String>),
     #[error("no check is selected; `csi-sanity list` shows all of them")]
     NothingSelected,
+    #[error("--filter: {0}; `csi-sanity list` shows all of them")]
+    IdleFilter(String),
     #[error("{0}")]
     UnknownId(String),
     #[error("failed to do what --report {format} asks")]
@@ -66,7 +68,7 @@ impl Error {
                 TargetError::Dial(_) | TargetError::NotADriver { .. } => Exit::Broken,
             },
             Error::KnownFailingStale(_) => Exit::KnownFailingStale,
-            Error::NothingSelected => Exit::NothingSelected,
+            Error::NothingSelected | Error::IdleFilter(_) => Exit::NothingSelected,
             // `csi-sanity list | head` has got what it wanted.
             Error::Output(source) if source.kind() == io::ErrorKind::BrokenPipe => Exit::Success,
             Error::DriverCommand(_) | Error::Embedded(_) | Error::Output(_) | Error::Runtime(_) => {

@@ -31,6 +31,7 @@ impl Selection {
         self.filter.iter().try_for_each(|terms| filter.add(terms)).map_err(flag("--filter"))?;
         self.focus.iter().try_for_each(|regex| filter.focus(regex)).map_err(flag("--focus"))?;
         self.skip.iter().try_for_each(|regex| filter.skip(regex)).map_err(flag("--skip"))?;
+        filter.check_terms(self.registry().checks().map(|(_, check)| check)).map_err(Error::IdleFilter)?;
         Ok(filter)
     }
 }

@@ -1,14 +1,20 @@
 //! Which checks to run: the language of `--filter`, and the regular expressions of ginkgo.
 
+use std::collections::BTreeSet;
+
 use crate::check::Check;
+use crate::config::AccessType;
+use crate::outcome::Planned;
 use crate::pattern::Pattern;
+use crate::registry::did_you_mean;
+use crate::requirements::{Requirement, req};
 
 /// A set of terms. A check is chosen if it matches at least one of the terms without `!`, or there is none, and
 /// none of the terms with `!`.
 ///
-/// A term is a pattern over ids (`controller/create-volume/*`), `req:` with a pattern over requirement ids
-/// (`req:CTRL-CREATEVOL-*`), or `needs:` with the name of a capability (`needs:LIST_VOLUMES`). Terms are separated
-/// by commas or white space.
+/// A term is a pattern over ids (`controller/create-volume/*`) or a path above some (`controller/create-volume`),
+/// `req:` with a pattern over requirement ids (`req:CTRL-CREATEVOL-*`), or `needs:` with the name of a capability
+/// (`needs:LIST_VOLUMES`). Terms are separated by commas or white space.
 #[derive(Clone, Debug, Default)]
 pub struct Filter {
     wanted: Vec<Term>,
@@ -58,6 +64,38 @@ impl Filter {
         Ok(())
     }
 
+    /// The first term without `!` that matches none of the checks, with names that are near.
+    ///
+    /// # Errors
+    /// There is one. It would go unnoticed beside others that match some.
+    pub fn check_terms(&self, checks: impl Iterator<Item = &'static Check> + Clone) -> Result<(), String> {
+        let idle = |term: &&Term| {
+            !checks
+                .clone()
+                .any(|check| term.matches(check, check.id) || term.matches(check, &block_label(check)))
+        };
+        let Some(term) = self.wanted.iter().find(idle) else { return Ok(()) };
+        Err(match term {
+            Term::Id(pattern) => {
+                let near = did_you_mean(&pattern.to_string(), checks.map(|check| check.id));
+                format!("no check matches {pattern}{near}")
+            }
+            Term::Requirement(pattern) => match Requirement::find(&pattern.to_string()) {
+                Some(_) => format!("no check tests requirement {pattern}"),
+                None => {
+                    let near = did_you_mean(&pattern.to_string(), req::ALL.iter().map(|row| row.id));
+                    format!("no check tests a requirement {pattern}{near}")
+                }
+            },
+            Term::Needs(capability) => {
+                let needs = checks.flat_map(|check| check.needs.iter().map(|need| need.describe()));
+                let needs: BTreeSet<String> = needs.collect();
+                let near = did_you_mean(capability, needs.iter().map(String::as_str));
+                format!("no check needs {capability:?}{near}")
+            }
+        })
+    }
+
     /// Whether a check is chosen under the label it would run with.
     pub fn selects(&self, check: &Check, label: &str) -> bool {
         let matches = |terms: &[Term]| terms.iter().any(|term| term.matches(check, label));
@@ -69,6 +107,10 @@ impl Filter {
             && (self.focus.is_empty() || named(&self.focus))
             && !named(&self.skip)
     }
+}
+
+fn block_label(check: &'static Check) -> String {
+    Planned { check, access: AccessType::Block }.label()
 }
 
 fn names(check: &Check) -> impl Iterator<Item = &'static str> {
@@ -92,7 +134,9 @@ impl Term {
 
     fn matches(&self, check: &Check, label: &str) -> bool {
         match self {
-            Term::Id(pattern) => pattern.matches(label) || pattern.matches(check.id),
+            Term::Id(pattern) => {
+                pattern.matches(label) || pattern.matches(check.id) || pattern.is_above(check.id)
+            }
             Term::Requirement(pattern) => check.requirements.iter().any(|row| pattern.matches(row.id)),
             Term::Needs(capability) => check.needs.iter().any(|need| need.describe() == *capability),
         }

@@ -33,6 +33,11 @@ impl Pattern {
         Ok(Pattern { text })
     }
 
+    /// Whether the pattern is a path on the way to the label, `controller` to `controller/create-volume/works` say.
+    pub(crate) fn is_above(&self, label: &str) -> bool {
+        label.strip_prefix(&self.text).is_some_and(|rest| rest.starts_with('/'))
+    }
+
     /// Whether the pattern covers all of the label.
     pub fn matches(&self, label: &str) -> bool {
         matches(self.text.as_bytes(), label.as_bytes())

@@ -98,8 +98,19 @@ fn usage_2_for_a_report_that_cannot_be_written_before_anything_is_run() {
 
 #[test]
 fn nothing_selected_4() {
-    check(&["--filter", "no/such/check"], 4, &["no check is selected"]);
-    check(&["list", "--filter", "no/such/check"], 4, &["no check is selected"]);
+    check(&["--filter", "identity/,!identity/"], 4, &["no check is selected"]);
+    check(&["--filter", "no/such/check"], 4, &["--filter: no check matches no/such/check"]);
+    check(&["list", "--filter", "no/such/check"], 4, &["--filter: no check matches no/such/check"]);
+}
+
+#[test]
+fn filter_terms_that_select_nothing_are_named_beside_others_that_do() {
+    let near = "did you mean identity/probe/ready";
+    check(&["list", "--filter", "identity/probe,identity/probe/redy"], 4, &["identity/probe/redy", near]);
+    check(&["list", "--filter", "req:ID-PROBE-999"], 4, &["no check tests a requirement ID-PROBE-999"]);
+    check(&["list", "--filter", "needs:LIST_VOLUME"], 4, &["did you mean LIST_VOLUMES"]);
+    let below = check(&["list", "--filter", "identity/probe"], 0, &[]).stdout;
+    assert_eq!(below, check(&["list", "--filter", "identity/probe/"], 0, &[]).stdout);
 }
 
 #[test]
