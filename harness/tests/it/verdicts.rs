@@ -70,6 +70,20 @@ check! {
 }
 
 check! {
+    /// Finds nothing wrong.
+    KEPT {
+        id: "verdicts/kept",
+        title: "passes",
+        spec: [req::ID_INFO_002],
+        refuted_by: ["none"],
+    }
+    async |cx| {
+        cx.call(v1::GetPluginInfoRequest {}).await.must("answer")?;
+        Ok(())
+    }
+}
+
+check! {
     /// Needs secrets that only the configuration knows.
     SECRETS {
         id: "verdicts/secrets",
@@ -92,7 +106,7 @@ async fn ran(strict: bool, known: &str) -> Ran {
         std::fs::write(file.path(), known).expect("it is written");
         bench.options.known = KnownFailing::load(file.path()).expect("it is a list");
     }
-    bench.run(&[&MUST, &SHOULD, &SETUP, &TOLERATES]).await
+    bench.run(&[&MUST, &SHOULD, &SETUP, &TOLERATES, &KEPT]).await
 }
 
 #[tokio::test]
@@ -128,10 +142,14 @@ async fn strict_makes_recommendations_count() {
 }
 
 #[tokio::test]
-async fn a_listed_check_has_to_fail() {
-    let ran = ran(false, "verdicts/must # as agreed\nverdicts/should # was so once\n").await;
-    assert!(matches!(ran.outcome(&MUST), Outcome::KnownFailure { reason, .. } if reason == "as agreed"));
-    assert_eq!(ran.outcome(&SHOULD), &Outcome::UnexpectedPass { reason: "was so once".to_owned() });
+async fn a_listed_check_has_to_fail_or_warn() {
+    for strict in [false, true] {
+        let known = "verdicts/must # as agreed\nverdicts/should # the same\nverdicts/kept # was so once\n";
+        let ran = ran(strict, known).await;
+        assert!(matches!(ran.outcome(&MUST), Outcome::KnownFailure { reason, .. } if reason == "as agreed"));
+        assert!(matches!(ran.outcome(&SHOULD), Outcome::KnownFailure { reason, .. } if reason == "the same"));
+        assert_eq!(ran.outcome(&KEPT), &Outcome::UnexpectedPass { reason: "was so once".to_owned() });
+    }
 }
 
 #[tokio::test]
