@@ -241,3 +241,26 @@ async fn without_privileges_directories_are_linked_and_the_rest_is_refused() {
     let log = std::fs::read_to_string(ground.root.join("log")).unwrap();
     assert!(log.contains("without CAP_SYS_ADMIN"), "{log}");
 }
+
+#[tokio::test]
+async fn directories_nested_without_end_are_removed() {
+    use rustix::fs::{CWD, Mode, OFlags, mkdirat, openat};
+    const DEPTH: usize = 15_000;
+    let ground = Ground::new();
+    let process = Process::start(&ground.root, &["--backend=directory"]);
+    let mut controller = controller_client::ControllerClient::new(process.channel().await);
+    let volume = controller.create_volume(create_request("v", MIB, mount(""))).await.unwrap();
+    let volume_id = volume.into_inner().volume.unwrap().volume_id;
+    let open = OFlags::PATH | OFlags::DIRECTORY;
+    let mut here =
+        openat(CWD, ground.root.join("state/volumes").join(&volume_id), open, Mode::empty()).unwrap();
+    for _ in 0..DEPTH {
+        mkdirat(&here, "d", Mode::RWXU).unwrap();
+        openat(&here, "file", OFlags::CREATE | OFlags::WRONLY, Mode::RUSR).unwrap();
+        here = openat(&here, "d", open, Mode::empty()).unwrap();
+    }
+    drop(here);
+    controller.delete_volume(DeleteVolumeRequest { volume_id, ..Default::default() }).await.unwrap();
+    until_removed(&ground.root).await;
+    controller.list_volumes(ListVolumesRequest::default()).await.expect("the driver is alive");
+}
