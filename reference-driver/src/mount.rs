@@ -1,8 +1,8 @@
 //! Mounting, unmounting, and knowing whose mount it is.
 
-use std::ffi::{CString, OsString};
+use std::ffi::{CString, OsStr, OsString};
 use std::fs;
-use std::os::unix::ffi::OsStringExt;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -168,18 +168,25 @@ fn unmount_once_free(at: &Place) -> rustix::io::Result<()> {
 
 /// Whether a mount shows the image, through whatever loop device.
 pub(crate) fn shows_image(mount: &Occupant, image: &Path) -> bool {
-    source_of(mount.mount_id).is_some_and(|source| loopdev::is_backed_by(&source, image))
+    source_of(mount.mount_id).is_some_and(|source| loopdev::was_backed_by(&source, image))
 }
 
-/// Whether a mount shows the file or directory itself.
-pub(crate) fn shows_path(mount: &Occupant, path: &Path) -> bool {
-    matches!(occupant_of(path), Ok(Some(original)) if original.identity == mount.identity)
+/// Whether a mount shows the directory itself. One that was lost is told by its name, which nothing else has.
+pub(crate) fn shows_directory(mount: &Occupant, path: &Path) -> bool {
+    match occupant_of(path) {
+        Ok(Some(original)) => original.identity == mount.identity,
+        Ok(None) => entry_of(mount.mount_id).is_some_and(|entry| entry.lost_root() == path.file_name()),
+        Err(_) => false,
+    }
 }
 
 /// The source of the mount with that number.
 pub(crate) fn source_of(mount_id: u64) -> Option<PathBuf> {
-    let entry = mounts().ok()?.into_iter().find(|entry| entry.mount_id == mount_id)?;
-    Some(PathBuf::from(entry.source))
+    entry_of(mount_id).map(|entry| PathBuf::from(entry.source))
+}
+
+fn entry_of(mount_id: u64) -> Option<MountEntry> {
+    mounts().ok()?.into_iter().find(|entry| entry.mount_id == mount_id)
 }
 
 /// A line of mountinfo.
@@ -197,6 +204,14 @@ pub struct MountEntry {
     pub fs_type: String,
     /// The device, or whatever the file system calls its source.
     pub source: OsString,
+}
+
+impl MountEntry {
+    /// The name that the mounted directory had before it was deleted, if it was.
+    fn lost_root(&self) -> Option<&OsStr> {
+        let deleted = self.root.as_os_str().as_bytes().strip_suffix(b"//deleted")?;
+        Path::new(OsStr::from_bytes(deleted)).file_name()
+    }
 }
 
 /// All mounts that this process can see.

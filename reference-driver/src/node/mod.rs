@@ -32,7 +32,7 @@ pub(crate) use undo::{undo_published, undo_staged};
 fn is_ours(driver: &Driver, volume: &Volume, mount: &Occupant) -> bool {
     let data = driver.layout.volume(&volume.key);
     match volume.backend {
-        Backend::Directory => mount::shows_path(mount, &data),
+        Backend::Directory => mount::shows_directory(mount, &data),
         Backend::Image => mount::shows_image(mount, &data),
         Backend::Block => block::shows(mount, &data),
     }
@@ -51,5 +51,5 @@ fn recorded_place(path: &str) -> Result<Option<Place>> {
 /// Whether a device node belongs to the image.
 fn is_device_of(occupant: &Occupant, image: &Path) -> bool {
     occupant.file_type == rustix::fs::FileType::BlockDevice
-        && loopdev::node_of(occupant.device_number).is_some_and(|node| loopdev::is_backed_by(&node, image))
+        && loopdev::node_of(occupant.device_number).is_some_and(|node| loopdev::was_backed_by(&node, image))
 }

@@ -183,3 +183,20 @@ async fn statistics_exist_only_where_the_volume_is() {
     rig.take(&volume.volume_id).await;
     rig.delete(&volume.volume_id).await;
 }
+
+#[tokio::test]
+async fn what_has_lost_its_data_can_be_taken_away() {
+    needs_root!();
+    for (backend, capability) in [("directory", mount("")), ("image", mount("")), ("directory", block())] {
+        let rig = Rig::new(&[&format!("--backend={backend}")]).await;
+        let volume = rig.create("v", 16 * MIB, capability.clone()).await.volume_id;
+        let target = rig.bring(&volume, capability).await;
+        let data = rig.ground.root.join("state/volumes").join(&volume);
+        if data.is_dir() { fs::remove_dir(&data) } else { fs::remove_file(&data) }.unwrap();
+        let stats = rig.stats(&volume, target.to_str().unwrap()).await.unwrap();
+        assert!(stats.volume_condition.unwrap().abnormal);
+        rig.take(&volume).await;
+        assert!(rig.ground.mount_points().is_empty() && rig.ground.loop_devices().is_empty());
+        rig.delete(&volume).await;
+    }
+}
