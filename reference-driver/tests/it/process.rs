@@ -225,6 +225,11 @@ async fn without_privileges_directories_are_linked_and_the_rest_is_refused() {
     let refused = node.node_publish_volume(publish.clone()).await.unwrap_err();
     assert!(refused.message().contains("CAP_SYS_ADMIN"), "{refused:?}");
     publish.readonly = false;
+    let occupied = ground.root.join("targets/occupied");
+    std::fs::write(&occupied, b"precious").unwrap();
+    let in_the_way = NodePublishVolumeRequest { target_path: text("targets/occupied"), ..publish.clone() };
+    node.node_publish_volume(in_the_way).await.unwrap_err();
+    assert_eq!(std::fs::read(&occupied).unwrap(), b"precious", "what somebody else made stays");
     node.node_publish_volume(publish).await.unwrap();
     std::fs::write(ground.root.join("targets/t/file"), b"x").unwrap();
     let target_path = text("targets/t");
