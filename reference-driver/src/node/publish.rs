@@ -191,6 +191,8 @@ pub(crate) fn node_unpublish_volume(
             inline::unpublish(driver, &volume, &published)?;
         }
         Some(published) => undo::undo_published(driver, &volume, &published)?,
+        // Its publication was undone when repeating it failed; what is left is the volume.
+        None if volume.inline_id.is_some() && !others => inline::forget_unused(driver, &volume)?,
         None => {}
     }
     Ok(NodeUnpublishVolumeResponse {})

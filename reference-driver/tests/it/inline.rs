@@ -73,3 +73,19 @@ async fn a_failed_publication_leaves_nothing() {
     publish(&rig, "../../x", &target, &[("size", "1Mi")]).await.unwrap();
     rig.try_unpublish("../../x", &target).await.unwrap();
 }
+
+#[tokio::test]
+async fn a_failed_repetition_leaves_nothing_behind_the_removal() {
+    needs_root!();
+    let rig = Rig::new(&[]).await;
+    let target = rig.target("inline");
+    publish(&rig, "csi-2", &target, &[("size", "1Mi")]).await.unwrap();
+    // The mount is lost, and something is in the way of another.
+    rustix::mount::unmount(&target, rustix::mount::UnmountFlags::empty()).unwrap();
+    fs::remove_dir(&target).unwrap();
+    fs::write(&target, b"in the way").unwrap();
+    let refused = publish(&rig, "csi-2", &target, &[("size", "1Mi")]).await.unwrap_err();
+    assert_eq!(refused.code(), Code::FailedPrecondition);
+    rig.try_unpublish("csi-2", &target).await.unwrap();
+    rig.removed().await;
+}
