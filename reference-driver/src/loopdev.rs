@@ -70,6 +70,11 @@ impl LoopDevice {
         Ok(kernel::loop_backing(self.device.as_fd()).on("look at", &self.path)?.readonly)
     }
 
+    /// Whether it goes with its last user: made so, or detached while somebody had it open.
+    pub(crate) fn goes_with_its_users(&self) -> Result<bool> {
+        Ok(kernel::loop_backing(self.device.as_fd()).on("look at", &self.path)?.autoclear)
+    }
+
     /// The size in bytes.
     pub(crate) fn size_bytes(&self) -> Result<u64> {
         kernel::device_bytes(self.device.as_fd()).on("get the size of", &self.path)

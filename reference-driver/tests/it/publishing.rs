@@ -200,3 +200,21 @@ async fn what_has_lost_its_data_can_be_taken_away() {
         rig.delete(&volume).await;
     }
 }
+
+#[tokio::test]
+async fn a_device_that_goes_with_its_last_user_is_not_taken_for_ours() {
+    needs_root!();
+    let rig = Rig::new(&[]).await;
+    let volume = rig.create("v", MIB, block()).await.volume_id;
+    rig.stage(&volume, block()).await;
+    // Somebody, such as udev, looks into the device while the volume is unstaged and staged again.
+    let user = fs::File::open(&rig.ground.loop_devices()[0]).unwrap();
+    rig.try_unstage(&volume).await.unwrap();
+    rig.stage(&volume, block()).await;
+    let target = rig.publish(&volume, block(), false).await;
+    drop(user);
+    write_synced(&target, b"data");
+    assert!(fs::read(&target).unwrap().starts_with(b"data"));
+    rig.take(&volume).await;
+    rig.delete(&volume).await;
+}
