@@ -49,7 +49,7 @@ pub(crate) fn expand(driver: &Driver, volume: &mut Volume, range: Range, max_byt
     }
     let wanted = range.choose(largest_allowed(driver, volume, max_bytes))?;
     storage::check_present(driver, volume)?;
-    let room = driver.ledger.reserve_volume(volume.pool.as_deref(), wanted - present)?;
+    let room = driver.ledger.reserve_growth(volume.pool.as_deref(), wanted - present)?;
     if volume.backend.is_file() {
         storage::grow_image(driver, volume, wanted)?;
     } else {
