@@ -4,6 +4,9 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
 use csi_hostpath_driver::HostpathDriver;
+use csi_proto::v1::controller_server::Controller;
+use csi_proto::v1::*;
+use tonic::Request;
 
 use crate::support::*;
 
@@ -140,6 +143,12 @@ async fn a_full_disk_is_survived() {
             Err(status) => assert_eq!(status.code(), tonic::Code::ResourceExhausted, "{status:?}"),
         }
     }
+    let mut listed = rig.driver.list_volumes(Request::new(ListVolumesRequest::default())).await.unwrap();
+    let spare = listed.get_mut().entries.iter().filter_map(|entry| entry.volume.as_ref());
+    let spare = spare.map(|volume| volume.volume_id.clone()).find(|id| *id != first.volume_id);
+    if let Some(spare) = spare {
+        rig.delete(&spare).await; // It is what makes room.
+    }
     drop(file);
     fs::remove_file(&filler).unwrap();
     let second = rig.create("second", MIB, mount("")).await;
@@ -208,4 +217,46 @@ async fn an_empty_volume_that_a_power_failure_took_away_is_made_again() {
     rig.take(&untouched).await;
     rig.delete(&untouched).await;
     rig.delete(&staged).await;
+}
+
+/// Freezes or thaws; says whether that changed anything.
+fn fsfreeze(flag: &str, path: &std::path::Path) -> bool {
+    std::process::Command::new("fsfreeze").arg(flag).arg(path).output().unwrap().status.success()
+}
+
+#[tokio::test]
+async fn everything_frozen_is_thawed_at_the_start() {
+    needs_root!();
+    let rig = Rig::new(&["--backend=image"]).await;
+    let mut ids = Vec::new();
+    for name in ["a", "b"] {
+        ids.push(rig.create(name, 16 * MIB, mount("")).await.volume_id);
+    }
+    ids.sort();
+    let root = rig.ground.root.clone();
+    for (id, part) in ids.iter().zip(["one", "two"]) {
+        let path = root.join(part).join("staging");
+        fs::create_dir_all(&path).unwrap();
+        rig.try_stage(id, path.to_str().unwrap(), mount("")).await.unwrap();
+    }
+    // The first cannot be looked at, which is no reason to forget the second.
+    fs::rename(root.join("one"), root.join("moved")).unwrap();
+    std::os::unix::fs::symlink(root.join("moved"), root.join("one")).unwrap();
+    assert!(fsfreeze("-f", &root.join("two/staging")));
+    let rig = rig.restart(&["--backend=image"]).await;
+    assert!(!fsfreeze("-u", &root.join("two/staging")), "it was still frozen");
+    fs::remove_file(root.join("one")).unwrap();
+    fs::rename(root.join("moved"), root.join("one")).unwrap();
+    for (id, part) in ids.iter().zip(["one", "two"]) {
+        let staging_target_path = root.join(part).join("staging").to_str().unwrap().to_owned();
+        let request = NodeUnstageVolumeRequest { volume_id: id.clone(), staging_target_path };
+        node_server::Node::node_unstage_volume(&rig.driver, Request::new(request)).await.unwrap();
+    }
+    // What is only left at a target is thawed there.
+    let target = rig.bring(&ids[0], mount("")).await;
+    rustix::mount::unmount(rig.staging(&ids[0]), rustix::mount::UnmountFlags::empty()).unwrap();
+    assert!(fsfreeze("-f", &target));
+    let rig = rig.restart(&["--backend=image"]).await;
+    assert!(!fsfreeze("-u", &target), "it was still frozen");
+    rig.take(&ids[0]).await;
 }
