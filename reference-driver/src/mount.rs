@@ -6,13 +6,14 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use rustix::fs::StatVfsMountFlags;
 use rustix::io::Errno;
 use rustix::mount::{MountFlags, UnmountFlags};
 
 use crate::error::{DriverError, IoContext, Result};
 use crate::fs::FsType;
 use crate::loopdev;
-use crate::paths::{Occupant, Place, occupant_of};
+use crate::paths::{Held, Occupant, Place, occupant_of};
 
 /// How many mounts may lie on top of each other at one place before we give up removing them.
 const STACK_DEPTH_MAX: usize = 16;
@@ -99,13 +100,13 @@ pub(crate) fn mount_device(device: &Path, fs_type: FsType, options: &MountOption
     options.add_data(fs_type.mount_data());
     let data =
         CString::new(options.data).map_err(|_| DriverError::invalid("mount_flags", "they contain a NUL"))?;
-    rustix::mount::mount(device, at.steady_path(), fs_type.name(), options.flags, data.as_c_str())
+    rustix::mount::mount(device, at.hold()?.path(), fs_type.name(), options.flags, data.as_c_str())
         .on("mount a volume at", at.path())
 }
 
 /// Makes a file or directory appear at a second place.
 pub(crate) fn bind(source: &Path, flags: MountFlags, at: &Place) -> Result<()> {
-    rustix::mount::mount_bind(source, at.steady_path()).on("bind a volume to", at.path())?;
+    rustix::mount::mount_bind(source, at.hold()?.path()).on("bind a volume to", at.path())?;
     let result = restrict(flags, at);
     if result.is_err() {
         let _ = rustix::mount::unmount(at.steady_path(), UnmountFlags::NOFOLLOW | UnmountFlags::DETACH);
@@ -127,8 +128,21 @@ pub(crate) fn restrict(flags: MountFlags, at: &Place) -> Result<()> {
     if per_mount.is_empty() {
         return Ok(());
     }
-    rustix::mount::mount_remount(at.steady_path(), MountFlags::BIND | per_mount, "")
+    let mounted = at.hold()?;
+    let inherited = restrictions(&mounted).on("get the mount flags of", at.path())?;
+    rustix::mount::mount_remount(mounted.path(), MountFlags::BIND | per_mount | inherited, "")
         .on("set mount flags of", at.path())
+}
+
+/// What is forbidden at a mount; it was inherited from the source, and setting flags would take it away.
+fn restrictions(mounted: &Held) -> rustix::io::Result<MountFlags> {
+    let present = mounted.statvfs()?.f_flag;
+    let forbidden = [
+        (StatVfsMountFlags::NOSUID, MountFlags::NOSUID),
+        (StatVfsMountFlags::NODEV, MountFlags::NODEV),
+        (StatVfsMountFlags::NOEXEC, MountFlags::NOEXEC),
+    ];
+    Ok(forbidden.into_iter().filter(|(flag, _)| present.contains(*flag)).map(|(_, flag)| flag).collect())
 }
 
 /// Removes whatever `ours` claims from the top of a place. Says whether nothing is mounted there any more.

@@ -161,7 +161,7 @@ fn bring_to(driver: &Driver, volume: &Volume, wanted: &Published, staged: &Place
     at.make_directory()?;
     let mut flags = MountOptions::parse(wanted.capability.flags()).flags;
     flags.set(MountFlags::RDONLY, wanted.readonly);
-    mount::bind(&staged.steady_path(), flags, at)
+    mount::bind(&staged.hold()?.path(), flags, at)
 }
 
 /// Without mounts the target is a link to the directory, which cannot be made read-only.
