@@ -3,13 +3,16 @@
 use csi_proto::v1::volume_usage::Unit;
 use csi_proto::v1::{NodeGetVolumeStatsRequest, NodeGetVolumeStatsResponse, VolumeCondition, VolumeUsage};
 use rustix::fs::OFlags;
+use rustix::mount::MountFlags;
 
 use super::{is_device_of, is_mounted};
+use crate::capability::Capability;
 use crate::condition;
 use crate::controller::signed;
 use crate::driver::{Driver, required};
 use crate::error::{DriverError, IoContext, Result};
 use crate::ids::Shown;
+use crate::mount::MountOptions;
 use crate::paths::{CheckedPath, Place};
 use crate::storage;
 use crate::store::{Backend, Phase, Volume};
@@ -49,7 +52,7 @@ pub(super) fn find_use(driver: &Driver, volume: &Volume, volume_path: &str) -> R
     let staged = view.staged_of(&volume.key)?.into_iter().filter(|s| s.phase == Phase::Done);
     let readonly = published
         .map(|published| (published.path, published.readonly))
-        .chain(staged.map(|staged| (staged.path, false)))
+        .chain(staged.map(|staged| (staged.path, is_mounted_readonly(&staged.capability))))
         .find(|(used, _)| *used == text)
         .map(|(_, readonly)| readonly);
     let Some(place) = path.place()? else { return Ok(None) };
@@ -60,6 +63,11 @@ pub(super) fn find_use(driver: &Driver, volume: &Volume, volume_path: &str) -> R
     let is_device = volume.backend == Backend::Block
         && place.occupant()?.is_some_and(|occupant| is_device_of(&occupant, &image));
     Ok(is_device.then_some((place, false)))
+}
+
+/// Whether staging with the capability mounts read-only; access modes count only for targets.
+fn is_mounted_readonly(capability: &Capability) -> bool {
+    MountOptions::parse(capability.flags()).flags.contains(MountFlags::RDONLY)
 }
 
 fn block_usage(driver: &Driver, volume: &Volume) -> Result<(Vec<VolumeUsage>, VolumeCondition)> {
