@@ -14,7 +14,7 @@ mod undo;
 use std::path::Path;
 
 use crate::driver::Driver;
-use crate::error::Result;
+use crate::error::{DriverError, Result};
 use crate::loopdev;
 use crate::mount;
 use crate::paths::{CheckedPath, Occupant, Place};
@@ -41,6 +41,17 @@ fn is_ours(driver: &Driver, volume: &Volume, mount: &Occupant) -> bool {
 /// Whether the volume is mounted at a place.
 fn is_mounted(driver: &Driver, volume: &Volume, at: &Place) -> Result<bool> {
     Ok(at.occupant()?.is_some_and(|occupant| occupant.is_mount_root && is_ours(driver, volume, &occupant)))
+}
+
+/// Fails if something else is mounted at a place: taking the volume away again would stop before it.
+fn require_free(driver: &Driver, volume: &Volume, at: &Place) -> Result<()> {
+    match at.occupant()? {
+        Some(occupant) if occupant.is_mount_root && !is_ours(driver, volume, &occupant) => {
+            let what = at.path().display().to_string();
+            Err(DriverError::precondition(what, "something else is mounted there"))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// The place a stored path names, if its parent still exists.

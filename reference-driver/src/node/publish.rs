@@ -6,7 +6,7 @@ use csi_proto::v1::{
 };
 use rustix::mount::MountFlags;
 
-use super::{block, inline, is_mounted, recorded_place, stage, undo};
+use super::{block, inline, is_mounted, recorded_place, require_free, stage, undo};
 use crate::capability::Capability;
 use crate::driver::{Driver, checked_map, required};
 use crate::error::{DriverError, Result};
@@ -130,6 +130,7 @@ pub(super) fn publish(
     place: &Place,
     bring: impl FnOnce(&Published) -> Result<()>,
 ) -> Result<()> {
+    require_free(driver, volume, place)?;
     wanted.made_path = match recorded(driver, &wanted)? {
         Some(before) => before.made_path, // A reboot took the mount away, but not what we had made for it.
         None => place.occupant()?.is_none(),

@@ -4,7 +4,7 @@ use csi_proto::v1::{
     NodeStageVolumeRequest, NodeStageVolumeResponse, NodeUnstageVolumeRequest, NodeUnstageVolumeResponse,
 };
 
-use super::{block, file_system, is_mounted, undo};
+use super::{block, file_system, is_mounted, require_free, undo};
 use crate::capability::Capability;
 use crate::driver::{Driver, checked_map, required};
 use crate::error::{DriverError, Result};
@@ -84,6 +84,7 @@ fn stage_anew(
 /// Stages a volume. The record goes first, so that whatever follows can be undone after a crash.
 fn stage(driver: &Driver, volume: &mut Volume, mut staged: Staged, place: &Place) -> Result<()> {
     storage::check_present(driver, volume)?;
+    require_free(driver, volume, place)?;
     staged.phase = Phase::Begun;
     commit_begun(driver, volume, &staged)?;
     let done = place.make_directory().and_then(|_| bring_in(driver, volume, &staged, place));
