@@ -89,3 +89,32 @@ async fn a_failed_repetition_leaves_nothing_behind_the_removal() {
     rig.try_unpublish("csi-2", &target).await.unwrap();
     rig.removed().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn publications_and_removals_that_meet_leave_a_whole_volume_or_none() {
+    needs_root!();
+    let rig = std::sync::Arc::new(Rig::new(&[]).await);
+    let target = rig.target("inline");
+    let mut callers = tokio::task::JoinSet::new();
+    for number in 0..32 {
+        let (rig, target) = (std::sync::Arc::clone(&rig), target.clone());
+        callers.spawn(async move {
+            let mut results = Vec::new();
+            for _ in 0..1000 {
+                results.push(match number % 2 {
+                    0 => publish(&rig, "csi-3", &target, &[("size", "1Mi")]).await,
+                    _ => rig.try_unpublish("csi-3", &target).await,
+                });
+            }
+            results
+        });
+    }
+    let results = callers.join_all().await.concat();
+    let failed = results.into_iter().flat_map(Result::err).find(|status| status.code() != Code::Aborted);
+    assert!(failed.is_none(), "{failed:?}");
+    rig.try_unpublish("csi-3", &target).await.unwrap();
+    publish(&rig, "csi-3", &target, &[("size", "1Mi")]).await.unwrap();
+    fs::write(format!("{target}/file"), b"x").unwrap();
+    rig.try_unpublish("csi-3", &target).await.unwrap();
+    rig.removed().await;
+}
