@@ -260,3 +260,51 @@ async fn everything_frozen_is_thawed_at_the_start() {
     assert!(!fsfreeze("-u", &target), "it was still frozen");
     rig.take(&ids[0]).await;
 }
+
+#[tokio::test]
+async fn a_commit_that_fails_does_not_close_the_state() {
+    needs_root!();
+    let flags = ["--enable-controller-modify-volume", "--accepted-mutable-parameter-names=*"];
+    let ground = Ground::new();
+    let state = ground.root.join("state");
+    fs::create_dir(&state).unwrap();
+    rustix::mount::mount("tmpfs", &state, "tmpfs", rustix::mount::MountFlags::empty(), c"size=16m").unwrap();
+    let rig = Rig::on(ground, &flags).await;
+    let mut ids = Vec::new();
+    for number in 0..100 {
+        ids.push(rig.create(&format!("v{number}"), 1, mount("")).await.volume_id);
+    }
+    for id in &ids[..20] {
+        rig.stage(id, mount("")).await;
+    }
+    let filler = state.join("filler");
+    std::io::copy(&mut std::io::repeat(1), &mut fs::File::create(&filler).unwrap()).unwrap_err();
+    let mut full = 0;
+    for (number, id) in ids.iter().enumerate() {
+        let request = ControllerModifyVolumeRequest {
+            volume_id: id.clone(),
+            mutable_parameters: map(&[("key", &"x".repeat(4000))]),
+            ..ControllerModifyVolumeRequest::default()
+        };
+        if let Err(status) = rig.driver.controller_modify_volume(Request::new(request)).await {
+            assert_eq!(status.code(), tonic::Code::ResourceExhausted, "{number}: {status:?}");
+            full += 1;
+        }
+        if number < 20 {
+            continue;
+        }
+        if let Err(status) = rig.try_unstage(&ids[number % 20]).await {
+            assert_eq!(status.code(), tonic::Code::ResourceExhausted, "{number}: {status:?}");
+        }
+    }
+    assert!(full > 0, "the state found room");
+    fs::remove_file(&filler).unwrap();
+    for id in &ids {
+        rig.try_unstage(id).await.unwrap();
+        rig.delete(id).await;
+    }
+    rig.removed().await;
+    let Rig { driver, ground } = rig;
+    drop(driver);
+    rustix::mount::unmount(ground.root.join("state"), rustix::mount::UnmountFlags::empty()).unwrap();
+}
