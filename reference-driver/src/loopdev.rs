@@ -60,6 +60,12 @@ impl LoopDevice {
         Ok(found)
     }
 
+    /// Opens a device found by [`attached`].
+    pub(crate) fn open(path: &Path) -> Result<LoopDevice> {
+        let device = File::open(path).on("open", path)?;
+        Ok(LoopDevice { path: path.to_owned(), device })
+    }
+
     /// The device node.
     pub(crate) fn path(&self) -> &Path {
         &self.path
@@ -170,9 +176,3 @@ pub(crate) fn node_of((major, minor): (u32, u32)) -> Option<PathBuf> {
 
 /// The major number of loop devices.
 const LOOP_MAJOR: u32 = 7;
-
-/// Detaches a device found by [`attached`].
-pub(crate) fn detach_path(path: &Path) -> Result<()> {
-    let device = File::open(path).on("open", path)?;
-    LoopDevice { path: path.to_owned(), device }.detach()
-}

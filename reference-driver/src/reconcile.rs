@@ -38,7 +38,7 @@ pub(crate) fn run(driver: &Driver) -> Result<()> {
     log("undo", undo_begun(driver));
     log("inline volumes", forget_unused_inline(driver));
     if driver.privileged {
-        log("loop devices", detach_unneeded(driver));
+        log("loop devices", tend_devices(driver));
     }
     log("images", resize_images(driver));
     log("empty volumes", restore_untouched(driver));
@@ -107,8 +107,9 @@ fn forget_unused_inline(driver: &Driver) -> Result<()> {
     })
 }
 
-/// Detaches the loop devices of images that are not in use, and those made for read-only targets that are gone.
-fn detach_unneeded(driver: &Driver) -> Result<()> {
+/// Detaches the loop devices of images that are not in use, and those made for read-only targets that are gone. The
+/// others take over the size of their images, which they may have missed.
+fn tend_devices(driver: &Driver) -> Result<()> {
     let view = driver.store.view()?;
     for (device, backing) in loopdev::attached()? {
         let Some(key) = key_of(&backing) else { continue };
@@ -124,9 +125,11 @@ fn detach_unneeded(driver: &Driver) -> Result<()> {
                 true
             }),
         };
-        if !needed {
+        if needed {
+            log("a loop device", LoopDevice::open(&device).and_then(|device| device.refresh_size()));
+        } else {
             tracing::info!(device = %device.display(), "detached a loop device that nothing needs");
-            log("a loop device", loopdev::detach_path(&device));
+            log("a loop device", LoopDevice::open(&device).and_then(LoopDevice::detach));
         }
     }
     Ok(())
@@ -162,7 +165,7 @@ fn is_stray_readonly(device: &Path, image: &Path, targets: &[Published]) -> Resu
     Ok(true)
 }
 
-/// An expansion that was not committed leaves an image too large, and one that was may leave the devices too small.
+/// An expansion that was not committed leaves an image too large.
 fn resize_images(driver: &Driver) -> Result<()> {
     each_volume(driver, |volume| {
         if volume.backend.is_file() {
