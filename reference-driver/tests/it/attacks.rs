@@ -174,3 +174,25 @@ async fn a_target_swapped_for_a_link_while_it_is_mounted_is_not_followed() {
     rig.take(&volume).await;
     rig.delete(&volume).await;
 }
+
+#[tokio::test]
+async fn the_state_directory_is_no_place_for_volumes() {
+    needs_root!();
+    let rig = Rig::new(&[]).await;
+    let volume = rig.create("v", MIB, mount("")).await.volume_id;
+    let other = rig.create("w", MIB, mount("")).await.volume_id;
+    let raw = rig.create("raw", MIB, block()).await.volume_id;
+    let state = rig.ground.root.join("state");
+    let data = state.join("volumes").join(&other);
+    rig.stage(&volume, mount("")).await;
+    rig.stage(&raw, block()).await;
+    let refusals = [
+        rig.try_stage(&volume, data.to_str().unwrap(), mount("")).await,
+        rig.try_publish(&volume, data.to_str().unwrap(), mount(""), false).await,
+        rig.try_publish(&raw, state.join("state.redb").to_str().unwrap(), block(), false).await,
+    ];
+    assert_eq!(codes(&refusals), [Code::InvalidArgument; 3]);
+    for id in [&volume, &raw] {
+        rig.try_unstage(id).await.unwrap();
+    }
+}
