@@ -2,7 +2,7 @@
 
 use csi_proto::v1::volume_usage::Unit;
 use csi_proto::v1::{NodeGetVolumeStatsRequest, NodeGetVolumeStatsResponse, VolumeCondition, VolumeUsage};
-use rustix::fs::OFlags;
+use rustix::fs::{FileType, OFlags};
 use rustix::mount::MountFlags;
 
 use super::{is_device_of, is_mounted};
@@ -13,7 +13,7 @@ use crate::driver::{Driver, required};
 use crate::error::{DriverError, IoContext, Result};
 use crate::ids::Shown;
 use crate::mount::MountOptions;
-use crate::paths::{CheckedPath, Place};
+use crate::paths::{CheckedPath, Occupant, Place};
 use crate::storage;
 use crate::store::{Backend, Phase, Volume};
 
@@ -35,7 +35,7 @@ pub(crate) fn node_get_volume_stats(
     let (place, readonly) = use_there.ok_or_else(not_there)?;
     let (usage, condition) = match storage::check_present(driver, &volume) {
         Err(error) => (Vec::new(), condition::abnormal(error.to_string())),
-        Ok(()) if volume.backend == Backend::Block => block_usage(driver, &volume)?,
+        Ok(()) if volume.backend == Backend::Block => block_usage(driver, &volume, &place)?,
         Ok(()) => file_system_usage(driver, &volume, &place, readonly)?,
     };
     Ok(NodeGetVolumeStatsResponse { usage, volume_condition: Some(condition) })
@@ -70,13 +70,22 @@ fn is_mounted_readonly(capability: &Capability) -> bool {
     MountOptions::parse(capability.flags()).flags.contains(MountFlags::RDONLY)
 }
 
-fn block_usage(driver: &Driver, volume: &Volume) -> Result<(Vec<VolumeUsage>, VolumeCondition)> {
+fn block_usage(
+    driver: &Driver,
+    volume: &Volume,
+    place: &Place,
+) -> Result<(Vec<VolumeUsage>, VolumeCondition)> {
     let total = volume.capacity_bytes;
-    let used = storage::allocated_bytes(&driver.layout.volume(&volume.key))?.min(total);
-    let condition = if super::block::is_attached(driver, volume)? {
-        condition::normal()
-    } else {
+    let image = driver.layout.volume(&volume.key);
+    let used = storage::allocated_bytes(&image)?.min(total);
+    // A staging path stays the directory it was.
+    let is_there = |there: &Occupant| there.file_type == FileType::Directory || is_device_of(there, &image);
+    let condition = if !super::block::is_attached(driver, volume)? {
         condition::abnormal("the device of the volume is gone")
+    } else if !place.occupant()?.as_ref().is_some_and(is_there) {
+        condition::abnormal("the mount of the volume is gone")
+    } else {
+        condition::normal()
     };
     Ok((vec![usage(total, used, total - used, Unit::Bytes)], condition))
 }

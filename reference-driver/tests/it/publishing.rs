@@ -276,3 +276,20 @@ async fn a_place_with_another_mount_is_refused() {
     rig.take(&one).await;
     rig.take(&other).await;
 }
+
+#[tokio::test]
+async fn a_block_target_that_is_lost_is_abnormal() {
+    needs_root!();
+    let rig = Rig::new(&[]).await;
+    let volume = rig.create("v", MIB, block()).await.volume_id;
+    let target = rig.bring(&volume, block()).await;
+    let staging = rig.staging(&volume);
+    let abnormal =
+        async |path: &str| rig.stats(&volume, path).await.unwrap().volume_condition.unwrap().abnormal;
+    let target = target.to_str().unwrap();
+    assert!(!abnormal(target).await && !abnormal(&staging).await);
+    rustix::mount::unmount(target, rustix::mount::UnmountFlags::empty()).unwrap();
+    assert!(abnormal(target).await && !abnormal(&staging).await);
+    rig.take(&volume).await;
+    rig.delete(&volume).await;
+}
