@@ -269,3 +269,32 @@ async fn directories_nested_without_end_are_removed() {
     until_removed(&ground.root).await;
     controller.list_volumes(ListVolumesRequest::default()).await.expect("the driver is alive");
 }
+
+#[tokio::test]
+async fn metrics_are_served_on_after_file_descriptors_ran_out() {
+    use rustix::process::{Pid, Resource, Rlimit, prlimit};
+    let ground = Ground::new();
+    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let process = Process::start(&ground.root, &[&format!("--metrics-address={free}")]);
+    let _channel = process.channel().await;
+    let id = Pid::from_child(&process.child);
+    let none = Rlimit { current: Some(0), maximum: Some(1024) };
+    prlimit(Some(id), Resource::Nofile, none).unwrap();
+    let mut early = loop {
+        match tokio::net::TcpStream::connect(free).await {
+            Ok(stream) => break stream,
+            Err(_) => tokio::task::yield_now().await,
+        }
+    };
+    let refused = async {
+        while !std::fs::read_to_string(&process.log).unwrap().contains("Too many open files") {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::time::timeout(LIMIT, refused).await.unwrap();
+    prlimit(Some(id), Resource::Nofile, Rlimit { current: Some(1024), ..none }).unwrap();
+    early.write_all(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n").await.unwrap();
+    let mut text = String::new();
+    tokio::time::timeout(LIMIT, early.read_to_string(&mut text)).await.unwrap().unwrap();
+    assert!(text.contains("csi_hostpath_ready 1\n"), "{text}");
+}
