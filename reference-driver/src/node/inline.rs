@@ -166,15 +166,13 @@ fn size_of(
             DriverError::invalid("volume_context", format!("size {} is not a quantity", Shown(text)))
         })?,
     };
-    if asked > driver.config.max_volume_bytes {
-        let reason = format!("the largest volume has {} bytes", driver.config.max_volume_bytes);
-        return Err(DriverError::out_of_range(reason));
-    }
     let fs_type = FsType::parse(capability.fs_type()).unwrap_or(driver.config.fs_type);
-    Ok(if backend == Backend::Image {
-        asked.max(fs_type.size_bytes_min()).next_multiple_of(512)
-    } else {
-        asked
+    let bytes = match backend {
+        Backend::Image => asked.max(fs_type.size_bytes_min()).checked_next_multiple_of(512),
+        _ => Some(asked),
+    };
+    bytes.filter(|bytes| *bytes <= driver.config.max_volume_bytes).ok_or_else(|| {
+        DriverError::out_of_range(format!("the largest volume has {} bytes", driver.config.max_volume_bytes))
     })
 }
 

@@ -118,3 +118,18 @@ async fn publications_and_removals_that_meet_leave_a_whole_volume_or_none() {
     rig.try_unpublish("csi-3", &target).await.unwrap();
     rig.removed().await;
 }
+
+#[tokio::test]
+async fn an_inline_volume_is_no_larger_than_allowed() {
+    needs_root!();
+    let huge = u64::MAX.to_string();
+    let flags = [format!("--max-volume-size={huge}"), format!("--default-volume-size={huge}")];
+    let rig = Rig::new(&[&flags[0], &flags[1]]).await;
+    let attributes = [("backend", "image")];
+    let refused = publish(&rig, "csi-4", &rig.target("inline"), &attributes).await.unwrap_err();
+    assert_eq!(refused.code(), Code::OutOfRange, "{refused:?}");
+    let rig = Rig::new(&["--max-volume-size=1000"]).await;
+    let attributes = [("backend", "image"), ("size", "1000")];
+    let refused = publish(&rig, "csi-4", &rig.target("inline"), &attributes).await.unwrap_err();
+    assert_eq!(refused.code(), Code::OutOfRange, "{refused:?}");
+}
