@@ -1,6 +1,7 @@
 //! The command line: the flags of the Go hostpath driver with the same names and defaults, and a few of our own.
 //!
-//! Flags may have one dash or two, and a boolean flag may stand alone or carry `=true` or `=false`.
+//! Flags may have one dash or two, and a boolean flag may stand alone or carry `=true` or `=false`. The last of repeated
+//! flags counts.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -19,7 +20,7 @@ const DRIVER_NAME: &str = "hostpath.csi.k8s.io";
 
 /// A CSI driver that keeps volumes in directories and images on the host it runs on.
 #[derive(Debug, Parser)]
-#[command(name = "csi-hostpath-driver", disable_version_flag = true)]
+#[command(name = "csi-hostpath-driver", disable_version_flag = true, args_override_self = true)]
 pub struct Args {
     /// Where to listen, such as unix:///csi/csi.sock.
     #[arg(long, env = "CSI_ENDPOINT", default_value = "unix:///tmp/csi.sock")]
@@ -303,6 +304,15 @@ mod tests {
         assert!(config.attach && !config.topology);
         assert_eq!(read(&["-v5", "--nodeid=n"]).v, 5);
         assert_eq!(read(&["--v=5", "--nodeid=n"]).v, 5);
+    }
+
+    #[test]
+    fn the_last_of_repeated_flags_counts() {
+        let flags = ["--nodeid=a", "--nodeid=n", "-v=2", "--v=5", "--enable-attach", "-enable-attach=false"];
+        let args = read(&flags);
+        assert_eq!(args.v, 5);
+        let config = args.into_config().unwrap();
+        assert!(config.node_id == "n" && !config.attach);
     }
 
     #[test]

@@ -96,14 +96,15 @@ impl Ledger {
     /// Promises room for a volume, in the pool asked for or, if none is, in the first with enough room.
     pub fn reserve_volume(&self, pool: Option<&str>, bytes: u64) -> Result<Reservation> {
         let free = self.free_bytes()?;
-        let mut promised = self.promised();
+        let promised = self.promised();
         let pool = self.choose(&promised, pool, bytes)?;
-        let available = self.available(&promised, pool.as_deref(), free);
-        if bytes > available {
-            return Err(storage(bytes, available));
-        }
-        promised.add(pool.as_deref(), bytes);
-        Ok(self.reserved(Claim::Volume { pool, bytes }))
+        self.reserve_in(promised, pool, bytes, free)
+    }
+
+    /// Promises more room for a volume where it is, which is in a pool or outside all of them.
+    pub fn reserve_growth(&self, pool: Option<&str>, bytes: u64) -> Result<Reservation> {
+        let free = self.free_bytes()?;
+        self.reserve_in(self.promised(), pool.map(str::to_owned), bytes, free)
     }
 
     /// Promises room for a copy that is about to be written.
@@ -154,6 +155,21 @@ impl Ledger {
     /// How many bytes all volumes have been promised.
     pub fn volumes_bytes(&self) -> u64 {
         self.promised().volumes_bytes
+    }
+
+    fn reserve_in(
+        &self,
+        mut promised: MutexGuard<'_, Promised>,
+        pool: Option<String>,
+        bytes: u64,
+        free_bytes: u64,
+    ) -> Result<Reservation> {
+        let available = self.available(&promised, pool.as_deref(), free_bytes);
+        if bytes > available {
+            return Err(storage(bytes, available));
+        }
+        promised.add(pool.as_deref(), bytes);
+        Ok(self.reserved(Claim::Volume { pool, bytes }))
     }
 
     fn choose(&self, promised: &Promised, pool: Option<&str>, bytes: u64) -> Result<Option<String>> {

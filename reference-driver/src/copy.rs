@@ -1,12 +1,13 @@
 //! Copying images and directories: shared where the file system can, sparse everywhere.
 
 use std::collections::HashMap;
-use std::ffi::{CStr, CString};
+use std::ffi::{CStr, CString, OsStr};
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use rustix::fs::{
     AtFlags, CWD, Dir, FileType, Gid, Mode, OFlags, SeekFrom, Stat, Timespec, Timestamps, Uid, XattrFlags,
@@ -22,8 +23,11 @@ const CHUNK_BYTES: usize = 16 << 20;
 const DEPTH_MAX: usize = 256;
 /// The longest list or value of extended attributes, in bytes.
 const XATTR_BYTES_MAX: usize = 64 * 1024;
-/// How many hard links are kept as such; further ones become files of their own.
-const HARD_LINKS_MAX: usize = 1 << 20;
+/// How many bytes the paths of files with several names take at most. Names of files beyond that, and of those whose
+/// path is too long for a system call, become files of their own.
+const LINKED_BYTES_MAX: usize = 64 << 20;
+/// `PATH_MAX` without the final NUL.
+const PATH_BYTES_MAX: usize = 4095;
 
 /// Copies an image to a new file of the given size, which is at least that of the source, and writes it to disk.
 pub(crate) fn copy_image(source: &Path, target: &Path, size_bytes: u64, ledger: &Ledger) -> Result<()> {
@@ -74,7 +78,7 @@ pub(crate) fn copy_tree(source: &Path, target: &Path) -> Result<()> {
     let from = open_directory(CWD, source).on("open", source)?;
     let to = open_directory(CWD, target).on("open", target)?;
     let root = rustix::fs::fstat(&from).on("look at", source)?;
-    let mut tree = TreeCopy { device: root.st_dev, links: HashMap::new(), root: to };
+    let mut tree = TreeCopy { device: root.st_dev, links: HashMap::new(), linked_bytes: 0, root: to };
     let to = tree.root.try_clone().on("open", target)?;
     tree.copy_entries(from.as_fd(), to.as_fd(), Path::new(""), 0).map_err(|error| match error {
         TreeError::Io(source) => DriverError::Io { action: "copy to", path: target.to_owned(), source },
@@ -100,7 +104,8 @@ impl<E: Into<io::Error>> From<E> for TreeError {
 
 struct TreeCopy {
     device: u64,
-    links: HashMap<u64, std::path::PathBuf>,
+    links: HashMap<u64, PathBuf>,
+    linked_bytes: usize,
     root: OwnedFd,
 }
 
@@ -141,14 +146,16 @@ impl TreeCopy {
         if stat.st_dev != self.device {
             return Ok(());
         }
-        let path = at.join(String::from_utf8_lossy(name.to_bytes()).as_ref());
+        let path = at.join(OsStr::from_bytes(name.to_bytes()));
         let file_type = FileType::from_raw_mode(stat.st_mode);
         if file_type != FileType::Directory && stat.st_nlink > 1 {
             if let Some(first) = self.links.get(&stat.st_ino) {
                 rustix::fs::linkat(&self.root, first, to, name, AtFlags::empty())?;
                 return Ok(());
             }
-            if name.to_str().is_ok() && self.links.len() < HARD_LINKS_MAX {
+            let bytes = path.as_os_str().len();
+            if bytes <= PATH_BYTES_MAX && self.linked_bytes + bytes <= LINKED_BYTES_MAX {
+                self.linked_bytes += bytes;
                 self.links.insert(stat.st_ino, path.clone());
             }
         }
@@ -177,7 +184,8 @@ impl TreeCopy {
     }
 }
 
-fn open_directory(at: impl AsFd, name: impl rustix::path::Arg) -> io::Result<OwnedFd> {
+/// Opens a directory to read it, without following a link.
+pub(crate) fn open_directory(at: impl AsFd, name: impl rustix::path::Arg) -> io::Result<OwnedFd> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     Ok(rustix::fs::openat(at, name, flags, Mode::empty())?)
 }

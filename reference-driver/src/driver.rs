@@ -120,8 +120,11 @@ impl Driver {
 
     /// How the volume is attached to this node; an error if it has to be and is not.
     pub(crate) fn attachment<'a>(&self, volume: &'a Volume) -> Result<Option<&'a Attachment>> {
+        if !self.config.attach {
+            return Ok(None); // What was attached before attaching was switched off no longer counts.
+        }
         let attachment = volume.attachments.get(&self.config.node_id);
-        if self.config.attach && attachment.is_none() {
+        if attachment.is_none() {
             return Err(DriverError::precondition(
                 format!("volume {}", Shown(volume.id())),
                 "it is not attached",

@@ -94,6 +94,8 @@ pub(crate) struct LoopBacking {
     pub(crate) inode: u64,
     /// Whether writes are refused.
     pub(crate) readonly: bool,
+    /// Whether the kernel detaches the file when the last user closes the device.
+    pub(crate) autoclear: bool,
 }
 
 /// How a loop device is set up.
@@ -162,7 +164,8 @@ pub(crate) fn loop_backing(device: BorrowedFd<'_>) -> io::Result<LoopBacking> {
     // SAFETY: LOOP_GET_STATUS64 writes one `struct loop_info64`, of which every bit pattern is valid.
     let info = unsafe { ioctl(device, Getter::<LOOP_GET_STATUS64, LoopInfo64>::new()) }?;
     let readonly = info.flags & LO_FLAGS_READ_ONLY != 0;
-    Ok(LoopBacking { device: info.device, inode: info.inode, readonly })
+    let autoclear = info.flags & LO_FLAGS_AUTOCLEAR != 0;
+    Ok(LoopBacking { device: info.device, inode: info.inode, readonly, autoclear })
 }
 
 /// Writes out and drops the cache of a block device.

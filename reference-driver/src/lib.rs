@@ -42,6 +42,7 @@ mod privilege;
 pub mod proxy;
 mod quota;
 mod reconcile;
+mod removal;
 pub mod service;
 mod storage;
 pub mod store;

@@ -45,19 +45,25 @@ impl LoopDevice {
         Err(DriverError::Exhausted { resource: "loop devices", reason })
     }
 
-    /// The devices that have the file behind them.
+    /// The devices that have the file behind them, or had it until it was lost.
     pub(crate) fn of_image(image: &Path) -> Result<Vec<LoopDevice>> {
-        let Some(wanted) = Identity::of_file(image)? else { return Ok(Vec::new()) };
+        let wanted = Identity::of_file(image)?;
         let same_name = |backing: &PathBuf| backing.file_name() == image.file_name();
         let candidates = attached()?.into_iter().filter(|(_, backing)| same_name(backing));
         let mut found = Vec::new();
         for (path, _) in candidates {
             let Ok(device) = File::open(&path) else { continue };
-            if Identity::of_backing(&device) == Some(wanted) {
+            if wanted.is_none() || Identity::of_backing(&device) == wanted {
                 found.push(LoopDevice { path, device });
             }
         }
         Ok(found)
+    }
+
+    /// Opens a device found by [`attached`].
+    pub(crate) fn open(path: &Path) -> Result<LoopDevice> {
+        let device = File::open(path).on("open", path)?;
+        Ok(LoopDevice { path: path.to_owned(), device })
     }
 
     /// The device node.
@@ -68,6 +74,11 @@ impl LoopDevice {
     /// Whether writes are refused.
     pub(crate) fn is_readonly(&self) -> Result<bool> {
         Ok(kernel::loop_backing(self.device.as_fd()).on("look at", &self.path)?.readonly)
+    }
+
+    /// Whether it goes with its last user: made so, or detached while somebody had it open.
+    pub(crate) fn goes_with_its_users(&self) -> Result<bool> {
+        Ok(kernel::loop_backing(self.device.as_fd()).on("look at", &self.path)?.autoclear)
     }
 
     /// The size in bytes.
@@ -124,9 +135,19 @@ impl Identity {
 
 /// Whether a device node is a loop device with the file behind it.
 pub(crate) fn is_backed_by(node: &Path, image: &Path) -> bool {
-    let same_name = backing_path(node).is_some_and(|backing| backing.file_name() == image.file_name());
     let backing = || File::open(node).ok().as_ref().and_then(Identity::of_backing);
-    same_name && matches!(Identity::of_file(image), Ok(Some(wanted)) if backing() == Some(wanted))
+    has_name_of(node, image)
+        && matches!(Identity::of_file(image), Ok(Some(wanted)) if backing() == Some(wanted))
+}
+
+/// Whether a device node is a loop device with the file behind it, or had it until the file was lost. Then there is only
+/// its name to go by, which is enough where a record says that the device is ours.
+pub(crate) fn was_backed_by(node: &Path, image: &Path) -> bool {
+    is_backed_by(node, image) || has_name_of(node, image) && matches!(Identity::of_file(image), Ok(None))
+}
+
+fn has_name_of(node: &Path, image: &Path) -> bool {
+    backing_path(node).is_some_and(|backing| backing.file_name() == image.file_name())
 }
 
 /// All attached devices with the paths of their files, as far as those mean anything; ` (deleted)` is cut off.
@@ -155,9 +176,3 @@ pub(crate) fn node_of((major, minor): (u32, u32)) -> Option<PathBuf> {
 
 /// The major number of loop devices.
 const LOOP_MAJOR: u32 = 7;
-
-/// Detaches a device found by [`attached`].
-pub(crate) fn detach_path(path: &Path) -> Result<()> {
-    let device = File::open(path).on("open", path)?;
-    LoopDevice { path: path.to_owned(), device }.detach()
-}

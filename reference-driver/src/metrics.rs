@@ -19,6 +19,8 @@ const BOUNDS: [f64; 11] = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5, 1.
 const HEAD_BYTES_MAX: usize = 8192;
 /// How long a scrape may take.
 const SCRAPE_LIMIT: Duration = Duration::from_secs(5);
+/// How long nothing is accepted after that failed, as it does while there are no file descriptors left.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Latencies {
@@ -94,7 +96,14 @@ pub async fn serve(address: SocketAddr, driver: HostpathDriver) -> io::Result<()
     let listener = TcpListener::bind(address).await?;
     tracing::info!(address = %listener.local_addr()?, "serving metrics");
     loop {
-        let (stream, _) = listener.accept().await?;
+        let stream = match listener.accept().await {
+            Ok((stream, _)) => stream,
+            Err(error) => {
+                tracing::warn!(%error, "a scrape could not be accepted");
+                tokio::time::sleep(ACCEPT_PAUSE).await;
+                continue;
+            }
+        };
         match tokio::time::timeout(SCRAPE_LIMIT, answer(stream, &driver)).await {
             Ok(Ok(())) => {}
             Ok(Err(error)) => tracing::debug!(%error, "a scrape failed"),

@@ -1,18 +1,19 @@
 //! Mounting, unmounting, and knowing whose mount it is.
 
-use std::ffi::{CString, OsString};
+use std::ffi::{CString, OsStr, OsString};
 use std::fs;
-use std::os::unix::ffi::OsStringExt;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use rustix::fs::StatVfsMountFlags;
 use rustix::io::Errno;
 use rustix::mount::{MountFlags, UnmountFlags};
 
 use crate::error::{DriverError, IoContext, Result};
 use crate::fs::FsType;
 use crate::loopdev;
-use crate::paths::{Occupant, Place, occupant_of};
+use crate::paths::{Held, Occupant, Place, occupant_of};
 
 /// How many mounts may lie on top of each other at one place before we give up removing them.
 const STACK_DEPTH_MAX: usize = 16;
@@ -99,13 +100,13 @@ pub(crate) fn mount_device(device: &Path, fs_type: FsType, options: &MountOption
     options.add_data(fs_type.mount_data());
     let data =
         CString::new(options.data).map_err(|_| DriverError::invalid("mount_flags", "they contain a NUL"))?;
-    rustix::mount::mount(device, at.steady_path(), fs_type.name(), options.flags, data.as_c_str())
+    rustix::mount::mount(device, at.hold()?.path(), fs_type.name(), options.flags, data.as_c_str())
         .on("mount a volume at", at.path())
 }
 
 /// Makes a file or directory appear at a second place.
 pub(crate) fn bind(source: &Path, flags: MountFlags, at: &Place) -> Result<()> {
-    rustix::mount::mount_bind(source, at.steady_path()).on("bind a volume to", at.path())?;
+    rustix::mount::mount_bind(source, at.hold()?.path()).on("bind a volume to", at.path())?;
     let result = restrict(flags, at);
     if result.is_err() {
         let _ = rustix::mount::unmount(at.steady_path(), UnmountFlags::NOFOLLOW | UnmountFlags::DETACH);
@@ -127,8 +128,21 @@ pub(crate) fn restrict(flags: MountFlags, at: &Place) -> Result<()> {
     if per_mount.is_empty() {
         return Ok(());
     }
-    rustix::mount::mount_remount(at.steady_path(), MountFlags::BIND | per_mount, "")
+    let mounted = at.hold()?;
+    let inherited = restrictions(&mounted).on("get the mount flags of", at.path())?;
+    rustix::mount::mount_remount(mounted.path(), MountFlags::BIND | per_mount | inherited, "")
         .on("set mount flags of", at.path())
+}
+
+/// What is forbidden at a mount; it was inherited from the source, and setting flags would take it away.
+fn restrictions(mounted: &Held) -> rustix::io::Result<MountFlags> {
+    let present = mounted.statvfs()?.f_flag;
+    let forbidden = [
+        (StatVfsMountFlags::NOSUID, MountFlags::NOSUID),
+        (StatVfsMountFlags::NODEV, MountFlags::NODEV),
+        (StatVfsMountFlags::NOEXEC, MountFlags::NOEXEC),
+    ];
+    Ok(forbidden.into_iter().filter(|(flag, _)| present.contains(*flag)).map(|(_, flag)| flag).collect())
 }
 
 /// Removes whatever `ours` claims from the top of a place. Says whether nothing is mounted there any more.
@@ -168,18 +182,25 @@ fn unmount_once_free(at: &Place) -> rustix::io::Result<()> {
 
 /// Whether a mount shows the image, through whatever loop device.
 pub(crate) fn shows_image(mount: &Occupant, image: &Path) -> bool {
-    source_of(mount.mount_id).is_some_and(|source| loopdev::is_backed_by(&source, image))
+    source_of(mount.mount_id).is_some_and(|source| loopdev::was_backed_by(&source, image))
 }
 
-/// Whether a mount shows the file or directory itself.
-pub(crate) fn shows_path(mount: &Occupant, path: &Path) -> bool {
-    matches!(occupant_of(path), Ok(Some(original)) if original.identity == mount.identity)
+/// Whether a mount shows the directory itself. One that was lost is told by its name, which nothing else has.
+pub(crate) fn shows_directory(mount: &Occupant, path: &Path) -> bool {
+    match occupant_of(path) {
+        Ok(Some(original)) => original.identity == mount.identity,
+        Ok(None) => entry_of(mount.mount_id).is_some_and(|entry| entry.lost_root() == path.file_name()),
+        Err(_) => false,
+    }
 }
 
 /// The source of the mount with that number.
 pub(crate) fn source_of(mount_id: u64) -> Option<PathBuf> {
-    let entry = mounts().ok()?.into_iter().find(|entry| entry.mount_id == mount_id)?;
-    Some(PathBuf::from(entry.source))
+    entry_of(mount_id).map(|entry| PathBuf::from(entry.source))
+}
+
+fn entry_of(mount_id: u64) -> Option<MountEntry> {
+    mounts().ok()?.into_iter().find(|entry| entry.mount_id == mount_id)
 }
 
 /// A line of mountinfo.
@@ -197,6 +218,14 @@ pub struct MountEntry {
     pub fs_type: String,
     /// The device, or whatever the file system calls its source.
     pub source: OsString,
+}
+
+impl MountEntry {
+    /// The name that the mounted directory had before it was deleted, if it was.
+    fn lost_root(&self) -> Option<&OsStr> {
+        let deleted = self.root.as_os_str().as_bytes().strip_suffix(b"//deleted")?;
+        Path::new(OsStr::from_bytes(deleted)).file_name()
+    }
 }
 
 /// All mounts that this process can see.

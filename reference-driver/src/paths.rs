@@ -92,6 +92,22 @@ pub struct Place {
     path: PathBuf,
 }
 
+/// A file or directory that stays the same whatever happens to its name.
+#[derive(Debug)]
+pub struct Held(OwnedFd);
+
+impl Held {
+    /// A path to it that nobody can redirect, good while this value lives.
+    pub fn path(&self) -> PathBuf {
+        Path::new("/proc/self/fd").join(self.0.as_raw_fd().to_string())
+    }
+
+    /// What is true of the mount and the file system that it lies in.
+    pub fn statvfs(&self) -> rustix::io::Result<rustix::fs::StatVfs> {
+        rustix::fs::fstatvfs(&self.0)
+    }
+}
+
 /// What is at a place.
 #[derive(Clone, Copy, Debug)]
 pub struct Occupant {
@@ -141,7 +157,18 @@ impl Place {
         &self.path
     }
 
-    /// A path to the place that nobody can redirect, good while this value lives.
+    /// Holds on to the file or directory that is there now; a link is refused.
+    pub fn hold(&self) -> Result<Held> {
+        let held = self.open(OFlags::PATH)?;
+        let stat = rustix::fs::fstat(&held).on("look at", &self.path)?;
+        if FileType::from_raw_mode(stat.st_mode) == FileType::Symlink {
+            return Err(DriverError::precondition(self.path.display().to_string(), "it is a symbolic link"));
+        }
+        Ok(Held(held))
+    }
+
+    /// A path to the place, good while this value lives. Nobody can redirect the way there, but a link at the place
+    /// itself is followed by whoever does not refuse to.
     pub fn steady_path(&self) -> PathBuf {
         Path::new("/proc/self/fd").join(self.parent.as_raw_fd().to_string()).join(&self.name)
     }

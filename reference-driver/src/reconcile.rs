@@ -14,7 +14,7 @@ use crate::ids::{ObjectId, ObjectKind};
 use crate::loopdev::{self, LoopDevice};
 use crate::mount;
 use crate::node;
-use crate::paths::{CheckedPath, Place};
+use crate::paths::CheckedPath;
 use crate::storage;
 use crate::store::{Backend, Phase, Published, View, Volume};
 
@@ -38,10 +38,10 @@ pub(crate) fn run(driver: &Driver) -> Result<()> {
     log("undo", undo_begun(driver));
     log("inline volumes", forget_unused_inline(driver));
     if driver.privileged {
-        log("loop devices", detach_unneeded(driver));
+        log("loop devices", tend_devices(driver));
     }
     log("images", resize_images(driver));
-    log("empty volumes", each_volume(driver, |volume| storage::restore_untouched(driver, &volume)));
+    log("empty volumes", restore_untouched(driver));
     log("quotas", limit_directories(driver));
     remove_orphans(driver)
 }
@@ -66,17 +66,19 @@ fn each_volume(driver: &Driver, mut visit: impl FnMut(Volume) -> Result<()>) -> 
 fn thaw_all(driver: &Driver) -> Result<()> {
     let view = driver.store.view()?;
     let staged = view.all_staged()?.into_iter().map(|staged| (staged.volume, staged.path));
-    let inline = view.all_published()?.into_iter().filter(|published| published.staging_path.is_none());
-    let inline = inline.map(|published| (published.volume, published.path));
-    for (key, path) in staged.chain(inline) {
-        let image = driver.layout.volume(&key);
-        let Some(place) = CheckedPath::parse("path", &path)?.place()? else { continue };
-        let shows = |place: &Place| -> Result<bool> {
-            Ok(place.occupant()?.is_some_and(|o| o.is_mount_root && mount::shows_image(&o, &image)))
-        };
-        if shows(&place)? && freeze::thaw_leftover(&place)? {
-            tracing::info!(volume = %key, "thawed");
-        }
+    let published = view.all_published()?.into_iter().map(|published| (published.volume, published.path));
+    for (key, path) in staged.chain(published) {
+        log("a frozen file system", thaw(driver, &key, &path));
+    }
+    Ok(())
+}
+
+fn thaw(driver: &Driver, key: &ObjectId, path: &str) -> Result<()> {
+    let image = driver.layout.volume(key);
+    let Some(place) = CheckedPath::parse("path", path)?.place()? else { return Ok(()) };
+    let shown = place.occupant()?.is_some_and(|o| o.is_mount_root && mount::shows_image(&o, &image));
+    if shown && freeze::thaw_leftover(&place)? {
+        tracing::info!(volume = %key, "thawed");
     }
     Ok(())
 }
@@ -99,14 +101,15 @@ fn undo_begun(driver: &Driver) -> Result<()> {
 fn forget_unused_inline(driver: &Driver) -> Result<()> {
     each_volume(driver, |volume| {
         if volume.inline_id.is_some() && driver.store.view()?.published_of(&volume.key)?.is_empty() {
-            node::forget_inline(driver, &volume)?;
+            log("an inline volume", node::forget_inline(driver, &volume));
         }
         Ok(())
     })
 }
 
-/// Detaches the loop devices of images that are not in use, and those made for read-only targets that are gone.
-fn detach_unneeded(driver: &Driver) -> Result<()> {
+/// Detaches the loop devices of images that are not in use, and those made for read-only targets that are gone. The
+/// others take over the size of their images, which they may have missed.
+fn tend_devices(driver: &Driver) -> Result<()> {
     let view = driver.store.view()?;
     for (device, backing) in loopdev::attached()? {
         let Some(key) = key_of(&backing) else { continue };
@@ -117,11 +120,16 @@ fn detach_unneeded(driver: &Driver) -> Result<()> {
         }
         let needed = match view.volume_by_key(&key)? {
             None => false,
-            Some(volume) => is_needed(&view, &volume, &device, &image)?,
+            Some(volume) => is_needed(&view, &volume, &device, &image).unwrap_or_else(|error| {
+                log("a loop device", Err(error));
+                true
+            }),
         };
-        if !needed {
+        if needed {
+            log("a loop device", LoopDevice::open(&device).and_then(|device| device.refresh_size()));
+        } else {
             tracing::info!(device = %device.display(), "detached a loop device that nothing needs");
-            log("a loop device", loopdev::detach_path(&device));
+            log("a loop device", LoopDevice::open(&device).and_then(LoopDevice::detach));
         }
     }
     Ok(())
@@ -157,7 +165,7 @@ fn is_stray_readonly(device: &Path, image: &Path, targets: &[Published]) -> Resu
     Ok(true)
 }
 
-/// An expansion that was not committed leaves an image too large, and one that was may leave the devices too small.
+/// An expansion that was not committed leaves an image too large.
 fn resize_images(driver: &Driver) -> Result<()> {
     each_volume(driver, |volume| {
         if volume.backend.is_file() {
@@ -181,6 +189,13 @@ fn resize_image(driver: &Driver, volume: &Volume) -> Result<()> {
         }
     }
     Ok(())
+}
+
+fn restore_untouched(driver: &Driver) -> Result<()> {
+    each_volume(driver, |volume| {
+        log("an empty volume", storage::restore_untouched(driver, &volume));
+        Ok(())
+    })
 }
 
 /// An expansion that was not committed leaves a limit too high; a directory made again has none.

@@ -13,7 +13,7 @@ use csi_proto::v1::node_server::{Node, NodeServer};
 use csi_proto::v1::snapshot_metadata_server::{SnapshotMetadata, SnapshotMetadataServer};
 use csi_proto::v1::*;
 use csi_proto::{Call, UnaryCall};
-use tokio::sync::{Semaphore, mpsc, watch};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::service::Routes;
 use tonic::{Code, Request, Response, Status};
@@ -27,6 +27,9 @@ use crate::{controller, group, identity, node, reconcile};
 
 /// How many calls work at the same time; others wait.
 const CALLS_MAX: usize = 256;
+/// How many streams are filled at the same time; others wait. Each takes a thread for as long as its reader likes, and
+/// must leave enough for calls.
+const STREAMS_MAX: usize = 64;
 /// How many messages a stream is ahead of its reader.
 const MESSAGES_AHEAD: usize = 4;
 /// How long a call waits for the driver to start.
@@ -42,6 +45,7 @@ pub struct HostpathDriver {
 struct Shared {
     driver: Arc<Driver>,
     slots: Arc<Semaphore>,
+    streams: Arc<Semaphore>,
     ready: watch::Receiver<bool>,
     metrics: Metrics,
 }
@@ -67,8 +71,13 @@ impl HostpathDriver {
             drop(reconciled);
             done.send_replace(true);
         });
-        let shared =
-            Shared { driver, slots: Arc::new(Semaphore::new(CALLS_MAX)), ready, metrics: Metrics::default() };
+        let shared = Shared {
+            driver,
+            slots: Arc::new(Semaphore::new(CALLS_MAX)),
+            streams: Arc::new(Semaphore::new(STREAMS_MAX)),
+            ready,
+            metrics: Metrics::default(),
+        };
         Ok(HostpathDriver { shared: Arc::new(shared) })
     }
 
@@ -130,8 +139,7 @@ impl HostpathDriver {
         if !ready && tokio::time::timeout(START_LIMIT, self.ready()).await != Ok(true) {
             return Err(Status::unavailable("the driver has not started yet"));
         }
-        let slots = Arc::clone(&self.shared.slots);
-        let slot = slots.acquire_owned().await.map_err(|_| Status::unavailable("the driver is stopping"))?;
+        let slot = take_slot(&self.shared.slots).await?;
         let driver = Arc::clone(&self.shared.driver);
         let span = tracing::Span::current();
         let message = request.into_inner();
@@ -160,6 +168,12 @@ impl HostpathDriver {
         self.shared.metrics.count(Q::RPC.method, code, start.elapsed());
         result.map(Response::new)
     }
+}
+
+/// Waits for a slot.
+async fn take_slot(slots: &Arc<Semaphore>) -> Result<OwnedSemaphorePermit, Status> {
+    let taken = Arc::clone(slots).acquire_owned().await;
+    taken.map_err(|_| Status::unavailable("the driver is stopping"))
 }
 
 type Reply<T> = Result<Response<T>, Status>;
@@ -370,10 +384,11 @@ impl SnapshotMetadata for HostpathDriver {
         request: Request<GetMetadataAllocatedRequest>,
     ) -> Reply<Self::GetMetadataAllocatedStream> {
         let start = Instant::now();
+        let slot = take_slot(&self.shared.streams).await?;
         let checked = self.wait_and_run(request, Allocated::read).await;
         self.count_stream::<GetMetadataAllocatedRequest>(&checked, start);
         let checked = checked?;
-        Ok(stream(move |to| checked.run(to)))
+        Ok(stream(slot, move |to| checked.run(to)))
     }
 
     type GetMetadataDeltaStream = ReceiverStream<Result<GetMetadataDeltaResponse, Status>>;
@@ -383,10 +398,11 @@ impl SnapshotMetadata for HostpathDriver {
         request: Request<GetMetadataDeltaRequest>,
     ) -> Reply<Self::GetMetadataDeltaStream> {
         let start = Instant::now();
+        let slot = take_slot(&self.shared.streams).await?;
         let checked = self.wait_and_run(request, Delta::read).await;
         self.count_stream::<GetMetadataDeltaRequest>(&checked, start);
         let checked = checked?;
-        Ok(stream(move |to| checked.run(to)))
+        Ok(stream(slot, move |to| checked.run(to)))
     }
 }
 
@@ -400,10 +416,12 @@ impl HostpathDriver {
 
 /// Fills a stream from a thread that may block; an error while reading ends the stream with a status.
 fn stream<T: Send + 'static>(
+    slot: OwnedSemaphorePermit,
     fill: impl FnOnce(mpsc::Sender<Result<T, Status>>) -> std::io::Result<()> + Send + 'static,
 ) -> Response<ReceiverStream<Result<T, Status>>> {
     let (to, from) = mpsc::channel(MESSAGES_AHEAD);
     tokio::task::spawn_blocking(move || {
+        let _slot = slot;
         if let Err(error) = fill(to.clone()) {
             let _ = to.blocking_send(Err(Status::internal(format!("failed to read the snapshot: {error}"))));
         }

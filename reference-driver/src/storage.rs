@@ -15,6 +15,7 @@ use crate::freeze::Frozen;
 use crate::loopdev::LoopDevice;
 use crate::paths::CheckedPath;
 use crate::quota::Quota;
+use crate::removal::remove_tree;
 use crate::store::{Backend, FsState, Volume};
 
 /// Data without a record yet: removed when dropped, unless kept.
@@ -55,7 +56,7 @@ impl Drop for NewData {
 /// Removes data that no record names. What cannot be removed now is removed at the next start.
 pub(crate) fn remove(path: &Path) {
     let result = match fs::remove_dir(path) {
-        Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty => fs::remove_dir_all(path),
+        Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty => remove_tree(path),
         Err(error) if error.kind() == io::ErrorKind::NotADirectory => fs::remove_file(path),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
         result => result,

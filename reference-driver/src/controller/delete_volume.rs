@@ -30,7 +30,7 @@ fn check_unused(driver: &Driver, volume: &Volume) -> Result<()> {
         "it is published"
     } else if !view.staged_of(&volume.key)?.is_empty() {
         "it is staged"
-    } else if !volume.attachments.is_empty() {
+    } else if driver.config.attach && !volume.attachments.is_empty() {
         "it is attached"
     } else {
         return Ok(());

@@ -38,18 +38,24 @@ pub(crate) fn controller_expand_volume(
     })
 }
 
-/// Makes a volume as large as asked, its device included; the file system on it is left to the node.
+/// Makes a volume as large as asked; the file system on it is left to the node. Its devices take over the size in any
+/// case, as an earlier call may have ended before they did.
 pub(crate) fn expand(driver: &Driver, volume: &mut Volume, range: Range, max_bytes: u64) -> Result<()> {
     let present = volume.capacity_bytes;
     if range.is_below(present) {
         return Err(DriverError::out_of_range(format!("the volume has {present} bytes and cannot shrink")));
     }
-    if range.required_bytes() <= present {
-        return Ok(());
+    if range.required_bytes() > present {
+        grow(driver, volume, range, max_bytes)?;
     }
+    if volume.backend.is_file() { storage::refresh_devices(driver, volume) } else { Ok(()) }
+}
+
+fn grow(driver: &Driver, volume: &mut Volume, range: Range, max_bytes: u64) -> Result<()> {
+    let present = volume.capacity_bytes;
     let wanted = range.choose(largest_allowed(driver, volume, max_bytes))?;
     storage::check_present(driver, volume)?;
-    let room = driver.ledger.reserve_volume(volume.pool.as_deref(), wanted - present)?;
+    let room = driver.ledger.reserve_growth(volume.pool.as_deref(), wanted - present)?;
     if volume.backend.is_file() {
         storage::grow_image(driver, volume, wanted)?;
     } else {
@@ -58,9 +64,6 @@ pub(crate) fn expand(driver: &Driver, volume: &mut Volume, range: Range, max_byt
     volume.capacity_bytes = wanted;
     driver.store.commit(vec![Change::PutVolume(volume.clone())])?;
     room.keep();
-    if volume.backend.is_file() {
-        storage::refresh_devices(driver, volume)?;
-    }
     Ok(())
 }
 

@@ -56,9 +56,10 @@ pub(super) fn publish(driver: &Driver, volume: &Volume, readonly: bool, at: &Pla
     bound
 }
 
+/// The device that staging has made, but not one that was detached and only lasts until its last user closes it.
 fn writable_device(driver: &Driver, volume: &Volume) -> Result<Option<LoopDevice>> {
     for device in LoopDevice::of_image(&driver.layout.volume(&volume.key))? {
-        if !device.is_readonly()? {
+        if !device.is_readonly()? && !device.goes_with_its_users()? {
             return Ok(Some(device));
         }
     }

@@ -11,7 +11,6 @@ use crate::error::{DriverError, Result};
 use crate::ids::Shown;
 use crate::loopdev::LoopDevice;
 use crate::paths::Place;
-use crate::storage;
 use crate::store::{Backend, Change, Volume};
 
 pub(crate) fn node_expand_volume(
@@ -34,9 +33,6 @@ pub(crate) fn node_expand_volume(
         return Err(DriverError::invalid("volume_capability", reason));
     }
     expand(driver, &mut volume, range, driver.config.max_volume_bytes_node)?;
-    if volume.backend.is_file() {
-        storage::refresh_devices(driver, &volume)?;
-    }
     grow_mounted(driver, &mut volume)?;
     Ok(NodeExpandVolumeResponse { capacity_bytes: signed(volume.capacity_bytes) })
 }

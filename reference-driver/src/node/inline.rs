@@ -50,7 +50,7 @@ pub(super) fn publish(
     }
     let _id = driver.locks.exclusive(Key::InlineVolume(id.to_owned()))?;
     let place = target.existing_place()?;
-    let (mut volume, made) = match driver.store.view()?.volume(id)? {
+    let (found, made) = match driver.store.view()?.volume(id)? {
         Some(volume) if volume.inline_id.is_some() => (volume, false),
         Some(_) => {
             let what = format!("volume {}", Shown(id));
@@ -58,7 +58,10 @@ pub(super) fn publish(
         }
         None => (make(driver, id, &request.volume_context, &capability)?, true),
     };
-    let _guard = driver.locks.exclusive(Key::Object(volume.key.clone()))?;
+    let _guard = driver.locks.exclusive(Key::Object(found.key.clone()))?;
+    // Its removal may have ended just before it could be held.
+    let gone = || DriverError::Busy { what: format!("the inline volume {}", Shown(id)) };
+    let mut volume = driver.store.view()?.volume_by_key(&found.key)?.ok_or_else(gone)?;
     let published = publish_made(driver, request, &mut volume, target, capability, &place);
     if published.is_err() && made {
         undo::report(forget_unused(driver, &volume));
@@ -163,15 +166,13 @@ fn size_of(
             DriverError::invalid("volume_context", format!("size {} is not a quantity", Shown(text)))
         })?,
     };
-    if asked > driver.config.max_volume_bytes {
-        let reason = format!("the largest volume has {} bytes", driver.config.max_volume_bytes);
-        return Err(DriverError::out_of_range(reason));
-    }
     let fs_type = FsType::parse(capability.fs_type()).unwrap_or(driver.config.fs_type);
-    Ok(if backend == Backend::Image {
-        asked.max(fs_type.size_bytes_min()).next_multiple_of(512)
-    } else {
-        asked
+    let bytes = match backend {
+        Backend::Image => asked.max(fs_type.size_bytes_min()).checked_next_multiple_of(512),
+        _ => Some(asked),
+    };
+    bytes.filter(|bytes| *bytes <= driver.config.max_volume_bytes).ok_or_else(|| {
+        DriverError::out_of_range(format!("the largest volume has {} bytes", driver.config.max_volume_bytes))
     })
 }
 

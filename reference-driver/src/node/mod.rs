@@ -14,7 +14,7 @@ mod undo;
 use std::path::Path;
 
 use crate::driver::Driver;
-use crate::error::Result;
+use crate::error::{DriverError, Result};
 use crate::loopdev;
 use crate::mount;
 use crate::paths::{CheckedPath, Occupant, Place};
@@ -32,7 +32,7 @@ pub(crate) use undo::{undo_published, undo_staged};
 fn is_ours(driver: &Driver, volume: &Volume, mount: &Occupant) -> bool {
     let data = driver.layout.volume(&volume.key);
     match volume.backend {
-        Backend::Directory => mount::shows_path(mount, &data),
+        Backend::Directory => mount::shows_directory(mount, &data),
         Backend::Image => mount::shows_image(mount, &data),
         Backend::Block => block::shows(mount, &data),
     }
@@ -43,6 +43,26 @@ fn is_mounted(driver: &Driver, volume: &Volume, at: &Place) -> Result<bool> {
     Ok(at.occupant()?.is_some_and(|occupant| occupant.is_mount_root && is_ours(driver, volume, &occupant)))
 }
 
+/// Reads a path at which a volume is to appear, which must not be among the data of the driver itself.
+fn place_path(driver: &Driver, field: &'static str, text: &str) -> Result<CheckedPath> {
+    let path = CheckedPath::parse(field, text)?;
+    if path.as_path().starts_with(driver.layout.root()) {
+        return Err(DriverError::invalid(field, "it lies in the state directory"));
+    }
+    Ok(path)
+}
+
+/// Fails if something else is mounted at a place: taking the volume away again would stop before it.
+fn require_free(driver: &Driver, volume: &Volume, at: &Place) -> Result<()> {
+    match at.occupant()? {
+        Some(occupant) if occupant.is_mount_root && !is_ours(driver, volume, &occupant) => {
+            let what = at.path().display().to_string();
+            Err(DriverError::precondition(what, "something else is mounted there"))
+        }
+        _ => Ok(()),
+    }
+}
+
 /// The place a stored path names, if its parent still exists.
 fn recorded_place(path: &str) -> Result<Option<Place>> {
     CheckedPath::parse("path", path)?.place()
@@ -51,5 +71,5 @@ fn recorded_place(path: &str) -> Result<Option<Place>> {
 /// Whether a device node belongs to the image.
 fn is_device_of(occupant: &Occupant, image: &Path) -> bool {
     occupant.file_type == rustix::fs::FileType::BlockDevice
-        && loopdev::node_of(occupant.device_number).is_some_and(|node| loopdev::is_backed_by(&node, image))
+        && loopdev::node_of(occupant.device_number).is_some_and(|node| loopdev::was_backed_by(&node, image))
 }

@@ -6,7 +6,7 @@ use csi_proto::v1::{
 };
 use rustix::mount::MountFlags;
 
-use super::{block, inline, is_mounted, recorded_place, stage, undo};
+use super::{block, inline, is_mounted, place_path, recorded_place, require_free, stage, undo};
 use crate::capability::Capability;
 use crate::driver::{Driver, checked_map, required};
 use crate::error::{DriverError, Result};
@@ -20,7 +20,7 @@ pub(crate) fn node_publish_volume(
     request: &NodePublishVolumeRequest,
 ) -> Result<NodePublishVolumeResponse> {
     required("volume_id", &request.volume_id)?;
-    let target = CheckedPath::parse("target_path", &request.target_path)?;
+    let target = place_path(driver, "target_path", &request.target_path)?;
     let capability = Capability::required(request.volume_capability.as_ref())?;
     checked_map("publish_context", &request.publish_context)?;
     if inline::is_inline(driver, request) {
@@ -130,6 +130,7 @@ pub(super) fn publish(
     place: &Place,
     bring: impl FnOnce(&Published) -> Result<()>,
 ) -> Result<()> {
+    require_free(driver, volume, place)?;
     wanted.made_path = match recorded(driver, &wanted)? {
         Some(before) => before.made_path, // A reboot took the mount away, but not what we had made for it.
         None => place.occupant()?.is_none(),
@@ -161,7 +162,7 @@ fn bring_to(driver: &Driver, volume: &Volume, wanted: &Published, staged: &Place
     at.make_directory()?;
     let mut flags = MountOptions::parse(wanted.capability.flags()).flags;
     flags.set(MountFlags::RDONLY, wanted.readonly);
-    mount::bind(&staged.steady_path(), flags, at)
+    mount::bind(&staged.hold()?.path(), flags, at)
 }
 
 /// Without mounts the target is a link to the directory, which cannot be made read-only.
@@ -191,6 +192,8 @@ pub(crate) fn node_unpublish_volume(
             inline::unpublish(driver, &volume, &published)?;
         }
         Some(published) => undo::undo_published(driver, &volume, &published)?,
+        // Its publication was undone when repeating it failed; what is left is the volume.
+        None if volume.inline_id.is_some() && !others => inline::forget_unused(driver, &volume)?,
         None => {}
     }
     Ok(NodeUnpublishVolumeResponse {})

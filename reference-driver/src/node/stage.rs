@@ -4,7 +4,7 @@ use csi_proto::v1::{
     NodeStageVolumeRequest, NodeStageVolumeResponse, NodeUnstageVolumeRequest, NodeUnstageVolumeResponse,
 };
 
-use super::{block, file_system, is_mounted, undo};
+use super::{block, file_system, is_mounted, place_path, require_free, undo};
 use crate::capability::Capability;
 use crate::driver::{Driver, checked_map, required};
 use crate::error::{DriverError, Result};
@@ -18,7 +18,7 @@ pub(crate) fn node_stage_volume(
     request: &NodeStageVolumeRequest,
 ) -> Result<NodeStageVolumeResponse> {
     required("volume_id", &request.volume_id)?;
-    let path = CheckedPath::parse("staging_target_path", &request.staging_target_path)?;
+    let path = place_path(driver, "staging_target_path", &request.staging_target_path)?;
     let capability = Capability::required(request.volume_capability.as_ref())?;
     checked_map("volume_context", &request.volume_context)?;
     checked_map("publish_context", &request.publish_context)?;
@@ -84,6 +84,7 @@ fn stage_anew(
 /// Stages a volume. The record goes first, so that whatever follows can be undone after a crash.
 fn stage(driver: &Driver, volume: &mut Volume, mut staged: Staged, place: &Place) -> Result<()> {
     storage::check_present(driver, volume)?;
+    require_free(driver, volume, place)?;
     staged.phase = Phase::Begun;
     commit_begun(driver, volume, &staged)?;
     let done = place.make_directory().and_then(|_| bring_in(driver, volume, &staged, place));

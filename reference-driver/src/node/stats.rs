@@ -2,15 +2,18 @@
 
 use csi_proto::v1::volume_usage::Unit;
 use csi_proto::v1::{NodeGetVolumeStatsRequest, NodeGetVolumeStatsResponse, VolumeCondition, VolumeUsage};
-use rustix::fs::OFlags;
+use rustix::fs::{FileType, OFlags};
+use rustix::mount::MountFlags;
 
 use super::{is_device_of, is_mounted};
+use crate::capability::Capability;
 use crate::condition;
 use crate::controller::signed;
 use crate::driver::{Driver, required};
 use crate::error::{DriverError, IoContext, Result};
 use crate::ids::Shown;
-use crate::paths::{CheckedPath, Place};
+use crate::mount::MountOptions;
+use crate::paths::{CheckedPath, Occupant, Place};
 use crate::storage;
 use crate::store::{Backend, Phase, Volume};
 
@@ -32,7 +35,7 @@ pub(crate) fn node_get_volume_stats(
     let (place, readonly) = use_there.ok_or_else(not_there)?;
     let (usage, condition) = match storage::check_present(driver, &volume) {
         Err(error) => (Vec::new(), condition::abnormal(error.to_string())),
-        Ok(()) if volume.backend == Backend::Block => block_usage(driver, &volume)?,
+        Ok(()) if volume.backend == Backend::Block => block_usage(driver, &volume, &place)?,
         Ok(()) => file_system_usage(driver, &volume, &place, readonly)?,
     };
     Ok(NodeGetVolumeStatsResponse { usage, volume_condition: Some(condition) })
@@ -49,7 +52,7 @@ pub(super) fn find_use(driver: &Driver, volume: &Volume, volume_path: &str) -> R
     let staged = view.staged_of(&volume.key)?.into_iter().filter(|s| s.phase == Phase::Done);
     let readonly = published
         .map(|published| (published.path, published.readonly))
-        .chain(staged.map(|staged| (staged.path, false)))
+        .chain(staged.map(|staged| (staged.path, is_mounted_readonly(&staged.capability))))
         .find(|(used, _)| *used == text)
         .map(|(_, readonly)| readonly);
     let Some(place) = path.place()? else { return Ok(None) };
@@ -62,13 +65,27 @@ pub(super) fn find_use(driver: &Driver, volume: &Volume, volume_path: &str) -> R
     Ok(is_device.then_some((place, false)))
 }
 
-fn block_usage(driver: &Driver, volume: &Volume) -> Result<(Vec<VolumeUsage>, VolumeCondition)> {
+/// Whether staging with the capability mounts read-only; access modes count only for targets.
+fn is_mounted_readonly(capability: &Capability) -> bool {
+    MountOptions::parse(capability.flags()).flags.contains(MountFlags::RDONLY)
+}
+
+fn block_usage(
+    driver: &Driver,
+    volume: &Volume,
+    place: &Place,
+) -> Result<(Vec<VolumeUsage>, VolumeCondition)> {
     let total = volume.capacity_bytes;
-    let used = storage::allocated_bytes(&driver.layout.volume(&volume.key))?.min(total);
-    let condition = if super::block::is_attached(driver, volume)? {
-        condition::normal()
-    } else {
+    let image = driver.layout.volume(&volume.key);
+    let used = storage::allocated_bytes(&image)?.min(total);
+    // A staging path stays the directory it was.
+    let is_there = |there: &Occupant| there.file_type == FileType::Directory || is_device_of(there, &image);
+    let condition = if !super::block::is_attached(driver, volume)? {
         condition::abnormal("the device of the volume is gone")
+    } else if !place.occupant()?.as_ref().is_some_and(is_there) {
+        condition::abnormal("the mount of the volume is gone")
+    } else {
+        condition::normal()
     };
     Ok((vec![usage(total, used, total - used, Unit::Bytes)], condition))
 }

@@ -48,7 +48,7 @@ pub(super) fn clear_published(driver: &Driver, volume: &Volume, published: &Publ
     if let Some(device) = device {
         block::detach_readonly(&driver.layout.volume(&volume.key), &device)?;
     }
-    if published.made_path || !driver.privileged { place.remove() } else { Ok(()) }
+    if published.made_path { place.remove() } else { Ok(()) }
 }
 
 fn unmount(driver: &Driver, volume: &Volume, place: &Place) -> Result<()> {

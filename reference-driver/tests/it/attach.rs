@@ -73,3 +73,19 @@ async fn what_is_not_attached_is_not_staged_and_a_readonly_attachment_is_kept() 
     detach(&rig, id, "node1").await.unwrap();
     rig.delete(id).await;
 }
+
+#[tokio::test]
+async fn attachments_do_not_outlive_attaching() {
+    let rig = Rig::new(&["--enable-attach"]).await;
+    let volume = rig.create("v", MIB, mount("")).await.volume_id;
+    let request = ControllerPublishVolumeRequest {
+        volume_id: volume.clone(),
+        node_id: "node1".to_owned(),
+        volume_capability: Some(mount("")),
+        ..ControllerPublishVolumeRequest::default()
+    };
+    rig.driver.controller_publish_volume(Request::new(request)).await.unwrap();
+    // Without attaching nobody can detach it any more.
+    let rig = rig.restart(&[]).await;
+    rig.delete(&volume).await;
+}

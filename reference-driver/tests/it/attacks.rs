@@ -128,3 +128,71 @@ async fn secrets_and_odd_fields_are_neither_shown_nor_fatal() {
     let empty = rig.driver.node_publish_volume(Request::new(NodePublishVolumeRequest::default())).await;
     assert_eq!(empty.unwrap_err().code(), Code::InvalidArgument);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_target_swapped_for_a_link_while_it_is_mounted_is_not_followed() {
+    needs_root!();
+    use std::sync::atomic::{AtomicBool, Ordering};
+    let rig = Rig::new(&[]).await;
+    let volume = rig.create("v", MIB, mount("")).await.volume_id;
+    rig.stage(&volume, mount("")).await;
+    let (victim, target, link) =
+        (rig.ground.root.join("victim"), rig.target(&volume), rig.ground.root.join("targets/link"));
+    fs::create_dir(&victim).unwrap();
+    fs::create_dir(&target).unwrap();
+    symlink(&victim, &link).unwrap();
+    let stop = AtomicBool::new(false);
+    let swap = || {
+        use rustix::fs::{CWD, RenameFlags, renameat_with};
+        let _ = renameat_with(CWD, &target, CWD, &link, RenameFlags::EXCHANGE);
+    };
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !stop.load(Ordering::Relaxed) {
+                swap();
+            }
+        });
+        let runtime = tokio::runtime::Handle::current();
+        tokio::task::block_in_place(|| {
+            for _ in 0..600 {
+                let _ = runtime.block_on(rig.try_publish(&volume, &target, mount(""), false));
+                let astray = rig.ground.mount_points().contains(&victim);
+                let _ = runtime.block_on(rig.try_unpublish(&volume, &target));
+                // A mount may go along with the directory that is renamed, which is no place it was led to.
+                let _ = rustix::mount::unmount(&link, rustix::mount::UnmountFlags::NOFOLLOW);
+                if astray {
+                    stop.store(true, Ordering::Relaxed);
+                    panic!("mounted where the link leads");
+                }
+            }
+        });
+        stop.store(true, Ordering::Relaxed);
+    });
+    if fs::symlink_metadata(&target).unwrap().is_symlink() {
+        swap();
+    }
+    rig.take(&volume).await;
+    rig.delete(&volume).await;
+}
+
+#[tokio::test]
+async fn the_state_directory_is_no_place_for_volumes() {
+    needs_root!();
+    let rig = Rig::new(&[]).await;
+    let volume = rig.create("v", MIB, mount("")).await.volume_id;
+    let other = rig.create("w", MIB, mount("")).await.volume_id;
+    let raw = rig.create("raw", MIB, block()).await.volume_id;
+    let state = rig.ground.root.join("state");
+    let data = state.join("volumes").join(&other);
+    rig.stage(&volume, mount("")).await;
+    rig.stage(&raw, block()).await;
+    let refusals = [
+        rig.try_stage(&volume, data.to_str().unwrap(), mount("")).await,
+        rig.try_publish(&volume, data.to_str().unwrap(), mount(""), false).await,
+        rig.try_publish(&raw, state.join("state.redb").to_str().unwrap(), block(), false).await,
+    ];
+    assert_eq!(codes(&refusals), [Code::InvalidArgument; 3]);
+    for id in [&volume, &raw] {
+        rig.try_unstage(id).await.unwrap();
+    }
+}

@@ -164,3 +164,14 @@ async fn only_accepted_mutable_parameters_are_taken() {
         );
     }
 }
+
+#[tokio::test]
+async fn a_volume_outside_the_pools_grows_outside_them() {
+    let rig = Rig::new(&[]).await;
+    let volume = rig.create("v", 4 * MIB, mount("")).await.volume_id;
+    let rig = rig.restart(&["--capacity=fast=10Mi"]).await;
+    rig.expand(&volume, 8 * MIB).await;
+    assert_eq!(available(&rig, "fast").await, 10 * MIB);
+    rig.delete(&volume).await;
+    assert_eq!(available(&rig, "fast").await, 10 * MIB);
+}

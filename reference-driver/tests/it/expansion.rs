@@ -113,3 +113,31 @@ async fn block_devices_grow_in_use_and_nothing_shrinks() {
     rig.take(id).await;
     rig.delete(id).await;
 }
+
+#[tokio::test]
+async fn a_device_left_too_small_grows_at_a_start_and_with_a_repetition() {
+    needs_root!();
+    let mut rig = Rig::new(&[]).await;
+    let volume = rig.create("v", MIB, block()).await.volume_id;
+    let target = rig.bring(&volume, block()).await;
+    rig.expand(&volume, 2 * MIB).await;
+    for restart in [true, false] {
+        // What is left when the driver is killed after the commit and before the device takes over the size.
+        let image = rig.ground.root.join("state/volumes").join(&volume);
+        let file = std::fs::OpenOptions::new().write(true).open(&image).unwrap();
+        file.set_len(MIB as u64).unwrap();
+        let taken =
+            std::process::Command::new("losetup").arg("-c").arg(&rig.ground.loop_devices()[0]).status();
+        assert!(taken.unwrap().success());
+        file.set_len(2 * MIB as u64).unwrap();
+        assert_eq!(std::fs::read(&target).unwrap().len(), MIB as usize);
+        if restart {
+            rig = rig.restart(&[]).await;
+        } else {
+            rig.expand(&volume, 2 * MIB).await;
+        }
+        assert_eq!(std::fs::read(&target).unwrap().len(), 2 * MIB as usize, "restart: {restart}");
+    }
+    rig.take(&volume).await;
+    rig.delete(&volume).await;
+}

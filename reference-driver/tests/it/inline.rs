@@ -73,3 +73,63 @@ async fn a_failed_publication_leaves_nothing() {
     publish(&rig, "../../x", &target, &[("size", "1Mi")]).await.unwrap();
     rig.try_unpublish("../../x", &target).await.unwrap();
 }
+
+#[tokio::test]
+async fn a_failed_repetition_leaves_nothing_behind_the_removal() {
+    needs_root!();
+    let rig = Rig::new(&[]).await;
+    let target = rig.target("inline");
+    publish(&rig, "csi-2", &target, &[("size", "1Mi")]).await.unwrap();
+    // The mount is lost, and something is in the way of another.
+    rustix::mount::unmount(&target, rustix::mount::UnmountFlags::empty()).unwrap();
+    fs::remove_dir(&target).unwrap();
+    fs::write(&target, b"in the way").unwrap();
+    let refused = publish(&rig, "csi-2", &target, &[("size", "1Mi")]).await.unwrap_err();
+    assert_eq!(refused.code(), Code::FailedPrecondition);
+    rig.try_unpublish("csi-2", &target).await.unwrap();
+    rig.removed().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn publications_and_removals_that_meet_leave_a_whole_volume_or_none() {
+    needs_root!();
+    let rig = std::sync::Arc::new(Rig::new(&[]).await);
+    let target = rig.target("inline");
+    let mut callers = tokio::task::JoinSet::new();
+    for number in 0..32 {
+        let (rig, target) = (std::sync::Arc::clone(&rig), target.clone());
+        callers.spawn(async move {
+            let mut results = Vec::new();
+            for _ in 0..1000 {
+                results.push(match number % 2 {
+                    0 => publish(&rig, "csi-3", &target, &[("size", "1Mi")]).await,
+                    _ => rig.try_unpublish("csi-3", &target).await,
+                });
+            }
+            results
+        });
+    }
+    let results = callers.join_all().await.concat();
+    let failed = results.into_iter().flat_map(Result::err).find(|status| status.code() != Code::Aborted);
+    assert!(failed.is_none(), "{failed:?}");
+    rig.try_unpublish("csi-3", &target).await.unwrap();
+    publish(&rig, "csi-3", &target, &[("size", "1Mi")]).await.unwrap();
+    fs::write(format!("{target}/file"), b"x").unwrap();
+    rig.try_unpublish("csi-3", &target).await.unwrap();
+    rig.removed().await;
+}
+
+#[tokio::test]
+async fn an_inline_volume_is_no_larger_than_allowed() {
+    needs_root!();
+    let huge = u64::MAX.to_string();
+    let flags = [format!("--max-volume-size={huge}"), format!("--default-volume-size={huge}")];
+    let rig = Rig::new(&[&flags[0], &flags[1]]).await;
+    let attributes = [("backend", "image")];
+    let refused = publish(&rig, "csi-4", &rig.target("inline"), &attributes).await.unwrap_err();
+    assert_eq!(refused.code(), Code::OutOfRange, "{refused:?}");
+    let rig = Rig::new(&["--max-volume-size=1000"]).await;
+    let attributes = [("backend", "image"), ("size", "1000")];
+    let refused = publish(&rig, "csi-4", &rig.target("inline"), &attributes).await.unwrap_err();
+    assert_eq!(refused.code(), Code::OutOfRange, "{refused:?}");
+}

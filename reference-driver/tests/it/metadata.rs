@@ -148,3 +148,33 @@ async fn directories_have_no_blocks() {
     rig.delete_snapshot(&snapshot).await;
     rig.delete(&volume).await;
 }
+
+#[tokio::test]
+async fn streams_that_nobody_reads_hold_up_no_other_call() {
+    needs_root!();
+    let rig = Rig::new(&["--enable-snapshot-metadata"]).await;
+    let volume = rig.create("v", BYTES, block()).await.volume_id;
+    fs::write(rig.ground.root.join("state/volumes").join(&volume), vec![1; BYTES as usize]).unwrap();
+    let snapshot_id = rig.snapshot("s", &volume).await.snapshot_id;
+    let mut unread = Vec::new();
+    for _ in 0..600 {
+        let request = GetMetadataAllocatedRequest {
+            snapshot_id: snapshot_id.clone(),
+            max_results: 1,
+            ..GetMetadataAllocatedRequest::default()
+        };
+        let opening = rig.driver.get_metadata_allocated(Request::new(request));
+        match tokio::time::timeout(std::time::Duration::from_secs(1), opening).await {
+            Ok(stream) => unread.push(stream.unwrap()),
+            Err(_) => break,
+        }
+    }
+    let other = rig.create("w", MIB, mount(""));
+    let other = tokio::time::timeout(std::time::Duration::from_secs(10), other).await;
+    let other = other.expect("a call is held up by streams").volume_id;
+    drop(unread);
+    assert!(!allocated(&rig, &snapshot_id, 0, 0).await.unwrap().is_empty(), "and streams go on");
+    rig.delete_snapshot(&snapshot_id).await;
+    rig.delete(&volume).await;
+    rig.delete(&other).await;
+}

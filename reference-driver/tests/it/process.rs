@@ -225,6 +225,11 @@ async fn without_privileges_directories_are_linked_and_the_rest_is_refused() {
     let refused = node.node_publish_volume(publish.clone()).await.unwrap_err();
     assert!(refused.message().contains("CAP_SYS_ADMIN"), "{refused:?}");
     publish.readonly = false;
+    let occupied = ground.root.join("targets/occupied");
+    std::fs::write(&occupied, b"precious").unwrap();
+    let in_the_way = NodePublishVolumeRequest { target_path: text("targets/occupied"), ..publish.clone() };
+    node.node_publish_volume(in_the_way).await.unwrap_err();
+    assert_eq!(std::fs::read(&occupied).unwrap(), b"precious", "what somebody else made stays");
     node.node_publish_volume(publish).await.unwrap();
     std::fs::write(ground.root.join("targets/t/file"), b"x").unwrap();
     let target_path = text("targets/t");
@@ -240,4 +245,56 @@ async fn without_privileges_directories_are_linked_and_the_rest_is_refused() {
     drop(process);
     let log = std::fs::read_to_string(ground.root.join("log")).unwrap();
     assert!(log.contains("without CAP_SYS_ADMIN"), "{log}");
+}
+
+#[tokio::test]
+async fn directories_nested_without_end_are_removed() {
+    use rustix::fs::{CWD, Mode, OFlags, mkdirat, openat};
+    const DEPTH: usize = 15_000;
+    let ground = Ground::new();
+    let process = Process::start(&ground.root, &["--backend=directory"]);
+    let mut controller = controller_client::ControllerClient::new(process.channel().await);
+    let volume = controller.create_volume(create_request("v", MIB, mount(""))).await.unwrap();
+    let volume_id = volume.into_inner().volume.unwrap().volume_id;
+    let open = OFlags::PATH | OFlags::DIRECTORY;
+    let mut here =
+        openat(CWD, ground.root.join("state/volumes").join(&volume_id), open, Mode::empty()).unwrap();
+    for _ in 0..DEPTH {
+        mkdirat(&here, "d", Mode::RWXU).unwrap();
+        openat(&here, "file", OFlags::CREATE | OFlags::WRONLY, Mode::RUSR).unwrap();
+        here = openat(&here, "d", open, Mode::empty()).unwrap();
+    }
+    drop(here);
+    controller.delete_volume(DeleteVolumeRequest { volume_id, ..Default::default() }).await.unwrap();
+    until_removed(&ground.root).await;
+    controller.list_volumes(ListVolumesRequest::default()).await.expect("the driver is alive");
+}
+
+#[tokio::test]
+async fn metrics_are_served_on_after_file_descriptors_ran_out() {
+    use rustix::process::{Pid, Resource, Rlimit, prlimit};
+    let ground = Ground::new();
+    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let process = Process::start(&ground.root, &[&format!("--metrics-address={free}")]);
+    let _channel = process.channel().await;
+    let id = Pid::from_child(&process.child);
+    let none = Rlimit { current: Some(0), maximum: Some(1024) };
+    prlimit(Some(id), Resource::Nofile, none).unwrap();
+    let mut early = loop {
+        match tokio::net::TcpStream::connect(free).await {
+            Ok(stream) => break stream,
+            Err(_) => tokio::task::yield_now().await,
+        }
+    };
+    let refused = async {
+        while !std::fs::read_to_string(&process.log).unwrap().contains("Too many open files") {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::time::timeout(LIMIT, refused).await.unwrap();
+    prlimit(Some(id), Resource::Nofile, Rlimit { current: Some(1024), ..none }).unwrap();
+    early.write_all(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n").await.unwrap();
+    let mut text = String::new();
+    tokio::time::timeout(LIMIT, early.read_to_string(&mut text)).await.unwrap().unwrap();
+    assert!(text.contains("csi_hostpath_ready 1\n"), "{text}");
 }

@@ -183,3 +183,113 @@ async fn statistics_exist_only_where_the_volume_is() {
     rig.take(&volume.volume_id).await;
     rig.delete(&volume.volume_id).await;
 }
+
+#[tokio::test]
+async fn what_has_lost_its_data_can_be_taken_away() {
+    needs_root!();
+    for (backend, capability) in [("directory", mount("")), ("image", mount("")), ("directory", block())] {
+        let rig = Rig::new(&[&format!("--backend={backend}")]).await;
+        let volume = rig.create("v", 16 * MIB, capability.clone()).await.volume_id;
+        let target = rig.bring(&volume, capability).await;
+        let data = rig.ground.root.join("state/volumes").join(&volume);
+        if data.is_dir() { fs::remove_dir(&data) } else { fs::remove_file(&data) }.unwrap();
+        let stats = rig.stats(&volume, target.to_str().unwrap()).await.unwrap();
+        assert!(stats.volume_condition.unwrap().abnormal);
+        rig.take(&volume).await;
+        assert!(rig.ground.mount_points().is_empty() && rig.ground.loop_devices().is_empty());
+        rig.delete(&volume).await;
+    }
+}
+
+#[tokio::test]
+async fn a_device_that_goes_with_its_last_user_is_not_taken_for_ours() {
+    needs_root!();
+    let rig = Rig::new(&[]).await;
+    let volume = rig.create("v", MIB, block()).await.volume_id;
+    rig.stage(&volume, block()).await;
+    // Somebody, such as udev, looks into the device while the volume is unstaged and staged again.
+    let user = fs::File::open(&rig.ground.loop_devices()[0]).unwrap();
+    rig.try_unstage(&volume).await.unwrap();
+    rig.stage(&volume, block()).await;
+    let target = rig.publish(&volume, block(), false).await;
+    drop(user);
+    write_synced(&target, b"data");
+    assert!(fs::read(&target).unwrap().starts_with(b"data"));
+    rig.take(&volume).await;
+    rig.delete(&volume).await;
+}
+
+#[tokio::test]
+async fn a_read_only_target_is_no_laxer_than_the_host() {
+    needs_root!();
+    let ground = Ground::new();
+    let state = ground.root.join("state");
+    fs::create_dir(&state).unwrap();
+    let flags = rustix::mount::MountFlags::NOSUID | rustix::mount::MountFlags::NODEV;
+    rustix::mount::mount("tmpfs", &state, "tmpfs", flags, c"size=32m").unwrap();
+    let rig = Rig::on(ground, &["--backend=directory"]).await;
+    let volume = rig.create("v", MIB, mount("")).await.volume_id;
+    rig.stage(&volume, mount("")).await;
+    let target = rig.publish(&volume, mount(""), true).await;
+    for option in ["ro", "nosuid", "nodev"] {
+        assert!(has_option(&target, option), "{option}");
+    }
+    rig.take(&volume).await;
+    let Rig { driver, ground: _ground } = rig;
+    drop(driver);
+    rustix::mount::unmount(&state, rustix::mount::UnmountFlags::empty()).unwrap();
+}
+
+/// Whether the mount at a path has the option.
+fn has_option(path: &std::path::Path, option: &str) -> bool {
+    let entry = csi_hostpath_driver::mount::mounts().unwrap().into_iter().find(|m| m.mount_point == path);
+    entry.unwrap().options.split(',').any(|one| one == option)
+}
+
+#[tokio::test]
+async fn a_staging_that_was_asked_to_be_read_only_is_well() {
+    needs_root!();
+    let rig = Rig::new(&["--backend=image"]).await;
+    let mut readonly = mount("");
+    let Some(AccessType::Mount(fields)) = &mut readonly.access_type else { panic!() };
+    fields.mount_flags = vec!["ro".to_owned()];
+    let volume = rig.create("v", 16 * MIB, readonly.clone()).await.volume_id;
+    let path = rig.stage(&volume, readonly).await;
+    let condition = rig.stats(&volume, &path).await.unwrap().volume_condition.unwrap();
+    assert!(!condition.abnormal, "{condition:?}");
+    rig.try_unstage(&volume).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_place_with_another_mount_is_refused() {
+    needs_root!();
+    let rig = Rig::new(&[]).await;
+    let one = rig.create("v", MIB, mount("")).await.volume_id;
+    let other = rig.create("w", MIB, mount("")).await.volume_id;
+    let target = rig.bring(&one, mount("")).await;
+    let staging = rig.stage(&other, mount("")).await;
+    let refused = rig.try_publish(&other, target.to_str().unwrap(), mount(""), false).await.unwrap_err();
+    assert_eq!(refused.code(), Code::FailedPrecondition, "{refused:?}");
+    let refused = rig.try_stage(&one, &staging, mount("")).await.unwrap_err();
+    assert_eq!(refused.code(), Code::FailedPrecondition, "{refused:?}");
+    assert_eq!(rig.ground.mount_points().len(), 3, "nothing was stacked");
+    rig.take(&one).await;
+    rig.take(&other).await;
+}
+
+#[tokio::test]
+async fn a_block_target_that_is_lost_is_abnormal() {
+    needs_root!();
+    let rig = Rig::new(&[]).await;
+    let volume = rig.create("v", MIB, block()).await.volume_id;
+    let target = rig.bring(&volume, block()).await;
+    let staging = rig.staging(&volume);
+    let abnormal =
+        async |path: &str| rig.stats(&volume, path).await.unwrap().volume_condition.unwrap().abnormal;
+    let target = target.to_str().unwrap();
+    assert!(!abnormal(target).await && !abnormal(&staging).await);
+    rustix::mount::unmount(target, rustix::mount::UnmountFlags::empty()).unwrap();
+    assert!(abnormal(target).await && !abnormal(&staging).await);
+    rig.take(&volume).await;
+    rig.delete(&volume).await;
+}

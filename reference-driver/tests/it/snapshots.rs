@@ -128,3 +128,36 @@ async fn copies_of_directories_are_faithful() {
     rig.delete(&clone.volume_id).await;
     rig.delete(&volume.volume_id).await;
 }
+
+#[tokio::test]
+async fn hard_links_are_kept_wherever_they_are() {
+    use std::os::unix::ffi::OsStrExt;
+    use std::os::unix::fs::MetadataExt;
+    let rig = Rig::new(&["--backend=directory"]).await;
+    let volume = rig.create("v", MIB, mount("")).await.volume_id;
+    let data = rig.ground.root.join("state/volumes").join(&volume);
+    let odd = std::path::Path::new(std::ffi::OsStr::from_bytes(b"odd\xff"));
+    fs::create_dir(data.join(odd)).unwrap();
+    fs::write(data.join(odd).join("one"), b"linked").unwrap();
+    fs::hard_link(data.join(odd).join("one"), data.join(odd).join("two")).unwrap();
+    // Farther down than one path can tell.
+    use rustix::fs::{CWD, Mode, OFlags, mkdirat, openat};
+    let mut here = openat(CWD, &data, OFlags::PATH, Mode::empty()).unwrap();
+    let long = "d".repeat(250);
+    for _ in 0..20 {
+        mkdirat(&here, &long, Mode::RWXU).unwrap();
+        here = openat(&here, &long, OFlags::PATH, Mode::empty()).unwrap();
+    }
+    openat(&here, "one", OFlags::CREATE | OFlags::WRONLY, Mode::RUSR).unwrap();
+    rustix::fs::linkat(&here, "one", &here, "two", rustix::fs::AtFlags::empty()).unwrap();
+    drop(here);
+    let snapshot = rig.snapshot("s", &volume).await.snapshot_id;
+    let copy = rig.ground.root.join("state/snapshots").join(&snapshot).join(odd);
+    for name in ["one", "two"] {
+        assert_eq!(fs::read(copy.join(name)).unwrap(), b"linked", "{name}");
+        assert_eq!(fs::metadata(copy.join(name)).unwrap().nlink(), 2);
+    }
+    rig.delete_snapshot(&snapshot).await;
+    rig.delete(&volume).await;
+    rig.removed().await;
+}

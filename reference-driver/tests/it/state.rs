@@ -4,6 +4,9 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
 use csi_hostpath_driver::HostpathDriver;
+use csi_proto::v1::controller_server::Controller;
+use csi_proto::v1::*;
+use tonic::Request;
 
 use crate::support::*;
 
@@ -140,6 +143,12 @@ async fn a_full_disk_is_survived() {
             Err(status) => assert_eq!(status.code(), tonic::Code::ResourceExhausted, "{status:?}"),
         }
     }
+    let mut listed = rig.driver.list_volumes(Request::new(ListVolumesRequest::default())).await.unwrap();
+    let spare = listed.get_mut().entries.iter().filter_map(|entry| entry.volume.as_ref());
+    let spare = spare.map(|volume| volume.volume_id.clone()).find(|id| *id != first.volume_id);
+    if let Some(spare) = spare {
+        rig.delete(&spare).await; // It is what makes room.
+    }
     drop(file);
     fs::remove_file(&filler).unwrap();
     let second = rig.create("second", MIB, mount("")).await;
@@ -208,4 +217,94 @@ async fn an_empty_volume_that_a_power_failure_took_away_is_made_again() {
     rig.take(&untouched).await;
     rig.delete(&untouched).await;
     rig.delete(&staged).await;
+}
+
+/// Freezes or thaws; says whether that changed anything.
+fn fsfreeze(flag: &str, path: &std::path::Path) -> bool {
+    std::process::Command::new("fsfreeze").arg(flag).arg(path).output().unwrap().status.success()
+}
+
+#[tokio::test]
+async fn everything_frozen_is_thawed_at_the_start() {
+    needs_root!();
+    let rig = Rig::new(&["--backend=image"]).await;
+    let mut ids = Vec::new();
+    for name in ["a", "b"] {
+        ids.push(rig.create(name, 16 * MIB, mount("")).await.volume_id);
+    }
+    ids.sort();
+    let root = rig.ground.root.clone();
+    for (id, part) in ids.iter().zip(["one", "two"]) {
+        let path = root.join(part).join("staging");
+        fs::create_dir_all(&path).unwrap();
+        rig.try_stage(id, path.to_str().unwrap(), mount("")).await.unwrap();
+    }
+    // The first cannot be looked at, which is no reason to forget the second.
+    fs::rename(root.join("one"), root.join("moved")).unwrap();
+    std::os::unix::fs::symlink(root.join("moved"), root.join("one")).unwrap();
+    assert!(fsfreeze("-f", &root.join("two/staging")));
+    let rig = rig.restart(&["--backend=image"]).await;
+    assert!(!fsfreeze("-u", &root.join("two/staging")), "it was still frozen");
+    fs::remove_file(root.join("one")).unwrap();
+    fs::rename(root.join("moved"), root.join("one")).unwrap();
+    for (id, part) in ids.iter().zip(["one", "two"]) {
+        let staging_target_path = root.join(part).join("staging").to_str().unwrap().to_owned();
+        let request = NodeUnstageVolumeRequest { volume_id: id.clone(), staging_target_path };
+        node_server::Node::node_unstage_volume(&rig.driver, Request::new(request)).await.unwrap();
+    }
+    // What is only left at a target is thawed there.
+    let target = rig.bring(&ids[0], mount("")).await;
+    rustix::mount::unmount(rig.staging(&ids[0]), rustix::mount::UnmountFlags::empty()).unwrap();
+    assert!(fsfreeze("-f", &target));
+    let rig = rig.restart(&["--backend=image"]).await;
+    assert!(!fsfreeze("-u", &target), "it was still frozen");
+    rig.take(&ids[0]).await;
+}
+
+#[tokio::test]
+async fn a_commit_that_fails_does_not_close_the_state() {
+    needs_root!();
+    let flags = ["--enable-controller-modify-volume", "--accepted-mutable-parameter-names=*"];
+    let ground = Ground::new();
+    let state = ground.root.join("state");
+    fs::create_dir(&state).unwrap();
+    rustix::mount::mount("tmpfs", &state, "tmpfs", rustix::mount::MountFlags::empty(), c"size=16m").unwrap();
+    let rig = Rig::on(ground, &flags).await;
+    let mut ids = Vec::new();
+    for number in 0..100 {
+        ids.push(rig.create(&format!("v{number}"), 1, mount("")).await.volume_id);
+    }
+    for id in &ids[..20] {
+        rig.stage(id, mount("")).await;
+    }
+    let filler = state.join("filler");
+    std::io::copy(&mut std::io::repeat(1), &mut fs::File::create(&filler).unwrap()).unwrap_err();
+    let mut full = 0;
+    for (number, id) in ids.iter().enumerate() {
+        let request = ControllerModifyVolumeRequest {
+            volume_id: id.clone(),
+            mutable_parameters: map(&[("key", &"x".repeat(4000))]),
+            ..ControllerModifyVolumeRequest::default()
+        };
+        if let Err(status) = rig.driver.controller_modify_volume(Request::new(request)).await {
+            assert_eq!(status.code(), tonic::Code::ResourceExhausted, "{number}: {status:?}");
+            full += 1;
+        }
+        if number < 20 {
+            continue;
+        }
+        if let Err(status) = rig.try_unstage(&ids[number % 20]).await {
+            assert_eq!(status.code(), tonic::Code::ResourceExhausted, "{number}: {status:?}");
+        }
+    }
+    assert!(full > 0, "the state found room");
+    fs::remove_file(&filler).unwrap();
+    for id in &ids {
+        rig.try_unstage(id).await.unwrap();
+        rig.delete(id).await;
+    }
+    rig.removed().await;
+    let Rig { driver, ground } = rig;
+    drop(driver);
+    rustix::mount::unmount(ground.root.join("state"), rustix::mount::UnmountFlags::empty()).unwrap();
 }
