@@ -242,6 +242,13 @@ struct FsXattr {
     padding: [u8; 8],
 }
 
+/// The project of a directory; zero for none.
+pub(crate) fn project_of(directory: BorrowedFd<'_>) -> io::Result<u32> {
+    // SAFETY: FS_IOC_FSGETXATTR writes one `struct fsxattr`, of which every bit pattern is valid.
+    let attributes = unsafe { ioctl(directory, Getter::<FS_IOC_FSGETXATTR, FsXattr>::new()) }?;
+    Ok(attributes.project)
+}
+
 /// Puts a directory, and whatever will be made in it, into a project.
 pub(crate) fn set_project(directory: BorrowedFd<'_>, project: u32) -> io::Result<()> {
     // SAFETY: FS_IOC_FSGETXATTR writes one `struct fsxattr`, of which every bit pattern is valid.

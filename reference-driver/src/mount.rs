@@ -39,6 +39,7 @@ impl MountOptions {
         let mut parsed = MountOptions { flags: MountFlags::empty(), data: String::new() };
         for option in options.iter().flat_map(|option| split_unquoted(option)) {
             match flag(option) {
+                _ if is_for_mount_program(option) => {}
                 Some((flag, true)) => parsed.flags |= flag,
                 Some((flag, false)) => parsed.flags &= !flag,
                 None => parsed.add_data(option),
@@ -65,6 +66,13 @@ fn split_unquoted(text: &str) -> Vec<&str> {
         c == ',' && !quoted
     })
     .collect()
+}
+
+/// Whether an option is one for mount(8) and its helpers, which the kernel does not know.
+fn is_for_mount_program(option: &str) -> bool {
+    let prefixes = ["x-", "X-", "comment="];
+    matches!(option, "_netdev" | "nofail" | "auto" | "noauto")
+        || prefixes.iter().any(|prefix| option.starts_with(prefix))
 }
 
 /// The flag behind an option, and whether the option sets or clears it.
@@ -274,8 +282,8 @@ mod tests {
 
     #[test]
     fn options_are_split_outside_quotes() {
-        let options =
-            ["noatime,ro".to_owned(), r#"context="a:s0:c1,c2",discard"#.to_owned(), "rw".to_owned()];
+        let options = ["noatime,ro,_netdev", r#"context="a:s0:c1,c2",discard,x-gvfs-hide"#, "nofail", "rw"];
+        let options = options.map(str::to_owned);
         let parsed = MountOptions::parse(&options);
         assert_eq!(parsed.flags, MountFlags::NOATIME);
         assert_eq!(parsed.data, r#"context="a:s0:c1,c2",discard"#);

@@ -57,6 +57,17 @@ impl Quota {
         }
     }
 
+    /// Gives back the project of a directory that no record names, before limits are set for those that have one: a
+    /// workload may have put the directory into the project of another.
+    pub(crate) fn release_orphan(&self, directory: &Path) {
+        let opened = File::open(directory);
+        if let Ok(project) = opened.and_then(|opened| kernel::project_of(opened.as_fd()))
+            && project & OURS != 0
+        {
+            self.release(project);
+        }
+    }
+
     fn free_project(&self) -> io::Result<u32> {
         for _ in 0..ATTEMPTS_MAX {
             let mut random = [0u8; 4];
@@ -99,7 +110,8 @@ mod tests {
         assert_eq!((usage().limit_bytes, usage().inodes), (0, 1), "the directory is in the project");
         quota.limit(&directory, project, 1025).unwrap();
         assert_eq!(usage().limit_bytes, 2048, "rounded up to KiB");
-        quota.release(project);
+        quota.release_orphan(&directory);
+        assert_eq!((usage().limit_bytes, usage().inodes), (0, 1));
         std::fs::remove_dir(&directory).unwrap();
         assert_eq!(usage(), ProjectUsage::default());
         drop((quota, volumes));

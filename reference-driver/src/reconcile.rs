@@ -42,8 +42,8 @@ pub(crate) fn run(driver: &Driver) -> Result<()> {
     }
     log("images", resize_images(driver));
     log("empty volumes", restore_untouched(driver));
-    log("quotas", limit_directories(driver));
-    remove_orphans(driver)
+    log("orphans", remove_orphans(driver));
+    limit_directories(driver)
 }
 
 fn log(what: &str, result: Result<()>) {
@@ -235,6 +235,9 @@ fn remove_orphans(driver: &Driver) -> Result<()> {
         }
         for orphan in orphans {
             tracing::info!(path = %orphan.display(), "removed data without a record");
+            if let Some(quota) = &driver.quota {
+                quota.release_orphan(&orphan);
+            }
             storage::remove(&orphan);
         }
     }

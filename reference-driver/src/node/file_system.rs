@@ -2,12 +2,13 @@
 
 use std::path::Path;
 
+use rustix::fs::StatVfsMountFlags;
 use rustix::mount::MountFlags;
 
 use super::{expand, is_ours, ownership};
 use crate::capability::Capability;
 use crate::driver::Driver;
-use crate::error::{DriverError, Result};
+use crate::error::{DriverError, IoContext, Result};
 use crate::fs::{self, Content, FsType};
 use crate::ids::Shown;
 use crate::loopdev::LoopDevice;
@@ -173,6 +174,11 @@ pub(super) fn grow(volume: &mut Volume, device: &LoopDevice, at: &Place) -> Resu
     let FsState::Formatted { fs_type, size_bytes, copied } = volume.fs else { return Ok(()) };
     if size_bytes >= volume.capacity_bytes {
         return Ok(());
+    }
+    let flags = at.hold()?.statvfs().on("look at the file system at", at.path())?.f_flag;
+    if flags.contains(StatVfsMountFlags::RDONLY) {
+        let reason = "its file system is mounted read-only, and grows at its next staging for writing";
+        return Err(DriverError::precondition(format!("volume {}", Shown(volume.id())), reason));
     }
     if device.size_bytes()? < volume.capacity_bytes {
         device.refresh_size()?;

@@ -58,6 +58,32 @@ async fn file_systems_grow_while_mounted() {
 }
 
 #[tokio::test]
+async fn a_file_system_mounted_read_only_grows_at_its_next_staging() {
+    needs_root!();
+    let rig = Rig::new(&["--backend=image"]).await;
+    let volume = rig.create("v", 320 * MIB, mount("xfs")).await;
+    let id = volume.volume_id.as_str();
+    rig.bring(id, mount("xfs")).await;
+    rig.take(id).await;
+    let readonly = VolumeCapability {
+        access_type: Some(volume_capability::AccessType::Mount(volume_capability::MountVolume {
+            mount_flags: vec!["ro".to_owned()],
+            ..Default::default()
+        })),
+        ..mount("xfs")
+    };
+    let target = rig.bring(id, readonly).await;
+    assert!(rig.expand(id, 640 * MIB).await.node_expansion_required);
+    let refused = node_expand(&rig, id, target.to_str().unwrap(), 640 * MIB).await.unwrap_err();
+    assert_eq!(refused.code(), Code::FailedPrecondition, "{refused:?}");
+    rig.take(id).await;
+    let target = rig.bring(id, mount("xfs")).await;
+    assert!(file_system_bytes(&target) > 570 * MIB);
+    rig.take(id).await;
+    rig.delete(id).await;
+}
+
+#[tokio::test]
 async fn a_volume_expanded_offline_is_grown_when_it_is_staged() {
     needs_root!();
     let rig = Rig::new(&["--backend=image"]).await;
