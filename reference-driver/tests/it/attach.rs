@@ -2,29 +2,9 @@
 
 use csi_proto::v1::controller_server::Controller;
 use csi_proto::v1::*;
-use tonic::{Code, Request, Status};
+use tonic::{Code, Request};
 
 use crate::support::*;
-
-async fn attach(rig: &Rig, id: &str, node: &str, readonly: bool) -> Result<(), Status> {
-    let request = ControllerPublishVolumeRequest {
-        volume_id: id.to_owned(),
-        node_id: node.to_owned(),
-        volume_capability: Some(mount("")),
-        readonly,
-        ..ControllerPublishVolumeRequest::default()
-    };
-    rig.driver.controller_publish_volume(Request::new(request)).await.map(|_| ())
-}
-
-async fn detach(rig: &Rig, id: &str, node: &str) -> Result<(), Status> {
-    let request = ControllerUnpublishVolumeRequest {
-        volume_id: id.to_owned(),
-        node_id: node.to_owned(),
-        ..ControllerUnpublishVolumeRequest::default()
-    };
-    rig.driver.controller_unpublish_volume(Request::new(request)).await.map(|_| ())
-}
 
 #[tokio::test]
 async fn attachments_are_counted_compared_and_survive_a_restart() {
@@ -34,26 +14,26 @@ async fn attachments_are_counted_compared_and_survive_a_restart() {
     for name in ["a", "b", "c"] {
         ids.push(rig.create(name, MIB, mount("")).await.volume_id);
     }
-    attach(&rig, &ids[0], "node1", false).await.unwrap();
-    attach(&rig, &ids[0], "node1", false).await.unwrap();
-    assert_eq!(attach(&rig, &ids[0], "node1", true).await.unwrap_err().code(), Code::AlreadyExists);
-    assert_eq!(attach(&rig, &ids[0], "node2", false).await.unwrap_err().code(), Code::NotFound);
-    attach(&rig, &ids[1], "node1", false).await.unwrap();
+    rig.try_attach(&ids[0], "node1", false).await.unwrap();
+    rig.try_attach(&ids[0], "node1", false).await.unwrap();
+    assert_eq!(rig.try_attach(&ids[0], "node1", true).await.unwrap_err().code(), Code::AlreadyExists);
+    assert_eq!(rig.try_attach(&ids[0], "node2", false).await.unwrap_err().code(), Code::NotFound);
+    rig.try_attach(&ids[1], "node1", false).await.unwrap();
     let rig = rig.restart(&flags).await;
-    assert_eq!(attach(&rig, &ids[2], "node1", false).await.unwrap_err().code(), Code::ResourceExhausted);
+    assert_eq!(rig.try_attach(&ids[2], "node1", false).await.unwrap_err().code(), Code::ResourceExhausted);
     assert_eq!(rig.try_delete(&ids[0]).await.unwrap_err().code(), Code::FailedPrecondition);
-    detach(&rig, &ids[0], "").await.unwrap();
-    detach(&rig, &ids[0], "node1").await.unwrap();
-    detach(&rig, &ids[0], "node2").await.unwrap();
-    detach(&rig, "no such volume", "node1").await.unwrap();
-    attach(&rig, &ids[2], "node1", false).await.unwrap();
+    rig.try_detach(&ids[0], "").await.unwrap();
+    rig.try_detach(&ids[0], "node1").await.unwrap();
+    rig.try_detach(&ids[0], "node2").await.unwrap();
+    rig.try_detach("no such volume", "node1").await.unwrap();
+    rig.try_attach(&ids[2], "node1", false).await.unwrap();
     let list =
         rig.driver.list_volumes(Request::new(ListVolumesRequest::default())).await.unwrap().into_inner();
     let published =
         list.entries.iter().filter(|e| e.status.as_ref().unwrap().published_node_ids == ["node1"]);
     assert_eq!(published.count(), 2);
     for id in &ids {
-        detach(&rig, id, "node1").await.unwrap();
+        rig.try_detach(id, "node1").await.unwrap();
         rig.delete(id).await;
     }
 }
@@ -66,11 +46,11 @@ async fn what_is_not_attached_is_not_staged_and_a_readonly_attachment_is_kept() 
     let id = volume.volume_id.as_str();
     let path = rig.staging(id);
     assert_eq!(rig.try_stage(id, &path, mount("")).await.unwrap_err().code(), Code::FailedPrecondition);
-    attach(&rig, id, "node1", true).await.unwrap();
+    rig.try_attach(id, "node1", true).await.unwrap();
     let target = rig.bring(id, mount("")).await;
     assert!(std::fs::write(target.join("file"), b"x").is_err());
     rig.take(id).await;
-    detach(&rig, id, "node1").await.unwrap();
+    rig.try_detach(id, "node1").await.unwrap();
     rig.delete(id).await;
 }
 
@@ -78,13 +58,7 @@ async fn what_is_not_attached_is_not_staged_and_a_readonly_attachment_is_kept() 
 async fn attachments_do_not_outlive_attaching() {
     let rig = Rig::new(&["--enable-attach"]).await;
     let volume = rig.create("v", MIB, mount("")).await.volume_id;
-    let request = ControllerPublishVolumeRequest {
-        volume_id: volume.clone(),
-        node_id: "node1".to_owned(),
-        volume_capability: Some(mount("")),
-        ..ControllerPublishVolumeRequest::default()
-    };
-    rig.driver.controller_publish_volume(Request::new(request)).await.unwrap();
+    rig.try_attach(&volume, "node1", false).await.unwrap();
     // Without attaching nobody can detach it any more.
     let rig = rig.restart(&[]).await;
     rig.delete(&volume).await;

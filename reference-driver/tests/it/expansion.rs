@@ -65,14 +65,7 @@ async fn a_file_system_mounted_read_only_grows_at_its_next_staging() {
     let id = volume.volume_id.as_str();
     rig.bring(id, mount("xfs")).await;
     rig.take(id).await;
-    let readonly = VolumeCapability {
-        access_type: Some(volume_capability::AccessType::Mount(volume_capability::MountVolume {
-            mount_flags: vec!["ro".to_owned()],
-            ..Default::default()
-        })),
-        ..mount("xfs")
-    };
-    let target = rig.bring(id, readonly).await;
+    let target = rig.bring(id, mount_with_flag("xfs", "ro")).await;
     assert!(rig.expand(id, 640 * MIB).await.node_expansion_required);
     let refused = node_expand(&rig, id, target.to_str().unwrap(), 640 * MIB).await.unwrap_err();
     assert_eq!(refused.code(), Code::FailedPrecondition, "{refused:?}");

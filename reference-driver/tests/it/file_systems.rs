@@ -128,11 +128,7 @@ async fn a_broken_off_formatting_is_begun_anew() {
     let rig = Rig::new(&["--backend=image", "--fs-type=ext4"]).await;
     let volume = rig.create("v", 16 * MIB, mount("")).await;
     // Flags that ext4 does not know make the mount fail after the formatting.
-    let mut odd = mount("");
-    let Some(csi_proto::v1::volume_capability::AccessType::Mount(fields)) = &mut odd.access_type else {
-        panic!()
-    };
-    fields.mount_flags = vec!["no-such-option".to_owned()];
+    let odd = mount_with_flag("", "no-such-option");
     let path = rig.staging("v");
     assert_eq!(
         rig.try_stage(&volume.volume_id, &path, odd).await.unwrap_err().code(),

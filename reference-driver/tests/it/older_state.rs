@@ -94,30 +94,15 @@ async fn end_of_the_mounted_one(rig: &Rig, id: &str) {
     let unstage =
         NodeUnstageVolumeRequest { volume_id: id.to_owned(), staging_target_path: STAGED_AT.to_owned() };
     rig.driver.node_unstage_volume(Request::new(unstage)).await.unwrap();
-    detach(rig, id).await;
-}
-
-async fn detach(rig: &Rig, id: &str) {
-    let request = ControllerUnpublishVolumeRequest {
-        volume_id: id.to_owned(),
-        node_id: "node1".to_owned(),
-        ..ControllerUnpublishVolumeRequest::default()
-    };
-    rig.driver.controller_unpublish_volume(Request::new(request)).await.unwrap();
+    rig.try_detach(id, "node1").await.unwrap();
 }
 
 /// The file in a volume; empty if there is none.
 async fn file_in(rig: &Rig, id: &str) -> Vec<u8> {
-    let request = ControllerPublishVolumeRequest {
-        volume_id: id.to_owned(),
-        node_id: "node1".to_owned(),
-        volume_capability: Some(mount("")),
-        ..ControllerPublishVolumeRequest::default()
-    };
-    rig.driver.controller_publish_volume(Request::new(request)).await.unwrap();
+    rig.try_attach(id, "node1", false).await.unwrap();
     let content = fs::read(rig.bring(id, mount("")).await.join("file")).unwrap_or_default();
     rig.take(id).await;
-    detach(rig, id).await;
+    rig.try_detach(id, "node1").await.unwrap();
     content
 }
 

@@ -250,9 +250,7 @@ fn has_option(path: &std::path::Path, option: &str) -> bool {
 async fn a_staging_that_was_asked_to_be_read_only_is_well() {
     needs_root!();
     let rig = Rig::new(&["--backend=image"]).await;
-    let mut readonly = mount("");
-    let Some(AccessType::Mount(fields)) = &mut readonly.access_type else { panic!() };
-    fields.mount_flags = vec!["ro".to_owned()];
+    let readonly = mount_with_flag("", "ro");
     let volume = rig.create("v", 16 * MIB, readonly.clone()).await.volume_id;
     let path = rig.stage(&volume, readonly).await;
     let condition = rig.stats(&volume, &path).await.unwrap().volume_condition.unwrap();

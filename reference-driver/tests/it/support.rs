@@ -177,6 +177,26 @@ impl Rig {
         until_removed(&self.ground.root).await;
     }
 
+    pub(crate) async fn try_attach(&self, id: &str, node: &str, readonly: bool) -> Result<(), Status> {
+        let request = ControllerPublishVolumeRequest {
+            volume_id: id.to_owned(),
+            node_id: node.to_owned(),
+            volume_capability: Some(mount("")),
+            readonly,
+            ..ControllerPublishVolumeRequest::default()
+        };
+        self.driver.controller_publish_volume(Request::new(request)).await.map(|_| ())
+    }
+
+    pub(crate) async fn try_detach(&self, id: &str, node: &str) -> Result<(), Status> {
+        let request = ControllerUnpublishVolumeRequest {
+            volume_id: id.to_owned(),
+            node_id: node.to_owned(),
+            ..ControllerUnpublishVolumeRequest::default()
+        };
+        self.driver.controller_unpublish_volume(Request::new(request)).await.map(|_| ())
+    }
+
     pub(crate) async fn try_stage(
         &self,
         id: &str,
@@ -311,6 +331,13 @@ pub(crate) fn mount(fs_type: &str) -> VolumeCapability {
 
 pub(crate) fn mount_mode(fs_type: &str, mode: Mode) -> VolumeCapability {
     capability(mode, AccessType::Mount(MountVolume { fs_type: fs_type.to_owned(), ..MountVolume::default() }))
+}
+
+/// A mounted volume of one writer with a mount flag.
+pub(crate) fn mount_with_flag(fs_type: &str, flag: &str) -> VolumeCapability {
+    let mount =
+        MountVolume { fs_type: fs_type.to_owned(), mount_flags: vec![flag.to_owned()], ..Default::default() };
+    capability(Mode::SingleNodeWriter, AccessType::Mount(mount))
 }
 
 /// A raw block volume of one writer.
