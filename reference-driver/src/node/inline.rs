@@ -182,8 +182,12 @@ pub(super) fn unpublish(driver: &Driver, volume: &Volume, published: &Published)
     forget(driver, volume, vec![Change::DeletePublished(published.clone())])
 }
 
-/// Deletes an inline volume that is published nowhere.
+/// Deletes an inline volume that is published nowhere. While a publication could not be undone the volume stays, since
+/// its data may be mounted; NodeUnpublishVolume or the next start tries again.
 pub(crate) fn forget_unused(driver: &Driver, volume: &Volume) -> Result<()> {
+    if !driver.store.view()?.published_of(&volume.key)?.is_empty() {
+        return Ok(());
+    }
     forget(driver, volume, Vec::new())
 }
 
