@@ -242,17 +242,19 @@ struct FsXattr {
     padding: [u8; 8],
 }
 
+fn attributes_of(directory: BorrowedFd<'_>) -> io::Result<FsXattr> {
+    // SAFETY: FS_IOC_FSGETXATTR writes one `struct fsxattr`, of which every bit pattern is valid.
+    Ok(unsafe { ioctl(directory, Getter::<FS_IOC_FSGETXATTR, FsXattr>::new()) }?)
+}
+
 /// The project of a directory; zero for none.
 pub(crate) fn project_of(directory: BorrowedFd<'_>) -> io::Result<u32> {
-    // SAFETY: FS_IOC_FSGETXATTR writes one `struct fsxattr`, of which every bit pattern is valid.
-    let attributes = unsafe { ioctl(directory, Getter::<FS_IOC_FSGETXATTR, FsXattr>::new()) }?;
-    Ok(attributes.project)
+    Ok(attributes_of(directory)?.project)
 }
 
 /// Puts a directory, and whatever will be made in it, into a project.
 pub(crate) fn set_project(directory: BorrowedFd<'_>, project: u32) -> io::Result<()> {
-    // SAFETY: FS_IOC_FSGETXATTR writes one `struct fsxattr`, of which every bit pattern is valid.
-    let mut attributes = unsafe { ioctl(directory, Getter::<FS_IOC_FSGETXATTR, FsXattr>::new()) }?;
+    let mut attributes = attributes_of(directory)?;
     attributes.project = project;
     attributes.flags |= FS_XFLAG_PROJINHERIT;
     // SAFETY: FS_IOC_FSSETXATTR reads one `struct fsxattr`.

@@ -40,10 +40,8 @@ pub(crate) fn run(driver: &Driver) -> Result<()> {
     if driver.privileged {
         log("loop devices", tend_devices(driver));
     }
-    log("images", resize_images(driver));
-    log("empty volumes", restore_untouched(driver));
     log("orphans", remove_orphans(driver));
-    limit_directories(driver)
+    match_records(driver)
 }
 
 fn log(what: &str, result: Result<()>) {
@@ -165,14 +163,26 @@ fn is_stray_readonly(device: &Path, image: &Path, targets: &[Published]) -> Resu
     Ok(true)
 }
 
-/// An expansion that was not committed leaves an image too large.
-fn resize_images(driver: &Driver) -> Result<()> {
+/// Brings the data of each volume to what its record says. An expansion that was not committed leaves an image too large
+/// or a limit too high; a directory made again has no limit.
+fn match_records(driver: &Driver) -> Result<()> {
+    let mut unlimited = 0usize;
     each_volume(driver, |volume| {
         if volume.backend.is_file() {
             log("an image", resize_image(driver, &volume));
         }
+        log("an empty volume", storage::restore_untouched(driver, &volume));
+        log("a quota", storage::set_limit(driver, &volume, volume.capacity_bytes));
+        unlimited += usize::from(volume.project.is_some() && driver.quota.is_none());
         Ok(())
-    })
+    })?;
+    if unlimited > 0 {
+        tracing::warn!(
+            volumes = unlimited,
+            "the file system no longer enforces quotas: mount it with prjquota"
+        );
+    }
+    Ok(())
 }
 
 fn resize_image(driver: &Driver, volume: &Volume) -> Result<()> {
@@ -187,30 +197,6 @@ fn resize_image(driver: &Driver, volume: &Volume) -> Result<()> {
         if driver.privileged {
             storage::refresh_devices(driver, volume)?;
         }
-    }
-    Ok(())
-}
-
-fn restore_untouched(driver: &Driver) -> Result<()> {
-    each_volume(driver, |volume| {
-        log("an empty volume", storage::restore_untouched(driver, &volume));
-        Ok(())
-    })
-}
-
-/// An expansion that was not committed leaves a limit too high; a directory made again has none.
-fn limit_directories(driver: &Driver) -> Result<()> {
-    let mut unlimited = 0usize;
-    each_volume(driver, |volume| {
-        unlimited += usize::from(volume.project.is_some() && driver.quota.is_none());
-        log("a quota", storage::set_limit(driver, &volume, volume.capacity_bytes));
-        Ok(())
-    })?;
-    if unlimited > 0 {
-        tracing::warn!(
-            volumes = unlimited,
-            "the file system no longer enforces quotas: mount it with prjquota"
-        );
     }
     Ok(())
 }

@@ -36,6 +36,14 @@ impl NewData {
         self.project.as_ref().map(|(_, project)| *project)
     }
 
+    /// Keeps a directory within a size, where there are quotas.
+    fn limit(&self, capacity_bytes: u64) -> Result<()> {
+        match (&self.path, &self.project) {
+            (Some(path), Some((quota, project))) => quota.limit(path, *project, capacity_bytes),
+            _ => Ok(()),
+        }
+    }
+
     /// Leaves the data where they are.
     pub(crate) fn keep(mut self) {
         self.path = None;
@@ -98,10 +106,8 @@ pub(crate) fn make_empty(driver: &Driver, volume: &Volume) -> Result<NewData> {
         file.set_len(volume.capacity_bytes).on("resize", &path)?;
         Ok(data)
     } else {
-        let data = make_volume_directory(driver, path.clone())?;
-        if let Some((quota, project)) = &data.project {
-            quota.limit(&path, *project, volume.capacity_bytes)?;
-        }
+        let data = make_volume_directory(driver, path)?;
+        data.limit(volume.capacity_bytes)?;
         Ok(data)
     }
 }
@@ -144,9 +150,7 @@ pub(crate) fn make_volume_copy(driver: &Driver, source: &Path, volume: &Volume) 
     }
     let data = make_volume_directory(driver, target.clone())?;
     copy::copy_tree(source, &target)?;
-    if let Some((quota, project)) = &data.project {
-        quota.limit(&target, *project, volume.capacity_bytes)?;
-    }
+    data.limit(volume.capacity_bytes)?;
     Ok(data)
 }
 
