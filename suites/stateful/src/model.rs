@@ -17,6 +17,7 @@ pub mod around;
 pub mod bytes;
 pub mod call;
 pub mod expectation;
+mod footprint;
 pub mod generate;
 mod judge;
 pub mod names;

@@ -7,6 +7,7 @@ use super::answer::{Answer, GroupSaid, SnapshotSaid, VolumeSaid};
 use super::around::Around;
 use super::call::{GroupCall, SnapshotCall, VolumeCall};
 use super::expectation::{Expectation, Finding};
+use super::footprint::Footprint;
 use super::names::Id;
 use super::state::{Group, Snapshot, Volume};
 use super::{apply, judge};
@@ -36,6 +37,12 @@ pub trait Object: Clone + fmt::Debug + Default + Eq + Hash {
 
     /// Whether the call changes nothing.
     fn only_looks(call: &Self::Call) -> bool;
+
+    /// Whether it may make a difference which of two calls comes first: one of them changes what the other one changes
+    /// or looks at.
+    fn depends(one: &Self::Call, other: &Self::Call) -> bool {
+        !(Self::only_looks(one) && Self::only_looks(other))
+    }
 
     /// The id that an answer gives, of what it makes or finds.
     fn id_given(answer: &Answer<Self::Said>) -> Option<Id>;
@@ -114,6 +121,11 @@ impl Object for Volume {
                 | Listing { .. }
                 | Copying { .. }
         )
+    }
+
+    fn depends(one: &VolumeCall, other: &VolumeCall) -> bool {
+        let (one, other) = (Footprint::of(one), Footprint::of(other));
+        one.changes & (other.changes | other.sees) != 0 || other.changes & one.sees != 0
     }
 
     fn id_given(answer: &Answer<VolumeSaid>) -> Option<Id> {

@@ -8,7 +8,7 @@
 
 use std::collections::{HashMap, HashSet, VecDeque};
 
-use super::answer::Answer;
+use super::answer::{Answer, leaves_open};
 use super::around::{Around, Time};
 use super::expectation::{Breach, Finding};
 use super::object::Object;
@@ -68,6 +68,15 @@ pub struct Possible<O: Object> {
 struct World<O> {
     state: O,
     open: Slots,
+    /// Of the calls that only look those whose answer was tolerable at some moment.
+    tolerable: Slots,
+}
+
+impl<O> World<O> {
+    /// The world without a call that has ended.
+    fn without(self, call: Slots) -> World<O> {
+        World { open: self.open.without(call), tolerable: self.tolerable.without(call), ..self }
+    }
 }
 
 /// A call that has begun and, as far as is known, not taken effect for good.
@@ -77,6 +86,16 @@ struct Open<O: Object> {
     fate: Fate,
     /// Open calls equal to this one that began and end before it: there is an order in which they come first.
     ahead: Slots,
+    /// What is to be remarked if the answer is no more than tolerable.
+    remark: Option<Breach>,
+}
+
+impl<O: Object> Open<O> {
+    /// Whether it changes nothing: it only looks, or was refused.
+    fn only_looks(&self) -> bool {
+        let refused = matches!(self.step.answer, Answer::Refused(_) | Answer::PutOff(_));
+        self.fate == Fate::Known && (refused || O::only_looks(&self.step.call))
+    }
 }
 
 /// What is known of when an open call takes effect.
@@ -111,8 +130,16 @@ impl Slots {
         Slots(1 << slot)
     }
 
+    fn or(self, other: Slots) -> Slots {
+        Slots(self.0 | other.0)
+    }
+
+    fn and(self, other: Slots) -> Slots {
+        Slots(self.0 & other.0)
+    }
+
     fn meets(self, other: Slots) -> bool {
-        self.0 & other.0 != 0
+        self.and(other) != Slots::default()
     }
 
     fn iter(self) -> impl Iterator<Item = usize> {
@@ -120,9 +147,9 @@ impl Slots {
     }
 }
 
-/// The place of a call that has begun.
+/// The place of a call that has begun, unless there is nothing to be learnt from its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Begun(usize);
+pub struct Begun(Option<usize>);
 
 impl<O: Object> Default for Possible<O> {
     fn default() -> Possible<O> {
@@ -133,7 +160,8 @@ impl<O: Object> Default for Possible<O> {
 impl<O: Object> From<O> for Possible<O> {
     /// An object of which everything is known.
     fn from(state: O) -> Possible<O> {
-        Possible { worlds: vec![World { state, open: Slots::default() }], open: Vec::new(), steps: 0 }
+        let world = World { state, open: Slots::default(), tolerable: Slots::default() };
+        Possible { worlds: vec![world], open: Vec::new(), steps: 0 }
     }
 }
 
@@ -152,7 +180,11 @@ impl<O: Object> Possible<O> {
     /// # Errors
     /// Too many are open.
     pub fn begin(&mut self, step: Step<O>) -> Result<Begun, Bound> {
-        let fate = if step.answer == Answer::Unknown { Fate::Unanswered } else { Fate::Known };
+        let fate = match step.answer {
+            Answer::Unknown if O::only_looks(&step.call) => return Ok(Begun(None)),
+            Answer::Unknown => Fate::Unanswered,
+            _ => Fate::Known,
+        };
         self.open(step, fate)
     }
 
@@ -170,12 +202,14 @@ impl<O: Object> Possible<O> {
             step.around.returned = step.around.returned.max(twin.step.around.returned);
         }
         let ahead = match fate {
-            Fate::Known => self.set(|open| open.fate == Fate::Known && goes_first(&open.step, &step)),
-            Fate::Unanswered | Fate::Optional => Slots::default(),
+            Fate::Known if !O::only_looks(&step.call) => {
+                self.set(|open| open.fate == Fate::Known && goes_first(&open.step, &step))
+            }
+            Fate::Known | Fate::Unanswered | Fate::Optional => Slots::default(),
         };
-        self.open[slot] = Some(Open { step, fate, ahead });
+        self.open[slot] = Some(Open { step, fate, ahead, remark: None });
         self.worlds.iter_mut().for_each(|world| world.open = world.open.with(slot));
-        Ok(Begun(slot))
+        Ok(Begun(Some(slot)))
     }
 
     /// A place for a call: that of an equal one, if neither has an answer, since one may take effect as often as both.
@@ -211,13 +245,11 @@ impl<O: Object> Possible<O> {
     ///
     /// # Errors
     /// The answer fits no state that is possible, or too many are.
-    pub fn end(&mut self, Begun(slot): Begun) -> Result<Option<Breach>, Stop> {
-        let Some(open) = &self.open[slot] else { return Ok(None) };
+    pub fn end(&mut self, Begun(begun): Begun) -> Result<Option<Breach>, Stop> {
+        let Some((slot, open)) = begun.and_then(|slot| Some((slot, self.open[slot].as_ref()?))) else {
+            return Ok(None);
+        };
         let remark = match open.fate {
-            Fate::Unanswered if O::only_looks(&open.step.call) => {
-                self.close(slot);
-                None
-            }
             Fate::Unanswered => None,
             Fate::Known => {
                 let may_go_on = open.step.answer.leaves_open() && !O::only_looks(&open.step.call);
@@ -261,35 +293,30 @@ impl<O: Object> Possible<O> {
     fn close(&mut self, slot: usize) {
         let closed = Slots::only(slot);
         self.open[slot] = None;
-        self.worlds.iter_mut().for_each(|world| world.open = world.open.without(closed));
         self.open.iter_mut().flatten().for_each(|open| open.ahead = open.ahead.without(closed));
         let mut seen = HashSet::with_capacity(self.worlds.len());
-        self.worlds.retain(|world| seen.insert(world.clone()));
+        let worlds = std::mem::take(&mut self.worlds).into_iter().map(|world| world.without(closed));
+        self.worlds = worlds.filter(|world| seen.insert(world.clone())).collect();
     }
 
     /// Frees the places of calls without an answer that take effect no more.
     fn forget_settled(&mut self) {
-        let live = self.worlds.iter().fold(0, |live, world| live | world.open.0);
-        for slot in 0..self.open.len() {
-            if self.open[slot].is_some() && !Slots(live).has(slot) {
-                self.open[slot] = None;
-                self.open
-                    .iter_mut()
-                    .flatten()
-                    .for_each(|open| open.ahead = open.ahead.without(Slots::only(slot)));
-            }
+        let live = self.worlds.iter().fold(Slots::default(), |live, world| live.or(world.open));
+        for slot in self.set(|open| open.fate == Fate::Unanswered).without(live).iter() {
+            self.open[slot] = None;
         }
     }
 
-    /// All orders of open calls that end with one of them.
+    /// All orders of open calls that end with one of them, but for calls whose place in the order makes no difference.
     fn orders(&mut self, last: usize) -> Result<Orders<O>, Bound> {
+        let before = self.before(last);
         let mut orders = Orders { ends: Vec::new(), wrong: None };
         let mut ended: HashMap<World<O>, usize> = HashMap::new();
         let mut seen: HashMap<World<O>, bool> = HashMap::new();
         let mut queue: VecDeque<(World<O>, Option<Breach>)> =
             self.worlds.iter().map(|world| (world.clone(), None)).collect();
         while let Some((mut world, odd)) = queue.pop_front() {
-            self.look(&mut world);
+            self.look(&mut world)?;
             if !world.open.has(last) {
                 end(&mut orders.ends, &mut ended, world, odd);
                 continue;
@@ -301,17 +328,25 @@ impl<O: Object> Possible<O> {
             if seen.len() + ended.len() > WORLDS_MAX {
                 return Err(Bound::Worlds);
             }
-            for slot in world.open.iter() {
-                self.steps += 1;
-                if self.steps > STEPS_MAX {
-                    return Err(Bound::Steps);
-                }
+            if world.tolerable.has(last) {
+                let remark = self.open[last].as_ref().and_then(|open| open.remark.clone());
+                end(
+                    &mut orders.ends,
+                    &mut ended,
+                    world.clone().without(Slots::only(last)),
+                    odd.clone().or(remark),
+                );
+            }
+            for slot in world.open.and(before).iter() {
+                self.count_step()?;
                 for next in self.next(&world, slot) {
                     match next {
-                        Ok((world, also_odd)) if slot == last => {
-                            end(&mut orders.ends, &mut ended, world, odd.clone().or(also_odd));
+                        Ok((next, also_odd)) if slot == last => {
+                            end(&mut orders.ends, &mut ended, next, odd.clone().or(also_odd));
                         }
-                        Ok((world, also_odd)) => queue.push_back((world, odd.clone().or(also_odd))),
+                        // Whatever only looks has looked already.
+                        Ok((next, _)) if next.state == world.state && self.only_looks(slot) => {}
+                        Ok((next, also_odd)) => queue.push_back((next, odd.clone().or(also_odd))),
                         Err(breach) if slot == last => {
                             orders.wrong.get_or_insert(breach);
                         }
@@ -323,20 +358,53 @@ impl<O: Object> Possible<O> {
         Ok(orders)
     }
 
-    /// Calls that only look, and refusals, have taken effect as soon as they fit: no later moment is better.
-    fn look(&self, world: &mut World<O>) {
-        for (slot, open) in self.slots() {
-            let refused = matches!(open.step.answer, Answer::Refused(_));
-            if open.fate == Fate::Known && world.open.has(slot) && (refused || O::only_looks(&open.step.call))
-            {
-                let mut next = self.next(world, slot).into_iter();
-                if let (Some(Ok((looked, None))), None) = (next.next(), next.next())
-                    && looked.state == world.state
-                {
-                    *world = looked;
+    fn count_step(&mut self) -> Result<(), Bound> {
+        self.steps += 1;
+        if self.steps > STEPS_MAX { Err(Bound::Steps) } else { Ok(()) }
+    }
+
+    fn only_looks(&self, slot: usize) -> bool {
+        self.open[slot].as_ref().is_some_and(Open::only_looks)
+    }
+
+    /// The open calls whose place before one of them may make a difference: any other can as well come later.
+    fn before(&self, last: usize) -> Slots {
+        let mut before = Slots::only(last);
+        loop {
+            let depends = |open: &Open<O>| {
+                let of = before.iter().filter_map(|slot| self.open[slot].as_ref());
+                of.into_iter().any(|other| O::depends(&open.step.call, &other.step.call))
+            };
+            let more = before.or(self.set(depends));
+            if more == before {
+                return before;
+            }
+            before = more;
+        }
+    }
+
+    /// Calls that only look take effect as soon as their answers fit: no later moment is better.
+    fn look(&mut self, world: &mut World<O>) -> Result<(), Bound> {
+        for slot in world.open.and(self.set(Open::only_looks)).iter() {
+            self.count_step()?;
+            for next in self.next(world, slot) {
+                match next {
+                    Ok((looked, remark)) if looked.state == world.state => match remark {
+                        None => {
+                            *world = World { tolerable: world.tolerable.without(Slots::only(slot)), ..looked }
+                        }
+                        Some(remark) => {
+                            world.tolerable = world.tolerable.with(slot);
+                            if let Some(open) = &mut self.open[slot] {
+                                open.remark.get_or_insert(remark);
+                            }
+                        }
+                    },
+                    _ => {}
                 }
             }
         }
+        Ok(())
     }
 
     /// The worlds after an open call takes effect in one, each with what is to be remarked.
@@ -345,16 +413,14 @@ impl<O: Object> Possible<O> {
         if world.open.meets(open.ahead) {
             return Vec::new();
         }
-        let readings = world.state.readings(&open.step.call);
+        let readings = world.state.readings(&open.step.call).into_iter();
         match open.fate {
-            Fate::Known => {
-                readings.into_iter().map(|state| self.as_answered(world, state, slot, open)).collect()
-            }
+            Fate::Known => readings.map(|state| self.as_answered(world, state, slot, open)).collect(),
             Fate::Unanswered | Fate::Optional => {
-                let mut states: Vec<O> =
-                    readings.into_iter().filter_map(|state| as_done(state, &open.step)).collect();
-                states.retain(|state| *state != world.state);
-                states.into_iter().map(|state| Ok((World { state, open: world.open }, None))).collect()
+                let changed = readings
+                    .filter_map(|state| as_done(state, &open.step))
+                    .filter(|state| *state != world.state);
+                changed.map(|state| Ok((World { state, ..world.clone() }, None))).collect()
             }
         }
     }
@@ -365,15 +431,16 @@ impl<O: Object> Possible<O> {
         if *answer == Answer::PutOff(Code::Aborted) && self.is_something_pending(world, slot) {
             finding = Finding::Fits;
         }
-        let mut left = world.open.without(Slots::only(slot));
+        let mut ended = Slots::only(slot);
         if let Answer::Done(said) = answer {
             finding = finding.and(state.weigh(call, said, around));
             state.apply(call, Some(said), around);
-            left = left.without(self.settled_by(&open.step));
+            ended = ended.or(self.settled_by(&open.step));
         }
+        let world = World { state, ..*world }.without(ended);
         match finding {
-            Finding::Fits => Ok((World { state, open: left }, None)),
-            Finding::Odd(breach) => Ok((World { state, open: left }, Some(breach))),
+            Finding::Fits => Ok((world, None)),
+            Finding::Odd(breach) => Ok((world, Some(breach))),
             Finding::Wrong(breach) => Err(breach),
         }
     }
@@ -464,12 +531,20 @@ fn goes_first<O: Object>(one: &Step<O>, other: &Step<O>) -> bool {
         && one.around.returned <= other.around.returned
 }
 
-/// The state if the call takes effect without anybody hearing of it.
-fn as_done<O: Object>(mut state: O, step: &Step<O>) -> Option<O> {
-    if !state.judge(&step.call, &step.around).may_be_done() {
-        return None;
+/// The state if the call takes effect although that is not known; what was said then, if anything was.
+fn as_done<O: Object>(mut state: O, Step { call, answer, around }: &Step<O>) -> Option<O> {
+    match answer {
+        Answer::Refused(code) if !leaves_open(*code) => None,
+        Answer::Done(said) => {
+            let finding =
+                state.judge(call, around).of(O::method(call), answer).and(state.weigh(call, said, around));
+            state.apply(call, Some(said), around);
+            (!matches!(finding, Finding::Wrong(_))).then_some(state)
+        }
+        Answer::Unknown | Answer::Refused(_) | Answer::PutOff(_) => {
+            let may_be_done = state.judge(call, around).may_be_done();
+            state.apply(call, None, &Around { returned: Time::MAX, ..around.clone() });
+            may_be_done.then_some(state)
+        }
     }
-    let around = Around { returned: Time::MAX, ..step.around.clone() };
-    state.apply(&step.call, None, &around);
-    Some(state)
 }

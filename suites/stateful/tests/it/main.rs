@@ -3,8 +3,11 @@
 mod doubt;
 mod generation;
 mod groups;
+mod histories;
 mod nodes;
+mod plain;
 mod sequences;
+mod simulation;
 mod snapshots;
 mod story;
 mod toy;

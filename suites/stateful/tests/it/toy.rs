@@ -407,3 +407,23 @@ impl Toy {
         }
     }
 }
+
+/// What races do to it.
+impl Toy {
+    pub(crate) fn has(&self, name: Name) -> bool {
+        self.disks.contains_key(&name)
+    }
+
+    pub(crate) fn forget(&mut self, name: Name) {
+        self.disks.remove(&name);
+    }
+
+    /// Takes the attachments of a volume back to what they were.
+    pub(crate) fn attach_as_in(&mut self, before: &Toy, volume: Id) {
+        if let Some(was) = before.disks.get(&volume.name)
+            && let Ok(is) = self.disk(volume)
+        {
+            is.attached.clone_from(&was.attached);
+        }
+    }
+}
