@@ -2,5 +2,6 @@
 //! same time. What they find is written down as a [`case`].
 #![warn(missing_docs)]
 
+pub mod case;
 pub mod history;
 pub mod model;

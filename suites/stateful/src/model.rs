@@ -24,6 +24,7 @@ pub mod names;
 mod neighbours;
 pub mod object;
 pub mod possible;
+mod serde_call;
 pub mod state;
 
 use std::collections::{BTreeMap, BTreeSet};
