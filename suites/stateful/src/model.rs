@@ -40,7 +40,7 @@ use self::answer::{Answer, GroupSaid, Listed, Said, SnapshotSaid, VolumeSaid};
 use self::around::{Around, Terms, Time};
 use self::call::{Call, GroupCall, SnapshotCall, VolumeCall};
 use self::expectation::{Breach, Expectation, Finding, must};
-use self::names::{Id, Name};
+use self::names::{Id, Name, Node};
 use self::possible::{Step, Stop};
 use self::state::{Group, HasId, Named, Snapshot, Volume};
 
@@ -166,6 +166,17 @@ impl Model {
                 _ => list_snapshots().of("ListSnapshots", answer).into(),
             },
         }
+    }
+
+    /// A node was started anew: whatever was staged or published on it is so no more.
+    pub fn reboot(&mut self, node: Node) {
+        let forget = |volume: &mut Volume| {
+            if let Some(life) = &mut volume.life {
+                life.staged.remove(&node);
+                life.published.retain(|(on, _), _| *on != node);
+            }
+        };
+        self.volumes.values_mut().for_each(|volume| volume.befall(forget));
     }
 
     fn take_volume(&mut self, call: &VolumeCall, answer: Answer<VolumeSaid>, span: Span) -> Taken {

@@ -75,10 +75,14 @@ struct Taker {
     parts: Parts,
 }
 
-/// From when on something may have had an id, and since when it certainly has not.
+/// When something had an id.
 #[derive(Clone, Copy, Debug)]
 struct Life {
+    /// Not before this.
     since: Time,
+    /// The id was told for the last time.
+    told: Time,
+    /// Deleted after that.
     gone: Time,
 }
 
@@ -93,21 +97,22 @@ impl Taker {
                 *makings.entry(name).or_default() += 1;
             }
             if let Some(id) = id_given(&entry.answer) {
-                let life = lives.entry(id).or_insert(Life { since: Time::MAX, gone: Time::MAX });
-                life.since = life.since.min(entry.span.invoked);
+                let span = entry.span;
+                let life = lives.entry(id).or_insert(Life {
+                    since: span.invoked,
+                    told: span.returned,
+                    gone: Time::MAX,
+                });
+                life.since = life.since.min(span.invoked);
+                life.told = life.told.max(span.returned);
             }
         }
-        let settle = history.terms.settle;
         for entry in &history.entries {
             if let (Some(id), Answer::Done(_)) = (deleted(&entry.call), &entry.answer)
                 && let Some(life) = lives.get_mut(&id)
+                && life.told < entry.span.invoked
             {
-                // Ids may return with their names.
-                life.gone = if makings.get(&id.name).is_some_and(|makings| *makings > 1) {
-                    Time::MAX
-                } else {
-                    life.gone.min(entry.span.returned.saturating_add(settle))
-                };
+                life.gone = life.gone.min(entry.span.returned);
             }
         }
         let parts = Parts {

@@ -1,5 +1,6 @@
 //! The search for an order of the calls about one object.
 
+use crate::model::answer::Answer;
 use crate::model::expectation::Breach;
 use crate::model::object::Object;
 use crate::model::possible::{Bound, Possible, Stop};
@@ -44,8 +45,13 @@ enum Edge {
 /// Looks for an order. The time it takes grows with the number of calls, and exponentially only with how many of them
 /// are under way at one time.
 pub fn search<O: Object>(parts: &[Part<O>], treat: impl Fn(usize) -> Treatment) -> Outcome {
+    let may_matter = |place: &usize| match treat(*place) {
+        Treatment::Kept => true,
+        Treatment::Loosened => changes_something(&parts[*place]),
+        Treatment::LeftOut => false,
+    };
     let mut edges: Vec<_> = (0..parts.len())
-        .filter(|place| treat(*place) != Treatment::LeftOut)
+        .filter(may_matter)
         .flat_map(|place| {
             let around = &parts[place].step.around;
             [(around.invoked, Edge::Begin, place), (around.returned, Edge::End, place)]
@@ -78,4 +84,9 @@ pub fn search<O: Object>(parts: &[Part<O>], treat: impl Fn(usize) -> Treatment) 
         }
     }
     Outcome::Ordered(remarks)
+}
+
+/// Whether a call may have changed anything.
+fn changes_something<O: Object>(part: &Part<O>) -> bool {
+    !O::only_looks(&part.step.call) && !matches!(part.step.answer, Answer::Refused(_))
 }

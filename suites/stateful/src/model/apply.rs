@@ -5,7 +5,9 @@ use super::around::Around;
 use super::bytes::Bytes;
 use super::call::{GroupCall, SnapshotCall, VolumeCall, Wanted};
 use super::names::Id;
-use super::state::{Attachment, Group, GroupLife, Publication, Snapshot, SnapshotLife, Volume, VolumeLife};
+use super::state::{
+    Attachment, Confirmed, Group, GroupLife, Publication, Snapshot, SnapshotLife, Volume, VolumeLife,
+};
 
 /// A volume after a call was done.
 pub(super) fn volume(volume: &mut Volume, call: &VolumeCall, said: Option<&VolumeSaid>, around: &Around) {
@@ -57,8 +59,8 @@ fn change(life: &mut VolumeLife, call: &VolumeCall, said: Option<&VolumeSaid>) {
         }
         ControllerUnpublishVolume { node: None, .. } => life.attached.clear(),
         ValidateVolumeCapabilities { usage, .. } => {
-            if let Some(VolumeSaid::Confirmed(confirmed)) = said {
-                life.confirmed.insert(usage, *confirmed);
+            if let Some(VolumeSaid::Confirmed(yes)) = said {
+                life.confirmed.insert(usage, Confirmed { yes: *yes, attached: life.attached_to() });
             }
         }
         ControllerExpandVolume { size, .. } => {
@@ -86,11 +88,12 @@ fn change(life: &mut VolumeLife, call: &VolumeCall, said: Option<&VolumeSaid>) {
         NodeUnpublishVolume { node, target, .. } => {
             life.published.remove(&(node, target));
         }
-        Write { slot, stamp, .. } => {
+        Write { node, slot, stamp, .. } => {
             life.written = true;
+            // Other nodes may see late what this one writes.
             match said {
-                Some(_) => life.bytes.write(slot, stamp),
-                None => life.bytes.blur(slot),
+                Some(_) if !life.is_elsewhere(node) => life.bytes.write(slot, stamp),
+                _ => life.bytes.blur(slot),
             }
         }
         CreateVolume { .. }

@@ -74,6 +74,8 @@ pub struct Around {
     pub dependants: Presence,
     /// The other object that has the id which the driver gave.
     pub owner: Presence,
+    /// Whether a call about another object may still be going on.
+    pub pending_elsewhere: bool,
     /// What is in the volumes, snapshots and members that it copies.
     pub bytes: BTreeMap<Id, Bytes>,
 }
@@ -89,6 +91,7 @@ impl Around {
             source_in_use: true,
             dependants: Presence::Maybe,
             owner: Presence::Maybe,
+            pending_elsewhere: false,
             bytes: BTreeMap::new(),
         }
     }

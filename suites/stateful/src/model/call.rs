@@ -19,13 +19,14 @@ pub struct Usage {
     pub mode: Mode,
 }
 
+/// The modes in which several nodes may have a volume at once.
+pub const MODES_FOR_MANY_NODES: [Mode; 3] =
+    [Mode::MultiNodeReaderOnly, Mode::MultiNodeSingleWriter, Mode::MultiNodeMultiWriter];
+
 impl Usage {
     /// Whether several nodes may have it at once.
     pub fn is_for_many_nodes(self) -> bool {
-        matches!(
-            self.mode,
-            Mode::MultiNodeReaderOnly | Mode::MultiNodeSingleWriter | Mode::MultiNodeMultiWriter
-        )
+        MODES_FOR_MANY_NODES.contains(&self.mode)
     }
 
     /// Whether several workloads on a node may have it at once.

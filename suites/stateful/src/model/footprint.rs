@@ -46,7 +46,7 @@ impl Footprint {
                 (attached(node), LIFE | staged(node) | published(node))
             }
             ControllerUnpublishVolume { node: None, .. } => (ATTACHMENTS, ALL),
-            ValidateVolumeCapabilities { .. } => (CONFIRMED, LIFE),
+            ValidateVolumeCapabilities { .. } => (CONFIRMED, LIFE | ATTACHMENTS),
             ControllerGetVolume { .. } | Listing { .. } => (0, LIFE | SIZE | ATTACHMENTS),
             // In use is what any node has.
             ControllerExpandVolume { .. } => (SIZE, ALL),
@@ -58,7 +58,8 @@ impl Footprint {
             NodeExpandVolume { node, .. } | NodeGetVolumeStats { node, .. } => {
                 (0, LIFE | attached(node) | staged(node) | published(node))
             }
-            Write { node, .. } => (BYTES, LIFE | attached(node) | staged(node) | published(node)),
+            // What other nodes have in memory may be older.
+            Write { .. } => (BYTES, ALL),
             Read { node, .. } => (0, LIFE | BYTES | attached(node) | staged(node) | published(node)),
             Copying { .. } => (0, LIFE),
         };

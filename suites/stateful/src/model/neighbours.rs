@@ -10,8 +10,16 @@ use super::state::{Group, HasId, Held, Named, Volume};
 use super::{Model, Span};
 
 impl Model {
+    fn around(&self, span: Span) -> Around {
+        let pending = self.volumes.values().any(|one| one.pending().next().is_some())
+            || self.snapshots.values().any(|one| one.pending().next().is_some())
+            || self.groups.values().any(|one| one.pending().next().is_some());
+        let around = Around::new(self.terms.clone(), span.invoked, span.returned);
+        Around { pending_elsewhere: pending, ..around }
+    }
+
     pub(super) fn around_volume(&self, call: &VolumeCall, answer: &Answer<VolumeSaid>, span: Span) -> Around {
-        let mut around = Around::new(self.terms.clone(), span.invoked, span.returned);
+        let mut around = self.around(span);
         match call {
             VolumeCall::CreateVolume { wanted, .. } => {
                 if let Some(source) = wanted.source {
@@ -33,7 +41,7 @@ impl Model {
         answer: &Answer<SnapshotSaid>,
         span: Span,
     ) -> Around {
-        let mut around = Around::new(self.terms.clone(), span.invoked, span.returned);
+        let mut around = self.around(span);
         match call {
             SnapshotCall::CreateSnapshot { volume, .. } => {
                 around.source = self.presence(*volume, span.invoked);
@@ -49,7 +57,7 @@ impl Model {
     }
 
     pub(super) fn around_group(&self, call: &GroupCall, span: Span) -> Around {
-        let mut around = Around::new(self.terms.clone(), span.invoked, span.returned);
+        let mut around = self.around(span);
         match call {
             GroupCall::CreateVolumeGroupSnapshot { volumes, .. } => {
                 let presences = volumes.iter().map(|volume| self.presence(*volume, span.invoked));

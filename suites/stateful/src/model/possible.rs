@@ -428,7 +428,8 @@ impl<O: Object> Possible<O> {
     fn as_answered(&self, world: &World<O>, mut state: O, slot: usize, open: &Open<O>) -> Next<O> {
         let Step { call, answer, around } = &open.step;
         let mut finding = state.judge(call, around).of(O::method(call), answer);
-        if *answer == Answer::PutOff(Code::Aborted) && self.is_something_pending(world, slot) {
+        let pending = around.pending_elsewhere || self.is_something_pending(world, slot);
+        if *answer == Answer::PutOff(Code::Aborted) && pending {
             finding = Finding::Fits;
         }
         let mut ended = Slots::only(slot);
@@ -488,6 +489,13 @@ impl<O: Object> Possible<O> {
     /// Calls that may still take effect.
     pub fn pending(&self) -> impl Iterator<Item = &O::Call> {
         self.slots().map(|(_, open)| &open.step.call)
+    }
+
+    /// Something happens to the object that no call asked for.
+    pub fn befall(&mut self, happens: impl Fn(&mut O)) {
+        self.worlds.iter_mut().for_each(|world| happens(&mut world.state));
+        let mut seen = HashSet::new();
+        self.worlds.retain(|world| seen.insert(world.clone()));
     }
 
     /// Changes what was known beside the calls that may still take effect.

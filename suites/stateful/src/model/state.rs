@@ -49,8 +49,8 @@ pub struct VolumeLife {
     pub told: Option<(Text, Text)>,
     /// Which set of mutable_parameters it has.
     pub mutable_parameters: u8,
-    /// What ValidateVolumeCapabilities said of usages.
-    pub confirmed: BTreeMap<Usage, bool>,
+    /// What ValidateVolumeCapabilities said last of usages.
+    pub confirmed: BTreeMap<Usage, Confirmed>,
     /// Nodes that it is published to by the controller.
     pub attached: BTreeMap<Node, Attachment>,
     /// Nodes on which it is staged.
@@ -61,6 +61,15 @@ pub struct VolumeLife {
     pub bytes: Bytes,
     /// Whether a workload wrote to it, so that it is no longer what it was copied from.
     pub written: bool,
+}
+
+/// A verdict of ValidateVolumeCapabilities.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Confirmed {
+    /// Whether it was confirmed.
+    pub yes: bool,
+    /// The nodes that the volume was published to then; with others the verdict may be another.
+    pub attached: BTreeSet<Node>,
 }
 
 /// A volume published to a node by the controller.
@@ -235,6 +244,17 @@ impl VolumeLife {
     /// Whether some node has it.
     pub fn is_in_use(&self) -> bool {
         !(self.attached.is_empty() && self.staged.is_empty() && self.published.is_empty())
+    }
+
+    /// The nodes that it is published to by the controller.
+    pub fn attached_to(&self) -> BTreeSet<Node> {
+        self.attached.keys().copied().collect()
+    }
+
+    /// Whether another node than this may have parts of it in memory.
+    pub fn is_elsewhere(&self, node: Node) -> bool {
+        self.staged.keys().any(|other| *other != node)
+            || self.published.keys().any(|(other, _)| *other != node)
     }
 
     /// The places on a node at which it is published.

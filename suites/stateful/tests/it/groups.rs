@@ -93,7 +93,7 @@ fn a_group_is_found_until_it_is_deleted() {
         GET,
         [
             (with(|_| {}), "fits"),
-            (with(|facts| facts.id = Some(g(2))), "GROUP-CREATE-003"),
+            (with(|facts| facts.id = Some(g(2))), "GROUP-GET-010"),
             (with(without_a_member), "GROUP-CREATE-003"),
             (no(Code::NotFound), "GROUP-GET-002"),
         ],

@@ -135,6 +135,42 @@ fn publishing_is_repeatable_and_keeps_readonly() {
 }
 
 #[test]
+fn what_is_published_readonly_cannot_be_written_to() {
+    let mut story = staged();
+    story.done([readonly(true, WRITER)]);
+    story.judges(
+        write(0, 1),
+        [(no(Code::PermissionDenied), "fits"), (no(Code::Internal), "fits"), (ok(), "NODE-PUBLISH-034")],
+    );
+    published().judges(write(0, 1), [(ok(), "fits"), (no(Code::PermissionDenied), "NODE-PUBLISH-027")]);
+    // What can be made of a volume that is attached for reading only is not clear.
+    let mut story = Story::of_a_volume();
+    story.right(
+        VolumeCall::ControllerPublishVolume { volume: v(1), node: N1, usage: WRITER, readonly: true },
+        ok(),
+    );
+    story.judges(stage(v(1), N1), [(ok(), "fits"), (no(Code::Internal), "fits")]);
+}
+
+#[test]
+fn other_nodes_may_see_late_what_is_written() {
+    let mut story = Story::new();
+    story.right(create(v(1), Wanted { usage: MANY, ..wanted() }), made(facts(v(1))));
+    for node in [N1, N2] {
+        let attach = VolumeCall::ControllerPublishVolume { volume: v(1), node, usage: MANY, readonly: false };
+        story.right(attach, ok());
+        story.done([
+            VolumeCall::NodeStageVolume { volume: v(1), node, usage: MANY },
+            VolumeCall::NodePublishVolume { volume: v(1), node, target: T1, usage: MANY, readonly: false },
+        ]);
+    }
+    story.done([write(0, 1)]);
+    story.judges(read(v(1)), [(found(&[]), "fits")]);
+    story.done([unpublish(v(1), N2, T1), unstage(v(1), N2), write(0, 2)]);
+    story.judges(read(v(1)), [(found(&[(0, 2)]), "fits"), (found(&[]), "NODE-PUBLISH-027")]);
+}
+
+#[test]
 fn readers_do_not_care_for_readonly() {
     let readers = Usage { mode: Mode::MultiNodeReaderOnly, ..WRITER };
     let mut story = Story::without(&[Capability::PublishUnpublishVolume, Capability::StageUnstageVolume]);

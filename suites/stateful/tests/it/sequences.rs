@@ -3,7 +3,7 @@
 
 use csi_harness::capability::Capability;
 use csi_suite_stateful::model::answer::{Answer, VolumeSaid};
-use csi_suite_stateful::model::call::{VolumeCall, Wanted};
+use csi_suite_stateful::model::call::{Size, VolumeCall, Wanted};
 use csi_suite_stateful::model::names::Name;
 use tonic::Code;
 
@@ -48,8 +48,9 @@ fn a_restarted_kubelet_repeats_everything() {
 
 #[test]
 fn after_a_reboot_undoing_finds_nothing_and_succeeds() {
-    let mut story = Story::of_a_volume();
-    story.right(attach(v(1), N1), ok());
+    let mut story = running();
+    story.model.reboot(N1);
+    story.judges(publish(v(1), N1, T1), [(no(Code::Internal), "fits")]);
     // The directories of the pod were left over, and nothing is mounted.
     story.done([unpublish(v(1), N1, T1), unstage(v(1), N1), unstage(v(1), N1)]);
     story.judges(unpublish(v(1), N1, T1), [(no(Code::Internal), "NODE-UNPUBLISH-006")]);
@@ -97,7 +98,7 @@ fn an_attachment_that_never_succeeded_is_undone() {
 fn expansion_while_the_volume_is_published() {
     let mut story = running();
     story.right(expand(v(1), 2 * GIB), said(VolumeSaid::Grown(2 * GIB)));
-    let size = csi_suite_stateful::model::call::Size::at_least(2 * GIB);
+    let size = Size::at_least(2 * GIB);
     let grow = VolumeCall::NodeExpandVolume { volume: v(1), node: N1, target: T1, size };
     story.done([grow.clone(), grow]);
 }
@@ -113,7 +114,7 @@ fn a_snapshotter_polls_with_the_same_request() {
     story.right(cut(s(1), v(1)), unready());
     story.right(cut(s(1), v(1)), unready());
     story.right(cut(s(1), v(1)), cut_ok(snapshot_facts(s(1), v(1))));
-    let larger = csi_suite_stateful::model::call::Size::at_least(2 * GIB);
+    let larger = Size::at_least(2 * GIB);
     let restored = Wanted { source: Some(s(1)), size: larger, ..wanted() };
     let mut facts = facts(v(2));
     facts.capacity_bytes = 2 * GIB;

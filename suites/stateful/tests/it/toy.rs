@@ -324,8 +324,12 @@ impl Toy {
                 self.disk(volume)?.published.get(&(node, target)).ok_or(Code::NotFound)?;
                 nothing()
             }
-            Write { volume, slot, stamp, .. } => {
-                self.disk(volume)?.content.insert(slot, stamp);
+            Write { volume, node, target, slot, stamp } => {
+                let disk = self.disk(volume)?;
+                if disk.published.get(&(node, target)) == Some(&true) {
+                    return Err(Code::PermissionDenied);
+                }
+                disk.content.insert(slot, stamp);
                 nothing()
             }
             Read { volume, .. } => {

@@ -3,7 +3,7 @@
 use csi_harness::capability::Capability;
 use csi_harness::config::AccessType;
 use csi_suite_stateful::model::answer::{Answer, Listed, Said, SourceTold, VolumeFacts, VolumeSaid};
-use csi_suite_stateful::model::call::{Call, Size, Usage, VolumeCall, Wanted};
+use csi_suite_stateful::model::call::{Call, MODES_FOR_MANY_NODES, Size, Usage, VolumeCall, Wanted};
 use csi_suite_stateful::model::names::{Id, Name};
 use tonic::Code;
 
@@ -289,9 +289,15 @@ fn a_volume_for_one_node_is_on_one_node() {
     let mut by_nature = story.clone();
     by_nature.right(validate.clone(), said(VolumeSaid::Confirmed(true)));
     judged(&by_nature, "fits");
-    story.right(validate.clone(), said(VolumeSaid::Confirmed(false)));
+    // Unless it is said to be so in no mode at all.
+    story.right(validate, said(VolumeSaid::Confirmed(false)));
+    judged(&story, "odd CTRL-PUBLISH-027");
+    for mode in MODES_FOR_MANY_NODES {
+        let validate =
+            VolumeCall::ValidateVolumeCapabilities { volume: v(1), usage: Usage { mode, ..WRITER } };
+        story.right(validate, said(VolumeSaid::Confirmed(false)));
+    }
     judged(&story, "CTRL-PUBLISH-027");
-    story.judges(validate, [(said(VolumeSaid::Confirmed(true)), "CTRL-VALIDATE-004")]);
 
     let mut story = Story::new();
     story.right(create(v(1), Wanted { usage: MANY, ..wanted() }), made(facts(v(1))));
@@ -299,6 +305,17 @@ fn a_volume_for_one_node_is_on_one_node() {
         |node| VolumeCall::ControllerPublishVolume { volume: v(1), node, usage: MANY, readonly: false };
     story.right(attach(N1), ok());
     story.judges(attach(N2), [(ok(), "fits"), (no(Code::FailedPrecondition), "odd CTRL-PUBLISH-006")]);
+}
+
+#[test]
+fn the_same_question_has_the_same_answer_as_long_as_nothing_changes() {
+    let mut story = Story::of_a_volume();
+    let validate = VolumeCall::ValidateVolumeCapabilities { volume: v(1), usage: MANY };
+    story.right(validate.clone(), said(VolumeSaid::Confirmed(false)));
+    story.judges(validate.clone(), [(said(VolumeSaid::Confirmed(true)), "CTRL-VALIDATE-004")]);
+    story.judges(validate.clone(), [(no(Code::InvalidArgument), "fits")]);
+    story.right(attach(v(1), N1), ok());
+    story.judges(validate, [(said(VolumeSaid::Confirmed(true)), "fits")]);
 }
 
 #[test]

@@ -39,13 +39,16 @@ pub(in crate::model) fn group_said(
         }
         (GroupCall::GetVolumeGroupSnapshot { group: id }, GroupSaid::Seen(facts)) => {
             match group.find(*id, around.invoked) {
-                Held::Here(life) => same(life, facts).and(says(
-                    facts.id == Some(*id),
-                    &req::GROUP_GET_010,
-                    "the answer is not about the group snapshot that was asked for",
-                    id,
-                    facts.id.map_or("another".to_owned(), |id| id.to_string()),
-                )),
+                Held::Here(life) => {
+                    let asked = says(
+                        facts.id == Some(*id),
+                        &req::GROUP_GET_010,
+                        "the answer is not about the group snapshot that was asked for",
+                        id,
+                        facts.id.map_or("another".to_owned(), |id| id.to_string()),
+                    );
+                    asked.and(same(life, facts))
+                }
                 Held::Fading | Held::Gone => Finding::Fits,
             }
         }

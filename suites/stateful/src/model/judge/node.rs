@@ -15,9 +15,11 @@ use crate::model::expectation::{Expectation, Finding, anything, must, must_be_re
 use crate::model::names::{Kind, Node, Slot, Target};
 use crate::model::state::{Held, VolumeLife};
 
-/// Whether the orchestrator has done what comes before staging.
+/// Whether the orchestrator has done what comes before staging. What can be staged of a volume that is attached for
+/// reading only is not clear.
 fn is_attached(life: &VolumeLife, node: Node, around: &Around) -> bool {
-    !around.terms.has(Capability::PublishUnpublishVolume) || life.attached.contains_key(&node)
+    !around.terms.has(Capability::PublishUnpublishVolume)
+        || life.attached.get(&node).is_some_and(|attachment| !attachment.readonly)
 }
 
 /// Whether the orchestrator has done what comes before publishing.
@@ -153,13 +155,24 @@ pub(super) fn stats(held: Held<'_, VolumeLife>, at: (Node, Target)) -> Expectati
     }
 }
 
-/// Workloads write to what is published for writing; what becomes of other attempts is judged where the mode is.
+/// Workloads write to what is published for writing, and cannot write to what is not.
 pub(super) fn write(held: Held<'_, VolumeLife>, at: (Node, Target), around: &Around) -> Expectation {
-    match held {
-        Held::Here(life) if is_staged(life, at.0, around) && is_writable(life, at) => {
-            must(target_is_the_volume(life), "take what a workload writes")
+    let life = match held {
+        Held::Here(life) if is_staged(life, at.0, around) => life,
+        _ => return anything(&req::NODE_PUBLISH_001, "where the volume is not on the node"),
+    };
+    match life.published.get(&at) {
+        None => anything(&req::NODE_PUBLISH_001, "where the volume is not published"),
+        Some(there) if there.usage.is_for_readers() => {
+            anything(&req::NODE_PUBLISH_034, "where the volume is published in a mode for readers")
         }
-        _ => anything(&req::NODE_PUBLISH_034, "where the volume is not published for writing"),
+        Some(there) if there.readonly => must_be_refused(
+            &req::NODE_PUBLISH_034,
+            Code::PermissionDenied,
+            "where the volume is published readonly",
+        )
+        .or_any_refusal(),
+        Some(_) => must(target_is_the_volume(life), "take what a workload writes"),
     }
 }
 
@@ -170,12 +183,6 @@ pub(super) fn read(held: Held<'_, VolumeLife>, at: (Node, Target), around: &Arou
         }
         _ => anything(&req::NODE_PUBLISH_001, "where the volume is not published"),
     }
-}
-
-fn is_writable(life: &VolumeLife, at: (Node, Target)) -> bool {
-    let for_writing = |readonly: bool, usage: Usage| !readonly && !usage.is_for_readers();
-    let here = life.published.get(&at).is_some_and(|there| for_writing(there.readonly, there.usage));
-    here && life.attached.get(&at.0).is_none_or(|there| for_writing(there.readonly, there.usage))
 }
 
 /// What is at the target path is the volume, and so what was written to the volume is in it.

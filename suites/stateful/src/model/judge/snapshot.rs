@@ -192,13 +192,14 @@ fn same(life: &SnapshotLife, facts: &SnapshotFacts) -> Finding {
 fn looked_up(held: Held<'_, SnapshotLife>, id: Id, said: &SnapshotSaid) -> Finding {
     match (held, said) {
         (Held::Here(life), SnapshotSaid::Seen(facts)) => {
-            complete(facts, life.volume).and(same(life, facts)).and(says(
+            let asked = says(
                 facts.id == Some(id),
                 &req::CTRL_GETSNAP_007,
                 "the answer is not about the snapshot that was asked for",
                 id,
                 facts.id.map_or("another".to_owned(), |id| id.to_string()),
-            ))
+            );
+            asked.and(complete(facts, life.volume)).and(same(life, facts))
         }
         (Held::Here(_), SnapshotSaid::Unlisted { pages }) => says(
             // Pages may miss what exists while others come and go.

@@ -9,7 +9,7 @@ use tonic::Code;
 use super::node;
 use crate::model::answer::{SourceTold, VolumeFacts, VolumeSaid};
 use crate::model::around::{Around, Presence};
-use crate::model::call::{Size, Usage, VolumeCall, Wanted};
+use crate::model::call::{MODES_FOR_MANY_NODES, Size, Usage, VolumeCall, Wanted};
 use crate::model::expectation::{Expectation, Finding, anything, must, must_be_refused, says};
 use crate::model::names::{Id, Kind, Name, Node};
 use crate::model::state::{Held, Volume, VolumeLife};
@@ -94,13 +94,9 @@ pub(in crate::model) fn volume_said(
                 context,
             )
         }
-        (VolumeCall::ValidateVolumeCapabilities { usage, .. }, VolumeSaid::Confirmed(confirmed)) => says(
-            life.confirmed.get(usage).is_none_or(|before| before == confirmed),
-            &req::CTRL_VALIDATE_004,
-            "the same question has two answers",
-            if *confirmed { "no confirmed, as before" } else { "confirmed, as before" },
-            if *confirmed { "confirmed" } else { "no confirmed" },
-        ),
+        (VolumeCall::ValidateVolumeCapabilities { usage, .. }, VolumeSaid::Confirmed(yes)) => {
+            same_verdict(life, *usage, *yes)
+        }
         (VolumeCall::ControllerExpandVolume { size, .. }, VolumeSaid::Grown(bytes)) => {
             grown(life, *size, *bytes)
         }
@@ -310,12 +306,16 @@ fn elsewhere(life: &VolumeLife) -> Expectation {
         "of a volume for one node, which another node has,",
     );
     // Some volumes are for many nodes by nature, whatever was asked for; ValidateVolumeCapabilities tells.
-    let mut many =
-        life.confirmed.iter().filter(|(usage, _)| usage.is_for_many_nodes()).map(|(_, confirmed)| *confirmed);
-    match many.clone().any(|confirmed| confirmed) {
-        true => expectation.or_done(),
-        false if many.any(|confirmed| !confirmed) => expectation,
-        false => expectation.or_done_remark("unless the volume is for many nodes by nature"),
+    let confirmed = MODES_FOR_MANY_NODES.map(|mode| {
+        let usage = Usage { mode, ..life.wanted.usage };
+        life.confirmed.get(&usage).map(|confirmed| confirmed.yes)
+    });
+    if confirmed.contains(&Some(true)) {
+        expectation.or_done()
+    } else if confirmed.contains(&None) {
+        expectation.or_done_remark("unless the volume is for many nodes by nature")
+    } else {
+        expectation
     }
 }
 
@@ -553,6 +553,19 @@ fn seen(
         "published_node_ids without it",
     );
     context.and(size).and(published)
+}
+
+/// Asked again while the same nodes have the volume, the driver says the same.
+fn same_verdict(life: &VolumeLife, usage: Usage, yes: bool) -> Finding {
+    let shown = |yes: bool| if yes { "confirmed" } else { "no confirmed" };
+    let before = life.confirmed.get(&usage).filter(|before| before.attached == life.attached_to());
+    says(
+        before.is_none_or(|before| before.yes == yes),
+        &req::CTRL_VALIDATE_004,
+        "the same question has two answers",
+        format!("{}, as before", shown(!yes)),
+        shown(yes),
+    )
 }
 
 fn grown(life: &VolumeLife, size: Size, bytes: i64) -> Finding {
