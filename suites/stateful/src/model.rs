@@ -19,6 +19,7 @@ pub mod call;
 pub mod expectation;
 mod footprint;
 pub mod generate;
+pub mod ids;
 mod judge;
 pub mod names;
 mod neighbours;

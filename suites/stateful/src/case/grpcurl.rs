@@ -2,7 +2,9 @@
 
 use serde_json::Value;
 
-use super::wire::{Given, Ids, PathPart, is_concurrent, needed, one_line, rpc_path, variable};
+use crate::model::ids::Ids;
+
+use super::wire::{Given, PathPart, given, is_concurrent, named, needed, one_line, rpc_path, variable};
 use super::{Case, Step};
 
 const HEAD: &str = "\
@@ -24,7 +26,7 @@ pub(super) fn lines(case: &Case) -> String {
             let request = shell_quoted(&step.request, &ids);
             format!("call {} {request}", path.trim_start_matches('/'))
         });
-        let given = needed(ids.take(step), &case.steps[number..]);
+        let given = needed(given(&mut ids, step), &case.steps[number..]);
         if let Some(command) = command {
             text.push_str(&with_variables(&command, &given));
         }
@@ -70,14 +72,14 @@ fn jq(part: &PathPart) -> String {
 /// The request in single quotes, known ids as variables.
 fn shell_quoted(request: &Value, ids: &Ids) -> String {
     let mut text = String::new();
-    write_json(request, ids, &mut text);
+    write_json("", request, ids, &mut text);
     format!("'{text}'")
 }
 
-fn write_json(value: &Value, ids: &Ids, text: &mut String) {
+fn write_json(field: &str, value: &Value, ids: &Ids, text: &mut String) {
     let quoted = |value: &str| Value::from(value).to_string().replace('\'', "'\\''");
     match value {
-        Value::String(string) => match ids.find(string) {
+        Value::String(string) => match named(ids, field, string) {
             Some(id) => text.push_str(&format!("\"'\"${{{}}}\"'\"", variable(id))),
             None => text.push_str(&quoted(string)),
         },
@@ -85,7 +87,7 @@ fn write_json(value: &Value, ids: &Ids, text: &mut String) {
             text.push('[');
             for (nth, value) in values.iter().enumerate() {
                 text.push_str(if nth > 0 { "," } else { "" });
-                write_json(value, ids, text);
+                write_json(field, value, ids, text);
             }
             text.push(']');
         }
@@ -94,7 +96,7 @@ fn write_json(value: &Value, ids: &Ids, text: &mut String) {
             for (nth, (field, value)) in fields.iter().enumerate() {
                 text.push_str(if nth > 0 { "," } else { "" });
                 text.push_str(&format!("{}:", quoted(field)));
-                write_json(value, ids, text);
+                write_json(field, value, ids, text);
             }
             text.push('}');
         }

@@ -8,7 +8,9 @@ use csi_proto::reflect::prost_reflect::{
 };
 use serde::de::DeserializeSeed as _;
 
-use super::wire::{Given, Ids, PathPart, is_concurrent, needed, one_line, rpc_path, variable};
+use crate::model::ids::Ids;
+
+use super::wire::{Given, PathPart, given, is_concurrent, named, needed, one_line, rpc_path, variable};
 use super::{Case, Step};
 
 /// The calls as a function that makes them and asserts what the last one is answered.
@@ -25,7 +27,7 @@ pub(super) fn test(case: &Case) -> String {
     let broken = case.steps.len();
     for (number, step) in (1..).zip(&case.steps) {
         let call = pool.as_ref().and_then(|pool| call(pool, step, &ids));
-        let given = needed(ids.take(step), &case.steps[number..]);
+        let given = needed(given(&mut ids, step), &case.steps[number..]);
         let _ = writeln!(text, "    // {number}. {}: {}", step.call, one_line(&step.came.to_string()));
         match call {
             None => {}
@@ -144,14 +146,13 @@ fn value(value: &Value, field: &FieldDescriptor, ids: &Ids, depth: usize) -> Str
         Value::U64(number) => number.to_string(),
         Value::F32(number) => format!("{number:?}"),
         Value::F64(number) => format!("{number:?}"),
-        Value::String(text) => string(text, ids),
+        Value::String(text) => string(field.name(), text, ids),
         Value::Bytes(bytes) => format!("vec!{:?}", &bytes[..]),
         Value::Message(message) => literal(message, ids, depth),
         Value::List(values) => format!("vec![{}]", values.iter().map(inner).collect::<Vec<_>>().join(", ")),
         Value::Map(entries) => {
             // In an order of its own, so that the same case is the same text.
-            let mut pairs: Vec<String> =
-                entries.iter().filter_map(|(key, value)| pair(key, value, ids)).collect();
+            let mut pairs: Vec<String> = entries.iter().filter_map(|(key, value)| pair(key, value)).collect();
             pairs.sort();
             format!("[{}].into()", pairs.join(", "))
         }
@@ -166,17 +167,17 @@ fn enumeration(number: i32, field: &FieldDescriptor) -> Option<String> {
     Some(format!("{outer}::{}::{}.into()", declared.name(), camel(&name)))
 }
 
-fn pair(key: &MapKey, value: &Value, ids: &Ids) -> Option<String> {
+fn pair(key: &MapKey, value: &Value) -> Option<String> {
     match (key, value) {
         (MapKey::String(key), Value::String(value)) => {
-            Some(format!("({key:?}.to_owned(), {})", string(value, ids)))
+            Some(format!("({key:?}.to_owned(), {value:?}.to_owned())"))
         }
         _ => None,
     }
 }
 
-fn string(text: &str, ids: &Ids) -> String {
-    match ids.find(text) {
+fn string(field: &str, text: &str, ids: &Ids) -> String {
+    match named(ids, field, text) {
         Some(id) => format!("{}.clone()", variable(id)),
         None => format!("{text:?}.to_owned()"),
     }

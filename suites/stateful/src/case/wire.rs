@@ -1,12 +1,11 @@
 //! What the answers of a case say of ids: later requests have to name them, and they differ from run to run.
 
-use std::collections::BTreeMap;
-
 use csi_proto::RPCS;
 use serde_json::Value;
 
 use crate::model::call::{Call, GroupCall, SnapshotCall, VolumeCall};
-use crate::model::names::{Id, Name};
+use crate::model::ids::Ids;
+use crate::model::names::{Id, Kind, Name};
 
 use super::{Case, Step};
 
@@ -20,64 +19,54 @@ pub(super) struct Given {
     pub(super) path: Vec<PathPart>,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum PathPart {
     Field(&'static str),
     Entry(usize),
 }
 
-/// Ids in the order in which the answers of a case gave them.
-#[derive(Debug, Default)]
-pub(super) struct Ids(BTreeMap<Name, Vec<String>>);
-
-impl Ids {
-    /// The ids that an answer gives for the first time.
-    pub(super) fn take(&mut self, step: &Step) -> Vec<Given> {
-        use PathPart::{Entry, Field};
-        let mut given = Vec::new();
-        match &step.call {
-            Call::Volume(VolumeCall::CreateVolume { name, .. }) => {
-                given.extend(self.first(*name, step, vec![Field("volume"), Field("volume_id")]));
-            }
-            Call::Snapshot(SnapshotCall::CreateSnapshot { name, .. }) => {
-                given.extend(self.first(*name, step, vec![Field("snapshot"), Field("snapshot_id")]));
-            }
-            Call::Group(GroupCall::CreateVolumeGroupSnapshot { name, volumes }) => {
-                let group = Field("group_snapshot");
-                given.extend(self.first(*name, step, vec![group.clone(), Field("group_snapshot_id")]));
-                for nth in 0..volumes.len() {
-                    let path = vec![group.clone(), Field("snapshots"), Entry(nth), Field("snapshot_id")];
-                    given.extend(self.first(name.members(), step, path));
-                }
-            }
-            _ => {}
+/// The ids that an answer gives for the first time.
+pub(super) fn given(ids: &mut Ids, step: &Step) -> Vec<Given> {
+    use PathPart::{Entry, Field};
+    let group = Field("group_snapshot");
+    let paths = match &step.call {
+        Call::Volume(VolumeCall::CreateVolume { name, .. }) => {
+            vec![(*name, vec![Field("volume"), Field("volume_id")])]
         }
-        given
-    }
-
-    fn first(&mut self, name: Name, step: &Step, path: Vec<PathPart>) -> Option<Given> {
-        let value = path.iter().try_fold(&step.came.response, |value, part| match part {
-            PathPart::Field(field) => value.get(field),
-            PathPart::Entry(entry) => value.get(entry),
-        });
-        let text = value.and_then(Value::as_str)?.to_owned();
-        let known = self.0.entry(name).or_default();
-        if known.contains(&text) {
-            return None;
+        Call::Snapshot(SnapshotCall::CreateSnapshot { name, .. }) => {
+            vec![(*name, vec![Field("snapshot"), Field("snapshot_id")])]
         }
-        known.push(text.clone());
-        let nth = u16::try_from(known.len() - 1).ok()?;
-        Some(Given { id: name.id(nth), text, path })
-    }
+        Call::Group(GroupCall::CreateVolumeGroupSnapshot { name, volumes }) => {
+            let member = |nth| vec![group, Field("snapshots"), Entry(nth), Field("snapshot_id")];
+            let members = (0..volumes.len()).map(|nth| (name.members(), member(nth)));
+            [(*name, vec![group, Field("group_snapshot_id")])].into_iter().chain(members).collect()
+        }
+        _ => Vec::new(),
+    };
+    paths.into_iter().filter_map(|(name, path)| first(ids, name, step, path)).collect()
+}
 
-    /// The object that an id stands for.
-    pub(super) fn find(&self, text: &str) -> Option<Id> {
-        let nth = |(name, known): (&Name, &Vec<String>)| {
-            let nth = known.iter().position(|other| other == text)?;
-            Some(name.id(u16::try_from(nth).ok()?))
-        };
-        self.0.iter().find_map(nth)
+fn first(ids: &mut Ids, name: Name, step: &Step, path: Vec<PathPart>) -> Option<Given> {
+    let value = path.iter().try_fold(&step.came.response, |value, part| match part {
+        PathPart::Field(field) => value.get(field),
+        PathPart::Entry(entry) => value.get(entry),
+    });
+    let text = value.and_then(Value::as_str)?.to_owned();
+    if ids.find(&[name.kind], &text).is_some() {
+        return None;
     }
+    Some(Given { id: ids.give(name, &text)?, text, path })
+}
+
+/// The object that a text in a request stands for, by the field that it is in.
+pub(super) fn named(ids: &Ids, field: &str, text: &str) -> Option<Id> {
+    let kinds: &[Kind] = match field {
+        "volume_id" | "source_volume_id" | "source_volume_ids" => &[Kind::Volume],
+        "snapshot_id" | "snapshot_ids" => &[Kind::Snapshot, Kind::Member],
+        "group_snapshot_id" => &[Kind::Group],
+        _ => return None,
+    };
+    ids.find(kinds, text)
 }
 
 /// The ids that an answer gives and that later requests name, so that they have to be kept.

@@ -241,8 +241,8 @@ fn mistakes_of_all_kinds_leave_histories_without_an_order() {
         [Trait::ForgetsNames, Trait::AttachesWhatIsGone, Trait::DeletesNothing, Trait::ListsWithoutTheLast];
     let races = [Race::OnNames, Race::StaleLists, Race::OnAttachments];
     let plans = |seed: u64| {
-        let mistakes = mistakes.map(|one| Plan { traits: [one].into(), ..Plan::new(seed) });
-        let races = races.map(|one| Plan { races: [one].into(), ..Plan::new(seed) });
+        let mistakes = mistakes.map(|one| Plan { calls: 200, traits: [one].into(), ..Plan::new(seed) });
+        let races = races.map(|one| Plan { calls: 200, races: [one].into(), ..Plan::new(seed) });
         mistakes.into_iter().chain(races).collect::<Vec<_>>()
     };
     let mut unfound: BTreeSet<usize> = (0..mistakes.len() + races.len()).collect();

@@ -160,78 +160,100 @@ fn copy(source: Id, around: &Around) -> Expectation {
 /// Under a name that is taken: the volume there is good enough, or ALREADY_EXISTS says that it is not.
 fn create_again(life: &VolumeLife, wanted: &Wanted, around: &Around) -> Expectation {
     let made = &life.wanted;
-    let size_fits = (life.size_bytes != 0).then(|| wanted.size.contains(life.size_bytes));
-    let expectation = if wanted.source != made.source {
-        must_be_refused(
-            &req::CTRL_CREATEVOL_045,
-            Code::AlreadyExists,
-            "of a name that a volume of another source has",
-        )
-    } else if size_fits == Some(false) && wanted.size != made.size {
-        must_be_refused(
-            &req::CTRL_CREATEVOL_041,
-            Code::AlreadyExists,
-            "of a name that a volume of another size has",
-        )
-    } else if wanted.usage != made.usage {
-        must_be_refused(
-            &req::CTRL_CREATEVOL_042,
-            Code::AlreadyExists,
-            "of a name that a volume for another use has",
-        )
+    let mut expectation = match difference(life, wanted) {
+        None if life.changed => must(&req::CTRL_CREATEVOL_002, "answer with the volume made before")
+            .or(Code::AlreadyExists, "it is no longer what it was made as"),
+        None => must(&req::CTRL_CREATEVOL_002, "answer with the volume made before"),
+        Some(Difference::Source) => {
+            taken(&req::CTRL_CREATEVOL_045, "of a name that a volume of another source has")
+        }
+        Some(Difference::SizeThatDoesNotFit) => {
+            taken(&req::CTRL_CREATEVOL_041, "of a name that a volume of another size has")
+        }
         // It may serve both.
-        .or_done()
+        Some(Difference::Usage) => {
+            taken(&req::CTRL_CREATEVOL_042, "of a name that a volume for another use has").or_done()
+        }
+        Some(Difference::Parameters) => {
+            parameters(&req::CTRL_CREATEVOL_043, "of a name used with other parameters")
+        }
+        Some(Difference::MutableParameters) => {
+            parameters(&req::CTRL_CREATEVOL_002, "of a name used with other mutable_parameters")
+        }
+        Some(Difference::SizeThatMayFit) => {
+            must(&req::CTRL_CREATEVOL_003, "answer for a volume whose size nobody knows")
+                .or(Code::AlreadyExists, "the size may not fit")
+        }
+        // What is compatible is the driver's to say.
+        Some(Difference::SizeThatFits) => {
+            must(&req::CTRL_CREATEVOL_003, "answer with the volume, which has a size that the request allows")
+                .or_remark(Code::AlreadyExists, "the volume has a size that the request allows")
+        }
+    };
+    if wanted.size != made.size {
+        expectation = expectation.or(Code::OutOfRange, "the driver may not have that size");
+    }
+    if wanted.source.is_some() && around.source != Presence::Yes {
+        expectation = expectation.or(Code::NotFound, "the source may be looked for first");
+    }
+    if differences(made, wanted) > 1 || !around.terms.usages.contains(&wanted.usage) {
+        expectation = expectation.or_any_refusal();
+    }
+    expectation
+}
+
+/// In what a request is most unlike the one that the volume was made with.
+enum Difference {
+    Source,
+    SizeThatDoesNotFit,
+    Usage,
+    Parameters,
+    MutableParameters,
+    SizeThatMayFit,
+    SizeThatFits,
+}
+
+fn difference(life: &VolumeLife, wanted: &Wanted) -> Option<Difference> {
+    let made = &life.wanted;
+    let fits = (life.size_bytes != 0).then(|| wanted.size.contains(life.size_bytes));
+    if wanted.source != made.source {
+        Some(Difference::Source)
+    } else if wanted.size != made.size && fits == Some(false) {
+        Some(Difference::SizeThatDoesNotFit)
+    } else if wanted.usage != made.usage {
+        Some(Difference::Usage)
     } else if wanted.parameters != made.parameters {
-        must_be_refused(&req::CTRL_CREATEVOL_043, Code::AlreadyExists, "of a name used with other parameters")
-            .or(Code::InvalidArgument, "the driver may demand what is left out")
-            .or_remark(Code::Internal, "ALREADY_EXISTS tells the caller what is wrong")
-            .or_done_remark("unless they make no difference")
+        Some(Difference::Parameters)
     } else if wanted.mutable_parameters != made.mutable_parameters {
-        must_be_refused(
-            &req::CTRL_CREATEVOL_002,
-            Code::AlreadyExists,
-            "of a name used with other mutable_parameters",
-        )
+        Some(Difference::MutableParameters)
+    } else if wanted.size != made.size && !life.changed {
+        Some(if fits.is_some() { Difference::SizeThatFits } else { Difference::SizeThatMayFit })
+    } else {
+        None
+    }
+}
+
+fn differences(made: &Wanted, wanted: &Wanted) -> usize {
+    let differ = [
+        made.source != wanted.source,
+        made.size != wanted.size,
+        made.usage != wanted.usage,
+        made.parameters != wanted.parameters,
+        made.mutable_parameters != wanted.mutable_parameters,
+    ];
+    differ.into_iter().filter(|differs| *differs).count()
+}
+
+fn taken(rule: &'static Requirement, what: &'static str) -> Expectation {
+    must_be_refused(rule, Code::AlreadyExists, what)
+}
+
+/// Which parameters are compatible only the driver knows.
+fn parameters(rule: &'static Requirement, what: &'static str) -> Expectation {
+    taken(rule, what)
         .or(Code::InvalidArgument, "the driver may demand what is left out")
         .or_remark(Code::Internal, "ALREADY_EXISTS tells the caller what is wrong")
         .or_done_remark("unless they make no difference")
-    } else if life.changed {
-        must(&req::CTRL_CREATEVOL_002, "answer with the volume made before")
-            .or(Code::AlreadyExists, "it is no longer what it was made as")
-    } else if wanted.size != made.size && size_fits.is_none() {
-        must(&req::CTRL_CREATEVOL_003, "answer for a volume whose size nobody knows")
-            .or(Code::AlreadyExists, "the size may not fit")
-    } else if wanted.size != made.size {
-        // What is compatible is the driver's to say.
-        must(&req::CTRL_CREATEVOL_003, "answer with the volume, which has a size that the request allows")
-            .or_remark(Code::AlreadyExists, "the volume has a size that the request allows")
-            .or(Code::OutOfRange, "the driver may not have that size")
-    } else {
-        must(&req::CTRL_CREATEVOL_002, "answer with the volume made before")
-    };
-    let several = [
-        wanted.source != made.source,
-        wanted.size != made.size,
-        wanted.usage != made.usage,
-        wanted.parameters != made.parameters || wanted.mutable_parameters != made.mutable_parameters,
-    ];
-    let expectation = match wanted.source {
-        Some(_) if around.source != Presence::Yes => {
-            expectation.or(Code::NotFound, "the source may be looked for first")
-        }
-        _ => expectation,
-    };
-    let expectation = if wanted.size == made.size {
-        expectation
-    } else {
-        expectation.or(Code::OutOfRange, "a size that is never possible")
-    };
-    if several.iter().filter(|differs| **differs).count() > 1 || !around.terms.usages.contains(&wanted.usage)
-    {
-        expectation.or_any_refusal()
-    } else {
-        expectation
-    }
 }
 
 fn delete(held: Held<'_, VolumeLife>, around: &Around) -> Expectation {
