@@ -18,9 +18,9 @@ use crate::model::call::Call;
 use crate::model::expectation::Breach;
 use crate::model::names::Name;
 use crate::model::object::Object;
-use crate::model::possible::Bound;
+use crate::model::possible::{Bound, STEPS_MAX};
 
-pub use self::core::CORE_SEARCHES_MAX;
+pub use self::core::CORE_STEPS_MAX;
 pub use self::parts::{Part, Parts};
 pub use self::search::{Outcome, Treatment, search};
 pub use self::timeline::{Row, Timeline};
@@ -125,7 +125,7 @@ pub fn check(history: &History) -> Report {
 
 fn check_object<O: Object>(report: &mut Report, name: Name, parts: &[Part<O>]) {
     report.objects += 1;
-    match search(parts, |_| Treatment::Kept) {
+    match search(parts, |_| Treatment::Kept, &mut { STEPS_MAX }) {
         Outcome::Ordered(remarks) => remarks.into_iter().for_each(|remark| report.remark(name, remark)),
         Outcome::Undecided(bound) => report.undecided.push(Undecided { name, because: bound.into() }),
         Outcome::Unordered { last, breach } => {

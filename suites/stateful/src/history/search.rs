@@ -43,8 +43,19 @@ enum Edge {
 }
 
 /// Looks for an order. The time it takes grows with the number of calls, and exponentially only with how many of them
-/// are under way at one time.
-pub fn search<O: Object>(parts: &[Part<O>], treat: impl Fn(usize) -> Treatment) -> Outcome {
+/// are under way at one time. `steps` are the judgements that may be made, and those that are left.
+pub fn search<O: Object>(parts: &[Part<O>], treat: impl Fn(usize) -> Treatment, steps: &mut u64) -> Outcome {
+    let mut possible = Possible::with_steps(*steps);
+    let outcome = search_with(&mut possible, parts, treat);
+    *steps = possible.steps_left();
+    outcome
+}
+
+fn search_with<O: Object>(
+    possible: &mut Possible<O>,
+    parts: &[Part<O>],
+    treat: impl Fn(usize) -> Treatment,
+) -> Outcome {
     let may_matter = |place: &usize| match treat(*place) {
         Treatment::Kept => true,
         Treatment::Loosened => changes_something(&parts[*place]),
@@ -58,7 +69,6 @@ pub fn search<O: Object>(parts: &[Part<O>], treat: impl Fn(usize) -> Treatment) 
         })
         .collect();
     edges.sort_unstable();
-    let mut possible = Possible::<O>::default();
     let mut begun = vec![None; parts.len()];
     let mut remarks: Vec<Breach> = Vec::new();
     for (_, edge, place) in edges {

@@ -51,7 +51,7 @@ pub enum Bound {
     #[error("more than {OPEN_MAX} calls are open at one time")]
     Open,
     /// [`STEPS_MAX`].
-    #[error("more than {STEPS_MAX} judgements would be needed")]
+    #[error("too many judgements would be needed")]
     Steps,
 }
 
@@ -60,7 +60,7 @@ pub enum Bound {
 pub struct Possible<O: Object> {
     worlds: Vec<World<O>>,
     open: Vec<Option<Open<O>>>,
-    steps: u64,
+    steps_left: u64,
 }
 
 /// A state, and the open calls that may still take effect in it.
@@ -161,11 +161,21 @@ impl<O: Object> From<O> for Possible<O> {
     /// An object of which everything is known.
     fn from(state: O) -> Possible<O> {
         let world = World { state, open: Slots::default(), tolerable: Slots::default() };
-        Possible { worlds: vec![world], open: Vec::new(), steps: 0 }
+        Possible { worlds: vec![world], open: Vec::new(), steps_left: STEPS_MAX }
     }
 }
 
 impl<O: Object> Possible<O> {
+    /// Nothing is known to be there, and so many judgements may be made.
+    pub fn with_steps(steps: u64) -> Possible<O> {
+        Possible { steps_left: steps.min(STEPS_MAX), ..Possible::default() }
+    }
+
+    /// How many judgements may still be made.
+    pub fn steps_left(&self) -> u64 {
+        self.steps_left
+    }
+
     /// Takes in a call that was made while no other was under way. Returns what is to be remarked.
     ///
     /// # Errors
@@ -278,8 +288,8 @@ impl<O: Object> Possible<O> {
     /// Keeps the states that the answer fits.
     fn narrow(&mut self, slot: usize) -> Result<Option<Breach>, Stop> {
         let Orders { mut ends, wrong } = self.orders(slot).map_err(Stop::TooMany)?;
-        if let (true, Some(breach)) = (ends.is_empty(), wrong) {
-            return Err(Stop::Wrong(Box::new(breach)));
+        if ends.is_empty() {
+            return wrong.map_or(Ok(None), |breach| Err(Stop::Wrong(Box::new(breach))));
         }
         let remark = match ends.iter().all(|(_, odd)| odd.is_some()) {
             true => ends.first_mut().and_then(|(_, odd)| odd.take()),
@@ -359,8 +369,8 @@ impl<O: Object> Possible<O> {
     }
 
     fn count_step(&mut self) -> Result<(), Bound> {
-        self.steps += 1;
-        if self.steps > STEPS_MAX { Err(Bound::Steps) } else { Ok(()) }
+        self.steps_left = self.steps_left.checked_sub(1).ok_or(Bound::Steps)?;
+        Ok(())
     }
 
     fn only_looks(&self, slot: usize) -> bool {

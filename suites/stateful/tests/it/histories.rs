@@ -10,7 +10,7 @@ use csi_suite_stateful::model::Span;
 use csi_suite_stateful::model::answer::{Answer, Listed, Said, VolumeSaid};
 use csi_suite_stateful::model::call::{Call, Wanted};
 use csi_suite_stateful::model::names::{Id, Name};
-use csi_suite_stateful::model::possible::Bound;
+use csi_suite_stateful::model::possible::{Bound, STEPS_MAX};
 use tonic::Code;
 
 use crate::plain::has_order;
@@ -270,8 +270,9 @@ fn the_search_agrees_with_one_that_tries_every_order() {
         spoil(&mut history, &mut Dice::new(seed));
         let volumes = Parts::of(&history).volumes;
         let plain = has_order(&volumes);
-        let found =
-            volumes.values().all(|parts| matches!(search(parts, |_| Treatment::Kept), Outcome::Ordered(_)));
+        let found = volumes.values().all(|parts| {
+            matches!(search(parts, |_| Treatment::Kept, &mut { STEPS_MAX }), Outcome::Ordered(_))
+        });
         assert_eq!(found, plain, "seed {seed}: {history:#?}");
         if found { ordered += 1 } else { unordered += 1 }
     }
