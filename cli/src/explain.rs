@@ -58,6 +58,7 @@ fn course(runs: Runs) -> &'static str {
         Runs::Parallel => "in parallel with others",
         Runs::Alone => "alone, since it looks at the driver as a whole",
         Runs::Last => "alone and last, since drivers are known to crash on it",
+        Runs::Finally => "after everything else, since it judges what was seen in the whole run",
     }
 }
 

@@ -5,7 +5,6 @@ use std::io::{self, Write};
 use csi_harness::check::{Check, Runs};
 use csi_harness::config::AccessType;
 use csi_harness::need::Need;
-use csi_harness::outcome::Planned;
 use serde::Serialize;
 
 use crate::args::{ListArgs, OutputFormat};
@@ -32,7 +31,7 @@ pub(crate) fn list(args: &ListArgs) -> Result<Exit, Error> {
     let selected = |check: &'static Check| {
         [AccessType::Mount, AccessType::Block]
             .iter()
-            .any(|access| filter.selects(check, &Planned { check, access: *access }.label()))
+            .any(|access| filter.selects(check, &check.label(*access)))
     };
     let entries: Vec<Entry> = registry
         .checks()

@@ -156,11 +156,11 @@ async fn run_plan(
     let target = tokio::select! {
         target = connect(config) => target?,
         // Nothing is made yet, so there is nothing to undo.
-        () = stopper.raised() => return Ok(stopped(stopper)),
+        halt = stopper.raised() => return Ok(Summary { halt, ..Summary::default() }.verdict().into()),
     };
     let mut terminal = terminal(&args.output, &reports);
     let mut journal = Journal::new(env!("CARGO_PKG_VERSION"));
-    let options = run_options(&args.course, seed, known.clone(), repeat);
+    let options = run_options(&args.course, seed, known, repeat);
     let mut runner = Runner::new(target, options, stopper.watch());
     runner.report_to(&mut terminal);
     if !reports.is_empty() {
@@ -173,7 +173,7 @@ async fn run_plan(
     let told = terminal.finish().map_err(Error::Output);
     write_reports(reports, journal)?;
     told?;
-    Ok(verdict(&summary, &known, stopper.timed_out()))
+    Ok(summary.verdict().into())
 }
 
 fn run_options(args: &CourseArgs, seed: u64, known: KnownFailing, repeat: Repeat) -> RunOptions {
@@ -185,7 +185,7 @@ fn run_options(args: &CourseArgs, seed: u64, known: KnownFailing, repeat: Repeat
         leak_check: !args.no_leak_check,
         keep_calls: false,
         known,
-        repeat: Arc::new(move |label| repeat.command(label, seed)),
+        repeat: Arc::new(move |labels| repeat.command(labels, seed)),
     }
 }
 
@@ -236,27 +236,4 @@ fn write_reports(reports: Vec<(Format, Destination)>, journal: Journal) -> Resul
 fn fresh_seed() -> u64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     u64::from(now.subsec_nanos()) ^ (now.as_secs() & 0xffff_ffff)
-}
-
-/// How a run ends that was stopped before the first check.
-fn stopped(stopper: &Stopper) -> Exit {
-    if stopper.timed_out() { Exit::Broken } else { Exit::Interrupted }
-}
-
-/// How a finished run ends, the gravest first.
-fn verdict(summary: &Summary, known: &KnownFailing, timed_out: bool) -> Exit {
-    let expected =
-        |call: &String| call.split_once(": ").is_some_and(|(label, _)| known.reason(label).is_some());
-    let died = summary.crashes.iter().any(|crash| !crash.under_way.iter().any(expected));
-    if summary.interrupted && !timed_out {
-        Exit::Interrupted
-    } else if summary.failed > 0 || summary.own_leaks().next().is_some() || died {
-        Exit::Failed
-    } else if summary.broken > 0 || timed_out {
-        Exit::Broken
-    } else if summary.unexpected_passes > 0 {
-        Exit::KnownFailingStale
-    } else {
-        Exit::Success
-    }
 }

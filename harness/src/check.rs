@@ -4,6 +4,7 @@ use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 
+use crate::config::AccessType;
 use crate::cx::Cx;
 use crate::need::Need;
 use crate::requirements::Requirement;
@@ -42,6 +43,14 @@ impl Check {
     pub fn area(&self) -> &'static str {
         self.id.rsplit_once('/').map_or(self.id, |(area, _)| area)
     }
+
+    /// The name of its run for one access type: the id, with `@block` behind it for block access.
+    pub fn label(&self, access: AccessType) -> String {
+        match access {
+            AccessType::Block => format!("{}@block", self.id),
+            AccessType::Mount => self.id.to_owned(),
+        }
+    }
 }
 
 impl fmt::Debug for Check {
@@ -59,6 +68,8 @@ pub enum Runs {
     Alone,
     /// With no other, and after all of them: drivers are known to crash on it.
     Last,
+    /// After everything else: it judges what was seen in the whole run.
+    Finally,
 }
 
 /// For which of the configured access types a check runs.
@@ -91,7 +102,7 @@ pub enum Variants {
 /// }
 /// ```
 ///
-/// Optional keys, in this order: `needs`, `refuted_by`, `replaces`, `runs` (`Alone`, `Last`), `access` (`Each`).
+/// Optional keys, in this order: `needs`, `refuted_by`, `replaces`, `runs` (`Alone`, `Last`, `Finally`), `access` (`Each`).
 #[macro_export]
 macro_rules! check {
     (

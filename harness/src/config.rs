@@ -41,6 +41,8 @@ pub struct Config {
     pub size_min_bytes: Option<i64>,
     /// Largest volume the back end can make, in bytes.
     pub size_max_bytes: Option<i64>,
+    /// What the names of volumes and snapshots begin with; a number of the run and one of the check follow.
+    pub name_prefix: String,
     /// Longest name of a volume or snapshot the back end can take, in bytes; the protocol asks for 128.
     pub name_length_max: usize,
     /// parameters of CreateVolume and of every other call that takes them.
@@ -82,6 +84,7 @@ impl Default for Config {
             expand_size_bytes: 20 << 30,
             size_min_bytes: None,
             size_max_bytes: None,
+            name_prefix: "sanity-".to_owned(),
             name_length_max: 128,
             parameters: Pairs::new(),
             mutable_parameters: Pairs::new(),
@@ -135,6 +138,11 @@ impl Config {
         if self.expand_size_bytes < self.volume_size_bytes {
             return Err("expand-size-bytes must not be below volume-size-bytes".to_owned());
         }
+        let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+        if self.name_prefix.len() > Config::NAME_PREFIX_MAX || !self.name_prefix.chars().all(plain) {
+            let most = Config::NAME_PREFIX_MAX;
+            return Err(format!("name-prefix must be at most {most} characters out of a-z, 0-9 and -"));
+        }
         if self.name_length_max < Config::NAME_LENGTH_FLOOR {
             return Err(format!("name-length-max must be at least {}", Config::NAME_LENGTH_FLOOR));
         }
@@ -143,6 +151,9 @@ impl Config {
         }
         self.time_limits.validate()
     }
+
+    /// Longest prefix of names, in bytes: with more, long-lived checks would run out of short names.
+    pub const NAME_PREFIX_MAX: usize = 8;
 
     /// Shortest limit on names: anything less leaves no room for names that are unique over runs.
     pub const NAME_LENGTH_FLOOR: usize = 24;
@@ -370,18 +381,21 @@ pub struct TimeLimits {
     pub settle_ms: u64,
     /// Until a driver that died is back.
     pub restart_ms: u64,
+    /// Until a driver that left a call unanswered has to answer GetPluginInfo; one that does not is called dead.
+    pub alive_ms: u64,
 }
 
 impl Default for TimeLimits {
     fn default() -> TimeLimits {
         TimeLimits {
             dial_ms: 30_000,
-            call_ms: 60_000,
+            call_ms: 30_000,
             rpc_ms: BTreeMap::new(),
             check_ms: 300_000,
             undo_ms: 120_000,
             settle_ms: 30_000,
             restart_ms: 10_000,
+            alive_ms: 30_000,
         }
     }
 }
@@ -398,7 +412,15 @@ impl TimeLimits {
                 "time-limits: rpc-ms: {rpc:?} is not an RPC; write for example CreateVolume"
             ));
         }
-        let all = [self.dial_ms, self.call_ms, self.check_ms, self.undo_ms, self.settle_ms, self.restart_ms];
+        let all = [
+            self.dial_ms,
+            self.call_ms,
+            self.check_ms,
+            self.undo_ms,
+            self.settle_ms,
+            self.restart_ms,
+            self.alive_ms,
+        ];
         let longest = Duration::from_secs(24 * 60 * 60).as_millis() as u64;
         if all.iter().chain(self.rpc_ms.values()).any(|ms| *ms == 0 || *ms > longest) {
             return Err("time-limits must lie between 1 ms and 24 hours".to_owned());
@@ -481,6 +503,8 @@ mod tests {
             ("time-limits: {call-ms: 0}", "time-limits"),
             ("time-limits: {rpc-ms: {Sleep: 5}}", "Sleep"),
             ("name-length-max: 3", "name-length-max"),
+            ("name-prefix: a_b", "name-prefix"),
+            ("name-prefix: far-too-long", "name-prefix"),
         ] {
             let error = parse(text).unwrap_err();
             assert!(error.contains(name), "{text}: {error}");

@@ -4,7 +4,6 @@ use std::collections::BTreeSet;
 
 use crate::check::Check;
 use crate::config::AccessType;
-use crate::outcome::Planned;
 use crate::pattern::Pattern;
 use crate::registry::did_you_mean;
 use crate::requirements::{Requirement, req};
@@ -70,9 +69,9 @@ impl Filter {
     /// There is one. It would go unnoticed beside others that match some.
     pub fn check_terms(&self, checks: impl Iterator<Item = &'static Check> + Clone) -> Result<(), String> {
         let idle = |term: &&Term| {
-            !checks
-                .clone()
-                .any(|check| term.matches(check, check.id) || term.matches(check, &block_label(check)))
+            !checks.clone().any(|check| {
+                term.matches(check, check.id) || term.matches(check, &check.label(AccessType::Block))
+            })
         };
         let Some(term) = self.wanted.iter().find(idle) else { return Ok(()) };
         Err(match term {
@@ -107,10 +106,6 @@ impl Filter {
             && (self.focus.is_empty() || named(&self.focus))
             && !named(&self.skip)
     }
-}
-
-fn block_label(check: &'static Check) -> String {
-    Planned { check, access: AccessType::Block }.label()
 }
 
 fn names(check: &Check) -> impl Iterator<Item = &'static str> {

@@ -6,11 +6,13 @@
 #![warn(missing_docs)]
 
 mod call;
+mod calling;
 pub mod capability;
 pub mod check;
 pub mod config;
 pub mod cx;
 mod driver_process;
+pub mod effect;
 pub mod embed;
 pub mod events;
 pub mod filter;
@@ -22,8 +24,10 @@ mod names;
 pub mod need;
 pub mod outcome;
 mod paths;
+mod patience;
 pub mod pattern;
 pub mod record;
+pub mod refutation;
 pub mod registry;
 mod replies;
 pub mod reply;
@@ -44,6 +48,7 @@ pub mod prelude {
     pub use csi_proto::v1;
     pub use tonic::Code;
 
+    pub use crate::calling::Calling;
     pub use crate::capability::Capability;
     pub use crate::check::Check;
     pub use crate::config::{AccessType, Setting};
@@ -57,14 +62,17 @@ pub mod prelude {
     pub use crate::{check, ensure};
 }
 
-/// An error with its causes on one line.
+/// An error with its causes on one line, each said once.
 pub fn error_chain(error: &(dyn std::error::Error + 'static)) -> String {
     let mut text = error.to_string();
     let mut next = error.source();
-    while let Some(cause) = next {
-        text.push_str(": ");
-        text.push_str(&cause.to_string());
-        next = cause.source();
+    while let Some(error) = next {
+        let cause = error.to_string();
+        if !text.contains(&cause) {
+            text.push_str(": ");
+            text.push_str(&cause);
+        }
+        next = error.source();
     }
     text
 }

@@ -52,20 +52,18 @@ impl Registry {
 
     /// The checks that a filter chooses, once for each access type they run for.
     pub fn select(&self, filter: &Filter, access_types: &[AccessType]) -> Vec<Planned> {
-        let mut plan = Vec::new();
-        for (_, check) in self.checks() {
+        let variants = self.checks().flat_map(|(_, check)| {
             let types = match check.access {
                 Variants::Each => access_types,
                 Variants::First => &access_types[..access_types.len().min(1)],
             };
-            for access in types {
-                let planned = Planned { check, access: *access };
-                if filter.selects(check, &planned.label()) {
-                    plan.push(planned);
-                }
-            }
-        }
-        plan
+            types.iter().map(move |access| (check, *access))
+        });
+        variants
+            .enumerate()
+            .map(|(number, (check, access))| Planned { check, access, number })
+            .filter(|planned| filter.selects(planned.check, &planned.label()))
+            .collect()
     }
 }
 

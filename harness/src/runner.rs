@@ -13,7 +13,7 @@ use crate::driver_process::DriverProcess;
 use crate::events::{Event, Reporter};
 use crate::inventory::Inventory;
 use crate::known::KnownFailing;
-use crate::outcome::{Aftermath, CheckReport, Crash, Outcome, Planned, Summary};
+use crate::outcome::{Aftermath, CheckReport, Crash, Halt, Outcome, Planned, Summary};
 use crate::record::{CallLog, Silence};
 use crate::run_check::{Done, Rules, killed, run_check};
 use crate::target::Target;
@@ -59,7 +59,7 @@ pub struct Runner<'a> {
     rules: Rules,
     reporters: Vec<&'a mut dyn Reporter>,
     driver: Option<&'a mut DriverProcess>,
-    stop: watch::Receiver<bool>,
+    stop: watch::Receiver<Halt>,
     summary: Summary,
     dead: bool,
 }
@@ -71,10 +71,10 @@ impl std::fmt::Debug for Runner<'_> {
 }
 
 impl<'a> Runner<'a> {
-    /// Prepares a run. When the value of `stop` becomes true, checks end early, what they made is undone, and the
-    /// run ends.
-    pub fn new(target: Arc<Target>, options: RunOptions, stop: watch::Receiver<bool>) -> Runner<'a> {
+    /// Prepares a run. When the value of `stop` says so, checks end early, what they made is undone, and the run ends.
+    pub fn new(target: Arc<Target>, options: RunOptions, stop: watch::Receiver<Halt>) -> Runner<'a> {
         let rules = Rules {
+            seed: options.seed,
             strict: options.strict,
             keep_calls: options.keep_calls,
             known: Arc::new(options.known.clone()),
@@ -115,7 +115,7 @@ impl<'a> Runner<'a> {
         if let Some(before) = before {
             self.report_leaks(&before).await;
         }
-        self.summary.interrupted = *self.stop.borrow();
+        self.summary.halt = *self.stop.borrow();
         self.summary.duration = started.elapsed();
         let summary = std::mem::take(&mut self.summary);
         self.emit(&Event::Finished(&summary));
@@ -123,13 +123,15 @@ impl<'a> Runner<'a> {
     }
 
     /// Parallel checks, then those that run alone, then those that may kill the driver. Checks that were under way
-    /// when the driver died are run again at the end, one by one, to find the one that kills it.
+    /// when the driver died are run again behind them, one by one, to find the one that kills it. Those that judge the
+    /// whole run come last.
     async fn run_phases(&mut self, plan: Vec<Planned>) {
         let (parallel, mut solo): (Vec<_>, Vec<_>) =
             plan.into_iter().partition(|planned| planned.check.runs == Runs::Parallel);
         solo.sort_by_key(|planned| planned.check.runs);
+        let last = solo.split_off(solo.partition_point(|planned| planned.check.runs < Runs::Finally));
         let suspects = self.run_parallel(parallel.into()).await;
-        for planned in solo.into_iter().chain(suspects) {
+        for planned in solo.into_iter().chain(suspects).chain(last) {
             self.run_alone(planned).await;
         }
     }
@@ -146,6 +148,7 @@ impl<'a> Runner<'a> {
                 running.spawn(run_check(self.target.clone(), planned, self.rules.clone(), self.stop.clone()));
             }
             let Some(done) = running.join_next().await else { break };
+            // Panics are caught where the check runs, and nobody cancels the task.
             let Ok(done) = done else { continue };
             if done.silence.is_some() && !self.target.is_alive().await {
                 suspects.extend(self.driver_died(done, &mut running).await);
@@ -170,7 +173,7 @@ impl<'a> Runner<'a> {
             let Ok(other) = other else { continue };
             if other.silence.is_some() { involved.push(other) } else { self.finish(other.report) }
         }
-        self.crash(involved.iter().map(|done| &done.report)).await;
+        self.crash(&involved).await;
         if self.dead {
             for done in involved {
                 self.finish(done.report);
@@ -190,7 +193,7 @@ impl<'a> Runner<'a> {
             self.accuse(&mut done, false);
             // What the check had made died with the driver, or is found by the leak check.
             done.report.leftovers.clear();
-            self.crash(std::iter::once(&done.report)).await;
+            self.crash(std::slice::from_ref(&done)).await;
         } else if done.silence == Some(Silence::ConnectionBroke) {
             done = self.run_one(done.report.planned).await;
             if done.silence == Some(Silence::ConnectionBroke) {
@@ -219,14 +222,14 @@ impl<'a> Runner<'a> {
     }
 
     /// Notes a death of the driver and tries to have it back.
-    async fn crash(&mut self, involved: impl Iterator<Item = &CheckReport>) {
-        let under_way = involved
-            .map(|report| {
-                let last = report.calls.iter().rev().find(|call| !call.cleanup);
-                let rpc = last.map_or("a call", |call| call.rpc.method);
-                format!("{}: {rpc}", report.label())
-            })
-            .collect();
+    async fn crash(&mut self, involved: &[Done]) {
+        let asked = |done: &Done| {
+            let last = done.report.calls.iter().rev().find(|call| !call.cleanup);
+            let rpc = last.map_or("a call", |call| call.rpc.method);
+            format!("{}: {rpc}", done.report.label())
+        };
+        let under_way = involved.iter().map(asked).collect();
+        let known = involved.iter().any(|done| self.rules.known.reason(&done.report.label()).is_some());
         let restarted = match &mut self.driver {
             Some(driver) => driver.restart().await.is_ok(),
             None => true,
@@ -235,35 +238,25 @@ impl<'a> Runner<'a> {
         let back = restarted && self.target.wait_until_alive(limit).await;
         self.dead = !back || self.summary.crashes.len() + 1 >= CRASHES_MAX;
         let aftermath = if back { Aftermath::Back } else { Aftermath::Gone };
-        let crash = Crash { under_way, aftermath };
+        let crash = Crash { under_way, known, aftermath };
         self.emit(&Event::Crashed(&crash));
         self.summary.crashes.push(crash);
     }
 
     fn is_over(&self) -> bool {
-        self.dead || *self.stop.borrow() || (self.options.fail_fast && self.summary.failed > 0)
+        self.dead || *self.stop.borrow() != Halt::None || (self.options.fail_fast && self.summary.failed > 0)
     }
 
     /// Reports a check that is not run any more.
     fn leave_out(&mut self, planned: Planned) {
         let outcome = if self.dead {
             Outcome::Broken("the driver is dead".to_owned())
-        } else if *self.stop.borrow() {
+        } else if *self.stop.borrow() != Halt::None {
             Outcome::Skipped("interrupted".to_owned())
         } else {
             Outcome::Skipped("another check failed before (--fail-fast)".to_owned())
         };
-        let repeat = (self.rules.repeat)(&planned.label());
-        self.finish(CheckReport {
-            planned,
-            outcome,
-            warnings: Vec::new(),
-            duration: Duration::ZERO,
-            calls: Vec::new(),
-            calls_dropped: 0,
-            leftovers: Vec::new(),
-            repeat,
-        });
+        self.finish(CheckReport::without_calls(planned, outcome, &self.rules));
     }
 
     fn finish(&mut self, report: CheckReport) {
@@ -301,7 +294,7 @@ impl<'a> Runner<'a> {
     }
 
     fn inventory_session(&self) -> Session {
-        Session::new(self.target.clone(), CallLog::new(), "leak check".to_owned(), INVENTORY_LIMIT)
+        Session::new(self.target.clone(), CallLog::new(), "leak check", INVENTORY_LIMIT)
     }
 
     fn emit(&mut self, event: &Event<'_>) {

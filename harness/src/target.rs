@@ -9,17 +9,15 @@ use csi_proto::{Call, DialError, Endpoint, Rpc, Service, UnaryCall, code_name, v
 use tonic::Code;
 use tonic::transport::Channel;
 
-use crate::call;
+use crate::call::Exchange;
 use crate::capability::{Capabilities, sets};
 use crate::config::Config;
 use crate::names::Names;
 use crate::paths::Paths;
+use crate::patience::Patience;
 use crate::replies::{Breach, Replies};
-use crate::reply::Answer;
+use crate::reply::{Answer, NoAnswer};
 use crate::requirements::Requirement;
-
-/// Time limit of the call that asks whether the driver is still alive.
-const ALIVE_LIMIT: Duration = Duration::from_secs(5);
 
 /// The driver under test.
 #[derive(Debug)]
@@ -37,7 +35,8 @@ pub struct Target {
     made: Mutex<BTreeSet<String>>,
     pub(crate) volumes: crate::volumes::Pool,
     pub(crate) paths: Paths,
-    pub(crate) replies: Arc<Replies>,
+    pub(crate) replies: Replies,
+    pub(crate) patience: Patience,
     under_way: Mutex<BTreeMap<u64, UnderWay>>,
     next: AtomicU64,
 }
@@ -98,9 +97,9 @@ impl Target {
         let mut found = Interview::new(&config, &endpoint, &node, &controller, controller_endpoint.as_ref());
         let info = found.identity().await?;
         found.services().await?;
-        let Interview { capabilities, services, remarks, replies, .. } = found;
+        let Interview { capabilities, services, remarks, replies, patience, .. } = found;
         let volumes = crate::volumes::Pool::new(&config);
-        let names = Names::new(config.name_length_max);
+        let names = Names::new(&config.name_prefix, config.name_length_max);
         let paths = Paths::new(&config).map_err(TargetError::Workdir)?;
         Ok(Arc::new(Target {
             config,
@@ -117,6 +116,7 @@ impl Target {
             volumes,
             paths,
             replies,
+            patience,
             under_way: Mutex::default(),
             next: AtomicU64::new(0),
         }))
@@ -167,7 +167,7 @@ impl Target {
         self.names.prefix()
     }
 
-    pub(crate) fn channel(&self, service: Service) -> Channel {
+    pub(crate) fn channel(&self, _node: usize, service: Service) -> Channel {
         match service {
             Service::Identity | Service::Node => self.node.clone(),
             Service::Controller | Service::GroupController | Service::SnapshotMetadata => {
@@ -188,12 +188,19 @@ impl Target {
         Sending { target: self, id }
     }
 
-    /// Whether the driver still answers: any gRPC status counts. It is not Probe that is asked, since that may hang with
-    /// the storage behind a driver that is well.
+    /// Whether the driver still answers within `time-limits: alive-ms`: any gRPC status counts. It is not Probe that is
+    /// asked, since that may hang with the storage behind a driver that is well.
     pub async fn is_alive(&self) -> bool {
         let answers = |channel: Channel| async {
-            let answer = call::unary(channel, v1::GetPluginInfoRequest {}, ALIVE_LIMIT, &self.replies).await;
-            !matches!(answer, Answer::Unknown(_))
+            let ask = Exchange {
+                channel,
+                request: v1::GetPluginInfoRequest {},
+                limit: Duration::from_millis(self.config.time_limits.alive_ms),
+                patience: &self.patience,
+                replies: &self.replies,
+                check: None,
+            };
+            !matches!(ask.unary().await, Answer::Unknown(NoAnswer::Timeout(_) | NoAnswer::Broken(_)))
         };
         let alive = answers(self.node.clone()).await;
         alive && (self.controller_endpoint.is_none() || answers(self.controller.clone()).await)
@@ -243,7 +250,8 @@ struct Interview<'a> {
     capabilities: Capabilities,
     services: BTreeSet<Service>,
     remarks: Vec<String>,
-    replies: Arc<Replies>,
+    replies: Replies,
+    patience: Patience,
 }
 
 impl<'a> Interview<'a> {
@@ -264,7 +272,8 @@ impl<'a> Interview<'a> {
             capabilities: Capabilities::default(),
             services: BTreeSet::from([Service::Identity]),
             remarks: Vec::new(),
-            replies: Arc::default(),
+            replies: Replies::default(),
+            patience: Patience::default(),
         }
     }
 
@@ -365,8 +374,15 @@ impl<'a> Interview<'a> {
         Q::Response: Send + Sync,
     {
         let rpc = <Q as Call>::RPC;
-        let limit = self.config.time_limits.call(rpc.method);
-        let problem = match call::unary(channel.clone(), request, limit, &self.replies).await {
+        let ask = Exchange {
+            channel: channel.clone(),
+            request,
+            limit: self.config.time_limits.call(rpc.method),
+            patience: &self.patience,
+            replies: &self.replies,
+            check: None,
+        };
+        let problem = match ask.unary().await {
             Answer::Ok(response) => return Ok(Some(response)),
             // Internal and Unknown are what tonic makes of an answer that is not gRPC.
             Answer::Refused(refused) if refused.code == Code::Unknown && rpc.service == Service::Identity => {

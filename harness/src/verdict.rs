@@ -58,6 +58,8 @@ pub struct Violation {
     pub expected: String,
     /// What this driver did.
     pub actual: String,
+    /// Labels of other checks without which it cannot be seen again.
+    pub along_with: Vec<String>,
 }
 
 impl Violation {
@@ -68,7 +70,15 @@ impl Violation {
             message: message.into(),
             expected: String::new(),
             actual: String::new(),
+            along_with: Vec::new(),
         }
+    }
+
+    /// Names another check without which the violation cannot be seen again.
+    #[must_use]
+    pub fn along_with(mut self, label: Option<&str>) -> Violation {
+        self.along_with.extend(label.map(str::to_owned).filter(|label| !self.along_with.contains(label)));
+        self
     }
 
     /// Names the rule that is broken, where it is not the first one of the check.

@@ -3,16 +3,21 @@
 use std::time::Duration;
 
 use csi_harness::events::{Event, Reporter};
-use csi_harness::outcome::{Aftermath, CheckReport, Outcome, Summary};
+use csi_harness::outcome::{Aftermath, CheckReport, Halt, Kind, Outcome, Summary, Verdict};
 use csi_harness::record::CallRecord;
 use csi_harness::reply::Answer;
 use csi_harness::story::{self, Story};
 use csi_harness::target::Target;
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 use serde_json::Value;
 
 use crate::areas::{Area, Areas};
 use crate::fault;
+
+/// Calls of one check that are kept: the first ones, which made what the others speak of, …
+const CALLS_FIRST_MAX: usize = 100;
+/// … and the last ones, which led to the verdict.
+const CALLS_LAST_MAX: usize = 400;
 
 /// A whole run.
 #[derive(Debug, Serialize)]
@@ -25,6 +30,10 @@ pub struct Run {
     pub seed: u64,
     /// How long the run took.
     pub duration_ms: u64,
+    /// The verdict on the driver: `conforms`, `deviates`, `not_judged`, `known_failing_list_out_of_date` or
+    /// `interrupted`.
+    #[serde(serialize_with = "by_name")]
+    pub verdict: Verdict,
     /// Whether the run was stopped before its end.
     pub interrupted: bool,
     /// How many checks ended how.
@@ -85,7 +94,8 @@ pub struct CheckEntry {
     /// Its label: the id, with `@block` where it ran for block access.
     pub id: String,
     /// Such as `passed` or `known_failure`.
-    pub outcome: &'static str,
+    #[serde(serialize_with = "kind_by_name")]
+    pub outcome: Kind,
     /// How long it took, its undoing included.
     pub duration_ms: u64,
     /// The requirements it tests, the broken one first.
@@ -104,6 +114,9 @@ pub struct CheckEntry {
     pub left_behind: Vec<String>,
     /// The calls it made, where something is to be explained.
     pub calls: Vec<CallEntry>,
+    /// Calls left out behind the first ones, since there were too many.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub calls_left_out: usize,
     /// The command that runs it alone.
     pub repeat: String,
     /// What a right driver does, as one sentence.
@@ -122,6 +135,10 @@ pub struct CheckEntry {
 pub struct CallEntry {
     /// Such as `csi.v1.Controller/CreateVolume`.
     pub rpc: String,
+    /// Which node it went to, from 0.
+    pub node: usize,
+    /// Which of the check's workers made it, from 0.
+    pub worker: usize,
     /// When it was sent, counted from the start of the check.
     pub sent_after_ms: u64,
     /// How long it took.
@@ -185,6 +202,7 @@ impl Journal {
             target: TargetEntry::default(),
             seed: 0,
             duration_ms: 0,
+            verdict: Verdict::default(),
             interrupted: false,
             summary: SummaryEntry::default(),
             checks: Vec::new(),
@@ -231,7 +249,8 @@ impl Reporter for Journal {
             Event::Finished(summary) => {
                 self.run.summary = summary_entry(summary);
                 self.run.duration_ms = ms(summary.duration);
-                self.run.interrupted = summary.interrupted;
+                self.run.verdict = summary.verdict();
+                self.run.interrupted = summary.halt != Halt::None;
             }
         }
     }
@@ -276,9 +295,11 @@ fn check_entry(report: &CheckReport) -> CheckEntry {
         }
     };
     let told = !matches!(report.outcome, Outcome::Passed | Outcome::Skipped(_));
+    let (first, rest) = report.calls.split_at(report.calls.len().min(CALLS_FIRST_MAX));
+    let last = &rest[rest.len().saturating_sub(CALLS_LAST_MAX)..];
     CheckEntry {
         id: report.label(),
-        outcome: report.outcome.name(),
+        outcome: report.outcome.kind(),
         duration_ms: ms(report.duration),
         requirements,
         message,
@@ -286,7 +307,8 @@ fn check_entry(report: &CheckReport) -> CheckEntry {
         actual: violation.map(|violation| violation.actual.clone()).unwrap_or_default(),
         known_because,
         left_behind: report.leftovers.clone(),
-        calls: report.calls.iter().map(call_entry).collect(),
+        calls: first.iter().chain(last).map(call_entry).collect(),
+        calls_left_out: report.calls.len() - first.len() - last.len() + report.calls_dropped,
         repeat: report.repeat.clone(),
         title: report.planned.check.title,
         fault: fault::key(report),
@@ -305,6 +327,8 @@ fn call_entry(call: &CallRecord) -> CallEntry {
     }
     CallEntry {
         rpc: call.rpc.to_string(),
+        node: call.node,
+        worker: call.worker,
         sent_after_ms: ms(call.sent_after),
         duration_ms: ms(call.duration),
         cleanup: call.cleanup,
@@ -313,6 +337,18 @@ fn call_entry(call: &CallRecord) -> CallEntry {
         status,
         no_answer,
     }
+}
+
+fn by_name<S: Serializer>(verdict: &Verdict, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(verdict.name())
+}
+
+fn kind_by_name<S: Serializer>(kind: &Kind, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(kind.name())
+}
+
+fn is_zero(number: &usize) -> bool {
+    *number == 0
 }
 
 /// Whole milliseconds; a run that outlives 64 bits of them does not exist.

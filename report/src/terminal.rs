@@ -9,7 +9,7 @@ use std::io::{self, Write};
 
 use anstyle::{AnsiColor, Style};
 use csi_harness::events::{Event, Reporter};
-use csi_harness::outcome::{Aftermath, CheckReport, Crash, Leak, Outcome, Summary};
+use csi_harness::outcome::{Aftermath, CheckReport, Crash, Halt, Leak, Outcome, Summary};
 use csi_harness::target::Target;
 
 use crate::areas::{Areas, Verdict};
@@ -272,7 +272,7 @@ fn write_summary(out: &mut impl Write, summary: &Summary) -> io::Result<()> {
             part(number, word, style);
         }
     }
-    if summary.interrupted {
+    if summary.halt != Halt::None {
         parts.push(format!("{ODD}stopped early{ODD:#}"));
     }
     writeln!(out, "{} {DIM}in {:.1} s{DIM:#}", parts.join(", "), summary.duration.as_secs_f64())

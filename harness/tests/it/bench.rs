@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use csi_harness::config::{AccessType, Config, TimeLimits};
 use csi_harness::events::{Event, Reporter};
-use csi_harness::outcome::{Outcome, Planned, Summary};
+use csi_harness::outcome::{Halt, Outcome, Planned, Summary};
 use csi_harness::prelude::*;
 use csi_harness::runner::{RunOptions, Runner};
 use csi_harness::story::Story;
@@ -19,7 +19,7 @@ use tokio::task::JoinHandle;
 pub(crate) struct Bench {
     pub(crate) target: Arc<Target>,
     pub(crate) options: RunOptions,
-    pub(crate) stop: watch::Sender<bool>,
+    pub(crate) stop: watch::Sender<Halt>,
     serving: JoinHandle<Result<(), csi_proto::ServeError>>,
     _dir: TempDir,
 }
@@ -68,7 +68,7 @@ impl Bench {
             repeat: Arc::new(|label| format!("csi-sanity run --filter {label}")),
         };
         let target = Target::connect(config).await.expect("an answer");
-        Bench { target, options, stop: watch::channel(false).0, serving, _dir: dir }
+        Bench { target, options, stop: watch::Sender::default(), serving, _dir: dir }
     }
 
     /// Ends the server, as if the driver had died.
@@ -81,7 +81,11 @@ impl Bench {
 
     /// Runs the checks for mount access.
     pub(crate) async fn run(self, checks: &[&'static Check]) -> Ran {
-        let plan = checks.iter().map(|check| Planned { check, access: AccessType::Mount }).collect();
+        let plan = checks
+            .iter()
+            .enumerate()
+            .map(|(number, check)| Planned { check, access: AccessType::Mount, number })
+            .collect();
         let mut ran = Ran::default();
         let mut runner = Runner::new(self.target.clone(), self.options, self.stop.subscribe());
         runner.report_to(&mut ran);

@@ -31,7 +31,7 @@ async fn tell(detail: Detail) -> Told {
     let mut text = Vec::new();
     let mut terminal = Terminal::new(&mut text, detail);
     let mut journal = Journal::new("0.0.0");
-    let (_raise, stop) = watch::channel(false);
+    let (_raise, stop) = watch::channel(Default::default());
     let mut troubles = Troubles { terminal: &mut terminal, journal: &mut journal };
     let mut runner = Runner::new(target, options(), stop);
     runner.report_to(&mut troubles);
@@ -77,7 +77,7 @@ impl Reporter for Troubles<'_> {
     fn event(&mut self, event: &Event<'_>) {
         let Event::Finished(summary) = event else { return self.pass(event) };
         let under_way = vec!["identity/probe/answers: Probe".to_owned()];
-        let crash = Crash { under_way, aftermath: Aftermath::Back };
+        let crash = Crash { under_way, known: false, aftermath: Aftermath::Back };
         let leak = |id: &str, ours| Leak { kind: "volume", id: id.to_owned(), ours };
         let leaks = vec![leak("vol-1", true), leak("somebody's", false)];
         self.pass(&Event::Crashed(&crash));

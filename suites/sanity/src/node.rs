@@ -67,9 +67,9 @@ pub(crate) async fn gone(cx: &Cx) -> CheckResult<Attached> {
     let attached = attached(cx).await?;
     if cx.target().capabilities().has(Capability::PublishUnpublishVolume) {
         let node_id = cx.node_id().await?;
-        cx.controller_unpublish(&attached.volume.id, &node_id).await.setup("a volume that is detached")?;
+        cx.controller_unpublish(&attached.volume.id, &node_id).setup("a volume that is detached").await?;
     }
-    cx.delete_volume(&attached.volume.id).await.setup("a volume that is deleted")?;
+    cx.delete_volume(&attached.volume.id).setup("a volume that is deleted").await?;
     Ok(attached)
 }
 

@@ -1,8 +1,6 @@
 //! What checks of several RPCs have in common: probes with ids that lead nowhere, volumes to publish, snapshots that
 //! are told apart.
 
-use std::future::Future;
-
 use csi_harness::prelude::*;
 use csi_harness::reply::Refusal;
 use csi_harness::requirements::Requirement;
@@ -19,17 +17,18 @@ pub(super) fn unknown_id() -> Refusal {
 }
 
 /// Asks about something deleted until the answer is NOT_FOUND: deletion may go on in the background after OK.
-pub(super) async fn must_become_unknown<T, F>(cx: &Cx, what: &str, mut ask: impl FnMut() -> F) -> CheckResult
-where
-    F: Future<Output = Reply<T>>,
-{
+pub(super) async fn must_become_unknown<'a, T: Send + 'a>(
+    cx: &'a Cx,
+    what: &str,
+    mut ask: impl FnMut() -> Calling<'a, T>,
+) -> CheckResult {
     let refusal = || refused_with(Code::NotFound);
     let gone = cx.eventually(|| {
-        let asked = ask();
+        let asked = ask().once();
         async move {
             let reply = asked.await;
-            match reply.code() {
-                Some(Code::Ok | Code::Aborted) => Ok(None),
+            match reply.code()? {
+                Code::Ok | Code::Aborted => Ok(None),
                 _ => reply.must_be_refused(what, refusal()).map(Some),
             }
         }
@@ -112,7 +111,7 @@ pub(super) fn validate_request(cx: &Cx, volume: &NodeVolume) -> v1::ValidateVolu
 
 /// A snapshot to build on, ready or not: some back ends take hours to make one ready.
 pub(super) async fn cut_snapshot(cx: &Cx, source_volume_id: &str) -> CheckResult<v1::Snapshot> {
-    cx.create_snapshot(cx.create_snapshot_request(source_volume_id)).await.setup("a snapshot")
+    cx.create_snapshot(cx.create_snapshot_request(source_volume_id)).setup("a snapshot").await
 }
 
 /// Checks what every Snapshot message has to have, whichever RPC reports it.

@@ -167,7 +167,7 @@ check! {
     async |cx| {
         let volume = cx.new_volume().await?;
         let request = expand_request(cx, &volume.volume_id);
-        let first = cx.call(request.clone()).await.setup("an expanded volume")?;
+        let first = cx.call(request.clone()).setup("an expanded volume").await?;
         let again = cx.call(request).await.must("answer a repeated expansion with OK")?;
         ensure!(
             first.capacity_bytes == again.capacity_bytes,
@@ -190,7 +190,7 @@ check! {
     }
     async |cx| {
         let volume = cx.new_volume().await?;
-        let large = cx.call(expand_request(cx, &volume.volume_id)).await.setup("an expanded volume")?;
+        let large = cx.call(expand_request(cx, &volume.volume_id)).setup("an expanded volume").await?;
         let smaller = expand_to(cx, &volume.volume_id, range(large.capacity_bytes / 2 + 1, 0));
         let now = cx.call(smaller).await.must("answer OK where the volume is large enough")?;
         ensure!(

@@ -9,8 +9,12 @@ const MAP_BYTES_MAX: usize = 4 << 10;
 /// How often an idempotent call is sent.
 const REPEATS: usize = 3;
 
-async fn publish(cx: &Cx, volume: &NodeVolume, node_id: &str) -> Reply<v1::ControllerPublishVolumeResponse> {
-    cx.controller_publish(cx.controller_publish_request(volume, node_id)).await
+fn publish<'a>(
+    cx: &'a Cx,
+    volume: &NodeVolume,
+    node_id: &str,
+) -> Calling<'a, v1::ControllerPublishVolumeResponse> {
+    cx.controller_publish(cx.controller_publish_request(volume, node_id))
 }
 
 check! {
@@ -123,7 +127,7 @@ check! {
     }
     async |cx| {
         let (volume, node_id) = publishable(cx).await?;
-        let first = publish(cx, &volume, &node_id).await.setup("a published volume")?.publish_context;
+        let first = publish(cx, &volume, &node_id).setup("a published volume").await?.publish_context;
         for _ in 1..REPEATS {
             let reply = publish(cx, &volume, &node_id).await;
             let again = reply.must("answer a repeated call as the first one")?.publish_context;
@@ -152,8 +156,8 @@ check! {
         let (volume, node_id) = publishable(cx).await?;
         // A controller may learn of a node with some delay.
         let known = cx.eventually(|| async {
-            let code = publish(cx, &volume, &node_id).await.code();
-            Ok((code != Some(Code::NotFound)).then_some(()))
+            let code = publish(cx, &volume, &node_id).once().await.code()?;
+            Ok((code != Code::NotFound).then_some(()))
         });
         ensure!(
             known.await?.is_some(),
@@ -176,7 +180,7 @@ check! {
     }
     async |cx| {
         let (volume, node_id) = publishable(cx).await?;
-        cx.delete_volume(&volume.id).await.setup("a volume that is deleted")?;
+        cx.delete_volume(&volume.id).setup("a volume that is deleted").await?;
         must_become_unknown(cx, "of a deleted volume", || publish(cx, &volume, &node_id)).await
     }
 }
@@ -243,7 +247,7 @@ check! {
     }
     async |cx| {
         let (volume, node_id) = publishable(cx).await?;
-        publish(cx, &volume, &node_id).await.setup("a published volume")?;
+        publish(cx, &volume, &node_id).setup("a published volume").await?;
         let readonly = v1::ControllerPublishVolumeRequest {
             readonly: true,
             ..cx.controller_publish_request(&volume, &node_id)
@@ -326,7 +330,7 @@ check! {
     }
     async |cx| {
         let (volume, node_id) = publishable(cx).await?;
-        let context = publish(cx, &volume, &node_id).await.setup("a published volume")?.publish_context;
+        let context = publish(cx, &volume, &node_id).setup("a published volume").await?.publish_context;
         let bytes: usize = context.iter().map(|(key, value)| key.len() + value.len()).sum();
         ensure!(
             bytes <= MAP_BYTES_MAX,
@@ -352,7 +356,7 @@ check! {
         runs: Alone,
     }
     async |cx| {
-        let node = cx.call(v1::NodeGetInfoRequest {}).await.setup("the limit of the node")?;
+        let node = cx.call(v1::NodeGetInfoRequest {}).setup("the limit of the node").await?;
         let limit = node.max_volumes_per_node;
         if limit <= 0 {
             return Err(Stop::skip("the node has no limit of volumes"));
@@ -363,14 +367,14 @@ check! {
         let refusal = || refused_with(Code::ResourceExhausted);
         for _ in 0..limit {
             let volume = cx.node_volume().await?;
-            let reply = publish(cx, &volume, &node.node_id).await;
+            let reply = publish(cx, &volume, &node.node_id).once().await;
             // Volumes of others on the node use up the limit earlier.
             if reply.may_be_refused("up to the limit of the node", refusal())?.is_none() {
                 return Ok(());
             }
         }
         let volume = cx.node_volume().await?;
-        let reply = publish(cx, &volume, &node.node_id).await;
+        let reply = publish(cx, &volume, &node.node_id).once().await;
         reply.must_be_refused("beyond max_volumes_per_node", refusal())?;
         Ok(())
     }

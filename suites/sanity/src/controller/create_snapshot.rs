@@ -131,7 +131,7 @@ check! {
     async |cx| {
         let volume = cx.node_volume().await?;
         let request = cx.create_snapshot_request(&volume.id);
-        let first = cx.create_snapshot(request.clone()).await.setup("a snapshot")?;
+        let first = cx.create_snapshot(request.clone()).setup("a snapshot").await?;
         let again = cx.create_snapshot(request).await.must("answer a repeated call with its snapshot")?;
         Ok(same_snapshot(&first, &again)?)
     }
@@ -152,7 +152,7 @@ check! {
     async |cx| {
         let (one, other) = (cx.new_volume().await?, cx.new_volume().await?);
         let request = cx.create_snapshot_request(&one.volume_id);
-        cx.create_snapshot(request.clone()).await.setup("a snapshot")?;
+        cx.create_snapshot(request.clone()).setup("a snapshot").await?;
         let conflict = v1::CreateSnapshotRequest { source_volume_id: other.volume_id, ..request };
         let reply = cx.create_snapshot(conflict).await;
         let what = "with the name of another volume's snapshot";
@@ -333,7 +333,7 @@ check! {
         let volume = cx.node_volume().await?;
         let request = cx.create_snapshot_request(&volume.id);
         ready_snapshot(cx, &request).await?;
-        let again = cx.create_snapshot(request).await.setup("the snapshot again")?;
+        let again = cx.create_snapshot(request).setup("the snapshot again").await?;
         ensure!(
             again.ready_to_use,
             "a snapshot that was ready is not ready any more";
@@ -356,7 +356,7 @@ check! {
     async |cx| {
         let volume = cx.node_volume().await?;
         let request = cx.create_snapshot_request(&volume.id);
-        let replies = join_all((0..AT_ONCE).map(|_| cx.create_snapshot(request.clone()))).await;
+        let replies = join_all((0..AT_ONCE).map(|_| cx.create_snapshot(request.clone()).once())).await;
         let mut ids = Vec::new();
         for reply in replies {
             let refusal = refused_with(Code::Aborted)
@@ -382,7 +382,7 @@ check! {
 /// The snapshot once it is ready; skips if that takes longer than the time configured, for it may take hours.
 async fn ready_snapshot(cx: &Cx, request: &v1::CreateSnapshotRequest) -> CheckResult<v1::Snapshot> {
     let ready = cx.eventually(|| async {
-        let snapshot = cx.create_snapshot(request.clone()).await.setup("a snapshot")?;
+        let snapshot = cx.create_snapshot(request.clone()).setup("a snapshot").await?;
         Ok(snapshot.ready_to_use.then_some(snapshot))
     });
     ready.await?.ok_or_else(|| Stop::skip("the snapshot is not ready within time-limits: settle-ms"))

@@ -14,8 +14,8 @@ use csi_harness::prelude::*;
 
 /// A volume whose name the driver is known to recognise, so that more can be asked about it.
 async fn recognised(cx: &Cx, request: &v1::CreateVolumeRequest) -> CheckResult<v1::Volume> {
-    let first = cx.create_volume(request.clone()).await.setup("a volume")?;
-    let again = cx.create_volume(request.clone()).await.setup("a repeated request that is answered")?;
+    let first = cx.create_volume(request.clone()).setup("a volume").await?;
+    let again = cx.create_volume(request.clone()).setup("a repeated request that is answered").await?;
     if again.volume_id != first.volume_id {
         return Err(Stop::broken(
             "needs a name to be recognised, but a repeated request made another volume",

@@ -124,7 +124,7 @@ check! {
     }
     async |cx| {
         let volume = cx.new_volume().await?;
-        cx.delete_volume(&volume.volume_id).await.setup("a deleted volume")?;
+        cx.delete_volume(&volume.volume_id).setup("a deleted volume").await?;
         let unknown = cx.eventually(|| async {
             let refused = validate(cx, &volume).await.any_answer()?.is_err();
             Ok(refused.then_some(()))
@@ -163,8 +163,8 @@ check! {
     }
     async |cx| {
         let request = cx.create_volume_request();
-        let volume = cx.create_volume(request.clone()).await.setup("a volume")?;
-        cx.delete_volume(&volume.volume_id).await.setup("a deleted volume")?;
+        let volume = cx.create_volume(request.clone()).setup("a volume").await?;
+        cx.delete_volume(&volume.volume_id).setup("a deleted volume").await?;
         let mut last = None;
         let again = cx.eventually(|| async { Ok(cx.create_volume(request.clone()).await.any_answer()?.ok()) });
         if again.await?.is_none() {

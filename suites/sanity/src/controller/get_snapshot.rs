@@ -67,7 +67,7 @@ check! {
     async |cx| {
         let volume = cx.node_volume().await?;
         let made = cut_snapshot(cx, &volume.id).await?;
-        let response = cx.call(request(&made.snapshot_id)).await.setup("the snapshot as it is")?;
+        let response = cx.call(request(&made.snapshot_id)).setup("the snapshot as it is").await?;
         Ok(same_snapshot(&made, &response.snapshot.unwrap_or_default())?)
     }
 }
@@ -84,7 +84,7 @@ check! {
     async |cx| {
         let volume = cx.node_volume().await?;
         let id = cut_snapshot(cx, &volume.id).await?.snapshot_id;
-        cx.delete_snapshot(&id).await.setup("a snapshot that is deleted")?;
+        cx.delete_snapshot(&id).setup("a snapshot that is deleted").await?;
         must_become_unknown(cx, "of a deleted snapshot", || cx.call(request(&id))).await
     }
 }

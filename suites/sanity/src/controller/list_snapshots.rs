@@ -90,7 +90,7 @@ check! {
             expected: format!("an entry with snapshot_id {id:?}"),
             actual: "none on any page"
         );
-        cx.delete_snapshot(id).await.setup("a snapshot that is deleted")?;
+        cx.delete_snapshot(id).setup("a snapshot that is deleted").await?;
         let gone = cx.eventually(|| async { Ok((!is_listed(cx, id).await?).then_some(())) });
         ensure!(
             gone.await?.is_some(),
@@ -121,7 +121,7 @@ check! {
     async |cx| {
         let volume = cx.node_volume().await?;
         let made = cut_snapshot(cx, &volume.id).await?;
-        let page = cx.call(by_id(&made.snapshot_id)).await.setup("a list")?;
+        let page = cx.call(by_id(&made.snapshot_id)).setup("a list").await?;
         ensure!(
             page.entries.iter().all(|entry| entry.snapshot.is_some()),
             "an entry has no snapshot";
@@ -196,7 +196,7 @@ check! {
         let volume = cx.new_volume().await?;
         let request = cx.create_snapshot_request(&volume.volume_id);
         let ready = cx.eventually(|| async {
-            let snapshot = cx.create_snapshot(request.clone()).await.setup("a snapshot")?;
+            let snapshot = cx.create_snapshot(request.clone()).setup("a snapshot").await?;
             Ok(snapshot.ready_to_use.then_some(snapshot))
         });
         let Some(snapshot) = ready.await? else {

@@ -32,8 +32,8 @@ fn missing<'a>(wanted: impl Iterator<Item = &'a String>, entries: &[Entry]) -> V
     wanted.filter(|id| !listed.contains(id.as_str())).collect()
 }
 
-async fn page(cx: &Cx, max_entries: i32, starting_token: &str) -> Reply<v1::ListVolumesResponse> {
-    cx.call(v1::ListVolumesRequest { max_entries, starting_token: starting_token.to_owned() }).await
+fn page<'a>(cx: &'a Cx, max_entries: i32, starting_token: &str) -> Calling<'a, v1::ListVolumesResponse> {
+    cx.call(v1::ListVolumesRequest { max_entries, starting_token: starting_token.to_owned() })
 }
 
 /// All pages from a token on, each within the limit.
@@ -42,9 +42,12 @@ async fn walk(cx: &Cx, max_entries: i32, from: &str) -> CheckResult<Vec<Entry>> 
     let mut tokens = BTreeSet::new();
     let mut token = from.to_owned();
     for _ in 0..PAGES_MAX {
-        let reply = page(cx, max_entries, &token).await;
-        let page =
-            if tokens.is_empty() { reply.setup("a list")? } else { reply.must("take its own next_token")? };
+        let call = page(cx, max_entries, &token);
+        let page = if tokens.is_empty() {
+            call.setup("a list").await?
+        } else {
+            call.await.must("take its own next_token")?
+        };
         within(max_entries, page.entries.len())?;
         entries.extend(page.entries);
         if page.next_token.is_empty() {
@@ -64,7 +67,7 @@ async fn walk(cx: &Cx, max_entries: i32, from: &str) -> CheckResult<Vec<Entry>> 
 
 /// How many entries the first page has without a limit: the length of the list, unless the driver cuts it itself.
 async fn length(cx: &Cx) -> CheckResult<usize> {
-    Ok(page(cx, 0, "").await.setup("a list")?.entries.len())
+    Ok(page(cx, 0, "").setup("a list").await?.entries.len())
 }
 
 /// At least `max_entries`, and more where a back end has so many volumes that small pages would take for ever.
@@ -133,7 +136,7 @@ check! {
         let volumes = new_volumes(cx).await?;
         walk_until_complete(cx, 0, &volumes).await?;
         let Some(deleted) = volumes.keys().next() else { return Ok(()) };
-        cx.delete_volume(deleted).await.setup("a deleted volume")?;
+        cx.delete_volume(deleted).setup("a deleted volume").await?;
         let gone = cx.eventually(|| async {
             let entries = walk(cx, 0, "").await?;
             Ok(entries.iter().all(|entry| volume_id(entry) != deleted).then_some(()))
@@ -160,7 +163,7 @@ check! {
     async |cx| {
         let origin = cx.new_volume().await?;
         let request = source::request(cx, source::volume(&origin.volume_id), &origin);
-        let copy = cx.create_volume(request).await.setup("a clone")?;
+        let copy = cx.create_volume(request).setup("a clone").await?;
         let listed = cx.eventually(|| async {
             let entries = cx.list_volumes().await?;
             Ok(entries.iter().any(|entry| volume_id(entry) == copy.volume_id).then_some(()))
@@ -187,7 +190,7 @@ check! {
     async |cx| {
         new_volumes(cx).await?;
         for max_entries in [1, 2] {
-            let page = page(cx, max_entries, "").await.setup("a page")?;
+            let page = page(cx, max_entries, "").setup("a page").await?;
             within(max_entries, page.entries.len())?;
         }
         Ok(())
@@ -240,13 +243,13 @@ check! {
         }
         let mut token = String::new();
         for _ in 0..PAGES_MAX {
-            let page = page(cx, 1, &token).await.setup("a page")?;
+            let page = page(cx, 1, &token).setup("a page").await?;
             token = page.next_token;
             if token.is_empty() {
                 return Err(Stop::skip("no token leads on from a volume that the check may delete"));
             }
             if let Some(last) = page.entries.last().map(volume_id).filter(|id| volumes.contains_key(*id)) {
-                cx.delete_volume(last).await.setup("a volume deleted between two pages")?;
+                cx.delete_volume(last).setup("a volume deleted between two pages").await?;
                 break;
             }
         }

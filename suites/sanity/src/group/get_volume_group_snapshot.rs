@@ -52,7 +52,7 @@ check! {
         let group = deleted_group(cx).await?;
         let refused = cx.eventually(|| async {
             let reply = cx.call(get_request(&group)).await;
-            Ok((reply.code() != Some(Code::Ok)).then_some(reply))
+            Ok((reply.code()? != Code::Ok).then_some(reply))
         });
         let Some(reply) = refused.await? else {
             return Err(Violation::new("a group snapshot that was deleted is still returned")

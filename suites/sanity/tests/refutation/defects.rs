@@ -6,8 +6,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use csi_harness::check::Check;
 use csi_harness::outcome::Outcome;
+use csi_harness::refutation::{Trial, on_a_defect};
 use csi_mock_driver::{Capability, Defect};
-use libtest_mimic::{Failed, Trial};
+use libtest_mimic::Failed;
 
 use crate::bench::{self, Played, everything_on, everything_set, lacks, registry};
 
@@ -20,16 +21,16 @@ const HEADER: &str = "\
 /// The rows seen so far, by defect.
 type Rows = Arc<Mutex<BTreeMap<&'static str, String>>>;
 
-pub(crate) fn trials() -> Vec<Trial> {
+pub(crate) fn trials() -> Vec<libtest_mimic::Trial> {
     let rows = Rows::default();
-    let mut trials: Vec<Trial> = Defect::ALL
+    let mut trials: Vec<libtest_mimic::Trial> = Defect::ALL
         .iter()
         .map(|defect| {
             let rows = rows.clone();
-            Trial::test(format!("defect/{defect}"), move || is_found(&rows, *defect))
+            libtest_mimic::Trial::test(format!("defect/{defect}"), move || is_found(&rows, *defect))
         })
         .collect();
-    trials.push(Trial::test("defects/are-named-by-checks-and-exist", names_agree));
+    trials.push(libtest_mimic::Trial::test("defects/are-named-by-checks-and-exist", names_agree));
     trials
 }
 
@@ -90,9 +91,11 @@ fn refuted_by(defect: &'static str) -> impl Iterator<Item = &'static Check> {
 /// What the check said, unless it accuses the driver in at least one of its runs.
 fn not_found(played: &Played, check: &Check) -> Option<String> {
     let said = played.said.iter().filter(|(label, _)| label.split('@').next() == Some(check.id));
-    let outcomes: Vec<_> = said.map(|(label, said)| (label, &said.outcome)).collect();
-    let found = outcomes.iter().any(|(_, outcome)| outcome.violation().is_some());
-    (!found).then(|| format!("{outcomes:?}"))
+    let outcomes: Vec<_> = said.map(|(_, said)| &said.outcome).collect();
+    match on_a_defect(&outcomes) {
+        Trial::Good => None,
+        Trial::Skipped(why) | Trial::Bad(why) => Some(why),
+    }
 }
 
 /// One line for each check that has something to say, in the order of their labels.

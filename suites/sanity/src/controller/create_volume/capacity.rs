@@ -9,9 +9,9 @@ fn range(required_bytes: i64, limit_bytes: i64) -> Option<v1::CapacityRange> {
     Some(v1::CapacityRange { required_bytes, limit_bytes })
 }
 
-async fn make(cx: &Cx, required_bytes: i64, limit_bytes: i64) -> Reply<v1::Volume> {
+fn make(cx: &Cx, required_bytes: i64, limit_bytes: i64) -> Calling<'_, v1::Volume> {
     let capacity_range = range(required_bytes, limit_bytes);
-    cx.create_volume(v1::CreateVolumeRequest { capacity_range, ..cx.create_volume_request() }).await
+    cx.create_volume(v1::CreateVolumeRequest { capacity_range, ..cx.create_volume_request() })
 }
 
 /// A size just above the configured one, which is a multiple of nothing.
@@ -57,9 +57,9 @@ check! {
     }
     async |cx| {
         let size = cx.config().volume_size_bytes;
-        ensure_at_least(&make(cx, size, 0).await.setup("a volume of the configured size")?, size)?;
+        ensure_at_least(&make(cx, size, 0).setup("a volume of the configured size").await?, size)?;
         let odd = odd_size(cx)?;
-        ensure_at_least(&make(cx, odd, 0).await.setup("a volume of one byte more")?, odd)
+        ensure_at_least(&make(cx, odd, 0).setup("a volume of one byte more").await?, odd)
     }
 }
 

@@ -158,7 +158,7 @@ check! {
             parameters: cx.config().parameters.clone(),
             ..Default::default()
         };
-        let confirmed = cx.call(validate).await.setup("validated capabilities")?.confirmed.is_some();
+        let confirmed = cx.call(validate).setup("validated capabilities").await?.confirmed.is_some();
         ensure!(
             confirmed,
             "a name used before is accepted with another access type, which the volume does not support";
@@ -217,7 +217,7 @@ check! {
     }
     async |cx| {
         let mut request = cx.create_volume_request();
-        let first = cx.create_volume(request.clone()).await.setup("a volume")?;
+        let first = cx.create_volume(request.clone()).setup("a volume").await?;
         request.parameters.insert("csi-sanity-no-such-parameter".to_owned(), "1".to_owned());
         let Ok(again) = cx.create_volume(request).await.any_answer()? else { return Ok(()) };
         let same = again.volume_id != first.volume_id || again.volume_context == first.volume_context;
@@ -281,7 +281,7 @@ check! {
 /// The source can be copied under a free name, but not under one that an empty volume has.
 async fn refuses_source(cx: &Cx, source: v1::VolumeContentSource, origin: &v1::Volume) -> CheckResult {
     let free = source::request(cx, source.clone(), origin);
-    cx.create_volume(free).await.setup("a copy")?;
+    cx.create_volume(free).setup("a copy").await?;
     let taken = v1::CreateVolumeRequest {
         volume_content_source: None,
         ..source::request(cx, source.clone(), origin)

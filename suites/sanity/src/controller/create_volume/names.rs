@@ -75,7 +75,7 @@ async fn repeat_and_delete(cx: &Cx, name: &str, volume: &v1::Volume) -> CheckRes
             actual: format!("volume_id {:?}", again.volume_id)
         );
     }
-    cx.delete_volume(&volume.volume_id).await.setup("a deleted volume")?;
+    cx.delete_volume(&volume.volume_id).setup("a deleted volume").await?;
     Ok(())
 }
 

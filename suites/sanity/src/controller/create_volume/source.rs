@@ -92,7 +92,7 @@ async fn refused_once_deleted(cx: &Cx, source: v1::VolumeContentSource, what: &s
         let reply = cx.create_volume(request).await;
         let refusal = refused_with(Code::NotFound);
         match reply.may_be_refused(what, refusal)? {
-            Some(copy) => cx.delete_volume(&copy.volume_id).await.setup("a deleted copy").map(|_| None),
+            Some(copy) => cx.delete_volume(&copy.volume_id).setup("a deleted copy").await.map(|_| None),
             None => Ok(Some(())),
         }
     });
