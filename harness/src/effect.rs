@@ -8,7 +8,7 @@ use tonic::Code;
 pub enum Effect {
     /// Nothing: the driver has said a definite no.
     None,
-    /// Nobody knows. Sidecars take such a status for the end of the matter; drivers that fail half-way answer so, too.
+    /// Nobody knows: it may have failed half-way. Said again and again, it is the end of the matter.
     Unsure,
     /// The driver may still be at work on it. Sidecars make the same call again.
     Pending,
@@ -39,12 +39,9 @@ pub fn of(rpc: Rpc, code: Code) -> Effect {
         return Effect::None;
     }
     match code {
-        Code::Aborted
-        | Code::Unavailable
-        | Code::ResourceExhausted
-        | Code::DeadlineExceeded
-        | Code::Cancelled => Effect::Pending,
-        Code::Internal | Code::Unknown | Code::DataLoss => Effect::Unsure,
+        Code::Aborted | Code::Unavailable | Code::DeadlineExceeded | Code::Cancelled => Effect::Pending,
+        // Something may have been used up in the middle of the work.
+        Code::Internal | Code::Unknown | Code::DataLoss | Code::ResourceExhausted => Effect::Unsure,
         Code::Ok
         | Code::InvalidArgument
         | Code::NotFound
@@ -86,7 +83,7 @@ mod tests {
             (Code::Unknown, Effect::Unsure),
             (Code::Aborted, Effect::Pending),
             (Code::Unavailable, Effect::Pending),
-            (Code::ResourceExhausted, Effect::Pending),
+            (Code::ResourceExhausted, Effect::Unsure),
             (Code::DeadlineExceeded, Effect::Pending),
         ] {
             assert_eq!(of(create, code), effect, "{code:?}");

@@ -1,16 +1,20 @@
 //! Names that no other run, check or user has.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Digits of what tells runs on one back end apart.
 const RUN_DIGITS: usize = 6;
 
 /// What the names of one run have in common.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(crate) struct Names {
     prefix: String,
     length_max: usize,
+    /// How often each check asked for names, by its number.
+    runs: Mutex<BTreeMap<usize, usize>>,
 }
 
 impl Names {
@@ -20,16 +24,30 @@ impl Names {
         // Microseconds and process id, folded: enough to tell runs apart.
         let run = (now_ns / 1000) as u64 ^ (u64::from(std::process::id()) << 32);
         let run = base36(run ^ (run >> 32));
-        Names { prefix: format!("{prefix}{}", &run[run.len() - RUN_DIGITS..]), length_max }
+        Names {
+            prefix: format!("{prefix}{}", &run[run.len() - RUN_DIGITS..]),
+            length_max,
+            runs: Mutex::default(),
+        }
     }
 
     pub(crate) fn prefix(&self) -> &str {
         &self.prefix
     }
 
-    /// The names of one check, by its number. They are the same in each run but for the prefix.
+    /// The names of one check, by its number. They are the same in each run but for the prefix; where a check runs again,
+    /// it gets others.
     pub(crate) fn of_check(&self, check: usize) -> CheckNames {
-        CheckNames { run: self.clone(), check, next: AtomicU64::new(0) }
+        let mut runs = self.runs.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = runs.entry(check).or_default();
+        let check = format!("{check:x}{}", "r".repeat(*before));
+        *before += 1;
+        CheckNames {
+            prefix: self.prefix.clone(),
+            length_max: self.length_max,
+            check,
+            next: AtomicU64::new(0),
+        }
     }
 }
 
@@ -46,25 +64,26 @@ fn base36(mut number: u64) -> String {
 /// Hands out names to one check.
 #[derive(Debug)]
 pub(crate) struct CheckNames {
-    run: Names,
-    check: usize,
+    prefix: String,
+    length_max: usize,
+    check: String,
     next: AtomicU64,
 }
 
 impl CheckNames {
     /// A text that no other check, run or call of this function has.
     pub(crate) fn number(&self) -> String {
-        format!("{:x}-{:x}", self.check, self.next.fetch_add(1, Ordering::Relaxed))
+        format!("{}-{:x}", self.check, self.next.fetch_add(1, Ordering::Relaxed))
     }
 
     pub(crate) fn unique(&self) -> String {
-        format!("{}-{}", self.run.prefix, self.number())
+        format!("{}-{}", self.prefix, self.number())
     }
 
     /// A unique name of exactly `length` bytes, or of what the back end can take if that is less.
     pub(crate) fn unique_of_length(&self, length: usize) -> String {
         let name = format!("{}-", self.unique());
-        let length = length.min(self.run.length_max);
+        let length = length.min(self.length_max);
         format!("{name:x<length$}")
     }
 }
@@ -81,6 +100,7 @@ mod tests {
         assert_ne!(a, b);
         assert!(a.starts_with(run.prefix()));
         assert_ne!(run.of_check(8).unique(), a);
+        assert_ne!(run.of_check(7).unique(), a);
         assert_eq!(names.unique_of_length(128).len(), 64);
         assert_eq!(Names::new("", 128).of_check(0).unique_of_length(128).len(), 128);
     }
@@ -88,8 +108,8 @@ mod tests {
     #[test]
     fn names_are_the_same_in_each_run_but_for_its_prefix() {
         let (one, other) = (Names::new("a", 128), Names::new("b", 128));
-        let rest = |run: &Names| run.of_check(300).unique().strip_prefix(run.prefix()).map(str::to_owned);
-        assert_eq!(rest(&one), rest(&other));
-        assert_eq!(rest(&one).as_deref(), Some("-12c-0"));
+        for run in [one, other] {
+            assert_eq!(run.of_check(300).unique().strip_prefix(run.prefix()), Some("-12c-0"));
+        }
     }
 }

@@ -55,7 +55,7 @@ impl CheckReport {
 pub(crate) struct Done {
     pub(crate) report: CheckReport,
     pub(crate) silence: Option<Silence>,
-    /// Whether it stopped at something that it only builds on, so that another check has to report it.
+    /// Whether the call that got no answer was one that it only builds on, so that another check has to report it.
     pub(crate) unfounded: bool,
 }
 
@@ -95,7 +95,7 @@ async fn run_and_undo(
         },
     };
     let silence = log.silence();
-    let unfounded = matches!(ended, Err(Stop::Broken(_)));
+    let unfounded = !matches!(ended, Err(Stop::Unanswered(_)));
 
     let leftovers = cx.finish().await;
     let Told { calls, calls_dropped, warnings } = log.take();

@@ -10,14 +10,19 @@ use tonic::Code;
 use tonic::transport::Channel;
 
 use crate::call::Exchange;
+use crate::calling::Pauses;
 use crate::capability::{Capabilities, sets};
 use crate::config::Config;
+use crate::effect;
 use crate::names::Names;
 use crate::paths::Paths;
 use crate::patience::Patience;
 use crate::replies::{Breach, Replies};
 use crate::reply::{Answer, NoAnswer};
 use crate::requirements::Requirement;
+
+/// Times that a question about the driver is asked again while it says "not now".
+const TRIES_MAX: u32 = 5;
 
 /// The driver under test.
 #[derive(Debug)]
@@ -374,15 +379,24 @@ impl<'a> Interview<'a> {
         Q::Response: Send + Sync,
     {
         let rpc = <Q as Call>::RPC;
-        let ask = Exchange {
-            channel: channel.clone(),
-            request,
-            limit: self.config.time_limits.call(rpc.method),
-            patience: &self.patience,
-            replies: &self.replies,
-            check: None,
+        let mut pauses = Pauses::default();
+        let answer = loop {
+            let ask = Exchange {
+                channel: channel.clone(),
+                request: request.clone(),
+                limit: self.config.time_limits.call(rpc.method),
+                patience: &self.patience,
+                replies: &self.replies,
+                check: None,
+            };
+            match ask.unary().await {
+                Answer::Refused(refused) if effect::is_not_now(refused.code) && pauses.taken < TRIES_MAX => {
+                    pauses.pause().await;
+                }
+                answer => break answer,
+            }
         };
-        let problem = match ask.unary().await {
+        let problem = match answer {
             Answer::Ok(response) => return Ok(Some(response)),
             // Internal and Unknown are what tonic makes of an answer that is not gRPC.
             Answer::Refused(refused) if refused.code == Code::Unknown && rpc.service == Service::Identity => {

@@ -50,6 +50,8 @@ pub struct MockDriver {
     failures: Mutex<BTreeMap<&'static str, Failure>>,
     /// Counts up, for defects that answer differently each time.
     answers: AtomicU32,
+    /// Counts the calls, for quirks that do not treat all of them alike.
+    calls: AtomicU32,
     /// Objects with an operation pending.
     busy: Mutex<BTreeSet<String>>,
 }
@@ -99,6 +101,7 @@ impl MockDriver {
             call_log: config.call_log.as_deref().map(CallLog::open).transpose()?,
             failures: Mutex::new(config.fail.iter().map(|(rpc, failure)| (rpc.as_str(), *failure)).collect()),
             answers: AtomicU32::new(0),
+            calls: AtomicU32::new(0),
             busy: Mutex::default(),
             config,
         }))
@@ -223,6 +226,7 @@ impl MockDriver {
         handle: fn(&Self, &R) -> Result<T, Status>,
     ) -> Result<T, Status> {
         self.check_offered::<R>()?;
+        self.throttle()?;
         let pending = self.lock(request)?;
         self.take_time(R::METHOD).await;
         let answer = match self.injected_failure(R::METHOD) {
@@ -249,6 +253,15 @@ impl MockDriver {
             return Err(Status::internal("todo"));
         }
         Err(Status::unimplemented(format!("{} is not supported", R::METHOD)))
+    }
+
+    /// UNAVAILABLE now and then, where that is asked for.
+    fn throttle(&self) -> Result<(), Status> {
+        let number = self.calls.fetch_add(1, Ordering::Relaxed);
+        if self.is(Quirk::ThrottlesEveryFifthCall) && number % 5 == 4 {
+            return Err(Status::unavailable("too many calls, try again"));
+        }
+        Ok(())
     }
 
     /// Turns a second operation on one object away while the first is pending.
@@ -280,6 +293,9 @@ impl MockDriver {
             self.config.delay.iter().find(|(rpc, _)| rpc.as_str() == method).map(|(_, delay)| delay.0);
         if let Some(delay) = delay {
             tokio::time::sleep(delay).await;
+        }
+        if self.is(Quirk::SlowCalls) {
+            tokio::time::sleep(Duration::from_millis(100)).await;
         }
         if method == "CreateVolume" && self.has(Defect::CreateVolumeRacesOnName) {
             tokio::time::sleep(Duration::from_millis(20)).await;

@@ -30,7 +30,19 @@ pub(crate) struct Ran {
     pub(crate) outcomes: Vec<(String, Outcome)>,
     pub(crate) stories: String,
     pub(crate) leftovers: Vec<String>,
+    /// Kept for checks that pass only with `keep_calls`.
+    pub(crate) calls: Vec<Call>,
     pub(crate) summary: Summary,
+}
+
+/// A call of a check.
+#[derive(Debug)]
+pub(crate) struct Call {
+    pub(crate) rpc: &'static str,
+    pub(crate) request: String,
+    pub(crate) node: usize,
+    pub(crate) worker: usize,
+    pub(crate) cleanup: bool,
 }
 
 /// Short limits, so that a hanging driver is noticed soon.
@@ -109,6 +121,13 @@ impl Reporter for Ran {
             self.outcomes.push((report.label(), report.outcome.clone()));
             self.leftovers.extend(report.leftovers.clone());
             self.stories.push_str(&Story(report).to_string());
+            self.calls.extend(report.calls.iter().map(|call| Call {
+                rpc: call.rpc.method,
+                request: call.request().to_string(),
+                node: call.node,
+                worker: call.worker,
+                cleanup: call.cleanup,
+            }));
         }
     }
 }

@@ -31,6 +31,7 @@ check! {
             "create-volume-empty-id",
             "create-volume-negative-capacity",
             "create-volume-crashes-after-work",
+            "create-volume-fails-after-work",
             "create-volume-demands-fs-type",
         ],
         replaces: [
