@@ -55,8 +55,13 @@ pub fn of(rpc: Rpc, code: Code) -> Effect {
 }
 
 /// Whether a refusal only says "not now", so that an orchestrator makes the same call again.
-pub(crate) fn is_not_now(code: Code) -> bool {
-    matches!(code, Code::Aborted | Code::Unavailable | Code::ResourceExhausted)
+pub(crate) fn is_not_now(rpc: Rpc, code: Code) -> bool {
+    match code {
+        // Of a list it says that the token is not valid.
+        Code::Aborted => CHANGES.contains(&rpc.method),
+        Code::Unavailable | Code::ResourceExhausted => true,
+        _ => false,
+    }
 }
 
 #[cfg(test)]
@@ -70,6 +75,13 @@ mod tests {
         for method in CHANGES {
             assert!(RPCS.iter().any(|rpc| rpc.method == *method), "{method}");
         }
+    }
+
+    #[test]
+    fn a_refused_token_is_not_asked_for_again() {
+        assert!(is_not_now(v1::CreateVolumeRequest::RPC, Code::Aborted));
+        assert!(!is_not_now(v1::ListVolumesRequest::RPC, Code::Aborted));
+        assert!(is_not_now(v1::ListVolumesRequest::RPC, Code::Unavailable));
     }
 
     #[test]

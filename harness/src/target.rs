@@ -390,7 +390,9 @@ impl<'a> Interview<'a> {
                 check: None,
             };
             match ask.unary().await {
-                Answer::Refused(refused) if effect::is_not_now(refused.code) && pauses.taken < TRIES_MAX => {
+                Answer::Refused(refused)
+                    if effect::is_not_now(rpc, refused.code) && pauses.taken < TRIES_MAX =>
+                {
                     pauses.pause().await;
                 }
                 answer => break answer,

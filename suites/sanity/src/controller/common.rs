@@ -28,7 +28,7 @@ pub(super) async fn must_become_unknown<'a, T: Send + 'a>(
         async move {
             let reply = asked.await;
             match reply.code()? {
-                Code::Ok | Code::Aborted => Ok(None),
+                Code::Ok | Code::Aborted | Code::Unavailable => Ok(None),
                 _ => reply.must_be_refused(what, refusal()).map(Some),
             }
         }

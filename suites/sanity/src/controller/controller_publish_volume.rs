@@ -367,14 +367,14 @@ check! {
         let refusal = || refused_with(Code::ResourceExhausted);
         for _ in 0..limit {
             let volume = cx.node_volume().await?;
-            let reply = publish(cx, &volume, &node.node_id).once().await;
+            let reply = publish(cx, &volume, &node.node_id).await;
             // Volumes of others on the node use up the limit earlier.
             if reply.may_be_refused("up to the limit of the node", refusal())?.is_none() {
                 return Ok(());
             }
         }
         let volume = cx.node_volume().await?;
-        let reply = publish(cx, &volume, &node.node_id).once().await;
+        let reply = publish(cx, &volume, &node.node_id).await;
         reply.must_be_refused("beyond max_volumes_per_node", refusal())?;
         Ok(())
     }
