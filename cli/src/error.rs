@@ -38,8 +38,6 @@ pub(crate) enum Error {
     Report { format: &'static str, source: DestinationError },
     #[error(transparent)]
     Target(#[from] TargetError),
-    #[error("failed to start the driver with --driver-command")]
-    DriverCommand(#[source] io::Error),
     #[error(transparent)]
     Embedded(#[from] EmbeddedError),
     #[error("failed to write to the standard output")]
@@ -65,15 +63,16 @@ impl Error {
             },
             Error::Target(source) => match source {
                 TargetError::NoEndpoint | TargetError::Endpoint(_) | TargetError::Workdir(_) => Exit::Usage,
-                TargetError::Dial(_) | TargetError::NotADriver { .. } => Exit::Broken,
+                TargetError::Dial(_)
+                | TargetError::Start(_)
+                | TargetError::Ended(_)
+                | TargetError::NotADriver { .. } => Exit::Broken,
             },
             Error::KnownFailingStale(_) => Exit::KnownFailingStale,
             Error::NothingSelected | Error::IdleFilter(_) => Exit::NothingSelected,
             // `csi-sanity list | head` has got what it wanted.
             Error::Output(source) if source.kind() == io::ErrorKind::BrokenPipe => Exit::Success,
-            Error::DriverCommand(_) | Error::Embedded(_) | Error::Output(_) | Error::Runtime(_) => {
-                Exit::Broken
-            }
+            Error::Embedded(_) | Error::Output(_) | Error::Runtime(_) => Exit::Broken,
         }
     }
 }

@@ -44,6 +44,11 @@ struct Given {
 fn target(config: &mut Config, args: &TargetArgs) -> Result<(), Error> {
     replace(&mut config.endpoint, &args.endpoint.clone().map(Some));
     replace(&mut config.controller_endpoint, &args.controller_endpoint.clone().map(Some));
+    if args.driver_command.is_some() || args.restart_command.is_some() {
+        // They exclude each other, so a flag of one kind also replaces the other kind in the file.
+        config.driver_command = args.driver_command.clone();
+        config.restart_command = args.restart_command.clone();
+    }
     if let Some(path) = &args.secrets {
         config.secrets = secrets(path)?;
     }
@@ -278,7 +283,9 @@ mod tests {
         let yaml = file("{}");
         let path = yaml.path().to_str().unwrap();
         assert!(read(&[]).unwrap().attach_limit, "the settings of the embedded driver");
-        for arguments in [["--config", path], ["--secrets", path], ["--driver-command", "x"]] {
+        for arguments in
+            [["--config", path], ["--secrets", path], ["--driver-command", "x"], ["--restart-command", "x"]]
+        {
             assert!(!read(&arguments).unwrap().attach_limit, "{arguments:?}");
         }
     }

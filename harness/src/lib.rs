@@ -8,9 +8,10 @@
 mod call;
 pub mod capability;
 pub mod check;
+mod command;
 pub mod config;
 pub mod cx;
-mod driver_process;
+mod driver;
 pub mod embed;
 pub mod events;
 pub mod filter;
@@ -35,7 +36,7 @@ pub mod target;
 pub mod verdict;
 mod volumes;
 
-pub use driver_process::DriverProcess;
+pub use driver::{Driver, DriverError, End, ServeError};
 pub use paths::PathKind;
 pub use replies::Breach;
 

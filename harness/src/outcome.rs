@@ -120,7 +120,7 @@ pub struct Crash {
 /// What became of a driver that died.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Aftermath {
-    /// It was started again by `--driver-command`, or came back by itself.
+    /// It was started again, or came back by itself.
     Back,
     /// It stayed away.
     Gone,

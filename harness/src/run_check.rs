@@ -8,6 +8,7 @@ use futures_util::FutureExt as _;
 use tokio::sync::watch;
 
 use crate::cx::{Cx, Session};
+use crate::driver::Driver;
 use crate::known::KnownFailing;
 use crate::outcome::{CheckReport, Outcome, Planned};
 use crate::record::{CallLog, Silence};
@@ -48,6 +49,7 @@ pub(crate) async fn run_check(
     let log = CallLog::new();
     let session = Session::new(target.clone(), log.clone(), label.clone(), check_limit);
     let cx = Cx::new(session, planned.access);
+    let ends = target.driver().map(Driver::ends);
 
     let ended = match unmet(&planned, &target) {
         Some(reason) => Err(Stop::Skip(reason)),
@@ -56,8 +58,14 @@ pub(crate) async fn run_check(
             () = raised(&mut stop) => Err(Stop::skip("interrupted")),
         },
     };
-    let silence = log.silence();
-    let unfounded = matches!(ended, Err(Stop::Broken(_)));
+    let mut silence = log.silence();
+    let mut unfounded = matches!(ended, Err(Stop::Broken(_)));
+    if target.driver().map(Driver::ends) != ends {
+        // The driver was ended on purpose, so calls without an answer say nothing, unless it stays away now.
+        let back = target.bring_back().await.is_some();
+        silence = (!back).then_some(Silence::TimedOut);
+        unfounded |= !back;
+    }
 
     let undoing = cx.for_cleanup(undo_limit);
     let mut leftovers = match tokio::time::timeout(undo_limit, cx.ledger.undo_all(&undoing)).await {

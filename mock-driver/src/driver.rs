@@ -57,7 +57,16 @@ pub struct MockDriver {
 impl MockDriver {
     /// Makes a driver, with the state of its state file if there is one.
     pub fn new(config: Config) -> Result<Arc<Self>, ConfigError> {
-        let config = config.settle()?;
+        Self::begin(config.settle()?, None)
+    }
+
+    /// The same driver after a restart. It knows what is in its state file; if it has none, what this one knew when it
+    /// ended.
+    pub fn restarted(&self) -> Result<Arc<Self>, ConfigError> {
+        Self::begin(self.config.clone(), Some(self.state().clone()))
+    }
+
+    fn begin(config: Config, memory: Option<State>) -> Result<Arc<Self>, ConfigError> {
         let mut without = config.without.clone();
         let quirks: BTreeSet<Quirk> = config.quirks.iter().copied().collect();
         if quirks.contains(&Quirk::NoStaging) {
@@ -80,10 +89,11 @@ impl MockDriver {
         let capabilities = Capabilities::choose(&config.only, &without);
         let zones = zones(&config.nodes, &capabilities);
         let state_file = config.state.as_deref().map(StateFile::new);
-        let mut state = match &state_file {
-            Some(file) => file.load()?.unwrap_or_else(|| State::new(config.seed)),
-            None => State::new(config.seed),
+        let stored = match &state_file {
+            Some(file) => file.load()?,
+            None => memory,
         };
+        let mut state = stored.unwrap_or_else(|| State::new(config.seed));
         state.recount(zones.len());
         add_static_volumes(&mut state, &config);
         if let Some(file) = &state_file {

@@ -1,10 +1,14 @@
 //! A driver that the run starts itself, and that dies.
 
-use std::process::Command;
+use std::io::{BufRead as _, BufReader};
+use std::process::{Command, Stdio};
+use std::time::Instant;
 
 use csi_mock_driver::{Config, CrashMode, MockDriver};
 use csi_proto::{Listener, stop_signal};
+use rustix::process::{Pid, Signal, kill_process};
 
+use crate::driver::LONG;
 use crate::program::program;
 
 /// Names the endpoint to the process that plays the driver.
@@ -50,6 +54,39 @@ fn a_driver_that_dies_is_started_again_and_the_run_goes_on() {
 fn a_driver_that_does_not_start_is_told() {
     let directory = tempfile::tempdir().unwrap();
     let endpoint = directory.path().join("csi.sock").to_str().unwrap().to_owned();
-    let arguments = ["--endpoint", &endpoint, "--driver-command", "exit 1", "--dial-timeout", "300ms"];
+    let arguments = ["--endpoint", &endpoint, "--driver-command", "exit 7"];
+    crate::program::check(&arguments, 3, &["the driver ended before it answered (exit status: 7)"]);
+    // It may have told somebody else to start the driver, so it is waited for.
+    let arguments = ["--endpoint", &endpoint, "--driver-command", "exit 0", "--dial-timeout", "300ms"];
     crate::program::check(&arguments, 3, &["csi.sock", "no such file"]);
+}
+
+/// A driver that must not be there any more when the program is gone, however it goes.
+#[test]
+fn the_driver_does_not_outlive_the_program() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = |name: &str| directory.path().join(name).to_str().unwrap().to_owned();
+    let (endpoint, pid) = (path("csi.sock"), path("pid"));
+    let command = format!("trap '' TERM; echo $$ > {pid}; sleep 1000; sleep 1000");
+    let mut child = program()
+        .args(["--endpoint", &endpoint, "--driver-command", &command, "--dial-timeout", "1h"])
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut stderr = BufReader::new(child.stderr.take().unwrap()).lines().map(Result::unwrap);
+    stderr.find(|line| line.contains("waiting for")).unwrap();
+    // The first one stops the driver, which is deaf to it; the second one leaves at once.
+    kill_process(Pid::from_child(&child), Signal::INT).unwrap();
+    stderr.find(|line| line.contains("press Ctrl-C again")).unwrap();
+    kill_process(Pid::from_child(&child), Signal::INT).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+    let driver = std::fs::read_to_string(pid).unwrap();
+    let stat = format!("/proc/{}/stat", driver.trim());
+    // Where nobody reaps orphans, they stay as zombies.
+    let alive = || std::fs::read_to_string(&stat).is_ok_and(|stat| !stat.contains(") Z "));
+    let started = Instant::now();
+    while alive() {
+        assert!(started.elapsed() < LONG, "it lives on");
+        std::thread::yield_now();
+    }
 }

@@ -2,6 +2,9 @@
 
 mod bench;
 mod death;
+mod in_process;
 mod order;
+mod process;
+mod restarts;
 mod undoing;
 mod verdicts;
