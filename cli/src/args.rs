@@ -305,6 +305,10 @@ pub(crate) struct OutputArgs {
     /// Write a report: junit, json or md, and the file, or - for the standard output; repeatable
     #[arg(long, value_name = "KIND=FILE", value_hint = ValueHint::FilePath)]
     pub(crate) report: Vec<ReportArg>,
+    /// File for what the driver of --driver-command prints [default: beside the first report; without one a temporary
+    /// file, kept if something failed]
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) driver_log: Option<PathBuf>,
     /// Tell more: each check as it ends; twice: everything
     #[arg(long, short, action = clap::ArgAction::Count)]
     pub(crate) verbose: u8,

@@ -36,6 +36,8 @@ pub(crate) enum Error {
     UnknownId(String),
     #[error("failed to do what --report {format} asks")]
     Report { format: &'static str, source: DestinationError },
+    #[error("failed to open {} for what the driver prints (--driver-log)", path.display())]
+    DriverLog { path: PathBuf, source: io::Error },
     #[error(transparent)]
     Target(#[from] TargetError),
     #[error(transparent)]
@@ -56,6 +58,7 @@ impl Error {
             | Error::ValueFile { .. }
             | Error::Secrets { .. }
             | Error::KnownFailing(_)
+            | Error::DriverLog { .. }
             | Error::UnknownId(_) => Exit::Usage,
             Error::Report { source, .. } => match source {
                 DestinationError::Open { .. } => Exit::Usage,
@@ -65,7 +68,7 @@ impl Error {
                 TargetError::NoEndpoint | TargetError::Endpoint(_) | TargetError::Workdir(_) => Exit::Usage,
                 TargetError::Dial(_)
                 | TargetError::Start(_)
-                | TargetError::Ended(_)
+                | TargetError::Ended { .. }
                 | TargetError::NotADriver { .. } => Exit::Broken,
             },
             Error::KnownFailingStale(_) => Exit::KnownFailingStale,

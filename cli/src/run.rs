@@ -14,6 +14,7 @@ use csi_harness::target::{Target, TargetError};
 use csi_report::{Destination, Detail, Format, Journal, Terminal};
 
 use crate::args::{Color, CourseArgs, OutputArgs, RunArgs};
+use crate::driver_log::LogFile;
 use crate::embedded;
 use crate::error::Error;
 use crate::exit::Exit;
@@ -30,15 +31,12 @@ pub(crate) fn run(args: &RunArgs, repeat: Repeat) -> Result<Exit, Error> {
     if args.course.dry_run {
         return dry_run(&plan);
     }
-    let driver = match args.target.is_embedded() {
-        true => Some(embed(args, &mut plan.config)?),
-        false => Driver::of(&plan.config),
-    };
+    let (driver, mut log) = process(args, &mut plan.config)?;
     let runtime = tokio::runtime::Runtime::new().map_err(Error::Runtime)?;
     let stopper = Stopper::new();
     let ended = runtime.block_on(async {
         tokio::select! {
-            ended = execute(args, plan, repeat, &stopper, driver.clone()) => ended,
+            ended = execute(args, plan, repeat, &stopper, driver.clone(), log.as_mut()) => ended,
             left = stopper.on_signals() => left.map(|()| Exit::Interrupted).map_err(Error::Runtime),
         }
     });
@@ -47,7 +45,22 @@ pub(crate) fn run(args: &RunArgs, repeat: Repeat) -> Result<Exit, Error> {
     if let Some(driver) = driver {
         driver.abandon();
     }
+    if let Some(log) = log {
+        log.close(!matches!(ended, Ok(Exit::Success)));
+    }
     ended
+}
+
+/// The driver, if the run may end and start it, and the file for what it prints, if it can be listened to.
+fn process(args: &RunArgs, config: &mut Config) -> Result<(Option<Driver>, Option<LogFile>), Error> {
+    if args.target.is_embedded() {
+        return Ok((Some(embed(args, config)?), None));
+    }
+    let (file, log) = match &config.driver_command {
+        Some(_) => LogFile::open(&args.output, config).map(|(file, log)| (Some(file), Some(log)))?,
+        None => (None, None),
+    };
+    Ok((Driver::of(config, log), file))
 }
 
 /// Everything that can be wrong before the driver is asked anything.
@@ -106,10 +119,11 @@ async fn execute(
     repeat: Repeat,
     stopper: &Stopper,
     driver: Option<Driver>,
+    log: Option<&mut LogFile>,
 ) -> Result<Exit, Error> {
     let (timer, limit) = (stopper.clone(), args.limits.timeout);
     tokio::spawn(async move { timer.on_timeout(limit).await });
-    let ended = run_plan(args, plan, repeat, stopper, driver.clone()).await;
+    let ended = run_plan(args, plan, repeat, stopper, driver.clone(), log).await;
     if let Some(driver) = driver
         && let Err(error) = driver.leave().await
     {
@@ -160,6 +174,7 @@ async fn run_plan(
     repeat: Repeat,
     stopper: &Stopper,
     driver: Option<Driver>,
+    log: Option<&mut LogFile>,
 ) -> Result<Exit, Error> {
     let Plan { config, checks, known, reports } = plan;
     let seed = args.course.seed.unwrap_or_else(fresh_seed);
@@ -177,6 +192,9 @@ async fn run_plan(
         runner.report_to(&mut journal);
     }
     let summary = runner.run(checks).await;
+    if let Some(log) = log.filter(|_| !summary.crashes.is_empty()) {
+        log.keep();
+    }
     let told = terminal.finish().map_err(Error::Output);
     write_reports(reports, journal)?;
     told?;

@@ -21,6 +21,10 @@ pub(crate) fn config(args: &RunArgs) -> Result<Config, Error> {
     };
     expand_given |= args.volumes.expand_size_bytes.is_some();
     target(&mut config, &args.target)?;
+    if args.output.driver_log.is_some() && config.driver_command.is_none() {
+        let problem = "only what --driver-command starts can be listened to".to_owned();
+        return Err(Error::Flag { flag: "--driver-log", problem });
+    }
     volumes(&mut config, &args.volumes)?;
     paths(&mut config, &args.paths);
     limits(&mut config, &args.limits);
@@ -276,6 +280,21 @@ mod tests {
             assert!(!error.contains("hunter2"), "{error}");
             assert!(error.contains(part), "{error}");
         }
+    }
+
+    #[test]
+    fn a_flag_says_how_to_start_the_driver_instead_of_the_file() {
+        let yaml = file("endpoint: /csi.sock\ndriver-command: ./of-the-file\n");
+        let path = yaml.path().to_str().unwrap();
+        let commands = |more: &[&str]| {
+            let config = read(&[&["--config", path], more].concat()).unwrap();
+            (config.driver_command, config.restart_command)
+        };
+        assert_eq!(commands(&["--driver-log", "/dev/null"]), (Some("./of-the-file".into()), None));
+        assert_eq!(commands(&["--driver-command", "a b"]), (Some("a b".into()), None));
+        assert_eq!(commands(&["--restart-command", "./a"]), (None, Some("./a".into())));
+        let error = read(&["--endpoint", "/csi.sock", "--driver-log", "f"]).unwrap_err();
+        assert!(error.contains("--driver-log") && error.contains("--driver-command"), "{error}");
     }
 
     #[test]

@@ -3,6 +3,7 @@
 mod child;
 mod elsewhere;
 mod in_process;
+mod log;
 
 use std::path::PathBuf;
 use std::process::ExitStatus;
@@ -17,6 +18,7 @@ use crate::config::Config;
 use child::Child;
 use elsewhere::Elsewhere;
 use in_process::InProcess;
+pub use log::DriverLog;
 
 /// How long a driver may take to stop at the end of a run.
 const STOP_GRACE: Duration = Duration::from_secs(10);
@@ -86,19 +88,20 @@ pub enum DriverError {
 }
 
 impl Driver {
-    /// The driver that the configuration says how to run; `None` if that is somebody else's business.
-    pub fn of(config: &Config) -> Option<Driver> {
+    /// The driver that the configuration says how to run; `None` if that is somebody else's business. What it prints goes
+    /// into the log; without one, to the standard error.
+    pub fn of(config: &Config, log: Option<DriverLog>) -> Option<Driver> {
         let limit = Duration::from_millis(config.time_limits.restart_ms);
         match (&config.driver_command, &config.restart_command) {
-            (Some(command), _) => Some(Driver::child(command)),
+            (Some(command), _) => Some(Driver::child(command, log)),
             (None, Some(command)) => Some(Driver::elsewhere(command.clone(), limit)),
             (None, None) => None,
         }
     }
 
     /// A driver that a shell command starts, in a process group of its own.
-    pub fn child(command: &str) -> Driver {
-        Driver::new(Host::Child(Child::new(command)), true)
+    pub fn child(command: &str, log: Option<DriverLog>) -> Driver {
+        Driver::new(Host::Child(Child::new(command, log)), true)
     }
 
     /// A driver that runs already, and that a command ends and starts: called with one argument, `kill`, `stop` or
@@ -202,6 +205,20 @@ impl Driver {
     pub(crate) async fn failed(&self) -> ExitStatus {
         let status = self.ended().await;
         if status.success() { std::future::pending().await } else { status }
+    }
+
+    /// Where what it prints goes, if that is a file.
+    pub fn log(&self) -> Option<&DriverLog> {
+        match &self.0.host {
+            Host::Child(child) => child.log(),
+            Host::Elsewhere(_) | Host::InProcess(_) => None,
+        }
+    }
+
+    /// The last lines that it printed since it was started last, as far as they are known: harmless to a terminal, and
+    /// without the secrets of the configuration.
+    pub fn last_lines(&self) -> Vec<String> {
+        self.log().map(DriverLog::last_lines).unwrap_or_default()
     }
 
     /// How often it was ended on purpose so far. Where that has changed, calls without an answer say nothing about it.

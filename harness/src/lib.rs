@@ -36,7 +36,7 @@ pub mod target;
 pub mod verdict;
 mod volumes;
 
-pub use driver::{Driver, DriverError, End, ServeError};
+pub use driver::{Driver, DriverError, DriverLog, End, ServeError};
 pub use paths::PathKind;
 pub use replies::Breach;
 

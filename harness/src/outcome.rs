@@ -1,5 +1,6 @@
 //! What came of one check.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::check::Check;
@@ -115,6 +116,8 @@ pub struct Crash {
     pub under_way: Vec<String>,
     /// What became of the driver.
     pub aftermath: Aftermath,
+    /// The file with what it printed, if there is one.
+    pub log: Option<PathBuf>,
 }
 
 /// What became of a driver that died.

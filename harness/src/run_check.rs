@@ -167,7 +167,7 @@ fn listed(outcome: Outcome, reason: Option<&str>) -> Outcome {
 
 /// The violation of a check whose last call ended without a gRPC status: the driver died of it, or lives on and breaks
 /// it off each time.
-pub(crate) fn killed(report: &CheckReport, alive: bool) -> Violation {
+pub(crate) fn killed(report: &CheckReport, alive: bool, printed: Vec<String>) -> Violation {
     let last = report.calls.iter().rev().find(|call| !call.cleanup);
     let call = last.map_or_else(|| "a call".to_owned(), |call| call.rpc.to_string());
     let message = match alive {
@@ -178,4 +178,5 @@ pub(crate) fn killed(report: &CheckReport, alive: bool) -> Violation {
         .of(&crate::requirements::req::GEN_ERR_001)
         .expected("an answer, whatever the request, and a driver that goes on serving")
         .actual(last.map_or_else(String::new, story::call_line))
+        .printed(printed)
 }

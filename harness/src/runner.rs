@@ -9,6 +9,7 @@ use tokio::task::JoinSet;
 
 use crate::check::Runs;
 use crate::cx::Session;
+use crate::driver::Driver;
 use crate::events::{Event, Reporter};
 use crate::inventory::Inventory;
 use crate::known::KnownFailing;
@@ -209,7 +210,8 @@ impl<'a> Runner<'a> {
             return;
         }
         let report = &mut done.report;
-        let violation = killed(report, alive);
+        let dead = self.target.driver().filter(|_| !alive);
+        let violation = killed(report, alive, dead.map(Driver::last_lines).unwrap_or_default());
         report.outcome = match self.rules.known.reason(&report.label()) {
             Some(reason) => Outcome::KnownFailure { violation, reason: reason.to_owned() },
             None => Outcome::Failed(violation),
@@ -225,14 +227,16 @@ impl<'a> Runner<'a> {
                 format!("{}: {rpc}", report.label())
             })
             .collect();
-        if let Some(driver) = self.target.driver() {
+        let driver = self.target.driver();
+        let log = driver.and_then(Driver::log).map(|log| log.path().to_owned());
+        if let Some(driver) = driver {
             // It may be dead already; what matters is that it comes back.
             let _ = driver.kill().await;
         }
         let back = self.target.bring_back().await.is_some();
         self.dead = !back || self.summary.crashes.len() + 1 >= CRASHES_MAX;
         let aftermath = if back { Aftermath::Back } else { Aftermath::Gone };
-        let crash = Crash { under_way, aftermath };
+        let crash = Crash { under_way, aftermath, log };
         self.emit(&Event::Crashed(&crash));
         self.summary.crashes.push(crash);
     }

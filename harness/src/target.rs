@@ -72,8 +72,13 @@ pub enum TargetError {
     #[error(transparent)]
     Start(#[from] DriverError),
     /// The driver's process ended at once.
-    #[error("the driver ended before it answered ({0})")]
-    Ended(ExitStatus),
+    #[error("the driver ended before it answered ({status}){}", told(.printed))]
+    Ended {
+        /// How.
+        status: ExitStatus,
+        /// The last lines that it printed, if they are known.
+        printed: Vec<String>,
+    },
     /// There is no place for target and staging paths.
     #[error(
         "failed to make a directory for target and staging paths; choose one with --mount-dir and --staging-dir"
@@ -89,6 +94,11 @@ pub enum TargetError {
         /// How.
         problem: String,
     },
+}
+
+fn told(printed: &[String]) -> String {
+    let lines: String = printed.iter().map(|line| format!("\n  {line}")).collect();
+    if lines.is_empty() { lines } else { format!("; it printed last:{lines}") }
 }
 
 impl Target {
@@ -109,7 +119,7 @@ impl Target {
         tokio::select! {
             biased;
             target = Target::reach(config, Some(driver.clone())) => target,
-            status = driver.failed() => Err(TargetError::Ended(status)),
+            status = driver.failed() => Err(TargetError::Ended { status, printed: driver.last_lines() }),
         }
     }
 

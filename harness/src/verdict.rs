@@ -58,6 +58,8 @@ pub struct Violation {
     pub expected: String,
     /// What this driver did.
     pub actual: String,
+    /// The last lines that it printed, where it died.
+    pub printed: Vec<String>,
 }
 
 impl Violation {
@@ -68,6 +70,7 @@ impl Violation {
             message: message.into(),
             expected: String::new(),
             actual: String::new(),
+            printed: Vec::new(),
         }
     }
 
@@ -89,6 +92,13 @@ impl Violation {
     #[must_use]
     pub fn actual(mut self, actual: impl fmt::Display) -> Violation {
         self.actual = actual.to_string();
+        self
+    }
+
+    /// Adds what it printed last.
+    #[must_use]
+    pub fn printed(mut self, lines: Vec<String>) -> Violation {
+        self.printed = lines;
         self
     }
 }

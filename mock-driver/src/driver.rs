@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::pending;
+use std::io::Write as _;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -186,7 +187,11 @@ impl MockDriver {
     /// Ends the driver, as far as that may go.
     pub(crate) fn crash(&self, method: &str) -> ! {
         match self.config.crash {
-            CrashMode::Abort => std::process::abort(),
+            CrashMode::Abort => {
+                // The last words of a process that dies; nobody may be there to read them.
+                _ = writeln!(std::io::stderr(), "{method} crashes, as the defect asks");
+                std::process::abort()
+            }
             CrashMode::DropConnection => panic!("{method} crashes, as the defect asks"),
         }
     }

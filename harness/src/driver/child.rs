@@ -9,7 +9,7 @@ use rustix::process::{Pid, Signal, kill_process_group, test_kill_process_group};
 use tokio::process::Command;
 use tokio::sync::watch;
 
-use super::DriverError;
+use super::{DriverError, DriverLog};
 
 /// How long the kernel may take to end a process after SIGKILL.
 const KILL_LIMIT: Duration = Duration::from_secs(5);
@@ -22,6 +22,7 @@ const GROUP_PAUSE: Duration = Duration::from_millis(5);
 #[derive(Debug)]
 pub(super) struct Child {
     command: String,
+    log: Option<DriverLog>,
     running: Mutex<Option<Running>>,
 }
 
@@ -34,8 +35,12 @@ struct Running {
 }
 
 impl Child {
-    pub(super) fn new(command: &str) -> Child {
-        Child { command: command.to_owned(), running: Mutex::default() }
+    pub(super) fn new(command: &str, log: Option<DriverLog>) -> Child {
+        Child { command: command.to_owned(), log, running: Mutex::default() }
+    }
+
+    pub(super) fn log(&self) -> Option<&DriverLog> {
+        self.log.as_ref()
     }
 
     pub(super) async fn start(&self) -> Result<(), DriverError> {
@@ -48,12 +53,17 @@ impl Child {
     }
 
     fn spawn(&self) -> std::io::Result<Running> {
+        let (stdout, stderr) = match &self.log {
+            Some(log) => log.streams()?,
+            // The standard output is for the report.
+            None => (std::io::stderr().into(), Stdio::inherit()),
+        };
         let mut child = Command::new("sh")
             .arg("-c")
             .arg(&self.command)
             .stdin(Stdio::null())
-            // The standard output is for the report.
-            .stdout(std::io::stderr())
+            .stdout(stdout)
+            .stderr(stderr)
             .process_group(0)
             .kill_on_drop(true)
             .spawn()?;

@@ -65,7 +65,7 @@ impl Mock {
 }
 
 fn driver(config: &Config) -> Driver {
-    Driver::of(config).expect("the configuration says how to run it")
+    Driver::of(config, None).expect("the configuration says how to run it")
 }
 
 /// Whether the process is there and alive.
@@ -120,8 +120,10 @@ async fn channels_work_again_after_a_kill() {
 async fn one_that_is_deaf_to_sigterm_is_killed_after_the_grace() {
     let directory = tempfile::tempdir().expect("a directory");
     let ready = directory.path().join("ready");
-    let driver =
-        Driver::child(&format!("trap '' TERM; echo ready > {}; sleep 1000; sleep 1000", ready.display()));
+    let driver = Driver::child(
+        &format!("trap '' TERM; echo ready > {}; sleep 1000; sleep 1000", ready.display()),
+        None,
+    );
     driver.start().await.expect("a shell");
     line_in(&ready).await;
     let end = driver.stop(Duration::from_millis(50)).await.expect("it can be killed");
@@ -140,7 +142,7 @@ async fn whatever_the_command_starts_ends_with_it() {
         (format!("sleep 1000 & {write}"), true),
         (format!("sleep 1000 & {write}"), false),
     ] {
-        let driver = Driver::child(&command);
+        let driver = Driver::child(&command, None);
         driver.start().await.expect("a shell");
         let helper = line_in(&pid).await;
         assert!(is_alive(&helper));
@@ -155,7 +157,7 @@ async fn whatever_the_command_starts_ends_with_it() {
 async fn a_handle_that_goes_takes_the_process_along() {
     let directory = tempfile::tempdir().expect("a directory");
     let pid = directory.path().join("pid");
-    let driver = Driver::child(&format!("echo $$ > {}; exec sleep 1000", pid.display()));
+    let driver = Driver::child(&format!("echo $$ > {}; exec sleep 1000", pid.display()), None);
     driver.start().await.expect("a shell");
     let pid = line_in(&pid).await;
     assert!(is_alive(&pid));
@@ -173,7 +175,7 @@ async fn a_command_that_fails_is_not_waited_for() {
     config.driver_command = Some("exit 3".to_owned());
     config.time_limits.dial_ms = LONG.as_millis() as u64;
     let started = Instant::now();
-    let Err(TargetError::Ended(status)) = Target::connect_to(driver(&config), config).await else {
+    let Err(TargetError::Ended { status, .. }) = Target::connect_to(driver(&config), config).await else {
         panic!("the command has failed")
     };
     assert!(status.code() == Some(3) && started.elapsed() < LONG, "{status}");
@@ -181,7 +183,7 @@ async fn a_command_that_fails_is_not_waited_for() {
 
 #[tokio::test]
 async fn a_command_that_leaves_the_driver_to_others_cannot_end_it() {
-    let driver = Driver::child("true");
+    let driver = Driver::child("true", None);
     driver.start().await.expect("a shell");
     assert!(driver.ended().await.success());
     let error = driver.kill().await.expect_err("there is nothing to kill");

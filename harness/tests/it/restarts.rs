@@ -112,7 +112,7 @@ async fn an_end_on_purpose_is_no_crash() {
     let (in_process, reached) = in_process(slow_probe());
     let child = Mock::new("delay: {Probe: 3600s}");
     for (driver, config) in
-        [(in_process, reached), (Driver::of(&child.config).expect("a command"), child.config.clone())]
+        [(in_process, reached), (Driver::of(&child.config, None).expect("a command"), child.config.clone())]
     {
         BODIES.store(0, Ordering::SeqCst);
         let ran = ran(driver, config, &[&KILLS_AND_STARTS]).await;
