@@ -127,6 +127,7 @@ impl TargetArgs {
             && self.controller_endpoint.is_none()
             && self.config.is_none()
             && self.driver_command.is_none()
+            && self.restart_command.is_none()
             && self.secrets.is_none()
     }
 }
@@ -144,11 +145,15 @@ pub(crate) struct TargetArgs {
     /// YAML file with everything about the driver; flags win over it
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) config: Option<PathBuf>,
-    /// Command that starts the driver; it is started again when it dies
+    /// Shell command that starts the driver; it is started again when it dies or a check has ended it
     #[arg(long, value_name = "COMMAND", value_hint = ValueHint::CommandString)]
     pub(crate) driver_command: Option<String>,
+    /// Command that ends and starts a driver which runs elsewhere, such as in a pod: called with `kill` (at once, as by
+    /// SIGKILL), `stop` (in an orderly way) or `start` as its only argument, it returns when that is done
+    #[arg(long, value_name = "COMMAND", value_hint = ValueHint::ExecutablePath, conflicts_with = "driver_command")]
+    pub(crate) restart_command: Option<PathBuf>,
     /// Give the driver that is built in this defect; `csi-mock-driver --list-defects` names them; repeatable
-    #[arg(long, value_name = "ID", value_parser = defect, conflicts_with_all = ["endpoint", "controller_endpoint", "config", "driver_command", "secrets"])]
+    #[arg(long, value_name = "ID", value_parser = defect, conflicts_with_all = ["endpoint", "controller_endpoint", "config", "driver_command", "restart_command", "secrets"])]
     pub(crate) mock_defect: Vec<Defect>,
     /// YAML file with secrets: under the name of each RPC, keys and values
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
@@ -288,7 +293,7 @@ pub(crate) struct LimitArgs {
     /// Until a snapshot is ready, or something deleted has gone from the lists [default: 30s]
     #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     pub(crate) settle_timeout: Option<Duration>,
-    /// Until a driver that died is back [default: 10s]
+    /// Until a driver that died, or was ended, is back [default: 10s]
     #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     pub(crate) restart_timeout: Option<Duration>,
 }
@@ -300,6 +305,10 @@ pub(crate) struct OutputArgs {
     /// Write a report: junit, json or md, and the file, or - for the standard output; repeatable
     #[arg(long, value_name = "KIND=FILE", value_hint = ValueHint::FilePath)]
     pub(crate) report: Vec<ReportArg>,
+    /// File for what the driver of --driver-command prints [default: beside the first report; without one a temporary
+    /// file, kept if something failed]
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) driver_log: Option<PathBuf>,
     /// Tell more: each check as it ends; twice: everything
     #[arg(long, short, action = clap::ArgAction::Count)]
     pub(crate) verbose: u8,

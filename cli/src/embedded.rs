@@ -1,53 +1,40 @@
 //! The mock driver, served in this process where no other driver is named.
 
+use std::io;
+use std::sync::{Mutex, PoisonError};
+
+use csi_harness::Driver;
 use csi_harness::config::{AccessType, Config, Pairs, StaticVolume, TimeLimits};
 use csi_mock_driver::{Capability, Defect, MockDriver};
-use csi_proto::{Endpoint, Listener};
-use tempfile::TempDir;
-use tokio::sync::oneshot;
+use csi_proto::Endpoint;
 
-/// A running mock driver; it stops when dropped.
-#[derive(Debug)]
-pub(crate) struct Embedded {
-    endpoint: Endpoint,
-    _stop: oneshot::Sender<()>,
-    _directory: TempDir,
+/// A mock driver with these defects, and with every capability but these, on a socket of its own. What it has answered
+/// for survives its end.
+pub(crate) fn driver(
+    defects: Vec<Defect>,
+    without: Vec<Capability>,
+) -> Result<(Driver, Endpoint), EmbeddedError> {
+    let directory = tempfile::Builder::new().prefix("csi-sanity-mock-").tempdir()?;
+    let endpoint = Endpoint::Unix(directory.path().join("csi.sock"));
+    let mock = csi_mock_driver::Config { defects, without, volumes: volumes(), ..Default::default() };
+    let (latest, socket) = (Mutex::new(MockDriver::new(mock)?), endpoint.clone());
+    let driver = Driver::in_process(move || {
+        // The directory lives as long as the driver.
+        let _ = &directory;
+        let mut latest = latest.lock().unwrap_or_else(PoisonError::into_inner);
+        *latest = latest.restarted()?;
+        Ok(vec![(socket.clone(), latest.routes())])
+    });
+    Ok((driver, endpoint))
 }
 
 /// Why there is none.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum EmbeddedError {
     #[error("failed to make a directory for the socket of the embedded driver")]
-    Directory(#[from] std::io::Error),
+    Directory(#[from] io::Error),
     #[error("failed to make the embedded driver")]
     Driver(#[from] csi_mock_driver::ConfigError),
-    #[error("failed to serve the embedded driver")]
-    Bind(#[from] csi_proto::BindError),
-}
-
-impl Embedded {
-    /// Serves a mock driver with these defects, and with every capability but these, on a socket of its own.
-    pub(crate) async fn start(
-        defects: Vec<Defect>,
-        without: Vec<Capability>,
-    ) -> Result<Embedded, EmbeddedError> {
-        let directory = tempfile::Builder::new().prefix("csi-sanity-mock-").tempdir()?;
-        let mock = csi_mock_driver::Config { defects, without, volumes: volumes(), ..Default::default() };
-        let driver = MockDriver::new(mock)?;
-        let listener = Listener::bind(&Endpoint::Unix(directory.path().join("csi.sock"))).await?;
-        let endpoint = listener.endpoint().clone();
-        let (stop, stopped) = oneshot::channel::<()>();
-        tokio::spawn(listener.serve(driver.routes(), async {
-            // Nothing is ever sent: the sender goes away.
-            let _ = stopped.await;
-        }));
-        Ok(Embedded { endpoint, _stop: stop, _directory: directory })
-    }
-
-    /// Where it listens.
-    pub(crate) fn endpoint(&self) -> &Endpoint {
-        &self.endpoint
-    }
 }
 
 /// Volumes that an administrator has made, one for each access type.

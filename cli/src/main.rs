@@ -4,6 +4,7 @@ mod args;
 mod coverage;
 #[cfg(test)]
 mod docs;
+mod driver_log;
 mod duration;
 mod embedded;
 mod error;

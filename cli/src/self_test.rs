@@ -20,7 +20,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use crate::args::SelfTestArgs;
-use crate::embedded::{self, Embedded};
+use crate::embedded;
 use crate::error::Error;
 use crate::exit::Exit;
 
@@ -131,13 +131,13 @@ async fn play(registry: &Registry, wanted: Wanted, defect: Option<Defect>) -> Re
         Wanted::All => Vec::new(),
         Wanted::One(check) => absent(check),
     };
-    let driver = Embedded::start(defect.into_iter().collect(), without).await?;
-    let config = Config { endpoint: Some(driver.endpoint().to_string()), ..embedded::settings() };
+    let (driver, endpoint) = embedded::driver(defect.into_iter().collect(), without)?;
+    let config = Config { endpoint: Some(endpoint.to_string()), ..embedded::settings() };
     let mut plan = registry.select(&Filter::default(), &config.access_types);
     if let Wanted::One(check) = wanted {
         plan.retain(|planned| planned.check.id == check.id);
     }
-    let target = Target::connect(config).await?;
+    let target = Target::connect_to(driver, config).await?;
     let mut outcomes = Collector(Vec::new());
     // The sender may go: a signal that nobody can raise stays down.
     let (_, stop) = watch::channel(Default::default());

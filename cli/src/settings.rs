@@ -21,6 +21,10 @@ pub(crate) fn config(args: &RunArgs) -> Result<Config, Error> {
     };
     expand_given |= args.volumes.expand_size_bytes.is_some();
     target(&mut config, &args.target)?;
+    if args.output.driver_log.is_some() && config.driver_command.is_none() {
+        let problem = "only what --driver-command starts can be listened to".to_owned();
+        return Err(Error::Flag { flag: "--driver-log", problem });
+    }
     volumes(&mut config, &args.volumes)?;
     paths(&mut config, &args.paths);
     limits(&mut config, &args.limits);
@@ -44,6 +48,11 @@ struct Given {
 fn target(config: &mut Config, args: &TargetArgs) -> Result<(), Error> {
     replace(&mut config.endpoint, &args.endpoint.clone().map(Some));
     replace(&mut config.controller_endpoint, &args.controller_endpoint.clone().map(Some));
+    if args.driver_command.is_some() || args.restart_command.is_some() {
+        // They exclude each other, so a flag of one kind also replaces the other kind in the file.
+        config.driver_command = args.driver_command.clone();
+        config.restart_command = args.restart_command.clone();
+    }
     if let Some(path) = &args.secrets {
         config.secrets = secrets(path)?;
     }
@@ -274,11 +283,28 @@ mod tests {
     }
 
     #[test]
+    fn a_flag_says_how_to_start_the_driver_instead_of_the_file() {
+        let yaml = file("endpoint: /csi.sock\ndriver-command: ./of-the-file\n");
+        let path = yaml.path().to_str().unwrap();
+        let commands = |more: &[&str]| {
+            let config = read(&[&["--config", path], more].concat()).unwrap();
+            (config.driver_command, config.restart_command)
+        };
+        assert_eq!(commands(&["--driver-log", "/dev/null"]), (Some("./of-the-file".into()), None));
+        assert_eq!(commands(&["--driver-command", "a b"]), (Some("a b".into()), None));
+        assert_eq!(commands(&["--restart-command", "./a"]), (None, Some("./a".into())));
+        let error = read(&["--endpoint", "/csi.sock", "--driver-log", "f"]).unwrap_err();
+        assert!(error.contains("--driver-log") && error.contains("--driver-command"), "{error}");
+    }
+
+    #[test]
     fn only_a_run_that_speaks_of_no_driver_is_embedded() {
         let yaml = file("{}");
         let path = yaml.path().to_str().unwrap();
         assert!(read(&[]).unwrap().attach_limit, "the settings of the embedded driver");
-        for arguments in [["--config", path], ["--secrets", path], ["--driver-command", "x"]] {
+        for arguments in
+            [["--config", path], ["--secrets", path], ["--driver-command", "x"], ["--restart-command", "x"]]
+        {
             assert!(!read(&arguments).unwrap().attach_limit, "{arguments:?}");
         }
     }

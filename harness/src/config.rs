@@ -21,6 +21,10 @@ pub struct Config {
     pub endpoint: Option<String>,
     /// Where the Controller services listen, if elsewhere.
     pub controller_endpoint: Option<String>,
+    /// Shell command that starts the driver. The run ends it, and starts it again when it dies.
+    pub driver_command: Option<String>,
+    /// Command that ends and starts a driver which runs elsewhere; it gets `kill`, `stop` or `start` as its argument.
+    pub restart_command: Option<PathBuf>,
     /// Directory in which target paths of NodePublishVolume are made.
     pub mount_dir: Option<PathBuf>,
     /// Directory in which staging paths of NodeStageVolume are made.
@@ -74,6 +78,8 @@ impl Default for Config {
         Config {
             endpoint: None,
             controller_endpoint: None,
+            driver_command: None,
+            restart_command: None,
             mount_dir: None,
             staging_dir: None,
             paths: PathCommands::default(),
@@ -117,6 +123,9 @@ impl Config {
     /// # Errors
     /// One sentence about the first wrong value.
     pub fn validate(&self) -> Result<(), String> {
+        if self.driver_command.is_some() && self.restart_command.is_some() {
+            return Err("driver-command and restart-command exclude each other".to_owned());
+        }
         if self.access_types.is_empty() {
             return Err("access-types must name mount, block or both".to_owned());
         }
@@ -379,7 +388,7 @@ pub struct TimeLimits {
     pub undo_ms: u64,
     /// Until a deleted volume or snapshot has gone from the lists, or a new snapshot is ready.
     pub settle_ms: u64,
-    /// Until a driver that died is back.
+    /// Until a driver that died, or was ended on purpose, is back; also one call of `restart-command`.
     pub restart_ms: u64,
     /// Until a driver that left a call unanswered has to answer GetPluginInfo; one that does not is called dead.
     pub alive_ms: u64,
@@ -495,6 +504,7 @@ mod tests {
     #[test]
     fn wrong_values_are_named() {
         for (text, name) in [
+            ("{driver-command: a, restart-command: b}", "restart-command"),
             ("access-types: []", "access-types"),
             ("access-types: [mount, mount]", "access-types"),
             ("volume-size-bytes: -1", "volume-size-bytes"),

@@ -9,9 +9,10 @@ mod call;
 mod calling;
 pub mod capability;
 pub mod check;
+mod command;
 pub mod config;
 pub mod cx;
-mod driver_process;
+mod driver;
 pub mod effect;
 pub mod embed;
 pub mod events;
@@ -39,7 +40,7 @@ pub mod target;
 pub mod verdict;
 mod volumes;
 
-pub use driver_process::DriverProcess;
+pub use driver::{Driver, DriverError, DriverLog, End, ServeError};
 pub use paths::PathKind;
 pub use replies::Breach;
 

@@ -27,6 +27,8 @@ pub enum Need {
     Configured(Setting),
     /// The tests run as root on the driver's host, so that mounts and devices can be looked at.
     Root,
+    /// The run may end and start the driver. A check that does so runs alone, whatever it says.
+    Restarts,
 }
 
 impl Need {
@@ -69,6 +71,10 @@ impl Need {
                     None
                 }
             }
+            Need::Restarts => target.driver().is_none().then(|| {
+                "the run may not end and start the driver; --driver-command or --restart-command says how"
+                    .to_owned()
+            }),
         }
     }
 
@@ -84,6 +90,7 @@ impl Need {
             Need::Access(access) => format!("{access} access"),
             Need::Configured(setting) => setting.flag().to_owned(),
             Need::Root => "root".to_owned(),
+            Need::Restarts => "restarts of the driver".to_owned(),
         }
     }
 }
@@ -158,4 +165,6 @@ names! {
     BLOCK_ACCESS = Need::Access(AccessType::Block);
     /// Runs as root on the driver's host only.
     ROOT = Need::Root;
+    /// The run may end and start the driver.
+    RESTARTS = Need::Restarts;
 }

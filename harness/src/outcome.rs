@@ -1,5 +1,6 @@
 //! What came of one check.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::check::Check;
@@ -185,12 +186,14 @@ pub struct Crash {
     pub known: bool,
     /// What became of the driver.
     pub aftermath: Aftermath,
+    /// The file with what it printed, if there is one.
+    pub log: Option<PathBuf>,
 }
 
 /// What became of a driver that died.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Aftermath {
-    /// It was started again by `--driver-command`, or came back by itself.
+    /// It was started again, or came back by itself.
     Back,
     /// It stayed away.
     Gone,
@@ -276,7 +279,7 @@ mod tests {
 
     #[test]
     fn the_gravest_decides() {
-        let crash = |known| Crash { under_way: Vec::new(), known, aftermath: Aftermath::Back };
+        let crash = |known| Crash { under_way: Vec::new(), known, aftermath: Aftermath::Back, log: None };
         let leak = |ours| Leak { kind: "volume", id: "v".to_owned(), ours };
         let mut summary =
             Summary { passed: 3, warned: 1, skipped: 1, known_failures: 1, ..Summary::default() };

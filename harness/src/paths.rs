@@ -3,19 +3,15 @@
 //! Nothing is ever removed recursively: a mount that a driver left behind would take its data along.
 
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
 use std::time::Duration;
 
 use tempfile::TempDir;
-use tokio::io::AsyncReadExt as _;
-use tokio::process::Command;
 
+use crate::command::run;
 use crate::config::{Config, PathCommands};
 
 /// Time limit of a path command, where the user sets none.
 const COMMAND_LIMIT: Duration = Duration::from_secs(10);
-/// Output of a path command read at the most.
-const OUTPUT_BYTES_MAX: u64 = 16 << 10;
 
 /// Name of a target path below its parent.
 pub(crate) const TARGET: &str = "target";
@@ -97,7 +93,7 @@ impl Paths {
     /// What lies at a path.
     pub(crate) async fn check(&self, path: &Path) -> Result<PathKind, String> {
         let Some(command) = &self.commands.check_path_command else { return look(path).await };
-        let printed = run(command, path, limit(self.commands.check_timeout_ms)).await?;
+        let printed = run(command, path.as_os_str(), limit(self.commands.check_timeout_ms)).await?;
         match printed.as_str() {
             "file" => Ok(PathKind::File),
             "directory" => Ok(PathKind::Directory),
@@ -122,7 +118,7 @@ async fn make(path: &Path, command: Option<&Path>, limit: Duration) -> Result<Pa
             Err(error) => Err(format!("failed to make {}: {error}", path.display())),
         };
     };
-    let printed = run(command, path, limit).await?;
+    let printed = run(command, path.as_os_str(), limit).await?;
     if printed.is_empty() {
         return Err(format!("{} printed nothing; it has to print the path it made", command.display()));
     }
@@ -131,7 +127,7 @@ async fn make(path: &Path, command: Option<&Path>, limit: Duration) -> Result<Pa
 
 async fn remove(path: &Path, command: Option<&Path>, limit: Duration) -> Result<(), String> {
     if let Some(command) = command {
-        return run(command, path, limit).await.map(|_| ());
+        return run(command, path.as_os_str(), limit).await.map(|_| ());
     }
     match tokio::fs::remove_dir(path).await {
         Ok(()) => Ok(()),
@@ -162,29 +158,4 @@ async fn look(path: &Path) -> Result<PathKind, String> {
 fn is_device(found: &std::fs::Metadata) -> bool {
     use std::os::unix::fs::FileTypeExt as _;
     found.file_type().is_block_device()
-}
-
-/// Runs a user's command with the path as its only argument and returns what it printed, trimmed.
-async fn run(command: &Path, path: &Path, limit: Duration) -> Result<String, String> {
-    let name = command.display();
-    let mut child = Command::new(command)
-        .arg(path)
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .kill_on_drop(true)
-        .spawn()
-        .map_err(|error| format!("failed to run {name}: {error}"))?;
-    let mut output = String::new();
-    let exchange = async {
-        if let Some(stdout) = child.stdout.take() {
-            stdout.take(OUTPUT_BYTES_MAX).read_to_string(&mut output).await?;
-        }
-        child.wait().await
-    };
-    match tokio::time::timeout(limit, exchange).await {
-        Err(_) => Err(format!("{name} {} took longer than {} ms", path.display(), limit.as_millis())),
-        Ok(Err(error)) => Err(format!("{name} {} failed: {error}", path.display())),
-        Ok(Ok(status)) if !status.success() => Err(format!("{name} {} failed: {status}", path.display())),
-        Ok(Ok(_)) => Ok(output.trim().to_owned()),
-    }
 }

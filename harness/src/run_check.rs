@@ -8,6 +8,7 @@ use futures_util::FutureExt as _;
 use tokio::sync::watch;
 
 use crate::cx::{Cx, Session};
+use crate::driver::Driver;
 use crate::known::KnownFailing;
 use crate::outcome::{CheckReport, Halt, Outcome, Planned};
 use crate::record::{CallLog, Silence, Told};
@@ -86,6 +87,7 @@ async fn run_and_undo(
     let log = CallLog::new();
     let session = Session::new(target.clone(), log.clone(), &label, check_limit);
     let cx = Cx::new(session, &planned, rules.seed);
+    let ends = target.driver().map(Driver::ends);
 
     let ended = match unmet(&planned, &target) {
         Some(reason) => Err(Stop::Skip(reason)),
@@ -94,8 +96,14 @@ async fn run_and_undo(
             () = raised(&mut stop) => Err(Stop::skip("interrupted")),
         },
     };
-    let silence = log.silence();
-    let unfounded = !matches!(ended, Err(Stop::Unanswered(_)));
+    let mut silence = log.silence();
+    let mut unfounded = !matches!(ended, Err(Stop::Unanswered(_)));
+    if target.driver().map(Driver::ends) != ends {
+        // The driver was ended on purpose, so calls without an answer say nothing, unless it stays away now.
+        let back = target.bring_back().await.is_some();
+        silence = (!back).then_some(Silence::TimedOut);
+        unfounded |= !back;
+    }
 
     let leftovers = cx.finish().await;
     let Told { calls, calls_dropped, warnings } = log.take();
@@ -193,7 +201,7 @@ fn listed(outcome: Outcome, reason: Option<&str>) -> Outcome {
 
 /// The violation of a check whose last call ended without a gRPC status: the driver died of it, or lives on and breaks
 /// it off each time.
-pub(crate) fn killed(report: &CheckReport, alive: bool) -> Violation {
+pub(crate) fn killed(report: &CheckReport, alive: bool, printed: Vec<String>) -> Violation {
     let last = report.calls.iter().rev().find(|call| !call.cleanup);
     let call = last.map_or_else(|| "a call".to_owned(), |call| call.rpc.to_string());
     let message = match alive {
@@ -204,4 +212,5 @@ pub(crate) fn killed(report: &CheckReport, alive: bool) -> Violation {
         .of(&crate::requirements::req::GEN_ERR_001)
         .expected("an answer, whatever the request, and a driver that goes on serving")
         .actual(last.map_or_else(String::new, story::call_line))
+        .printed(printed)
 }

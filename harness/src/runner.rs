@@ -9,10 +9,11 @@ use tokio::task::JoinSet;
 
 use crate::check::Runs;
 use crate::cx::Session;
-use crate::driver_process::DriverProcess;
+use crate::driver::Driver;
 use crate::events::{Event, Reporter};
 use crate::inventory::Inventory;
 use crate::known::KnownFailing;
+use crate::need::Need;
 use crate::outcome::{Aftermath, CheckReport, Crash, Halt, Outcome, Planned, Summary};
 use crate::record::{CallLog, Silence};
 use crate::run_check::{Done, Rules, killed, run_check};
@@ -58,7 +59,6 @@ pub struct Runner<'a> {
     options: RunOptions,
     rules: Rules,
     reporters: Vec<&'a mut dyn Reporter>,
-    driver: Option<&'a mut DriverProcess>,
     stop: watch::Receiver<Halt>,
     summary: Summary,
     dead: bool,
@@ -68,6 +68,11 @@ impl std::fmt::Debug for Runner<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Runner").field("options", &self.options).finish_non_exhaustive()
     }
+}
+
+/// Whether the check ends the driver, which no other check would stand.
+fn restarts(planned: &Planned) -> bool {
+    planned.check.needs.iter().any(|need| matches!(need, Need::Restarts))
 }
 
 impl<'a> Runner<'a> {
@@ -85,7 +90,6 @@ impl<'a> Runner<'a> {
             options,
             rules,
             reporters: Vec::new(),
-            driver: None,
             stop,
             summary: Summary::default(),
             dead: false,
@@ -95,11 +99,6 @@ impl<'a> Runner<'a> {
     /// Adds a listener.
     pub fn report_to(&mut self, reporter: &'a mut dyn Reporter) {
         self.reporters.push(reporter);
-    }
-
-    /// Names the process to start again when the driver dies.
-    pub fn restart_with(&mut self, driver: &'a mut DriverProcess) {
-        self.driver = Some(driver);
     }
 
     /// Runs everything and returns what came of it.
@@ -127,7 +126,7 @@ impl<'a> Runner<'a> {
     /// whole run come last.
     async fn run_phases(&mut self, plan: Vec<Planned>) {
         let (parallel, mut solo): (Vec<_>, Vec<_>) =
-            plan.into_iter().partition(|planned| planned.check.runs == Runs::Parallel);
+            plan.into_iter().partition(|planned| planned.check.runs == Runs::Parallel && !restarts(planned));
         solo.sort_by_key(|planned| planned.check.runs);
         let last = solo.split_off(solo.partition_point(|planned| planned.check.runs < Runs::Finally));
         let suspects = self.run_parallel(parallel.into()).await;
@@ -214,7 +213,8 @@ impl<'a> Runner<'a> {
             return;
         }
         let report = &mut done.report;
-        let violation = killed(report, alive);
+        let dead = self.target.driver().filter(|_| !alive);
+        let violation = killed(report, alive, dead.map(Driver::last_lines).unwrap_or_default());
         report.outcome = match self.rules.known.reason(&report.label()) {
             Some(reason) => Outcome::KnownFailure { violation, reason: reason.to_owned() },
             None => Outcome::Failed(violation),
@@ -230,15 +230,16 @@ impl<'a> Runner<'a> {
         };
         let under_way = involved.iter().map(asked).collect();
         let known = involved.iter().any(|done| self.rules.known.reason(&done.report.label()).is_some());
-        let restarted = match &mut self.driver {
-            Some(driver) => driver.restart().await.is_ok(),
-            None => true,
-        };
-        let limit = Duration::from_millis(self.target.config().time_limits.restart_ms);
-        let back = restarted && self.target.wait_until_alive(limit).await;
+        let driver = self.target.driver();
+        let log = driver.and_then(Driver::log).map(|log| log.path().to_owned());
+        if let Some(driver) = driver {
+            // It may be dead already; what matters is that it comes back.
+            let _ = driver.kill().await;
+        }
+        let back = self.target.bring_back().await.is_some();
         self.dead = !back || self.summary.crashes.len() + 1 >= CRASHES_MAX;
         let aftermath = if back { Aftermath::Back } else { Aftermath::Gone };
-        let crash = Crash { under_way, known, aftermath };
+        let crash = Crash { under_way, known, aftermath, log };
         self.emit(&Event::Crashed(&crash));
         self.summary.crashes.push(crash);
     }

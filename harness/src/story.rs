@@ -61,7 +61,10 @@ fn write_violation(f: &mut fmt::Formatter<'_>, report: &CheckReport, violation: 
     if !violation.actual.is_empty() {
         writeln!(f, "  actual       {}", shortened(&violation.actual))?;
     }
-    Ok(())
+    if !violation.printed.is_empty() {
+        writeln!(f, "  the driver printed last")?;
+    }
+    violation.printed.iter().try_for_each(|line| writeln!(f, "    {line}"))
 }
 
 /// The requirement a violation is of.

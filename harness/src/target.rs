@@ -1,9 +1,10 @@
 //! The driver under test: its endpoints, what it says of itself, and which calls are under way.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::process::ExitStatus;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use csi_proto::{Call, DialError, Endpoint, Rpc, Service, UnaryCall, code_name, v1};
 use tonic::Code;
@@ -13,6 +14,7 @@ use crate::call::Exchange;
 use crate::calling::Pauses;
 use crate::capability::{Capabilities, sets};
 use crate::config::Config;
+use crate::driver::{Driver, DriverError};
 use crate::effect;
 use crate::names::Names;
 use crate::paths::Paths;
@@ -23,11 +25,14 @@ use crate::requirements::Requirement;
 
 /// Times that a question about the driver is asked again while it says "not now".
 const TRIES_MAX: u32 = 5;
+/// Pauses between two questions whether the driver is still alive: the first one, and the longest.
+const ALIVE_PAUSES: [Duration; 2] = [Duration::from_millis(10), Duration::from_millis(200)];
 
 /// The driver under test.
 #[derive(Debug)]
 pub struct Target {
     config: Config,
+    driver: Option<Driver>,
     endpoint: Endpoint,
     controller_endpoint: Option<Endpoint>,
     node: Channel,
@@ -67,6 +72,17 @@ pub enum TargetError {
     /// The endpoint cannot be reached.
     #[error("failed to reach the driver")]
     Dial(#[from] DialError),
+    /// The driver cannot be started.
+    #[error(transparent)]
+    Start(#[from] DriverError),
+    /// The driver's process ended at once.
+    #[error("the driver ended before it answered ({status}){}", told(.printed))]
+    Ended {
+        /// How.
+        status: ExitStatus,
+        /// The last lines that it printed, if they are known.
+        printed: Vec<String>,
+    },
     /// There is no place for target and staging paths.
     #[error(
         "failed to make a directory for target and staging paths; choose one with --mount-dir and --staging-dir"
@@ -84,12 +100,34 @@ pub enum TargetError {
     },
 }
 
+fn told(printed: &[String]) -> String {
+    let lines: String = printed.iter().map(|line| format!("\n  {line}")).collect();
+    if lines.is_empty() { lines } else { format!("; it printed last:{lines}") }
+}
+
 impl Target {
     /// Dials the endpoints and asks the driver who it is and what it can do.
     ///
     /// # Errors
     /// The endpoint cannot be reached, or what is there does not answer Identity calls with gRPC.
     pub async fn connect(config: Config) -> Result<Arc<Target>, TargetError> {
+        Target::reach(config, None).await
+    }
+
+    /// The same for a driver that the run may end and start. It is started if it is not running.
+    ///
+    /// # Errors
+    /// The driver cannot be started or ends at once; and as for [`Target::connect`].
+    pub async fn connect_to(driver: Driver, config: Config) -> Result<Arc<Target>, TargetError> {
+        driver.start().await?;
+        tokio::select! {
+            biased;
+            target = Target::reach(config, Some(driver.clone())) => target,
+            status = driver.failed() => Err(TargetError::Ended { status, printed: driver.last_lines() }),
+        }
+    }
+
+    async fn reach(config: Config, driver: Option<Driver>) -> Result<Arc<Target>, TargetError> {
         let endpoint: Endpoint = config.endpoint.as_deref().ok_or(TargetError::NoEndpoint)?.parse()?;
         let controller_endpoint: Option<Endpoint> =
             config.controller_endpoint.as_deref().map(str::parse).transpose()?;
@@ -108,6 +146,7 @@ impl Target {
         let paths = Paths::new(&config).map_err(TargetError::Workdir)?;
         Ok(Arc::new(Target {
             config,
+            driver,
             endpoint,
             controller_endpoint,
             node,
@@ -130,6 +169,11 @@ impl Target {
     /// What the user has set.
     pub fn config(&self) -> &Config {
         &self.config
+    }
+
+    /// The process of the driver, if the run may end and start it.
+    pub fn driver(&self) -> Option<&Driver> {
+        self.driver.as_ref()
     }
 
     /// The endpoint of the Node service, and of the others unless they have their own.
@@ -211,15 +255,40 @@ impl Target {
         alive && (self.controller_endpoint.is_none() || answers(self.controller.clone()).await)
     }
 
-    /// Waits until the driver answers again.
-    pub async fn wait_until_alive(&self, limit: Duration) -> bool {
-        tokio::time::timeout(limit, async {
+    /// Waits until the driver answers: how long that took, or `None` if it does not. A process that has failed is not
+    /// waited for.
+    pub async fn wait_until_alive(&self, limit: Duration) -> Option<Duration> {
+        let started = Instant::now();
+        let [mut pause, longest] = ALIVE_PAUSES;
+        let alive = async {
             while !self.is_alive().await {
-                tokio::time::sleep(Duration::from_millis(100)).await;
+                tokio::time::sleep(pause).await;
+                pause = (pause * 2).min(longest);
             }
-        })
-        .await
-        .is_ok()
+        };
+        let failed = async {
+            match &self.driver {
+                Some(driver) => driver.failed().await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            biased;
+            () = alive => Some(started.elapsed()),
+            _ = failed => None,
+            () = tokio::time::sleep(limit) => None,
+        }
+    }
+
+    /// Starts the driver if it was ended, and waits until it answers: how long both took, or `None` if it stays away
+    /// for `time-limits: restart-ms`.
+    pub async fn bring_back(&self) -> Option<Duration> {
+        let started = Instant::now();
+        if let Some(driver) = &self.driver {
+            driver.start().await.ok()?;
+        }
+        let limit = Duration::from_millis(self.config.time_limits.restart_ms);
+        self.wait_until_alive(limit).await.map(|_| started.elapsed())
     }
 
     pub(crate) fn has_made(&self, id: &str) -> bool {

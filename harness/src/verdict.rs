@@ -60,6 +60,8 @@ pub struct Violation {
     pub actual: String,
     /// Labels of other checks without which it cannot be seen again.
     pub along_with: Vec<String>,
+    /// The last lines that it printed, where it died.
+    pub printed: Vec<String>,
 }
 
 impl Violation {
@@ -71,6 +73,7 @@ impl Violation {
             expected: String::new(),
             actual: String::new(),
             along_with: Vec::new(),
+            printed: Vec::new(),
         }
     }
 
@@ -99,6 +102,13 @@ impl Violation {
     #[must_use]
     pub fn actual(mut self, actual: impl fmt::Display) -> Violation {
         self.actual = actual.to_string();
+        self
+    }
+
+    /// Adds what it printed last.
+    #[must_use]
+    pub fn printed(mut self, lines: Vec<String>) -> Violation {
+        self.printed = lines;
         self
     }
 }

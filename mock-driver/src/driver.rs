@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::pending;
+use std::io::Write as _;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -59,7 +60,16 @@ pub struct MockDriver {
 impl MockDriver {
     /// Makes a driver, with the state of its state file if there is one.
     pub fn new(config: Config) -> Result<Arc<Self>, ConfigError> {
-        let config = config.settle()?;
+        Self::begin(config.settle()?, None)
+    }
+
+    /// The same driver after a restart. It knows what is in its state file; if it has none, what this one knew when it
+    /// ended.
+    pub fn restarted(&self) -> Result<Arc<Self>, ConfigError> {
+        Self::begin(self.config.clone(), Some(self.state().clone()))
+    }
+
+    fn begin(config: Config, memory: Option<State>) -> Result<Arc<Self>, ConfigError> {
         let mut without = config.without.clone();
         let quirks: BTreeSet<Quirk> = config.quirks.iter().copied().collect();
         if quirks.contains(&Quirk::NoStaging) {
@@ -82,10 +92,11 @@ impl MockDriver {
         let capabilities = Capabilities::choose(&config.only, &without);
         let zones = zones(&config.nodes, &capabilities);
         let state_file = config.state.as_deref().map(StateFile::new);
-        let mut state = match &state_file {
-            Some(file) => file.load()?.unwrap_or_else(|| State::new(config.seed)),
-            None => State::new(config.seed),
+        let stored = match &state_file {
+            Some(file) => file.load()?,
+            None => memory,
         };
+        let mut state = stored.unwrap_or_else(|| State::new(config.seed));
         state.recount(zones.len());
         add_static_volumes(&mut state, &config);
         if let Some(file) = &state_file {
@@ -179,7 +190,11 @@ impl MockDriver {
     /// Ends the driver, as far as that may go.
     pub(crate) fn crash(&self, method: &str) -> ! {
         match self.config.crash {
-            CrashMode::Abort => std::process::abort(),
+            CrashMode::Abort => {
+                // The last words of a process that dies; nobody may be there to read them.
+                _ = writeln!(std::io::stderr(), "{method} crashes, as the defect asks");
+                std::process::abort()
+            }
             CrashMode::DropConnection => panic!("{method} crashes, as the defect asks"),
         }
     }

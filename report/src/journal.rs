@@ -1,5 +1,6 @@
 //! Keeps what the written reports need, in the shape of the JSON report.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use csi_harness::events::{Event, Reporter};
@@ -106,6 +107,9 @@ pub struct CheckEntry {
     pub expected: String,
     /// What this driver did.
     pub actual: String,
+    /// The last lines that it printed, where it died.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub driver_printed: Vec<String>,
     /// The reason in the known-failing list.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub known_because: Option<String>,
@@ -185,6 +189,9 @@ pub struct CrashEntry {
     pub under_way: Vec<String>,
     /// Whether the driver was back afterwards.
     pub back: bool,
+    /// The file with what it printed, if there is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub log: Option<PathBuf>,
 }
 
 /// Listens to a run and keeps it.
@@ -237,6 +244,7 @@ impl Reporter for Journal {
             Event::Crashed(crash) => self.run.crashes.push(CrashEntry {
                 under_way: crash.under_way.clone(),
                 back: crash.aftermath == Aftermath::Back,
+                log: crash.log.clone(),
             }),
             Event::Leaked(leaks) => {
                 let entry = |leak: &csi_harness::outcome::Leak| LeakEntry {
@@ -305,6 +313,7 @@ fn check_entry(report: &CheckReport) -> CheckEntry {
         message,
         expected: violation.map(|violation| violation.expected.clone()).unwrap_or_default(),
         actual: violation.map(|violation| violation.actual.clone()).unwrap_or_default(),
+        driver_printed: violation.map(|violation| violation.printed.clone()).unwrap_or_default(),
         known_because,
         left_behind: report.leftovers.clone(),
         calls: first.iter().chain(last).map(call_entry).collect(),

@@ -128,7 +128,8 @@ impl<W: Write> Terminal<W> {
         };
         self.tell(|out| {
             writeln!(out, "{BAD}the driver is dead or silent{BAD:#}; {after}. Calls without an answer:")?;
-            crash.under_way.iter().try_for_each(|call| writeln!(out, "  {call}"))
+            crash.under_way.iter().try_for_each(|call| writeln!(out, "  {call}"))?;
+            crash.log.iter().try_for_each(|log| writeln!(out, "what it printed is in {}", log.display()))
         });
     }
 

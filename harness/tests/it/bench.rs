@@ -68,18 +68,8 @@ impl Bench {
         let listener = Listener::bind(&endpoint).await.expect("a socket");
         let serving = tokio::spawn(listener.serve(driver.routes(), std::future::pending()));
         config.endpoint = Some(endpoint.to_string());
-        let options = RunOptions {
-            jobs: 4,
-            seed: 7,
-            strict: false,
-            fail_fast: false,
-            leak_check: true,
-            keep_calls: false,
-            known: Default::default(),
-            repeat: Arc::new(|label| format!("csi-sanity run --filter {label}")),
-        };
         let target = Target::connect(config).await.expect("an answer");
-        Bench { target, options, stop: watch::Sender::default(), serving, _dir: dir }
+        Bench { target, options: options(), stop: watch::Sender::default(), serving, _dir: dir }
     }
 
     /// Ends the server, as if the driver had died.
@@ -92,19 +82,43 @@ impl Bench {
 
     /// Runs the checks for mount access.
     pub(crate) async fn run(self, checks: &[&'static Check]) -> Ran {
-        let plan = checks
-            .iter()
-            .enumerate()
-            .map(|(number, check)| Planned { check, access: AccessType::Mount, number })
-            .collect();
-        let mut ran = Ran::default();
-        let mut runner = Runner::new(self.target.clone(), self.options, self.stop.subscribe());
-        runner.report_to(&mut ran);
-        let summary = runner.run(plan).await;
-        ran.summary = summary;
+        let ran = run(self.target.clone(), self.options, self.stop.subscribe(), checks).await;
         self.serving.abort();
         ran
     }
+}
+
+pub(crate) fn options() -> RunOptions {
+    RunOptions {
+        jobs: 4,
+        seed: 7,
+        strict: false,
+        fail_fast: false,
+        leak_check: true,
+        keep_calls: false,
+        known: Default::default(),
+        repeat: Arc::new(|label| format!("csi-sanity run --filter {label}")),
+    }
+}
+
+/// Runs the checks for mount access against any driver.
+pub(crate) async fn run(
+    target: Arc<Target>,
+    options: RunOptions,
+    stop: watch::Receiver<Halt>,
+    checks: &[&'static Check],
+) -> Ran {
+    let plan = checks
+        .iter()
+        .enumerate()
+        .map(|(number, check)| Planned { check, access: AccessType::Mount, number })
+        .collect();
+    let mut ran = Ran::default();
+    let mut runner = Runner::new(target, options, stop);
+    runner.report_to(&mut ran);
+    let summary = runner.run(plan).await;
+    ran.summary = summary;
+    ran
 }
 
 impl Ran {

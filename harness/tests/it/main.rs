@@ -3,7 +3,10 @@
 mod answers;
 mod bench;
 mod death;
+mod in_process;
 mod order;
+mod process;
+mod restarts;
 mod scopes;
 mod undoing;
 mod verdicts;

@@ -77,7 +77,8 @@ impl Reporter for Troubles<'_> {
     fn event(&mut self, event: &Event<'_>) {
         let Event::Finished(summary) = event else { return self.pass(event) };
         let under_way = vec!["identity/probe/answers: Probe".to_owned()];
-        let crash = Crash { under_way, known: false, aftermath: Aftermath::Back };
+        let log = Some("driver.log".into());
+        let crash = Crash { under_way, known: false, aftermath: Aftermath::Back, log };
         let leak = |id: &str, ours| Leak { kind: "volume", id: id.to_owned(), ours };
         let leaks = vec![leak("vol-1", true), leak("somebody's", false)];
         self.pass(&Event::Crashed(&crash));
