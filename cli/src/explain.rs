@@ -89,6 +89,10 @@ fn write_rule(out: &mut impl Write, rule: &Requirement) -> io::Result<()> {
     };
     writeln!(out, "  {} {} ({place})", rule.level, rule.id)?;
     writeln!(out, "    {}", rule.sentence())?;
+    if !rule.requires.is_empty() {
+        let requires: Vec<_> = rule.requires.iter().map(Need::describe).collect();
+        writeln!(out, "    for drivers with: {}", requires.join(", "))?;
+    }
     if let Some(code) = rule.code.filter(|code| !rule.expect.contains(code)) {
         writeln!(out, "    code: {code}")?;
     }

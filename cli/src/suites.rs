@@ -1,5 +1,8 @@
 //! The suites that are linked in.
 
+#[cfg(test)]
+mod rules;
+
 use csi_harness::filter::Filter;
 use csi_harness::registry::{Registry, Suite};
 

@@ -187,7 +187,7 @@ check! {
     UNUSUAL_NAMES {
         id: "controller/create-snapshot/unusual-names",
         title: "CreateSnapshot takes any Unicode name",
-        spec: [req::CTRL_CREATESNAP_018, req::CTRL_CREATESNAP_013],
+        spec: [req::CTRL_CREATESNAP_018, req::CTRL_CREATESNAP_013, req::MSG_SNAPSHOT_003],
         needs: [CREATE_DELETE_SNAPSHOT, VOLUME],
         refuted_by: ["create-snapshot-refuses-unicode-names"],
     }

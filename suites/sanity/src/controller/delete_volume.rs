@@ -212,7 +212,7 @@ check! {
             );
         }
         if !deleted {
-            return untouched(cx, &volume).await;
+            return untouched(cx, &volume).await.map_err(|stop| stop.of(&req::CTRL_DELETEVOL_007));
         }
         let copy = source::request(cx, source::snapshot(&snapshot.snapshot_id), &volume);
         cx.create_volume(copy).await.must("make a volume from a snapshot whose volume was deleted")?;
@@ -225,7 +225,6 @@ async fn untouched(cx: &Cx, volume: &v1::Volume) -> CheckResult {
     match validate(cx, volume).await.any_answer()? {
         Ok(_) => Ok(()),
         Err(refused) => Err(Violation::new("a volume is gone although its deletion was refused")
-            .of(&req::CTRL_DELETEVOL_007)
             .expected("the volume, untouched")
             .actual(format!("ValidateVolumeCapabilities answers {refused}"))
             .into()),

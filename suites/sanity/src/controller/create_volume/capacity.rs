@@ -68,7 +68,7 @@ check! {
     AT_MOST_LIMIT {
         id: "controller/create-volume/limit-bytes",
         title: "a volume is not larger than limit_bytes, or OUT_OF_RANGE says that it would be",
-        spec: [req::MSG_CAPRANGE_008, req::CTRL_CREATEVOL_018],
+        spec: [req::MSG_CAPRANGE_008, req::CTRL_CREATEVOL_018, req::MSG_CAPRANGE_005],
         needs: [CREATE_DELETE_VOLUME],
         refuted_by: ["create-volume-exceeds-limit"],
     }

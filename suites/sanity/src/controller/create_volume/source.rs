@@ -51,7 +51,7 @@ check! {
     FROM_SNAPSHOT {
         id: "controller/create-volume/from-snapshot",
         title: "CreateVolume makes a volume from a snapshot",
-        spec: [req::MSG_VOLSOURCE_004, req::MSG_VOLUME_013],
+        spec: [req::MSG_VOLSOURCE_004, req::MSG_VOLUME_013, req::MSG_VOLUME_003],
         needs: [CREATE_DELETE_VOLUME, CREATE_DELETE_SNAPSHOT],
         refuted_by: ["create-volume-refuses-sources", "create-volume-names-other-source"],
         replaces: [
@@ -71,7 +71,7 @@ check! {
     FROM_VOLUME {
         id: "controller/create-volume/from-volume",
         title: "CreateVolume makes a volume from another",
-        spec: [req::MSG_VOLSOURCE_006, req::MSG_VOLUME_013],
+        spec: [req::MSG_VOLSOURCE_006, req::MSG_VOLUME_013, req::MSG_VOLUME_003],
         needs: [CREATE_DELETE_VOLUME, CLONE_VOLUME],
         refuted_by: ["create-volume-refuses-sources", "create-volume-names-other-source"],
         replaces: [
