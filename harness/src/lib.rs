@@ -28,6 +28,7 @@ pub mod registry;
 mod replies;
 pub mod reply;
 pub mod requirements;
+pub mod retired;
 mod run_check;
 pub mod runner;
 pub mod story;

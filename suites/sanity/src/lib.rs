@@ -78,4 +78,5 @@ pub const SUITE: Suite = Suite {
         lifecycle::created::CHECKS,
         lifecycle::provisioned::CHECKS,
     ],
+    retired: &[],
 };
