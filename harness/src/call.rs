@@ -14,6 +14,7 @@ use tonic_prost::ProstCodec;
 use tower::ServiceExt as _;
 use tower::util::MapResponse;
 
+use crate::error_chain;
 use crate::replies::Replies;
 use crate::reply::{Answer, NoAnswer, Refused};
 
@@ -115,7 +116,9 @@ fn with_limit<Q>(request: Q, limit: Duration) -> Request<Q> {
 /// stream that broke. The two codes of a passed deadline leave open what the driver has done.
 fn no<T>(rpc: Rpc, status: Status, limit: Duration, replies: &Replies) -> Answer<T> {
     match status.source() {
-        Some(source) if !is_time_limit(source) => return Answer::Unknown(NoAnswer::Broken(chain(source))),
+        Some(source) if !is_time_limit(source) => {
+            return Answer::Unknown(NoAnswer::Broken(error_chain(source)));
+        }
         Some(_) => return Answer::Unknown(NoAnswer::Timeout(limit)),
         None => replies.look_at_status(rpc, &status),
     }
@@ -127,19 +130,4 @@ fn no<T>(rpc: Rpc, status: Status, limit: Duration, replies: &Replies) -> Answer
 
 fn is_time_limit(error: &(dyn Error + 'static)) -> bool {
     error.is::<tonic::TimeoutExpired>() || error.source().is_some_and(is_time_limit)
-}
-
-/// An error with its causes on one line, each said once.
-fn chain(error: &(dyn Error + 'static)) -> String {
-    let mut text = error.to_string();
-    let mut next = error.source();
-    while let Some(error) = next {
-        let cause = error.to_string();
-        if !text.contains(&cause) {
-            text.push_str(": ");
-            text.push_str(&cause);
-        }
-        next = error.source();
-    }
-    text
 }

@@ -58,13 +58,16 @@ pub mod prelude {
     pub use crate::{check, ensure};
 }
 
-/// An error with its causes on one line.
+/// An error with its causes on one line, each said once.
 pub fn error_chain(error: &(dyn std::error::Error + 'static)) -> String {
     let mut text = error.to_string();
     let mut next = error.source();
     while let Some(cause) = next {
-        text.push_str(": ");
-        text.push_str(&cause.to_string());
+        let said = cause.to_string();
+        if !text.contains(&said) {
+            text.push_str(": ");
+            text.push_str(&said);
+        }
         next = cause.source();
     }
     text
