@@ -159,7 +159,7 @@ check! {
     }
     async |cx| {
         let origin = cx.new_volume().await?;
-        let request = source::request(cx, source::volume(&origin.volume_id), &origin);
+        let request = source::request(cx, source::volume(&origin.volume_id), origin.capacity_bytes);
         let copy = cx.create_volume(request).await.setup("a clone")?;
         let listed = cx.eventually(|| async {
             let entries = cx.list_volumes().await?;

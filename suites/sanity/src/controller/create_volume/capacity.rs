@@ -2,6 +2,8 @@
 
 use csi_harness::prelude::*;
 
+use super::not_negative;
+
 /// More than any back end has.
 const EXBIBYTE: i64 = 1 << 60;
 
@@ -140,14 +142,7 @@ check! {
                 return Ok(());
             }
         };
-        ensure!(
-            volume.capacity_bytes >= 0,
-            "the size of the new volume is negative";
-            of: &req::MSG_VOLUME_002,
-            expected: "capacity_bytes of 0 (unknown) or more",
-            actual: volume.capacity_bytes
-        );
-        Ok(())
+        not_negative(&volume)
     }
 }
 
