@@ -20,21 +20,19 @@ use crate::volumes::Lease;
 pub struct Session {
     target: Arc<Target>,
     log: Arc<CallLog>,
-    label: String,
     deadline: Instant,
     cleanup: bool,
 }
 
 impl Session {
-    pub(crate) fn new(target: Arc<Target>, log: Arc<CallLog>, label: String, limit: Duration) -> Session {
-        Session { target, log, label, deadline: Instant::now() + limit, cleanup: false }
+    pub(crate) fn new(target: Arc<Target>, log: Arc<CallLog>, limit: Duration) -> Session {
+        Session { target, log, deadline: Instant::now() + limit, cleanup: false }
     }
 
     pub(crate) fn for_cleanup(&self, limit: Duration) -> Session {
         Session {
             target: self.target.clone(),
             log: self.log.clone(),
-            label: self.label.clone(),
             deadline: Instant::now() + limit,
             cleanup: true,
         }
@@ -84,7 +82,6 @@ impl Session {
         let limit = self.limit(rpc.method);
         let sent = (self.log.elapsed(), Instant::now());
         let copy = request.clone();
-        let _sending = self.target.sending(&self.label, rpc);
         let answer = if limit.is_zero() {
             Answer::Unknown(NoAnswer::Timeout(limit))
         } else {
@@ -106,7 +103,6 @@ impl Session {
         let limit = self.limit(rpc.method);
         let sent = (self.log.elapsed(), Instant::now());
         let copy = request.clone();
-        let _sending = self.target.sending(&self.label, rpc);
         let answer =
             call::streaming(self.target.channel(rpc.service), request, limit, &self.target.replies).await;
         let response = answer.as_ref().map(|messages| record::keep(messages));

@@ -46,7 +46,7 @@ pub(crate) async fn run_check(
     let (check_limit, undo_limit) =
         (Duration::from_millis(limits.check_ms), Duration::from_millis(limits.undo_ms));
     let log = CallLog::new();
-    let session = Session::new(target.clone(), log.clone(), label.clone(), check_limit);
+    let session = Session::new(target.clone(), log.clone(), check_limit);
     let cx = Cx::new(session, planned.access);
 
     let ended = match unmet(&planned, &target) {

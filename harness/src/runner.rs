@@ -301,7 +301,7 @@ impl<'a> Runner<'a> {
     }
 
     fn inventory_session(&self) -> Session {
-        Session::new(self.target.clone(), CallLog::new(), "leak check".to_owned(), INVENTORY_LIMIT)
+        Session::new(self.target.clone(), CallLog::new(), INVENTORY_LIMIT)
     }
 
     fn emit(&mut self, event: &Event<'_>) {
