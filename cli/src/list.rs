@@ -16,6 +16,7 @@ use crate::exit::Exit;
 struct Entry {
     id: &'static str,
     suite: &'static str,
+    since: &'static str,
     title: &'static str,
     requirements: Vec<&'static str>,
     needs: Vec<String>,
@@ -59,6 +60,7 @@ fn entry(suite: &'static str, check: &'static Check) -> Entry {
     Entry {
         id: check.id,
         suite,
+        since: check.since,
         title: check.title,
         requirements: check.requirements.iter().map(|rule| rule.id).collect(),
         needs: check.needs.iter().map(Need::describe).collect(),

@@ -78,10 +78,7 @@ impl Plan {
             return Err(TargetError::NoEndpoint.into());
         }
         let registry = args.selection.registry();
-        let known = match &args.course.known_failing {
-            Some(path) => KnownFailing::load(path)?,
-            None => KnownFailing::default(),
-        };
+        let known = args.selection.known_failing(args.course.known_failing.as_deref())?;
         let labels: Vec<String> =
             registry.select(&Default::default(), &config.access_types).iter().map(Planned::label).collect();
         let unmatched = known.unmatched(labels.iter().map(String::as_str));

@@ -14,6 +14,7 @@ use tonic_prost::ProstCodec;
 use tower::ServiceExt as _;
 use tower::util::MapResponse;
 
+use crate::error_chain;
 use crate::patience::Patience;
 use crate::replies::{Heard, Replies};
 use crate::reply::{Answer, NoAnswer, Refused};
@@ -154,7 +155,7 @@ impl OddCode {
 fn no<Q: Call, T>(heard: &Heard<'_, Q>, status: &Status, limit: Duration) -> Answer<T> {
     match status.source() {
         Some(source) if !is_time_limit(source) => {
-            return Answer::Unknown(NoAnswer::Broken(crate::error_chain(source)));
+            return Answer::Unknown(NoAnswer::Broken(error_chain(source)));
         }
         Some(_) => return Answer::Unknown(NoAnswer::Timeout(limit)),
         None => heard.status(status),

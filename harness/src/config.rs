@@ -250,6 +250,16 @@ pub enum AccessType {
     Block,
 }
 
+impl AccessType {
+    /// The one that it is not.
+    pub fn other(self) -> AccessType {
+        match self {
+            AccessType::Mount => AccessType::Block,
+            AccessType::Block => AccessType::Mount,
+        }
+    }
+}
+
 impl fmt::Display for AccessType {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {

@@ -169,7 +169,6 @@ impl Session {
         let limit = whole.min(self.remaining());
         let ticket =
             self.log.sent(rpc, self.node, self.worker, self.cleanup, Message::request(request.clone()));
-        let _sending = self.target.sending(&self.check, rpc);
         let answer = if limit.is_zero() {
             Answer::Unknown(NoAnswer::CutOff)
         } else {

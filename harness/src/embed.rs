@@ -5,7 +5,7 @@
 //! // tests/csi.rs, with `harness = false` in Cargo.toml
 //! use csi_harness::config::Config;
 //!
-//! # const SUITE: csi_harness::registry::Suite = csi_harness::registry::Suite { name: "", checks: &[] };
+//! # const SUITE: csi_harness::registry::Suite = csi_harness::registry::Suite { name: "", checks: &[], retired: &[] };
 //! fn main() -> std::process::ExitCode {
 //!     let endpoint = Some("unix:///run/my-driver/csi.sock".to_owned());
 //!     csi_harness::embed::run(SUITE, Config { endpoint, ..Config::default() })

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use crate::check::Check;
 use crate::config::AccessType;
 use crate::pattern::Pattern;
-use crate::registry::did_you_mean;
+use crate::registry::{Registry, did_you_mean};
 use crate::requirements::{Requirement, req};
 
 /// A set of terms. A check is chosen if it matches at least one of the terms without `!`, or there is none, and
@@ -61,6 +61,16 @@ impl Filter {
     pub fn skip(&mut self, expression: &str) -> Result<(), String> {
         self.skip.push(regex(expression)?);
         Ok(())
+    }
+
+    /// Puts successors in the place of retired ids, and says what became of each.
+    pub fn follow(&mut self, registry: &Registry) -> Vec<String> {
+        let terms = self.wanted.iter_mut().chain(&mut self.unwanted);
+        let patterns = terms.filter_map(|term| match term {
+            Term::Id(pattern) => Some(pattern),
+            Term::Requirement(_) | Term::Needs(_) => None,
+        });
+        patterns.filter_map(|pattern| registry.follow(pattern)).collect()
     }
 
     /// The first term without `!` that matches none of the checks, with names that are near.

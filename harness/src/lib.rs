@@ -33,6 +33,7 @@ pub mod registry;
 mod replies;
 pub mod reply;
 pub mod requirements;
+pub mod retired;
 mod run_check;
 pub mod runner;
 pub mod story;
@@ -67,13 +68,13 @@ pub mod prelude {
 pub fn error_chain(error: &(dyn std::error::Error + 'static)) -> String {
     let mut text = error.to_string();
     let mut next = error.source();
-    while let Some(error) = next {
-        let cause = error.to_string();
-        if !text.contains(&cause) {
+    while let Some(cause) = next {
+        let said = cause.to_string();
+        if !text.contains(&said) {
             text.push_str(": ");
-            text.push_str(&cause);
+            text.push_str(&said);
         }
-        next = error.source();
+        next = cause.source();
     }
     text
 }

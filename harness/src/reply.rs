@@ -280,6 +280,19 @@ impl<T> Reply<T> {
         }
     }
 
+    /// The driver should refuse, with a code of the list, and OK is only remarked on; `what` says which call is meant.
+    ///
+    /// # Errors
+    /// A violation for any code outside the list.
+    pub fn should_be_refused(self, what: &str, refusal: Refusal) -> Result<(), Stop> {
+        let log = self.log.clone();
+        let done = Violation::new(format!("{} {what} was done", self.rpc)).expected(&refusal).actual("OK");
+        if self.may_be_refused(what, refusal)?.is_some() {
+            log.warn(done);
+        }
+        Ok(())
+    }
+
     /// Any definite answer will do: what is looked for is a crash or a hang.
     ///
     /// # Errors

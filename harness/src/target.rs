@@ -1,8 +1,7 @@
-//! The driver under test: its endpoints, what it says of itself, and which calls are under way.
+//! The driver under test: its endpoints, and what it says of itself.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::process::ExitStatus;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -47,17 +46,6 @@ pub struct Target {
     pub(crate) paths: Paths,
     pub(crate) replies: Replies,
     pub(crate) patience: Patience,
-    under_way: Mutex<BTreeMap<u64, UnderWay>>,
-    next: AtomicU64,
-}
-
-/// A call that has been sent and not been answered.
-#[derive(Clone, Debug)]
-pub struct UnderWay {
-    /// Label of the check that sent it.
-    pub check: String,
-    /// Which RPC.
-    pub rpc: Rpc,
 }
 
 /// Why there is no driver to test.
@@ -161,8 +149,6 @@ impl Target {
             paths,
             replies,
             patience,
-            under_way: Mutex::default(),
-            next: AtomicU64::new(0),
         }))
     }
 
@@ -225,18 +211,6 @@ impl Target {
         }
     }
 
-    /// Calls that have been sent and not been answered: who was asked when the driver died.
-    pub fn under_way(&self) -> Vec<UnderWay> {
-        self.under_way.lock().unwrap_or_else(PoisonError::into_inner).values().cloned().collect()
-    }
-
-    pub(crate) fn sending(&self, check: &str, rpc: Rpc) -> Sending<'_> {
-        let id = self.next.fetch_add(1, Ordering::Relaxed);
-        let call = UnderWay { check: check.to_owned(), rpc };
-        self.under_way.lock().unwrap_or_else(PoisonError::into_inner).insert(id, call);
-        Sending { target: self, id }
-    }
-
     /// Whether the driver still answers within `time-limits: alive-ms`: any gRPC status counts. It is not Probe that is
     /// asked, since that may hang with the storage behind a driver that is well.
     pub async fn is_alive(&self) -> bool {
@@ -297,19 +271,6 @@ impl Target {
 
     pub(crate) fn made(&self, id: &str) {
         self.made.lock().unwrap_or_else(PoisonError::into_inner).insert(id.to_owned());
-    }
-}
-
-/// Marks a call as under way until it is dropped.
-#[derive(Debug)]
-pub(crate) struct Sending<'a> {
-    target: &'a Target,
-    id: u64,
-}
-
-impl Drop for Sending<'_> {
-    fn drop(&mut self) {
-        self.target.under_way.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.id);
     }
 }
 

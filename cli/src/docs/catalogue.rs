@@ -57,6 +57,7 @@ fn entry(check: &Check) -> String {
     if !runs.is_empty() {
         writeln!(text, "- Runs {}", runs.join("; ")).unwrap();
     }
+    writeln!(text, "- Since {}", check.since).unwrap();
     text
 }
 

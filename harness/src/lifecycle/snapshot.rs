@@ -39,15 +39,24 @@ impl Cx {
     /// # Errors
     /// Broken if the driver refuses, or the snapshot is not ready in time.
     pub async fn new_snapshot(&self, source_volume_id: &str) -> Result<v1::Snapshot, Stop> {
-        let request = self.create_snapshot_request(source_volume_id);
-        let ready = self.eventually(|| async {
+        let ready = self.ready_snapshot(&self.create_snapshot_request(source_volume_id)).await?;
+        ready.ok_or_else(|| Stop::broken("needs a snapshot, but the new one does not become ready_to_use"))
+    }
+
+    /// A snapshot once it is ready to use; `None` if it is not in time.
+    ///
+    /// # Errors
+    /// Broken if the driver refuses.
+    pub async fn ready_snapshot(
+        &self,
+        request: &v1::CreateSnapshotRequest,
+    ) -> Result<Option<v1::Snapshot>, Stop> {
+        self.eventually(|| async {
             // The protocol's way to wait: the same request again.
             let snapshot = self.create_snapshot(request.clone()).setup("a snapshot").await?;
             Ok(snapshot.ready_to_use.then_some(snapshot))
-        });
-        ready
-            .await?
-            .ok_or_else(|| Stop::broken("needs a snapshot, but the new one does not become ready_to_use"))
+        })
+        .await
     }
 
     /// Sends DeleteSnapshot.

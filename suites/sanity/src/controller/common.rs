@@ -3,7 +3,6 @@
 
 use csi_harness::prelude::*;
 use csi_harness::reply::Refusal;
-use csi_harness::requirements::Requirement;
 
 /// A volume that does not exist, by an id that is made up.
 pub(super) fn unknown_volume(cx: &Cx) -> NodeVolume {
@@ -39,12 +38,13 @@ pub(super) async fn must_become_unknown<'a, T: Send + 'a>(
     Ok(())
 }
 
-/// Attributes a violation to a rule other than the check's first.
-pub(super) fn of(stop: Stop, rule: &'static Requirement) -> Stop {
-    match stop {
-        Stop::Violation(violation) => violation.of(rule).into(),
-        other => other,
-    }
+/// A snapshot once it is ready; skips if that takes longer than the time configured, for it may take hours.
+pub(super) async fn ready_snapshot(
+    cx: &Cx,
+    request: &v1::CreateSnapshotRequest,
+) -> CheckResult<v1::Snapshot> {
+    let ready = cx.ready_snapshot(request).await?;
+    ready.ok_or_else(|| Stop::skip("the snapshot is not ready within time-limits: settle-ms"))
 }
 
 /// A volume that can be published to the node that the endpoint serves, and the id of that node.

@@ -3,7 +3,8 @@
 use csi_harness::prelude::*;
 use futures_util::future::join_all;
 
-use super::common::{complete_snapshot, cut_snapshot, same_snapshot};
+use super::common::{complete_snapshot, cut_snapshot, ready_snapshot, same_snapshot};
+use super::create_volume::source;
 
 /// Longest name that every driver has to take, in bytes.
 const NAME_BYTES: usize = 128;
@@ -187,7 +188,7 @@ check! {
     UNUSUAL_NAMES {
         id: "controller/create-snapshot/unusual-names",
         title: "CreateSnapshot takes any Unicode name",
-        spec: [req::CTRL_CREATESNAP_018, req::CTRL_CREATESNAP_013],
+        spec: [req::CTRL_CREATESNAP_018, req::CTRL_CREATESNAP_013, req::MSG_SNAPSHOT_003],
         needs: [CREATE_DELETE_SNAPSHOT, VOLUME],
         refuted_by: ["create-snapshot-refuses-unicode-names"],
     }
@@ -201,11 +202,10 @@ check! {
                 v1::CreateSnapshotRequest { name: name.clone(), ..cx.create_snapshot_request(&volume.id) };
             let refusal = refused_with(Code::InvalidArgument);
             let what = format!("with the name {name:?}");
-            match cx.create_snapshot(request).await.may_be_refused(&what, refusal) {
-                Ok(Some(snapshot)) => ids.push(snapshot.snapshot_id),
-                Ok(None) => refusals.push(name),
-                Err(Stop::Violation(wrong_code)) => return Err(wrong_code.of(&req::CTRL_CREATESNAP_013).into()),
-                Err(other) => return Err(other),
+            let reply = cx.create_snapshot(request).await.may_be_refused(&what, refusal);
+            match reply.map_err(|stop| stop.of(&req::CTRL_CREATESNAP_013))? {
+                Some(snapshot) => ids.push(snapshot.snapshot_id),
+                None => refusals.push(name),
             }
         }
         let made = ids.len();
@@ -307,7 +307,7 @@ check! {
     async |cx| {
         let volume = cx.new_volume().await?;
         let snapshot = ready_snapshot(cx, &cx.create_snapshot_request(&volume.volume_id)).await?;
-        let request = restore_request(cx, &snapshot);
+        let request = source::request(cx, source::snapshot(&snapshot.snapshot_id), snapshot.size_bytes);
         let restored = cx.create_volume(request).await.must("make a volume from a snapshot that is ready")?;
         ensure!(
             restored.capacity_bytes == 0 || restored.capacity_bytes >= snapshot.size_bytes,
@@ -376,29 +376,6 @@ check! {
             actual: format!("{ids:?}")
         );
         Ok(())
-    }
-}
-
-/// The snapshot once it is ready; skips if that takes longer than the time configured, for it may take hours.
-async fn ready_snapshot(cx: &Cx, request: &v1::CreateSnapshotRequest) -> CheckResult<v1::Snapshot> {
-    let ready = cx.eventually(|| async {
-        let snapshot = cx.create_snapshot(request.clone()).setup("a snapshot").await?;
-        Ok(snapshot.ready_to_use.then_some(snapshot))
-    });
-    ready.await?.ok_or_else(|| Stop::skip("the snapshot is not ready within time-limits: settle-ms"))
-}
-
-/// A request for a volume like the source, with the content of the snapshot.
-fn restore_request(cx: &Cx, snapshot: &v1::Snapshot) -> v1::CreateVolumeRequest {
-    use v1::volume_content_source::{SnapshotSource, Type};
-    let source = SnapshotSource { snapshot_id: snapshot.snapshot_id.clone() };
-    v1::CreateVolumeRequest {
-        volume_content_source: Some(v1::VolumeContentSource { r#type: Some(Type::Snapshot(source)) }),
-        capacity_range: Some(v1::CapacityRange {
-            required_bytes: cx.config().volume_size_bytes.max(snapshot.size_bytes),
-            limit_bytes: 0,
-        }),
-        ..cx.create_volume_request()
     }
 }
 

@@ -3,6 +3,7 @@
 pub(crate) mod capacity;
 pub(crate) mod conflicts;
 pub(crate) mod malformed;
+pub(crate) mod modes;
 pub(crate) mod names;
 pub(crate) mod parameters;
 pub(crate) mod reply;
@@ -22,4 +23,16 @@ async fn recognised(cx: &Cx, request: &v1::CreateVolumeRequest) -> CheckResult<v
         ));
     }
     Ok(first)
+}
+
+/// Checks what a size can be.
+fn not_negative(volume: &v1::Volume) -> CheckResult {
+    ensure!(
+        volume.capacity_bytes >= 0,
+        "the size of the new volume is negative";
+        of: &req::MSG_VOLUME_002,
+        expected: "capacity_bytes of 0 (unknown) or more",
+        actual: volume.capacity_bytes
+    );
+    Ok(())
 }

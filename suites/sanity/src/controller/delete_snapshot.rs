@@ -4,6 +4,7 @@ use csi_harness::prelude::*;
 use futures_util::future::join_all;
 
 use super::common::{cut_snapshot, validate_request};
+use super::create_volume::source;
 
 /// Equal calls sent at the same time.
 const AT_ONCE: usize = 4;
@@ -153,12 +154,9 @@ check! {
         refuted_by: ["delete-snapshot-in-use-as-internal"],
     }
     async |cx| {
-        use v1::volume_content_source::{SnapshotSource, Type};
         let volume = cx.new_volume().await?;
         let snapshot = cx.new_snapshot(&volume.volume_id).await?;
-        let source = SnapshotSource { snapshot_id: snapshot.snapshot_id.clone() };
-        let mut request = cx.create_volume_request();
-        request.volume_content_source = Some(v1::VolumeContentSource { r#type: Some(Type::Snapshot(source)) });
+        let request = source::request(cx, source::snapshot(&snapshot.snapshot_id), snapshot.size_bytes);
         let restored = cx.create_volume(request).setup("a volume made from the snapshot").await?;
         let reply = cx.delete_snapshot(&snapshot.snapshot_id).await;
         let refusal = refused_with(Code::FailedPrecondition);

@@ -2,17 +2,11 @@
 
 use csi_harness::prelude::*;
 
+use super::common::validate_request;
 use super::create_volume::source;
 
 async fn validate(cx: &Cx, volume: &v1::Volume) -> Reply<v1::ValidateVolumeCapabilitiesResponse> {
-    cx.call(v1::ValidateVolumeCapabilitiesRequest {
-        volume_id: volume.volume_id.clone(),
-        volume_context: volume.volume_context.clone(),
-        volume_capabilities: vec![cx.capability()],
-        parameters: cx.config().parameters.clone(),
-        ..Default::default()
-    })
-    .await
+    cx.call(validate_request(cx, &volume.clone().into())).await
 }
 
 check! {
@@ -212,9 +206,9 @@ check! {
             );
         }
         if !deleted {
-            return untouched(cx, &volume).await;
+            return untouched(cx, &volume).await.map_err(|stop| stop.of(&req::CTRL_DELETEVOL_007));
         }
-        let copy = source::request(cx, source::snapshot(&snapshot.snapshot_id), &volume);
+        let copy = source::request(cx, source::snapshot(&snapshot.snapshot_id), volume.capacity_bytes);
         cx.create_volume(copy).await.must("make a volume from a snapshot whose volume was deleted")?;
         listed(cx, &snapshot).await
     }
@@ -225,7 +219,6 @@ async fn untouched(cx: &Cx, volume: &v1::Volume) -> CheckResult {
     match validate(cx, volume).await.any_answer()? {
         Ok(_) => Ok(()),
         Err(refused) => Err(Violation::new("a volume is gone although its deletion was refused")
-            .of(&req::CTRL_DELETEVOL_007)
             .expected("the volume, untouched")
             .actual(format!("ValidateVolumeCapabilities answers {refused}"))
             .into()),

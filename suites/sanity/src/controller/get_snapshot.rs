@@ -30,7 +30,14 @@ check! {
     FINDS {
         id: "controller/get-snapshot/finds",
         title: "GetSnapshot answers with a snapshot that was just made, ready or not",
-        spec: [req::CTRL_GETSNAP_001, req::CTRL_GETSNAP_005, req::CTRL_GETSNAP_007],
+        spec: [
+            req::CTRL_GETSNAP_001,
+            req::CTRL_GETSNAP_005,
+            req::CTRL_GETSNAP_007,
+            req::MSG_SNAPSHOT_002,
+            req::MSG_SNAPSHOT_006,
+            req::MSG_SNAPSHOT_007,
+        ],
         needs: [GET_SNAPSHOT, CREATE_DELETE_SNAPSHOT, VOLUME],
         refuted_by: [
             "get-snapshot-unimplemented",

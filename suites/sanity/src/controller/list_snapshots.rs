@@ -4,7 +4,7 @@ pub(crate) mod pages;
 
 use csi_harness::prelude::*;
 
-use super::common::{complete_snapshot, cut_snapshot, same_snapshot};
+use super::common::{complete_snapshot, cut_snapshot, ready_snapshot, same_snapshot};
 
 fn by_id(snapshot_id: &str) -> v1::ListSnapshotsRequest {
     v1::ListSnapshotsRequest { snapshot_id: snapshot_id.to_owned(), ..Default::default() }
@@ -194,14 +194,7 @@ check! {
     }
     async |cx| {
         let volume = cx.new_volume().await?;
-        let request = cx.create_snapshot_request(&volume.volume_id);
-        let ready = cx.eventually(|| async {
-            let snapshot = cx.create_snapshot(request.clone()).setup("a snapshot").await?;
-            Ok(snapshot.ready_to_use.then_some(snapshot))
-        });
-        let Some(snapshot) = ready.await? else {
-            return Err(Stop::skip("the snapshot is not ready within time-limits: settle-ms"));
-        };
+        let snapshot = ready_snapshot(cx, &cx.create_snapshot_request(&volume.volume_id)).await?;
         let agreed = cx.eventually(|| async {
             let listed = cx.list_snapshots(by_id(&snapshot.snapshot_id)).await?;
             let is_ready = |found: &v1::Snapshot| found.snapshot_id == snapshot.snapshot_id && found.ready_to_use;

@@ -125,7 +125,7 @@ check! {
     COMPLETE {
         id: "controller/list-volumes/complete",
         title: "ListVolumes has new volumes, and deleted ones no more",
-        spec: [req::CTRL_LISTVOL_002, req::CTRL_LISTVOL_007],
+        spec: [req::CTRL_LISTVOL_002, req::CTRL_LISTVOL_007, req::CTRL_LISTVOL_019],
         needs: [LIST_VOLUMES, CREATE_DELETE_VOLUME],
         refuted_by: ["list-volumes-zero-max-means-one", "delete-volume-keeps-volume", "list-volumes-empty"],
         replaces: [
@@ -162,7 +162,7 @@ check! {
     }
     async |cx| {
         let origin = cx.new_volume().await?;
-        let request = source::request(cx, source::volume(&origin.volume_id), &origin);
+        let request = source::request(cx, source::volume(&origin.volume_id), origin.capacity_bytes);
         let copy = cx.create_volume(request).setup("a clone").await?;
         let listed = cx.eventually(|| async {
             let entries = cx.list_volumes().await?;
@@ -202,7 +202,7 @@ check! {
     PAGES {
         id: "controller/list-volumes/pages",
         title: "the pages of ListVolumes together have every volume, and end",
-        spec: [req::CTRL_LISTVOL_006, req::CTRL_LISTVOL_010, req::CTRL_LISTVOL_019],
+        spec: [req::CTRL_LISTVOL_006, req::CTRL_LISTVOL_010, req::CTRL_LISTVOL_019, req::CTRL_LISTVOL_005],
         needs: [LIST_VOLUMES, CREATE_DELETE_VOLUME],
         refuted_by: [
             "list-volumes-never-sets-next-token",
@@ -228,7 +228,13 @@ check! {
     DELETED_BETWEEN_PAGES {
         id: "controller/list-volumes/deleted-between-pages",
         title: "a token of ListVolumes is good, or ABORTED, after the last volume of its page was deleted",
-        spec: [req::CTRL_LISTVOL_010, req::CTRL_LISTVOL_022, req::CTRL_LISTVOL_003],
+        spec: [
+            req::CTRL_LISTVOL_010,
+            req::CTRL_LISTVOL_022,
+            req::CTRL_LISTVOL_003,
+            req::CTRL_LISTVOL_005,
+            req::CTRL_LISTVOL_019,
+        ],
         needs: [LIST_VOLUMES, CREATE_DELETE_VOLUME],
         refuted_by: ["list-volumes-ignores-token"],
         replaces: [

@@ -231,10 +231,7 @@ check! {
     }
     async |cx| {
         let volume = cx.node_volume().await?;
-        let access = match cx.access() {
-            AccessType::Mount => AccessType::Block,
-            AccessType::Block => AccessType::Mount,
-        };
+        let access = cx.access().other();
         let other = cx.capability_for(access, Mode::SingleNodeWriter);
         if confirmed(cx, &volume, vec![other.clone()]).await?.is_none() {
             return Ok(());

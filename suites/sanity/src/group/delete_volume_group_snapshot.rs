@@ -134,14 +134,7 @@ async fn delete_naming(
         ..Default::default()
     };
     let reply = cx.call(request).await;
-    if reply.may_be_refused(what, refused_with(Code::InvalidArgument))?.is_some() {
-        cx.warn(
-            Violation::new(format!("DeleteVolumeGroupSnapshot {what} was done"))
-                .expected("INVALID_ARGUMENT")
-                .actual("OK"),
-        );
-    }
-    Ok(())
+    reply.should_be_refused(what, refused_with(Code::InvalidArgument))
 }
 
 check! {

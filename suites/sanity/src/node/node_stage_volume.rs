@@ -148,24 +148,13 @@ check! {
     async |cx| {
         let request = request(cx).await?;
         cx.node_stage(request.clone()).setup("a staged volume").await?;
-        let other = match cx.access() {
-            AccessType::Mount => AccessType::Block,
-            AccessType::Block => AccessType::Mount,
-        };
-        let capability = cx.capability_for(other, Mode::SingleNodeWriter);
+        let capability = cx.capability_for(cx.access().other(), Mode::SingleNodeWriter);
         let request = v1::NodeStageVolumeRequest { volume_capability: Some(capability), ..request };
         let refusal = refused_with(Code::AlreadyExists)
             .or(Code::FailedPrecondition, "the volume may lack that access type")
             .or(Code::InvalidArgument, "the driver may not know that access type");
         let reply = cx.node_stage(request).await;
-        if reply.may_be_refused("of a staged volume with another access type", refusal)?.is_some() {
-            cx.warn(
-                Violation::new("a volume staged with one access type was staged with the other at the same path")
-                    .expected("ALREADY_EXISTS")
-                    .actual("OK"),
-            );
-        }
-        Ok(())
+        reply.should_be_refused("of a staged volume with another access type", refusal)
     }
 }
 

@@ -5,8 +5,10 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use csi_harness::check::Check;
+use csi_harness::config::AccessType;
 use csi_harness::outcome::Outcome;
 use csi_harness::refutation::{Trial, on_a_defect};
+use csi_harness::requirements::req;
 use csi_mock_driver::{Capability, Defect};
 use libtest_mimic::Failed;
 
@@ -47,6 +49,7 @@ fn is_found(rows: &Rows, defect: Defect) -> Result<(), Failed> {
         };
         wrong.extend(said.map(|said| format!("{} does not find {id}: {said}", check.id)));
     }
+    wrong.extend(misattributed(&played)?);
 
     let row = row(&played);
     let mut seen = rows.lock().unwrap_or_else(PoisonError::into_inner);
@@ -96,6 +99,24 @@ fn not_found(played: &Played, check: &Check) -> Option<String> {
         Trial::Good => None,
         Trial::Skipped(why) | Trial::Bad(why) => Some(why),
     }
+}
+
+/// Accusations by rules that the check does not name, or that do not bind a driver with these capabilities.
+fn misattributed(played: &Played) -> Result<Vec<String>, Failed> {
+    let mut wrong = Vec::new();
+    for (label, said) in &played.said {
+        let check = registry().find(label)?;
+        let Some(rule) = said.outcome.violation().and_then(|violation| violation.requirement) else {
+            continue;
+        };
+        // The runner's own rule, for calls that a driver does not survive.
+        if rule != &req::GEN_ERR_001 && !check.requirements.contains(&rule) {
+            wrong.push(format!("{label} blames the driver for {}, which it does not name", rule.id));
+        }
+        let unmet = rule.requires.iter().find_map(|need| need.unmet(&played.target, AccessType::Mount));
+        wrong.extend(unmet.map(|why| format!("{label} blames the driver for {}, but {why}", rule.id)));
+    }
+    Ok(wrong)
 }
 
 /// One line for each check that has something to say, in the order of their labels.

@@ -2,6 +2,8 @@
 
 use csi_harness::prelude::*;
 
+use super::not_negative;
+
 /// More than any back end has.
 const EXBIBYTE: i64 = 1 << 60;
 
@@ -68,7 +70,7 @@ check! {
     AT_MOST_LIMIT {
         id: "controller/create-volume/limit-bytes",
         title: "a volume is not larger than limit_bytes, or OUT_OF_RANGE says that it would be",
-        spec: [req::MSG_CAPRANGE_008, req::CTRL_CREATEVOL_018],
+        spec: [req::MSG_CAPRANGE_008, req::CTRL_CREATEVOL_018, req::MSG_CAPRANGE_005],
         needs: [CREATE_DELETE_VOLUME],
         refuted_by: ["create-volume-exceeds-limit"],
     }
@@ -140,14 +142,7 @@ check! {
                 return Ok(());
             }
         };
-        ensure!(
-            volume.capacity_bytes >= 0,
-            "the size of the new volume is negative";
-            of: &req::MSG_VOLUME_002,
-            expected: "capacity_bytes of 0 (unknown) or more",
-            actual: volume.capacity_bytes
-        );
-        Ok(())
+        not_negative(&volume)
     }
 }
 

@@ -84,7 +84,7 @@ check! {
     LONGEST {
         id: "controller/create-volume/longest-name",
         title: "CreateVolume takes a name of 128 bytes",
-        spec: [req::GEN_SIZE_003, req::CTRL_CREATEVOL_014],
+        spec: [req::GEN_SIZE_003, req::CTRL_CREATEVOL_014, req::CTRL_CREATEVOL_002],
         needs: [CREATE_DELETE_VOLUME],
         refuted_by: ["create-volume-refuses-long-names"],
         replaces: [

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use csi_harness::prelude::*;
 use futures_util::future::join_all;
 
-use super::recognised;
+use super::{not_negative, recognised};
 
 /// Identical requests sent at the same time.
 const CALLERS: usize = 4;
@@ -55,14 +55,7 @@ check! {
             expected: "a volume_id",
             actual: format!("{volume:?}")
         );
-        ensure!(
-            volume.capacity_bytes >= 0,
-            "the size of the new volume is negative";
-            of: &req::MSG_VOLUME_002,
-            expected: "capacity_bytes of 0 (unknown) or more",
-            actual: volume.capacity_bytes
-        );
-        Ok(())
+        not_negative(&volume)
     }
 }
 

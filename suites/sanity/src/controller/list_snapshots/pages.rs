@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use csi_harness::prelude::*;
 
-use super::super::common::{cut_snapshot, of};
+use super::super::common::cut_snapshot;
 
 /// Pages read of one list at the most.
 const PAGES_MAX: usize = 10_000;
@@ -40,7 +40,7 @@ async fn walk(cx: &Cx, max_entries: i32) -> CheckResult<Vec<Vec<String>>> {
             call.setup("a list").await?
         } else {
             let followed = call.await.must("take a next_token that it has just given");
-            followed.map_err(|stop| of(stop, &req::CTRL_LISTSNAP_011))?
+            followed.map_err(|stop| stop.of(&req::CTRL_LISTSNAP_011))?
         };
         let snapshots = page.entries.into_iter().map(|entry| entry.snapshot.unwrap_or_default());
         pages.push(snapshots.map(|snapshot| snapshot.snapshot_id).collect());
