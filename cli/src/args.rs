@@ -185,6 +185,9 @@ pub(crate) struct VolumeArgs {
     /// Largest volume that the back end can make
     #[arg(long, value_name = "BYTES", value_parser = bytes)]
     pub(crate) size_max_bytes: Option<i64>,
+    /// What the names of volumes and snapshots begin with [default: sanity-]
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) name_prefix: Option<String>,
     /// Longest name that the back end can take, in bytes [default: 128]
     #[arg(long, value_name = "BYTES")]
     pub(crate) name_length_max: Option<usize>,
@@ -281,7 +284,7 @@ pub(crate) struct LimitArgs {
     /// Reaching the endpoint [default: 30s]
     #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     pub(crate) dial_timeout: Option<Duration>,
-    /// One call [default: 1m]
+    /// One call [default: 30s]
     #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     pub(crate) call_timeout: Option<Duration>,
     /// One check [default: 5m]
@@ -290,12 +293,15 @@ pub(crate) struct LimitArgs {
     /// Undoing what one check made [default: 2m]
     #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     pub(crate) undo_timeout: Option<Duration>,
-    /// Until a snapshot is ready, or something deleted has gone from the lists [default: 30s]
+    /// Until a snapshot is ready, or something deleted has gone from the lists [default: 15s, or by what the driver shows]
     #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     pub(crate) settle_timeout: Option<Duration>,
     /// Until a driver that died, or was ended, is back [default: 10s]
     #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     pub(crate) restart_timeout: Option<Duration>,
+    /// Until a driver that left a call unanswered has to answer another one, or is called dead [default: 30s]
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
+    pub(crate) alive_timeout: Option<Duration>,
 }
 
 /// What to tell.

@@ -74,7 +74,7 @@ pub(crate) fn settings() -> Config {
         time_limits: TimeLimits {
             call_ms: 10_000,
             check_ms: 60_000,
-            settle_ms: 3_000,
+            settle_ms: Some(3_000),
             ..TimeLimits::default()
         },
         ..Config::default()

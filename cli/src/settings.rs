@@ -71,6 +71,7 @@ fn volumes(config: &mut Config, args: &VolumeArgs) -> Result<(), Error> {
     replace(&mut config.expand_size_bytes, &args.expand_size_bytes);
     replace(&mut config.size_min_bytes, &args.size_min_bytes.map(Some));
     replace(&mut config.size_max_bytes, &args.size_max_bytes.map(Some));
+    replace(&mut config.name_prefix, &args.name_prefix);
     replace(&mut config.name_length_max, &args.name_length_max);
     replace(&mut config.attach_limit_max, &args.attach_limit_max);
     config.attach_limit |= args.attach_limit;
@@ -120,11 +121,12 @@ fn limits(config: &mut Config, args: &LimitArgs) {
         (&mut limits.call_ms, args.call_timeout),
         (&mut limits.check_ms, args.check_timeout),
         (&mut limits.undo_ms, args.undo_timeout),
-        (&mut limits.settle_ms, args.settle_timeout),
         (&mut limits.restart_ms, args.restart_timeout),
+        (&mut limits.alive_ms, args.alive_timeout),
     ] {
         replace(limit, &given.map(ms));
     }
+    replace(&mut limits.settle_ms, &args.settle_timeout.map(|given| Some(ms(given))));
 }
 
 /// Secrets by RPC. The keys of the Go csi-sanity end in `Secret`, and one of them has a name of its own.

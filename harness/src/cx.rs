@@ -16,12 +16,15 @@ use crate::lifecycle::Thing;
 use crate::names::CheckNames;
 use crate::outcome::Planned;
 use crate::paths::Paths;
-use crate::patience::Patience;
+use crate::patience::{Patience, Settles, Waiting};
 use crate::record::{CallLog, Message};
 use crate::reply::{Answer, NoAnswer, Reply};
 use crate::target::Target;
 use crate::verdict::{Stop, Violation};
 use crate::volumes::Lease;
+
+/// Pauses longer than this are told to whoever watches the run.
+const WORTH_A_WORD: Duration = Duration::from_millis(100);
 
 /// Sends calls for one check, records them, and keeps to its deadline.
 #[derive(Clone, Debug)]
@@ -68,7 +71,7 @@ impl Session {
 
     /// How long the driver may take to settle, within the time left.
     pub(crate) fn settle_limit(&self) -> Duration {
-        Duration::from_millis(self.config().time_limits.settle_ms).min(self.remaining())
+        self.patience().settle_limit(self.config().time_limits.settle_ms).min(self.remaining())
     }
 
     pub(crate) fn patience(&self) -> &Patience {
@@ -132,20 +135,35 @@ impl Session {
         self.log.warn(warning);
     }
 
-    /// Asks again until the answer is there, and returns `None` once `time-limits: settle-ms` has passed.
+    /// Asks again until the driver has settled, and returns `None` if it has not within its time: `time-limits:
+    /// settle-ms`, or less where other checks have waited for the same.
     ///
     /// # Errors
     /// Whatever the question fails with.
-    pub async fn eventually<T, F>(&self, mut ask: impl FnMut() -> F) -> Result<Option<T>, Stop>
+    pub async fn eventually<T, F>(&self, what: Settles, mut ask: impl FnMut() -> F) -> Result<Option<T>, Stop>
     where
         F: Future<Output = Result<Option<T>, Stop>>,
     {
-        let end = Instant::now() + self.settle_limit();
+        let patience = self.patience();
+        let started = Instant::now();
         let mut pause = Duration::from_millis(5);
         loop {
             let found = ask().await?;
-            if found.is_some() || Instant::now() + pause > end {
+            if found.is_some() {
+                patience.settled(what, started.elapsed());
                 return Ok(found);
+            }
+            let configured_ms = self.config().time_limits.settle_ms;
+            let limit =
+                patience.settle_limit_of(what, configured_ms).min(started.elapsed() + self.remaining());
+            if started.elapsed() + pause > limit {
+                if limit >= patience.settle_limit(configured_ms) {
+                    patience.never_settled(what);
+                }
+                return Ok(None);
+            }
+            if pause > WORTH_A_WORD {
+                patience.news.send_replace(Some(Waiting { what, longest: limit - started.elapsed() }));
             }
             tokio::time::sleep(pause).await;
             pause = (pause * 2).min(Duration::from_secs(1));
@@ -169,6 +187,7 @@ impl Session {
         let limit = whole.min(self.remaining());
         let ticket =
             self.log.sent(rpc, self.node, self.worker, self.cleanup, Message::request(request.clone()));
+        let sent = Instant::now();
         let answer = if limit.is_zero() {
             Answer::Unknown(NoAnswer::CutOff)
         } else {
@@ -176,6 +195,9 @@ impl Session {
         };
         if matches!(answer, Answer::Unknown(NoAnswer::Timeout(_))) && limit == whole {
             self.patience().kept_silent(rpc);
+        }
+        if matches!(answer, Answer::Ok(_)) {
+            self.patience().took(sent.elapsed());
         }
         self.log.ended(ticket, answer.as_ref().map(keep));
         Reply::new(rpc, answer, self.log.clone())

@@ -1,11 +1,11 @@
 //! What exists before and after a run: volumes and snapshots of the driver, mounts below our own directories.
 
 use std::collections::BTreeSet;
-use std::time::{Duration, Instant};
 
 use crate::capability::Capability;
 use crate::cx::Session;
 use crate::outcome::Leak;
+use crate::patience::Settles;
 use crate::verdict::Stop;
 
 /// Everything that can be counted.
@@ -38,16 +38,15 @@ impl Inventory {
 
     /// Looks again until nothing of ours is left over or the time has passed, since drivers may delete in the
     /// background, and returns what is new.
-    pub(crate) async fn leaks(&self, session: &Session, limit: Duration) -> Result<Vec<Leak>, String> {
-        let end = Instant::now() + limit.min(session.remaining());
-        let mut pause = Duration::from_millis(10);
-        loop {
-            let leaks = self.new_since(&Inventory::take(session).await?, session);
-            if !leaks.iter().any(|leak| leak.ours) || Instant::now() + pause > end {
-                return Ok(leaks);
-            }
-            tokio::time::sleep(pause).await;
-            pause = (pause * 2).min(Duration::from_secs(1));
+    pub(crate) async fn leaks(&self, session: &Session) -> Result<Vec<Leak>, String> {
+        let gone = session.eventually(Settles::VolumeGone, || async {
+            let now = Inventory::take(session).await.map_err(Stop::Broken)?;
+            let leaks = self.new_since(&now, session);
+            Ok((!leaks.iter().any(|leak| leak.ours)).then_some(leaks))
+        });
+        match gone.await.map_err(text)? {
+            Some(leaks) => Ok(leaks),
+            None => Ok(self.new_since(&Inventory::take(session).await?, session)),
         }
     }
 

@@ -25,7 +25,7 @@ mod names;
 pub mod need;
 pub mod outcome;
 mod paths;
-mod patience;
+pub mod patience;
 pub mod pattern;
 pub mod record;
 pub mod refutation;
@@ -58,6 +58,7 @@ pub mod prelude {
     pub use crate::lifecycle::{Attached, Mode, NodeVolume, Published, Staged};
     pub use crate::need::*;
     pub use crate::paths::PathKind;
+    pub use crate::patience::Settles;
     pub use crate::reply::{Answer, Refused, Reply, refused_with};
     pub use crate::requirements::req;
     pub use crate::verdict::{CheckResult, Stop, Violation};

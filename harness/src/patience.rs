@@ -1,6 +1,7 @@
 //! How long this driver is waited for: what one check has learnt about it spares the others the same wait.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use std::future::Future;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -11,6 +12,66 @@ use tokio::sync::watch;
 /// Time limit of a call of an RPC that has never answered and has been silent once for all of its time.
 const SILENT_LIMIT: Duration = Duration::from_secs(2);
 
+/// How long a driver may take to settle, where it has shown nothing else.
+const SETTLE_LIMIT: Duration = Duration::from_secs(15);
+/// The same for a driver whose calls are slow: so many times its slowest call, …
+const SETTLE_CALLS: u32 = 10;
+/// … but no more than this.
+const SETTLE_LIMIT_MAX: Duration = Duration::from_secs(120);
+/// How long is still waited for what has happened at once before, or never within all of its time.
+const SETTLE_LIMIT_KNOWN: Duration = Duration::from_secs(2);
+/// Longest time that counts as at once.
+const AT_ONCE: Duration = Duration::from_millis(50);
+/// Times that something has to have happened at once before it is expected to.
+const AT_ONCE_TIMES: u32 = 3;
+/// Times that making a call again was in vain before it is no longer made so often.
+const IN_VAIN_TIMES: u32 = 2;
+
+/// What a driver may take its time for. All waits for the same thing share what one of them has learnt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Settles {
+    /// The plugin says that it is ready.
+    PluginReady,
+    /// A volume or attachment that was made is in the lists.
+    VolumeListed,
+    /// A volume that was deleted is unknown to all calls.
+    VolumeGone,
+    /// A snapshot that was made is in the lists.
+    SnapshotListed,
+    /// A snapshot or group snapshot is ready to use.
+    SnapshotReady,
+    /// A snapshot or group snapshot that was deleted is unknown to all calls.
+    SnapshotGone,
+    /// The name of something deleted can be used again.
+    NameFree,
+    /// The controller knows the node.
+    NodeKnown,
+}
+
+impl fmt::Display for Settles {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Settles::PluginReady => "the plugin to be ready",
+            Settles::VolumeListed => "a volume to be listed",
+            Settles::VolumeGone => "a deleted volume to be gone",
+            Settles::SnapshotListed => "a snapshot to be listed",
+            Settles::SnapshotReady => "a snapshot to be ready",
+            Settles::SnapshotGone => "a deleted snapshot to be gone",
+            Settles::NameFree => "a name to be free again",
+            Settles::NodeKnown => "the controller to know the node",
+        })
+    }
+}
+
+/// Something that is waited for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Waiting {
+    /// What for.
+    pub what: Settles,
+    /// How much longer at the most.
+    pub longest: Duration,
+}
+
 /// What is known of the driver.
 #[derive(Debug)]
 pub(crate) struct Patience {
@@ -18,8 +79,23 @@ pub(crate) struct Patience {
     answered: Mutex<BTreeSet<&'static str>>,
     /// RPCs that were waited for in vain and have never answered.
     silent: watch::Sender<BTreeSet<&'static str>>,
-    /// RPCs that said "not now" for as long as a call is made again.
-    unwilling: Mutex<BTreeSet<&'static str>>,
+    /// How often making calls of an RPC again was in vain; not of those where it ever was not.
+    in_vain: Mutex<BTreeMap<&'static str, Option<u32>>>,
+    /// The slowest call so far that was done.
+    slowest: Mutex<Duration>,
+    settled: Mutex<BTreeMap<Settles, Settled>>,
+    /// The last wait that is worth a word.
+    pub(crate) news: watch::Sender<Option<Waiting>>,
+}
+
+/// What is known of one thing that a driver may take its time for.
+#[derive(Clone, Copy, Debug, Default)]
+struct Settled {
+    at_once: u32,
+    /// Whether it ever took its time.
+    late: bool,
+    /// Whether all the time was waited in vain.
+    never: bool,
 }
 
 impl Default for Patience {
@@ -28,7 +104,10 @@ impl Default for Patience {
             silent_limit: SILENT_LIMIT,
             answered: Mutex::default(),
             silent: watch::Sender::default(),
-            unwilling: Mutex::default(),
+            in_vain: Mutex::default(),
+            slowest: Mutex::default(),
+            settled: Mutex::default(),
+            news: watch::Sender::default(),
         }
     }
 }
@@ -78,19 +157,50 @@ impl Patience {
         self.silent.borrow().contains(rpc.path)
     }
 
-    /// Notes whether a call that is made again and again was done in the end.
-    pub(crate) fn was_willing(&self, rpc: Rpc, done: bool) {
-        let mut unwilling = lock(&self.unwilling);
-        if done {
-            unwilling.remove(rpc.path)
-        } else {
-            unwilling.insert(rpc.path)
-        };
+    /// Notes how long a call took that was done.
+    pub(crate) fn took(&self, time: Duration) {
+        let mut slowest = lock(&self.slowest);
+        *slowest = time.max(*slowest);
     }
 
-    /// Whether "not now" is all that the RPC says.
+    /// Notes whether a call that is made again and again was done in the end.
+    pub(crate) fn was_willing(&self, rpc: Rpc, done: bool) {
+        let mut in_vain = lock(&self.in_vain);
+        let times = in_vain.entry(rpc.path).or_insert(Some(0));
+        *times = if done { None } else { times.map(|times| times + 1) };
+    }
+
+    /// Whether making the call again has never helped.
     pub(crate) fn is_unwilling(&self, rpc: Rpc) -> bool {
-        lock(&self.unwilling).contains(rpc.path)
+        lock(&self.in_vain)
+            .get(rpc.path)
+            .is_some_and(|times| times.is_some_and(|times| times >= IN_VAIN_TIMES))
+    }
+
+    /// How long the driver may take to settle: as configured, or by how fast its calls are.
+    pub(crate) fn settle_limit(&self, configured_ms: Option<u64>) -> Duration {
+        let by_calls = || SETTLE_LIMIT.max(*lock(&self.slowest) * SETTLE_CALLS).min(SETTLE_LIMIT_MAX);
+        configured_ms.map_or_else(by_calls, Duration::from_millis)
+    }
+
+    /// How long this thing is waited for, by what other waits for it have shown.
+    pub(crate) fn settle_limit_of(&self, what: Settles, configured_ms: Option<u64>) -> Duration {
+        let whole = self.settle_limit(configured_ms);
+        let known = lock(&self.settled).get(&what).copied().unwrap_or_default();
+        let at_once = known.at_once >= AT_ONCE_TIMES && configured_ms.is_none();
+        if !known.late && (known.never || at_once) { whole.min(SETTLE_LIMIT_KNOWN) } else { whole }
+    }
+
+    /// Notes how long something took.
+    pub(crate) fn settled(&self, what: Settles, time: Duration) {
+        let mut settled = lock(&self.settled);
+        let known = settled.entry(what).or_default();
+        if time <= AT_ONCE { known.at_once += 1 } else { known.late = true }
+    }
+
+    /// Notes that something did not happen although it had all its time.
+    pub(crate) fn never_settled(&self, what: Settles) {
+        lock(&self.settled).entry(what).or_default().never = true;
     }
 }
 
@@ -136,5 +246,45 @@ mod tests {
         assert!(!patience.is_silent(RPC));
         patience.kept_silent(RPC);
         assert!(!patience.is_silent(RPC));
+    }
+
+    #[test]
+    fn what_happens_at_once_or_never_is_not_waited_for_again() {
+        let patience = Patience::default();
+        let limit = |what| patience.settle_limit_of(what, None);
+        assert_eq!(limit(Settles::VolumeGone), SETTLE_LIMIT);
+        patience.never_settled(Settles::VolumeGone);
+        assert_eq!(limit(Settles::VolumeGone), SETTLE_LIMIT_KNOWN);
+        for _ in 0..AT_ONCE_TIMES {
+            assert_eq!(limit(Settles::SnapshotGone), SETTLE_LIMIT);
+            patience.settled(Settles::SnapshotGone, AT_ONCE);
+        }
+        assert_eq!(limit(Settles::SnapshotGone), SETTLE_LIMIT_KNOWN);
+        assert_eq!(limit(Settles::NameFree), SETTLE_LIMIT, "one thing says nothing about another");
+        assert_eq!(patience.settle_limit_of(Settles::SnapshotGone, Some(9_000)), Duration::from_secs(9));
+        patience.settled(Settles::SnapshotGone, AT_ONCE * 2);
+        assert_eq!(limit(Settles::SnapshotGone), SETTLE_LIMIT, "it may take its time after all");
+    }
+
+    #[test]
+    fn a_slow_driver_has_more_time() {
+        let patience = Patience::default();
+        patience.took(Duration::from_secs(3));
+        assert_eq!(patience.settle_limit(None), Duration::from_secs(30));
+        patience.took(Duration::from_secs(60));
+        assert_eq!(patience.settle_limit(None), SETTLE_LIMIT_MAX);
+        assert_eq!(patience.settle_limit(Some(5)), Duration::from_millis(5));
+    }
+
+    #[test]
+    fn calls_are_made_again_as_long_as_that_may_help() {
+        let patience = Patience::default();
+        let other = v1::GetPluginInfoRequest::RPC;
+        for _ in 0..IN_VAIN_TIMES {
+            assert!(!patience.is_unwilling(RPC));
+            patience.was_willing(RPC, false);
+            patience.was_willing(other, true);
+        }
+        assert!(patience.is_unwilling(RPC) && !patience.is_unwilling(other));
     }
 }

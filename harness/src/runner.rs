@@ -146,7 +146,7 @@ impl<'a> Runner<'a> {
                 self.emit(&Event::CheckStarted(&planned));
                 running.spawn(run_check(self.target.clone(), planned, self.rules.clone(), self.stop.clone()));
             }
-            let Some(done) = running.join_next().await else { break };
+            let Some(done) = self.with_news(running.join_next()).await else { break };
             // Panics are caught where the check runs, and nobody cancels the task.
             let Ok(done) = done else { continue };
             if done.silence.is_some() && !self.target.is_alive().await {
@@ -202,8 +202,27 @@ impl<'a> Runner<'a> {
         self.finish(done.report);
     }
 
-    async fn run_one(&self, planned: Planned) -> Done {
-        run_check(self.target.clone(), planned, self.rules.clone(), self.stop.clone()).await
+    async fn run_one(&mut self, planned: Planned) -> Done {
+        let check = run_check(self.target.clone(), planned, self.rules.clone(), self.stop.clone());
+        self.with_news(check).await
+    }
+
+    /// Waits for checks, and says meanwhile what they wait for.
+    async fn with_news<T>(&mut self, checks: impl Future<Output = T>) -> T {
+        let mut news = self.target.patience.news.subscribe();
+        tokio::pin!(checks);
+        loop {
+            tokio::select! {
+                biased;
+                ended = &mut checks => return ended,
+                _ = news.changed() => {
+                    let waiting = *news.borrow_and_update();
+                    if let Some(waiting) = waiting {
+                        self.emit(&Event::Waiting(waiting));
+                    }
+                }
+            }
+        }
     }
 
     /// Makes the last call of the check a violation: it ended with no gRPC status, alone and reproducibly. A call
@@ -282,8 +301,7 @@ impl<'a> Runner<'a> {
         if self.dead {
             return self.emit(&Event::Remark("leaks are not looked for: the driver is dead"));
         }
-        let limit = Duration::from_millis(self.target.config().time_limits.settle_ms);
-        match before.leaks(&self.inventory_session(), limit).await {
+        match before.leaks(&self.inventory_session()).await {
             Ok(leaks) => {
                 if !leaks.is_empty() {
                     self.emit(&Event::Leaked(&leaks));

@@ -236,7 +236,7 @@ impl Reporter for Journal {
                 self.run.seed = *seed;
             }
             Event::Remark(remark) => self.run.remarks.push((*remark).to_owned()),
-            Event::CheckStarted(_) => {}
+            Event::CheckStarted(_) | Event::Waiting(_) => {}
             Event::CheckFinished(report) => {
                 self.areas.add(report.planned.check.area(), &report.outcome);
                 self.run.checks.push(check_entry(report));

@@ -160,6 +160,7 @@ impl<W: Write> Reporter for Terminal<W> {
                 }
             }
             Event::CheckStarted(planned) => self.progress.started(planned),
+            Event::Waiting(waiting) => self.progress.waiting(waiting),
             Event::CheckFinished(report) => self.check_finished(report),
             Event::Crashed(crash) => self.crashed(crash),
             // Told at the end, from the summary.

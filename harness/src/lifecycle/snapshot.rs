@@ -3,6 +3,7 @@ use csi_proto::{Call as _, v1};
 use super::Thing;
 use crate::calling::Calling;
 use crate::cx::Cx;
+use crate::patience::Settles;
 use crate::verdict::Stop;
 
 impl Cx {
@@ -51,7 +52,7 @@ impl Cx {
         &self,
         request: &v1::CreateSnapshotRequest,
     ) -> Result<Option<v1::Snapshot>, Stop> {
-        self.eventually(|| async {
+        self.eventually(Settles::SnapshotReady, || async {
             // The protocol's way to wait: the same request again.
             let snapshot = self.create_snapshot(request.clone()).setup("a snapshot").await?;
             Ok(snapshot.ready_to_use.then_some(snapshot))

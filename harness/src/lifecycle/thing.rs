@@ -143,7 +143,7 @@ where
     let mut tries = Tries::new(session, Q::RPC);
     loop {
         match session.call(request.clone()).once().await.into_answer() {
-            Answer::Ok(_) => return Ok(()),
+            Answer::Ok(_) => return tries.done(Ok(())),
             // Gone already: an unpublish of something unknown may be answered so.
             Answer::Refused(Refused { code: Code::NotFound, .. }) => return Ok(()),
             // A definite no about something that may never have been.
@@ -167,7 +167,7 @@ where
     let mut tries = Tries::new(session, Q::RPC);
     loop {
         match session.call(request.clone()).once().await.into_answer() {
-            Answer::Ok(response) => return Ok(Some(response)),
+            Answer::Ok(response) => return tries.done(Ok(Some(response))),
             Answer::Refused(refused) => match effect::of(Q::RPC, refused.code) {
                 Effect::None => return Ok(None),
                 Effect::Unsure if tries.pauses.taken + 1 >= FAILURES_BELIEVED => return Ok(None),
@@ -205,10 +205,19 @@ impl Tries<'_> {
     async fn again(&mut self, why: &impl fmt::Display, in_vain: bool) -> Result<(), String> {
         let pause = self.pauses.next;
         let late = self.session.remaining() < pause || Instant::now() + pause > self.settled;
-        if in_vain || late || self.pauses.taken + 1 >= TRIES_MAX {
-            return Err(format!("{} answered {why}", self.rpc));
+        let known = self.session.patience().is_unwilling(self.rpc) && self.pauses.taken > 0;
+        if in_vain || late || known || self.pauses.taken + 1 >= TRIES_MAX {
+            return self.done(Err(format!("{} answered {why}", self.rpc)));
         }
         self.pauses.pause().await;
         Ok(())
+    }
+
+    /// Notes whether it was worth trying again.
+    fn done<T>(&self, ended: Result<T, String>) -> Result<T, String> {
+        if self.pauses.taken > 0 {
+            self.session.patience().was_willing(self.rpc, ended.is_ok());
+        }
+        ended
     }
 }

@@ -52,7 +52,7 @@ pub(crate) fn config() -> Config {
         time_limits: TimeLimits {
             call_ms: 2_000,
             check_ms: 10_000,
-            settle_ms: 500,
+            settle_ms: Some(500),
             restart_ms: 500,
             ..TimeLimits::default()
         },

@@ -18,11 +18,12 @@ pub(super) fn unknown_id() -> Refusal {
 /// Asks about something deleted until the answer is NOT_FOUND: deletion may go on in the background after OK.
 pub(super) async fn must_become_unknown<'a, T: Send + 'a>(
     cx: &'a Cx,
+    thing: Settles,
     what: &str,
     mut ask: impl FnMut() -> Calling<'a, T>,
 ) -> CheckResult {
     let refusal = || refused_with(Code::NotFound);
-    let gone = cx.eventually(|| {
+    let gone = cx.eventually(thing, || {
         let asked = ask().once();
         async move {
             let reply = asked.await;

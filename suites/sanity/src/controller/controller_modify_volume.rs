@@ -239,7 +239,7 @@ check! {
     }
     async |cx| {
         let id = cx.deleted_volume_id().await?;
-        must_become_unknown(cx, "of a deleted volume", || cx.call(request(cx, &id))).await
+        must_become_unknown(cx, Settles::VolumeGone, "of a deleted volume", || cx.call(request(cx, &id))).await
     }
 }
 

@@ -155,7 +155,7 @@ check! {
     async |cx| {
         let (volume, node_id) = publishable(cx).await?;
         // A controller may learn of a node with some delay.
-        let known = cx.eventually(|| async {
+        let known = cx.eventually(Settles::NodeKnown, || async {
             let code = publish(cx, &volume, &node_id).once().await.code()?;
             Ok((code != Code::NotFound).then_some(()))
         });
@@ -181,7 +181,7 @@ check! {
     async |cx| {
         let (volume, node_id) = publishable(cx).await?;
         cx.delete_volume(&volume.id).setup("a volume that is deleted").await?;
-        must_become_unknown(cx, "of a deleted volume", || publish(cx, &volume, &node_id)).await
+        must_become_unknown(cx, Settles::VolumeGone, "of a deleted volume", || publish(cx, &volume, &node_id)).await
     }
 }
 

@@ -240,7 +240,7 @@ check! {
     async |cx| {
         let id = cx.deleted_volume_id().await?;
         // Deletion may go on in the background after OK.
-        let refused = cx.eventually(|| async {
+        let refused = cx.eventually(Settles::VolumeGone, || async {
             let reply = cx.create_snapshot(cx.create_snapshot_request(&id)).await;
             Ok(reply.any_answer()?.is_err().then_some(()))
         });

@@ -103,7 +103,7 @@ check! {
         cx.delete_snapshot(&snapshot.snapshot_id).setup("a snapshot that is deleted").await?;
         let again = v1::CreateSnapshotRequest { source_volume_id: other.volume_id, ..request };
         // Deletion may go on in the background after OK.
-        let free = cx.eventually(|| async {
+        let free = cx.eventually(Settles::NameFree, || async {
             let reply = cx.create_snapshot(again.clone()).once().await;
             match reply.code()? {
                 Code::AlreadyExists | Code::Aborted | Code::Unavailable => Ok(None),

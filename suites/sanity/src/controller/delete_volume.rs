@@ -119,7 +119,7 @@ check! {
     async |cx| {
         let volume = cx.new_volume().await?;
         cx.delete_volume(&volume.volume_id).setup("a deleted volume").await?;
-        let unknown = cx.eventually(|| async {
+        let unknown = cx.eventually(Settles::VolumeGone, || async {
             let refused = validate(cx, &volume).await.any_answer()?.is_err();
             Ok(refused.then_some(()))
         });
@@ -132,7 +132,7 @@ check! {
         if !cx.target().capabilities().has(Capability::ListVolumes) {
             return Ok(());
         }
-        let unlisted = cx.eventually(|| async {
+        let unlisted = cx.eventually(Settles::VolumeGone, || async {
             let listed = cx.list_volumes().await?.into_iter().filter_map(|entry| entry.volume);
             Ok((!listed.into_iter().any(|listed| listed.volume_id == volume.volume_id)).then_some(()))
         });
@@ -160,7 +160,7 @@ check! {
         let volume = cx.create_volume(request.clone()).setup("a volume").await?;
         cx.delete_volume(&volume.volume_id).setup("a deleted volume").await?;
         let mut last = None;
-        let again = cx.eventually(|| async { Ok(cx.create_volume(request.clone()).await.any_answer()?.ok()) });
+        let again = cx.eventually(Settles::NameFree, || async { Ok(cx.create_volume(request.clone()).await.any_answer()?.ok()) });
         if again.await?.is_none() {
             last = cx.create_volume(request.clone()).await.any_answer()?.err();
         }

@@ -92,7 +92,7 @@ check! {
         let volume = cx.node_volume().await?;
         let id = cut_snapshot(cx, &volume.id).await?.snapshot_id;
         cx.delete_snapshot(&id).setup("a snapshot that is deleted").await?;
-        must_become_unknown(cx, "of a deleted snapshot", || cx.call(request(&id))).await
+        must_become_unknown(cx, Settles::SnapshotGone, "of a deleted snapshot", || cx.call(request(&id))).await
     }
 }
 

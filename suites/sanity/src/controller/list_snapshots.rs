@@ -83,7 +83,7 @@ check! {
         let snapshot = cut_snapshot(cx, &volume.id).await?;
         let id = &snapshot.snapshot_id;
         // Entries of others that come and go can hide one of ours for a moment.
-        let found = cx.eventually(|| async { Ok(is_listed(cx, id).await?.then_some(())) });
+        let found = cx.eventually(Settles::SnapshotListed, || async { Ok(is_listed(cx, id).await?.then_some(())) });
         ensure!(
             found.await?.is_some(),
             "a snapshot that was made is not in the list";
@@ -91,7 +91,7 @@ check! {
             actual: "none on any page"
         );
         cx.delete_snapshot(id).setup("a snapshot that is deleted").await?;
-        let gone = cx.eventually(|| async { Ok((!is_listed(cx, id).await?).then_some(())) });
+        let gone = cx.eventually(Settles::SnapshotGone, || async { Ok((!is_listed(cx, id).await?).then_some(())) });
         ensure!(
             gone.await?.is_some(),
             "a snapshot that was deleted is still in the list";
@@ -195,7 +195,7 @@ check! {
     async |cx| {
         let volume = cx.new_volume().await?;
         let snapshot = ready_snapshot(cx, &cx.create_snapshot_request(&volume.volume_id)).await?;
-        let agreed = cx.eventually(|| async {
+        let agreed = cx.eventually(Settles::SnapshotReady, || async {
             let listed = cx.list_snapshots(by_id(&snapshot.snapshot_id)).await?;
             let is_ready = |found: &v1::Snapshot| found.snapshot_id == snapshot.snapshot_id && found.ready_to_use;
             Ok(listed.iter().any(is_ready).then_some(()))

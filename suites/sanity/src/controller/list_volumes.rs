@@ -88,7 +88,7 @@ fn within(max_entries: i32, entries: usize) -> CheckResult {
 
 /// Walks until the list has all of the ids: others that come and go may shift pages, but not for ever.
 async fn walk_until_complete(cx: &Cx, max_entries: i32, ids: &BTreeMap<String, v1::Volume>) -> CheckResult {
-    let complete = cx.eventually(|| async {
+    let complete = cx.eventually(Settles::VolumeListed, || async {
         let entries = walk(cx, max_entries, "").await?;
         Ok(missing(ids.keys(), &entries).is_empty().then_some(()))
     });
@@ -137,7 +137,7 @@ check! {
         walk_until_complete(cx, 0, &volumes).await?;
         let Some(deleted) = volumes.keys().next() else { return Ok(()) };
         cx.delete_volume(deleted).setup("a deleted volume").await?;
-        let gone = cx.eventually(|| async {
+        let gone = cx.eventually(Settles::VolumeGone, || async {
             let entries = walk(cx, 0, "").await?;
             Ok(entries.iter().all(|entry| volume_id(entry) != deleted).then_some(()))
         });
@@ -164,7 +164,7 @@ check! {
         let origin = cx.new_volume().await?;
         let request = source::request(cx, source::volume(&origin.volume_id), origin.capacity_bytes);
         let copy = cx.create_volume(request).setup("a clone").await?;
-        let listed = cx.eventually(|| async {
+        let listed = cx.eventually(Settles::VolumeListed, || async {
             let entries = cx.list_volumes().await?;
             Ok(entries.iter().any(|entry| volume_id(entry) == copy.volume_id).then_some(()))
         });
@@ -476,7 +476,7 @@ check! {
         let volume = cx.new_volume().await?;
         let node_id = cx.node_id().await?;
         cx.attached(volume.clone().into()).await?;
-        let named = cx.eventually(|| async {
+        let named = cx.eventually(Settles::VolumeListed, || async {
             let entries = cx.list_volumes().await?;
             let own = entries.iter().find(|entry| volume_id(entry) == volume.volume_id);
             let status = own.and_then(|entry| entry.status.as_ref());

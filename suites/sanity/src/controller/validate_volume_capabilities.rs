@@ -332,7 +332,7 @@ check! {
     async |cx| {
         let volume: NodeVolume = cx.new_volume().await?.into();
         cx.delete_volume(&volume.id).setup("a volume that is deleted").await?;
-        must_become_unknown(cx, "of a deleted volume", || cx.call(validate_request(cx, &volume))).await
+        must_become_unknown(cx, Settles::VolumeGone, "of a deleted volume", || cx.call(validate_request(cx, &volume))).await
     }
 }
 

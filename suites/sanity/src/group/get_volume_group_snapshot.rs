@@ -50,7 +50,7 @@ check! {
     }
     async |cx| {
         let group = deleted_group(cx).await?;
-        let refused = cx.eventually(|| async {
+        let refused = cx.eventually(Settles::SnapshotGone, || async {
             let reply = cx.call(get_request(&group)).await;
             Ok((reply.code()? != Code::Ok).then_some(reply))
         });

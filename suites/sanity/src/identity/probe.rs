@@ -15,7 +15,7 @@ check! {
         replaces: ["Identity Service Probe should return appropriate information"],
     }
     async |cx| {
-        let ready = cx.eventually(|| async {
+        let ready = cx.eventually(Settles::PluginReady, || async {
             let reply = cx.call(v1::ProbeRequest {}).once().await;
             match reply.code()? {
                 // Both mean not yet: dependencies may still be missing.

@@ -85,7 +85,7 @@ pub(crate) fn everything_set() -> Config {
             dial_ms: 10_000,
             call_ms: 10_000,
             check_ms: 60_000,
-            settle_ms: 1_500,
+            settle_ms: Some(1_500),
             ..TimeLimits::default()
         },
         ..Config::default()

@@ -73,7 +73,7 @@ fn is_found(rows: &Rows, defect: Defect) -> Result<(), Failed> {
 fn play(defect: Defect, without: Vec<Capability>) -> Result<Played, Failed> {
     let mut config = everything_set();
     // What the mock driver does at all it does at once.
-    config.time_limits.settle_ms = 100;
+    config.time_limits.settle_ms = Some(100);
     let hangs = match defect {
         Defect::ProbeHangs => Some("Probe"),
         Defect::NodeGetVolumeStatsHangs => Some("NodeGetVolumeStats"),

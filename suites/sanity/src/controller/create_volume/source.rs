@@ -87,7 +87,7 @@ check! {
 
 /// A source that is gone: deletion may go on in the background, so that it is asked for until it is refused.
 async fn refused_once_deleted(cx: &Cx, source: v1::VolumeContentSource, what: &str) -> CheckResult {
-    let refused = cx.eventually(|| async {
+    let refused = cx.eventually(Settles::VolumeGone, || async {
         let request = request(cx, source.clone(), 0);
         let reply = cx.create_volume(request).await;
         let refusal = refused_with(Code::NotFound);
