@@ -3,10 +3,10 @@
 //! A change is on disk when [`Store::commit`] returns. Calls that commit at the same time share one flush, so that
 //! durability costs a flush per group and not per call.
 
-mod copy;
 mod group;
 mod handle;
 mod open;
+mod overlay;
 mod quiet;
 mod records;
 mod tables;
@@ -111,7 +111,7 @@ impl Store {
     /// Opens the state file, or makes one where there is neither a file nor data.
     ///
     /// # Errors
-    /// Whatever is wrong with an existing file is found on a copy in memory, so the file itself stays as it was.
+    /// Whatever is wrong with an existing file is found before anything is written to it, so it stays as it was.
     pub fn open(path: &Path, data: &[&Path]) -> Result<Store, StoreError> {
         Ok(Store { db: Handle::new(path, open::open(path, data)?), callers: group::Group::default() })
     }

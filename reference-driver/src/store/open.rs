@@ -1,11 +1,11 @@
 //! Opening the state file without harming one that cannot be used.
 
-use std::fs;
+use std::fs::{self, File};
 use std::path::Path;
 
 use redb::{Database, DatabaseError, ReadableDatabase};
 
-use super::copy::Copy;
+use super::overlay::Overlay;
 use super::tables::{META, View, create_tables};
 use super::{StoreError, quiet};
 
@@ -14,14 +14,11 @@ const SCHEMA_VERSION: u64 = 1;
 const SCHEMA_KEY: &str = "schema_version";
 /// How much of the state is cached, in bytes.
 pub(super) const CACHE_BYTES: usize = 16 * 1024 * 1024;
-/// The largest state file that is read for checking, in bytes.
-const CHECKED_BYTES_MAX: u64 = 1 << 30;
 
 /// Opens or creates the database at the path.
 pub(super) fn open(path: &Path, data: &[&Path]) -> Result<Database, StoreError> {
-    match fs::metadata(path) {
-        Ok(file) if file.len() <= CHECKED_BYTES_MAX => check(path)?,
-        Ok(_) => {}
+    match File::open(path) {
+        Ok(file) => check(path, file)?,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return create(path, data),
         Err(error) => return Err(StoreError::io(path, error)),
     }
@@ -48,7 +45,7 @@ fn create(path: &Path, data: &[&Path]) -> Result<Database, StoreError> {
     transaction.commit()?;
     fs::rename(&new, path).map_err(|error| StoreError::io(path, error))?;
     let directory = path.parent().unwrap_or(Path::new("."));
-    let flushed = fs::File::open(directory).and_then(|directory| directory.sync_all());
+    let flushed = File::open(directory).and_then(|directory| directory.sync_all());
     flushed.map_err(|error| StoreError::io(directory, error))?;
     Ok(db)
 }
@@ -57,13 +54,9 @@ fn holds_entries(directory: &Path) -> bool {
     fs::read_dir(directory).is_ok_and(|mut entries| entries.next().is_some())
 }
 
-/// Reads all of a copy in memory; repairs after a crash happen there too, so the file is not touched.
-fn check(path: &Path) -> Result<(), StoreError> {
-    let bytes = fs::read(path).map_err(|error| StoreError::io(path, error))?;
-    if bytes.is_empty() {
-        return Err(corrupt(path, "it is empty".to_owned()));
-    }
-    match quiet::catch(|| check_copy(path, bytes)) {
+/// Reads everything that is in use, without changing the file: repairs after a crash are kept in memory here.
+fn check(path: &Path, file: File) -> Result<(), StoreError> {
+    match quiet::catch(|| check_file(path, file)) {
         Ok(Err(StoreError::Database(error))) => Err(corrupt(path, error.to_string())),
         Ok(Err(StoreError::Record { key, reason })) => Err(corrupt(path, format!("record {key}: {reason}"))),
         Ok(result) => result,
@@ -71,8 +64,12 @@ fn check(path: &Path) -> Result<(), StoreError> {
     }
 }
 
-fn check_copy(path: &Path, bytes: Vec<u8>) -> Result<(), StoreError> {
-    let mut db = Database::builder().set_cache_size(CACHE_BYTES).create_with_backend(Copy::new(bytes))?;
+fn check_file(path: &Path, file: File) -> Result<(), StoreError> {
+    let overlay = Overlay::new(file).map_err(|error| StoreError::io(path, error))?;
+    if overlay.is_empty() {
+        return Err(corrupt(path, "it is empty".to_owned()));
+    }
+    let mut db = Database::builder().set_cache_size(CACHE_BYTES).create_with_backend(overlay)?;
     // Opening has repaired what a crash leaves. Whatever is found wrong after that is no work of a crash.
     if !db.check_integrity()? {
         return Err(corrupt(path, "its pages do not agree with each other".to_owned()));

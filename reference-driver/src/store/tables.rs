@@ -297,9 +297,9 @@ impl View {
 
     /// Opens every table and reads every record once, to find what is missing or does not parse.
     pub(super) fn verify(&self) -> Result<(), StoreError> {
-        self.volumes_after("", usize::MAX)?;
-        self.snapshots_after("", usize::MAX)?;
-        after_key::<Group>(&self.open(GROUPS)?, "", usize::MAX)?;
+        parse_all::<Volume>(&self.open(VOLUMES)?)?;
+        parse_all::<Snapshot>(&self.open(SNAPSHOTS)?)?;
+        parse_all::<Group>(&self.open(GROUPS)?)?;
         self.all_staged()?;
         self.all_published()?;
         for table in [VOLUME_NAMES, INLINE_IDS, SNAPSHOT_NAMES, GROUP_NAMES] {
@@ -323,6 +323,15 @@ fn follow<T: DeserializeOwned>(
         Some(target) => get(table, target.value()),
         None => Ok(None),
     }
+}
+
+/// Parses each record and keeps none.
+fn parse_all<T: DeserializeOwned>(table: &ReadTable) -> Result<(), StoreError> {
+    for entry in table.iter()? {
+        let (key, value) = entry?;
+        parse::<T>(key.value(), value.value())?;
+    }
+    Ok(())
 }
 
 fn after_key<T: DeserializeOwned>(
