@@ -24,6 +24,8 @@ mod copy;
 mod driver;
 mod error;
 mod extents;
+#[cfg(test)]
+mod failed_commits;
 mod freeze;
 mod fs;
 mod group;

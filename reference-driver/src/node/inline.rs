@@ -19,7 +19,7 @@ use crate::mount;
 use crate::mount::MountOptions;
 use crate::paths::{CheckedPath, Place};
 use crate::storage;
-use crate::store::{Backend, Change, FsState, Phase, Published, Volume};
+use crate::store::{Backend, Change, FsState, Phase, Published, Volume, may_be_there};
 
 /// The key by which a CO says that a volume is inline.
 const EPHEMERAL_KEY: &str = "csi.storage.k8s.io/ephemeral";
@@ -147,9 +147,12 @@ fn make(
     let data = storage::make_empty(driver, &volume)?;
     let volume = Volume { pool: room.pool(), project: data.project(), ..volume };
     let record = Change::PutVolume(volume.clone());
-    driver.store.commit_after_flush(driver.layout.volumes_directory(), vec![record])?;
-    data.keep();
-    room.keep();
+    let committed = driver.store.commit_after_flush(driver.layout.volumes_directory(), vec![record]);
+    if may_be_there(&committed) {
+        data.keep();
+        room.keep();
+    }
+    committed?;
     Ok(volume)
 }
 
