@@ -112,7 +112,7 @@ fn prepare(
             Ok(fs_type)
         }
         FsState::Formatting { fs_type } => {
-            storage::blank_image(image, volume.capacity_bytes)?;
+            storage::blank_image(image)?;
             format(driver, volume, wanted_type(driver, volume, capability).unwrap_or(fs_type), device)
         }
         FsState::Unknown => match fs::probe(image)? {
