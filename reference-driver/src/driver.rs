@@ -149,6 +149,12 @@ impl Driver {
         }
     }
 
+    /// Takes back all that a volume was promised, which is deleted now.
+    pub(crate) fn release(&self, volume: &Volume) {
+        self.ledger.release_volume(volume.pool.as_deref(), volume.capacity_bytes);
+        volume.attachments.iter().for_each(|_| self.ledger.release_attachment());
+    }
+
     /// Fails without CAP_SYS_ADMIN.
     pub(crate) fn require_privileges(&self, what: &'static str) -> Result<()> {
         if self.privileged { Ok(()) } else { Err(DriverError::Unprivileged { what }) }

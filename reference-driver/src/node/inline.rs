@@ -198,6 +198,6 @@ fn forget(driver: &Driver, volume: &Volume, mut changes: Vec<Change>) -> Result<
     changes.push(Change::DeleteVolume(volume.clone()));
     driver.store.commit(changes)?;
     storage::remove_volume(driver, volume);
-    driver.ledger.release_volume(volume.pool.as_deref(), volume.capacity_bytes);
+    driver.release(volume);
     Ok(())
 }
