@@ -33,6 +33,7 @@ mod identity;
 pub mod ids;
 mod kernel;
 mod layout;
+mod links;
 pub mod locks;
 mod loopdev;
 mod metadata;

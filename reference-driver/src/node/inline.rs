@@ -49,7 +49,7 @@ pub(super) fn publish(
         return Err(DriverError::invalid("volume_capability", "an inline volume cannot be a block device"));
     }
     let _id = driver.locks.exclusive(Key::InlineVolume(id.to_owned()))?;
-    let place = target.existing_place()?;
+    let place = target.existing_place(driver.layout.root())?;
     let (found, made) = match driver.store.view()?.volume(id)? {
         Some(volume) if volume.inline_id.is_some() => (volume, false),
         Some(_) => {
