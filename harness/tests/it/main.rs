@@ -5,6 +5,8 @@ mod bench;
 mod death;
 mod in_process;
 mod order;
+mod path_commands;
+mod paths;
 mod process;
 mod restarts;
 mod scopes;
