@@ -97,14 +97,12 @@ impl Cx {
     /// # Errors
     /// Skip if none fits the access type.
     pub async fn provisioned_volume(&self) -> Result<NodeVolume, Stop> {
-        if self.leases().lock().await.len() == self.config().volumes.len() {
-            return Err(Stop::skip("needs more pre-provisioned volumes than are configured"));
-        }
-        let Some(lease) = self.target().volumes.lease(self.access()).await else {
-            return Err(Stop::skip(format!("no pre-provisioned volume is for {} access", self.access())));
+        let mut held = self.leases().lock().await;
+        let Some(volume) = self.target().volumes.lease(self.access(), &mut held).await else {
+            let more = if held.is_empty() { "a" } else { "one more" };
+            let access = self.access();
+            return Err(Stop::skip(format!("needs {more} pre-provisioned volume for {access} access")));
         };
-        let volume = lease.volume.clone();
-        self.leases().lock().await.push(lease);
         Ok(NodeVolume {
             id: volume.id,
             context: volume.context,

@@ -12,3 +12,4 @@ mod restarts;
 mod scopes;
 mod undoing;
 mod verdicts;
+mod volumes;
