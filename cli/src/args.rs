@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use clap::builder::PossibleValuesParser;
 use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
-use csi_harness::config::AccessType;
+use csi_harness::config::{AccessType, PathLayout};
 use csi_mock_driver::Defect;
 use csi_report::Format;
 
@@ -221,6 +221,9 @@ pub(crate) struct PathArgs {
     /// Directory for staging paths [default: a new temporary one]
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub(crate) staging_dir: Option<PathBuf>,
+    /// How paths lie below these directories: flat, or as kubelet has them [default: flat]
+    #[arg(long, value_name = "LAYOUT")]
+    pub(crate) path_layout: Option<PathLayout>,
     /// Command that makes the directory given as its argument, for target paths, and prints its path
     #[arg(long, value_name = "COMMAND", value_hint = ValueHint::ExecutablePath)]
     pub(crate) create_mount_path_command: Option<PathBuf>,

@@ -95,6 +95,7 @@ fn volumes(config: &mut Config, args: &VolumeArgs) -> Result<(), Error> {
 fn paths(config: &mut Config, args: &PathArgs) {
     replace(&mut config.mount_dir, &args.mount_dir.clone().map(Some));
     replace(&mut config.staging_dir, &args.staging_dir.clone().map(Some));
+    replace(&mut config.path_layout, &args.path_layout);
     let commands = &mut config.paths;
     for (command, given) in [
         (&mut commands.create_mount_path_command, &args.create_mount_path_command),

@@ -29,6 +29,8 @@ pub struct Config {
     pub mount_dir: Option<PathBuf>,
     /// Directory in which staging paths of NodeStageVolume are made.
     pub staging_dir: Option<PathBuf>,
+    /// How paths lie below these directories.
+    pub path_layout: PathLayout,
     /// Commands that reach the driver's file system, where the tests do not share it.
     pub paths: PathCommands,
     /// Access types to test; checks that depend on it run once for each.
@@ -82,6 +84,7 @@ impl Default for Config {
             restart_command: None,
             mount_dir: None,
             staging_dir: None,
+            path_layout: PathLayout::default(),
             paths: PathCommands::default(),
             access_types: vec![AccessType::Mount],
             fs_type: String::new(),
@@ -277,6 +280,29 @@ impl FromStr for AccessType {
             "mount" => Ok(AccessType::Mount),
             "block" => Ok(AccessType::Block),
             _ => Err(format!("{text:?} is not an access type; allowed are mount and block")),
+        }
+    }
+}
+
+/// How target and staging paths lie below the directories for them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum PathLayout {
+    /// Side by side, each with a name of its own.
+    #[default]
+    Flat,
+    /// Where kubelet has them below its root directory: `plugins/kubernetes.io/csi` and `pods`.
+    Kubelet,
+}
+
+impl FromStr for PathLayout {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<PathLayout, String> {
+        match text {
+            "flat" => Ok(PathLayout::Flat),
+            "kubelet" => Ok(PathLayout::Kubelet),
+            _ => Err(format!("{text:?} is not a layout; allowed are flat and kubelet")),
         }
     }
 }

@@ -131,7 +131,7 @@ impl Target {
         let Interview { capabilities, services, remarks, replies, patience, .. } = found;
         let volumes = crate::volumes::Pool::new(&config);
         let names = Names::new(&config.name_prefix, config.name_length_max);
-        let paths = Paths::new(&config).map_err(TargetError::Workdir)?;
+        let paths = Paths::new(&config, &info.name).map_err(TargetError::Workdir)?;
         Ok(Arc::new(Target {
             config,
             driver,

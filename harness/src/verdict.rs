@@ -61,7 +61,7 @@ pub struct Violation {
     /// Labels of other checks without which it cannot be seen again.
     pub along_with: Vec<String>,
     /// The last lines that it printed, where it died.
-    pub printed: Vec<String>,
+    pub printed: Box<[String]>,
 }
 
 impl Violation {
@@ -73,7 +73,7 @@ impl Violation {
             expected: String::new(),
             actual: String::new(),
             along_with: Vec::new(),
-            printed: Vec::new(),
+            printed: Box::default(),
         }
     }
 
@@ -108,7 +108,7 @@ impl Violation {
     /// Adds what it printed last.
     #[must_use]
     pub fn printed(mut self, lines: Vec<String>) -> Violation {
-        self.printed = lines;
+        self.printed = lines.into();
         self
     }
 }

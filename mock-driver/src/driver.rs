@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::pending;
 use std::io::Write as _;
+use std::ops::Deref;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -21,7 +22,7 @@ use tonic::service::Routes;
 use tonic::{Code, Status};
 use tower::util::MapResponseLayer;
 
-use crate::call::Call;
+use crate::call::{Call, NODE_VOLUME};
 use crate::call_log::CallLog;
 use crate::capability::{Capabilities, Capability};
 use crate::config::{Config, ConfigError, CrashMode, Failure, NodeConfig};
@@ -35,9 +36,24 @@ type Messages<T> = Result<Vec<T>, Status>;
 /// The messages on their way to the client.
 pub(crate) type Stream<T> = tokio_stream::Iter<std::vec::IntoIter<Result<T, Status>>>;
 
-/// An in-memory CSI driver.
+/// An in-memory CSI driver, as one of its nodes serves it. All nodes share everything but that.
 #[derive(Debug)]
 pub struct MockDriver {
+    shared: Arc<Shared>,
+    /// Index of the node.
+    node: usize,
+}
+
+impl Deref for MockDriver {
+    type Target = Shared;
+
+    fn deref(&self) -> &Shared {
+        &self.shared
+    }
+}
+
+#[derive(Debug)]
+pub struct Shared {
     pub(crate) config: Config,
     pub(crate) capabilities: Capabilities,
     /// The distinct topologies of the nodes; a single empty one without topology.
@@ -102,7 +118,7 @@ impl MockDriver {
         if let Some(file) = &state_file {
             file.save(&state)?;
         }
-        Ok(Arc::new(Self {
+        let shared = Shared {
             capabilities,
             zones,
             defects: config.defects.iter().copied().collect(),
@@ -115,7 +131,14 @@ impl MockDriver {
             calls: AtomicU32::new(0),
             busy: Mutex::default(),
             config,
-        }))
+        };
+        Ok(Arc::new(Self { shared: Arc::new(shared), node: 0 }))
+    }
+
+    /// The driver as another of its nodes serves it: the one with this index in the configuration, if there is one.
+    pub fn at_node(&self, node: usize) -> Option<Arc<Self>> {
+        let shared = self.shared.clone();
+        (node < self.config.nodes.len()).then(|| Arc::new(Self { shared, node }))
     }
 
     /// The services that this driver offers, ready to be served.
@@ -287,6 +310,9 @@ impl MockDriver {
             return Ok(None);
         }
         let mut object = format!("{kind} {name}");
+        if kind == NODE_VOLUME {
+            object = format!("{object} on {}", self.this_node().id);
+        }
         if self.has(Defect::LockCoversAllObjects) {
             object = "everything".to_owned();
         }
@@ -398,9 +424,9 @@ impl MockDriver {
         Ok(())
     }
 
-    /// The node that this process runs on.
+    /// The node that this driver serves.
     pub(crate) fn this_node(&self) -> &NodeConfig {
-        &self.config.nodes[0]
+        &self.config.nodes[self.node]
     }
 
     pub(crate) fn node(&self, id: &str) -> Option<&NodeConfig> {

@@ -313,7 +313,7 @@ fn check_entry(report: &CheckReport) -> CheckEntry {
         message,
         expected: violation.map(|violation| violation.expected.clone()).unwrap_or_default(),
         actual: violation.map(|violation| violation.actual.clone()).unwrap_or_default(),
-        driver_printed: violation.map(|violation| violation.printed.clone()).unwrap_or_default(),
+        driver_printed: violation.map(|violation| violation.printed.to_vec()).unwrap_or_default(),
         known_because,
         left_behind: report.leftovers.clone(),
         calls: first.iter().chain(last).map(call_entry).collect(),

@@ -7,7 +7,7 @@ use crate::calling::Calling;
 use crate::capability::Capability;
 use crate::config::Pairs;
 use crate::cx::Cx;
-use crate::paths::{PathKind, TARGET};
+use crate::paths::{PathKind, Place};
 use crate::verdict::Stop;
 
 /// A volume to publish on the node: made for the check, or pre-provisioned.
@@ -97,14 +97,12 @@ impl Cx {
     /// # Errors
     /// Skip if none fits the access type.
     pub async fn provisioned_volume(&self) -> Result<NodeVolume, Stop> {
-        if self.leases().lock().await.len() == self.config().volumes.len() {
-            return Err(Stop::skip("needs more pre-provisioned volumes than are configured"));
-        }
-        let Some(lease) = self.target().volumes.lease(self.access()).await else {
-            return Err(Stop::skip(format!("no pre-provisioned volume is for {} access", self.access())));
+        let mut held = self.leases().lock().await;
+        let Some(volume) = self.target().volumes.lease(self.access(), &mut held).await else {
+            let more = if held.is_empty() { "a" } else { "one more" };
+            let access = self.access();
+            return Err(Stop::skip(format!("needs {more} pre-provisioned volume for {access} access")));
         };
-        let volume = lease.volume.clone();
-        self.leases().lock().await.push(lease);
         Ok(NodeVolume {
             id: volume.id,
             context: volume.context,
@@ -246,7 +244,7 @@ impl Cx {
         if !self.target().capabilities().has(Capability::StageUnstageVolume) {
             return Ok(Staged { attached, staging_path: String::new() });
         }
-        let staging_path = self.staging_path().await?;
+        let staging_path = self.staging_path_of(&attached.volume.id).await?;
         self.node_stage(self.stage_request(&attached, &staging_path)).setup("a staged volume").await?;
         Ok(Staged { attached, staging_path })
     }
@@ -266,7 +264,17 @@ impl Cx {
     /// # Errors
     /// Broken if it cannot be made.
     pub async fn staging_path(&self) -> Result<String, Stop> {
-        self.make_staging(&self.unique_name()).await
+        self.staging_path_of(&self.unique_name()).await
+    }
+
+    /// A staging directory for a volume, made as the orchestrator makes it. kubelet always has the same one for the file
+    /// system of a volume.
+    ///
+    /// # Errors
+    /// Broken if it cannot be made.
+    pub async fn staging_path_of(&self, volume_id: &str) -> Result<String, Stop> {
+        let place = self.paths().layout().staging(volume_id, &self.unique_name(), self.access());
+        self.make_staging(place).await
     }
 
     /// A staging directory whose path has exactly so many bytes.
@@ -278,12 +286,12 @@ impl Cx {
         let above = self.paths().staging_dir().as_os_str().len() + 1;
         let missing = bytes.checked_sub(above + name.len()).ok_or_else(|| no_path_of(bytes))?;
         name.push_str(&"x".repeat(missing));
-        let path = self.make_staging(&name).await?;
+        let path = self.make_staging(Place::flat(&name)).await?;
         if path.len() == bytes { Ok(path) } else { Err(no_path_of(bytes)) }
     }
 
-    async fn make_staging(&self, name: &str) -> Result<String, Stop> {
-        let path = self.paths().make_staging(name).await.map_err(Stop::Broken)?;
+    async fn make_staging(&self, place: Place) -> Result<String, Stop> {
+        let path = self.paths().make_staging(&place).await.map_err(Stop::Broken)?;
         self.owns(Thing::StagingDirectory(path.clone()));
         text(path)
     }
@@ -293,9 +301,8 @@ impl Cx {
     /// # Errors
     /// Broken if the parent cannot be made.
     pub async fn target_path(&self) -> Result<String, Stop> {
-        let parent = self.paths().make_target_parent(&self.unique_name()).await.map_err(Stop::Broken)?;
-        self.owns(Thing::TargetParent(parent.clone()));
-        text(parent.join(TARGET))
+        let place = self.paths().layout().target(&self.unique_name(), self.access());
+        self.make_target(place).await
     }
 
     /// A target path that has exactly so many bytes.
@@ -303,10 +310,16 @@ impl Cx {
     /// # Errors
     /// Broken if the parent cannot be made; skip if paths of that length are not to be had here.
     pub async fn target_path_of_length(&self, bytes: usize) -> Result<String, Stop> {
-        let mut path = self.target_path().await?;
+        let mut path = self.make_target(Place::flat(&self.unique_name())).await?;
         let missing = bytes.checked_sub(path.len()).ok_or_else(|| no_path_of(bytes))?;
         path.push_str(&"x".repeat(missing));
         Ok(path)
+    }
+
+    async fn make_target(&self, place: Place) -> Result<String, Stop> {
+        let path = self.paths().make_target(&place).await.map_err(Stop::Broken)?;
+        self.owns(Thing::TargetDirectories(path.clone()));
+        text(path)
     }
 
     /// Skips the check where the tests neither share the driver's file system nor have a command that looks at it.

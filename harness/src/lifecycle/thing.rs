@@ -45,7 +45,8 @@ pub(crate) enum Thing {
         path: String,
     },
     StagingDirectory(PathBuf),
-    TargetParent(PathBuf),
+    /// The directories above a target path.
+    TargetDirectories(PathBuf),
 }
 
 impl fmt::Display for Thing {
@@ -62,9 +63,8 @@ impl fmt::Display for Thing {
             }
             Thing::Staging { volume_id, path } => write!(f, "volume {volume_id} staged at {path}"),
             Thing::Publication { volume_id, path } => write!(f, "volume {volume_id} published at {path}"),
-            Thing::StagingDirectory(path) | Thing::TargetParent(path) => {
-                write!(f, "directory {}", path.display())
-            }
+            Thing::StagingDirectory(path) => write!(f, "directory {}", path.display()),
+            Thing::TargetDirectories(path) => write!(f, "directories above {}", path.display()),
         }
     }
 }
@@ -77,7 +77,7 @@ impl Thing {
             Thing::Staging { .. }
                 | Thing::Publication { .. }
                 | Thing::StagingDirectory(_)
-                | Thing::TargetParent(_)
+                | Thing::TargetDirectories(_)
         )
     }
 
@@ -120,7 +120,7 @@ impl Thing {
                 insist(session, v1::NodeUnpublishVolumeRequest { volume_id, target_path }, exists).await
             }
             Thing::StagingDirectory(path) => session.paths().remove_staging(path).await,
-            Thing::TargetParent(path) => session.paths().remove_target_parent(path).await,
+            Thing::TargetDirectories(path) => session.paths().remove_target(path).await,
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use csi_harness::config::{AccessType, Config, TimeLimits};
+use csi_harness::config::{Config, TimeLimits};
 use csi_harness::events::{Event, Reporter};
 use csi_harness::outcome::{Halt, Outcome, Planned, Summary};
 use csi_harness::prelude::*;
@@ -80,7 +80,7 @@ impl Bench {
         }
     }
 
-    /// Runs the checks for mount access.
+    /// Runs the checks.
     pub(crate) async fn run(self, checks: &[&'static Check]) -> Ran {
         let ran = run(self.target.clone(), self.options, self.stop.subscribe(), checks).await;
         self.serving.abort();
@@ -101,18 +101,16 @@ pub(crate) fn options() -> RunOptions {
     }
 }
 
-/// Runs the checks for mount access against any driver.
+/// Runs the checks against any driver, for the first access type of its configuration.
 pub(crate) async fn run(
     target: Arc<Target>,
     options: RunOptions,
     stop: watch::Receiver<Halt>,
     checks: &[&'static Check],
 ) -> Ran {
-    let plan = checks
-        .iter()
-        .enumerate()
-        .map(|(number, check)| Planned { check, access: AccessType::Mount, number })
-        .collect();
+    let access = target.config().access_types[0];
+    let planned = |(number, check): (usize, &&'static Check)| Planned { check, access, number };
+    let plan = checks.iter().enumerate().map(planned).collect();
     let mut ran = Ran::default();
     let mut runner = Runner::new(target, options, stop);
     runner.report_to(&mut ran);

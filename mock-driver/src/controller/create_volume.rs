@@ -483,8 +483,7 @@ fn make(
         zone,
         content,
         attachments: BTreeMap::new(),
-        staged: BTreeMap::new(),
-        published: BTreeMap::new(),
+        on_nodes: BTreeMap::new(),
     }
 }
 

@@ -34,7 +34,7 @@ fn a_file_that_is_no_state_is_refused_and_left_alone() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("state.json");
     for (text, expected) in
-        [("{\"version\": 1", "not a state"), ("{\"version\": 2}", "newer"), ("[]", "not a state")]
+        [("{\"version\": 2", "not a state"), ("{\"version\": 3}", "newer"), ("[]", "not a state")]
     {
         std::fs::write(&path, text).unwrap();
         let error = MockDriver::new(Config { state: Some(path.clone()), ..Config::default() }).unwrap_err();
