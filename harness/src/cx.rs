@@ -146,11 +146,12 @@ impl Session {
     {
         let patience = self.patience();
         let started = Instant::now();
-        let mut pause = Duration::from_millis(5);
+        let first = Duration::from_millis(5);
+        let mut pause = first;
         loop {
             let found = ask().await?;
             if found.is_some() {
-                patience.settled(what, started.elapsed());
+                patience.settled(what, pause == first);
                 return Ok(found);
             }
             let configured_ms = self.config().time_limits.settle_ms;

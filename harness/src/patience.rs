@@ -20,10 +20,8 @@ const SETTLE_CALLS: u32 = 10;
 const SETTLE_LIMIT_MAX: Duration = Duration::from_secs(120);
 /// How long is still waited for what has happened at once before, or never within all of its time.
 const SETTLE_LIMIT_KNOWN: Duration = Duration::from_secs(2);
-/// Longest time that counts as at once.
-const AT_ONCE: Duration = Duration::from_millis(50);
 /// Times that something has to have happened at once before it is expected to.
-const AT_ONCE_TIMES: u32 = 3;
+const AT_ONCE_TIMES: u32 = 2;
 /// Times that making a call again was in vain before it is no longer made so often.
 const IN_VAIN_TIMES: u32 = 2;
 
@@ -191,11 +189,11 @@ impl Patience {
         if !known.late && (known.never || at_once) { whole.min(SETTLE_LIMIT_KNOWN) } else { whole }
     }
 
-    /// Notes how long something took.
-    pub(crate) fn settled(&self, what: Settles, time: Duration) {
+    /// Notes that something has happened: at once, or only when asked again.
+    pub(crate) fn settled(&self, what: Settles, at_once: bool) {
         let mut settled = lock(&self.settled);
         let known = settled.entry(what).or_default();
-        if time <= AT_ONCE { known.at_once += 1 } else { known.late = true }
+        if at_once { known.at_once += 1 } else { known.late = true }
     }
 
     /// Notes that something did not happen although it had all its time.
@@ -257,12 +255,12 @@ mod tests {
         assert_eq!(limit(Settles::VolumeGone), SETTLE_LIMIT_KNOWN);
         for _ in 0..AT_ONCE_TIMES {
             assert_eq!(limit(Settles::SnapshotGone), SETTLE_LIMIT);
-            patience.settled(Settles::SnapshotGone, AT_ONCE);
+            patience.settled(Settles::SnapshotGone, true);
         }
         assert_eq!(limit(Settles::SnapshotGone), SETTLE_LIMIT_KNOWN);
         assert_eq!(limit(Settles::NameFree), SETTLE_LIMIT, "one thing says nothing about another");
         assert_eq!(patience.settle_limit_of(Settles::SnapshotGone, Some(9_000)), Duration::from_secs(9));
-        patience.settled(Settles::SnapshotGone, AT_ONCE * 2);
+        patience.settled(Settles::SnapshotGone, false);
         assert_eq!(limit(Settles::SnapshotGone), SETTLE_LIMIT, "it may take its time after all");
     }
 
