@@ -125,6 +125,7 @@ impl TargetArgs {
     pub(crate) fn is_embedded(&self) -> bool {
         self.endpoint.is_none()
             && self.controller_endpoint.is_none()
+            && self.node_endpoint.is_empty()
             && self.config.is_none()
             && self.driver_command.is_none()
             && self.restart_command.is_none()
@@ -142,6 +143,9 @@ pub(crate) struct TargetArgs {
     /// Where its controller services listen, if elsewhere
     #[arg(long, value_name = "ENDPOINT")]
     pub(crate) controller_endpoint: Option<String>,
+    /// Where the Node service of another node listens; repeatable. --endpoint names the first node
+    #[arg(long, value_name = "ENDPOINT")]
+    pub(crate) node_endpoint: Vec<String>,
     /// YAML file with everything about the driver; flags win over it
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) config: Option<PathBuf>,
@@ -153,7 +157,7 @@ pub(crate) struct TargetArgs {
     #[arg(long, value_name = "COMMAND", value_hint = ValueHint::ExecutablePath, conflicts_with = "driver_command")]
     pub(crate) restart_command: Option<PathBuf>,
     /// Give the driver that is built in this defect; `csi-mock-driver --list-defects` names them; repeatable
-    #[arg(long, value_name = "ID", value_parser = defect, conflicts_with_all = ["endpoint", "controller_endpoint", "config", "driver_command", "restart_command", "secrets"])]
+    #[arg(long, value_name = "ID", value_parser = defect, conflicts_with_all = ["endpoint", "controller_endpoint", "node_endpoint", "config", "driver_command", "restart_command", "secrets"])]
     pub(crate) mock_defect: Vec<Defect>,
     /// YAML file with secrets: under the name of each RPC, keys and values
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]

@@ -4,28 +4,32 @@ use std::io;
 use std::sync::{Mutex, PoisonError};
 
 use csi_harness::Driver;
-use csi_harness::config::{AccessType, Config, Pairs, StaticVolume, TimeLimits};
+use csi_harness::config::{AccessType, Config, NodeConfig, Pairs, StaticVolume, TimeLimits};
 use csi_mock_driver::{Capability, Defect, MockDriver};
 use csi_proto::Endpoint;
 
-/// A mock driver with these defects, and with every capability but these, on a socket of its own. What it has answered
-/// for survives its end.
+/// Makes a mock driver with these defects, and with every capability but these, and enters in the configuration where it
+/// is: on sockets of its own, one for each of two nodes. What it has answered for survives its end.
 pub(crate) fn driver(
     defects: Vec<Defect>,
     without: Vec<Capability>,
-) -> Result<(Driver, Endpoint), EmbeddedError> {
+    config: &mut Config,
+) -> Result<Driver, EmbeddedError> {
     let directory = tempfile::Builder::new().prefix("csi-sanity-mock-").tempdir()?;
-    let endpoint = Endpoint::Unix(directory.path().join("csi.sock"));
+    let sockets = ["csi.sock", "node-2.sock"].map(|name| Endpoint::Unix(directory.path().join(name)));
+    let [first, second] = sockets.each_ref().map(ToString::to_string);
+    config.endpoint = Some(first);
+    config.nodes = vec![NodeConfig { endpoint: second, ..NodeConfig::default() }];
     let mock = csi_mock_driver::Config { defects, without, volumes: volumes(), ..Default::default() };
-    let (latest, socket) = (Mutex::new(MockDriver::new(mock)?), endpoint.clone());
-    let driver = Driver::in_process(move || {
+    let latest = Mutex::new(MockDriver::new(mock)?);
+    Ok(Driver::in_process(move || {
         // The directory lives as long as the driver.
         let _ = &directory;
         let mut latest = latest.lock().unwrap_or_else(PoisonError::into_inner);
         *latest = latest.restarted()?;
-        Ok(vec![(socket.clone(), latest.routes())])
-    });
-    Ok((driver, endpoint))
+        let nodes = (0..).map_while(|node| latest.at_node(node)).map(|driver| driver.routes());
+        Ok(sockets.iter().cloned().zip(nodes).collect())
+    }))
 }
 
 /// Why there is none.

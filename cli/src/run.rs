@@ -137,9 +137,7 @@ fn embed(args: &RunArgs, config: &mut Config) -> Result<Driver, Error> {
     if !args.target.mock_defect.is_empty() {
         embedded::crash_quietly();
     }
-    let (driver, endpoint) = embedded::driver(args.target.mock_defect.clone(), Vec::new())?;
-    config.endpoint = Some(endpoint.to_string());
-    Ok(driver)
+    Ok(embedded::driver(args.target.mock_defect.clone(), Vec::new(), config)?)
 }
 
 /// Connects, and says what it waits for if that takes a while.

@@ -6,7 +6,6 @@ use std::io::{self, Write};
 use std::sync::Arc;
 
 use csi_harness::check::Check;
-use csi_harness::config::Config;
 use csi_harness::events::{Event, Reporter};
 use csi_harness::filter::Filter;
 use csi_harness::known::KnownFailing;
@@ -131,8 +130,8 @@ async fn play(registry: &Registry, wanted: Wanted, defect: Option<Defect>) -> Re
         Wanted::All => Vec::new(),
         Wanted::One(check) => absent(check),
     };
-    let (driver, endpoint) = embedded::driver(defect.into_iter().collect(), without)?;
-    let config = Config { endpoint: Some(endpoint.to_string()), ..embedded::settings() };
+    let mut config = embedded::settings();
+    let driver = embedded::driver(defect.into_iter().collect(), without, &mut config)?;
     let mut plan = registry.select(&Filter::default(), &config.access_types);
     if let Wanted::One(check) = wanted {
         plan.retain(|planned| planned.check.id == check.id);

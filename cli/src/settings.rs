@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use csi_harness::config::{Config, Pairs, Secret, read_yaml};
+use csi_harness::config::{Config, NodeConfig, Pairs, Secret, read_yaml};
 use csi_harness::registry::did_you_mean;
 use csi_proto::RPCS;
 use serde::Deserialize;
@@ -48,6 +48,10 @@ struct Given {
 fn target(config: &mut Config, args: &TargetArgs) -> Result<(), Error> {
     replace(&mut config.endpoint, &args.endpoint.clone().map(Some));
     replace(&mut config.controller_endpoint, &args.controller_endpoint.clone().map(Some));
+    if !args.node_endpoint.is_empty() {
+        let node = |endpoint: &String| NodeConfig { endpoint: endpoint.clone(), ..NodeConfig::default() };
+        config.nodes = args.node_endpoint.iter().map(node).collect();
+    }
     if args.driver_command.is_some() || args.restart_command.is_some() {
         // They exclude each other, so a flag of one kind also replaces the other kind in the file.
         config.driver_command = args.driver_command.clone();

@@ -21,6 +21,8 @@ pub struct Config {
     pub endpoint: Option<String>,
     /// Where the Controller services listen, if elsewhere.
     pub controller_endpoint: Option<String>,
+    /// Further nodes. What `endpoint` names is the first one.
+    pub nodes: Vec<NodeConfig>,
     /// Shell command that starts the driver. The run ends it, and starts it again when it dies.
     pub driver_command: Option<String>,
     /// Command that ends and starts a driver which runs elsewhere; it gets `kill`, `stop` or `start` as its argument.
@@ -80,6 +82,7 @@ impl Default for Config {
         Config {
             endpoint: None,
             controller_endpoint: None,
+            nodes: Vec::new(),
             driver_command: None,
             restart_command: None,
             mount_dir: None,
@@ -126,6 +129,13 @@ impl Config {
     /// # Errors
     /// One sentence about the first wrong value.
     pub fn validate(&self) -> Result<(), String> {
+        let mut endpoints: Vec<&str> = self.endpoint.as_deref().into_iter().collect();
+        for node in &self.nodes {
+            if endpoints.contains(&node.endpoint.as_str()) {
+                return Err(format!("nodes: {} is the endpoint of another node", node.endpoint));
+            }
+            endpoints.push(&node.endpoint);
+        }
         if self.driver_command.is_some() && self.restart_command.is_some() {
             return Err("driver-command and restart-command exclude each other".to_owned());
         }
@@ -282,6 +292,23 @@ impl FromStr for AccessType {
             _ => Err(format!("{text:?} is not an access type; allowed are mount and block")),
         }
     }
+}
+
+/// A node of the driver beside the first one.
+#[derive(Clone, Debug, Default, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct NodeConfig {
+    /// Where its Node service listens.
+    pub endpoint: String,
+    /// Directory for its target paths; a directory for it below the common `mount-dir` if not given.
+    #[serde(default)]
+    pub mount_dir: Option<PathBuf>,
+    /// Directory for its staging paths; a directory for it below the common `staging-dir` if not given.
+    #[serde(default)]
+    pub staging_dir: Option<PathBuf>,
+    /// Commands that reach its file system; the common `paths` if not given.
+    #[serde(default)]
+    pub paths: Option<PathCommands>,
 }
 
 /// How target and staging paths lie below the directories for them.
@@ -534,6 +561,10 @@ mod tests {
     fn wrong_values_are_named() {
         for (text, name) in [
             ("{driver-command: a, restart-command: b}", "restart-command"),
+            ("{endpoint: /a, nodes: [{endpoint: /a}]}", "/a"),
+            ("nodes: [{endpoint: /a}, {endpoint: /b}, {endpoint: /b}]", "/b"),
+            ("nodes: [{mount-dir: /a}]", "endpoint"),
+            ("path-layout: flatt", "flatt"),
             ("access-types: []", "access-types"),
             ("access-types: [mount, mount]", "access-types"),
             ("volume-size-bytes: -1", "volume-size-bytes"),

@@ -80,7 +80,7 @@ impl Session {
 
     /// Where the paths of this session's node are made.
     pub(crate) fn paths(&self) -> &Paths {
-        &self.target.paths
+        self.target.node(self.node).paths()
     }
 
     pub(crate) fn node(&self) -> usize {

@@ -5,7 +5,9 @@ use std::collections::BTreeSet;
 use crate::capability::Capability;
 use crate::cx::Session;
 use crate::outcome::Leak;
+use crate::paths::Paths;
 use crate::patience::Settles;
+use crate::target::Node;
 use crate::verdict::Stop;
 
 /// Everything that can be counted.
@@ -30,9 +32,7 @@ impl Inventory {
             let snapshots = session.list_snapshots(Default::default()).await.map_err(text)?;
             things.extend(snapshots.into_iter().map(|snapshot| ("snapshot", snapshot.snapshot_id)));
         }
-        if !session.config().paths.any() {
-            things.extend(mounts(session).into_iter().map(|path| ("mount", path)));
-        }
+        things.extend(mounts(session).into_iter().map(|path| ("mount", path)));
         Ok(Inventory { things })
     }
 
@@ -67,11 +67,12 @@ fn text(stop: Stop) -> String {
     }
 }
 
-/// Mount points below the directories of this run.
+/// Mount points below the directories of this run, on nodes whose file system is here.
 fn mounts(session: &Session) -> Vec<String> {
     let table = std::fs::read("/proc/self/mountinfo").unwrap_or_default();
     let table = String::from_utf8_lossy(&table);
-    let roots = session.target().paths.roots();
+    let nodes = session.target().nodes().iter().map(Node::paths);
+    let roots: Vec<_> = nodes.filter(|paths| paths.commands().is_none()).flat_map(Paths::roots).collect();
     table
         .lines()
         .filter_map(|line| line.split(' ').nth(4))

@@ -7,7 +7,7 @@ mod layout;
 use std::collections::BTreeMap;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::fs::DirBuilder;
@@ -41,33 +41,50 @@ pub(crate) struct Paths {
     mount_dir: PathBuf,
     staging_dir: PathBuf,
     commands: PathCommands,
-    /// Directories that were made for all paths. They are removed with the value.
-    common: Mutex<Vec<PathBuf>>,
+    common: Arc<Common>,
     /// By path, the directories that were made for it alone, the higher ones first.
     made: Mutex<BTreeMap<PathBuf, Vec<PathBuf>>>,
 }
 
 impl Paths {
-    /// The places for paths that a driver of this name gets.
-    pub(crate) fn new(config: &Config, driver: &str) -> io::Result<Paths> {
-        let mut common = Vec::new();
-        let mut default = |name: &str| -> io::Result<PathBuf> {
-            if common.is_empty() {
-                common.push(tempfile::Builder::new().prefix("csi-sanity-").tempdir()?.keep());
-            }
-            Ok(match config.path_layout {
-                PathLayout::Flat => common[0].join(name),
-                PathLayout::Kubelet => common[0].clone(),
-            })
+    /// The places for paths that a driver of this name gets on each of the nodes.
+    pub(crate) fn of_nodes(config: &Config, driver: &str) -> io::Result<Vec<Paths>> {
+        let common = Arc::<Common>::default();
+        let mut default = PathBuf::new();
+        if config.mount_dir.is_none() || config.staging_dir.is_none() {
+            default = tempfile::Builder::new().prefix("csi-sanity-").tempdir()?.keep();
+            common.add(vec![default.clone()]);
+        }
+        let below = |name: &str| match config.path_layout {
+            PathLayout::Flat => default.join(name),
+            PathLayout::Kubelet => default.clone(),
         };
-        Ok(Paths {
+        let mount_dir = config.mount_dir.clone().unwrap_or_else(|| below("mount"));
+        let staging_dir = config.staging_dir.clone().unwrap_or_else(|| below("staging"));
+        let paths = |mount_dir, staging_dir, commands: &PathCommands| Paths {
             layout: Layout::new(config.path_layout, driver),
-            mount_dir: config.mount_dir.clone().map_or_else(|| default("mount"), Ok)?,
-            staging_dir: config.staging_dir.clone().map_or_else(|| default("staging"), Ok)?,
-            commands: config.paths.clone(),
-            common: Mutex::new(common),
+            mount_dir,
+            staging_dir,
+            commands: commands.clone(),
+            common: common.clone(),
             made: Mutex::default(),
-        })
+        };
+        let others = (2..).zip(&config.nodes).map(|(number, node)| {
+            // Where two nodes are one host, they must not have the same staging path for a volume.
+            let own = format!("node-{number}");
+            paths(
+                node.mount_dir.clone().unwrap_or_else(|| mount_dir.join(&own)),
+                node.staging_dir.clone().unwrap_or_else(|| staging_dir.join(&own)),
+                node.paths.as_ref().unwrap_or(&config.paths),
+            )
+        });
+        let first = paths(mount_dir.clone(), staging_dir.clone(), &config.paths);
+        Ok(std::iter::once(first).chain(others).collect())
+    }
+
+    /// Commands that reach the file system, if the tests do not share it.
+    pub(crate) fn commands(&self) -> Option<&PathCommands> {
+        Some(&self.commands).filter(|commands| commands.any())
     }
 
     /// Directories under which mounts of this run can be.
@@ -134,7 +151,7 @@ impl Paths {
                 self.make_all(&path, &mut own).await
             };
             let made = made.await.map_err(|error| format!("failed to make {}: {error}", path.display()));
-            lock(&self.common).append(&mut common);
+            self.common.add(common);
             if made.is_err() {
                 for level in own.iter().rev() {
                     // The first error is the one to tell.
@@ -229,11 +246,21 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl Drop for Paths {
+/// Directories that were made for all paths of a run. They are removed with the value.
+#[derive(Debug, Default)]
+struct Common(Mutex<Vec<PathBuf>>);
+
+impl Common {
+    fn add(&self, made: Vec<PathBuf>) {
+        lock(&self.0).extend(made);
+    }
+}
+
+impl Drop for Common {
     fn drop(&mut self) {
-        let mut common = std::mem::take(&mut *lock(&self.common));
-        common.sort_by_key(|level| level.components().count());
-        for level in common.iter().rev() {
+        let mut made = std::mem::take(&mut *lock(&self.0));
+        made.sort_by_key(|level| level.components().count());
+        for level in made.iter().rev() {
             // What somebody else has put there stays.
             let _ = std::fs::remove_dir(level);
         }

@@ -65,6 +65,9 @@ pub struct Tool {
 pub struct TargetEntry {
     /// Where it listens.
     pub endpoint: String,
+    /// Where its other nodes listen, if there are any.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub node_endpoints: Vec<String>,
     /// Where its controller services listen, if elsewhere.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub controller_endpoint: Option<String>,
@@ -267,6 +270,7 @@ impl Reporter for Journal {
 fn target_entry(target: &Target) -> TargetEntry {
     TargetEntry {
         endpoint: target.endpoint().to_string(),
+        node_endpoints: target.nodes().iter().skip(1).map(|node| node.endpoint().to_string()).collect(),
         controller_endpoint: target.controller_endpoint().map(ToString::to_string),
         name: target.info().name.clone(),
         vendor_version: target.info().vendor_version.clone(),

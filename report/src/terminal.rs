@@ -178,6 +178,9 @@ fn write_target(out: &mut impl Write, target: &Target) -> io::Result<()> {
         write!(out, " {}", plain(&info.vendor_version))?;
     }
     write!(out, " at {}", target.endpoint())?;
+    for (number, node) in target.nodes().iter().enumerate().skip(1) {
+        write!(out, ", node {} at {}", number + 1, node.endpoint())?;
+    }
     if let Some(controller) = target.controller_endpoint() {
         write!(out, ", controller at {controller}")?;
     }

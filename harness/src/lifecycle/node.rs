@@ -327,8 +327,7 @@ impl Cx {
     /// # Errors
     /// Skip, with the flag that is missing.
     pub fn need_path_kind(&self) -> Result<(), Stop> {
-        let paths = &self.config().paths;
-        if paths.any() && paths.check_path_command.is_none() {
+        if self.paths().commands().is_some_and(|commands| commands.check_path_command.is_none()) {
             return Err(Stop::skip("paths are made by commands, and no check-path-command is configured"));
         }
         Ok(())

@@ -40,6 +40,7 @@ pub(crate) struct Ran {
 pub(crate) struct Call {
     pub(crate) rpc: &'static str,
     pub(crate) request: String,
+    pub(crate) node: usize,
     pub(crate) worker: usize,
     pub(crate) cleanup: bool,
 }
@@ -135,6 +136,7 @@ impl Reporter for Ran {
             self.calls.extend(report.calls.iter().map(|call| Call {
                 rpc: call.rpc.method,
                 request: call.request().to_string(),
+                node: call.node,
                 worker: call.worker,
                 cleanup: call.cleanup,
             }));

@@ -4,6 +4,8 @@ mod answers;
 mod bench;
 mod death;
 mod in_process;
+mod inventory;
+mod nodes;
 mod order;
 mod path_commands;
 mod paths;
