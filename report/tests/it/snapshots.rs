@@ -101,7 +101,7 @@ pub(crate) fn settled(text: &str, socket: &str) -> String {
         (r"(?m)the connection broke: .*?( \(N ms\))?$", "the connection broke: WHY$1"),
         (r#"_ms": \d+"#, r#"_ms": N"#),
         (r#"time="[\d.]+""#, r#"time="N""#),
-        ("csi-sanity-[0-9a-f]{8}", "csi-sanity-RUN"),
+        ("sanity-[0-9a-z]{6}-", "sanity-RUN-"),
         (r"\bvol-[0-9a-f]{8}", "vol-RUN"),
     ]
     .iter()
