@@ -17,7 +17,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
-use libtest_mimic::{Arguments, Completion, Failed, Trial};
+use libtest_mimic::{Arguments, Completion, Conclusion, Failed, Trial};
 use tokio::sync::watch;
 
 use crate::config::Config;
@@ -55,12 +55,15 @@ pub fn run(suite: Suite, config: Config) -> ExitCode {
 
 /// [`run`], with several suites and options.
 pub fn run_with(suites: &[Suite], config: Config, options: &Options) -> ExitCode {
-    let arguments = Arguments::from_args();
-    let trials = match Plan::new(&arguments, suites, config, options) {
-        Ok(plan) => plan.into_trials(&arguments),
+    conclude(&Arguments::from_args(), suites, config, options).exit_code()
+}
+
+fn conclude(arguments: &Arguments, suites: &[Suite], config: Config, options: &Options) -> Conclusion {
+    let trials = match Plan::new(arguments, suites, config, options) {
+        Ok(plan) => plan.into_trials(arguments),
         Err(problem) => vec![Trial::test("the-tests-can-run", move || Err(Failed::from(problem)))],
     };
-    libtest_mimic::run(&arguments, trials).exit_code()
+    libtest_mimic::run(arguments, trials)
 }
 
 /// What is to be run, and how.
@@ -223,4 +226,110 @@ fn of_run(summary: &Summary) -> Verdict {
     let crashes = summary.crashes.iter().filter(|crash| !crash.known).map(died);
     let wrong: Vec<String> = leaks.chain(crashes).collect();
     if wrong.is_empty() { Ok(None) } else { Err(wrong.join("\n")) }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write as _;
+
+    use csi_mock_driver::{Defect, MockDriver};
+    use csi_proto::{Endpoint, Listener};
+
+    use super::*;
+    use crate::prelude::*;
+
+    check! {
+        /// Leaves a volume behind, where the driver deletes none.
+        LEAVES {
+            id: "embed/leaves",
+            title: "makes a volume",
+            spec: [req::CTRL_CREATEVOL_001],
+            refuted_by: ["none"],
+        }
+        async |cx| {
+            cx.new_volume().await?;
+            Ok(())
+        }
+    }
+
+    check! {
+        /// Fails on each driver.
+        FAILS {
+            id: "embed/fails",
+            title: "fails",
+            spec: [req::CTRL_CREATEVOL_001],
+            refuted_by: ["none"],
+        }
+        async |_cx| {
+            ensure!(false, "made to fail");
+            Ok(())
+        }
+    }
+
+    check! {
+        /// Sends what the driver below does not survive.
+        KILLS {
+            id: "embed/kills",
+            title: "kills",
+            spec: [req::CTRL_LISTVOL_001],
+            refuted_by: ["none"],
+            runs: Last,
+        }
+        async |cx| {
+            cx.call(v1::ListVolumesRequest { max_entries: -1, ..Default::default() }).await.any_answer()?.ok();
+            Ok(())
+        }
+    }
+
+    check! {
+        /// Passes on each driver.
+        PASSES {
+            id: "embed/passes",
+            title: "passes",
+            spec: [req::ID_PROBE_001],
+            refuted_by: ["none"],
+        }
+        async |cx| {
+            cx.call(v1::ProbeRequest {}).await.must("be answered")?;
+            Ok(())
+        }
+    }
+
+    const SUITE: Suite =
+        Suite { name: "embed", checks: &[&[&LEAVES, &FAILS, &KILLS, &PASSES]], retired: &[] };
+
+    /// Runs these tests on a driver that deletes nothing and breaks off at a negative number of entries: how many passed,
+    /// and how many failed.
+    fn ran(arguments: &[&str], known: &str) -> (u64, u64) {
+        let runtime = tokio::runtime::Runtime::new().unwrap();
+        let directory = tempfile::tempdir().unwrap();
+        let defects = vec![Defect::ListVolumesPanicsOnNegativeMax, Defect::DeleteVolumeKeepsVolume];
+        let driver = MockDriver::new(csi_mock_driver::Config { defects, ..Default::default() }).unwrap();
+        let endpoint = Endpoint::Unix(directory.path().join("csi.sock"));
+        let listener = runtime.block_on(Listener::bind(&endpoint)).unwrap();
+        runtime.spawn(listener.serve(driver.routes(), std::future::pending()));
+        let mut list = tempfile::NamedTempFile::new().unwrap();
+        list.write_all(known.as_bytes()).unwrap();
+        let options = Options { known_failing: Some(list.path().to_owned()), ..Options::default() };
+        let mut config = Config { endpoint: Some(endpoint.to_string()), ..Config::default() };
+        config.time_limits.settle_ms = Some(100);
+        let arguments = Arguments::from_iter([&["csi", "--quiet"], arguments].concat());
+        let conclusion = conclude(&arguments, &[SUITE], config, &options);
+        (conclusion.num_passed, conclusion.num_failed)
+    }
+
+    #[test]
+    fn each_check_is_a_test_and_so_is_what_the_run_leaves_behind() {
+        assert_eq!(ran(&[], ""), (2, 3), "one leaves a volume, one fails, and one kills");
+        assert_eq!(ran(&["--exact", "embed/passes"], ""), (1, 0), "a filter chooses what is run");
+        assert_eq!(ran(&["--skip", "embed/leaves"], ""), (2, 2));
+    }
+
+    #[test]
+    fn the_list_of_known_failures_counts() {
+        let known = "embed/fails # as agreed\nembed/kills # the same\n";
+        assert_eq!(ran(&["--skip", "embed/leaves"], known), (4, 0));
+        assert_eq!(ran(&["--exact", "embed/passes"], "embed/passes # no more\n"), (0, 1));
+        assert_eq!(ran(&[], "embed/gone # matches nothing\n"), (0, 1));
+    }
 }
