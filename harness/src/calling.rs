@@ -18,7 +18,7 @@ const PAUSE_MIN: Duration = Duration::from_millis(20);
 const PAUSE_MAX: Duration = Duration::from_secs(2);
 /// Times that a call to be judged is made while the driver says "not now".
 const JUDGED_TRIES_MAX: u32 = 6;
-/// The same where "not now" may be meant for ever: something is used up.
+/// The same where "not now" may be meant for ever: something is used up, or the driver has never said anything else.
 const EXHAUSTED_TRIES_MAX: u32 = 3;
 /// Times that a call to build on is made although no answer came.
 const UNANSWERED_TRIES_MAX: u32 = 3;
@@ -79,7 +79,7 @@ impl<'a, T: Send + 'a> Calling<'a, T> {
                 Answer::Ok(_) => false,
                 Answer::Refused(refused) if effect::is_not_now(self.rpc, refused.code) => {
                     let late = Instant::now() + pauses.next > settled;
-                    let known = patience.is_unwilling(self.rpc) && pauses.taken >= JUDGED_TRIES_MAX;
+                    let known = patience.is_unwilling(self.rpc) && pauses.taken >= EXHAUSTED_TRIES_MAX;
                     !late && !known
                 }
                 Answer::Refused(_) => false,
