@@ -300,7 +300,7 @@ pub(crate) struct LimitArgs {
     /// Undoing what one check made [default: 2m]
     #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     pub(crate) undo_timeout: Option<Duration>,
-    /// Until a snapshot is ready, or something deleted has gone from the lists [default: 15s, or by what the driver shows]
+    /// Until a snapshot is ready, or something deleted has gone from the lists [default: 12s, or by what the driver shows]
     #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     pub(crate) settle_timeout: Option<Duration>,
     /// Until a driver that died, or was ended, is back [default: 10s]

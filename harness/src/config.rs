@@ -449,7 +449,7 @@ pub struct TimeLimits {
     pub check_ms: u64,
     /// Undoing what one check made.
     pub undo_ms: u64,
-    /// Until a deleted volume or snapshot has gone from the lists, or a new snapshot is ready. Where it is not set, 15 s,
+    /// Until a deleted volume or snapshot has gone from the lists, or a new snapshot is ready. Where it is not set, 12 s,
     /// or ten times the slowest call, and less for what has happened at once or never before.
     pub settle_ms: Option<u64>,
     /// Until a driver that died, or was ended on purpose, is back; also one call of `restart-command`.

@@ -13,7 +13,7 @@ use tokio::sync::watch;
 const SILENT_LIMIT: Duration = Duration::from_secs(2);
 
 /// How long a driver may take to settle, where it has shown nothing else.
-const SETTLE_LIMIT: Duration = Duration::from_secs(15);
+const SETTLE_LIMIT: Duration = Duration::from_secs(12);
 /// The same for a driver whose calls are slow: so many times its slowest call, …
 const SETTLE_CALLS: u32 = 10;
 /// … but no more than this.
