@@ -1,0 +1,307 @@
+//! A failing case as a file: what was asked, what could have been answered, and what came; to be read, kept in a
+//! repository, and run again.
+//!
+//! Calls are stored as the model knows them (`call`), so that they can be made again on any driver, and as they went over
+//! the wire (`request`, `response`), for readers. Secrets are in neither.
+
+mod grpcurl;
+mod rust_test;
+mod wire;
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use csi_harness::capability::Capability;
+use csi_harness::config::{ConfigError, read_yaml};
+use csi_proto::code_name;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::model::answer::Answer;
+use crate::model::call::Call;
+use crate::model::expectation::Breach;
+use crate::model::names::Name;
+
+/// Form of the file.
+pub const FORM: u32 = 1;
+/// Largest file that is read, in bytes.
+pub const CASE_BYTES_MAX: u64 = 4 << 20;
+/// Steps of a case at the most.
+pub const STEPS_MAX: usize = 10_000;
+
+/// A failing case.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Case {
+    /// [`FORM`].
+    pub csi_sanity_case: u32,
+    /// The check that found it.
+    pub check: String,
+    /// The seed that led to it.
+    pub seed: u64,
+    /// What is wrong.
+    pub breach: BreachText,
+    /// On what it was found.
+    pub driver: Driver,
+    /// What was appended to the names of the run, where that is part of the case.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub names: BTreeMap<Name, String>,
+    /// The calls, by their beginning.
+    pub steps: Vec<Step>,
+}
+
+/// What is wrong, in words.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct BreachText {
+    /// The rule that was broken.
+    pub requirement: String,
+    /// How, as one sentence.
+    pub message: String,
+    /// What a right driver says.
+    pub expected: String,
+    /// What this driver said.
+    pub actual: String,
+}
+
+/// The driver on which the case was found.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Driver {
+    /// Of GetPluginInfo.
+    pub name: String,
+    /// vendor_version of GetPluginInfo.
+    pub version: String,
+    /// What it advertised, by the names of the protocol.
+    #[serde(with = "capabilities")]
+    pub capabilities: Vec<Capability>,
+}
+
+/// One call of a case.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Step {
+    /// What was asked.
+    pub call: Call,
+    /// Who asked, where several did.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub worker: u16,
+    /// When it began, in microseconds from the beginning of the case.
+    #[serde(default)]
+    pub from_us: u64,
+    /// When it ended.
+    #[serde(default)]
+    pub to_us: u64,
+    /// The request as it was sent, without secrets.
+    #[serde(default, skip_serializing_if = "Value::is_null")]
+    pub request: Value,
+    /// The answers that would have been right.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub expected: Vec<String>,
+    /// The answer that came.
+    pub came: Came,
+}
+
+/// An answer.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Came {
+    /// The code, or [`NO_ANSWER`].
+    pub code: String,
+    /// The message of the status.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub message: String,
+    /// The response, without secrets.
+    #[serde(default, skip_serializing_if = "Value::is_null")]
+    pub response: Value,
+}
+
+/// Stands for a code where there was no answer.
+pub const NO_ANSWER: &str = "no answer";
+
+fn is_zero(worker: &u16) -> bool {
+    *worker == 0
+}
+
+/// Capabilities by the names of the protocol.
+mod capabilities {
+    use serde::de::Error;
+
+    use super::{Capability, Deserialize};
+
+    pub(super) fn serialize<S>(capabilities: &[Capability], serializer: S) -> Result<S::Ok, S::Error>
+    where
+        S: serde::Serializer,
+    {
+        serializer.collect_seq(capabilities.iter().map(|capability| capability.name()))
+    }
+
+    pub(super) fn deserialize<'de, D>(deserializer: D) -> Result<Vec<Capability>, D::Error>
+    where
+        D: serde::Deserializer<'de>,
+    {
+        let named = |name: String| {
+            let found = Capability::ALL.iter().copied().find(|capability| capability.name() == name);
+            found.ok_or_else(|| D::Error::custom(format!("{name:?} is not a capability")))
+        };
+        Vec::deserialize(deserializer)?.into_iter().map(named).collect()
+    }
+}
+
+/// Why a case cannot be read or written.
+#[derive(Debug, thiserror::Error)]
+pub enum CaseError {
+    /// The file cannot be read.
+    #[error("failed to read {}", path.display())]
+    Read {
+        /// Which file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// The file is too large to be a case.
+    #[error("{} has {bytes} bytes; a case has {CASE_BYTES_MAX} at the most", path.display())]
+    TooLarge {
+        /// Which file.
+        path: PathBuf,
+        /// How large it is.
+        bytes: u64,
+    },
+    /// The file is not what a case looks like.
+    #[error(transparent)]
+    Parse(#[from] ConfigError),
+    /// A value cannot be.
+    #[error("{}: {problem}", path.display())]
+    Invalid {
+        /// Which file.
+        path: PathBuf,
+        /// Which value and why.
+        problem: String,
+    },
+    /// The case cannot be put into words.
+    #[error("failed to write the case as YAML")]
+    Serialize(#[source] serde_saphyr::ser::Error),
+    /// The file cannot be written.
+    #[error("failed to write {}", path.display())]
+    Write {
+        /// Which file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+}
+
+impl Case {
+    /// Reads a case.
+    ///
+    /// # Errors
+    /// The file cannot be read, or is not a case; the text names file, line and column.
+    pub fn load(path: &Path) -> Result<Case, CaseError> {
+        let read = |source| CaseError::Read { path: path.to_owned(), source };
+        let bytes = fs::metadata(path).map_err(read)?.len();
+        if bytes > CASE_BYTES_MAX {
+            return Err(CaseError::TooLarge { path: path.to_owned(), bytes });
+        }
+        let case: Case = read_yaml(path)?;
+        case.validate().map_err(|problem| CaseError::Invalid { path: path.to_owned(), problem })?;
+        Ok(case)
+    }
+
+    fn validate(&self) -> Result<(), String> {
+        if self.csi_sanity_case != FORM {
+            return Err(format!("csi-sanity-case is {}; this version reads {FORM}", self.csi_sanity_case));
+        }
+        if self.steps.is_empty() {
+            return Err("there are no steps".to_owned());
+        }
+        if self.steps.len() > STEPS_MAX {
+            return Err(format!("there are {} steps; {STEPS_MAX} can be run", self.steps.len()));
+        }
+        Ok(())
+    }
+
+    /// Writes the case into a folder, which is made if it is missing, and returns where it is. The same case found again
+    /// takes the place of the first.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub fn store(&self, folder: &Path) -> Result<PathBuf, CaseError> {
+        let path = folder.join(self.file_name());
+        let write = |source| CaseError::Write { path: path.clone(), source };
+        fs::create_dir_all(folder).map_err(write)?;
+        // In one step, so that nobody ever reads half a case.
+        let unfinished = path.with_extension("yaml.new");
+        fs::write(&unfinished, self.to_yaml()?).map_err(write)?;
+        fs::rename(&unfinished, &path).map_err(write)?;
+        Ok(path)
+    }
+
+    /// The text of the file.
+    ///
+    /// # Errors
+    /// The case cannot be put into words.
+    pub fn to_yaml(&self) -> Result<String, CaseError> {
+        let message = wire::one_line(&self.breach.message);
+        let title = format!("# {message}\n# csi-sanity replay FILE runs it on any driver.\n");
+        Ok(title + &serde_saphyr::to_string(self).map_err(CaseError::Serialize)?)
+    }
+
+    /// A name that says what is in the file: `property-volumes-CTRL-CREATEVOL-002-0000000000000007.yaml`.
+    fn file_name(&self) -> String {
+        let text = format!("{}-{}-{:016x}", self.check, self.breach.requirement, self.seed);
+        let plain = |c: char| if c.is_ascii_alphanumeric() || "-_".contains(c) { c } else { '-' };
+        format!("{}.yaml", text.chars().map(plain).collect::<String>())
+    }
+
+    /// The case in another form.
+    pub fn format(&self, format: Format) -> String {
+        match format {
+            Format::Grpcurl => grpcurl::lines(self),
+            Format::Rust => rust_test::test(self),
+        }
+    }
+}
+
+/// Forms in which a case can be printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    /// Shell commands that make the calls one after another.
+    Grpcurl,
+    /// A function in Rust that makes them and asserts the last answer.
+    Rust,
+}
+
+impl From<&Breach> for BreachText {
+    fn from(breach: &Breach) -> BreachText {
+        BreachText {
+            requirement: breach.rule.id.to_owned(),
+            message: breach.message.clone(),
+            expected: breach.expected.clone(),
+            actual: breach.actual.clone(),
+        }
+    }
+}
+
+impl Came {
+    /// An answer with the message and the response that it came with.
+    pub fn new<S>(answer: &Answer<S>, message: &str, response: Value) -> Came {
+        let code = match answer {
+            Answer::Done(_) => "OK",
+            Answer::Refused(code) | Answer::PutOff(code) => code_name(*code),
+            Answer::Unknown => NO_ANSWER,
+        };
+        Came { code: code.to_owned(), message: message.to_owned(), response }
+    }
+}
+
+impl fmt::Display for Came {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.message[..] {
+            "" => f.write_str(&self.code),
+            message => write!(f, "{} {message:?}", self.code),
+        }
+    }
+}

@@ -1,0 +1,228 @@
+//! A case as a function in Rust.
+
+use std::fmt::Write as _;
+
+use csi_proto::DESCRIPTOR_SET;
+use csi_proto::reflect::prost_reflect::{
+    DescriptorPool, DynamicMessage, FieldDescriptor, MapKey, MessageDescriptor, ReflectMessage, Value,
+};
+use serde::de::DeserializeSeed as _;
+
+use crate::model::ids::Ids;
+
+use super::wire::{Given, PathPart, given, is_concurrent, named, needed, one_line, rpc_path, variable};
+use super::{Case, Step};
+
+/// The calls as a function that makes them and asserts what the last one is answered.
+pub(super) fn test(case: &Case) -> String {
+    let pool = DescriptorPool::decode(DESCRIPTOR_SET).ok();
+    let mut text = format!("/// {}: {}\n", case.breach.requirement, one_line(&case.breach.message));
+    if is_concurrent(case) {
+        text.push_str(
+            "///\n/// The workers made their calls at the same time; here they come one after another.\n",
+        );
+    }
+    text.push_str("pub async fn case(driver: tonic::transport::Channel) {\n    use csi_proto::v1;\n");
+    let mut ids = Ids::default();
+    let broken = case.steps.len();
+    for (number, step) in (1..).zip(&case.steps) {
+        let call = pool.as_ref().and_then(|pool| call(pool, step, &ids));
+        let given = needed(given(&mut ids, step), &case.steps[number..]);
+        let _ = writeln!(text, "    // {number}. {}: {}", step.call, one_line(&step.came.to_string()));
+        match call {
+            None => {}
+            Some(call) if number == broken => {
+                let _ = writeln!(text, "    let answer = {call};");
+                text.push_str(&assertion(case, step));
+            }
+            Some(call) if given.is_empty() => {
+                let _ = writeln!(text, "    let _ = {call};");
+            }
+            Some(call) => {
+                let _ = writeln!(text, "    let answer = {call}.unwrap().into_inner();");
+                given.iter().for_each(|given| text.push_str(&binding(given)));
+            }
+        }
+    }
+    text.push_str("}\n");
+    text
+}
+
+/// The call of a step, or nothing if it is none.
+fn call(pool: &DescriptorPool, step: &Step, ids: &Ids) -> Option<String> {
+    let (service, method) = rpc_path(step)?.trim_start_matches('/').split_once('/')?;
+    let input = pool.get_service_by_name(service)?.methods().find(|other| other.name() == method)?.input();
+    let request = input.deserialize(step.request.clone()).ok()?;
+    let service = service.rsplit('.').next()?;
+    let (module, method) = (snake(service), snake(method));
+    let request = literal(&request, ids, 1);
+    Some(format!(
+        "v1::{module}_client::{service}Client::new(driver.clone())\n        .{method}({request})\n        .await"
+    ))
+}
+
+fn assertion(case: &Case, step: &Step) -> String {
+    let expected =
+        if step.expected.is_empty() { case.breach.expected.clone() } else { step.expected.join("; ") };
+    let text = format!("expected {expected}, and {} came", step.came.code);
+    let condition = match &step.came.code[..] {
+        "OK" => "answer.is_err()".to_owned(),
+        code => {
+            let code = csi_code(code);
+            format!("answer.as_ref().err().map(tonic::Status::code) != Some(tonic::Code::{code})")
+        }
+    };
+    format!("    assert!({condition}, \"{{answer:?}}: {{}}\", {text:?});\n")
+}
+
+/// The name of a code in Rust: `NotFound` for `NOT_FOUND`.
+fn csi_code(code: &str) -> String {
+    camel(&code.to_ascii_lowercase())
+}
+
+fn binding(Given { id, path, .. }: &Given) -> String {
+    let mut text = "answer".to_owned();
+    for part in path {
+        match part {
+            PathPart::Entry(entry) => {
+                let _ = write!(text, "[{entry}]");
+            }
+            PathPart::Field(field @ ("volume" | "snapshot" | "group_snapshot")) => {
+                let _ = write!(text, ".{field}.as_ref().unwrap()");
+            }
+            PathPart::Field(field) => {
+                let _ = write!(text, ".{field}");
+            }
+        }
+    }
+    format!("    let {} = {text}.clone();\n", variable(*id))
+}
+
+/// A message as it is written in Rust, known ids as variables.
+fn literal(message: &DynamicMessage, ids: &Ids, depth: usize) -> String {
+    let indent = "    ".repeat(depth + 2);
+    let mut text = format!("{} {{\n", path(&message.descriptor()));
+    let mut left_out = false;
+    let mut oneofs: Vec<String> = Vec::new();
+    for field in message.descriptor().fields() {
+        if let Some(oneof) = field.containing_oneof() {
+            if oneofs.contains(&oneof.name().to_owned()) {
+                continue;
+            }
+            let Some(set) = oneof.fields().find(|field| message.has_field(field)) else { continue };
+            let value = value(&message.get_field(&set), &set, ids, depth + 1);
+            let parent = module(&message.descriptor());
+            let _ = writeln!(
+                text,
+                "{indent}{}: Some({parent}::{}::{}({value})),",
+                identifier(oneof.name()),
+                camel(oneof.name()),
+                camel(set.name())
+            );
+            oneofs.push(oneof.name().to_owned());
+        } else if message.has_field(&field) {
+            let value = value(&message.get_field(&field), &field, ids, depth + 1);
+            let is_option = field.kind().as_message().is_some() && !field.is_list() && !field.is_map();
+            let value = if is_option { format!("Some({value})") } else { value };
+            let _ = writeln!(text, "{indent}{}: {value},", identifier(field.name()));
+        } else {
+            left_out = true;
+        }
+    }
+    if left_out {
+        let _ = writeln!(text, "{indent}..Default::default()");
+    }
+    text + &"    ".repeat(depth + 1) + "}"
+}
+
+fn value(value: &Value, field: &FieldDescriptor, ids: &Ids, depth: usize) -> String {
+    let inner = |value: &Value| self::value(value, field, ids, depth);
+    match value {
+        Value::Bool(bit) => bit.to_string(),
+        Value::I32(number) => number.to_string(),
+        Value::EnumNumber(number) => enumeration(*number, field).unwrap_or_else(|| number.to_string()),
+        Value::I64(number) => number.to_string(),
+        Value::U32(number) => number.to_string(),
+        Value::U64(number) => number.to_string(),
+        Value::F32(number) => format!("{number:?}"),
+        Value::F64(number) => format!("{number:?}"),
+        Value::String(text) => string(field.name(), text, ids),
+        Value::Bytes(bytes) => format!("vec!{:?}", &bytes[..]),
+        Value::Message(message) => literal(message, ids, depth),
+        Value::List(values) => format!("vec![{}]", values.iter().map(inner).collect::<Vec<_>>().join(", ")),
+        Value::Map(entries) => {
+            // In an order of its own, so that the same case is the same text.
+            let mut pairs: Vec<String> = entries.iter().filter_map(|(key, value)| pair(key, value)).collect();
+            pairs.sort();
+            format!("[{}].into()", pairs.join(", "))
+        }
+    }
+}
+
+fn enumeration(number: i32, field: &FieldDescriptor) -> Option<String> {
+    let kind = field.kind();
+    let declared = kind.as_enum()?;
+    let outer = declared.parent_message().map_or("v1".to_owned(), |outer| module(&outer));
+    let name = declared.get_value(number)?.name().to_ascii_lowercase();
+    Some(format!("{outer}::{}::{}.into()", declared.name(), camel(&name)))
+}
+
+fn pair(key: &MapKey, value: &Value) -> Option<String> {
+    match (key, value) {
+        (MapKey::String(key), Value::String(value)) => {
+            Some(format!("({key:?}.to_owned(), {value:?}.to_owned())"))
+        }
+        _ => None,
+    }
+}
+
+fn string(field: &str, text: &str, ids: &Ids) -> String {
+    match named(ids, field, text) {
+        Some(id) => format!("{}.clone()", variable(id)),
+        None => format!("{text:?}.to_owned()"),
+    }
+}
+
+/// The module with what is declared inside a message: `v1::volume_capability`.
+fn module(message: &MessageDescriptor) -> String {
+    let outer = message.parent_message().map_or("v1".to_owned(), |outer| module(&outer));
+    format!("{outer}::{}", snake(message.name()))
+}
+
+fn path(message: &MessageDescriptor) -> String {
+    match message.parent_message() {
+        Some(outer) => format!("{}::{}", module(&outer), message.name()),
+        None => format!("v1::{}", message.name()),
+    }
+}
+
+fn identifier(name: &str) -> String {
+    if name == "type" { "r#type".to_owned() } else { name.to_owned() }
+}
+
+fn snake(name: &str) -> String {
+    let mut text = String::new();
+    for c in name.chars() {
+        if c.is_ascii_uppercase() && !text.is_empty() {
+            text.push('_');
+        }
+        text.push(c.to_ascii_lowercase());
+    }
+    text
+}
+
+fn camel(name: &str) -> String {
+    let mut text = String::new();
+    let mut first = true;
+    for c in name.chars() {
+        match c {
+            '_' => first = true,
+            c if first => {
+                text.push(c.to_ascii_uppercase());
+                first = false;
+            }
+            c => text.push(c),
+        }
+    }
+    text
+}

@@ -1,0 +1,141 @@
+//! Calls made at the same time, judged afterwards: is there an order of them, each at some moment between its beginning
+//! and its end, in which a driver that does one thing after another gives the answers that came?
+//!
+//! An order of all calls exists if there is one for each object alone (Herlihy and Wing), so that a history falls into
+//! [`parts`] that are searched one by one. What a call says of a second object, such as the source of a copy, is entered
+//! there as a look at it. Where no order exists, the [`core`] is the smallest set of calls found that has none, shown as a
+//! [`timeline`].
+
+mod core;
+mod parts;
+mod search;
+mod timeline;
+
+use crate::model::Span;
+use crate::model::answer::{Answer, Said};
+use crate::model::around::Terms;
+use crate::model::call::Call;
+use crate::model::expectation::Breach;
+use crate::model::names::Name;
+use crate::model::object::Object;
+use crate::model::possible::Bound;
+
+pub use self::core::CORE_SEARCHES_MAX;
+pub use self::parts::{Part, Parts};
+pub use self::search::{Outcome, Treatment, search};
+pub use self::timeline::{Row, Timeline};
+
+/// Objects whose calls without an order are told in full.
+pub const UNORDERED_TOLD_MAX: usize = 8;
+
+/// What several workers did with a driver at the same time.
+#[derive(Clone, Debug)]
+pub struct History {
+    /// What is known of the driver.
+    pub terms: Terms,
+    /// The calls, in no particular order.
+    pub entries: Vec<Entry>,
+}
+
+/// One call of a history.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Entry {
+    /// Who made it.
+    pub worker: u16,
+    /// What was asked.
+    pub call: Call,
+    /// How it ended.
+    pub answer: Answer<Said>,
+    /// From when to when.
+    pub span: Span,
+}
+
+/// What is to be thought of a history.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Report {
+    /// Calls that were judged.
+    pub calls: usize,
+    /// Objects that they were about.
+    pub objects: usize,
+    /// Objects whose calls have no order.
+    pub unordered: Vec<Unordered>,
+    /// Objects of which nothing can be said, because.
+    pub undecided: Vec<Undecided>,
+    /// Recommendations that were not kept, and answers that are only tolerated; one for each rule and object.
+    pub remarks: Vec<(Name, Breach)>,
+}
+
+/// Calls about one object that no order explains.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Unordered {
+    /// The name of the object.
+    pub name: Name,
+    /// What is wrong with the last of the calls after all that could be ordered.
+    pub breach: Breach,
+    /// The calls, as places in the history.
+    pub calls: Vec<usize>,
+}
+
+/// An object of which nothing can be said.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Undecided {
+    /// The name of the object.
+    pub name: Name,
+    /// Why.
+    pub because: Doubt,
+}
+
+/// Why nothing can be said of an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Doubt {
+    /// The search met a bound.
+    #[error(transparent)]
+    Bound(#[from] Bound),
+    /// Calls by an id may be about either of two objects.
+    #[error("an id was given for another name as well, so that calls by it may be about either")]
+    SharedId,
+}
+
+impl Report {
+    fn remark(&mut self, name: Name, remark: Breach) {
+        if self.remarks.iter().all(|(other, before)| *other != name || before.rule != remark.rule) {
+            self.remarks.push((name, remark));
+        }
+    }
+}
+
+/// Judges a history.
+pub fn check(history: &History) -> Report {
+    let Parts { volumes, snapshots, groups, shared, remarks } = Parts::of(history);
+    let mut report = Report { calls: history.entries.len(), ..Report::default() };
+    remarks.into_iter().for_each(|(name, remark)| report.remark(name, remark));
+    for shared in shared {
+        match shared.breach {
+            Some(breach) => {
+                report.unordered.push(Unordered { name: shared.name, breach, calls: shared.calls })
+            }
+            None => report.undecided.push(Undecided { name: shared.name, because: Doubt::SharedId }),
+        }
+    }
+    volumes.into_iter().for_each(|(name, parts)| check_object(&mut report, name, &parts));
+    snapshots.into_iter().for_each(|(name, parts)| check_object(&mut report, name, &parts));
+    groups.into_iter().for_each(|(name, parts)| check_object(&mut report, name, &parts));
+    report
+}
+
+fn check_object<O: Object>(report: &mut Report, name: Name, parts: &[Part<O>]) {
+    report.objects += 1;
+    match search(parts, |_| Treatment::Kept) {
+        Outcome::Ordered(remarks) => remarks.into_iter().for_each(|remark| report.remark(name, remark)),
+        Outcome::Undecided(bound) => report.undecided.push(Undecided { name, because: bound.into() }),
+        Outcome::Unordered { last, breach } => {
+            let calls = match report.unordered.len() < UNORDERED_TOLD_MAX {
+                true => core::core(parts, last),
+                false => vec![last],
+            };
+            let mut calls: Vec<usize> = calls.into_iter().map(|part| parts[part].entry).collect();
+            calls.dedup();
+            report.unordered.push(Unordered { name, breach: *breach, calls });
+        }
+    }
+}

@@ -1,0 +1,346 @@
+//! A history taken apart: for each object the calls about it, and what other calls say of it.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use csi_harness::requirements::req;
+use csi_proto::code_name;
+use tonic::Code;
+
+use crate::model::answer::{
+    Answer, GroupSaid, Listed, Said, SnapshotSaid, VolumeSaid, leaves_open, says_not_now,
+};
+use crate::model::around::{Around, Presence, Terms, Time};
+use crate::model::call::{Call, GroupCall, SnapshotCall, VolumeCall};
+use crate::model::expectation::Breach;
+use crate::model::names::{Id, Kind, Name};
+use crate::model::object::Object;
+use crate::model::possible::Step;
+use crate::model::state::{Group, Snapshot, Volume};
+
+use super::{Entry, History};
+
+/// What one call says of one object.
+#[derive(Clone, Debug)]
+pub struct Part<O: Object> {
+    /// The call, as far as it is about the object.
+    pub step: Step<O>,
+    /// The place of the call in the history.
+    pub entry: usize,
+}
+
+/// A history by objects.
+#[derive(Debug)]
+pub struct Parts {
+    /// Volumes.
+    pub volumes: BTreeMap<Name, Vec<Part<Volume>>>,
+    /// Snapshots.
+    pub snapshots: BTreeMap<Name, Vec<Part<Snapshot>>>,
+    /// Group snapshots.
+    pub groups: BTreeMap<Name, Vec<Part<Group>>>,
+    /// Objects that share an id with another.
+    pub(super) shared: Vec<Shared>,
+    /// What is to be remarked on calls by themselves.
+    pub(super) remarks: Vec<(Name, Breach)>,
+}
+
+/// An object that got an id which another one of its kind got as well.
+#[derive(Debug)]
+pub(super) struct Shared {
+    pub(super) name: Name,
+    /// If both have it at the same time.
+    pub(super) breach: Option<Breach>,
+    pub(super) calls: Vec<usize>,
+}
+
+impl Parts {
+    /// Takes a history apart.
+    pub fn of(history: &History) -> Parts {
+        let mut taker = Taker::new(history);
+        for (place, entry) in history.entries.iter().enumerate() {
+            taker.take(place, entry);
+        }
+        taker.take_out_shared(history);
+        taker.parts
+    }
+}
+
+/// What is gathered on the way.
+struct Taker {
+    terms: Arc<Terms>,
+    /// How often an object of this name may have been made.
+    makings: BTreeMap<Name, usize>,
+    /// When an id may have stood for something.
+    lives: BTreeMap<Id, Life>,
+    parts: Parts,
+}
+
+/// When something had an id.
+#[derive(Clone, Copy, Debug)]
+struct Life {
+    /// Not before this.
+    since: Time,
+    /// The id was told for the last time.
+    told: Time,
+    /// Deleted after that.
+    gone: Time,
+}
+
+impl Taker {
+    fn new(history: &History) -> Taker {
+        let mut makings = BTreeMap::new();
+        let mut lives: BTreeMap<Id, Life> = BTreeMap::new();
+        for entry in &history.entries {
+            if let Some(name) = made(&entry.call)
+                && (matches!(entry.answer, Answer::Done(_)) || entry.answer.leaves_open())
+            {
+                *makings.entry(name).or_default() += 1;
+            }
+            if let Some(id) = id_given(&entry.answer) {
+                let span = entry.span;
+                let life = lives.entry(id).or_insert(Life {
+                    since: span.invoked,
+                    told: span.returned,
+                    gone: Time::MAX,
+                });
+                life.since = life.since.min(span.invoked);
+                life.told = life.told.max(span.returned);
+            }
+        }
+        for entry in &history.entries {
+            if let (Some(id), Answer::Done(_)) = (deleted(&entry.call), &entry.answer)
+                && let Some(life) = lives.get_mut(&id)
+                && life.told < entry.span.invoked
+            {
+                life.gone = life.gone.min(entry.span.returned);
+            }
+        }
+        let parts = Parts {
+            volumes: BTreeMap::new(),
+            snapshots: BTreeMap::new(),
+            groups: BTreeMap::new(),
+            shared: Vec::new(),
+            remarks: Vec::new(),
+        };
+        Taker { terms: Arc::new(history.terms.clone()), makings, lives, parts }
+    }
+
+    fn take(&mut self, place: usize, entry: &Entry) {
+        let around = Around {
+            owner: Presence::No,
+            ..Around::new(self.terms.clone(), entry.span.invoked, entry.span.returned)
+        };
+        if let (Some(subject), Answer::Refused(code)) = (entry.call.subject(), &entry.answer)
+            && leaves_open(*code)
+            && !says_not_now(*code)
+        {
+            self.parts.remarks.push((subject.name(), says_nothing(&entry.call, *code)));
+        }
+        match (&entry.call, &entry.answer) {
+            (Call::Volume(call), answer) => {
+                let answer = definite(answer).map(|said| match said {
+                    Said::Volume(said) => said.clone(),
+                    _ => VolumeSaid::Nothing,
+                });
+                self.volume(place, call.clone(), answer, around.clone());
+                if let VolumeCall::CreateVolume { name, wanted } = call
+                    && let Some(source) = wanted.source
+                {
+                    self.look_at_source(place, *name, source, &entry.answer, &around);
+                }
+            }
+            (Call::Snapshot(call), answer) => {
+                let answer = definite(answer).map(|said| match said {
+                    Said::Snapshot(said) => said.clone(),
+                    _ => SnapshotSaid::Nothing,
+                });
+                self.snapshot(place, call.clone(), answer, around.clone());
+                if let SnapshotCall::CreateSnapshot { name, volume } = call {
+                    self.look_at_source(place, *name, *volume, &entry.answer, &around);
+                }
+            }
+            (Call::Group(call), answer) => {
+                let answer = definite(answer).map(|said| match said {
+                    Said::Group(said) => said.clone(),
+                    _ => GroupSaid::Nothing,
+                });
+                let step = Step { call: call.clone(), answer, around: around.clone() };
+                self.parts.groups.entry(call.subject().name()).or_default().push(Part { step, entry: place });
+                if let (GroupCall::CreateVolumeGroupSnapshot { name, volumes }, Answer::Done(_)) =
+                    (call, &entry.answer)
+                {
+                    for volume in volumes {
+                        self.look_at_source(place, *name, *volume, &entry.answer, &around);
+                    }
+                }
+            }
+            (Call::ListVolumes, Answer::Done(Said::Volumes(listed))) => {
+                for volume in self.asked_about(Kind::Volume, entry, listed) {
+                    let unlisted = VolumeSaid::Unlisted { pages: listed.pages };
+                    let said = listed.entries.get(&volume).cloned().unwrap_or(unlisted);
+                    self.volume(place, VolumeCall::Listing { volume }, Answer::Done(said), around.clone());
+                }
+            }
+            (Call::ListSnapshots, Answer::Done(Said::Snapshots(listed))) => {
+                for snapshot in self.asked_about(Kind::Snapshot, entry, listed) {
+                    let unlisted = SnapshotSaid::Unlisted { pages: listed.pages };
+                    let said = listed.entries.get(&snapshot).cloned().unwrap_or(unlisted);
+                    self.snapshot(
+                        place,
+                        SnapshotCall::Listing { snapshot },
+                        Answer::Done(said),
+                        around.clone(),
+                    );
+                }
+            }
+            (Call::ListVolumes | Call::ListSnapshots, _) => {}
+        }
+    }
+
+    fn volume(&mut self, entry: usize, call: VolumeCall, answer: Answer<VolumeSaid>, around: Around) {
+        let name = call.subject().name();
+        let step = Step { call, answer, around };
+        self.parts.volumes.entry(name).or_default().push(Part { step, entry });
+    }
+
+    fn snapshot(&mut self, entry: usize, call: SnapshotCall, answer: Answer<SnapshotSaid>, around: Around) {
+        let name = call.subject().name();
+        let step = Step { call, answer, around };
+        self.parts.snapshots.entry(name).or_default().push(Part { step, entry });
+    }
+
+    /// Something was copied, so it was there; or it was not found. An answer that perhaps only repeats an earlier one says
+    /// nothing of the source.
+    fn look_at_source(
+        &mut self,
+        entry: usize,
+        copy: Name,
+        source: Id,
+        answer: &Answer<Said>,
+        around: &Around,
+    ) {
+        let is_the_only_making = self.makings.get(&copy) == Some(&1);
+        let found = match answer {
+            Answer::Done(_) if is_the_only_making => Answer::Done(()),
+            Answer::Refused(Code::NotFound) => Answer::Refused(Code::NotFound),
+            _ => return,
+        };
+        match source.name.kind {
+            Kind::Volume => {
+                let answer = found.map(|()| VolumeSaid::Nothing);
+                self.volume(entry, VolumeCall::Copying { volume: source }, answer, around.clone());
+            }
+            Kind::Snapshot => {
+                let answer = found.map(|()| SnapshotSaid::Nothing);
+                self.snapshot(entry, SnapshotCall::Copying { snapshot: source }, answer, around.clone());
+            }
+            Kind::Group => {}
+            Kind::Member => {
+                let answer = found.map(|()| GroupSaid::Nothing);
+                let group = source.name.owner();
+                // Which group of the name it was a member of, the id of the member does not tell.
+                let ids = self.lives.keys().filter(|id| id.name == group).copied().collect::<Vec<_>>();
+                if let [only] = ids[..] {
+                    let step =
+                        Step { call: GroupCall::Copying { group: only }, answer, around: around.clone() };
+                    self.parts.groups.entry(group).or_default().push(Part { step, entry });
+                }
+            }
+        }
+    }
+
+    /// The ids of which a list says something: those that are in it, and those that may have been there meanwhile.
+    fn asked_about<S>(&self, kind: Kind, list: &Entry, listed: &Listed<S>) -> Vec<Id> {
+        let may_be_there = |life: &Life| life.since <= list.span.returned && list.span.invoked <= life.gone;
+        let lives = self.lives.iter().filter(|(id, life)| id.name.kind == kind && may_be_there(life));
+        let mut ids: Vec<Id> = lives.map(|(id, _)| *id).chain(listed.entries.keys().copied()).collect();
+        ids.sort_unstable();
+        ids.dedup();
+        ids
+    }
+
+    /// Takes out objects that got the id of another one.
+    fn take_out_shared(&mut self, history: &History) {
+        for (place, entry) in history.entries.iter().enumerate() {
+            let (Some(name), Some(id)) = (made(&entry.call), id_given(&entry.answer)) else { continue };
+            if id.name == name {
+                continue;
+            }
+            let is_first = |(_, other): &(usize, &Entry)| {
+                made(&other.call) == Some(id.name) && id_given(&other.answer) == Some(id)
+            };
+            let first = history.entries.iter().enumerate().find(is_first).map(|(place, _)| place);
+            let may_be_deleted = history
+                .entries
+                .iter()
+                .any(|other| deleted(&other.call) == Some(id) && other.span.invoked <= entry.span.returned);
+            let breach = (first.is_some() && !may_be_deleted).then(|| same_id(id, name));
+            let calls = first.into_iter().chain([place]).collect();
+            self.parts.shared.push(Shared { name, breach, calls });
+            for name in [name, id.name] {
+                self.parts.volumes.remove(&name);
+                self.parts.snapshots.remove(&name);
+                self.parts.groups.remove(&name);
+            }
+        }
+    }
+}
+
+fn same_id(id: Id, name: Name) -> Breach {
+    let (rule, message) = match id.name.kind {
+        Kind::Volume => (&req::MSG_VOLUME_003, "two volumes that exist at the same time have the same id"),
+        Kind::Snapshot | Kind::Group | Kind::Member => {
+            (&req::MSG_SNAPSHOT_003, "two snapshots that exist at the same time have the same id")
+        }
+    };
+    Breach {
+        rule,
+        message: message.to_owned(),
+        expected: format!("an id of its own for {name}"),
+        actual: format!("the id of {id}"),
+    }
+}
+
+fn says_nothing(call: &Call, code: Code) -> Breach {
+    Breach {
+        rule: &req::GEN_CONC_003,
+        message: format!("{} is refused while other calls are under way", call.method()),
+        expected: "OK, or ABORTED, which tells the caller that another call is pending".to_owned(),
+        actual: code_name(code).to_owned(),
+    }
+}
+
+/// While other calls are under way, a code that leaves it open what was done says no more than no answer.
+fn definite(answer: &Answer<Said>) -> Answer<&Said> {
+    if answer.leaves_open() { Answer::Unknown } else { answer.as_ref() }
+}
+
+/// The name under which a call makes something.
+fn made(call: &Call) -> Option<Name> {
+    match call {
+        Call::Volume(VolumeCall::CreateVolume { name, .. })
+        | Call::Snapshot(SnapshotCall::CreateSnapshot { name, .. })
+        | Call::Group(GroupCall::CreateVolumeGroupSnapshot { name, .. }) => Some(*name),
+        _ => None,
+    }
+}
+
+/// The id of what a call deletes.
+fn deleted(call: &Call) -> Option<Id> {
+    match call {
+        Call::Volume(VolumeCall::DeleteVolume { volume }) => Some(*volume),
+        Call::Snapshot(SnapshotCall::DeleteSnapshot { snapshot }) => Some(*snapshot),
+        Call::Group(GroupCall::DeleteVolumeGroupSnapshot { group }) => Some(*group),
+        _ => None,
+    }
+}
+
+/// The id that the making of something gave.
+fn id_given(answer: &Answer<Said>) -> Option<Id> {
+    match answer {
+        Answer::Done(Said::Volume(said)) => Volume::id_given(&Answer::Done(said.clone())),
+        Answer::Done(Said::Snapshot(said)) => Snapshot::id_given(&Answer::Done(said.clone())),
+        Answer::Done(Said::Group(said)) => Group::id_given(&Answer::Done(said.clone())),
+        _ => None,
+    }
+}

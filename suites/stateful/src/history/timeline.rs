@@ -1,0 +1,100 @@
+//! Calls that no order explains, drawn one below the other from left to right.
+
+use std::fmt;
+use std::time::Duration;
+
+use serde::Serialize;
+
+use super::{History, Unordered};
+
+/// Columns that the time from the first beginning to the last end takes up.
+const COLUMNS: usize = 40;
+
+/// Calls that no order explains, as data; `{}` draws them.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Timeline {
+    /// The rule that is broken.
+    pub requirement: &'static str,
+    /// What is wrong, as one sentence.
+    pub message: String,
+    /// What a right driver says.
+    pub expected: String,
+    /// What this driver said.
+    pub actual: String,
+    /// The calls by their beginning.
+    pub rows: Vec<Row>,
+}
+
+/// One call.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Row {
+    /// Who made it.
+    pub worker: u16,
+    /// What was asked.
+    pub call: String,
+    /// How it ended.
+    pub answer: String,
+    /// When it began, in microseconds from the first beginning.
+    pub from_us: u64,
+    /// When it ended.
+    pub to_us: u64,
+}
+
+impl Timeline {
+    /// The calls of a history that no order explains.
+    pub fn new(history: &History, unordered: &Unordered) -> Timeline {
+        let mut entries: Vec<_> =
+            unordered.calls.iter().filter_map(|place| history.entries.get(*place)).collect();
+        entries.sort_by_key(|entry| (entry.span.invoked, entry.span.returned));
+        let start = entries.first().map_or(Duration::ZERO, |entry| entry.span.invoked);
+        let micros =
+            |time: Duration| u64::try_from(time.saturating_sub(start).as_micros()).unwrap_or(u64::MAX);
+        let rows = entries.iter().map(|entry| Row {
+            worker: entry.worker,
+            call: entry.call.to_string(),
+            answer: entry.answer.to_string(),
+            from_us: micros(entry.span.invoked),
+            to_us: micros(entry.span.returned),
+        });
+        Timeline {
+            requirement: unordered.breach.rule.id,
+            message: unordered.breach.message.clone(),
+            expected: unordered.breach.expected.clone(),
+            actual: unordered.breach.actual.clone(),
+            rows: rows.collect(),
+        }
+    }
+}
+
+impl fmt::Display for Timeline {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "{}", self.message)?;
+        let span_us = self.rows.iter().map(|row| row.to_us).max().unwrap_or(0).max(1);
+        let call_width = self.rows.iter().map(|row| row.call.chars().count()).max().unwrap_or(0);
+        for row in &self.rows {
+            let column = |us: u64| (u128::from(us) * COLUMNS as u128 / u128::from(span_us)) as usize;
+            let (from, to) = (column(row.from_us), column(row.to_us));
+            let bar = format!("{}├{}┤", " ".repeat(from), "─".repeat(to - from));
+            writeln!(
+                f,
+                "  worker {:<3} {:<call_width$}  {bar:<width$}  {}",
+                row.worker,
+                row.call,
+                row.answer,
+                width = COLUMNS + 2
+            )?;
+        }
+        let count = match self.rows.len() {
+            1 => "this call".to_owned(),
+            rows => format!("these {rows} calls, each at a moment between its beginning and its end,"),
+        };
+        writeln!(f, "  there is no order of {count} that explains the answers")?;
+        if !self.expected.is_empty() {
+            writeln!(f, "  expected  {}", self.expected)?;
+            writeln!(f, "  actual    {}", self.actual)?;
+        }
+        write!(f, "  {}", self.requirement)
+    }
+}

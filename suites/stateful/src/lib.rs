@@ -1,0 +1,7 @@
+//! What single calls cannot show: a [`model`] of what a driver keeps, and [`history`], the judgement of calls made at the
+//! same time. What they find is written down as a [`case`].
+#![warn(missing_docs)]
+
+pub mod case;
+pub mod history;
+pub mod model;

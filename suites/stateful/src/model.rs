@@ -1,0 +1,297 @@
+//! The reference model: what a driver keeps, read out of the specification and out of nothing else.
+//!
+//! Three functions, each over one call and one certain state of the object that it is about:
+//!
+//! - **generation** ([`generate`]): which calls an orchestrator may make now;
+//! - **judging** ([`Object::judge`], [`Object::weigh`]): the closed list of answers that the driver may give, each under a
+//!   requirement, and what it may say with them;
+//! - **application** ([`Object::apply`]): the state afterwards.
+//!
+//! None of them knows of doubt. Where an answer is missing, or means no more than "perhaps", [`Possible`] keeps every
+//! state that the object may be in, and lets later answers decide. Objects are independent of each other but for what
+//! one is told of others in [`Around`]: whether a source exists, and what is in it.
+
+pub mod answer;
+mod apply;
+pub mod around;
+pub mod bytes;
+pub mod call;
+pub mod expectation;
+mod footprint;
+pub mod generate;
+pub mod ids;
+mod judge;
+pub mod names;
+mod neighbours;
+pub mod object;
+pub mod possible;
+mod serde_call;
+pub mod state;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use csi_harness::requirements::req;
+
+pub use self::generate::generate;
+pub use self::object::Object;
+pub use self::possible::Possible;
+
+use self::answer::{Answer, GroupSaid, Listed, Said, SnapshotSaid, VolumeSaid};
+use self::around::{Around, Terms, Time};
+use self::call::{Call, GroupCall, SnapshotCall, VolumeCall};
+use self::expectation::{Breach, Expectation, Finding, must};
+use self::names::{Id, Name, Node};
+use self::possible::{Step, Stop};
+use self::state::{Group, HasId, Named, Snapshot, Volume};
+
+/// What a driver keeps, as far as its answers tell.
+#[derive(Clone, Debug)]
+pub struct Model {
+    terms: Arc<Terms>,
+    volumes: BTreeMap<Name, Possible<Volume>>,
+    snapshots: BTreeMap<Name, Possible<Snapshot>>,
+    groups: BTreeMap<Name, Possible<Group>>,
+    /// Names of which nothing is known any more: a rule was broken, or too much is possible.
+    lost: BTreeSet<Name>,
+}
+
+/// When a call was sent, and when it was answered or given up.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Span {
+    /// Sent.
+    pub invoked: Time,
+    /// Answered or given up.
+    pub returned: Time,
+}
+
+/// What is to be thought of a call that was taken in.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Taken {
+    /// Recommendations that were not kept, and answers that are only tolerated.
+    pub remarks: Vec<Breach>,
+    /// Why the object is judged no more.
+    pub stop: Option<Stop>,
+}
+
+impl Taken {
+    fn add(&mut self, other: Taken) {
+        self.remarks.extend(other.remarks);
+        self.stop = self.stop.take().or(other.stop);
+    }
+}
+
+impl From<Finding> for Taken {
+    fn from(finding: Finding) -> Taken {
+        match finding {
+            Finding::Fits => Taken::default(),
+            Finding::Odd(breach) => Taken { remarks: vec![breach], stop: None },
+            Finding::Wrong(breach) => {
+                Taken { remarks: Vec::new(), stop: Some(Stop::Wrong(Box::new(breach))) }
+            }
+        }
+    }
+}
+
+impl Model {
+    /// A driver that keeps nothing yet of what the run may make.
+    pub fn new(terms: Terms) -> Model {
+        Model {
+            terms: Arc::new(terms),
+            volumes: BTreeMap::new(),
+            snapshots: BTreeMap::new(),
+            groups: BTreeMap::new(),
+            lost: BTreeSet::new(),
+        }
+    }
+
+    /// What is known of the driver.
+    pub fn terms(&self) -> &Terms {
+        &self.terms
+    }
+
+    /// What may be under a name of volumes.
+    pub fn volume(&self, name: Name) -> Vec<Volume> {
+        states(&self.volumes, name)
+    }
+
+    /// What may be under a name of snapshots.
+    pub fn snapshot(&self, name: Name) -> Vec<Snapshot> {
+        states(&self.snapshots, name)
+    }
+
+    /// What may be under a name of group snapshots.
+    pub fn group(&self, name: Name) -> Vec<Group> {
+        states(&self.groups, name)
+    }
+
+    /// Whether nothing is known any more of what is under a name.
+    pub fn is_lost(&self, name: Name) -> bool {
+        self.lost.contains(&name)
+    }
+
+    /// The answers that are right, in each of the states that are possible.
+    pub fn expected(&self, call: &Call, now: Time) -> Vec<String> {
+        let span = Span { invoked: now, returned: Time::MAX };
+        let expected = match call {
+            Call::Volume(call) => expected(
+                &self.volume(call.subject().name()),
+                call,
+                &self.around_volume(call, &Answer::Unknown, span),
+            ),
+            Call::Snapshot(call) => {
+                let around = self.around_snapshot(call, &Answer::Unknown, span);
+                expected(&self.snapshot(call.subject().name()), call, &around)
+            }
+            Call::Group(call) => {
+                expected(&self.group(call.subject().name()), call, &self.around_group(call, span))
+            }
+            Call::ListVolumes => [list_volumes().to_string()].into(),
+            Call::ListSnapshots => [list_snapshots().to_string()].into(),
+        };
+        expected.into_iter().collect()
+    }
+
+    /// Takes in a call that was made while no other was under way.
+    pub fn take(&mut self, call: &Call, answer: &Answer<Said>, span: Span) -> Taken {
+        match call {
+            Call::Volume(call) => self.take_volume(call, about_volume(answer), span),
+            Call::Snapshot(call) => self.take_snapshot(call, about_snapshot(answer), span),
+            Call::Group(call) => self.take_group(call, about_group(answer), span),
+            Call::ListVolumes => match answer {
+                Answer::Done(Said::Volumes(listed)) => self.take_volumes(listed, span),
+                _ => list_volumes().of("ListVolumes", answer).into(),
+            },
+            Call::ListSnapshots => match answer {
+                Answer::Done(Said::Snapshots(listed)) => self.take_snapshots(listed, span),
+                _ => list_snapshots().of("ListSnapshots", answer).into(),
+            },
+        }
+    }
+
+    /// A node was started anew: whatever was staged or published on it is so no more.
+    pub fn reboot(&mut self, node: Node) {
+        let forget = |volume: &mut Volume| {
+            if let Some(life) = &mut volume.life {
+                life.staged.remove(&node);
+                life.published.retain(|(on, _), _| *on != node);
+            }
+        };
+        self.volumes.values_mut().for_each(|volume| volume.befall(forget));
+    }
+
+    fn take_volume(&mut self, call: &VolumeCall, answer: Answer<VolumeSaid>, span: Span) -> Taken {
+        let around = self.around_volume(call, &answer, span);
+        if let VolumeCall::Write { volume, slot, .. } = call {
+            self.blur_copies(*volume, *slot);
+        }
+        let name = call.subject().name();
+        take(&mut self.volumes, &mut self.lost, name, Step { call: call.clone(), answer, around })
+    }
+
+    fn take_snapshot(&mut self, call: &SnapshotCall, answer: Answer<SnapshotSaid>, span: Span) -> Taken {
+        let around = self.around_snapshot(call, &answer, span);
+        let name = call.subject().name();
+        take(&mut self.snapshots, &mut self.lost, name, Step { call: call.clone(), answer, around })
+    }
+
+    fn take_group(&mut self, call: &GroupCall, answer: Answer<GroupSaid>, span: Span) -> Taken {
+        let around = self.around_group(call, span);
+        let name = call.subject().name();
+        take(&mut self.groups, &mut self.lost, name, Step { call: call.clone(), answer, around })
+    }
+
+    /// A list says something of every volume.
+    fn take_volumes(&mut self, listed: &Listed<VolumeSaid>, span: Span) -> Taken {
+        let mut taken = Taken::default();
+        for volume in asked_about(&self.volumes, listed) {
+            let said = listed.entries.get(&volume).cloned();
+            let said = said.unwrap_or(VolumeSaid::Unlisted { pages: listed.pages });
+            taken.add(self.take_volume(&VolumeCall::Listing { volume }, Answer::Done(said), span));
+        }
+        taken
+    }
+
+    /// A list says something of every snapshot.
+    fn take_snapshots(&mut self, listed: &Listed<SnapshotSaid>, span: Span) -> Taken {
+        let mut taken = Taken::default();
+        for snapshot in asked_about(&self.snapshots, listed) {
+            let said = listed.entries.get(&snapshot).cloned();
+            let said = said.unwrap_or(SnapshotSaid::Unlisted { pages: listed.pages });
+            taken.add(self.take_snapshot(&SnapshotCall::Listing { snapshot }, Answer::Done(said), span));
+        }
+        taken
+    }
+}
+
+fn list_volumes() -> Expectation {
+    must(&req::CTRL_LISTVOL_001, "list the volumes")
+}
+
+fn list_snapshots() -> Expectation {
+    must(&req::CTRL_LISTSNAP_001, "list the snapshots")
+}
+
+fn states<O: Object>(objects: &BTreeMap<Name, Possible<O>>, name: Name) -> Vec<O> {
+    objects.get(&name).map_or_else(|| vec![O::default()], Possible::states)
+}
+
+fn expected<O: Object>(states: &[O], call: &O::Call, around: &Around) -> BTreeSet<String> {
+    states.iter().map(|state| state.judge(call, around).to_string()).collect()
+}
+
+/// Takes a call in for its object, unless nothing is known of that any more.
+fn take<O: Object>(
+    objects: &mut BTreeMap<Name, Possible<O>>,
+    lost: &mut BTreeSet<Name>,
+    name: Name,
+    step: Step<O>,
+) -> Taken {
+    if lost.contains(&name) {
+        return Taken::default();
+    }
+    // With an id that belonged to another name, later calls by that id may mean either.
+    if O::id_given(&step.answer).is_some_and(|id| id.name != name) {
+        lost.insert(name);
+    }
+    match objects.entry(name).or_default().take(step) {
+        Ok(remark) => Taken { remarks: remark.into_iter().collect(), stop: None },
+        Err(stop) => {
+            lost.insert(name);
+            Taken { remarks: Vec::new(), stop: Some(stop) }
+        }
+    }
+}
+
+/// The ids of which a list has to say something: those that are in it, and those that may exist.
+fn asked_about<T: HasId + Clone, S>(
+    objects: &BTreeMap<Name, Possible<Named<T>>>,
+    listed: &Listed<S>,
+) -> BTreeSet<Id>
+where
+    Named<T>: Object,
+{
+    let there = objects.values().flat_map(Possible::states).filter_map(|named| named.life?.id());
+    there.chain(listed.entries.keys().copied()).collect()
+}
+
+fn about_volume(answer: &Answer<Said>) -> Answer<VolumeSaid> {
+    answer.as_ref().map(|said| match said {
+        Said::Volume(said) => said.clone(),
+        Said::Snapshot(_) | Said::Group(_) | Said::Volumes(_) | Said::Snapshots(_) => VolumeSaid::Nothing,
+    })
+}
+
+fn about_snapshot(answer: &Answer<Said>) -> Answer<SnapshotSaid> {
+    answer.as_ref().map(|said| match said {
+        Said::Snapshot(said) => said.clone(),
+        Said::Volume(_) | Said::Group(_) | Said::Volumes(_) | Said::Snapshots(_) => SnapshotSaid::Nothing,
+    })
+}
+
+fn about_group(answer: &Answer<Said>) -> Answer<GroupSaid> {
+    answer.as_ref().map(|said| match said {
+        Said::Group(said) => said.clone(),
+        Said::Volume(_) | Said::Snapshot(_) | Said::Volumes(_) | Said::Snapshots(_) => GroupSaid::Nothing,
+    })
+}

@@ -1,0 +1,298 @@
+//! How calls end, and what the driver says when one is done.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::sync::Arc;
+
+use csi_proto::{code_name, v1};
+use tonic::Code;
+
+use super::names::{Id, Node, Slot, Stamp};
+
+/// How a call ended.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Answer<S> {
+    /// The driver did it, and said so.
+    Done(S),
+    /// The driver said no.
+    Refused(Code),
+    /// The driver said "not now" to every attempt, until the caller gave up.
+    PutOff(Code),
+    /// Nobody knows: a time limit passed, or the connection broke. No answer is not a no.
+    Unknown,
+}
+
+impl<S> Answer<S> {
+    /// The answer with something else said.
+    pub fn map<T>(self, f: impl FnOnce(S) -> T) -> Answer<T> {
+        match self {
+            Answer::Done(said) => Answer::Done(f(said)),
+            Answer::Refused(code) => Answer::Refused(code),
+            Answer::PutOff(code) => Answer::PutOff(code),
+            Answer::Unknown => Answer::Unknown,
+        }
+    }
+
+    /// What was said, borrowed.
+    pub fn as_ref(&self) -> Answer<&S> {
+        match self {
+            Answer::Done(said) => Answer::Done(said),
+            Answer::Refused(code) => Answer::Refused(*code),
+            Answer::PutOff(code) => Answer::PutOff(*code),
+            Answer::Unknown => Answer::Unknown,
+        }
+    }
+
+    /// Whether the call may have taken effect although it is not known to be done, or may do so yet.
+    pub fn leaves_open(&self) -> bool {
+        match self {
+            Answer::Done(_) => false,
+            Answer::Refused(code) => leaves_open(*code),
+            Answer::PutOff(_) | Answer::Unknown => true,
+        }
+    }
+}
+
+impl<S> fmt::Display for Answer<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Answer::Done(_) => f.pad("OK"),
+            Answer::Refused(code) => f.pad(code_name(*code)),
+            Answer::PutOff(code) => write!(f, "{} until the caller gave up", code_name(*code)),
+            Answer::Unknown => f.pad("no answer"),
+        }
+    }
+}
+
+/// Whether a status tells nothing of what was done. The codes of the error tables are definite: the driver looked at
+/// the request and turned it down.
+pub fn leaves_open(code: Code) -> bool {
+    match code {
+        Code::Cancelled
+        | Code::Unknown
+        | Code::DeadlineExceeded
+        | Code::ResourceExhausted
+        | Code::Aborted
+        | Code::Internal
+        | Code::Unavailable
+        | Code::DataLoss => true,
+        Code::Ok
+        | Code::InvalidArgument
+        | Code::NotFound
+        | Code::AlreadyExists
+        | Code::PermissionDenied
+        | Code::FailedPrecondition
+        | Code::OutOfRange
+        | Code::Unimplemented
+        | Code::Unauthenticated => false,
+    }
+}
+
+/// Whether a status says no more than "not now": something is pending, the back end is busy or full.
+pub fn says_not_now(code: Code) -> bool {
+    matches!(
+        code,
+        Code::Aborted
+            | Code::Cancelled
+            | Code::DeadlineExceeded
+            | Code::ResourceExhausted
+            | Code::Unavailable
+    )
+}
+
+/// A map or list of the protocol as text, to be compared.
+pub type Text = Arc<str>;
+
+/// What the driver says of a volume.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct VolumeFacts {
+    /// volume_id; `None` if it was empty.
+    pub id: Option<Id>,
+    /// capacity_bytes, 0 where it is not known.
+    pub capacity_bytes: i64,
+    /// volume_context.
+    pub context: Text,
+    /// accessible_topology, in no order.
+    pub topology: Text,
+    /// content_source: of the request, of something else, or left out.
+    pub source: SourceTold,
+}
+
+/// What an answer says of where the content came from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum SourceTold {
+    /// Nothing.
+    LeftOut,
+    /// An object of the run.
+    Known(Id),
+    /// Something that the run never made.
+    Stranger,
+}
+
+impl VolumeFacts {
+    /// The facts of a message, its ids already looked up.
+    pub fn new(volume: &v1::Volume, id: Option<Id>, source: SourceTold) -> VolumeFacts {
+        let topology: BTreeSet<&BTreeMap<String, String>> =
+            volume.accessible_topology.iter().map(|topology| &topology.segments).collect();
+        VolumeFacts {
+            id,
+            capacity_bytes: volume.capacity_bytes,
+            context: text_of(&volume.volume_context),
+            topology: format!("{topology:?}").into(),
+            source,
+        }
+    }
+}
+
+/// A map of the protocol as text.
+pub fn text_of(map: &BTreeMap<String, String>) -> Text {
+    format!("{map:?}").into()
+}
+
+/// What the driver says when something was done with a volume.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum VolumeSaid {
+    /// Nothing but OK.
+    Nothing,
+    /// What CreateVolume says.
+    Made(VolumeFacts),
+    /// What ControllerGetVolume says, and ListVolumes of a volume that is in the list.
+    Seen(VolumeFacts, Option<BTreeSet<Node>>),
+    /// What ListVolumes says of a volume that is on none of its pages.
+    Unlisted {
+        /// How many pages there were.
+        pages: u32,
+    },
+    /// publish_context of ControllerPublishVolume.
+    Attached(Text),
+    /// Whether ValidateVolumeCapabilities confirmed.
+    Confirmed(bool),
+    /// capacity_bytes after an expansion.
+    Grown(i64),
+    /// What a workload found in each place.
+    Read(BTreeMap<Slot, Found>),
+}
+
+/// What a workload found in a place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Found {
+    /// What was written with this stamp.
+    Stamp(Stamp),
+    /// Nothing, or what nobody wrote.
+    Other,
+}
+
+/// What the driver says of a snapshot.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct SnapshotFacts {
+    /// snapshot_id; `None` if it was empty.
+    pub id: Option<Id>,
+    /// source_volume_id, if it is one of the run.
+    pub source: Option<Id>,
+    /// creation_time in seconds and nanoseconds.
+    pub creation_time: Option<(i64, i32)>,
+    /// size_bytes, 0 where it is not known.
+    pub size_bytes: i64,
+    /// ready_to_use.
+    pub ready: bool,
+}
+
+impl SnapshotFacts {
+    /// The facts of a message, its ids already looked up.
+    pub fn new(snapshot: &v1::Snapshot, id: Option<Id>, source: Option<Id>) -> SnapshotFacts {
+        let time = snapshot.creation_time.as_ref();
+        SnapshotFacts {
+            id,
+            source,
+            creation_time: time.map(|time| (time.seconds, time.nanos)),
+            size_bytes: snapshot.size_bytes,
+            ready: snapshot.ready_to_use,
+        }
+    }
+}
+
+/// What the driver says when something was done with a snapshot.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum SnapshotSaid {
+    /// Nothing but OK.
+    Nothing,
+    /// What CreateSnapshot and GetSnapshot say, and ListSnapshots of a snapshot that is in the list.
+    Seen(SnapshotFacts),
+    /// What ListSnapshots says of a snapshot that is on none of its pages.
+    Unlisted {
+        /// How many pages there were.
+        pages: u32,
+    },
+}
+
+/// What the driver says of a group snapshot.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct GroupFacts {
+    /// group_snapshot_id; `None` if it was empty.
+    pub id: Option<Id>,
+    /// creation_time in seconds and nanoseconds.
+    pub creation_time: Option<(i64, i32)>,
+    /// ready_to_use.
+    pub ready: bool,
+    /// The members.
+    pub members: BTreeMap<Id, SnapshotFacts>,
+}
+
+/// What the driver says when something was done with a group snapshot.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum GroupSaid {
+    /// Nothing but OK.
+    Nothing,
+    /// What CreateVolumeGroupSnapshot and GetVolumeGroupSnapshot say.
+    Seen(GroupFacts),
+}
+
+/// What the driver says when a call was done.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Said {
+    /// Of a volume.
+    Volume(VolumeSaid),
+    /// Of a snapshot.
+    Snapshot(SnapshotSaid),
+    /// Of a group snapshot.
+    Group(GroupSaid),
+    /// Of all volumes.
+    Volumes(Listed<VolumeSaid>),
+    /// Of all snapshots.
+    Snapshots(Listed<SnapshotSaid>),
+}
+
+/// All pages of a list, as far as they are about objects of the run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Listed<S> {
+    /// How many pages there were.
+    pub pages: u32,
+    /// What was in them.
+    pub entries: BTreeMap<Id, S>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn not_now_is_never_a_definite_no() {
+        for code in (0..=16).map(Code::from_i32) {
+            assert!(!says_not_now(code) || leaves_open(code), "{code:?}");
+        }
+        assert!(!leaves_open(Code::NotFound));
+        assert!(Answer::<()>::Unknown.leaves_open());
+    }
+
+    #[test]
+    fn the_order_of_topologies_means_nothing() {
+        let segments = |zone: &str| v1::Topology { segments: [("zone".to_owned(), zone.to_owned())].into() };
+        let volume = |zones: [&str; 2]| v1::Volume {
+            accessible_topology: zones.map(segments).to_vec(),
+            ..Default::default()
+        };
+        let facts = |zones| VolumeFacts::new(&volume(zones), None, SourceTold::LeftOut);
+        assert_eq!(facts(["a", "b"]), facts(["b", "a"]));
+        assert_ne!(facts(["a", "b"]).topology, facts(["a", "c"]).topology);
+    }
+}

@@ -1,0 +1,183 @@
+//! Applying: the state after a call was done. What the answer told is taken over; if nobody heard it, it is not known.
+
+use super::answer::{GroupSaid, SnapshotFacts, SnapshotSaid, VolumeFacts, VolumeSaid};
+use super::around::Around;
+use super::bytes::Bytes;
+use super::call::{GroupCall, SnapshotCall, VolumeCall, Wanted};
+use super::names::Id;
+use super::state::{
+    Attachment, Confirmed, Group, GroupLife, Publication, Snapshot, SnapshotLife, Volume, VolumeLife,
+};
+
+/// A volume after a call was done.
+pub(super) fn volume(volume: &mut Volume, call: &VolumeCall, said: Option<&VolumeSaid>, around: &Around) {
+    use VolumeCall::*;
+    match (call, call.subject().id()) {
+        (CreateVolume { wanted, .. }, _) => {
+            let life = volume.life.get_or_insert_with(|| made(wanted, around));
+            if let Some(VolumeSaid::Made(facts)) = said {
+                learn(life, facts);
+            }
+        }
+        (DeleteVolume { .. }, Some(id)) => volume.delete(id, around.fades_until()),
+        (_, Some(id)) => {
+            if let Some(life) = volume.find_mut(id) {
+                change(life, call, said);
+            }
+        }
+        (_, None) => {}
+    }
+}
+
+fn made(wanted: &Wanted, around: &Around) -> VolumeLife {
+    let copied = wanted.source.and_then(|source| around.bytes.get(&source));
+    VolumeLife { bytes: copied.cloned().unwrap_or_default(), ..VolumeLife::new(wanted.clone()) }
+}
+
+/// Takes over what the first answer about a volume says.
+fn learn(life: &mut VolumeLife, facts: &VolumeFacts) {
+    life.id = life.id.or(facts.id);
+    if life.size_bytes == 0 {
+        life.size_bytes = facts.capacity_bytes;
+    }
+    life.told.get_or_insert_with(|| (facts.context.clone(), facts.topology.clone()));
+}
+
+/// What a call changes about a volume that exists.
+fn change(life: &mut VolumeLife, call: &VolumeCall, said: Option<&VolumeSaid>) {
+    use VolumeCall::*;
+    match *call {
+        ControllerPublishVolume { node, usage, readonly, .. } => {
+            let new = Attachment { usage, readonly, context: None };
+            let attachment = life.attached.entry(node).or_insert(new);
+            if let Some(VolumeSaid::Attached(context)) = said {
+                attachment.context.get_or_insert_with(|| context.clone());
+            }
+        }
+        ControllerUnpublishVolume { node: Some(node), .. } => {
+            life.attached.remove(&node);
+        }
+        ControllerUnpublishVolume { node: None, .. } => life.attached.clear(),
+        ValidateVolumeCapabilities { usage, .. } => {
+            if let Some(VolumeSaid::Confirmed(yes)) = said {
+                life.confirmed.insert(usage, Confirmed { yes: *yes, attached: life.attached_to() });
+            }
+        }
+        ControllerExpandVolume { size, .. } => {
+            if life.size_bytes == 0 || !size.contains(life.size_bytes) {
+                life.changed = true;
+                life.size_bytes = 0;
+            }
+            if let Some(VolumeSaid::Grown(bytes)) = said {
+                life.size_bytes = *bytes;
+            }
+        }
+        ControllerModifyVolume { mutable_parameters, .. } => {
+            life.changed |= mutable_parameters != life.mutable_parameters;
+            life.mutable_parameters = mutable_parameters;
+        }
+        NodeStageVolume { node, usage, .. } => {
+            life.staged.entry(node).or_insert(usage);
+        }
+        NodeUnstageVolume { node, .. } => {
+            life.staged.remove(&node);
+        }
+        NodePublishVolume { node, target, usage, readonly, .. } => {
+            life.published.entry((node, target)).or_insert(Publication { usage, readonly });
+        }
+        NodeUnpublishVolume { node, target, .. } => {
+            life.published.remove(&(node, target));
+        }
+        Write { node, slot, stamp, .. } => {
+            life.written = true;
+            // Other nodes may see late what this one writes.
+            match said {
+                Some(_) if !life.is_elsewhere(node) => life.bytes.write(slot, stamp),
+                _ => life.bytes.blur(slot),
+            }
+        }
+        CreateVolume { .. }
+        | DeleteVolume { .. }
+        | ControllerGetVolume { .. }
+        | NodeExpandVolume { .. }
+        | NodeGetVolumeStats { .. }
+        | Read { .. }
+        | Listing { .. }
+        | Copying { .. } => {}
+    }
+}
+
+/// A snapshot after a call was done.
+pub(super) fn snapshot(
+    snapshot: &mut Snapshot,
+    call: &SnapshotCall,
+    said: Option<&SnapshotSaid>,
+    around: &Around,
+) {
+    use SnapshotCall::*;
+    let life = match call {
+        CreateSnapshot { volume, .. } => {
+            Some(snapshot.life.get_or_insert_with(|| cut(*volume, around.bytes.get(volume))))
+        }
+        DeleteSnapshot { snapshot: id } => {
+            snapshot.delete(*id, around.fades_until());
+            None
+        }
+        GetSnapshot { snapshot: id } | Listing { snapshot: id } | Copying { snapshot: id } => {
+            snapshot.find_mut(*id)
+        }
+    };
+    if let (Some(life), Some(SnapshotSaid::Seen(facts))) = (life, said) {
+        learn_snapshot(life, facts);
+    }
+}
+
+fn cut(volume: Id, bytes: Option<&Bytes>) -> SnapshotLife {
+    let bytes = bytes.cloned().unwrap_or_default();
+    SnapshotLife { id: None, volume, creation_time: None, size_bytes: 0, ready: false, bytes }
+}
+
+fn learn_snapshot(life: &mut SnapshotLife, facts: &SnapshotFacts) {
+    life.id = life.id.or(facts.id);
+    life.creation_time = life.creation_time.or(facts.creation_time);
+    life.ready |= facts.ready;
+    if facts.ready && life.size_bytes == 0 {
+        life.size_bytes = facts.size_bytes;
+    }
+}
+
+/// A group snapshot after a call was done.
+pub(super) fn group(group: &mut Group, call: &GroupCall, said: Option<&GroupSaid>, around: &Around) {
+    use GroupCall::*;
+    let life = match call {
+        CreateVolumeGroupSnapshot { volumes, .. } => Some(group.life.get_or_insert_with(|| GroupLife {
+            id: None,
+            volumes: volumes.iter().copied().collect(),
+            creation_time: None,
+            ready: false,
+            members: None,
+            thinned: false,
+            bytes: around.bytes.clone(),
+        })),
+        DeleteVolumeGroupSnapshot { group: id } => {
+            group.delete(*id, around.fades_until());
+            None
+        }
+        DeleteMember { group: id, member } => {
+            let life = group.find_mut(*id);
+            if let Some(life) = life {
+                let known = life.members.as_mut().map(|members| members.remove(member).is_some());
+                life.thinned |= known != Some(false);
+            }
+            None
+        }
+        GetVolumeGroupSnapshot { group: id } | Copying { group: id } => group.find_mut(*id),
+    };
+    if let (Some(life), Some(GroupSaid::Seen(facts))) = (life, said) {
+        life.id = life.id.or(facts.id);
+        life.creation_time = life.creation_time.or(facts.creation_time);
+        life.ready |= facts.ready;
+        let members = facts.members.iter().map(|(id, member)| (*id, member.source));
+        life.members.get_or_insert_with(|| members.collect());
+    }
+}

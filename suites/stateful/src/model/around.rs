@@ -1,0 +1,109 @@
+//! What is known beside the object that a call is about: of the driver, of the time, and of other objects.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use csi_harness::capability::Capability;
+
+use super::bytes::Bytes;
+use super::call::Usage;
+use super::names::Id;
+
+/// Time since the calls began.
+pub type Time = Duration;
+
+/// What the model is told of the driver and may ask of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Terms {
+    /// What the driver advertises.
+    pub capabilities: BTreeSet<Capability>,
+    /// How long a deleted object may still be seen.
+    pub settle: Duration,
+    /// Ways to use volumes that CreateVolume is known to accept.
+    pub usages: Vec<Usage>,
+    /// A size that CreateVolume is known to accept, in bytes.
+    pub size_bytes: i64,
+    /// A size to expand volumes to, in bytes.
+    pub larger_bytes: i64,
+    /// Names of each kind that are used.
+    pub names: u16,
+    /// Nodes.
+    pub nodes: u8,
+    /// Places on each node at which one volume is published.
+    pub targets: u8,
+    /// Sets of parameters that volumes are made with.
+    pub parameters: u8,
+    /// Sets of mutable_parameters that volumes are made with or changed to.
+    pub mutable_parameters: u8,
+}
+
+impl Terms {
+    /// Whether the driver advertises it.
+    pub fn has(&self, capability: Capability) -> bool {
+        self.capabilities.contains(&capability)
+    }
+}
+
+/// Whether something exists, as far as it is known.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Presence {
+    /// It does not.
+    No,
+    /// Nobody knows, or it is not ready, or a deletion may still be going on.
+    #[default]
+    Maybe,
+    /// It does.
+    Yes,
+}
+
+/// What is known beside the object that a call is about.
+#[derive(Clone, Debug)]
+pub struct Around {
+    /// The driver.
+    pub terms: Arc<Terms>,
+    /// When the call was sent.
+    pub invoked: Time,
+    /// When it was answered; never, if it was not.
+    pub returned: Time,
+    /// What it copies.
+    pub source: Presence,
+    /// Whether the volume that it copies may be in use.
+    pub source_in_use: bool,
+    /// Snapshots or copies of what it is about.
+    pub dependants: Presence,
+    /// The other object that has the id which the driver gave.
+    pub owner: Presence,
+    /// Whether a call about another object may still be going on.
+    pub pending_elsewhere: bool,
+    /// What is in the volumes, snapshots and members that it copies.
+    pub bytes: BTreeMap<Id, Bytes>,
+}
+
+impl Around {
+    /// A call of which nothing is known but when it was made.
+    pub fn new(terms: Arc<Terms>, invoked: Time, returned: Time) -> Around {
+        Around {
+            terms,
+            invoked,
+            returned,
+            source: Presence::Maybe,
+            source_in_use: true,
+            dependants: Presence::Maybe,
+            owner: Presence::Maybe,
+            pending_elsewhere: false,
+            bytes: BTreeMap::new(),
+        }
+    }
+
+    /// Whether the same is known, but for the time.
+    pub(super) fn is_like(&self, other: &Around) -> bool {
+        let known = |around: &Around| (around.source, around.source_in_use, around.dependants, around.owner);
+        known(self) == known(other) && self.bytes == other.bytes
+    }
+
+    /// Until when something that this call deleted may still be seen.
+    pub(super) fn fades_until(&self) -> Time {
+        self.returned.saturating_add(self.terms.settle)
+    }
+}

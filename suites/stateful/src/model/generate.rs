@@ -1,0 +1,574 @@
+//! Generation: what an orchestrator may do now.
+//!
+//! An [`Op`] says only what kind of thing is to be done and leaves open with which object, so that it keeps a meaning when
+//! a shrinker takes away what came before it. [`generate`] makes a call of it: one of those that the state permits, the
+//! same one for the same state.
+
+use csi_harness::capability::Capability;
+use proptest::collection::vec;
+use proptest::prelude::{Strategy, any};
+use proptest::sample::select;
+
+use super::around::{Around, Presence, Terms, Time};
+use super::call::{Call, GroupCall, Size, SnapshotCall, Usage, VolumeCall, Wanted};
+use super::names::{Id, Name, Node, Slot, Stamp, Target};
+use super::possible::Possible;
+use super::state::{GroupLife, SnapshotLife, VolumeLife};
+use super::{Model, Object};
+
+/// Places in a volume that are written to.
+const SLOTS: u8 = 4;
+
+/// Something to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Op {
+    /// What.
+    pub verb: Verb,
+    /// With which of the objects and in which of the ways that come into question, counted round and round.
+    pub pick: u32,
+}
+
+/// A sequence of things to do with a driver; it shrinks to fewer, and to earlier objects.
+pub fn ops(terms: &Terms, steps_max: usize) -> impl Strategy<Value = Vec<Op>> + use<> {
+    let verbs: Vec<Verb> = Verb::ALL.into_iter().filter(|verb| verb.is_enabled(terms)).collect();
+    let weighted: Vec<Verb> =
+        verbs.iter().flat_map(|verb| std::iter::repeat_n(*verb, verb.weight())).collect();
+    vec((select(weighted), any::<u32>()).prop_map(|(verb, pick)| Op { verb, pick }), 1..=steps_max.max(1))
+}
+
+macro_rules! verbs {
+    ($($verb:ident $weight:literal $(needs $($capability:ident)+)?;)*) => {
+        /// Kinds of things that an orchestrator and its workloads do.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        #[expect(missing_docs, reason = "they are RPCs, what workloads do, and ways to go")]
+        pub enum Verb { $($verb,)* }
+
+        impl Verb {
+            /// All of them.
+            pub const ALL: [Verb; [$(Verb::$verb),*].len()] = [$(Verb::$verb),*];
+
+            /// How often it is chosen, beside others.
+            fn weight(self) -> usize {
+                match self { $(Verb::$verb => $weight,)* }
+            }
+
+            /// Whether the driver has what it takes.
+            pub fn is_enabled(self, terms: &Terms) -> bool {
+                match self { $(Verb::$verb => true $($(&& terms.has(Capability::$capability))+)?,)* }
+            }
+        }
+    };
+}
+
+verbs! {
+    CreateVolume 4 needs CreateDeleteVolume;
+    CopySnapshot 4 needs CreateDeleteVolume CreateDeleteSnapshot;
+    CopyVolume 3 needs CreateDeleteVolume CloneVolume;
+    CopyMember 1 needs CreateDeleteVolume CreateDeleteGetVolumeGroupSnapshot;
+    DeleteVolume 1 needs CreateDeleteVolume;
+    GiveBack 6;
+    ControllerPublishVolume 3 needs PublishUnpublishVolume;
+    ControllerUnpublishVolume 1 needs PublishUnpublishVolume;
+    ValidateVolumeCapabilities 1;
+    ControllerGetVolume 1 needs GetVolume;
+    ControllerExpandVolume 2 needs ExpandVolume;
+    ControllerModifyVolume 1 needs ModifyVolume;
+    NodeStageVolume 3 needs StageUnstageVolume;
+    NodeUnstageVolume 1 needs StageUnstageVolume;
+    NodePublishVolume 6;
+    NodeUnpublishVolume 1;
+    NodeExpandVolume 1 needs NodeExpandVolume;
+    NodeGetVolumeStats 1 needs GetVolumeStats;
+    Write 8;
+    Read 10;
+    ListVolumes 1 needs ListVolumes;
+    CreateSnapshot 3 needs CreateDeleteSnapshot;
+    DeleteSnapshot 2 needs CreateDeleteSnapshot;
+    GetSnapshot 1 needs GetSnapshot;
+    ListSnapshots 1 needs ListSnapshots;
+    CreateVolumeGroupSnapshot 1 needs CreateDeleteGetVolumeGroupSnapshot;
+    DeleteVolumeGroupSnapshot 1 needs CreateDeleteGetVolumeGroupSnapshot;
+    GetVolumeGroupSnapshot 1 needs CreateDeleteGetVolumeGroupSnapshot;
+    DeleteMember 1 needs CreateDeleteGetVolumeGroupSnapshot CreateDeleteSnapshot;
+}
+
+/// The call that an [`Op`] stands for now, as the `nth` of a sequence: one that can be made, or else one that has to be
+/// made before. Three times out of four it changes something; the others repeat, look, or ask for what cannot be.
+pub fn generate(model: &Model, op: Op, nth: u32, now: Time) -> Option<Call> {
+    let view = View { model, terms: model.terms(), nth, now };
+    let names = u32::from(view.terms.names);
+    let (one, pick) = divided(op.pick, names);
+    let (other, pick) = divided(pick, names);
+    let (quarter, pick) = divided(pick, 4);
+    // The lower of two: much happens to the first, so that it comes far, and little to the last.
+    let name = one.min(other);
+    let calls = on_the_way(&view, op.verb, |call| {
+        call.subject().is_none_or(|subject| u32::from(subject.name().number) == name)
+    });
+    let calls = if calls.is_empty() { on_the_way(&view, op.verb, |_| true) } else { calls };
+    let (mut changing, mut others): (Vec<Call>, Vec<Call>) =
+        calls.into_iter().partition(|call| changes(model, call, now));
+    let chosen =
+        if others.is_empty() || (quarter < 3 && !changing.is_empty()) { &mut changing } else { &mut others };
+    (!chosen.is_empty()).then(|| chosen.swap_remove(pick as usize % chosen.len()))
+}
+
+/// A choice among so many, and what is left for further choices.
+fn divided(pick: u32, among: u32) -> (u32, u32) {
+    let among = among.max(1);
+    (pick % among, pick / among)
+}
+
+/// The calls of a kind that can be made with certain objects, or of the kind that has to be done with them before.
+fn on_the_way(view: &View<'_>, verb: Verb, with: impl Fn(&Call) -> bool) -> Vec<Call> {
+    let mut next = Some(verb);
+    while let Some(verb) = next {
+        let mut calls = if verb.is_enabled(view.terms) { calls(view, verb) } else { Vec::new() };
+        calls.retain(&with);
+        if !calls.is_empty() {
+            return calls;
+        }
+        next = verb.before();
+    }
+    Vec::new()
+}
+
+/// Whether a call changes something if it is done.
+fn changes(model: &Model, call: &Call, now: Time) -> bool {
+    fn changes<O: Object>(possible: Option<&Possible<O>>, call: &O::Call, around: &Around) -> bool {
+        let before = possible.map_or_else(|| Some(O::default()), |possible| possible.certain().cloned());
+        before.is_some_and(|before| {
+            let mut after = before.clone();
+            after.apply(call, None, around);
+            before.judge(call, around).may_be_done() && after != before
+        })
+    }
+    let around = Around::new(model.terms.clone(), now, now);
+    match call {
+        Call::Volume(call) => changes(model.volumes.get(&call.subject().name()), call, &around),
+        Call::Snapshot(call) => changes(model.snapshots.get(&call.subject().name()), call, &around),
+        Call::Group(call) => changes(model.groups.get(&call.subject().name()), call, &around),
+        Call::ListVolumes | Call::ListSnapshots => false,
+    }
+}
+
+impl Verb {
+    /// What has to be done before, where it cannot be done yet.
+    fn before(self) -> Option<Verb> {
+        use Verb::*;
+        match self {
+            CopySnapshot | DeleteSnapshot | GetSnapshot => Some(CreateSnapshot),
+            CopyMember | DeleteVolumeGroupSnapshot | GetVolumeGroupSnapshot | DeleteMember => {
+                Some(CreateVolumeGroupSnapshot)
+            }
+            Write | Read | NodeExpandVolume | NodeGetVolumeStats => Some(NodePublishVolume),
+            NodePublishVolume => Some(NodeStageVolume),
+            NodeStageVolume => Some(ControllerPublishVolume),
+            CreateSnapshot
+            | CreateVolumeGroupSnapshot
+            | ControllerPublishVolume
+            | ControllerUnpublishVolume
+            | CopyVolume
+            | DeleteVolume
+            | GiveBack
+            | ValidateVolumeCapabilities
+            | ControllerGetVolume
+            | ControllerExpandVolume
+            | ControllerModifyVolume
+            | NodeUnstageVolume
+            | NodeUnpublishVolume => Some(CreateVolume),
+            CreateVolume | ListVolumes | ListSnapshots => None,
+        }
+    }
+}
+
+/// What calls are chosen from.
+struct View<'a> {
+    model: &'a Model,
+    terms: &'a Terms,
+    nth: u32,
+    now: Time,
+}
+
+/// Everything that an orchestrator may do of one kind. It keeps to the order of the steps, and where it does not know how
+/// a call ended it does nothing but repeat it or call the opposite.
+fn calls(view: &View<'_>, verb: Verb) -> Vec<Call> {
+    use Verb::*;
+    match verb {
+        CreateVolume => volumes(view, |name, there| match there {
+            Some(life) => other_wishes(view, &life.wanted)
+                .map(|wanted| VolumeCall::CreateVolume { name, wanted })
+                .collect(),
+            None => new_wishes(view).map(|wanted| VolumeCall::CreateVolume { name, wanted }).collect(),
+        }),
+        CopySnapshot => copies(view, snapshot_ids(view)),
+        CopyVolume => copies(view, volume_ids(view)),
+        CopyMember => copies(view, member_ids(view)),
+        DeleteVolume => each_volume(view, |volume, _| vec![VolumeCall::DeleteVolume { volume }]),
+        GiveBack => {
+            each_volume(view, |volume, life| life.map_or_else(Vec::new, |life| give_back(view, volume, life)))
+        }
+        ControllerPublishVolume => each_volume(view, |volume, life| attach(view, volume, life)),
+        ControllerUnpublishVolume => each_volume(view, |volume, life| detach(view, volume, life)),
+        ValidateVolumeCapabilities => each_volume(view, |volume, _| {
+            let usages = view.terms.usages.iter();
+            usages.map(|usage| VolumeCall::ValidateVolumeCapabilities { volume, usage: *usage }).collect()
+        }),
+        ControllerGetVolume => {
+            each_volume(view, |volume, _| vec![VolumeCall::ControllerGetVolume { volume }])
+        }
+        ControllerExpandVolume => each_volume(view, |volume, life| expand(view, volume, life)),
+        ControllerModifyVolume => each_volume(view, |volume, life| modify(view, volume, life)),
+        NodeStageVolume => each_volume(view, |volume, life| stage(view, volume, life)),
+        NodeUnstageVolume => each_volume(view, |volume, life| unstage(view, volume, life)),
+        NodePublishVolume => each_volume(view, |volume, life| publish(view, volume, life)),
+        NodeUnpublishVolume => each_volume(view, |volume, _| {
+            places(view)
+                .map(|(node, target)| VolumeCall::NodeUnpublishVolume { volume, node, target })
+                .collect()
+        }),
+        NodeExpandVolume => at_publications(view, |volume, life, node, target| {
+            let size = Size::at_least(life.size_bytes.max(view.terms.size_bytes));
+            Some(VolumeCall::NodeExpandVolume { volume, node, target, size })
+        }),
+        NodeGetVolumeStats => at_publications(view, |volume, _, node, target| {
+            Some(VolumeCall::NodeGetVolumeStats { volume, node, target })
+        }),
+        Write => at_publications(view, |volume, life, node, target| {
+            let (slot, stamp) = (Slot((view.nth % u32::from(SLOTS)) as u8), Stamp(view.nth));
+            is_writable(life, node, target).then_some(VolumeCall::Write { volume, node, target, slot, stamp })
+        }),
+        Read => {
+            at_publications(view, |volume, _, node, target| Some(VolumeCall::Read { volume, node, target }))
+        }
+        ListVolumes => vec![Call::ListVolumes],
+        CreateSnapshot => create_snapshot(view),
+        DeleteSnapshot => each_snapshot(view, |snapshot| SnapshotCall::DeleteSnapshot { snapshot }),
+        GetSnapshot => each_snapshot(view, |snapshot| SnapshotCall::GetSnapshot { snapshot }),
+        ListSnapshots => vec![Call::ListSnapshots],
+        CreateVolumeGroupSnapshot => create_group(view),
+        DeleteVolumeGroupSnapshot => {
+            each_group(view, |group, _| vec![GroupCall::DeleteVolumeGroupSnapshot { group }])
+        }
+        GetVolumeGroupSnapshot => {
+            each_group(view, |group, _| vec![GroupCall::GetVolumeGroupSnapshot { group }])
+        }
+        DeleteMember => each_group(view, |group, life| {
+            let members = life.into_iter().flat_map(|life| life.members.iter().flatten());
+            members.map(|(member, _)| GroupCall::DeleteMember { group, member: *member }).collect()
+        }),
+    }
+}
+
+fn names(view: &View<'_>, name: fn(u16) -> Name) -> impl Iterator<Item = Name> + use<> {
+    (0..view.terms.names).map(name)
+}
+
+fn nodes(view: &View<'_>) -> impl Iterator<Item = Node> + use<> {
+    (0..view.terms.nodes).map(Node)
+}
+
+fn places(view: &View<'_>) -> impl Iterator<Item = (Node, Target)> + use<> {
+    let targets = view.terms.targets;
+    nodes(view).flat_map(move |node| (0..targets).map(move |target| (node, Target(target))))
+}
+
+/// Calls about each name: what the state permits, or what shows how an earlier call ended.
+fn volumes(view: &View<'_>, calls: impl Fn(Name, Option<&VolumeLife>) -> Vec<VolumeCall>) -> Vec<Call> {
+    let of_name = |name: Name| match view.model.volumes.get(&name) {
+        _ if view.model.is_lost(name) => Vec::new(),
+        None => calls(name, None),
+        Some(possible) => match possible.certain() {
+            Some(volume) => calls(name, volume.life.as_ref()),
+            None => possible
+                .pending()
+                .cloned()
+                .flat_map(|call| opposite(&call).into_iter().chain([call]))
+                .collect(),
+        },
+    };
+    names(view, Name::volume).flat_map(of_name).map(Call::Volume).collect()
+}
+
+/// The call that undoes another.
+fn opposite(call: &VolumeCall) -> Option<VolumeCall> {
+    use VolumeCall::*;
+    match *call {
+        ControllerPublishVolume { volume, node, .. } => {
+            Some(ControllerUnpublishVolume { volume, node: Some(node) })
+        }
+        NodeStageVolume { volume, node, .. } => Some(NodeUnstageVolume { volume, node }),
+        NodePublishVolume { volume, node, target, .. } => Some(NodeUnpublishVolume { volume, node, target }),
+        _ => None,
+    }
+}
+
+/// Calls about each volume that exists, and about each that was just deleted.
+fn each_volume(view: &View<'_>, calls: impl Fn(Id, Option<&VolumeLife>) -> Vec<VolumeCall>) -> Vec<Call> {
+    volumes(view, |name, there| match there {
+        Some(life) => life.id.map_or_else(Vec::new, |id| calls(id, Some(life))),
+        None => match view.model.volumes.get(&name).and_then(|one| one.certain()?.fading?.id) {
+            Some(id) => calls(id, None),
+            None => Vec::new(),
+        },
+    })
+}
+
+/// Calls at each place where a volume is published.
+fn at_publications(
+    view: &View<'_>,
+    call: impl Fn(Id, &VolumeLife, Node, Target) -> Option<VolumeCall>,
+) -> Vec<Call> {
+    each_volume(view, |volume, there| {
+        let Some(life) = there else { return Vec::new() };
+        life.published.keys().filter_map(|(node, target)| call(volume, life, *node, *target)).collect()
+    })
+}
+
+/// Volumes that may be made where there is none.
+fn new_wishes(view: &View<'_>) -> impl Iterator<Item = Wanted> {
+    let Terms { usages, size_bytes, larger_bytes, .. } = view.terms;
+    let sizes = [
+        Size::at_least(*size_bytes),
+        Size::at_least(*larger_bytes),
+        Size { required_bytes: *size_bytes, limit_bytes: *larger_bytes },
+    ];
+    let of_size = |size: Size| usages.iter().map(move |usage| Wanted::of(size, *usage));
+    sizes.into_iter().flat_map(of_size).collect::<Vec<_>>().into_iter()
+}
+
+/// What may be asked for under a name that is taken: the same, most of the time, or something that differs in one way.
+fn other_wishes<'a>(view: &View<'_>, made: &'a Wanted) -> impl Iterator<Item = Wanted> + use<'a> {
+    let larger = (made.size.required_bytes < view.terms.larger_bytes && made.source.is_none())
+        .then(|| Wanted { size: Size::at_least(view.terms.larger_bytes), ..made.clone() });
+    let other_parameters = (1..view.terms.parameters)
+        .map(|step| Wanted { parameters: (made.parameters + step) % view.terms.parameters, ..made.clone() })
+        .next();
+    let empty = made.source.map(|_| Wanted { source: None, ..made.clone() });
+    let same = [made.clone(), made.clone(), made.clone()];
+    same.into_iter().chain(larger).chain(other_parameters).chain(empty)
+}
+
+/// Copies of things that exist, under names that are free, or that have such a copy already.
+fn copies(view: &View<'_>, sources: Vec<Id>) -> Vec<Call> {
+    let Some(usage) = view.terms.usages.first().copied() else { return Vec::new() };
+    volumes(view, |name, there| {
+        let of = |source: &Id| copy(view, *source, usage);
+        match there {
+            None => sources.iter().map(of).map(|wanted| VolumeCall::CreateVolume { name, wanted }).collect(),
+            Some(life) if life.wanted.source.is_some() => {
+                vec![VolumeCall::CreateVolume { name, wanted: life.wanted.clone() }]
+            }
+            Some(_) => Vec::new(),
+        }
+    })
+}
+
+/// A copy as large as its source.
+fn copy(view: &View<'_>, source: Id, usage: Usage) -> Wanted {
+    let lives = view.model.volume(source.name).into_iter().filter_map(|volume| volume.life);
+    let largest = lives.map(|life| life.size_bytes).max().unwrap_or_default();
+    // Of a snapshot only the driver knows how large it is; nothing here is larger than this.
+    let unknown =
+        if source.name == source.name.owner() && largest > 0 { largest } else { view.terms.larger_bytes };
+    Wanted { source: Some(source), ..Wanted::of(Size::at_least(unknown.max(view.terms.size_bytes)), usage) }
+}
+
+/// Things that exist without doubt and can be copied.
+fn there(view: &View<'_>, ids: impl Iterator<Item = Id>) -> Vec<Id> {
+    ids.filter(|id| view.model.presence(*id, view.now) == Presence::Yes).collect()
+}
+
+fn certain<O: Object>(possible: Option<&Possible<O>>) -> Option<&O> {
+    possible.and_then(Possible::certain)
+}
+
+fn volume_ids(view: &View<'_>) -> Vec<Id> {
+    let id = |name| certain(view.model.volumes.get(&name))?.life.as_ref()?.id;
+    there(view, names(view, Name::volume).filter_map(id))
+}
+
+fn snapshot_ids(view: &View<'_>) -> Vec<Id> {
+    let id = |name| certain(view.model.snapshots.get(&name))?.life.as_ref()?.id;
+    there(view, names(view, Name::snapshot).filter_map(id))
+}
+
+fn member_ids(view: &View<'_>) -> Vec<Id> {
+    let ids = |name| {
+        let life = certain(view.model.groups.get(&name)).and_then(|group| group.life.as_ref());
+        let members = life.and_then(|life| life.members.as_ref());
+        members.into_iter().flat_map(|members| members.keys().copied()).collect::<Vec<_>>()
+    };
+    there(view, names(view, Name::group).flat_map(ids))
+}
+
+fn attach(view: &View<'_>, volume: Id, there: Option<&VolumeLife>) -> Vec<VolumeCall> {
+    let mut calls = Vec::new();
+    for node in nodes(view) {
+        let (usage, readonly) = match there.map(|life| (life, life.attached.get(&node))) {
+            Some((_, Some(now))) => (now.usage, now.readonly),
+            Some((life, None)) => (life.wanted.usage, false),
+            None => match view.terms.usages.first() {
+                Some(usage) => (*usage, false),
+                None => continue,
+            },
+        };
+        calls.push(VolumeCall::ControllerPublishVolume { volume, node, usage, readonly });
+        if view.terms.has(Capability::PublishReadonly)
+            && there.is_some_and(|life| life.attached.contains_key(&node))
+        {
+            calls.push(VolumeCall::ControllerPublishVolume { volume, node, usage, readonly: !readonly });
+        }
+    }
+    calls
+}
+
+fn detach(view: &View<'_>, volume: Id, there: Option<&VolumeLife>) -> Vec<VolumeCall> {
+    let is_used = |node: Node| {
+        there.is_some_and(|life| life.staged.contains_key(&node) || life.published_on(node).next().is_some())
+    };
+    let one = nodes(view).filter(|node| !is_used(*node)).map(Some);
+    let all = nodes(view).all(|node| !is_used(node)).then_some(None);
+    one.chain(all).map(|node| VolumeCall::ControllerUnpublishVolume { volume, node }).collect()
+}
+
+fn expand(view: &View<'_>, volume: Id, there: Option<&VolumeLife>) -> Vec<VolumeCall> {
+    let sizes = [there.map_or(0, |life| life.size_bytes), view.terms.larger_bytes];
+    let sizes = sizes.into_iter().filter(|bytes| *bytes > 0).map(Size::at_least);
+    sizes.map(|size| VolumeCall::ControllerExpandVolume { volume, size }).collect()
+}
+
+fn modify(view: &View<'_>, volume: Id, there: Option<&VolumeLife>) -> Vec<VolumeCall> {
+    let sets =
+        if there.is_some() { view.terms.mutable_parameters } else { view.terms.mutable_parameters.min(1) };
+    (0..sets)
+        .map(|mutable_parameters| VolumeCall::ControllerModifyVolume { volume, mutable_parameters })
+        .collect()
+}
+
+/// What comes next when nobody wants the volume any more.
+fn give_back(view: &View<'_>, volume: Id, life: &VolumeLife) -> Vec<VolumeCall> {
+    let published = life.published.keys().map(|(node, target)| VolumeCall::NodeUnpublishVolume {
+        volume,
+        node: *node,
+        target: *target,
+    });
+    let is_free = |node: &Node| life.published_on(*node).next().is_none();
+    let staged = life
+        .staged
+        .keys()
+        .copied()
+        .filter(is_free)
+        .map(|node| VolumeCall::NodeUnstageVolume { volume, node });
+    let is_free = |node: &Node| is_free(node) && !life.staged.contains_key(node);
+    let attached = life.attached.keys().copied().filter(is_free);
+    let attached = attached.map(|node| VolumeCall::ControllerUnpublishVolume { volume, node: Some(node) });
+    let steps: Vec<VolumeCall> = published.chain(staged).chain(attached).collect();
+    match steps.is_empty() && view.terms.has(Capability::CreateDeleteVolume) {
+        true => vec![VolumeCall::DeleteVolume { volume }],
+        false => steps,
+    }
+}
+
+/// Whether the volume is on the node as far as the controller is concerned.
+fn is_attached(view: &View<'_>, life: &VolumeLife, node: Node) -> bool {
+    !view.terms.has(Capability::PublishUnpublishVolume) || life.attached.contains_key(&node)
+}
+
+fn stage(view: &View<'_>, volume: Id, there: Option<&VolumeLife>) -> Vec<VolumeCall> {
+    let Some(life) = there else { return Vec::new() };
+    let nodes = nodes(view).filter(|node| is_attached(view, life, *node));
+    let usage = |node: Node| life.staged.get(&node).copied().unwrap_or(life.wanted.usage);
+    nodes.map(|node| VolumeCall::NodeStageVolume { volume, node, usage: usage(node) }).collect()
+}
+
+fn unstage(view: &View<'_>, volume: Id, there: Option<&VolumeLife>) -> Vec<VolumeCall> {
+    let is_published = |node: Node| there.is_some_and(|life| life.published_on(node).next().is_some());
+    let nodes = nodes(view).filter(|node| !is_published(*node));
+    nodes.map(|node| VolumeCall::NodeUnstageVolume { volume, node }).collect()
+}
+
+fn publish(view: &View<'_>, volume: Id, there: Option<&VolumeLife>) -> Vec<VolumeCall> {
+    let Some(life) = there else { return Vec::new() };
+    let is_staged =
+        |node: Node| !view.terms.has(Capability::StageUnstageVolume) || life.staged.contains_key(&node);
+    let here = places(view).filter(|(node, _)| is_attached(view, life, *node) && is_staged(*node));
+    here.flat_map(|(node, target)| {
+        let before = life.published.get(&(node, target));
+        let usage = before.map_or(life.wanted.usage, |before| before.usage);
+        let call = |readonly| VolumeCall::NodePublishVolume { volume, node, target, usage, readonly };
+        let same = before.is_some_and(|before| before.readonly);
+        // Read-only there is nothing to be had of a volume that was never formatted.
+        let other = (life.written || before.is_some()).then(|| call(!same));
+        [call(same)].into_iter().chain(other)
+    })
+    .collect()
+}
+
+fn is_writable(life: &VolumeLife, node: Node, target: Target) -> bool {
+    let for_writing = |readonly: bool, usage: Usage| !readonly && !usage.is_for_readers();
+    life.published.get(&(node, target)).is_some_and(|there| for_writing(there.readonly, there.usage))
+        && life.attached.get(&node).is_none_or(|there| for_writing(there.readonly, there.usage))
+}
+
+/// Calls about each name of snapshots, or what shows how an earlier call ended.
+fn snapshots(view: &View<'_>, calls: impl Fn(Name, Option<&SnapshotLife>) -> Vec<SnapshotCall>) -> Vec<Call> {
+    let of_name = |name: Name| match view.model.snapshots.get(&name) {
+        _ if view.model.is_lost(name) => Vec::new(),
+        None => calls(name, None),
+        Some(possible) => match possible.certain() {
+            Some(snapshot) => calls(name, snapshot.life.as_ref()),
+            None => possible.pending().cloned().collect(),
+        },
+    };
+    names(view, Name::snapshot).flat_map(of_name).map(Call::Snapshot).collect()
+}
+
+fn create_snapshot(view: &View<'_>) -> Vec<Call> {
+    let volumes = volume_ids(view);
+    snapshots(view, |name, there| {
+        let repeated = there.map(|life| life.volume);
+        let sources = repeated.into_iter().chain(volumes.iter().copied());
+        sources.map(|volume| SnapshotCall::CreateSnapshot { name, volume }).collect()
+    })
+}
+
+fn each_snapshot(view: &View<'_>, call: impl Fn(Id) -> SnapshotCall) -> Vec<Call> {
+    snapshots(view, |name, there| {
+        let fading = || certain(view.model.snapshots.get(&name))?.fading?.id;
+        there.map_or_else(fading, |life| life.id).into_iter().map(&call).collect()
+    })
+}
+
+/// Calls about each name of group snapshots, or what shows how an earlier call ended.
+fn groups(view: &View<'_>, calls: impl Fn(Name, Option<&GroupLife>) -> Vec<GroupCall>) -> Vec<Call> {
+    let of_name = |name: Name| match view.model.groups.get(&name) {
+        _ if view.model.is_lost(name) => Vec::new(),
+        None => calls(name, None),
+        Some(possible) => match possible.certain() {
+            Some(group) => calls(name, group.life.as_ref()),
+            None => possible.pending().cloned().collect(),
+        },
+    };
+    names(view, Name::group).flat_map(of_name).map(Call::Group).collect()
+}
+
+fn create_group(view: &View<'_>) -> Vec<Call> {
+    let volumes = volume_ids(view);
+    groups(view, |name, there| {
+        let repeated = there.map(|life| life.volumes.iter().copied().collect::<Vec<_>>());
+        let sets = [volumes.iter().copied().take(2).collect::<Vec<_>>(), volumes.clone()];
+        let sets = repeated.into_iter().chain(sets).filter(|set| !set.is_empty());
+        sets.map(|volumes| GroupCall::CreateVolumeGroupSnapshot { name, volumes }).collect()
+    })
+}
+
+fn each_group(view: &View<'_>, calls: impl Fn(Id, Option<&GroupLife>) -> Vec<GroupCall>) -> Vec<Call> {
+    groups(view, |name, there| {
+        let fading = || certain(view.model.groups.get(&name))?.fading?.id;
+        match there.map_or_else(fading, |life| life.id) {
+            Some(id) => calls(id, there),
+            None => Vec::new(),
+        }
+    })
+}

@@ -1,0 +1,214 @@
+//! What the Node service may answer about volumes. A node plugin without state cannot tell a volume that is gone from
+//! one that is merely not there, and many have none.
+
+use std::collections::BTreeMap;
+
+use csi_harness::capability::Capability;
+use csi_harness::config::AccessType;
+use csi_harness::requirements::{Requirement, req};
+use tonic::Code;
+
+use crate::model::answer::Found;
+use crate::model::around::Around;
+use crate::model::call::Usage;
+use crate::model::expectation::{Expectation, Finding, anything, must, must_be_refused, says};
+use crate::model::names::{Kind, Node, Slot, Target};
+use crate::model::state::{Held, VolumeLife};
+
+/// Whether the orchestrator has done what comes before staging. What can be staged of a volume that is attached for
+/// reading only is not clear.
+fn is_attached(life: &VolumeLife, node: Node, around: &Around) -> bool {
+    !around.terms.has(Capability::PublishUnpublishVolume)
+        || life.attached.get(&node).is_some_and(|attachment| !attachment.readonly)
+}
+
+/// Whether the orchestrator has done what comes before publishing.
+fn is_staged(life: &VolumeLife, node: Node, around: &Around) -> bool {
+    is_attached(life, node, around)
+        && (!around.terms.has(Capability::StageUnstageVolume) || life.staged.contains_key(&node))
+}
+
+pub(super) fn stage(held: Held<'_, VolumeLife>, node: Node, usage: Usage, around: &Around) -> Expectation {
+    let life = match held {
+        Held::Gone | Held::Fading => {
+            return must_be_refused(&req::NODE_STAGE_021, Code::NotFound, "of a deleted volume")
+                .or_any_refusal()
+                .or_done_remark("unless the node plugin cannot know which volumes exist");
+        }
+        Held::Here(life) => life,
+    };
+    match life.staged.get(&node) {
+        _ if !is_attached(life, node, around) => {
+            anything(&req::NODE_STAGE_001, "of a volume that is not attached to the node")
+        }
+        None => must(&req::NODE_STAGE_001, "stage a volume that is on the node"),
+        Some(before) if *before == usage => must(&req::NODE_STAGE_006, "answer OK to the same request again"),
+        Some(before) if before.access == usage.access => {
+            anything(&req::NODE_STAGE_022, "of a staged volume with another access mode")
+        }
+        Some(_) => must_be_refused(
+            &req::NODE_STAGE_022,
+            Code::AlreadyExists,
+            "of a staged volume with another access type",
+        )
+        .or(Code::FailedPrecondition, "the volume may lack that access type")
+        .or(Code::InvalidArgument, "the driver may not know that access type")
+        .or_done_remark("unless staging does nothing"),
+    }
+}
+
+pub(super) fn unstage(held: Held<'_, VolumeLife>, node: Node) -> Expectation {
+    match held {
+        Held::Gone | Held::Fading => must(&req::NODE_UNSTAGE_017, "take a deleted volume as unstaged")
+            .or(Code::NotFound, "the volume does not exist"),
+        Held::Here(life) if life.published_on(node).next().is_some() => {
+            anything(&req::NODE_UNSTAGE_001, "of a volume that is still published")
+        }
+        Held::Here(life) if life.staged.contains_key(&node) => {
+            must(&req::NODE_UNSTAGE_001, "unstage a staged volume")
+        }
+        Held::Here(_) => must(&req::NODE_UNSTAGE_006, "answer OK where nothing is staged"),
+    }
+}
+
+pub(super) fn publish(
+    held: Held<'_, VolumeLife>,
+    at: (Node, Target),
+    usage: Usage,
+    readonly: bool,
+    around: &Around,
+) -> Expectation {
+    let life = match held {
+        Held::Gone | Held::Fading => {
+            return must_be_refused(&req::NODE_PUBLISH_039, Code::NotFound, "of a deleted volume")
+                .or_any_refusal()
+                .or_done_remark("unless the node plugin cannot know which volumes exist");
+        }
+        Held::Here(life) => life,
+    };
+    if !is_staged(life, at.0, around) {
+        return anything(&req::NODE_PUBLISH_001, "of a volume that is not on the node");
+    }
+    match life.published.get(&at) {
+        Some(before) if before.usage != usage => {
+            anything(&req::NODE_PUBLISH_009, "of a published volume with another volume_capability")
+        }
+        Some(before) if before.readonly == readonly || usage.is_for_readers() => {
+            must(&req::NODE_PUBLISH_004, "answer OK to the same request again")
+        }
+        Some(_) => {
+            let what = "with another readonly at the path where the volume is published";
+            must_be_refused(&req::NODE_PUBLISH_040, Code::AlreadyExists, what)
+        }
+        None if usage != life.wanted.usage => {
+            must(&req::NODE_PUBLISH_032, "publish the volume, or to refuse a use that it was not made for")
+                .or_any_refusal()
+        }
+        None if life.published_on(at.0).next().is_none() => {
+            must(&req::NODE_PUBLISH_001, "publish a volume that is on the node")
+        }
+        None if usage.is_for_many_workloads() => {
+            must(&req::NODE_PUBLISH_007, "publish at a second path in a mode for many workloads")
+        }
+        None => {
+            let what = "at a second path in a mode for one workload";
+            must_be_refused(&req::NODE_PUBLISH_013, Code::FailedPrecondition, what)
+        }
+    }
+}
+
+pub(super) fn unpublish(held: Held<'_, VolumeLife>, at: (Node, Target)) -> Expectation {
+    match held {
+        Held::Gone | Held::Fading => must(&req::NODE_UNPUBLISH_016, "take a deleted volume as unpublished")
+            .or(Code::NotFound, "the volume does not exist"),
+        Held::Here(life) if life.published.contains_key(&at) => {
+            must(&req::NODE_UNPUBLISH_001, "unpublish a published volume")
+        }
+        Held::Here(_) => must(&req::NODE_UNPUBLISH_006, "answer OK where nothing is published"),
+    }
+}
+
+pub(super) fn expand(held: Held<'_, VolumeLife>, at: (Node, Target), around: &Around) -> Expectation {
+    match held {
+        Held::Gone | Held::Fading => {
+            must_be_refused(&req::NODE_EXPAND_021, Code::NotFound, "of a deleted volume")
+                .or_any_refusal()
+                .or_done_remark("unless the node plugin cannot know which volumes exist")
+        }
+        Held::Here(life) if is_staged(life, at.0, around) && life.published.contains_key(&at) => {
+            must(&req::NODE_EXPAND_001, "expand a published volume that has grown")
+                .or(Code::FailedPrecondition, "the file system may not grow while published")
+                .or(Code::OutOfRange, "the volume itself may not be that large")
+        }
+        Held::Here(_) => anything(&req::NODE_EXPAND_004, "at a path where the volume is not"),
+    }
+}
+
+pub(super) fn stats(held: Held<'_, VolumeLife>, at: (Node, Target)) -> Expectation {
+    match held {
+        Held::Here(life) if life.published.contains_key(&at) => {
+            must(&req::NODE_STATS_001, "answer for a published volume")
+        }
+        _ => must_be_refused(&req::NODE_STATS_017, Code::NotFound, "at a path where the volume is not")
+            .or_any_refusal()
+            .or_done_remark("unless the node plugin measures the path it is given"),
+    }
+}
+
+/// Workloads write to what is published for writing, and cannot write to what is not.
+pub(super) fn write(held: Held<'_, VolumeLife>, at: (Node, Target), around: &Around) -> Expectation {
+    let life = match held {
+        Held::Here(life) if is_staged(life, at.0, around) => life,
+        _ => return anything(&req::NODE_PUBLISH_001, "where the volume is not on the node"),
+    };
+    match life.published.get(&at) {
+        None => anything(&req::NODE_PUBLISH_001, "where the volume is not published"),
+        Some(there) if there.usage.is_for_readers() => {
+            anything(&req::NODE_PUBLISH_034, "where the volume is published in a mode for readers")
+        }
+        Some(there) if there.readonly => must_be_refused(
+            &req::NODE_PUBLISH_034,
+            Code::PermissionDenied,
+            "where the volume is published readonly",
+        )
+        .or_any_refusal(),
+        Some(_) => must(target_is_the_volume(life), "take what a workload writes"),
+    }
+}
+
+pub(super) fn read(held: Held<'_, VolumeLife>, at: (Node, Target), around: &Around) -> Expectation {
+    match held {
+        Held::Here(life) if is_staged(life, at.0, around) && life.published.contains_key(&at) => {
+            must(target_is_the_volume(life), "give a workload what was written")
+        }
+        _ => anything(&req::NODE_PUBLISH_001, "where the volume is not published"),
+    }
+}
+
+/// What is at the target path is the volume, and so what was written to the volume is in it.
+fn target_is_the_volume(life: &VolumeLife) -> &'static Requirement {
+    match life.wanted.usage.access {
+        AccessType::Block => &req::NODE_PUBLISH_026,
+        AccessType::Mount => &req::NODE_PUBLISH_027,
+    }
+}
+
+/// What was written to a volume, or to what it is a copy of, is there.
+pub(super) fn read_back(life: &VolumeLife, found: &BTreeMap<Slot, Found>) -> Finding {
+    let lost = life.bytes.lost(found);
+    let rule = match life.wanted.source.map(|source| source.name.kind) {
+        Some(Kind::Volume) if !life.written => &req::MSG_VOLSOURCE_006,
+        Some(_) if !life.written => &req::CTRL_CREATESNAP_015,
+        _ => target_is_the_volume(life),
+    };
+    says(
+        lost.is_none(),
+        rule,
+        "what was written to the volume is not in it",
+        lost.map_or(String::new(), |(slot, stamp)| format!("write {} in place {}", stamp.0, slot.0)),
+        lost.map_or(String::new(), |(slot, _)| match found.get(&slot) {
+            Some(Found::Stamp(stamp)) => format!("write {} there", stamp.0),
+            Some(Found::Other) | None => "something else, or nothing".to_owned(),
+        }),
+    )
+}

@@ -1,0 +1,221 @@
+//! What may be answered about snapshots.
+
+use csi_harness::requirements::req;
+use tonic::Code;
+
+use crate::model::answer::{SnapshotFacts, SnapshotSaid};
+use crate::model::around::{Around, Presence};
+use crate::model::call::SnapshotCall;
+use crate::model::expectation::{Expectation, Finding, anything, must, must_be_refused, says};
+use crate::model::names::{Id, Name};
+use crate::model::state::{Held, Snapshot, SnapshotLife};
+
+/// The answers that a driver may give to a call about a snapshot.
+pub(in crate::model) fn snapshot(snapshot: &Snapshot, call: &SnapshotCall, around: &Around) -> Expectation {
+    use SnapshotCall::*;
+    let find = |id: &Id| snapshot.find(*id, around.invoked);
+    match call {
+        CreateSnapshot { volume, .. } => create(snapshot, *volume, around),
+        DeleteSnapshot { snapshot } => delete(find(snapshot), around),
+        GetSnapshot { snapshot } => look_up(find(snapshot)),
+        Listing { .. } => must(&req::CTRL_LISTSNAP_001, "list the snapshots"),
+        Copying { snapshot } => copying(find(snapshot)),
+    }
+}
+
+/// What may be said when the call is done.
+pub(in crate::model) fn snapshot_said(
+    snapshot: &Snapshot,
+    call: &SnapshotCall,
+    said: &SnapshotSaid,
+    around: &Around,
+) -> Finding {
+    match (call, said) {
+        (SnapshotCall::CreateSnapshot { name, volume }, SnapshotSaid::Seen(facts)) => {
+            complete(facts, *volume).and(match &snapshot.life {
+                Some(life) => same(life, facts),
+                None => own_id(*name, facts, around),
+            })
+        }
+        (SnapshotCall::GetSnapshot { snapshot: id } | SnapshotCall::Listing { snapshot: id }, said) => {
+            looked_up(snapshot.find(*id, around.invoked), *id, said)
+        }
+        _ => Finding::Fits,
+    }
+}
+
+fn create(snapshot: &Snapshot, volume: Id, around: &Around) -> Expectation {
+    let source_may_be_gone = around.source != Presence::Yes;
+    let expectation = match &snapshot.life {
+        Some(life) if life.volume == volume => {
+            must(&req::CTRL_CREATESNAP_002, "answer a repeated call with its snapshot")
+        }
+        Some(_) => {
+            let what = "with the name of another volume's snapshot";
+            must_be_refused(&req::CTRL_CREATESNAP_024, Code::AlreadyExists, what)
+        }
+        None if snapshot.is_fading(around.invoked) => {
+            anything(&req::CTRL_DELETESNAP_002, "take a snapshot under a name that is about to be free")
+        }
+        None => match around.source {
+            Presence::No => {
+                return must_be_refused(&req::CTRL_CREATESNAP_013, Code::NotFound, "of a deleted volume")
+                    .or_any_refusal();
+            }
+            Presence::Maybe => {
+                must(&req::CTRL_CREATESNAP_001, "take a snapshot of a volume").or_any_refusal()
+            }
+            Presence::Yes => must(&req::CTRL_CREATESNAP_001, "take a snapshot of a volume")
+                .or(Code::FailedPrecondition, "the volume may be in a state that does not allow it"),
+        },
+    };
+    match source_may_be_gone {
+        true => expectation.or(Code::NotFound, "the volume may be looked for first"),
+        false => expectation,
+    }
+}
+
+fn delete(held: Held<'_, SnapshotLife>, around: &Around) -> Expectation {
+    match held {
+        Held::Gone | Held::Fading => {
+            must(&req::CTRL_DELETESNAP_003, "succeed for a snapshot that is deleted")
+        }
+        Held::Here(_) => {
+            let expectation = must(&req::CTRL_DELETESNAP_001, "delete a snapshot that nobody uses");
+            match around.dependants {
+                Presence::No => expectation,
+                _ => expectation.or(Code::FailedPrecondition, "a volume may be made from it"),
+            }
+        }
+    }
+}
+
+fn look_up(held: Held<'_, SnapshotLife>) -> Expectation {
+    match held {
+        Held::Gone => must_be_refused(&req::CTRL_GETSNAP_010, Code::NotFound, "of a deleted snapshot"),
+        Held::Fading => anything(&req::CTRL_GETSNAP_010, "of a snapshot that is being deleted"),
+        Held::Here(_) => must(&req::CTRL_GETSNAP_001, "find a snapshot that exists"),
+    }
+}
+
+/// What a volume made from it says of the snapshot.
+fn copying(held: Held<'_, SnapshotLife>) -> Expectation {
+    match held {
+        Held::Gone => must_be_refused(&req::CTRL_CREATEVOL_039, Code::NotFound, "from a deleted snapshot"),
+        Held::Fading => anything(&req::CTRL_CREATEVOL_039, "from a snapshot that is being deleted"),
+        Held::Here(life) if life.ready => {
+            must(&req::MSG_SNAPSHOT_008, "be made from a snapshot that is ready")
+                .or(Code::OutOfRange, "the copy may not have that size")
+        }
+        Held::Here(_) => anything(&req::MSG_SNAPSHOT_008, "from a snapshot that may not be ready"),
+    }
+}
+
+/// What every answer about a snapshot has to have.
+fn complete(facts: &SnapshotFacts, volume: Id) -> Finding {
+    let id = says(
+        facts.id.is_some(),
+        &req::MSG_SNAPSHOT_003,
+        "the snapshot has no id",
+        "a snapshot_id",
+        "an empty one",
+    );
+    let source = says(
+        facts.source == Some(volume),
+        &req::MSG_SNAPSHOT_006,
+        "the snapshot does not name the volume it was taken of",
+        format!("source_volume_id of {volume}"),
+        facts.source.map_or("another".to_owned(), |id| format!("that of {id}")),
+    );
+    let time = says(
+        facts.creation_time.is_some(),
+        &req::MSG_SNAPSHOT_007,
+        "the snapshot has no creation_time",
+        "the moment at which it was cut",
+        "no creation_time",
+    );
+    let size = says(
+        facts.size_bytes >= 0,
+        &req::MSG_SNAPSHOT_002,
+        "the snapshot has a negative size",
+        "size_bytes of 0 (unknown) or more",
+        facts.size_bytes,
+    );
+    id.and(source).and(time).and(size)
+}
+
+fn own_id(name: Name, facts: &SnapshotFacts, around: &Around) -> Finding {
+    says(
+        facts.id.is_none_or(|id| id.name == name) || around.owner != Presence::Yes,
+        &req::MSG_SNAPSHOT_003,
+        "two snapshots that exist at the same time have the same id",
+        "an id of its own",
+        facts.id.map_or(String::new(), |id| format!("the one of {id}")),
+    )
+}
+
+/// What two answers about one snapshot agree in.
+fn same(life: &SnapshotLife, facts: &SnapshotFacts) -> Finding {
+    let shown = |id: Option<Id>| id.map_or("none".to_owned(), |id| id.to_string());
+    let id = says(
+        life.id.is_none() || facts.id == life.id,
+        &req::CTRL_CREATESNAP_002,
+        "a name used before is answered with another snapshot",
+        shown(life.id),
+        shown(facts.id),
+    );
+    let time = says(
+        life.creation_time.is_none() || facts.creation_time == life.creation_time,
+        &req::CTRL_CREATESNAP_002,
+        "the creation_time of a snapshot has changed",
+        format!("{:?}", life.creation_time),
+        format!("{:?}", facts.creation_time),
+    );
+    // The size may become known only once the snapshot is ready.
+    let size = says(
+        life.size_bytes == 0 || !facts.ready || facts.size_bytes == life.size_bytes,
+        &req::CTRL_CREATESNAP_002,
+        "the size of a snapshot that is ready has changed",
+        life.size_bytes,
+        facts.size_bytes,
+    );
+    let ready = says(
+        facts.ready || !life.ready,
+        &req::MSG_SNAPSHOT_008,
+        "a snapshot that was ready is not ready any more",
+        "ready_to_use",
+        "ready_to_use false",
+    );
+    id.and(time).and(size).and(ready)
+}
+
+fn looked_up(held: Held<'_, SnapshotLife>, id: Id, said: &SnapshotSaid) -> Finding {
+    match (held, said) {
+        (Held::Here(life), SnapshotSaid::Seen(facts)) => {
+            let asked = says(
+                facts.id == Some(id),
+                &req::CTRL_GETSNAP_007,
+                "the answer is not about the snapshot that was asked for",
+                id,
+                facts.id.map_or("another".to_owned(), |id| id.to_string()),
+            );
+            asked.and(complete(facts, life.volume)).and(same(life, facts))
+        }
+        (Held::Here(_), SnapshotSaid::Unlisted { pages }) => says(
+            // Pages may miss what exists while others come and go.
+            *pages > 1,
+            &req::CTRL_LISTSNAP_002,
+            "a snapshot that exists is not in the list",
+            "all snapshots, however they came about",
+            "a list without it, on one page",
+        ),
+        (Held::Gone, SnapshotSaid::Seen(_)) => says(
+            false,
+            &req::CTRL_INTERACT_008,
+            "a deleted snapshot goes on being there",
+            "nothing of it once the deletion is complete",
+            "the snapshot",
+        ),
+        _ => Finding::Fits,
+    }
+}

@@ -1,0 +1,609 @@
+//! What the Controller service may answer about volumes.
+
+use std::collections::BTreeSet;
+
+use csi_harness::capability::Capability;
+use csi_harness::requirements::{Requirement, req};
+use tonic::Code;
+
+use super::node;
+use crate::model::answer::{SourceTold, VolumeFacts, VolumeSaid};
+use crate::model::around::{Around, Presence};
+use crate::model::call::{MODES_FOR_MANY_NODES, Size, Usage, VolumeCall, Wanted};
+use crate::model::expectation::{Expectation, Finding, anything, must, must_be_refused, says};
+use crate::model::names::{Id, Kind, Name, Node};
+use crate::model::state::{Held, Volume, VolumeLife};
+
+/// The answers that a driver may give to a call about a volume.
+pub(in crate::model) fn volume(volume: &Volume, call: &VolumeCall, around: &Around) -> Expectation {
+    use VolumeCall::*;
+    let find = |id: &Id| volume.find(*id, around.invoked);
+    match call {
+        CreateVolume { wanted, .. } => create(volume, wanted, around),
+        DeleteVolume { volume } => delete(find(volume), around),
+        ControllerPublishVolume { volume, node, usage, readonly } => {
+            attach(find(volume), *node, *usage, *readonly, around)
+        }
+        ControllerUnpublishVolume { volume, node } => detach(find(volume), *node),
+        ValidateVolumeCapabilities { volume, usage } => validate(find(volume), *usage),
+        ControllerGetVolume { volume } => look_up(find(volume)),
+        ControllerExpandVolume { volume, size } => expand(find(volume), *size, around),
+        ControllerModifyVolume { volume, .. } => modify(find(volume)),
+        NodeStageVolume { volume, node, usage } => node::stage(find(volume), *node, *usage, around),
+        NodeUnstageVolume { volume, node } => node::unstage(find(volume), *node),
+        NodePublishVolume { volume, node, target, usage, readonly } => {
+            node::publish(find(volume), (*node, *target), *usage, *readonly, around)
+        }
+        NodeUnpublishVolume { volume, node, target } => node::unpublish(find(volume), (*node, *target)),
+        NodeExpandVolume { volume, node, target, .. } => node::expand(find(volume), (*node, *target), around),
+        NodeGetVolumeStats { volume, node, target } => node::stats(find(volume), (*node, *target)),
+        Write { volume, node, target, .. } => node::write(find(volume), (*node, *target), around),
+        Read { volume, node, target } => node::read(find(volume), (*node, *target), around),
+        Listing { volume } => listing(find(volume)),
+        Copying { volume } => copying(find(volume)),
+    }
+}
+
+/// What may be said when the call is done.
+pub(in crate::model) fn volume_said(
+    volume: &Volume,
+    call: &VolumeCall,
+    said: &VolumeSaid,
+    around: &Around,
+) -> Finding {
+    if let (VolumeCall::CreateVolume { name, wanted }, VolumeSaid::Made(facts)) = (call, said) {
+        return complete(facts).and(match &volume.life {
+            Some(life) => same(life, facts),
+            None => as_wanted(*name, wanted, facts, around),
+        });
+    }
+    let life = match call.subject().id().map(|id| volume.find(id, around.invoked)) {
+        Some(Held::Here(life)) => life,
+        Some(Held::Gone) => return said_of_nothing(said),
+        Some(Held::Fading) | None => return Finding::Fits,
+    };
+    match (call, said) {
+        (VolumeCall::Listing { .. }, VolumeSaid::Unlisted { pages }) => says(
+            // Pages may miss what exists while other volumes come and go.
+            *pages > 1,
+            &req::CTRL_LISTVOL_002,
+            "a volume that exists is not in the list",
+            "every volume that the driver knows",
+            "a list without it, on one page",
+        ),
+        (VolumeCall::Listing { .. }, VolumeSaid::Seen(facts, nodes)) => {
+            seen(life, facts, nodes.as_ref(), &req::CTRL_LISTVOL_012, around)
+        }
+        (VolumeCall::ControllerGetVolume { volume }, VolumeSaid::Seen(facts, nodes)) => {
+            let asked = says(
+                facts.id == Some(*volume),
+                &req::CTRL_GETVOL_011,
+                "the answer is not about the volume that was asked for",
+                volume,
+                facts.id.map_or("another volume".to_owned(), |id| id.to_string()),
+            );
+            asked.and(seen(life, facts, nodes.as_ref(), &req::CTRL_GETVOL_007, around))
+        }
+        (VolumeCall::ControllerPublishVolume { node, .. }, VolumeSaid::Attached(context)) => {
+            let before = life.attached.get(node).and_then(|attachment| attachment.context.as_ref());
+            says(
+                before.is_none_or(|before| before == context),
+                &req::CTRL_PUBLISH_018,
+                "the repeated call has another publish_context",
+                before.map_or("", |before| before),
+                context,
+            )
+        }
+        (VolumeCall::ValidateVolumeCapabilities { usage, .. }, VolumeSaid::Confirmed(yes)) => {
+            same_verdict(life, *usage, *yes)
+        }
+        (VolumeCall::ControllerExpandVolume { size, .. }, VolumeSaid::Grown(bytes)) => {
+            grown(life, *size, *bytes)
+        }
+        (VolumeCall::Read { .. }, VolumeSaid::Read(found)) => node::read_back(life, found),
+        _ => Finding::Fits,
+    }
+}
+
+/// What may be said of a volume that does not exist, and need not be refused.
+fn said_of_nothing(said: &VolumeSaid) -> Finding {
+    says(
+        !matches!(said, VolumeSaid::Seen(..)),
+        &req::CTRL_DELETEVOL_002,
+        "a deleted volume goes on being there",
+        "nothing of it once the deletion is complete",
+        "the volume",
+    )
+}
+
+fn create(volume: &Volume, wanted: &Wanted, around: &Around) -> Expectation {
+    match &volume.life {
+        Some(life) => create_again(life, wanted, around),
+        None if volume.is_fading(around.invoked) => {
+            anything(&req::CTRL_DELETEVOL_002, "make a volume under a name that is about to be free")
+        }
+        None => create_new(wanted, around),
+    }
+}
+
+/// Under a name that is free.
+fn create_new(wanted: &Wanted, around: &Around) -> Expectation {
+    let terms = &around.terms;
+    let expectation = match wanted.source {
+        None => must(&req::CTRL_CREATEVOL_001, "make a volume under a name that is free"),
+        Some(source) => copy(source, around),
+    };
+    let expectation = if wanted.size == Size::at_least(terms.size_bytes) && wanted.source.is_none() {
+        expectation
+    } else {
+        expectation.or(Code::OutOfRange, "the driver may not have that size")
+    };
+    if terms.usages.contains(&wanted.usage) { expectation } else { expectation.or_any_refusal() }
+}
+
+fn copy(source: Id, around: &Around) -> Expectation {
+    let (is_there, is_gone): (&Requirement, &Requirement) = match source.name.kind {
+        Kind::Volume => (&req::MSG_VOLSOURCE_006, &req::CTRL_CREATEVOL_040),
+        Kind::Snapshot | Kind::Group | Kind::Member => (&req::MSG_VOLSOURCE_004, &req::CTRL_CREATEVOL_039),
+    };
+    match around.source {
+        Presence::No => must_be_refused(is_gone, Code::NotFound, "from a source that is deleted"),
+        // Not ready, on its way out, or never made: who knows.
+        Presence::Maybe => must(is_there, "make a copy").or_any_refusal(),
+        Presence::Yes if around.source_in_use => {
+            must(is_there, "make a copy").or(Code::FailedPrecondition, "the source may be in use")
+        }
+        Presence::Yes => must(is_there, "make a copy"),
+    }
+}
+
+/// Under a name that is taken: the volume there is good enough, or ALREADY_EXISTS says that it is not.
+fn create_again(life: &VolumeLife, wanted: &Wanted, around: &Around) -> Expectation {
+    let made = &life.wanted;
+    let mut expectation = match difference(life, wanted) {
+        None if life.changed => must(&req::CTRL_CREATEVOL_002, "answer with the volume made before")
+            .or(Code::AlreadyExists, "it is no longer what it was made as"),
+        None => must(&req::CTRL_CREATEVOL_002, "answer with the volume made before"),
+        Some(Difference::Source) => {
+            taken(&req::CTRL_CREATEVOL_045, "of a name that a volume of another source has")
+        }
+        Some(Difference::SizeThatDoesNotFit) => {
+            taken(&req::CTRL_CREATEVOL_041, "of a name that a volume of another size has")
+        }
+        // It may serve both.
+        Some(Difference::Usage) => {
+            taken(&req::CTRL_CREATEVOL_042, "of a name that a volume for another use has").or_done()
+        }
+        Some(Difference::Parameters) => {
+            parameters(&req::CTRL_CREATEVOL_043, "of a name used with other parameters")
+        }
+        Some(Difference::MutableParameters) => {
+            parameters(&req::CTRL_CREATEVOL_002, "of a name used with other mutable_parameters")
+        }
+        Some(Difference::SizeThatMayFit) => {
+            must(&req::CTRL_CREATEVOL_003, "answer for a volume whose size nobody knows")
+                .or(Code::AlreadyExists, "the size may not fit")
+        }
+        // What is compatible is the driver's to say.
+        Some(Difference::SizeThatFits) => {
+            must(&req::CTRL_CREATEVOL_003, "answer with the volume, which has a size that the request allows")
+                .or_remark(Code::AlreadyExists, "the volume has a size that the request allows")
+        }
+    };
+    if wanted.size != made.size {
+        expectation = expectation.or(Code::OutOfRange, "the driver may not have that size");
+    }
+    if wanted.source.is_some() && around.source != Presence::Yes {
+        expectation = expectation.or(Code::NotFound, "the source may be looked for first");
+    }
+    if differences(made, wanted) > 1 || !around.terms.usages.contains(&wanted.usage) {
+        expectation = expectation.or_any_refusal();
+    }
+    expectation
+}
+
+/// In what a request is most unlike the one that the volume was made with.
+enum Difference {
+    Source,
+    SizeThatDoesNotFit,
+    Usage,
+    Parameters,
+    MutableParameters,
+    SizeThatMayFit,
+    SizeThatFits,
+}
+
+fn difference(life: &VolumeLife, wanted: &Wanted) -> Option<Difference> {
+    let made = &life.wanted;
+    let fits = (life.size_bytes != 0).then(|| wanted.size.contains(life.size_bytes));
+    if wanted.source != made.source {
+        Some(Difference::Source)
+    } else if wanted.size != made.size && fits == Some(false) {
+        Some(Difference::SizeThatDoesNotFit)
+    } else if wanted.usage != made.usage {
+        Some(Difference::Usage)
+    } else if wanted.parameters != made.parameters {
+        Some(Difference::Parameters)
+    } else if wanted.mutable_parameters != made.mutable_parameters {
+        Some(Difference::MutableParameters)
+    } else if wanted.size != made.size && !life.changed {
+        Some(if fits.is_some() { Difference::SizeThatFits } else { Difference::SizeThatMayFit })
+    } else {
+        None
+    }
+}
+
+fn differences(made: &Wanted, wanted: &Wanted) -> usize {
+    let differ = [
+        made.source != wanted.source,
+        made.size != wanted.size,
+        made.usage != wanted.usage,
+        made.parameters != wanted.parameters,
+        made.mutable_parameters != wanted.mutable_parameters,
+    ];
+    differ.into_iter().filter(|differs| *differs).count()
+}
+
+fn taken(rule: &'static Requirement, what: &'static str) -> Expectation {
+    must_be_refused(rule, Code::AlreadyExists, what)
+}
+
+/// Which parameters are compatible only the driver knows.
+fn parameters(rule: &'static Requirement, what: &'static str) -> Expectation {
+    taken(rule, what)
+        .or(Code::InvalidArgument, "the driver may demand what is left out")
+        .or_remark(Code::Internal, "ALREADY_EXISTS tells the caller what is wrong")
+        .or_done_remark("unless they make no difference")
+}
+
+fn delete(held: Held<'_, VolumeLife>, around: &Around) -> Expectation {
+    let life = match held {
+        Held::Gone | Held::Fading => {
+            return must(&req::CTRL_DELETEVOL_003, "succeed for a volume that is deleted");
+        }
+        Held::Here(life) => life,
+    };
+    if !life.attached.is_empty() {
+        return must_be_refused(
+            &req::CTRL_DELETEVOL_011,
+            Code::FailedPrecondition,
+            "of a volume that is attached",
+        )
+        .or_done_remark("nothing says that a driver able to delete it has to refuse");
+    }
+    if life.is_in_use() {
+        // A controller without attachments sees nothing of it.
+        return must(&req::CTRL_DELETEVOL_011, "delete the volume or refuse")
+            .or(Code::FailedPrecondition, "a node uses it");
+    }
+    let expectation = must(&req::CTRL_DELETEVOL_001, "delete a volume that nobody uses");
+    match around.dependants {
+        Presence::No => expectation,
+        _ => expectation.or(Code::FailedPrecondition, "snapshots or copies may depend on it"),
+    }
+}
+
+fn attach(
+    held: Held<'_, VolumeLife>,
+    node: Node,
+    usage: Usage,
+    readonly: bool,
+    around: &Around,
+) -> Expectation {
+    let life = match held {
+        Held::Gone => return must_be_refused(&req::CTRL_PUBLISH_024, Code::NotFound, "of a deleted volume"),
+        Held::Fading => return anything(&req::CTRL_PUBLISH_024, "of a volume that is being deleted"),
+        Held::Here(life) => life,
+    };
+    match life.attached.get(&node) {
+        Some(now) if now.usage == usage && (now.readonly == readonly || usage.is_for_readers()) => {
+            must(&req::CTRL_PUBLISH_004, "answer a repeated call as the first one")
+        }
+        Some(now) if now.usage == usage && around.terms.has(Capability::PublishReadonly) => {
+            must_be_refused(&req::CTRL_PUBLISH_026, Code::AlreadyExists, "with another readonly than before")
+        }
+        // Whether the present attachment serves another use is the driver's to say.
+        Some(_) => {
+            must_be_refused(&req::CTRL_PUBLISH_026, Code::AlreadyExists, "for another use than before")
+                .or_done()
+                .or_any_refusal()
+        }
+        None if usage != life.wanted.usage => {
+            must(&req::CTRL_PUBLISH_010, "publish the volume, or to refuse a use that it was not made for")
+                .or_any_refusal()
+        }
+        None if life.attached.is_empty() => must(&req::CTRL_PUBLISH_001, "publish a volume that no node has"),
+        None if usage.is_for_many_nodes() => {
+            must(&req::CTRL_PUBLISH_006, "publish a volume for many nodes to one more")
+        }
+        None => elsewhere(life),
+    }
+}
+
+/// A volume for one node, which another node has.
+fn elsewhere(life: &VolumeLife) -> Expectation {
+    let expectation = must_be_refused(
+        &req::CTRL_PUBLISH_027,
+        Code::FailedPrecondition,
+        "of a volume for one node, which another node has,",
+    );
+    // Some volumes are for many nodes by nature, whatever was asked for; ValidateVolumeCapabilities tells.
+    let confirmed = MODES_FOR_MANY_NODES.map(|mode| {
+        let usage = Usage { mode, ..life.wanted.usage };
+        life.confirmed.get(&usage).map(|confirmed| confirmed.yes)
+    });
+    if confirmed.contains(&Some(true)) {
+        expectation.or_done()
+    } else if confirmed.contains(&None) {
+        expectation.or_done_remark("unless the volume is for many nodes by nature")
+    } else {
+        expectation
+    }
+}
+
+fn detach(held: Held<'_, VolumeLife>, node: Option<Node>) -> Expectation {
+    let life = match held {
+        Held::Gone | Held::Fading => {
+            return must(&req::CTRL_UNPUBLISH_015, "take a deleted volume as detached")
+                .or_remark(Code::NotFound, "a deleted volume can safely count as detached");
+        }
+        Held::Here(life) => life,
+    };
+    let on_node = |other: Node| node.is_none_or(|node| node == other);
+    let is_used = life.staged.keys().any(|other| on_node(*other))
+        || life.published.keys().any(|(other, _)| on_node(*other));
+    let is_attached = life.attached.keys().any(|other| on_node(*other));
+    match (is_attached, is_used, node) {
+        (_, true, _) => anything(&req::CTRL_UNPUBLISH_001, "from a node that still uses the volume"),
+        (false, false, _) => must(&req::CTRL_UNPUBLISH_005, "succeed for a volume that is not on the node"),
+        (true, false, None) => must(&req::CTRL_UNPUBLISH_011, "detach the volume from all nodes"),
+        (true, false, Some(_)) => {
+            must(&req::CTRL_UNPUBLISH_001, "detach a volume that nobody uses on the node")
+        }
+    }
+}
+
+fn validate(held: Held<'_, VolumeLife>, usage: Usage) -> Expectation {
+    match held {
+        Held::Gone => must_be_refused(&req::CTRL_VALIDATE_018, Code::NotFound, "of a deleted volume"),
+        Held::Fading => anything(&req::CTRL_VALIDATE_018, "of a volume that is being deleted"),
+        Held::Here(life) if life.wanted.usage == usage => must(&req::CTRL_VALIDATE_001, "validate a volume"),
+        Held::Here(_) => must(&req::CTRL_VALIDATE_001, "validate a volume")
+            .or(Code::InvalidArgument, "which is as good as not to confirm")
+            .or(Code::Unimplemented, "the access type may not be implemented")
+            .or(Code::FailedPrecondition, "the volume may not be in a state that allows it"),
+    }
+}
+
+fn look_up(held: Held<'_, VolumeLife>) -> Expectation {
+    match held {
+        Held::Gone => must_be_refused(&req::CTRL_GETVOL_015, Code::NotFound, "of a deleted volume"),
+        Held::Fading => anything(&req::CTRL_GETVOL_015, "of a volume that is being deleted"),
+        Held::Here(_) => must(&req::CTRL_GETVOL_002, "find a volume that exists"),
+    }
+}
+
+fn expand(held: Held<'_, VolumeLife>, size: Size, around: &Around) -> Expectation {
+    let life = match held {
+        Held::Gone => return must_be_refused(&req::CTRL_EXPAND_015, Code::NotFound, "of a deleted volume"),
+        Held::Fading => return anything(&req::CTRL_EXPAND_015, "of a volume that is being deleted"),
+        Held::Here(life) => life,
+    };
+    let has = |capability| around.terms.has(capability);
+    let (online, offline) = (has(Capability::OnlineExpansion), has(Capability::OfflineExpansion));
+    let in_use = match has(Capability::PublishUnpublishVolume) {
+        true => !life.attached.is_empty(),
+        false => life.is_in_use(),
+    };
+    let expectation = if life.size_bytes != 0 && size.contains(life.size_bytes) {
+        must(&req::CTRL_EXPAND_003, "succeed for a volume that is large enough")
+            .or(Code::FailedPrecondition, "the volume may be in a state that does not allow it")
+    } else if in_use && offline && !online && has(Capability::PublishUnpublishVolume) {
+        must_be_refused(
+            &req::CTRL_EXPAND_016,
+            Code::FailedPrecondition,
+            "of a volume that is published, without ONLINE,",
+        )
+    } else if in_use && !online {
+        must_be_refused(
+            &req::CTRL_EXPAND_016,
+            Code::FailedPrecondition,
+            "of a volume in use, without ONLINE,",
+        )
+        .or_done_remark("whether it is in use the controller may not know")
+    } else if in_use {
+        must(&req::CTRL_EXPAND_004, "expand a volume in use, since it advertises ONLINE")
+    } else if online && !offline {
+        must(&req::CTRL_EXPAND_001, "make a volume larger")
+            .or(Code::FailedPrecondition, "OFFLINE is not advertised")
+    } else {
+        must(&req::CTRL_EXPAND_001, "make a volume larger that nobody uses")
+    };
+    match size == Size::at_least(around.terms.larger_bytes) {
+        true => expectation,
+        false => expectation.or(Code::OutOfRange, "the driver may not have that size"),
+    }
+}
+
+fn modify(held: Held<'_, VolumeLife>) -> Expectation {
+    match held {
+        Held::Gone => must_be_refused(&req::CTRL_MODIFYVOL_011, Code::NotFound, "of a deleted volume"),
+        Held::Fading => anything(&req::CTRL_MODIFYVOL_011, "of a volume that is being deleted"),
+        Held::Here(_) => must(&req::CTRL_MODIFYVOL_001, "take the configured mutable_parameters"),
+    }
+}
+
+/// A list can be read in any state.
+fn listing(_: Held<'_, VolumeLife>) -> Expectation {
+    must(&req::CTRL_LISTVOL_001, "list the volumes")
+}
+
+/// What a snapshot or a copy says of the volume that it is made of.
+fn copying(held: Held<'_, VolumeLife>) -> Expectation {
+    match held {
+        Held::Gone => must_be_refused(&req::CTRL_CREATESNAP_013, Code::NotFound, "of a deleted volume"),
+        Held::Fading => anything(&req::CTRL_CREATESNAP_013, "of a volume that is being deleted"),
+        Held::Here(_) => must(&req::CTRL_CREATESNAP_001, "copy a volume that exists")
+            .or(Code::FailedPrecondition, "the volume may be in use")
+            .or(Code::OutOfRange, "the copy may not have that size"),
+    }
+}
+
+/// What every answer about a volume has to have.
+fn complete(facts: &VolumeFacts) -> Finding {
+    let id =
+        says(facts.id.is_some(), &req::MSG_VOLUME_003, "the volume has no id", "a volume_id", "an empty one");
+    id.and(says(
+        facts.capacity_bytes >= 0,
+        &req::MSG_VOLUME_002,
+        "the size of the volume is negative",
+        "capacity_bytes of 0 (unknown) or more",
+        facts.capacity_bytes,
+    ))
+}
+
+/// What is said of a volume that was just made.
+fn as_wanted(name: Name, wanted: &Wanted, facts: &VolumeFacts, around: &Around) -> Finding {
+    let shown = |id: Option<Id>| id.map_or("none".to_owned(), |id| format!("the one of {id}"));
+    let is_own = facts.id.is_none_or(|id| id.name == name) || around.owner != Presence::Yes;
+    let own = says(
+        is_own,
+        &req::MSG_VOLUME_003,
+        "two volumes that exist at the same time have the same id",
+        "an id of its own",
+        shown(facts.id),
+    );
+    let size = facts.capacity_bytes;
+    let large = says(
+        size == 0 || size >= wanted.size.required_bytes,
+        &req::MSG_CAPRANGE_005,
+        "the volume is smaller than required_bytes",
+        format!("capacity_bytes of at least {}, or 0 for unknown", wanted.size.required_bytes),
+        size,
+    );
+    let small = says(
+        size == 0 || wanted.size.limit_bytes == 0 || size <= wanted.size.limit_bytes,
+        &req::MSG_CAPRANGE_008,
+        "the volume is larger than limit_bytes",
+        format!("capacity_bytes of at most {}, or OUT_OF_RANGE", wanted.size.limit_bytes),
+        size,
+    );
+    let source = says(
+        match facts.source {
+            SourceTold::LeftOut => true,
+            SourceTold::Known(source) => wanted.source == Some(source),
+            SourceTold::Stranger => false,
+        },
+        &req::MSG_VOLUME_013,
+        "the volume is said to be made from something else",
+        format!("content_source {}, or none", shown(wanted.source)),
+        match facts.source {
+            SourceTold::Known(source) => shown(Some(source)),
+            SourceTold::LeftOut | SourceTold::Stranger => "something that was never asked for".to_owned(),
+        },
+    );
+    own.and(large).and(small).and(source)
+}
+
+/// What is said of a volume when its name is used again.
+fn same(life: &VolumeLife, facts: &VolumeFacts) -> Finding {
+    let shown = |id: Option<Id>| id.map_or("none".to_owned(), |id| id.to_string());
+    let id = says(
+        life.id.is_none() || facts.id == life.id,
+        &req::CTRL_CREATEVOL_002,
+        "a name used before is answered with another volume",
+        shown(life.id),
+        shown(facts.id),
+    );
+    let size = says(
+        life.changed || life.size_bytes == 0 || [0, life.size_bytes].contains(&facts.capacity_bytes),
+        &req::CTRL_CREATEVOL_002,
+        "the size in the repeated answer differs",
+        life.size_bytes,
+        facts.capacity_bytes,
+    );
+    let Some((context, topology)) = &life.told else { return id.and(size) };
+    let context = says(
+        facts.context == *context,
+        &req::MSG_VOLUME_008,
+        "the volume_context of the repeated answer differs",
+        context,
+        &facts.context,
+    );
+    let topology = says(
+        facts.topology == *topology,
+        &req::CTRL_CREATEVOL_002,
+        "the accessible_topology of the repeated answer differs",
+        topology,
+        &facts.topology,
+    );
+    id.and(context).and(size).and(topology)
+}
+
+/// What is said of a volume that was looked up.
+fn seen(
+    life: &VolumeLife,
+    facts: &VolumeFacts,
+    nodes: Option<&BTreeSet<Node>>,
+    publishes: &'static Requirement,
+    around: &Around,
+) -> Finding {
+    let empty = "{}";
+    let context = life.told.as_ref().map_or(empty, |(context, _)| context);
+    let other = context != &*facts.context && context != empty && &*facts.context != empty;
+    let context = says(
+        !other,
+        &req::MSG_VOLUME_011,
+        "volume_context is not the one that CreateVolume gave",
+        context,
+        &facts.context,
+    );
+    let size = says(
+        [0, life.size_bytes].contains(&facts.capacity_bytes) || life.size_bytes == 0,
+        &req::CTRL_GETVOL_004,
+        "the size is not the one that was answered before",
+        format!("capacity_bytes {}, or 0 for unknown", life.size_bytes),
+        facts.capacity_bytes,
+    );
+    let told = around.terms.has(Capability::ListVolumesPublishedNodes);
+    let missing = life.attached.keys().find(|node| told && !nodes.is_some_and(|nodes| nodes.contains(node)));
+    let published = says(
+        missing.is_none(),
+        publishes,
+        "published_node_ids lacks a node that the volume is published to",
+        missing.map_or(String::new(), |node| format!("{node} among them")),
+        "published_node_ids without it",
+    );
+    context.and(size).and(published)
+}
+
+/// Asked again while the same nodes have the volume, the driver says the same.
+fn same_verdict(life: &VolumeLife, usage: Usage, yes: bool) -> Finding {
+    let shown = |yes: bool| if yes { "confirmed" } else { "no confirmed" };
+    let before = life.confirmed.get(&usage).filter(|before| before.attached == life.attached_to());
+    says(
+        before.is_none_or(|before| before.yes == yes),
+        &req::CTRL_VALIDATE_004,
+        "the same question has two answers",
+        format!("{}, as before", shown(!yes)),
+        shown(yes),
+    )
+}
+
+fn grown(life: &VolumeLife, size: Size, bytes: i64) -> Finding {
+    let in_range = says(
+        bytes >= size.required_bytes
+            && (size.limit_bytes == 0 || bytes <= size.limit_bytes.max(life.size_bytes)),
+        &req::CTRL_EXPAND_011,
+        "the volume does not have the size that it was expanded to",
+        format!("capacity_bytes of {size}"),
+        bytes,
+    );
+    in_range.and(says(
+        bytes >= life.size_bytes,
+        &req::CTRL_EXPAND_003,
+        "the volume has shrunk",
+        format!("capacity_bytes of at least {}", life.size_bytes),
+        bytes,
+    ))
+}

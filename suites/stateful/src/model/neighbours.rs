@@ -1,0 +1,172 @@
+//! What one object is told of others.
+
+use super::answer::{Answer, SnapshotSaid, VolumeSaid};
+use super::around::{Around, Presence, Time};
+use super::bytes::Bytes;
+use super::call::{GroupCall, SnapshotCall, VolumeCall};
+use super::names::{Id, Kind, Slot};
+use super::object::Object;
+use super::state::{Group, HasId, Held, Named, Volume};
+use super::{Model, Span};
+
+impl Model {
+    fn around(&self, span: Span) -> Around {
+        let pending = self.volumes.values().any(|one| one.pending().next().is_some())
+            || self.snapshots.values().any(|one| one.pending().next().is_some())
+            || self.groups.values().any(|one| one.pending().next().is_some());
+        let around = Around::new(self.terms.clone(), span.invoked, span.returned);
+        Around { pending_elsewhere: pending, ..around }
+    }
+
+    pub(super) fn around_volume(&self, call: &VolumeCall, answer: &Answer<VolumeSaid>, span: Span) -> Around {
+        let mut around = self.around(span);
+        match call {
+            VolumeCall::CreateVolume { wanted, .. } => {
+                if let Some(source) = wanted.source {
+                    around.source = self.presence(source, span.invoked);
+                    around.source_in_use = self.may_be_in_use(source);
+                    around.bytes.insert(source, self.bytes(source));
+                }
+                around.owner = self.owner(Volume::id_given(answer), span);
+            }
+            VolumeCall::DeleteVolume { volume } => around.dependants = self.dependants(*volume),
+            _ => {}
+        }
+        around
+    }
+
+    pub(super) fn around_snapshot(
+        &self,
+        call: &SnapshotCall,
+        answer: &Answer<SnapshotSaid>,
+        span: Span,
+    ) -> Around {
+        let mut around = self.around(span);
+        match call {
+            SnapshotCall::CreateSnapshot { volume, .. } => {
+                around.source = self.presence(*volume, span.invoked);
+                around.bytes.insert(*volume, self.bytes(*volume));
+                around.owner = self.owner(super::Snapshot::id_given(answer), span);
+            }
+            SnapshotCall::DeleteSnapshot { snapshot } => around.dependants = self.dependants(*snapshot),
+            SnapshotCall::GetSnapshot { .. }
+            | SnapshotCall::Listing { .. }
+            | SnapshotCall::Copying { .. } => {}
+        }
+        around
+    }
+
+    pub(super) fn around_group(&self, call: &GroupCall, span: Span) -> Around {
+        let mut around = self.around(span);
+        match call {
+            GroupCall::CreateVolumeGroupSnapshot { volumes, .. } => {
+                let presences = volumes.iter().map(|volume| self.presence(*volume, span.invoked));
+                around.source = presences.min().unwrap_or_default();
+                around.bytes = volumes.iter().map(|volume| (*volume, self.bytes(*volume))).collect();
+            }
+            GroupCall::DeleteVolumeGroupSnapshot { group } => around.dependants = self.dependants(*group),
+            GroupCall::DeleteMember { member, .. } => around.dependants = self.dependants(*member),
+            GroupCall::GetVolumeGroupSnapshot { .. } | GroupCall::Copying { .. } => {}
+        }
+        around
+    }
+
+    /// Whether there is something that has an id which an answer gives.
+    fn owner(&self, given: Option<Id>, span: Span) -> Presence {
+        given.map_or(Presence::No, |id| self.presence(id, span.invoked))
+    }
+
+    /// Whether something exists, and can be copied.
+    pub(super) fn presence(&self, id: Id, now: Time) -> Presence {
+        let name = id.name.owner();
+        if self.is_lost(name) {
+            return Presence::Maybe;
+        }
+        match id.name.kind {
+            Kind::Volume => presence(&self.volume(name), id, now, |_| true),
+            Kind::Snapshot => presence(&self.snapshot(name), id, now, |life| life.ready),
+            Kind::Group => presence(&self.group(name), id, now, |life| life.ready),
+            Kind::Member => member_presence(&self.group(name), id, now),
+        }
+    }
+
+    /// Whether some node may use a volume.
+    fn may_be_in_use(&self, id: Id) -> bool {
+        let used = |volume: Volume| volume.life.is_some_and(|life| life.is_in_use());
+        self.is_lost(id.name) || (id.name.kind == Kind::Volume && self.volume(id.name).into_iter().any(used))
+    }
+
+    /// Whether there may be snapshots of a volume, or volumes made from it, or from a snapshot or a group.
+    fn dependants(&self, id: Id) -> Presence {
+        let is_it =
+            |source: Id| source == id || (source.name.kind == Kind::Member && source.name.owner() == id.name);
+        let volumes =
+            self.volumes.values().flat_map(|one| one.states()).filter_map(|one| one.life?.wanted.source);
+        let snapshots =
+            self.snapshots.values().flat_map(|one| one.states()).filter_map(|one| Some(one.life?.volume));
+        let groups =
+            self.groups.values().flat_map(|one| one.states()).filter_map(|one| Some(one.life?.volumes));
+        let is_source = volumes.chain(snapshots).chain(groups.flatten()).any(is_it);
+        if is_source || !self.lost.is_empty() { Presence::Maybe } else { Presence::No }
+    }
+
+    /// What is in something, as far as it is the same in all states that are possible.
+    fn bytes(&self, id: Id) -> Bytes {
+        let name = id.name.owner();
+        let known: Vec<Bytes> = match id.name.kind {
+            Kind::Volume => self.volume(name).into_iter().filter_map(|one| Some(one.life?.bytes)).collect(),
+            Kind::Snapshot => {
+                self.snapshot(name).into_iter().filter_map(|one| Some(one.life?.bytes)).collect()
+            }
+            Kind::Group => Vec::new(),
+            Kind::Member => self.group(name).iter().filter_map(|one| member_bytes(one, id)).collect(),
+        };
+        known.into_iter().reduce(|one, other| one.common(&other)).unwrap_or_default()
+    }
+
+    /// A copy that is perhaps being made has, or has not, what is written meanwhile.
+    pub(super) fn blur_copies(&mut self, volume: Id, slot: Slot) {
+        let blur = |around: &mut Around| {
+            if let Some(bytes) = around.bytes.get_mut(&volume) {
+                bytes.blur(slot);
+            }
+        };
+        self.volumes.values_mut().for_each(|one| one.touch_pending(blur));
+        self.snapshots.values_mut().for_each(|one| one.touch_pending(blur));
+        self.groups.values_mut().for_each(|one| one.touch_pending(blur));
+    }
+}
+
+fn presence<T: HasId>(states: &[Named<T>], id: Id, now: Time, is_ready: impl Fn(&T) -> bool) -> Presence {
+    let of = |state: &Named<T>| match state.find(id, now) {
+        Held::Here(life) if is_ready(life) => Presence::Yes,
+        // Perhaps it has that id, if nobody knows which it has.
+        Held::Gone if state.life.as_ref().is_none_or(|life| life.id().is_some()) => Presence::No,
+        Held::Here(_) | Held::Fading | Held::Gone => Presence::Maybe,
+    };
+    all_agree(states.iter().map(of))
+}
+
+/// Members stay and go with their group, but for those deleted alone.
+fn member_presence(states: &[Group], member: Id, now: Time) -> Presence {
+    let of = |group: &Group| match &group.life {
+        None if group.is_fading(now) => Presence::Maybe,
+        None => Presence::No,
+        Some(life) => match life.members.as_ref().map(|members| members.contains_key(&member)) {
+            Some(true) if life.ready && !life.thinned => Presence::Yes,
+            Some(_) | None => Presence::Maybe,
+        },
+    };
+    all_agree(states.iter().map(of))
+}
+
+fn all_agree(mut presences: impl Iterator<Item = Presence>) -> Presence {
+    let first = presences.next().unwrap_or_default();
+    if presences.all(|presence| presence == first) { first } else { Presence::Maybe }
+}
+
+fn member_bytes(group: &Group, member: Id) -> Option<Bytes> {
+    let life = group.life.as_ref()?;
+    let volume = (*life.members.as_ref()?.get(&member)?)?;
+    life.bytes.get(&volume).cloned()
+}

@@ -1,0 +1,232 @@
+//! What the sets of possible states ask of an object.
+
+use std::fmt;
+use std::hash::Hash;
+
+use super::answer::{Answer, GroupSaid, SnapshotSaid, VolumeSaid};
+use super::around::Around;
+use super::call::{GroupCall, SnapshotCall, VolumeCall};
+use super::expectation::{Expectation, Finding};
+use super::footprint::Footprint;
+use super::names::Id;
+use super::state::{Group, Snapshot, Volume};
+use super::{apply, judge};
+
+/// One certain state of something that the driver keeps: what may be answered in it, and what it is afterwards.
+pub trait Object: Clone + fmt::Debug + Default + Eq + Hash {
+    /// What can be done with it.
+    type Call: Clone + fmt::Debug + PartialEq;
+    /// What is said when that is done.
+    type Said: Clone + fmt::Debug + PartialEq;
+
+    /// Judges: the answers that the driver may give.
+    fn judge(&self, call: &Self::Call, around: &Around) -> Expectation;
+
+    /// Judges what is said when the call is done.
+    fn weigh(&self, call: &Self::Call, said: &Self::Said, around: &Around) -> Finding;
+
+    /// Applies: the state once the call is done. Nobody heard what was said if `said` is `None`.
+    fn apply(&mut self, call: &Self::Call, said: Option<&Self::Said>, around: &Around);
+
+    /// The states that this may be when such a call is made, this one among them.
+    fn readings(&self, call: &Self::Call) -> Vec<Self>;
+
+    /// Whether an OK to this call shows that an earlier one without an answer will take effect no more: the work picks
+    /// up where it stood, and the opposite call undoes it.
+    fn settles(call: &Self::Call, earlier: &Self::Call) -> bool;
+
+    /// Whether the call changes nothing.
+    fn only_looks(call: &Self::Call) -> bool;
+
+    /// Whether it may make a difference which of two calls comes first: one of them changes what the other one changes
+    /// or looks at.
+    fn depends(one: &Self::Call, other: &Self::Call) -> bool {
+        !(Self::only_looks(one) && Self::only_looks(other))
+    }
+
+    /// The id that an answer gives, of what it makes or finds.
+    fn id_given(answer: &Answer<Self::Said>) -> Option<Id>;
+
+    /// The name of the call.
+    fn method(call: &Self::Call) -> &'static str;
+}
+
+impl Object for Volume {
+    type Call = VolumeCall;
+    type Said = VolumeSaid;
+
+    fn judge(&self, call: &VolumeCall, around: &Around) -> Expectation {
+        judge::volume(self, call, around)
+    }
+
+    fn weigh(&self, call: &VolumeCall, said: &VolumeSaid, around: &Around) -> Finding {
+        judge::volume_said(self, call, said, around)
+    }
+
+    fn apply(&mut self, call: &VolumeCall, said: Option<&VolumeSaid>, around: &Around) {
+        apply::volume(self, call, said, around);
+    }
+
+    fn readings(&self, call: &VolumeCall) -> Vec<Volume> {
+        call.subject().id().map_or_else(|| vec![self.clone()], |id| self.readings(id))
+    }
+
+    fn settles(call: &VolumeCall, earlier: &VolumeCall) -> bool {
+        use VolumeCall::*;
+        match (call, earlier) {
+            (CreateVolume { .. }, CreateVolume { .. }) => true,
+            // Nothing is done to a volume that is gone; a new one of its name may come to be.
+            (DeleteVolume { volume }, earlier) => earlier.subject().id() == Some(*volume),
+            (
+                ControllerPublishVolume { volume, node, .. }
+                | ControllerUnpublishVolume { volume, node: Some(node) },
+                ControllerPublishVolume { volume: of, node: on, .. }
+                | ControllerUnpublishVolume { volume: of, node: Some(on) },
+            ) => (volume, node) == (of, on),
+            (
+                ControllerUnpublishVolume { volume, node: None },
+                ControllerPublishVolume { volume: of, .. } | ControllerUnpublishVolume { volume: of, .. },
+            ) => volume == of,
+            (
+                NodeStageVolume { volume, node, .. } | NodeUnstageVolume { volume, node },
+                NodeStageVolume { volume: of, node: on, .. } | NodeUnstageVolume { volume: of, node: on },
+            ) => (volume, node) == (of, on),
+            (
+                NodePublishVolume { volume, node, target, .. } | NodeUnpublishVolume { volume, node, target },
+                NodePublishVolume { volume: of, node: on, target: at, .. }
+                | NodeUnpublishVolume { volume: of, node: on, target: at },
+            ) => (volume, node, target) == (of, on, at),
+            (
+                ControllerExpandVolume { volume, size },
+                ControllerExpandVolume { volume: of, size: earlier },
+            ) => volume == of && size.required_bytes >= earlier.required_bytes,
+            (
+                ControllerModifyVolume { volume, mutable_parameters },
+                ControllerModifyVolume { volume: of, mutable_parameters: earlier },
+            ) => (volume, mutable_parameters) == (of, earlier),
+            (Write { volume, slot, .. }, Write { volume: of, slot: at, .. }) => (volume, slot) == (of, at),
+            _ => false,
+        }
+    }
+
+    fn only_looks(call: &VolumeCall) -> bool {
+        use VolumeCall::*;
+        matches!(
+            call,
+            ValidateVolumeCapabilities { .. }
+                | ControllerGetVolume { .. }
+                | NodeExpandVolume { .. }
+                | NodeGetVolumeStats { .. }
+                | Read { .. }
+                | Listing { .. }
+                | Copying { .. }
+        )
+    }
+
+    fn depends(one: &VolumeCall, other: &VolumeCall) -> bool {
+        let (one, other) = (Footprint::of(one), Footprint::of(other));
+        one.changes & (other.changes | other.sees) != 0 || other.changes & one.sees != 0
+    }
+
+    fn id_given(answer: &Answer<VolumeSaid>) -> Option<Id> {
+        match answer {
+            Answer::Done(VolumeSaid::Made(facts)) => facts.id,
+            _ => None,
+        }
+    }
+
+    fn method(call: &VolumeCall) -> &'static str {
+        call.method()
+    }
+}
+
+impl Object for Snapshot {
+    type Call = SnapshotCall;
+    type Said = SnapshotSaid;
+
+    fn judge(&self, call: &SnapshotCall, around: &Around) -> Expectation {
+        judge::snapshot(self, call, around)
+    }
+
+    fn weigh(&self, call: &SnapshotCall, said: &SnapshotSaid, around: &Around) -> Finding {
+        judge::snapshot_said(self, call, said, around)
+    }
+
+    fn apply(&mut self, call: &SnapshotCall, said: Option<&SnapshotSaid>, around: &Around) {
+        apply::snapshot(self, call, said, around);
+    }
+
+    fn readings(&self, call: &SnapshotCall) -> Vec<Snapshot> {
+        call.subject().id().map_or_else(|| vec![self.clone()], |id| self.readings(id))
+    }
+
+    fn settles(call: &SnapshotCall, earlier: &SnapshotCall) -> bool {
+        use SnapshotCall::*;
+        match (call, earlier) {
+            (CreateSnapshot { .. }, CreateSnapshot { .. }) => true,
+            (DeleteSnapshot { snapshot }, earlier) => earlier.subject().id() == Some(*snapshot),
+            _ => false,
+        }
+    }
+
+    fn only_looks(call: &SnapshotCall) -> bool {
+        use SnapshotCall::*;
+        matches!(call, GetSnapshot { .. } | Listing { .. } | Copying { .. })
+    }
+
+    fn id_given(answer: &Answer<SnapshotSaid>) -> Option<Id> {
+        match answer {
+            Answer::Done(SnapshotSaid::Seen(facts)) => facts.id,
+            _ => None,
+        }
+    }
+
+    fn method(call: &SnapshotCall) -> &'static str {
+        call.method()
+    }
+}
+
+impl Object for Group {
+    type Call = GroupCall;
+    type Said = GroupSaid;
+
+    fn judge(&self, call: &GroupCall, around: &Around) -> Expectation {
+        judge::group(self, call, around)
+    }
+
+    fn weigh(&self, call: &GroupCall, said: &GroupSaid, around: &Around) -> Finding {
+        judge::group_said(self, call, said, around)
+    }
+
+    fn apply(&mut self, call: &GroupCall, said: Option<&GroupSaid>, around: &Around) {
+        apply::group(self, call, said, around);
+    }
+
+    fn readings(&self, call: &GroupCall) -> Vec<Group> {
+        call.subject().id().map_or_else(|| vec![self.clone()], |id| self.readings(id))
+    }
+
+    fn settles(call: &GroupCall, earlier: &GroupCall) -> bool {
+        use GroupCall::*;
+        match (call, earlier) {
+            (CreateVolumeGroupSnapshot { .. }, CreateVolumeGroupSnapshot { .. }) => true,
+            (DeleteVolumeGroupSnapshot { group }, earlier) => earlier.subject().id() == Some(*group),
+            _ => false,
+        }
+    }
+
+    fn only_looks(call: &GroupCall) -> bool {
+        matches!(call, GroupCall::GetVolumeGroupSnapshot { .. } | GroupCall::Copying { .. })
+    }
+
+    fn id_given(answer: &Answer<GroupSaid>) -> Option<Id> {
+        match answer {
+            Answer::Done(GroupSaid::Seen(facts)) => facts.id,
+            _ => None,
+        }
+    }
+
+    fn method(call: &GroupCall) -> &'static str {
+        call.method()
+    }
+}

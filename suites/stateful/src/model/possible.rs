@@ -1,0 +1,558 @@
+//! All states that an object may be in, after the answers that came so far.
+//!
+//! A call without an answer may take effect at any time from then on, or never, until a later call settles it. A call
+//! whose answer is known takes effect once, at a moment between the two. [`Possible`] keeps every state that some order of
+//! such moments leads to, and an answer that fits none of them is a breach: what is possible is narrowed by each answer
+//! and widened by each that is missing. For calls one after another this is what an auditor does with its requests in
+//! flight; for calls at the same time it is the search for a linearization of Lowe, just in time.
+
+use std::collections::{HashMap, HashSet, VecDeque};
+
+use super::answer::{Answer, leaves_open};
+use super::around::{Around, Time};
+use super::expectation::{Breach, Finding};
+use super::object::Object;
+use tonic::Code;
+
+/// States, with what has taken effect in each, that are kept of one object at the most.
+pub const WORLDS_MAX: usize = 4096;
+/// Calls of one object that are open at one time, at the most.
+pub const OPEN_MAX: usize = 128;
+/// Judgements made for one object at the most.
+pub const STEPS_MAX: u64 = 50_000_000;
+
+/// A call with how it ended, and what was known beside.
+#[derive(Clone, Debug)]
+pub struct Step<O: Object> {
+    /// The call.
+    pub call: O::Call,
+    /// How it ended.
+    pub answer: Answer<O::Said>,
+    /// What was known beside.
+    pub around: Around,
+}
+
+/// Why an answer leaves nothing possible.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Stop {
+    /// It fits no state: a rule is broken.
+    Wrong(Box<Breach>),
+    /// There are too many possibilities, so that nothing can be said.
+    TooMany(Bound),
+}
+
+/// A bound that was met.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Bound {
+    /// [`WORLDS_MAX`].
+    #[error("more than {WORLDS_MAX} states are possible")]
+    Worlds,
+    /// [`OPEN_MAX`].
+    #[error("more than {OPEN_MAX} calls are open at one time")]
+    Open,
+    /// [`STEPS_MAX`].
+    #[error("more than {STEPS_MAX} judgements would be needed")]
+    Steps,
+}
+
+/// All states that an object may be in.
+#[derive(Clone, Debug)]
+pub struct Possible<O: Object> {
+    worlds: Vec<World<O>>,
+    open: Vec<Option<Open<O>>>,
+    steps: u64,
+}
+
+/// A state, and the open calls that may still take effect in it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct World<O> {
+    state: O,
+    open: Slots,
+    /// Of the calls that only look those whose answer was tolerable at some moment.
+    tolerable: Slots,
+}
+
+impl<O> World<O> {
+    /// The world without a call that has ended.
+    fn without(self, call: Slots) -> World<O> {
+        World { open: self.open.without(call), tolerable: self.tolerable.without(call), ..self }
+    }
+}
+
+/// A call that has begun and, as far as is known, not taken effect for good.
+#[derive(Clone, Debug)]
+struct Open<O: Object> {
+    step: Step<O>,
+    fate: Fate,
+    /// Open calls equal to this one that began and end before it: there is an order in which they come first.
+    ahead: Slots,
+    /// What is to be remarked if the answer is no more than tolerable.
+    remark: Option<Breach>,
+}
+
+impl<O: Object> Open<O> {
+    /// Whether it changes nothing: it only looks, or was refused.
+    fn only_looks(&self) -> bool {
+        let refused = matches!(self.step.answer, Answer::Refused(_) | Answer::PutOff(_));
+        self.fate == Fate::Known && (refused || O::only_looks(&self.step.call))
+    }
+}
+
+/// What is known of when an open call takes effect.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fate {
+    /// Once, before it ends, and as it was answered.
+    Known,
+    /// At any time, or never.
+    Unanswered,
+    /// At any time before it ends, or never.
+    Optional,
+}
+
+/// A set of open calls, by their places.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+struct Slots(u128);
+
+impl Slots {
+    fn has(self, slot: usize) -> bool {
+        self.0 >> slot & 1 == 1
+    }
+
+    fn with(self, slot: usize) -> Slots {
+        Slots(self.0 | 1 << slot)
+    }
+
+    fn without(self, other: Slots) -> Slots {
+        Slots(self.0 & !other.0)
+    }
+
+    fn only(slot: usize) -> Slots {
+        Slots(1 << slot)
+    }
+
+    fn or(self, other: Slots) -> Slots {
+        Slots(self.0 | other.0)
+    }
+
+    fn and(self, other: Slots) -> Slots {
+        Slots(self.0 & other.0)
+    }
+
+    fn meets(self, other: Slots) -> bool {
+        self.and(other) != Slots::default()
+    }
+
+    fn iter(self) -> impl Iterator<Item = usize> {
+        (0..OPEN_MAX).filter(move |slot| self.has(*slot))
+    }
+}
+
+/// The place of a call that has begun, unless there is nothing to be learnt from its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Begun(Option<usize>);
+
+impl<O: Object> Default for Possible<O> {
+    fn default() -> Possible<O> {
+        Possible::from(O::default())
+    }
+}
+
+impl<O: Object> From<O> for Possible<O> {
+    /// An object of which everything is known.
+    fn from(state: O) -> Possible<O> {
+        let world = World { state, open: Slots::default(), tolerable: Slots::default() };
+        Possible { worlds: vec![world], open: Vec::new(), steps: 0 }
+    }
+}
+
+impl<O: Object> Possible<O> {
+    /// Takes in a call that was made while no other was under way. Returns what is to be remarked.
+    ///
+    /// # Errors
+    /// The answer fits no state that is possible, or too many are.
+    pub fn take(&mut self, step: Step<O>) -> Result<Option<Breach>, Stop> {
+        let begun = self.begin(step).map_err(Stop::TooMany)?;
+        self.end(begun)
+    }
+
+    /// Takes in the beginning of a call.
+    ///
+    /// # Errors
+    /// Too many are open.
+    pub fn begin(&mut self, step: Step<O>) -> Result<Begun, Bound> {
+        let fate = match step.answer {
+            Answer::Unknown if O::only_looks(&step.call) => return Ok(Begun(None)),
+            Answer::Unknown => Fate::Unanswered,
+            _ => Fate::Known,
+        };
+        self.open(step, fate)
+    }
+
+    /// Takes in the beginning of a call that may or may not have been made.
+    ///
+    /// # Errors
+    /// Too many are open.
+    pub fn begin_optional(&mut self, step: Step<O>) -> Result<Begun, Bound> {
+        self.open(step, Fate::Optional)
+    }
+
+    fn open(&mut self, mut step: Step<O>, fate: Fate) -> Result<Begun, Bound> {
+        let slot = self.place(&step, fate)?;
+        if let Some(twin) = &self.open[slot] {
+            step.around.returned = step.around.returned.max(twin.step.around.returned);
+        }
+        let ahead = match fate {
+            Fate::Known if !O::only_looks(&step.call) => {
+                self.set(|open| open.fate == Fate::Known && goes_first(&open.step, &step))
+            }
+            Fate::Known | Fate::Unanswered | Fate::Optional => Slots::default(),
+        };
+        self.open[slot] = Some(Open { step, fate, ahead, remark: None });
+        self.worlds.iter_mut().for_each(|world| world.open = world.open.with(slot));
+        Ok(Begun(Some(slot)))
+    }
+
+    /// A place for a call: that of an equal one, if neither has an answer, since one may take effect as often as both.
+    fn place(&mut self, step: &Step<O>, fate: Fate) -> Result<usize, Bound> {
+        let is_twin = |open: &Open<O>| {
+            open.fate == Fate::Unanswered
+                && open.step.call == step.call
+                && open.step.around.is_like(&step.around)
+        };
+        let twin =
+            self.slots().find(|(_, open)| fate == Fate::Unanswered && is_twin(open)).map(|(slot, _)| slot);
+        if let Some(slot) = twin.or_else(|| self.open.iter().position(Option::is_none)) {
+            return Ok(slot);
+        }
+        if self.open.len() == OPEN_MAX {
+            return Err(Bound::Open);
+        }
+        self.open.push(None);
+        Ok(self.open.len() - 1)
+    }
+
+    /// The open calls that are like this.
+    fn set(&self, is_like: impl Fn(&Open<O>) -> bool) -> Slots {
+        let like = self.slots().filter(|(_, open)| is_like(open));
+        like.fold(Slots::default(), |set, (slot, _)| set.with(slot))
+    }
+
+    fn slots(&self) -> impl Iterator<Item = (usize, &Open<O>)> {
+        self.open.iter().enumerate().filter_map(|(slot, open)| Some((slot, open.as_ref()?)))
+    }
+
+    /// Takes in the end of a call: its answer, or that the caller has given up. Returns what is to be remarked.
+    ///
+    /// # Errors
+    /// The answer fits no state that is possible, or too many are.
+    pub fn end(&mut self, Begun(begun): Begun) -> Result<Option<Breach>, Stop> {
+        let Some((slot, open)) = begun.and_then(|slot| Some((slot, self.open[slot].as_ref()?))) else {
+            return Ok(None);
+        };
+        let remark = match open.fate {
+            Fate::Unanswered => None,
+            Fate::Known => {
+                let may_go_on = open.step.answer.leaves_open() && !O::only_looks(&open.step.call);
+                let reopened = may_go_on.then(|| open.step.clone());
+                let remark = self.narrow(slot)?;
+                self.close(slot);
+                if let Some(step) = reopened {
+                    self.open(step, Fate::Unanswered).map_err(Stop::TooMany)?;
+                }
+                remark
+            }
+            Fate::Optional => {
+                let Orders { ends, .. } = self.orders(slot).map_err(Stop::TooMany)?;
+                let mut seen: HashSet<World<O>> = self.worlds.iter().cloned().collect();
+                self.worlds.extend(
+                    ends.into_iter().map(|(world, _)| world).filter(|world| seen.insert(world.clone())),
+                );
+                self.close(slot);
+                None
+            }
+        };
+        self.forget_settled();
+        Ok(remark)
+    }
+
+    /// Keeps the states that the answer fits.
+    fn narrow(&mut self, slot: usize) -> Result<Option<Breach>, Stop> {
+        let Orders { mut ends, wrong } = self.orders(slot).map_err(Stop::TooMany)?;
+        if let (true, Some(breach)) = (ends.is_empty(), wrong) {
+            return Err(Stop::Wrong(Box::new(breach)));
+        }
+        let remark = match ends.iter().all(|(_, odd)| odd.is_some()) {
+            true => ends.first_mut().and_then(|(_, odd)| odd.take()),
+            false => None,
+        };
+        self.worlds = ends.into_iter().map(|(world, _)| world).collect();
+        Ok(remark)
+    }
+
+    /// Frees the place of a call that has ended for good.
+    fn close(&mut self, slot: usize) {
+        let closed = Slots::only(slot);
+        self.open[slot] = None;
+        self.open.iter_mut().flatten().for_each(|open| open.ahead = open.ahead.without(closed));
+        let mut seen = HashSet::with_capacity(self.worlds.len());
+        let worlds = std::mem::take(&mut self.worlds).into_iter().map(|world| world.without(closed));
+        self.worlds = worlds.filter(|world| seen.insert(world.clone())).collect();
+    }
+
+    /// Frees the places of calls without an answer that take effect no more.
+    fn forget_settled(&mut self) {
+        let live = self.worlds.iter().fold(Slots::default(), |live, world| live.or(world.open));
+        for slot in self.set(|open| open.fate == Fate::Unanswered).without(live).iter() {
+            self.open[slot] = None;
+        }
+    }
+
+    /// All orders of open calls that end with one of them, but for calls whose place in the order makes no difference.
+    fn orders(&mut self, last: usize) -> Result<Orders<O>, Bound> {
+        let before = self.before(last);
+        let mut orders = Orders { ends: Vec::new(), wrong: None };
+        let mut ended: HashMap<World<O>, usize> = HashMap::new();
+        let mut seen: HashMap<World<O>, bool> = HashMap::new();
+        let mut queue: VecDeque<(World<O>, Option<Breach>)> =
+            self.worlds.iter().map(|world| (world.clone(), None)).collect();
+        while let Some((mut world, odd)) = queue.pop_front() {
+            self.look(&mut world)?;
+            if !world.open.has(last) {
+                end(&mut orders.ends, &mut ended, world, odd);
+                continue;
+            }
+            match seen.get(&world) {
+                Some(was_odd) if !was_odd || odd.is_some() => continue,
+                _ => seen.insert(world.clone(), odd.is_some()),
+            };
+            if seen.len() + ended.len() > WORLDS_MAX {
+                return Err(Bound::Worlds);
+            }
+            if world.tolerable.has(last) {
+                let remark = self.open[last].as_ref().and_then(|open| open.remark.clone());
+                end(
+                    &mut orders.ends,
+                    &mut ended,
+                    world.clone().without(Slots::only(last)),
+                    odd.clone().or(remark),
+                );
+            }
+            for slot in world.open.and(before).iter() {
+                self.count_step()?;
+                for next in self.next(&world, slot) {
+                    match next {
+                        Ok((next, also_odd)) if slot == last => {
+                            end(&mut orders.ends, &mut ended, next, odd.clone().or(also_odd));
+                        }
+                        // Whatever only looks has looked already.
+                        Ok((next, _)) if next.state == world.state && self.only_looks(slot) => {}
+                        Ok((next, also_odd)) => queue.push_back((next, odd.clone().or(also_odd))),
+                        Err(breach) if slot == last => {
+                            orders.wrong.get_or_insert(breach);
+                        }
+                        Err(_) => {}
+                    }
+                }
+            }
+        }
+        Ok(orders)
+    }
+
+    fn count_step(&mut self) -> Result<(), Bound> {
+        self.steps += 1;
+        if self.steps > STEPS_MAX { Err(Bound::Steps) } else { Ok(()) }
+    }
+
+    fn only_looks(&self, slot: usize) -> bool {
+        self.open[slot].as_ref().is_some_and(Open::only_looks)
+    }
+
+    /// The open calls whose place before one of them may make a difference: any other can as well come later.
+    fn before(&self, last: usize) -> Slots {
+        let mut before = Slots::only(last);
+        loop {
+            let depends = |open: &Open<O>| {
+                let of = before.iter().filter_map(|slot| self.open[slot].as_ref());
+                of.into_iter().any(|other| O::depends(&open.step.call, &other.step.call))
+            };
+            let more = before.or(self.set(depends));
+            if more == before {
+                return before;
+            }
+            before = more;
+        }
+    }
+
+    /// Calls that only look take effect as soon as their answers fit: no later moment is better.
+    fn look(&mut self, world: &mut World<O>) -> Result<(), Bound> {
+        for slot in world.open.and(self.set(Open::only_looks)).iter() {
+            self.count_step()?;
+            for next in self.next(world, slot) {
+                match next {
+                    Ok((looked, remark)) if looked.state == world.state => match remark {
+                        None => {
+                            *world = World { tolerable: world.tolerable.without(Slots::only(slot)), ..looked }
+                        }
+                        Some(remark) => {
+                            world.tolerable = world.tolerable.with(slot);
+                            if let Some(open) = &mut self.open[slot] {
+                                open.remark.get_or_insert(remark);
+                            }
+                        }
+                    },
+                    _ => {}
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The worlds after an open call takes effect in one, each with what is to be remarked.
+    fn next(&self, world: &World<O>, slot: usize) -> Vec<Next<O>> {
+        let Some(open) = &self.open[slot] else { return Vec::new() };
+        if world.open.meets(open.ahead) {
+            return Vec::new();
+        }
+        let readings = world.state.readings(&open.step.call).into_iter();
+        match open.fate {
+            Fate::Known => readings.map(|state| self.as_answered(world, state, slot, open)).collect(),
+            Fate::Unanswered | Fate::Optional => {
+                let changed = readings
+                    .filter_map(|state| as_done(state, &open.step))
+                    .filter(|state| *state != world.state);
+                changed.map(|state| Ok((World { state, ..world.clone() }, None))).collect()
+            }
+        }
+    }
+
+    fn as_answered(&self, world: &World<O>, mut state: O, slot: usize, open: &Open<O>) -> Next<O> {
+        let Step { call, answer, around } = &open.step;
+        let mut finding = state.judge(call, around).of(O::method(call), answer);
+        let pending = around.pending_elsewhere || self.is_something_pending(world, slot);
+        if *answer == Answer::PutOff(Code::Aborted) && pending {
+            finding = Finding::Fits;
+        }
+        let mut ended = Slots::only(slot);
+        if let Answer::Done(said) = answer {
+            finding = finding.and(state.weigh(call, said, around));
+            state.apply(call, Some(said), around);
+            ended = ended.or(self.settled_by(&open.step));
+        }
+        let world = World { state, ..*world }.without(ended);
+        match finding {
+            Finding::Fits => Ok((world, None)),
+            Finding::Odd(breach) => Ok((world, Some(breach))),
+            Finding::Wrong(breach) => Err(breach),
+        }
+    }
+
+    /// Whether some call without an answer may still be going on in the driver.
+    fn is_something_pending(&self, world: &World<O>, but: usize) -> bool {
+        self.slots().any(|(slot, open)| slot != but && open.fate == Fate::Unanswered && world.open.has(slot))
+    }
+
+    /// The calls without an answer that take effect no more once this one is done.
+    fn settled_by(&self, step: &Step<O>) -> Slots {
+        self.set(|earlier| {
+            earlier.fate == Fate::Unanswered
+                && earlier.step.around.returned <= step.around.invoked
+                && O::settles(&step.call, &earlier.step.call)
+        })
+    }
+
+    /// Every state that it may be in now, of which the first is the one without any call whose answer is missing.
+    pub fn states(&self) -> Vec<O> {
+        let mut states = Vec::new();
+        let mut seen = HashSet::new();
+        let mut queue: VecDeque<World<O>> = self.worlds.iter().cloned().collect();
+        while let Some(world) = queue.pop_front() {
+            if seen.len() == WORLDS_MAX || !seen.insert(world.clone()) {
+                continue;
+            }
+            let after = world.open.iter().flat_map(|slot| self.next(&world, slot)).flatten();
+            queue.extend(after.map(|(world, _)| world));
+            if !states.contains(&world.state) {
+                states.push(world.state);
+            }
+        }
+        states
+    }
+
+    /// The state, if there is no doubt about it.
+    pub fn certain(&self) -> Option<&O> {
+        match &self.worlds[..] {
+            [only] if self.slots().next().is_none() => Some(&only.state),
+            _ => None,
+        }
+    }
+
+    /// Calls that may still take effect.
+    pub fn pending(&self) -> impl Iterator<Item = &O::Call> {
+        self.slots().map(|(_, open)| &open.step.call)
+    }
+
+    /// Something happens to the object that no call asked for.
+    pub fn befall(&mut self, happens: impl Fn(&mut O)) {
+        self.worlds.iter_mut().for_each(|world| happens(&mut world.state));
+        let mut seen = HashSet::new();
+        self.worlds.retain(|world| seen.insert(world.clone()));
+    }
+
+    /// Changes what was known beside the calls that may still take effect.
+    pub(super) fn touch_pending(&mut self, touch: impl Fn(&mut Around)) {
+        self.open.iter_mut().flatten().for_each(|open| touch(&mut open.step.around));
+    }
+}
+
+/// The world after a call took effect, with what is to be remarked, or why it cannot have.
+type Next<O> = Result<(World<O>, Option<Breach>), Breach>;
+
+/// The ends of all orders, each with what is to be remarked, and what is wrong with the first order that fails.
+struct Orders<O> {
+    ends: Vec<(World<O>, Option<Breach>)>,
+    wrong: Option<Breach>,
+}
+
+/// Enters an end; one without a remark takes the place of one with.
+fn end<O: Object>(
+    ends: &mut Vec<(World<O>, Option<Breach>)>,
+    ended: &mut HashMap<World<O>, usize>,
+    world: World<O>,
+    odd: Option<Breach>,
+) {
+    match ended.get(&world) {
+        Some(at) if odd.is_none() => ends[*at].1 = None,
+        Some(_) => {}
+        None => {
+            ended.insert(world.clone(), ends.len());
+            ends.push((world, odd));
+        }
+    }
+}
+
+/// Whether there is an order in which `one`, equal to `other`, comes first.
+fn goes_first<O: Object>(one: &Step<O>, other: &Step<O>) -> bool {
+    one.call == other.call
+        && one.answer == other.answer
+        && one.around.is_like(&other.around)
+        && one.around.invoked <= other.around.invoked
+        && one.around.returned <= other.around.returned
+}
+
+/// The state if the call takes effect although that is not known; what was said then, if anything was.
+fn as_done<O: Object>(mut state: O, Step { call, answer, around }: &Step<O>) -> Option<O> {
+    match answer {
+        Answer::Refused(code) if !leaves_open(*code) => None,
+        Answer::Done(said) => {
+            let finding =
+                state.judge(call, around).of(O::method(call), answer).and(state.weigh(call, said, around));
+            state.apply(call, Some(said), around);
+            (!matches!(finding, Finding::Wrong(_))).then_some(state)
+        }
+        Answer::Unknown | Answer::Refused(_) | Answer::PutOff(_) => {
+            let may_be_done = state.judge(call, around).may_be_done();
+            state.apply(call, None, &Around { returned: Time::MAX, ..around.clone() });
+            may_be_done.then_some(state)
+        }
+    }
+}

@@ -1,0 +1,91 @@
+//! Calls in files: `{CreateVolume: {name: v1, …}}`, whichever kind of object they are about.
+
+use std::fmt;
+
+use serde::de::value::{EnumAccessDeserializer, StrDeserializer};
+use serde::de::{DeserializeSeed, Deserializer, EnumAccess, Error as _, IntoDeserializer as _, Visitor};
+use serde::{Deserialize, Serialize, Serializer};
+
+use super::call::{Call, GroupCall, SnapshotCall, VolumeCall};
+
+const VOLUME: &[&str] = &[
+    "CreateVolume",
+    "DeleteVolume",
+    "ControllerPublishVolume",
+    "ControllerUnpublishVolume",
+    "ValidateVolumeCapabilities",
+    "ControllerGetVolume",
+    "ControllerExpandVolume",
+    "ControllerModifyVolume",
+    "NodeStageVolume",
+    "NodeUnstageVolume",
+    "NodePublishVolume",
+    "NodeUnpublishVolume",
+    "NodeExpandVolume",
+    "NodeGetVolumeStats",
+    "Write",
+    "Read",
+];
+const SNAPSHOT: &[&str] = &["CreateSnapshot", "DeleteSnapshot", "GetSnapshot"];
+const GROUP: &[&str] =
+    &["CreateVolumeGroupSnapshot", "DeleteVolumeGroupSnapshot", "GetVolumeGroupSnapshot", "DeleteMember"];
+const LISTS: [(&str, Call); 2] = [("ListVolumes", Call::ListVolumes), ("ListSnapshots", Call::ListSnapshots)];
+
+impl Serialize for Call {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Call::Volume(call) => call.serialize(serializer),
+            Call::Snapshot(call) => call.serialize(serializer),
+            Call::Group(call) => call.serialize(serializer),
+            Call::ListVolumes => serializer.serialize_unit_variant("Call", 0, "ListVolumes"),
+            Call::ListSnapshots => serializer.serialize_unit_variant("Call", 1, "ListSnapshots"),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Call {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Call, D::Error> {
+        deserializer.deserialize_enum("Call", &[], Calls)
+    }
+}
+
+struct Calls;
+
+impl<'de> Visitor<'de> for Calls {
+    type Value = Call;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a call, such as {DeleteVolume: {volume: v1}} or ListVolumes")
+    }
+
+    fn visit_enum<A: EnumAccess<'de>>(self, access: A) -> Result<Call, A::Error> {
+        let (name, variant) = access.variant::<String>()?;
+        if let Some((_, list)) = LISTS.into_iter().find(|(list, _)| *list == name) {
+            serde::de::VariantAccess::unit_variant(variant)?;
+            return Ok(list);
+        }
+        let named = EnumAccessDeserializer::new(Named { name: &name, variant });
+        match &name[..] {
+            name if VOLUME.contains(&name) => VolumeCall::deserialize(named).map(Call::Volume),
+            name if SNAPSHOT.contains(&name) => SnapshotCall::deserialize(named).map(Call::Snapshot),
+            name if GROUP.contains(&name) => GroupCall::deserialize(named).map(Call::Group),
+            name => Err(A::Error::custom(format!("{name:?} is not a call; one is DeleteVolume"))),
+        }
+    }
+}
+
+/// A variant of which the name has been read already.
+struct Named<'a, V> {
+    name: &'a str,
+    variant: V,
+}
+
+impl<'de, V: serde::de::VariantAccess<'de>> EnumAccess<'de> for Named<'_, V> {
+    type Error = V::Error;
+    type Variant = V;
+
+    fn variant_seed<S: DeserializeSeed<'de>>(self, seed: S) -> Result<(S::Value, V), V::Error> {
+        let name: StrDeserializer<'_, V::Error> = self.name.into_deserializer();
+        Ok((seed.deserialize(name)?, self.variant))
+    }
+}

@@ -1,0 +1,267 @@
+//! What a driver keeps of one volume, snapshot or group snapshot: one state that it may certainly be in. What is not
+//! certain is a set of such states, in [`super::possible`].
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::answer::Text;
+use super::around::Time;
+use super::bytes::Bytes;
+use super::call::{Usage, Wanted};
+use super::names::{Id, Node, Target};
+
+/// What is under one name: nothing, something, or something that is being deleted.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Named<T> {
+    /// What there is.
+    pub life: Option<T>,
+    /// What there was until just now: deletion may go on in the background after OK.
+    pub fading: Option<Fading>,
+}
+
+/// Something deleted that may still be seen for a while.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Fading {
+    /// Its id, if it was known.
+    pub id: Option<Id>,
+    /// Until when.
+    pub until: Time,
+}
+
+/// Volumes of one name, which come one after another.
+pub type Volume = Named<VolumeLife>;
+/// Snapshots of one name, which come one after another.
+pub type Snapshot = Named<SnapshotLife>;
+/// Group snapshots of one name, which come one after another.
+pub type Group = Named<GroupLife>;
+
+/// A volume that exists.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct VolumeLife {
+    /// Its id; `None` as long as no answer has told it.
+    pub id: Option<Id>,
+    /// What it was made with.
+    pub wanted: Wanted,
+    /// Whether it was expanded or modified since, so that what it was made with may not be what it is.
+    pub changed: bool,
+    /// How large it is; 0 as long as no answer has told it.
+    pub size_bytes: i64,
+    /// volume_context and accessible_topology, once told.
+    pub told: Option<(Text, Text)>,
+    /// Which set of mutable_parameters it has.
+    pub mutable_parameters: u8,
+    /// What ValidateVolumeCapabilities said last of usages.
+    pub confirmed: BTreeMap<Usage, Confirmed>,
+    /// Nodes that it is published to by the controller.
+    pub attached: BTreeMap<Node, Attachment>,
+    /// Nodes on which it is staged.
+    pub staged: BTreeMap<Node, Usage>,
+    /// Places at which it is published.
+    pub published: BTreeMap<(Node, Target), Publication>,
+    /// What is in it.
+    pub bytes: Bytes,
+    /// Whether a workload wrote to it, so that it is no longer what it was copied from.
+    pub written: bool,
+}
+
+/// A verdict of ValidateVolumeCapabilities.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Confirmed {
+    /// Whether it was confirmed.
+    pub yes: bool,
+    /// The nodes that the volume was published to then; with others the verdict may be another.
+    pub attached: BTreeSet<Node>,
+}
+
+/// A volume published to a node by the controller.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Attachment {
+    /// For what.
+    pub usage: Usage,
+    /// Whether only for reading.
+    pub readonly: bool,
+    /// publish_context, once told.
+    pub context: Option<Text>,
+}
+
+/// A volume published at a place on a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Publication {
+    /// For what.
+    pub usage: Usage,
+    /// Whether only for reading.
+    pub readonly: bool,
+}
+
+/// A snapshot that exists.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct SnapshotLife {
+    /// Its id; `None` as long as no answer has told it.
+    pub id: Option<Id>,
+    /// The volume that it was taken of.
+    pub volume: Id,
+    /// creation_time, once told.
+    pub creation_time: Option<(i64, i32)>,
+    /// size_bytes, once told of a snapshot that is ready; else 0.
+    pub size_bytes: i64,
+    /// Whether it was seen ready.
+    pub ready: bool,
+    /// What is in it.
+    pub bytes: Bytes,
+}
+
+/// A group snapshot that exists.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct GroupLife {
+    /// Its id; `None` as long as no answer has told it.
+    pub id: Option<Id>,
+    /// The volumes that it was taken of.
+    pub volumes: BTreeSet<Id>,
+    /// creation_time, once told.
+    pub creation_time: Option<(i64, i32)>,
+    /// Whether it was seen ready.
+    pub ready: bool,
+    /// Its members, each with its volume, once told. Without those deleted alone.
+    pub members: Option<BTreeMap<Id, Option<Id>>>,
+    /// Whether one was deleted alone.
+    pub thinned: bool,
+    /// What is in them, by volume.
+    pub bytes: BTreeMap<Id, Bytes>,
+}
+
+impl<T> Default for Named<T> {
+    fn default() -> Named<T> {
+        Named { life: None, fading: None }
+    }
+}
+
+/// Something that has an id once an answer has told it.
+pub trait HasId {
+    /// The id.
+    fn id(&self) -> Option<Id>;
+    /// Takes the id over.
+    fn bind(&mut self, id: Id);
+}
+
+/// What is found under an id.
+#[derive(Clone, Copy, Debug)]
+pub enum Held<'a, T> {
+    /// It exists.
+    Here(&'a T),
+    /// It was deleted, and may still be seen.
+    Fading,
+    /// It does not exist.
+    Gone,
+}
+
+impl<T: HasId> Named<T> {
+    /// What is found under an id at a time.
+    pub fn find(&self, id: Id, now: Time) -> Held<'_, T> {
+        match &self.life {
+            Some(life) if life.id() == Some(id) => Held::Here(life),
+            _ if self.is_fading(now)
+                && self.fading.is_some_and(|fading| fading.id.is_none_or(|was| was == id)) =>
+            {
+                Held::Fading
+            }
+            _ => Held::Gone,
+        }
+    }
+
+    /// What exists under an id, to be changed.
+    pub(super) fn find_mut(&mut self, id: Id) -> Option<&mut T> {
+        self.life.as_mut().filter(|life| life.id() == Some(id))
+    }
+
+    /// Whether something deleted may still be seen.
+    pub fn is_fading(&self, now: Time) -> bool {
+        self.fading.is_some_and(|fading| now <= fading.until)
+    }
+
+    /// Deletes what exists under an id. What was deleted before fades from this answer on at the latest.
+    pub(super) fn delete(&mut self, id: Id, until: Time) {
+        if self.life.as_ref().is_some_and(|life| life.id() == Some(id)) {
+            self.life = None;
+            self.fading = Some(Fading { id: Some(id), until });
+        } else if let Some(fading) = &mut self.fading
+            && fading.id.is_none_or(|was| was == id)
+        {
+            fading.until = fading.until.min(until);
+        }
+    }
+
+    /// The states that this may be when a call speaks of an id: if nobody knows yet which id it has, it may be that one.
+    pub(super) fn readings(&self, id: Id) -> Vec<Named<T>>
+    where
+        T: Clone,
+    {
+        let mut readings = vec![self.clone()];
+        if let Some(life) = &self.life
+            && life.id().is_none()
+        {
+            let mut bound = life.clone();
+            bound.bind(id);
+            readings.push(Named { life: Some(bound), fading: self.fading });
+        }
+        readings
+    }
+}
+
+macro_rules! has_id {
+    ($($life:ident)*) => {
+        $(impl HasId for $life {
+            fn id(&self) -> Option<Id> {
+                self.id
+            }
+
+            fn bind(&mut self, id: Id) {
+                self.id = Some(id);
+            }
+        })*
+    };
+}
+
+has_id! { VolumeLife SnapshotLife GroupLife }
+
+impl VolumeLife {
+    /// A volume that is just made.
+    pub(super) fn new(wanted: Wanted) -> VolumeLife {
+        VolumeLife {
+            id: None,
+            changed: false,
+            size_bytes: 0,
+            told: None,
+            mutable_parameters: wanted.mutable_parameters,
+            confirmed: BTreeMap::new(),
+            attached: BTreeMap::new(),
+            staged: BTreeMap::new(),
+            published: BTreeMap::new(),
+            bytes: Bytes::default(),
+            written: false,
+            wanted,
+        }
+    }
+
+    /// Whether some node has it.
+    pub fn is_in_use(&self) -> bool {
+        !(self.attached.is_empty() && self.staged.is_empty() && self.published.is_empty())
+    }
+
+    /// The nodes that it is published to by the controller.
+    pub fn attached_to(&self) -> BTreeSet<Node> {
+        self.attached.keys().copied().collect()
+    }
+
+    /// Whether another node than this may have parts of it in memory.
+    pub fn is_elsewhere(&self, node: Node) -> bool {
+        self.staged.keys().any(|other| *other != node)
+            || self.published.keys().any(|(other, _)| *other != node)
+    }
+
+    /// The places on a node at which it is published.
+    pub fn published_on(&self, node: Node) -> impl Iterator<Item = (Target, &Publication)> {
+        self.published
+            .iter()
+            .filter(move |((on, _), _)| *on == node)
+            .map(|((_, target), publication)| (*target, publication))
+    }
+}

@@ -1,0 +1,277 @@
+//! Failing cases as files, as shell commands and as Rust.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use csi_harness::capability::Capability;
+use csi_harness::requirements::req;
+use csi_mock_driver::{Defect, MockDriver};
+use csi_proto::{Endpoint, Listener, redact, v1};
+use csi_suite_stateful::case::{BreachText, CASE_BYTES_MAX, Came, Case, Driver, FORM, Format, Step};
+use csi_suite_stateful::model::answer::Answer;
+use csi_suite_stateful::model::call::{Call, Size, Wanted};
+use csi_suite_stateful::model::names::Name;
+use serde_json::json;
+use tonic::Code;
+
+use crate::printed;
+use crate::story::*;
+
+const NAME: &str = "csi-sanity-\"it's\" 50% é";
+
+fn request(size: Size) -> v1::CreateVolumeRequest {
+    use v1::volume_capability::{AccessMode, AccessType, MountVolume};
+    v1::CreateVolumeRequest {
+        name: NAME.to_owned(),
+        capacity_range: Some(v1::CapacityRange {
+            required_bytes: size.required_bytes,
+            limit_bytes: size.limit_bytes,
+        }),
+        volume_capabilities: vec![v1::VolumeCapability {
+            access_type: Some(AccessType::Mount(MountVolume {
+                fs_type: "ext4".to_owned(),
+                ..Default::default()
+            })),
+            access_mode: Some(AccessMode { mode: WRITER.mode.into() }),
+        }],
+        parameters: [("pool".to_owned(), "mock".to_owned())].into(),
+        secrets: [("password".to_owned(), "hunter2".to_owned())].into(),
+        ..Default::default()
+    }
+}
+
+/// A volume, a snapshot of it, and a second request under the name that is wrongly granted.
+fn case() -> Case {
+    let size = Size::at_least(GIB);
+    let larger = Size::at_least(2 * GIB);
+    let snapshot = v1::CreateSnapshotRequest {
+        name: "csi-sanity-s1".to_owned(),
+        source_volume_id: "vol-1".to_owned(),
+        ..Default::default()
+    };
+    let made = json!({"volume": {"volume_id": "vol-1", "capacity_bytes": GIB}});
+    let step = |call: Call, request, expected: &str, came| Step {
+        call,
+        worker: 0,
+        from_us: 0,
+        to_us: 1500,
+        request,
+        expected: vec![expected.to_owned()],
+        came,
+    };
+    Case {
+        csi_sanity_case: FORM,
+        check: "property/volumes".to_owned(),
+        seed: 7,
+        breach: BreachText {
+            requirement: req::CTRL_CREATEVOL_041.id.to_owned(),
+            message:
+                "CreateVolume of a name that a volume of another size has has to be refused, and was done"
+                    .to_owned(),
+            expected: "ALREADY_EXISTS".to_owned(),
+            actual: "OK".to_owned(),
+        },
+        driver: Driver {
+            name: "mock.example".to_owned(),
+            version: "1".to_owned(),
+            capabilities: vec![Capability::CreateDeleteVolume, Capability::NodeExpandVolume],
+        },
+        names: [(Name::volume(0), "\"it's\" 50% é".to_owned())].into(),
+        steps: vec![
+            step(
+                create(v(1), Wanted { size, ..wanted() }).into(),
+                redact::json(&request(size)),
+                "OK",
+                Came::new(&ok(), "", made.clone()),
+            ),
+            step(
+                cut(s(1), v(1)).into(),
+                redact::json(&snapshot),
+                "OK",
+                Came::new(&ok(), "", json!({"snapshot": {"snapshot_id": "snap-1"}})),
+            ),
+            step(
+                stage(v(1), N1).into(),
+                json!({"volume_id": "vol-1"}),
+                "OK",
+                Came::new(&no(Code::NotFound), "no\nvolume", json!(null)),
+            ),
+            step(
+                create(v(1), Wanted { size: larger, ..wanted() }).into(),
+                redact::json(&request(larger)),
+                "ALREADY_EXISTS",
+                Came::new(&ok(), "", made),
+            ),
+        ],
+    }
+}
+
+#[test]
+fn a_case_is_the_same_after_it_was_stored_and_loaded() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut case = case();
+    // Texts that YAML could take for something else.
+    case.breach.message = "yes: no\n- é \u{1f4be} 'x' \"y\" # z\t~ null 0x1F 1e3".to_owned();
+    case.names.insert(Name::volume(1), " leading, trailing ".to_owned());
+    case.steps[1].came.message = "0123".to_owned();
+    case.steps[2].call = Call::ListVolumes;
+    case.steps[2].came = Came::new(&Answer::<()>::Unknown, "", json!(null));
+    let path = case.store(&folder.path().join("cases/of/today")).unwrap();
+    assert_eq!(path.file_name().unwrap(), "property-volumes-CTRL-CREATEVOL-041-0000000000000007.yaml");
+    assert_eq!(Case::load(&path).unwrap(), case);
+    // Found again, it takes its own place, and nothing else is left.
+    case.store(path.parent().unwrap()).unwrap();
+    assert_eq!(fs::read_dir(path.parent().unwrap()).unwrap().count(), 1);
+}
+
+#[test]
+fn every_kind_of_call_can_be_stored() {
+    use csi_suite_stateful::model::call::{GroupCall, SnapshotCall, VolumeCall};
+    use csi_suite_stateful::model::names::{Slot, Stamp};
+    let (volume, node, target, usage, size) =
+        (v(2), N1, T2, MANY, Size { required_bytes: 1, limit_bytes: 2 });
+    let calls: Vec<Call> = vec![
+        create(v(1), Wanted { source: Some(g(1).name.members().id(3)), ..wanted() }).into(),
+        delete(Name::volume(0).id(4)).into(),
+        VolumeCall::ControllerPublishVolume { volume, node, usage, readonly: true }.into(),
+        VolumeCall::ControllerUnpublishVolume { volume, node: None }.into(),
+        VolumeCall::ControllerUnpublishVolume { volume, node: Some(node) }.into(),
+        VolumeCall::ValidateVolumeCapabilities { volume, usage }.into(),
+        look_up(volume).into(),
+        VolumeCall::ControllerExpandVolume { volume, size }.into(),
+        VolumeCall::ControllerModifyVolume { volume, mutable_parameters: 1 }.into(),
+        stage(volume, node).into(),
+        unstage(volume, node).into(),
+        publish(volume, node, target).into(),
+        unpublish(volume, node, target).into(),
+        VolumeCall::NodeExpandVolume { volume, node, target, size }.into(),
+        VolumeCall::NodeGetVolumeStats { volume, node, target }.into(),
+        VolumeCall::Write { volume, node, target, slot: Slot(1), stamp: Stamp(2) }.into(),
+        VolumeCall::Read { volume, node, target }.into(),
+        cut(s(1), volume).into(),
+        drop_snapshot(s(1)).into(),
+        SnapshotCall::GetSnapshot { snapshot: s(1) }.into(),
+        cut_group(g(1), &[v(1), v(2)]).into(),
+        GroupCall::DeleteVolumeGroupSnapshot { group: g(1) }.into(),
+        GroupCall::GetVolumeGroupSnapshot { group: g(1) }.into(),
+        GroupCall::DeleteMember { group: g(1), member: g(1).name.members().id(0) }.into(),
+        Call::ListVolumes,
+        Call::ListSnapshots,
+    ];
+    let folder = tempfile::tempdir().unwrap();
+    let mut case = case();
+    let step = case.steps[0].clone();
+    case.steps = calls.into_iter().map(|call| Step { call, ..step.clone() }).collect();
+    assert_eq!(Case::load(&case.store(folder.path()).unwrap()).unwrap(), case);
+}
+
+#[test]
+fn a_case_reads_like_this_and_holds_no_secrets() {
+    let yaml = case().to_yaml().unwrap();
+    let start = "\
+# CreateVolume of a name that a volume of another size has has to be refused, and was done
+# csi-sanity replay FILE runs it on any driver.
+csi-sanity-case: 1
+check: property/volumes
+seed: 7
+breach:
+  requirement: CTRL-CREATEVOL-041
+";
+    assert!(yaml.starts_with(start), "{yaml}");
+    for part in [
+        "  capabilities:\n  - CREATE_DELETE_VOLUME\n  - Node.EXPAND_VOLUME\n",
+        "- call:\n    CreateSnapshot:\n      name: s1\n      volume: v1\n",
+        "    mode: SINGLE_NODE_WRITER\n",
+        "  came:\n    code: NOT_FOUND\n",
+    ] {
+        assert!(yaml.contains(part), "{part}\n{yaml}");
+    }
+    assert!(!yaml.contains("hunter2"));
+}
+
+#[test]
+fn what_is_wrong_with_a_file_is_said_with_its_place() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("case.yaml");
+    let good = case().to_yaml().unwrap();
+    let error = |text: &str| {
+        fs::write(&path, text).unwrap();
+        let error = Case::load(&path).map(|_| ()).unwrap_err();
+        csi_harness::error_chain(&error)
+    };
+    for (from, to, expected) in [
+        ("csi-sanity-case: 1", "csi-sanity-case: 2", "csi-sanity-case is 2; this version reads 1"),
+        ("seed: 7", "seed: seven", "line 5"),
+        ("seed: 7", "sed: 7", "unknown field `sed`"),
+        ("- CREATE_DELETE_VOLUME", "- MAKE_VOLUME", "\"MAKE_VOLUME\" is not a capability"),
+        ("CreateSnapshot:", "TakeSnapshot:", "\"TakeSnapshot\" is not a call"),
+        ("volume: v1\n", "volume: w1\n", "\"w1\" names nothing"),
+        ("SINGLE_NODE_WRITER", "WRITER", "\"WRITER\" is not an access mode"),
+        ("access: mount", "access: nfs", "nfs"),
+        ("steps:", "steps: []\nleft-out:", "left-out"),
+    ] {
+        assert!(good.contains(from), "{from}: {good}");
+        let told = error(&good.replacen(from, to, 1));
+        assert!(told.contains("case.yaml") && told.contains(expected), "{to}: {told}");
+    }
+    let (head, _) = good.split_once("steps:").unwrap();
+    assert!(error(&format!("{head}steps: []\n")).contains("there are no steps"));
+    assert!(error("").contains("case.yaml"));
+    assert!(error("\u{0}").contains("case.yaml"));
+    assert!(error(&"#".repeat(CASE_BYTES_MAX as usize + 1)).contains("4194304 at the most"));
+    let missing = Case::load(Path::new("/nowhere/case.yaml")).map(|_| ()).unwrap_err();
+    assert!(csi_harness::error_chain(&missing).contains("failed to read /nowhere/case.yaml: No such file"));
+    let blocked = case().store(&path.join("below a file")).unwrap_err();
+    assert!(csi_harness::error_chain(&blocked).contains("failed to write"));
+}
+
+#[test]
+fn commands_make_the_calls_with_the_ids_that_come() {
+    let script = case().format(Format::Grpcurl);
+    assert!(script.starts_with("# CTRL-CREATEVOL-041: CreateVolume of a name"), "{script}");
+    // As a shell sees it, with a driver that gives other ids than the first one did.
+    let stubs = "grpcurl() { printf '%s %s\\n' \"${10}\" \"$8\"; }\njq() { echo id-now; }\nCSI=sock\n";
+    let shell =
+        Command::new("sh").arg("-c").arg(format!("{stubs}{script}\n")).stdin(Stdio::null()).output().unwrap();
+    assert!(shell.status.success() && shell.stderr.is_empty(), "{shell:?}\n{script}");
+    // What is not kept in a variable is printed: all but the first call.
+    let sent = String::from_utf8(shell.stdout).unwrap();
+    let mut lines = sent.lines().skip(1);
+    assert_eq!(lines.next(), Some("csi.v1.Node/NodeStageVolume {\"volume_id\":\"id-now\"}"), "{script}");
+    let (path, json) = lines.next().unwrap().split_once(' ').unwrap();
+    assert_eq!(path, "csi.v1.Controller/CreateVolume");
+    let sent: serde_json::Value = serde_json::from_str(json).unwrap();
+    assert_eq!(sent, redact::json(&request(Size::at_least(2 * GIB))));
+    assert_eq!(lines.next(), None);
+}
+
+#[test]
+fn rust_is_printed_as_it_stands_in_this_folder() {
+    let printed = case().format(Format::Rust);
+    if std::env::var_os("UPDATE").is_some() {
+        fs::write(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/printed.rs"), printed).unwrap();
+        return;
+    }
+    assert_eq!(printed, include_str!("printed.rs"), "UPDATE=1 writes it anew");
+}
+
+/// Runs the printed function on a mock driver.
+async fn run_printed(defects: Vec<Defect>) -> Result<(), tokio::task::JoinError> {
+    let folder = tempfile::tempdir().expect("a folder");
+    let config = csi_mock_driver::Config { defects, ..Default::default() };
+    let driver = MockDriver::new(config).expect("a mock driver");
+    let listener = Listener::bind(&Endpoint::Unix(folder.path().join("csi.sock"))).await.expect("a socket");
+    let endpoint = listener.endpoint().clone();
+    tokio::spawn(listener.serve(driver.routes(), std::future::pending()));
+    let channel = csi_proto::dial(&endpoint, Duration::from_secs(5)).await.expect("a connection");
+    tokio::spawn(printed::case(channel)).await
+}
+
+#[tokio::test]
+async fn printed_rust_passes_on_a_right_driver_and_fails_on_a_wrong_one() {
+    assert!(run_printed(Vec::new()).await.is_ok());
+    let error = run_printed(vec![Defect::CreateVolumeIgnoresSizeConflict]).await.unwrap_err();
+    assert!(error.is_panic());
+}

@@ -1,0 +1,144 @@
+//! Random sequences: right drivers are never accused, mistakes are found, and what is found shrinks.
+
+use std::time::Duration;
+
+use csi_suite_stateful::model::answer::{Answer, Said};
+use csi_suite_stateful::model::around::Terms;
+use csi_suite_stateful::model::call::Call;
+use csi_suite_stateful::model::generate::{Op, Verb, ops};
+use csi_suite_stateful::model::possible::Stop;
+use csi_suite_stateful::model::{Model, Span, generate};
+use proptest::prelude::*;
+use proptest::strategy::ValueTree;
+use proptest::test_runner::{Config, RngAlgorithm, TestError, TestRng, TestRunner};
+
+use crate::story;
+use crate::toy::{Toy, Trait};
+
+const STEPS: usize = 100;
+
+/// A driver that has deleted what it says is deleted.
+fn terms() -> Terms {
+    Terms { settle: Duration::from_millis(100), ..story::terms() }
+}
+
+/// What becomes of an answer on its way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Way {
+    /// It arrives.
+    There,
+    /// The call is done, and nobody hears of it.
+    Lost,
+    /// The call never arrives.
+    NotSent,
+    /// The caller gives up, and the call is done before the next one.
+    Late,
+}
+
+/// Does what is generated with a driver; returns the calls and the rule that the driver broke.
+fn run(ops: &[Op], toy: Toy, ways: impl Fn(usize) -> Way) -> (Vec<Call>, Option<String>) {
+    let mut toy = toy;
+    let mut model = Model::new(terms());
+    let mut calls = Vec::new();
+    let mut late: Option<Call> = None;
+    for (nth, op) in ops.iter().enumerate() {
+        let now = Duration::from_secs(nth as u64);
+        let Some(call) = generate(&model, *op, nth as u32, now) else { continue };
+        let way = ways(nth);
+        if let Some(late) = late.take() {
+            toy.call(&late);
+        }
+        let answer: Answer<Said> = match way {
+            Way::There => toy.call(&call),
+            Way::Lost => {
+                toy.call(&call);
+                Answer::Unknown
+            }
+            Way::NotSent => Answer::Unknown,
+            Way::Late => {
+                late = Some(call.clone());
+                Answer::Unknown
+            }
+        };
+        let taken =
+            model.take(&call, &answer, Span { invoked: now, returned: now + Duration::from_millis(5) });
+        calls.push(call);
+        match taken.stop {
+            Some(Stop::Wrong(breach)) => return (calls, Some(breach.rule.id.to_owned())),
+            Some(Stop::TooMany(bound)) => panic!("{bound}"),
+            None => {}
+        }
+    }
+    (calls, None)
+}
+
+fn runner(cases: u32, seed: u8) -> TestRunner {
+    let config = Config { cases, failure_persistence: None, max_shrink_iters: 4096, ..Config::default() };
+    TestRunner::new_with_rng(config, TestRng::from_seed(RngAlgorithm::ChaCha, &[seed; 32]))
+}
+
+fn traits() -> impl Strategy<Value = Vec<Trait>> {
+    proptest::sample::subsequence(Trait::LEGAL.to_vec(), 0..=Trait::LEGAL.len())
+}
+
+#[test]
+fn a_right_driver_is_never_accused() {
+    let strategy = (ops(&terms(), STEPS), traits());
+    let verdict = runner(200, 1).run(&strategy, |(ops, traits)| {
+        prop_assert_eq!(run(&ops, Toy::with(traits), |_| Way::There).1, None);
+        Ok(())
+    });
+    assert_eq!(verdict, Ok(()));
+}
+
+#[test]
+fn nor_is_one_whose_answers_get_lost() {
+    let way = prop_oneof![6 => Just(Way::There), 1 => Just(Way::Lost), 1 => Just(Way::NotSent), 1 => Just(Way::Late)];
+    let strategy = (ops(&terms(), STEPS), traits(), proptest::collection::vec(way, STEPS));
+    let verdict = runner(200, 2).run(&strategy, |(ops, traits, ways)| {
+        prop_assert_eq!(run(&ops, Toy::with(traits), |nth| ways[nth]).1, None);
+        Ok(())
+    });
+    assert_eq!(verdict, Ok(()));
+}
+
+#[test]
+fn every_mistake_is_found_and_shrinks_to_a_few_calls() {
+    for mistake in Trait::MISTAKES {
+        let verdict = runner(400, 3).run(&ops(&terms(), STEPS), |ops| {
+            prop_assert_eq!(run(&ops, Toy::with([mistake]), |_| Way::There).1, None);
+            Ok(())
+        });
+        let Err(TestError::Fail(_, ops)) = verdict else { panic!("{mistake:?} is not found: {verdict:?}") };
+        let (calls, rule) = run(&ops, Toy::with([mistake]), |_| Way::There);
+        assert!(calls.len() <= 16, "{mistake:?}: {rule:?} {calls:#?}");
+    }
+}
+
+#[test]
+fn every_verb_is_generated_where_the_driver_has_it_and_nowhere_else() {
+    let mut runner = runner(1, 4);
+    let mut seen: Vec<&str> = Vec::new();
+    for _ in 0..60 {
+        let ops = ops(&terms(), 2 * STEPS).new_tree(&mut runner).expect("a sequence").current();
+        seen.extend(run(&ops, Toy::default(), |_| Way::There).0.iter().map(Call::method));
+    }
+    for verb in Verb::ALL {
+        let method = match verb {
+            Verb::CopySnapshot | Verb::CopyVolume | Verb::CopyMember => "CreateVolume".to_owned(),
+            Verb::DeleteMember => "DeleteSnapshot".to_owned(),
+            Verb::GiveBack => "DeleteVolume".to_owned(),
+            Verb::Write | Verb::Read => format!("{verb:?}").to_lowercase(),
+            _ => format!("{verb:?}"),
+        };
+        assert!(seen.iter().any(|seen| **seen == *method), "{method}");
+    }
+    let mut bare = terms();
+    bare.capabilities.clear();
+    let enabled: Vec<Verb> = Verb::ALL.into_iter().filter(|verb| verb.is_enabled(&bare)).collect();
+    use Verb::*;
+    assert_eq!(
+        enabled,
+        [GiveBack, ValidateVolumeCapabilities, NodePublishVolume, NodeUnpublishVolume, Write, Read]
+    );
+}

@@ -1,0 +1,294 @@
+//! Rules and freedoms of the Node service, and what workloads find in volumes.
+
+use csi_harness::capability::Capability;
+use csi_harness::config::AccessType;
+use csi_harness::lifecycle::Mode;
+use csi_suite_stateful::model::answer::{Answer, Found, VolumeSaid};
+use csi_suite_stateful::model::call::{Size, Usage, VolumeCall, Wanted};
+use csi_suite_stateful::model::names::{Id, Slot, Stamp};
+use tonic::Code;
+
+use crate::story::*;
+
+fn attached() -> Story {
+    let mut story = Story::of_a_volume();
+    story.right(attach(v(1), N1), ok());
+    story
+}
+
+fn staged() -> Story {
+    let mut story = attached();
+    story.done([stage(v(1), N1)]);
+    story
+}
+
+fn published() -> Story {
+    let mut story = staged();
+    story.done([publish(v(1), N1, T1)]);
+    story
+}
+
+fn readonly(readonly: bool, usage: Usage) -> VolumeCall {
+    VolumeCall::NodePublishVolume { volume: v(1), node: N1, target: T1, usage, readonly }
+}
+
+fn write(slot: u8, stamp: u32) -> VolumeCall {
+    VolumeCall::Write { volume: v(1), node: N1, target: T1, slot: Slot(slot), stamp: Stamp(stamp) }
+}
+
+fn read(volume: Id) -> VolumeCall {
+    VolumeCall::Read { volume, node: N1, target: T1 }
+}
+
+fn found(stamps: &[(u8, u32)]) -> Answer<csi_suite_stateful::model::answer::Said> {
+    let found = stamps.iter().map(|(slot, stamp)| (Slot(*slot), Found::Stamp(Stamp(*stamp))));
+    said(VolumeSaid::Read(found.collect()))
+}
+
+#[test]
+fn staging_is_repeatable() {
+    attached().judges(stage(v(1), N1), [(ok(), "fits"), (no(Code::Internal), "NODE-STAGE-001")]);
+    let story = staged();
+    story.judges(stage(v(1), N1), [(ok(), "fits"), (no(Code::AlreadyExists), "NODE-STAGE-006")]);
+    let other = |usage| VolumeCall::NodeStageVolume { volume: v(1), node: N1, usage };
+    story.judges(
+        other(Usage { access: AccessType::Block, ..WRITER }),
+        [
+            (no(Code::AlreadyExists), "fits"),
+            (no(Code::FailedPrecondition), "fits"),
+            (no(Code::InvalidArgument), "fits"),
+            (ok(), "odd NODE-STAGE-022"),
+            (no(Code::Internal), "NODE-STAGE-022"),
+        ],
+    );
+    // What lies between the same capability and an incompatible one is open.
+    story.judges(
+        other(MANY),
+        [(ok(), "fits"), (no(Code::AlreadyExists), "fits"), (no(Code::Internal), "fits")],
+    );
+}
+
+#[test]
+fn steps_that_were_left_out_are_the_callers_fault() {
+    let story = Story::of_a_volume();
+    story.judges(stage(v(1), N1), [(ok(), "fits"), (no(Code::Internal), "fits")]);
+    attached().judges(publish(v(1), N1, T1), [(ok(), "fits"), (no(Code::Internal), "fits")]);
+    published().judges(unstage(v(1), N1), [(ok(), "fits"), (no(Code::Internal), "fits")]);
+    // A driver that neither attaches nor stages has nothing to miss.
+    let mut bare = Story::without(&[Capability::PublishUnpublishVolume, Capability::StageUnstageVolume]);
+    bare.right(create(v(1), wanted()), made(facts(v(1))));
+    bare.judges(publish(v(1), N1, T1), [(ok(), "fits"), (no(Code::Internal), "odd NODE-PUBLISH-001")]);
+}
+
+#[test]
+fn unstaging_is_always_possible() {
+    staged().judges(unstage(v(1), N1), [(ok(), "fits"), (no(Code::Internal), "NODE-UNSTAGE-001")]);
+    attached().judges(unstage(v(1), N1), [(ok(), "fits"), (no(Code::NotFound), "NODE-UNSTAGE-006")]);
+    gone().judges(
+        unstage(v(1), N1),
+        [(ok(), "fits"), (no(Code::NotFound), "fits"), (no(Code::Internal), "NODE-UNSTAGE-017")],
+    );
+}
+
+fn gone() -> Story {
+    let mut story = Story::of_a_volume();
+    story.done([delete(v(1))]);
+    story.wait();
+    story
+}
+
+#[test]
+fn a_node_plugin_may_not_know_that_a_volume_is_gone() {
+    let story = gone();
+    for (call, rule) in [
+        (stage(v(1), N1), "odd NODE-STAGE-021"),
+        (publish(v(1), N1, T1), "odd NODE-PUBLISH-039"),
+        (
+            VolumeCall::NodeExpandVolume { volume: v(1), node: N1, target: T1, size: Size::at_least(1) },
+            "odd NODE-EXPAND-021",
+        ),
+        (VolumeCall::NodeGetVolumeStats { volume: v(1), node: N1, target: T1 }, "odd NODE-STATS-017"),
+    ] {
+        story.judges(call, [(no(Code::NotFound), "fits"), (no(Code::Internal), "fits"), (ok(), rule)]);
+    }
+}
+
+#[test]
+fn publishing_is_repeatable_and_keeps_readonly() {
+    staged().judges(publish(v(1), N1, T1), [(ok(), "fits"), (no(Code::Internal), "odd NODE-PUBLISH-001")]);
+    let story = published();
+    story.judges(publish(v(1), N1, T1), [(ok(), "fits"), (no(Code::AlreadyExists), "NODE-PUBLISH-004")]);
+    story.judges(
+        readonly(true, WRITER),
+        [
+            (no(Code::AlreadyExists), "fits"),
+            (ok(), "NODE-PUBLISH-040"),
+            (no(Code::Internal), "NODE-PUBLISH-040"),
+        ],
+    );
+    // Two sentences say two things of another capability.
+    let other = readonly(false, MANY);
+    story.judges(
+        other,
+        [(no(Code::FailedPrecondition), "fits"), (no(Code::AlreadyExists), "fits"), (ok(), "fits")],
+    );
+}
+
+#[test]
+fn what_is_published_readonly_cannot_be_written_to() {
+    let mut story = staged();
+    story.done([readonly(true, WRITER)]);
+    story.judges(
+        write(0, 1),
+        [(no(Code::PermissionDenied), "fits"), (no(Code::Internal), "fits"), (ok(), "NODE-PUBLISH-034")],
+    );
+    published().judges(write(0, 1), [(ok(), "fits"), (no(Code::PermissionDenied), "NODE-PUBLISH-027")]);
+    // What can be made of a volume that is attached for reading only is not clear.
+    let mut story = Story::of_a_volume();
+    story.right(
+        VolumeCall::ControllerPublishVolume { volume: v(1), node: N1, usage: WRITER, readonly: true },
+        ok(),
+    );
+    story.judges(stage(v(1), N1), [(ok(), "fits"), (no(Code::Internal), "fits")]);
+}
+
+#[test]
+fn other_nodes_may_see_late_what_is_written() {
+    let mut story = Story::new();
+    story.right(create(v(1), Wanted { usage: MANY, ..wanted() }), made(facts(v(1))));
+    for node in [N1, N2] {
+        let attach = VolumeCall::ControllerPublishVolume { volume: v(1), node, usage: MANY, readonly: false };
+        story.right(attach, ok());
+        story.done([
+            VolumeCall::NodeStageVolume { volume: v(1), node, usage: MANY },
+            VolumeCall::NodePublishVolume { volume: v(1), node, target: T1, usage: MANY, readonly: false },
+        ]);
+    }
+    story.done([write(0, 1)]);
+    story.judges(read(v(1)), [(found(&[]), "fits")]);
+    story.done([unpublish(v(1), N2, T1), unstage(v(1), N2), write(0, 2)]);
+    story.judges(read(v(1)), [(found(&[(0, 2)]), "fits"), (found(&[]), "NODE-PUBLISH-027")]);
+}
+
+#[test]
+fn readers_do_not_care_for_readonly() {
+    let readers = Usage { mode: Mode::MultiNodeReaderOnly, ..WRITER };
+    let mut story = Story::without(&[Capability::PublishUnpublishVolume, Capability::StageUnstageVolume]);
+    story.right(create(v(1), Wanted { usage: readers, ..wanted() }), made(facts(v(1))));
+    story.done([readonly(false, readers)]);
+    story.judges(readonly(true, readers), [(ok(), "fits")]);
+}
+
+#[test]
+fn whether_there_can_be_a_second_path_is_a_matter_of_the_mode() {
+    published().judges(
+        publish(v(1), N1, T2),
+        [(no(Code::FailedPrecondition), "fits"), (ok(), "odd NODE-PUBLISH-013")],
+    );
+    let mut story = Story::without(&[Capability::PublishUnpublishVolume, Capability::StageUnstageVolume]);
+    story.right(create(v(1), Wanted { usage: MANY, ..wanted() }), made(facts(v(1))));
+    let at = |target| VolumeCall::NodePublishVolume {
+        volume: v(1),
+        node: N1,
+        target,
+        usage: MANY,
+        readonly: false,
+    };
+    story.done([at(T1)]);
+    story.judges(at(T2), [(ok(), "fits"), (no(Code::FailedPrecondition), "odd NODE-PUBLISH-007")]);
+}
+
+#[test]
+fn unpublishing_is_always_possible() {
+    published().judges(unpublish(v(1), N1, T1), [(ok(), "fits"), (no(Code::Internal), "NODE-UNPUBLISH-001")]);
+    published().judges(unpublish(v(1), N1, T2), [(ok(), "fits"), (no(Code::NotFound), "NODE-UNPUBLISH-006")]);
+    gone().judges(
+        unpublish(v(1), N1, T1),
+        [(ok(), "fits"), (no(Code::NotFound), "fits"), (no(Code::Internal), "NODE-UNPUBLISH-016")],
+    );
+}
+
+#[test]
+fn what_was_written_stays_in_the_volume() {
+    let mut story = published();
+    story.done([write(0, 1), write(1, 2)]);
+    let both = found(&[(0, 1), (1, 2)]);
+    story.right(read(v(1)), both.clone());
+    story.judges(
+        read(v(1)),
+        [
+            (found(&[(0, 1)]), "NODE-PUBLISH-027"),
+            (found(&[(0, 1), (1, 1)]), "NODE-PUBLISH-027"),
+            (found(&[]), "NODE-PUBLISH-027"),
+        ],
+    );
+    // Through everything that a volume goes through.
+    story.done([unpublish(v(1), N1, T1), unstage(v(1), N1), detach(v(1), N1)]);
+    story.right(expand(v(1), 2 * GIB), said(VolumeSaid::Grown(2 * GIB)));
+    story.right(attach(v(1), N2), ok());
+    story.done([stage(v(1), N2), publish(v(1), N2, T1)]);
+    let elsewhere = VolumeCall::Read { volume: v(1), node: N2, target: T1 };
+    story.judges(elsewhere, [(both, "fits"), (found(&[]), "NODE-PUBLISH-027")]);
+}
+
+#[test]
+fn a_write_that_nobody_saw_the_end_of_may_be_there_or_not() {
+    let mut story = published();
+    story.done([write(0, 1)]);
+    story.right(write(0, 2), Answer::Unknown);
+    story.judges(read(v(1)), [(found(&[(0, 1)]), "fits"), (found(&[(0, 2)]), "fits"), (found(&[]), "fits")]);
+    story.done([write(0, 3)]);
+    story.judges(read(v(1)), [(found(&[(0, 3)]), "fits"), (found(&[(0, 2)]), "NODE-PUBLISH-027")]);
+}
+
+#[test]
+fn a_copy_has_what_its_source_had() {
+    let mut story = published();
+    story.done([write(0, 1)]);
+    story.right(cut(s(1), v(1)), cut_ok(snapshot_facts(s(1), v(1))));
+    story.done([write(0, 2)]);
+    for (volume, source, stamp, rule) in
+        [(v(2), s(1), 1, "CTRL-CREATESNAP-015"), (v(3), v(1), 2, "MSG-VOLSOURCE-006")]
+    {
+        let mut story = story.clone();
+        story.right(create(volume, Wanted { source: Some(source), ..wanted() }), made(facts(volume)));
+        story.right(attach(volume, N1), ok());
+        story.done([stage(volume, N1), publish(volume, N1, T1)]);
+        story.judges(read(volume), [(found(&[(0, stamp)]), "fits"), (found(&[]), rule)]);
+    }
+}
+
+#[test]
+fn a_snapshot_that_may_have_been_cut_earlier_may_have_what_was_written_since() {
+    let mut story = published();
+    story.done([write(0, 1), write(1, 1)]);
+    story.right(cut(s(1), v(1)), Answer::Unknown);
+    story.done([write(0, 2)]);
+    story.right(cut(s(1), v(1)), cut_ok(snapshot_facts(s(1), v(1))));
+    story.right(create(v(2), Wanted { source: Some(s(1)), ..wanted() }), made(facts(v(2))));
+    story.right(attach(v(2), N1), ok());
+    story.done([stage(v(2), N1), publish(v(2), N1, T1)]);
+    story.judges(
+        read(v(2)),
+        [
+            (found(&[(0, 1), (1, 1)]), "fits"),
+            (found(&[(0, 2), (1, 1)]), "fits"),
+            (found(&[(0, 2)]), "CTRL-CREATESNAP-015"),
+        ],
+    );
+}
+
+#[test]
+fn a_published_volume_can_be_measured_and_grown() {
+    let story = published();
+    let stats = |target| VolumeCall::NodeGetVolumeStats { volume: v(1), node: N1, target };
+    story.judges(stats(T1), [(ok(), "fits"), (no(Code::Internal), "NODE-STATS-001")]);
+    story.judges(stats(T2), [(no(Code::NotFound), "fits"), (ok(), "odd NODE-STATS-017")]);
+    let grow =
+        |target| VolumeCall::NodeExpandVolume { volume: v(1), node: N1, target, size: Size::at_least(GIB) };
+    story.judges(
+        grow(T1),
+        [(ok(), "fits"), (no(Code::FailedPrecondition), "fits"), (no(Code::Internal), "NODE-EXPAND-001")],
+    );
+    story.judges(grow(T2), [(ok(), "fits"), (no(Code::Internal), "fits")]);
+}

@@ -1,0 +1,153 @@
+//! Rules and freedoms about snapshots.
+
+use csi_suite_stateful::model::answer::{Answer, Listed, Said, SnapshotFacts, SnapshotSaid};
+use csi_suite_stateful::model::call::{Call, SnapshotCall, Wanted};
+use csi_suite_stateful::model::names::{Id, Name};
+use tonic::Code;
+
+use crate::story::*;
+
+fn of_a_snapshot() -> Story {
+    let mut story = Story::of_a_volume();
+    story.right(cut(s(1), v(1)), cut_ok(snapshot_facts(s(1), v(1))));
+    story
+}
+
+fn get(snapshot: Id) -> SnapshotCall {
+    SnapshotCall::GetSnapshot { snapshot }
+}
+
+fn with(change: fn(&mut SnapshotFacts)) -> Answer<Said> {
+    let mut facts = snapshot_facts(s(1), v(1));
+    change(&mut facts);
+    cut_ok(facts)
+}
+
+#[test]
+fn a_new_snapshot_is_complete() {
+    Story::of_a_volume().judges(
+        cut(s(1), v(1)),
+        [
+            (with(|_| {}), "fits"),
+            (with(|facts| facts.ready = false), "fits"),
+            (with(|facts| facts.size_bytes = 0), "fits"),
+            (with(|facts| facts.size_bytes = -1), "MSG-SNAPSHOT-002"),
+            (with(|facts| facts.id = None), "MSG-SNAPSHOT-003"),
+            (with(|facts| facts.source = None), "MSG-SNAPSHOT-006"),
+            (with(|facts| facts.creation_time = None), "MSG-SNAPSHOT-007"),
+            (no(Code::FailedPrecondition), "fits"),
+            (no(Code::Internal), "CTRL-CREATESNAP-001"),
+        ],
+    );
+}
+
+#[test]
+fn a_name_belongs_to_one_snapshot() {
+    let mut story = of_a_snapshot();
+    story.judges(
+        cut(s(1), v(1)),
+        [
+            (with(|_| {}), "fits"),
+            (with(|facts| facts.id = Some(Name::snapshot(0).id(1))), "CTRL-CREATESNAP-002"),
+            (with(|facts| facts.creation_time = Some((1, 0))), "CTRL-CREATESNAP-002"),
+            (with(|facts| facts.size_bytes = 1), "CTRL-CREATESNAP-002"),
+            (with(|facts| facts.ready = false), "MSG-SNAPSHOT-008"),
+            (no(Code::AlreadyExists), "CTRL-CREATESNAP-002"),
+        ],
+    );
+    story.right(create(v(2), wanted()), made(facts(v(2))));
+    story.judges(
+        cut(s(1), v(2)),
+        [(no(Code::AlreadyExists), "fits"), (cut_ok(snapshot_facts(s(1), v(2))), "CTRL-CREATESNAP-024")],
+    );
+    story.judges(cut(s(2), v(1)), [(with(|_| {}), "MSG-SNAPSHOT-003")]);
+}
+
+#[test]
+fn the_size_may_become_known_once_the_snapshot_is_ready() {
+    let mut story = Story::of_a_volume();
+    story.right(cut(s(1), v(1)), with(|facts| (facts.ready, facts.size_bytes) = (false, 0)));
+    story.right(cut(s(1), v(1)), with(|_| {}));
+    story.judges(cut(s(1), v(1)), [(with(|facts| facts.size_bytes = 1), "CTRL-CREATESNAP-002")]);
+}
+
+#[test]
+fn a_snapshot_needs_a_volume() {
+    let mut story = Story::of_a_volume();
+    story.done([delete(v(1))]);
+    story.judges(cut(s(1), v(1)), [(with(|_| {}), "fits"), (no(Code::NotFound), "fits")]);
+    story.wait();
+    story.judges(
+        cut(s(1), v(1)),
+        [(no(Code::NotFound), "fits"), (no(Code::Internal), "fits"), (with(|_| {}), "CTRL-CREATESNAP-013")],
+    );
+}
+
+#[test]
+fn snapshots_outlive_their_volumes() {
+    let mut story = of_a_snapshot();
+    story.done([delete(v(1))]);
+    story.wait();
+    // The volume may be looked for before the name.
+    story.judges(cut(s(1), v(1)), [(with(|_| {}), "fits"), (no(Code::NotFound), "fits")]);
+    story.judges(get(s(1)), [(with(|_| {}), "fits"), (no(Code::NotFound), "CTRL-GETSNAP-001")]);
+    story.judges(
+        create(v(2), Wanted { source: Some(s(1)), ..wanted() }),
+        [(made(facts(v(2))), "fits"), (no(Code::NotFound), "MSG-VOLSOURCE-004")],
+    );
+}
+
+#[test]
+fn a_deleted_snapshot_is_gone_after_a_while() {
+    let mut story = of_a_snapshot();
+    story
+        .judges(drop_snapshot(s(1)), [(ok(), "fits"), (no(Code::FailedPrecondition), "CTRL-DELETESNAP-001")]);
+    story.right(drop_snapshot(s(1)), ok());
+    story.judges(drop_snapshot(s(1)), [(ok(), "fits"), (no(Code::NotFound), "CTRL-DELETESNAP-003")]);
+    story.judges(get(s(1)), [(with(|_| {}), "fits"), (no(Code::NotFound), "fits")]);
+    story.wait();
+    story.judges(get(s(1)), [(with(|_| {}), "CTRL-GETSNAP-010"), (no(Code::NotFound), "fits")]);
+    let restored = create(v(2), Wanted { source: Some(s(1)), ..wanted() });
+    story.judges(restored, [(made(facts(v(2))), "CTRL-CREATEVOL-039"), (no(Code::NotFound), "fits")]);
+}
+
+#[test]
+fn a_snapshot_that_volumes_were_made_from_may_be_kept() {
+    let mut story = of_a_snapshot();
+    story.right(create(v(2), Wanted { source: Some(s(1)), ..wanted() }), made(facts(v(2))));
+    story.judges(
+        drop_snapshot(s(1)),
+        [(ok(), "fits"), (no(Code::FailedPrecondition), "fits"), (no(Code::Internal), "CTRL-DELETESNAP-001")],
+    );
+}
+
+#[test]
+fn nothing_is_said_of_a_copy_of_what_is_not_ready() {
+    let mut story = Story::of_a_volume();
+    story.right(cut(s(1), v(1)), with(|facts| facts.ready = false));
+    let restored = create(v(2), Wanted { source: Some(s(1)), ..wanted() });
+    story.judges(restored, [(made(facts(v(2))), "fits"), (no(Code::FailedPrecondition), "fits")]);
+}
+
+#[test]
+fn a_list_on_one_page_has_every_snapshot() {
+    let mut story = of_a_snapshot();
+    let list = |pages, facts: Option<SnapshotFacts>| {
+        let entries = facts.into_iter().map(|facts| (s(1), SnapshotSaid::Seen(facts))).collect();
+        Answer::Done(Said::Snapshots(Listed { pages, entries }))
+    };
+    let there = || Some(snapshot_facts(s(1), v(1)));
+    story.judges(
+        Call::ListSnapshots,
+        [
+            (list(1, there()), "fits"),
+            (list(1, None), "CTRL-LISTSNAP-002"),
+            (list(2, None), "fits"),
+            (list(1, there().map(|facts| SnapshotFacts { source: Some(v(2)), ..facts })), "MSG-SNAPSHOT-006"),
+            (no(Code::Internal), "CTRL-LISTSNAP-001"),
+        ],
+    );
+    story.right(drop_snapshot(s(1)), ok());
+    story.wait();
+    story.judges(Call::ListSnapshots, [(list(1, there()), "CTRL-INTERACT-008"), (list(1, None), "fits")]);
+}
