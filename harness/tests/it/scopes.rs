@@ -70,7 +70,7 @@ check! {
 
 /// What was asked, without what tells runs apart.
 async fn asked(seed: u64) -> Vec<String> {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = tempfile::tempdir().expect("a directory");
     let config = csi_harness::config::Config {
         mount_dir: Some(dir.path().join("mount")),
         staging_dir: Some(dir.path().join("staging")),
@@ -84,7 +84,8 @@ async fn asked(seed: u64) -> Vec<String> {
     let prefix = bench.target.run_prefix().to_owned();
     let ran = bench.run(&[&RANDOM, &NESTED]).await;
     assert!(ran.outcomes.iter().all(|(_, outcome)| *outcome == Outcome::Passed), "{:?}", ran.outcomes);
-    let plain = |text: &str| text.replace(&prefix, "RUN").replace(dir.path().to_str().unwrap(), "DIR");
+    let plain =
+        |text: &str| text.replace(&prefix, "RUN").replace(dir.path().to_str().expect("plain text"), "DIR");
     ran.calls.iter().map(|Call { rpc, request, .. }| format!("{rpc} {}", plain(request))).collect()
 }
 
