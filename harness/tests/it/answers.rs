@@ -191,7 +191,7 @@ check! {
 #[tokio::test]
 async fn what_one_of_two_equal_calls_has_made_stays_in_the_ledger() {
     let mut mock = csi_mock_driver::Config::default();
-    mock.delay.insert("NodePublishVolume".parse().unwrap(), Delay(Duration::from_millis(100)));
+    mock.delay.insert("NodePublishVolume".parse().unwrap(), Delay(Duration::from_secs(1)));
     let mut bench = Bench::start(mock, config()).await;
     bench.options.keep_calls = true;
     let ran = bench.run(&[&EQUAL_CALLS]).await;
