@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use clap::builder::PossibleValuesParser;
 use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
-use csi_harness::config::AccessType;
+use csi_harness::config::{AccessType, PathLayout};
 use csi_mock_driver::Defect;
 use csi_report::Format;
 
@@ -125,8 +125,10 @@ impl TargetArgs {
     pub(crate) fn is_embedded(&self) -> bool {
         self.endpoint.is_none()
             && self.controller_endpoint.is_none()
+            && self.node_endpoint.is_empty()
             && self.config.is_none()
             && self.driver_command.is_none()
+            && self.restart_command.is_none()
             && self.secrets.is_none()
     }
 }
@@ -141,14 +143,21 @@ pub(crate) struct TargetArgs {
     /// Where its controller services listen, if elsewhere
     #[arg(long, value_name = "ENDPOINT")]
     pub(crate) controller_endpoint: Option<String>,
+    /// Where the Node service of another node listens; repeatable. --endpoint names the first node
+    #[arg(long, value_name = "ENDPOINT")]
+    pub(crate) node_endpoint: Vec<String>,
     /// YAML file with everything about the driver; flags win over it
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) config: Option<PathBuf>,
-    /// Command that starts the driver; it is started again when it dies
+    /// Shell command that starts the driver; it is started again when it dies or a check has ended it
     #[arg(long, value_name = "COMMAND", value_hint = ValueHint::CommandString)]
     pub(crate) driver_command: Option<String>,
+    /// Command that ends and starts a driver which runs elsewhere, such as in a pod: called with `kill` (at once, as by
+    /// SIGKILL), `stop` (in an orderly way) or `start` as its only argument, it returns when that is done
+    #[arg(long, value_name = "COMMAND", value_hint = ValueHint::ExecutablePath, conflicts_with = "driver_command")]
+    pub(crate) restart_command: Option<PathBuf>,
     /// Give the driver that is built in this defect; `csi-mock-driver --list-defects` names them; repeatable
-    #[arg(long, value_name = "ID", value_parser = defect, conflicts_with_all = ["endpoint", "controller_endpoint", "config", "driver_command", "secrets"])]
+    #[arg(long, value_name = "ID", value_parser = defect, conflicts_with_all = ["endpoint", "controller_endpoint", "node_endpoint", "config", "driver_command", "restart_command", "secrets"])]
     pub(crate) mock_defect: Vec<Defect>,
     /// YAML file with secrets: under the name of each RPC, keys and values
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
@@ -180,6 +189,9 @@ pub(crate) struct VolumeArgs {
     /// Largest volume that the back end can make
     #[arg(long, value_name = "BYTES", value_parser = bytes)]
     pub(crate) size_max_bytes: Option<i64>,
+    /// What the names of volumes and snapshots begin with [default: sanity-]
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) name_prefix: Option<String>,
     /// Longest name that the back end can take, in bytes [default: 128]
     #[arg(long, value_name = "BYTES")]
     pub(crate) name_length_max: Option<usize>,
@@ -213,6 +225,9 @@ pub(crate) struct PathArgs {
     /// Directory for staging paths [default: a new temporary one]
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub(crate) staging_dir: Option<PathBuf>,
+    /// How paths lie below these directories: flat, or as kubelet has them [default: flat]
+    #[arg(long, value_name = "LAYOUT")]
+    pub(crate) path_layout: Option<PathLayout>,
     /// Command that makes the directory given as its argument, for target paths, and prints its path
     #[arg(long, value_name = "COMMAND", value_hint = ValueHint::ExecutablePath)]
     pub(crate) create_mount_path_command: Option<PathBuf>,
@@ -276,7 +291,7 @@ pub(crate) struct LimitArgs {
     /// Reaching the endpoint [default: 30s]
     #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     pub(crate) dial_timeout: Option<Duration>,
-    /// One call [default: 1m]
+    /// One call [default: 30s]
     #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     pub(crate) call_timeout: Option<Duration>,
     /// One check [default: 5m]
@@ -285,12 +300,15 @@ pub(crate) struct LimitArgs {
     /// Undoing what one check made [default: 2m]
     #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     pub(crate) undo_timeout: Option<Duration>,
-    /// Until a snapshot is ready, or something deleted has gone from the lists [default: 30s]
+    /// Until a snapshot is ready, or something deleted has gone from the lists [default: 12s, or by what the driver shows]
     #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     pub(crate) settle_timeout: Option<Duration>,
-    /// Until a driver that died is back [default: 10s]
+    /// Until a driver that died, or was ended, is back [default: 10s]
     #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     pub(crate) restart_timeout: Option<Duration>,
+    /// Until a driver that left a call unanswered has to answer another one, or is called dead [default: 30s]
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
+    pub(crate) alive_timeout: Option<Duration>,
 }
 
 /// What to tell.
@@ -300,6 +318,10 @@ pub(crate) struct OutputArgs {
     /// Write a report: junit, json or md, and the file, or - for the standard output; repeatable
     #[arg(long, value_name = "KIND=FILE", value_hint = ValueHint::FilePath)]
     pub(crate) report: Vec<ReportArg>,
+    /// File for what the driver of --driver-command prints [default: beside the first report; without one a temporary
+    /// file, kept if something failed]
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) driver_log: Option<PathBuf>,
     /// Tell more: each check as it ends; twice: everything
     #[arg(long, short, action = clap::ArgAction::Count)]
     pub(crate) verbose: u8,

@@ -126,8 +126,9 @@ fn the_example_of_a_configuration_is_one_and_shows_every_key() {
     }
     let schema = serde_json::to_value(schemars::schema_for!(Config)).unwrap();
     let keys = schema["properties"].as_object().unwrap().keys();
-    let missing: Vec<_> =
-        keys.filter(|key| !blocks[0].lines().any(|line| line.starts_with(&format!("{key}:")))).collect();
+    // One that excludes another stands in a comment.
+    let shown = |line: &str, key: &str| line.trim_start_matches("# ").starts_with(&format!("{key}:"));
+    let missing: Vec<_> = keys.filter(|key| !blocks[0].lines().any(|line| shown(line, key))).collect();
     assert_eq!(missing, Vec::<&String>::new(), "docs/config.md");
 }
 

@@ -1,53 +1,44 @@
 //! The mock driver, served in this process where no other driver is named.
 
-use csi_harness::config::{AccessType, Config, Pairs, StaticVolume, TimeLimits};
-use csi_mock_driver::{Capability, Defect, MockDriver};
-use csi_proto::{Endpoint, Listener};
-use tempfile::TempDir;
-use tokio::sync::oneshot;
+use std::io;
+use std::sync::{Mutex, PoisonError};
 
-/// A running mock driver; it stops when dropped.
-#[derive(Debug)]
-pub(crate) struct Embedded {
-    endpoint: Endpoint,
-    _stop: oneshot::Sender<()>,
-    _directory: TempDir,
+use csi_harness::Driver;
+use csi_harness::config::{AccessType, Config, NodeConfig, Pairs, StaticVolume, TimeLimits};
+use csi_mock_driver::{Capability, Defect, MockDriver};
+use csi_proto::Endpoint;
+
+/// Makes a mock driver with these defects, and with every capability but these, and enters in the configuration where it
+/// is: on sockets of its own, one for each of two nodes. What it has answered for survives its end.
+pub(crate) fn driver(
+    defects: Vec<Defect>,
+    without: Vec<Capability>,
+    config: &mut Config,
+) -> Result<Driver, EmbeddedError> {
+    let directory = tempfile::Builder::new().prefix("csi-sanity-mock-").tempdir()?;
+    let sockets = ["csi.sock", "node-2.sock"].map(|name| Endpoint::Unix(directory.path().join(name)));
+    let [first, second] = sockets.each_ref().map(ToString::to_string);
+    config.endpoint = Some(first);
+    config.nodes = vec![NodeConfig { endpoint: second, ..NodeConfig::default() }];
+    let mock = csi_mock_driver::Config { defects, without, volumes: volumes(), ..Default::default() };
+    let latest = Mutex::new(MockDriver::new(mock)?);
+    Ok(Driver::in_process(move || {
+        // The directory lives as long as the driver.
+        let _ = &directory;
+        let mut latest = latest.lock().unwrap_or_else(PoisonError::into_inner);
+        *latest = latest.restarted()?;
+        let nodes = (0..).map_while(|node| latest.at_node(node)).map(|driver| driver.routes());
+        Ok(sockets.iter().cloned().zip(nodes).collect())
+    }))
 }
 
 /// Why there is none.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum EmbeddedError {
     #[error("failed to make a directory for the socket of the embedded driver")]
-    Directory(#[from] std::io::Error),
+    Directory(#[from] io::Error),
     #[error("failed to make the embedded driver")]
     Driver(#[from] csi_mock_driver::ConfigError),
-    #[error("failed to serve the embedded driver")]
-    Bind(#[from] csi_proto::BindError),
-}
-
-impl Embedded {
-    /// Serves a mock driver with these defects, and with every capability but these, on a socket of its own.
-    pub(crate) async fn start(
-        defects: Vec<Defect>,
-        without: Vec<Capability>,
-    ) -> Result<Embedded, EmbeddedError> {
-        let directory = tempfile::Builder::new().prefix("csi-sanity-mock-").tempdir()?;
-        let mock = csi_mock_driver::Config { defects, without, volumes: volumes(), ..Default::default() };
-        let driver = MockDriver::new(mock)?;
-        let listener = Listener::bind(&Endpoint::Unix(directory.path().join("csi.sock"))).await?;
-        let endpoint = listener.endpoint().clone();
-        let (stop, stopped) = oneshot::channel::<()>();
-        tokio::spawn(listener.serve(driver.routes(), async {
-            // Nothing is ever sent: the sender goes away.
-            let _ = stopped.await;
-        }));
-        Ok(Embedded { endpoint, _stop: stop, _directory: directory })
-    }
-
-    /// Where it listens.
-    pub(crate) fn endpoint(&self) -> &Endpoint {
-        &self.endpoint
-    }
 }
 
 /// Volumes that an administrator has made, one for each access type.
@@ -87,7 +78,7 @@ pub(crate) fn settings() -> Config {
         time_limits: TimeLimits {
             call_ms: 10_000,
             check_ms: 60_000,
-            settle_ms: 3_000,
+            settle_ms: Some(3_000),
             ..TimeLimits::default()
         },
         ..Config::default()

@@ -36,10 +36,10 @@ pub(crate) enum Error {
     UnknownId(String),
     #[error("failed to do what --report {format} asks")]
     Report { format: &'static str, source: DestinationError },
+    #[error("failed to open {} for what the driver prints (--driver-log)", path.display())]
+    DriverLog { path: PathBuf, source: io::Error },
     #[error(transparent)]
     Target(#[from] TargetError),
-    #[error("failed to start the driver with --driver-command")]
-    DriverCommand(#[source] io::Error),
     #[error(transparent)]
     Embedded(#[from] EmbeddedError),
     #[error("failed to write to the standard output")]
@@ -58,6 +58,7 @@ impl Error {
             | Error::ValueFile { .. }
             | Error::Secrets { .. }
             | Error::KnownFailing(_)
+            | Error::DriverLog { .. }
             | Error::UnknownId(_) => Exit::Usage,
             Error::Report { source, .. } => match source {
                 DestinationError::Open { .. } => Exit::Usage,
@@ -65,15 +66,16 @@ impl Error {
             },
             Error::Target(source) => match source {
                 TargetError::NoEndpoint | TargetError::Endpoint(_) | TargetError::Workdir(_) => Exit::Usage,
-                TargetError::Dial(_) | TargetError::NotADriver { .. } => Exit::Broken,
+                TargetError::Dial(_)
+                | TargetError::Start(_)
+                | TargetError::Ended { .. }
+                | TargetError::NotADriver { .. } => Exit::Broken,
             },
             Error::KnownFailingStale(_) => Exit::KnownFailingStale,
             Error::NothingSelected | Error::IdleFilter(_) => Exit::NothingSelected,
             // `csi-sanity list | head` has got what it wanted.
             Error::Output(source) if source.kind() == io::ErrorKind::BrokenPipe => Exit::Success,
-            Error::DriverCommand(_) | Error::Embedded(_) | Error::Output(_) | Error::Runtime(_) => {
-                Exit::Broken
-            }
+            Error::Embedded(_) | Error::Output(_) | Error::Runtime(_) => Exit::Broken,
         }
     }
 }

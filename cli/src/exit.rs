@@ -2,6 +2,8 @@
 
 use std::process::ExitCode;
 
+use csi_harness::outcome::Verdict;
+
 /// How the program ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Exit {
@@ -46,6 +48,18 @@ impl Exit {
             Exit::NothingSelected => 4,
             Exit::KnownFailingStale => 5,
             Exit::Interrupted => 130,
+        }
+    }
+}
+
+impl From<Verdict> for Exit {
+    fn from(verdict: Verdict) -> Exit {
+        match verdict {
+            Verdict::Conforms => Exit::Success,
+            Verdict::Deviates => Exit::Failed,
+            Verdict::NotJudged => Exit::Broken,
+            Verdict::ListOutOfDate => Exit::KnownFailingStale,
+            Verdict::Interrupted => Exit::Interrupted,
         }
     }
 }

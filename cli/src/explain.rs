@@ -6,15 +6,23 @@ use csi_harness::check::{Check, Runs, Variants};
 use csi_harness::need::Need;
 use csi_harness::registry::{Registry, did_you_mean};
 use csi_harness::requirements::{Requirement, req};
+use csi_harness::retired::Fate;
 
 use crate::coverage;
 use crate::error::Error;
 use crate::exit::Exit;
-use crate::suites;
+use crate::{note, suites};
 
 /// Prints it, or says what was probably meant.
-pub(crate) fn explain(id: &str) -> Result<Exit, Error> {
+pub(crate) fn explain(mut id: &str) -> Result<Exit, Error> {
     let registry = suites::all();
+    if let Some(retired) = registry.retired(id) {
+        match retired.fate {
+            Fate::Renamed(successor) => id = successor,
+            Fate::Gone(_) => return Err(Error::UnknownId(retired.to_string())),
+        }
+        note(retired);
+    }
     let out = anstream::stdout().lock();
     if let Ok(check) = registry.find(id) {
         explain_check(out, check)?;
@@ -50,7 +58,7 @@ fn explain_check(mut out: impl Write, check: &Check) -> io::Result<()> {
     write_list(&mut out, "needs", needs.iter().map(String::as_str))?;
     write_list(&mut out, "refuted by these defects of the mock driver", check.refuted_by.iter().copied())?;
     write_list(&mut out, "covers these cases of the Go csi-sanity", check.replaces.iter().copied())?;
-    writeln!(out, "\nruns {}, {}", course(check.runs), access(check.access))
+    writeln!(out, "\nruns {}, {}; since {}", course(check.runs), access(check.access), check.since)
 }
 
 fn course(runs: Runs) -> &'static str {
@@ -58,6 +66,7 @@ fn course(runs: Runs) -> &'static str {
         Runs::Parallel => "in parallel with others",
         Runs::Alone => "alone, since it looks at the driver as a whole",
         Runs::Last => "alone and last, since drivers are known to crash on it",
+        Runs::Finally => "after everything else, since it judges what was seen in the whole run",
     }
 }
 
@@ -89,6 +98,10 @@ fn write_rule(out: &mut impl Write, rule: &Requirement) -> io::Result<()> {
     };
     writeln!(out, "  {} {} ({place})", rule.level, rule.id)?;
     writeln!(out, "    {}", rule.sentence())?;
+    if !rule.requires.is_empty() {
+        let requires: Vec<_> = rule.requires.iter().map(Need::describe).collect();
+        writeln!(out, "    for drivers with: {}", requires.join(", "))?;
+    }
     if let Some(code) = rule.code.filter(|code| !rule.expect.contains(code)) {
         writeln!(out, "    code: {code}")?;
     }

@@ -5,7 +5,6 @@ use std::io::{self, Write};
 use csi_harness::check::{Check, Runs};
 use csi_harness::config::AccessType;
 use csi_harness::need::Need;
-use csi_harness::outcome::Planned;
 use serde::Serialize;
 
 use crate::args::{ListArgs, OutputFormat};
@@ -17,6 +16,7 @@ use crate::exit::Exit;
 struct Entry {
     id: &'static str,
     suite: &'static str,
+    since: &'static str,
     title: &'static str,
     requirements: Vec<&'static str>,
     needs: Vec<String>,
@@ -32,7 +32,7 @@ pub(crate) fn list(args: &ListArgs) -> Result<Exit, Error> {
     let selected = |check: &'static Check| {
         [AccessType::Mount, AccessType::Block]
             .iter()
-            .any(|access| filter.selects(check, &Planned { check, access: *access }.label()))
+            .any(|access| filter.selects(check, &check.label(*access)))
     };
     let entries: Vec<Entry> = registry
         .checks()
@@ -60,6 +60,7 @@ fn entry(suite: &'static str, check: &'static Check) -> Entry {
     Entry {
         id: check.id,
         suite,
+        since: check.since,
         title: check.title,
         requirements: check.requirements.iter().map(|rule| rule.id).collect(),
         needs: check.needs.iter().map(Need::describe).collect(),

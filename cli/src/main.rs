@@ -4,6 +4,7 @@ mod args;
 mod coverage;
 #[cfg(test)]
 mod docs;
+mod driver_log;
 mod duration;
 mod embedded;
 mod error;
@@ -53,8 +54,7 @@ fn read_arguments() -> Result<(Cli, repeat::Repeat), Exit> {
         Exit::Usage
     })?;
     for note in &translated.notes {
-        // Nobody reads it; the run is the same.
-        let _ = writeln!(anstream::stderr(), "note: {note}");
+        self::note(note);
     }
     let program = std::ffi::OsString::from("csi-sanity");
     let arguments = std::iter::once(program).chain(translated.arguments);
@@ -79,6 +79,12 @@ fn execute(cli: Cli, repeat: repeat::Repeat) -> Result<Exit, Error> {
         Command::Completions { shell } => manual::completions(shell),
         Command::Man => manual::man(),
     }
+}
+
+/// Something to know that changes nothing.
+fn note(text: impl std::fmt::Display) {
+    // Nobody reads it; the run is the same.
+    let _ = writeln!(anstream::stderr(), "note: {text}");
 }
 
 fn complain(problem: &str) {

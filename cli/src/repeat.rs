@@ -19,6 +19,7 @@ const LEFT_OUT: &[&str] = &[
     "dry_run",
     "timeout",
     "report",
+    "driver_log",
     "verbose",
     "quiet",
     "color",

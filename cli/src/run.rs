@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anstream::{AutoStream, ColorChoice};
-use csi_harness::DriverProcess;
+use csi_harness::Driver;
 use csi_harness::config::Config;
 use csi_harness::known::KnownFailing;
 use csi_harness::outcome::{Planned, Summary};
@@ -14,7 +14,8 @@ use csi_harness::target::{Target, TargetError};
 use csi_report::{Destination, Detail, Format, Journal, Terminal};
 
 use crate::args::{Color, CourseArgs, OutputArgs, RunArgs};
-use crate::embedded::{self, Embedded};
+use crate::driver_log::LogFile;
+use crate::embedded;
 use crate::error::Error;
 use crate::exit::Exit;
 use crate::repeat::Repeat;
@@ -26,21 +27,40 @@ const CONNECTING_SILENTLY: Duration = Duration::from_secs(2);
 
 /// Runs the checks. A second signal leaves at once.
 pub(crate) fn run(args: &RunArgs, repeat: Repeat) -> Result<Exit, Error> {
-    let plan = Plan::new(args)?;
+    let mut plan = Plan::new(args)?;
     if args.course.dry_run {
         return dry_run(&plan);
     }
+    let (driver, mut log) = process(args, &mut plan.config)?;
     let runtime = tokio::runtime::Runtime::new().map_err(Error::Runtime)?;
     let stopper = Stopper::new();
     let ended = runtime.block_on(async {
         tokio::select! {
-            ended = execute(args, plan, repeat, &stopper) => ended,
+            ended = execute(args, plan, repeat, &stopper, driver.clone(), log.as_mut()) => ended,
             left = stopper.on_signals() => left.map(|()| Exit::Interrupted).map_err(Error::Runtime),
         }
     });
-    // Whatever still runs must not keep the process alive.
+    // Whatever still runs must not keep the process alive, nor outlive it.
     runtime.shutdown_background();
+    if let Some(driver) = driver {
+        driver.abandon();
+    }
+    if let Some(log) = log {
+        log.close(!matches!(ended, Ok(Exit::Success)));
+    }
     ended
+}
+
+/// The driver, if the run may end and start it, and the file for what it prints, if it can be listened to.
+fn process(args: &RunArgs, config: &mut Config) -> Result<(Option<Driver>, Option<LogFile>), Error> {
+    if args.target.is_embedded() {
+        return Ok((Some(embed(args, config)?), None));
+    }
+    let (file, log) = match &config.driver_command {
+        Some(_) => LogFile::open(&args.output, config).map(|(file, log)| (Some(file), Some(log)))?,
+        None => (None, None),
+    };
+    Ok((Driver::of(config, log), file))
 }
 
 /// Everything that can be wrong before the driver is asked anything.
@@ -58,10 +78,7 @@ impl Plan {
             return Err(TargetError::NoEndpoint.into());
         }
         let registry = args.selection.registry();
-        let known = match &args.course.known_failing {
-            Some(path) => KnownFailing::load(path)?,
-            None => KnownFailing::default(),
-        };
+        let known = args.selection.known_failing(args.course.known_failing.as_deref())?;
         let labels: Vec<String> =
             registry.select(&Default::default(), &config.access_types).iter().map(Planned::label).collect();
         let unmatched = known.unmatched(labels.iter().map(String::as_str));
@@ -93,47 +110,49 @@ fn dry_run(plan: &Plan) -> Result<Exit, Error> {
     Ok(Exit::Success)
 }
 
-async fn execute(args: &RunArgs, plan: Plan, repeat: Repeat, stopper: &Stopper) -> Result<Exit, Error> {
-    let mut plan = plan;
-    let embedded = match args.target.is_embedded() {
-        true => Some(embed(args, &mut plan.config).await?),
-        false => None,
-    };
-    let mut driver = match &args.target.driver_command {
-        Some(command) => Some(DriverProcess::start(command).map_err(Error::DriverCommand)?),
-        None => None,
-    };
+async fn execute(
+    args: &RunArgs,
+    plan: Plan,
+    repeat: Repeat,
+    stopper: &Stopper,
+    driver: Option<Driver>,
+    log: Option<&mut LogFile>,
+) -> Result<Exit, Error> {
     let (timer, limit) = (stopper.clone(), args.limits.timeout);
     tokio::spawn(async move { timer.on_timeout(limit).await });
-    let ended = run_plan(args, plan, repeat, stopper, driver.as_mut()).await;
-    if let Some(driver) = driver {
-        driver.stop().await;
+    let ended = run_plan(args, plan, repeat, stopper, driver.clone(), log).await;
+    if let Some(driver) = driver
+        && let Err(error) = driver.leave().await
+    {
+        say(&csi_harness::error_chain(&error));
     }
-    drop(embedded);
     ended
 }
 
-/// Starts the driver that is built in, and says so: nobody must take it for a driver of theirs.
-async fn embed(args: &RunArgs, config: &mut Config) -> Result<Embedded, Error> {
+/// Makes the driver that is built in, and says so: nobody must take it for a driver of theirs.
+fn embed(args: &RunArgs, config: &mut Config) -> Result<Driver, Error> {
     if !args.output.quiet {
         say("no --endpoint is given: testing the mock driver that is built in");
     }
     if !args.target.mock_defect.is_empty() {
         embedded::crash_quietly();
     }
-    let driver = Embedded::start(args.target.mock_defect.clone(), Vec::new()).await?;
-    config.endpoint = Some(driver.endpoint().to_string());
-    Ok(driver)
+    Ok(embedded::driver(args.target.mock_defect.clone(), Vec::new(), config)?)
 }
 
 /// Connects, and says what it waits for if that takes a while.
-async fn connect(config: Config) -> Result<Arc<Target>, Error> {
+async fn connect(config: Config, driver: Option<Driver>) -> Result<Arc<Target>, Error> {
     let waiting = format!(
         "waiting for {} (--dial-timeout {} s)",
         config.endpoint.as_deref().unwrap_or_default(),
         config.time_limits.dial_ms.div_ceil(1000)
     );
-    let connecting = Target::connect(config);
+    let connecting = async {
+        match driver {
+            Some(driver) => Target::connect_to(driver, config).await,
+            None => Target::connect(config).await,
+        }
+    };
     tokio::pin!(connecting);
     match tokio::time::timeout(CONNECTING_SILENTLY, &mut connecting).await {
         Ok(target) => Ok(target?),
@@ -149,31 +168,32 @@ async fn run_plan(
     plan: Plan,
     repeat: Repeat,
     stopper: &Stopper,
-    driver: Option<&mut DriverProcess>,
+    driver: Option<Driver>,
+    log: Option<&mut LogFile>,
 ) -> Result<Exit, Error> {
     let Plan { config, checks, known, reports } = plan;
     let seed = args.course.seed.unwrap_or_else(fresh_seed);
     let target = tokio::select! {
-        target = connect(config) => target?,
+        target = connect(config, driver) => target?,
         // Nothing is made yet, so there is nothing to undo.
-        () = stopper.raised() => return Ok(stopped(stopper)),
+        halt = stopper.raised() => return Ok(Summary { halt, ..Summary::default() }.verdict().into()),
     };
     let mut terminal = terminal(&args.output, &reports);
     let mut journal = Journal::new(env!("CARGO_PKG_VERSION"));
-    let options = run_options(&args.course, seed, known.clone(), repeat);
+    let options = run_options(&args.course, seed, known, repeat);
     let mut runner = Runner::new(target, options, stopper.watch());
     runner.report_to(&mut terminal);
     if !reports.is_empty() {
         runner.report_to(&mut journal);
     }
-    if let Some(driver) = driver {
-        runner.restart_with(driver);
-    }
     let summary = runner.run(checks).await;
+    if let Some(log) = log.filter(|_| !summary.crashes.is_empty()) {
+        log.keep();
+    }
     let told = terminal.finish().map_err(Error::Output);
     write_reports(reports, journal)?;
     told?;
-    Ok(verdict(&summary, &known, stopper.timed_out()))
+    Ok(summary.verdict().into())
 }
 
 fn run_options(args: &CourseArgs, seed: u64, known: KnownFailing, repeat: Repeat) -> RunOptions {
@@ -185,7 +205,7 @@ fn run_options(args: &CourseArgs, seed: u64, known: KnownFailing, repeat: Repeat
         leak_check: !args.no_leak_check,
         keep_calls: false,
         known,
-        repeat: Arc::new(move |label| repeat.command(label, seed)),
+        repeat: Arc::new(move |labels| repeat.command(labels, seed)),
     }
 }
 
@@ -236,27 +256,4 @@ fn write_reports(reports: Vec<(Format, Destination)>, journal: Journal) -> Resul
 fn fresh_seed() -> u64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     u64::from(now.subsec_nanos()) ^ (now.as_secs() & 0xffff_ffff)
-}
-
-/// How a run ends that was stopped before the first check.
-fn stopped(stopper: &Stopper) -> Exit {
-    if stopper.timed_out() { Exit::Broken } else { Exit::Interrupted }
-}
-
-/// How a finished run ends, the gravest first.
-fn verdict(summary: &Summary, known: &KnownFailing, timed_out: bool) -> Exit {
-    let expected =
-        |call: &String| call.split_once(": ").is_some_and(|(label, _)| known.reason(label).is_some());
-    let died = summary.crashes.iter().any(|crash| !crash.under_way.iter().any(expected));
-    if summary.interrupted && !timed_out {
-        Exit::Interrupted
-    } else if summary.failed > 0 || summary.own_leaks().next().is_some() || died {
-        Exit::Failed
-    } else if summary.broken > 0 || timed_out {
-        Exit::Broken
-    } else if summary.unexpected_passes > 0 {
-        Exit::KnownFailingStale
-    } else {
-        Exit::Success
-    }
 }

@@ -6,12 +6,11 @@ use std::io::{self, Write};
 use std::sync::Arc;
 
 use csi_harness::check::Check;
-use csi_harness::config::Config;
 use csi_harness::events::{Event, Reporter};
 use csi_harness::filter::Filter;
 use csi_harness::known::KnownFailing;
-use csi_harness::need::Need;
 use csi_harness::outcome::Outcome;
+use csi_harness::refutation::{Trial, absent_for, on_a_defect, on_a_right_driver};
 use csi_harness::registry::Registry;
 use csi_harness::runner::{RunOptions, Runner};
 use csi_harness::target::Target;
@@ -20,20 +19,9 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use crate::args::SelfTestArgs;
-use crate::embedded::{self, Embedded};
+use crate::embedded;
 use crate::error::Error;
 use crate::exit::Exit;
-
-/// What came of one check, or of one check and one defect.
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum Trial {
-    /// As it should be.
-    Good,
-    /// The check does not run here.
-    Skipped(String),
-    /// Not as it should be.
-    Bad(String),
-}
 
 /// One check with all its trials.
 struct Row {
@@ -69,7 +57,7 @@ async fn try_all(registry: &Registry, checks: Vec<&'static Check>, jobs: usize) 
         .into_iter()
         .map(|check| Row {
             check,
-            healthy: judge_healthy(&outcomes_of(&healthy, check)),
+            healthy: on_a_right_driver(&outcomes_of(&healthy, check)),
             defects: Vec::new(),
         })
         .collect();
@@ -116,19 +104,14 @@ async fn try_one(registry: &Registry, check: &'static Check, against: Against) -
     };
     let outcomes = play(registry, Wanted::One(check), defect).await?;
     let outcomes = outcomes_of(&outcomes, check);
-    Ok(if defect.is_some() { judge_defect(&outcomes) } else { judge_healthy(&outcomes) })
+    Ok(if defect.is_some() { on_a_defect(&outcomes) } else { on_a_right_driver(&outcomes) })
 }
 
 /// Capabilities that have to be absent for the check to run, as the mock driver names them.
 fn absent(check: &Check) -> Vec<Capability> {
-    let name = |need: &Need| match need {
-        Need::Lacks(capability) => Some(capability.name()),
-        Need::LacksOneOf(some) => some.first().map(|capability| capability.name()),
-        _ => None,
-    };
     // Where two services have one of that name, the mock driver wants to hear which.
     let parse = |name: &str| name.parse().or_else(|_| format!("Controller.{name}").parse()).ok();
-    check.needs.iter().filter_map(name).filter_map(parse).collect()
+    absent_for(check).into_iter().filter_map(|capability| parse(capability.name())).collect()
 }
 
 /// Which checks to run.
@@ -147,16 +130,16 @@ async fn play(registry: &Registry, wanted: Wanted, defect: Option<Defect>) -> Re
         Wanted::All => Vec::new(),
         Wanted::One(check) => absent(check),
     };
-    let driver = Embedded::start(defect.into_iter().collect(), without).await?;
-    let config = Config { endpoint: Some(driver.endpoint().to_string()), ..embedded::settings() };
+    let mut config = embedded::settings();
+    let driver = embedded::driver(defect.into_iter().collect(), without, &mut config)?;
     let mut plan = registry.select(&Filter::default(), &config.access_types);
     if let Wanted::One(check) = wanted {
         plan.retain(|planned| planned.check.id == check.id);
     }
-    let target = Target::connect(config).await?;
+    let target = Target::connect_to(driver, config).await?;
     let mut outcomes = Collector(Vec::new());
     // The sender may go: a signal that nobody can raise stays down.
-    let (_, stop) = watch::channel(false);
+    let (_, stop) = watch::channel(Default::default());
     let mut runner = Runner::new(target, run_options(), stop);
     runner.report_to(&mut outcomes);
     runner.run(plan).await;
@@ -190,44 +173,6 @@ fn outcomes_of<'a>(outcomes: &'a Outcomes, check: &Check) -> Vec<&'a Outcome> {
     outcomes.iter().filter(|(id, _)| *id == check.id).map(|(_, outcome)| outcome).collect()
 }
 
-/// The correct driver is accused of nothing.
-fn judge_healthy(outcomes: &[&Outcome]) -> Trial {
-    for outcome in outcomes {
-        match outcome {
-            Outcome::Passed | Outcome::Skipped(_) => {}
-            Outcome::Broken(why) => return Trial::Bad(format!("cannot judge the correct driver: {why}")),
-            Outcome::Failed(violation)
-            | Outcome::Warned(violation)
-            | Outcome::KnownFailure { violation, .. } => {
-                return Trial::Bad(format!("accuses the correct driver: {}", violation.message));
-            }
-            Outcome::UnexpectedPass { reason } => return Trial::Bad(reason.clone()),
-        }
-    }
-    skipped(outcomes).unwrap_or(Trial::Good)
-}
-
-/// A driver with a defect is accused for at least one access type.
-fn judge_defect(outcomes: &[&Outcome]) -> Trial {
-    if outcomes.iter().any(|outcome| outcome.violation().is_some()) {
-        return Trial::Good;
-    }
-    skipped(outcomes).unwrap_or_else(|| {
-        let names: Vec<_> = outcomes.iter().map(|outcome| outcome.name()).collect();
-        Trial::Bad(format!("does not find it ({})", names.join(", ")))
-    })
-}
-
-/// The reason, if the check ran for no access type.
-fn skipped(outcomes: &[&Outcome]) -> Option<Trial> {
-    let reason = |outcome: &&Outcome| match outcome {
-        Outcome::Skipped(why) => Some(why.clone()),
-        _ => None,
-    };
-    let reasons: Vec<_> = outcomes.iter().map(reason).collect::<Option<_>>()?;
-    reasons.into_iter().next().map(Trial::Skipped)
-}
-
 fn trials(row: &Row) -> impl Iterator<Item = &Trial> {
     std::iter::once(&row.healthy).chain(row.defects.iter().map(|(_, trial)| trial))
 }
@@ -257,27 +202,4 @@ fn write(mut out: impl Write, rows: &[Row]) -> io::Result<()> {
         count(|trial| matches!(trial, Trial::Bad(_))),
         count(|trial| matches!(trial, Trial::Skipped(_)))
     )
-}
-
-#[cfg(test)]
-mod tests {
-    use csi_harness::verdict::Violation;
-
-    use super::*;
-
-    #[test]
-    fn only_a_violation_refutes() {
-        let failed = Outcome::Failed(Violation::new("wrong"));
-        let (passed, broken) = (Outcome::Passed, Outcome::Broken("no answer".to_owned()));
-        let skipped = Outcome::Skipped("no root".to_owned());
-        assert_eq!(judge_defect(&[&passed, &failed]), Trial::Good);
-        assert_eq!(judge_defect(&[&skipped, &skipped]), Trial::Skipped("no root".to_owned()));
-        for outcomes in [vec![&passed], vec![&broken], vec![&passed, &skipped], vec![]] {
-            assert!(matches!(judge_defect(&outcomes), Trial::Bad(_)), "{outcomes:?}");
-        }
-        assert_eq!(judge_healthy(&[&passed, &skipped]), Trial::Good);
-        for outcomes in [vec![&failed], vec![&passed, &broken]] {
-            assert!(matches!(judge_healthy(&outcomes), Trial::Bad(_)), "{outcomes:?}");
-        }
-    }
 }

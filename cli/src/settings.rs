@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use csi_harness::config::{Config, Pairs, Secret, read_yaml};
+use csi_harness::config::{Config, NodeConfig, Pairs, Secret, read_yaml};
 use csi_harness::registry::did_you_mean;
 use csi_proto::RPCS;
 use serde::Deserialize;
@@ -21,6 +21,10 @@ pub(crate) fn config(args: &RunArgs) -> Result<Config, Error> {
     };
     expand_given |= args.volumes.expand_size_bytes.is_some();
     target(&mut config, &args.target)?;
+    if args.output.driver_log.is_some() && config.driver_command.is_none() {
+        let problem = "only what --driver-command starts can be listened to".to_owned();
+        return Err(Error::Flag { flag: "--driver-log", problem });
+    }
     volumes(&mut config, &args.volumes)?;
     paths(&mut config, &args.paths);
     limits(&mut config, &args.limits);
@@ -44,6 +48,15 @@ struct Given {
 fn target(config: &mut Config, args: &TargetArgs) -> Result<(), Error> {
     replace(&mut config.endpoint, &args.endpoint.clone().map(Some));
     replace(&mut config.controller_endpoint, &args.controller_endpoint.clone().map(Some));
+    if !args.node_endpoint.is_empty() {
+        let node = |endpoint: &String| NodeConfig { endpoint: endpoint.clone(), ..NodeConfig::default() };
+        config.nodes = args.node_endpoint.iter().map(node).collect();
+    }
+    if args.driver_command.is_some() || args.restart_command.is_some() {
+        // They exclude each other, so a flag of one kind also replaces the other kind in the file.
+        config.driver_command = args.driver_command.clone();
+        config.restart_command = args.restart_command.clone();
+    }
     if let Some(path) = &args.secrets {
         config.secrets = secrets(path)?;
     }
@@ -62,6 +75,7 @@ fn volumes(config: &mut Config, args: &VolumeArgs) -> Result<(), Error> {
     replace(&mut config.expand_size_bytes, &args.expand_size_bytes);
     replace(&mut config.size_min_bytes, &args.size_min_bytes.map(Some));
     replace(&mut config.size_max_bytes, &args.size_max_bytes.map(Some));
+    replace(&mut config.name_prefix, &args.name_prefix);
     replace(&mut config.name_length_max, &args.name_length_max);
     replace(&mut config.attach_limit_max, &args.attach_limit_max);
     config.attach_limit |= args.attach_limit;
@@ -85,6 +99,7 @@ fn volumes(config: &mut Config, args: &VolumeArgs) -> Result<(), Error> {
 fn paths(config: &mut Config, args: &PathArgs) {
     replace(&mut config.mount_dir, &args.mount_dir.clone().map(Some));
     replace(&mut config.staging_dir, &args.staging_dir.clone().map(Some));
+    replace(&mut config.path_layout, &args.path_layout);
     let commands = &mut config.paths;
     for (command, given) in [
         (&mut commands.create_mount_path_command, &args.create_mount_path_command),
@@ -111,11 +126,12 @@ fn limits(config: &mut Config, args: &LimitArgs) {
         (&mut limits.call_ms, args.call_timeout),
         (&mut limits.check_ms, args.check_timeout),
         (&mut limits.undo_ms, args.undo_timeout),
-        (&mut limits.settle_ms, args.settle_timeout),
         (&mut limits.restart_ms, args.restart_timeout),
+        (&mut limits.alive_ms, args.alive_timeout),
     ] {
         replace(limit, &given.map(ms));
     }
+    replace(&mut limits.settle_ms, &args.settle_timeout.map(|given| Some(ms(given))));
 }
 
 /// Secrets by RPC. The keys of the Go csi-sanity end in `Secret`, and one of them has a name of its own.
@@ -274,11 +290,28 @@ mod tests {
     }
 
     #[test]
+    fn a_flag_says_how_to_start_the_driver_instead_of_the_file() {
+        let yaml = file("endpoint: /csi.sock\ndriver-command: ./of-the-file\n");
+        let path = yaml.path().to_str().unwrap();
+        let commands = |more: &[&str]| {
+            let config = read(&[&["--config", path], more].concat()).unwrap();
+            (config.driver_command, config.restart_command)
+        };
+        assert_eq!(commands(&["--driver-log", "/dev/null"]), (Some("./of-the-file".into()), None));
+        assert_eq!(commands(&["--driver-command", "a b"]), (Some("a b".into()), None));
+        assert_eq!(commands(&["--restart-command", "./a"]), (None, Some("./a".into())));
+        let error = read(&["--endpoint", "/csi.sock", "--driver-log", "f"]).unwrap_err();
+        assert!(error.contains("--driver-log") && error.contains("--driver-command"), "{error}");
+    }
+
+    #[test]
     fn only_a_run_that_speaks_of_no_driver_is_embedded() {
         let yaml = file("{}");
         let path = yaml.path().to_str().unwrap();
         assert!(read(&[]).unwrap().attach_limit, "the settings of the embedded driver");
-        for arguments in [["--config", path], ["--secrets", path], ["--driver-command", "x"]] {
+        for arguments in
+            [["--config", path], ["--secrets", path], ["--driver-command", "x"], ["--restart-command", "x"]]
+        {
             assert!(!read(&arguments).unwrap().attach_limit, "{arguments:?}");
         }
     }

@@ -1,40 +1,33 @@
 //! Signals and the end of time: the first one stops the run gently, a second one leaves at once.
 
 use std::io::{self, Write as _};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use csi_harness::outcome::Halt;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
 /// Raises the stop signal of a run.
 #[derive(Clone, Debug)]
 pub(crate) struct Stopper {
-    raise: watch::Sender<bool>,
-    timed_out: Arc<AtomicBool>,
+    raise: watch::Sender<Halt>,
 }
 
 impl Stopper {
     /// A signal that is down.
     pub(crate) fn new() -> Stopper {
-        Stopper { raise: watch::Sender::new(false), timed_out: Arc::default() }
+        Stopper { raise: watch::Sender::default() }
     }
 
     /// The signal, as the runner watches it.
-    pub(crate) fn watch(&self) -> watch::Receiver<bool> {
+    pub(crate) fn watch(&self) -> watch::Receiver<Halt> {
         self.raise.subscribe()
     }
 
     /// Resolves once the signal is raised.
-    pub(crate) async fn raised(&self) {
+    pub(crate) async fn raised(&self) -> Halt {
         // The sender is ours, so it lives on.
-        let _ = self.watch().wait_for(|raised| *raised).await;
-    }
-
-    /// Whether it was the time that ended the run.
-    pub(crate) fn timed_out(&self) -> bool {
-        self.timed_out.load(Ordering::Relaxed)
+        self.watch().wait_for(|halt| *halt != Halt::None).await.map_or(Halt::None, |halt| *halt)
     }
 
     /// Raises the signal on the first SIGINT or SIGTERM, and resolves on the second.
@@ -48,7 +41,7 @@ impl Stopper {
             }
             if first {
                 say("stopping: undoing what was made, press Ctrl-C again to leave at once");
-                self.raise.send_replace(true);
+                self.raise.send_replace(Halt::Interrupted);
             }
         }
         Ok(())
@@ -58,8 +51,13 @@ impl Stopper {
     pub(crate) async fn on_timeout(&self, limit: Duration) {
         tokio::time::sleep(limit).await;
         say(&format!("stopping: the run takes longer than --timeout {limit:?}; undoing what was made"));
-        self.timed_out.store(true, Ordering::Relaxed);
-        self.raise.send_replace(true);
+        self.raise.send_if_modified(|halt| {
+            let first = *halt == Halt::None;
+            if first {
+                *halt = Halt::TimeUp;
+            }
+            first
+        });
     }
 }
 

@@ -1,10 +1,19 @@
 //! The suites that are linked in.
 
+#[cfg(test)]
+mod ids;
+#[cfg(test)]
+mod rules;
+
+use std::path::Path;
+
 use csi_harness::filter::Filter;
+use csi_harness::known::KnownFailing;
 use csi_harness::registry::{Registry, Suite};
 
 use crate::args::Selection;
 use crate::error::Error;
+use crate::note;
 
 const SUITES: [Suite; 1] = [csi_suite_sanity::SUITE];
 
@@ -31,7 +40,17 @@ impl Selection {
         self.filter.iter().try_for_each(|terms| filter.add(terms)).map_err(flag("--filter"))?;
         self.focus.iter().try_for_each(|regex| filter.focus(regex)).map_err(flag("--focus"))?;
         self.skip.iter().try_for_each(|regex| filter.skip(regex)).map_err(flag("--skip"))?;
-        filter.check_terms(self.registry().checks().map(|(_, check)| check)).map_err(Error::IdleFilter)?;
+        let registry = self.registry();
+        filter.follow(&registry).iter().for_each(note);
+        filter.check_terms(registry.checks().map(|(_, check)| check)).map_err(Error::IdleFilter)?;
         Ok(filter)
+    }
+
+    /// The list of known failures asked for.
+    pub(crate) fn known_failing(&self, path: Option<&Path>) -> Result<KnownFailing, Error> {
+        let Some(path) = path else { return Ok(KnownFailing::default()) };
+        let mut known = KnownFailing::load(path)?;
+        known.follow(&self.registry()).iter().for_each(note);
+        Ok(known)
     }
 }

@@ -1,10 +1,10 @@
 //! One call on the wire, and how its end is told apart: done, refused, or nobody knows.
 
 use std::error::Error;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use csi_proto::{MESSAGE_BYTES_MAX, Rpc, StreamingCall, UnaryCall};
+use csi_proto::{Call, MESSAGE_BYTES_MAX, StreamingCall, UnaryCall};
 use http::uri::PathAndQuery;
 use tonic::body::Body;
 use tonic::client::Grpc;
@@ -14,7 +14,9 @@ use tonic_prost::ProstCodec;
 use tower::ServiceExt as _;
 use tower::util::MapResponse;
 
-use crate::replies::Replies;
+use crate::error_chain;
+use crate::patience::Patience;
+use crate::replies::{Heard, Replies};
 use crate::reply::{Answer, NoAnswer, Refused};
 
 /// Messages read from one stream; a driver that sends more is cut off with an answer that says so.
@@ -22,106 +24,146 @@ const STREAM_MESSAGES_MAX: usize = 100_000;
 /// Messages of one stream that are looked at for rules that hold for every reply.
 const WATCHED_MAX: usize = 100;
 
-/// Sends one request. The limit also travels to the driver, as kubelet's deadlines do.
-pub(crate) async fn unary<Q>(
-    channel: Channel,
-    request: Q,
-    limit: Duration,
-    replies: &Arc<Replies>,
-) -> Answer<Q::Response>
-where
-    Q: UnaryCall + Send + Sync,
-    Q::Response: Send + Sync,
-{
-    let asked = request.clone();
-    let exchange = async {
-        let mut grpc =
-            Grpc::new(watched(channel, Q::RPC, replies)).max_decoding_message_size(MESSAGE_BYTES_MAX);
-        grpc.ready().await.map_err(|error| Status::from_error(Box::new(error)))?;
-        let codec = ProstCodec::<Q, Q::Response>::default();
-        grpc.unary(with_limit(request, limit), PathAndQuery::from_static(Q::RPC.path), codec).await
-    };
-    match tokio::time::timeout(limit, exchange).await {
-        Ok(Ok(response)) => {
-            replies.look_at_message(Q::RPC, &asked, response.get_ref());
-            Answer::Ok(response.into_inner())
-        }
-        Ok(Err(status)) => no(Q::RPC, status, limit, replies),
-        Err(_) => Answer::Unknown(NoAnswer::Timeout(limit)),
-    }
+/// One call: where it goes, and who watches.
+pub(crate) struct Exchange<'a, Q> {
+    pub(crate) channel: Channel,
+    pub(crate) request: Q,
+    /// Also travels to the driver, as kubelet's deadlines do.
+    pub(crate) limit: Duration,
+    pub(crate) patience: &'a Patience,
+    pub(crate) replies: &'a Replies,
+    /// Label of the check that makes the call; `None` outside of checks.
+    pub(crate) check: Option<&'a str>,
 }
 
-/// Sends one request and reads the whole stream that answers it.
-pub(crate) async fn streaming<Q>(
-    channel: Channel,
-    request: Q,
-    limit: Duration,
-    replies: &Arc<Replies>,
-) -> Answer<Vec<Q::Response>>
+impl<Q: Call + Send + Sync> Exchange<'_, Q>
 where
-    Q: StreamingCall + Send + Sync,
     Q::Response: Send + Sync,
 {
-    let asked = request.clone();
-    let exchange = async {
-        let mut grpc =
-            Grpc::new(watched(channel, Q::RPC, replies)).max_decoding_message_size(MESSAGE_BYTES_MAX);
-        grpc.ready().await.map_err(|error| Status::from_error(Box::new(error)))?;
-        let codec = ProstCodec::<Q, Q::Response>::default();
-        let path = PathAndQuery::from_static(Q::RPC.path);
-        let mut stream = grpc.server_streaming(with_limit(request, limit), path, codec).await?.into_inner();
-        let mut messages = Vec::new();
-        while let Some(message) = stream.message().await? {
-            if messages.len() == STREAM_MESSAGES_MAX {
-                return Err(Status::out_of_range(format!(
-                    "the stream has over {STREAM_MESSAGES_MAX} messages"
-                )));
+    /// Sends the request and waits for the one message that answers it.
+    pub(crate) async fn unary(self) -> Answer<Q::Response>
+    where
+        Q: UnaryCall,
+    {
+        let code = OddCode::default();
+        let call = async {
+            let mut grpc = self.grpc(&code).await?;
+            let path = PathAndQuery::from_static(Q::RPC.path);
+            grpc.unary(self.with_limit(), path, ProstCodec::<Q, Q::Response>::default()).await
+        };
+        let ended = self.patience.wait(Q::RPC, self.limit, call).await;
+        self.judge(&code, ended.map(|ended| ended.map(tonic::Response::into_inner)), |heard, message| {
+            heard.message(message);
+        })
+    }
+
+    /// Sends the request and reads the whole stream that answers it.
+    pub(crate) async fn streaming(self) -> Answer<Vec<Q::Response>>
+    where
+        Q: StreamingCall,
+    {
+        let code = OddCode::default();
+        let call = async {
+            let mut grpc = self.grpc(&code).await?;
+            let path = PathAndQuery::from_static(Q::RPC.path);
+            let codec = ProstCodec::<Q, Q::Response>::default();
+            let mut stream = grpc.server_streaming(self.with_limit(), path, codec).await?.into_inner();
+            let mut messages = Vec::new();
+            while let Some(message) = stream.message().await? {
+                if messages.len() == STREAM_MESSAGES_MAX {
+                    return Err(Status::out_of_range(format!(
+                        "the stream has over {STREAM_MESSAGES_MAX} messages"
+                    )));
+                }
+                messages.push(message);
             }
-            messages.push(message);
+            Ok(messages)
+        };
+        let ended = self.patience.wait(Q::RPC, self.limit, call).await;
+        self.judge(&code, ended, |heard, messages: &Vec<Q::Response>| {
+            messages.iter().take(WATCHED_MAX).for_each(|message| heard.message(message));
+        })
+    }
+
+    /// A client whose responses are looked at for codes that are none.
+    async fn grpc(&self, code: &OddCode) -> Result<Grpc<Watched<impl Watch + use<Q>>>, Status> {
+        let code = code.clone();
+        let watched = self.channel.clone().map_response(move |response: http::Response<Body>| {
+            code.look_at(response.headers());
+            response
+        });
+        let mut grpc = Grpc::new(watched).max_decoding_message_size(MESSAGE_BYTES_MAX);
+        grpc.ready().await.map_err(|error| Status::from_error(Box::new(error)))?;
+        Ok(grpc)
+    }
+
+    fn with_limit(&self) -> Request<Q> {
+        let mut request = Request::new(self.request.clone());
+        request.set_timeout(self.limit);
+        request
+    }
+
+    /// Tells the three ends of a call apart, and shows what came to those who watch every reply.
+    fn judge<T>(
+        &self,
+        code: &OddCode,
+        ended: Result<Result<T, Status>, Duration>,
+        look_at: impl FnOnce(&Heard<'_, Q>, &T),
+    ) -> Answer<T> {
+        let heard = self.replies.heard(&self.request, self.check);
+        if let Some(code) = code.0.get() {
+            heard.odd_code(code);
         }
-        Ok(messages)
-    };
-    match tokio::time::timeout(limit, exchange).await {
-        Ok(Ok(messages)) => {
-            let looked_at = messages.iter().take(WATCHED_MAX);
-            looked_at.for_each(|message| replies.look_at_message(Q::RPC, &asked, message));
-            Answer::Ok(messages)
+        let answer = match ended {
+            Ok(Ok(response)) => {
+                look_at(&heard, &response);
+                Answer::Ok(response)
+            }
+            Ok(Err(status)) => no(&heard, &status, self.limit),
+            Err(waited) => Answer::Unknown(NoAnswer::Timeout(waited)),
+        };
+        if !matches!(answer, Answer::Unknown(NoAnswer::Timeout(_) | NoAnswer::Broken(_))) {
+            self.patience.answered(Q::RPC);
         }
-        Ok(Err(status)) => no(Q::RPC, status, limit, replies),
-        Err(_) => Answer::Unknown(NoAnswer::Timeout(limit)),
+        answer
     }
 }
 
-/// The channel, with the headers of its responses shown to those who watch the replies.
-fn watched(
-    channel: Channel,
-    rpc: Rpc,
-    replies: &Arc<Replies>,
-) -> MapResponse<Channel, impl FnOnce(http::Response<Body>) -> http::Response<Body> + Clone> {
-    let replies = replies.clone();
-    channel.map_response(move |response: http::Response<Body>| {
-        replies.look_at_headers(rpc, response.headers());
-        response
-    })
-}
+/// A channel whose responses are shown to somebody on their way.
+type Watched<F> = MapResponse<Channel, F>;
 
-fn with_limit<Q>(request: Q, limit: Duration) -> Request<Q> {
-    let mut request = Request::new(request);
-    request.set_timeout(limit);
-    request
+trait Watch: FnOnce(http::Response<Body>) -> http::Response<Body> + Clone {}
+
+impl<F: FnOnce(http::Response<Body>) -> http::Response<Body> + Clone> Watch for F {}
+
+/// A code as it came over the wire and is none of gRPC's: to its libraries that is UNKNOWN.
+#[derive(Clone, Default)]
+struct OddCode(Arc<OnceLock<String>>);
+
+impl OddCode {
+    fn look_at(&self, headers: &http::HeaderMap) {
+        let Some(code) = headers.get("grpc-status") else { return };
+        let code = String::from_utf8_lossy(code.as_bytes());
+        if !code.parse::<u8>().is_ok_and(|code| code <= 16) {
+            self.0.get_or_init(|| code.into_owned());
+        }
+    }
 }
 
 /// A status that the driver sent is a no. One that was made here has a source: the time limit, or a connection or
 /// stream that broke. The two codes of a passed deadline leave open what the driver has done.
-fn no<T>(rpc: Rpc, status: Status, limit: Duration, replies: &Replies) -> Answer<T> {
+fn no<Q: Call, T>(heard: &Heard<'_, Q>, status: &Status, limit: Duration) -> Answer<T> {
     match status.source() {
-        Some(source) if !is_time_limit(source) => return Answer::Unknown(NoAnswer::Broken(chain(source))),
+        Some(source) if !is_time_limit(source) => {
+            return Answer::Unknown(NoAnswer::Broken(error_chain(source)));
+        }
         Some(_) => return Answer::Unknown(NoAnswer::Timeout(limit)),
-        None => replies.look_at_status(rpc, &status),
+        None => heard.status(status),
     }
+    let refused = Refused { code: status.code(), message: status.message().to_owned() };
     match status.code() {
-        Code::DeadlineExceeded | Code::Cancelled => Answer::Unknown(NoAnswer::Timeout(limit)),
-        code => Answer::Refused(Refused { code, message: status.message().to_owned() }),
+        Code::DeadlineExceeded | Code::Cancelled => Answer::Unknown(NoAnswer::GivenUp(refused)),
+        _ => Answer::Refused(refused),
     }
 }
 
@@ -129,17 +171,17 @@ fn is_time_limit(error: &(dyn Error + 'static)) -> bool {
     error.is::<tonic::TimeoutExpired>() || error.source().is_some_and(is_time_limit)
 }
 
-/// An error with its causes on one line, each said once.
-fn chain(error: &(dyn Error + 'static)) -> String {
-    let mut text = error.to_string();
-    let mut next = error.source();
-    while let Some(error) = next {
-        let cause = error.to_string();
-        if !text.contains(&cause) {
-            text.push_str(": ");
-            text.push_str(&cause);
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn codes_are_those_of_grpc() {
+        for (text, odd) in [("0", false), ("16", false), ("17", true), ("-1", true), ("none", true)] {
+            let code = OddCode::default();
+            let headers = [(http::HeaderName::from_static("grpc-status"), text.parse().unwrap())];
+            code.look_at(&headers.into_iter().collect());
+            assert_eq!(code.0.get().is_some(), odd, "{text}");
         }
-        next = error.source();
     }
-    text
 }

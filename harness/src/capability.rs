@@ -100,7 +100,7 @@ impl fmt::Display for Capability {
 }
 
 /// What one driver advertises.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Capabilities {
     known: BTreeSet<Capability>,
     unknown: BTreeSet<String>,

@@ -4,6 +4,7 @@ use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 
+use crate::config::AccessType;
 use crate::cx::Cx;
 use crate::need::Need;
 use crate::requirements::Requirement;
@@ -16,6 +17,8 @@ pub type CheckFuture<'a> = Pin<Box<dyn Future<Output = CheckResult> + Send + 'a>
 pub struct Check {
     /// Stable path of the check, such as `controller/create-volume/no-name`; never reused for something else.
     pub id: &'static str,
+    /// The first version that has it.
+    pub since: &'static str,
     /// What a right driver does, as one sentence.
     pub title: &'static str,
     /// Why it matters, for the catalogue.
@@ -42,6 +45,14 @@ impl Check {
     pub fn area(&self) -> &'static str {
         self.id.rsplit_once('/').map_or(self.id, |(area, _)| area)
     }
+
+    /// The name of its run for one access type: the id, with `@block` behind it for block access.
+    pub fn label(&self, access: AccessType) -> String {
+        match access {
+            AccessType::Block => format!("{}@block", self.id),
+            AccessType::Mount => self.id.to_owned(),
+        }
+    }
 }
 
 impl fmt::Debug for Check {
@@ -59,6 +70,8 @@ pub enum Runs {
     Alone,
     /// With no other, and after all of them: drivers are known to crash on it.
     Last,
+    /// After everything else: it judges what was seen in the whole run.
+    Finally,
 }
 
 /// For which of the configured access types a check runs.
@@ -91,13 +104,15 @@ pub enum Variants {
 /// }
 /// ```
 ///
-/// Optional keys, in this order: `needs`, `refuted_by`, `replaces`, `runs` (`Alone`, `Last`), `access` (`Each`).
+/// Optional keys, in this order: `since` (after `id`; without it, the check is there since 0.1.0), `needs`, `refuted_by`,
+/// `replaces`, `runs` (`Alone`, `Last`, `Finally`), `access` (`Each`).
 #[macro_export]
 macro_rules! check {
     (
         $(#[doc = $doc:literal])*
         $vis:vis $name:ident {
             id: $id:literal,
+            $(since: $since:literal,)?
             title: $title:literal,
             spec: [$($spec:path),+ $(,)?],
             $(needs: [$($need:expr),* $(,)?],)?
@@ -115,6 +130,7 @@ macro_rules! check {
             }
             $crate::check::Check {
                 id: $id,
+                since: $crate::check!(@Since $($since)?),
                 title: $title,
                 doc: ::core::concat!($($doc, "\n"),*),
                 requirements: const { &[$(&$spec),+] },
@@ -127,6 +143,8 @@ macro_rules! check {
             }
         };
     };
+    (@Since) => { "0.1.0" };
+    (@Since $since:literal) => { $since };
     (@Runs) => { $crate::check::Runs::Parallel };
     (@Runs $runs:ident) => { $crate::check::Runs::$runs };
     (@Variants) => { $crate::check::Variants::First };

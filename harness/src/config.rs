@@ -21,10 +21,18 @@ pub struct Config {
     pub endpoint: Option<String>,
     /// Where the Controller services listen, if elsewhere.
     pub controller_endpoint: Option<String>,
+    /// Further nodes. What `endpoint` names is the first one.
+    pub nodes: Vec<NodeConfig>,
+    /// Shell command that starts the driver. The run ends it, and starts it again when it dies.
+    pub driver_command: Option<String>,
+    /// Command that ends and starts a driver which runs elsewhere; it gets `kill`, `stop` or `start` as its argument.
+    pub restart_command: Option<PathBuf>,
     /// Directory in which target paths of NodePublishVolume are made.
     pub mount_dir: Option<PathBuf>,
     /// Directory in which staging paths of NodeStageVolume are made.
     pub staging_dir: Option<PathBuf>,
+    /// How paths lie below these directories.
+    pub path_layout: PathLayout,
     /// Commands that reach the driver's file system, where the tests do not share it.
     pub paths: PathCommands,
     /// Access types to test; checks that depend on it run once for each.
@@ -41,6 +49,8 @@ pub struct Config {
     pub size_min_bytes: Option<i64>,
     /// Largest volume the back end can make, in bytes.
     pub size_max_bytes: Option<i64>,
+    /// What the names of volumes and snapshots begin with; a number of the run and one of the check follow.
+    pub name_prefix: String,
     /// Longest name of a volume or snapshot the back end can take, in bytes; the protocol asks for 128.
     pub name_length_max: usize,
     /// parameters of CreateVolume and of every other call that takes them.
@@ -72,8 +82,12 @@ impl Default for Config {
         Config {
             endpoint: None,
             controller_endpoint: None,
+            nodes: Vec::new(),
+            driver_command: None,
+            restart_command: None,
             mount_dir: None,
             staging_dir: None,
+            path_layout: PathLayout::default(),
             paths: PathCommands::default(),
             access_types: vec![AccessType::Mount],
             fs_type: String::new(),
@@ -82,6 +96,7 @@ impl Default for Config {
             expand_size_bytes: 20 << 30,
             size_min_bytes: None,
             size_max_bytes: None,
+            name_prefix: "sanity-".to_owned(),
             name_length_max: 128,
             parameters: Pairs::new(),
             mutable_parameters: Pairs::new(),
@@ -114,6 +129,16 @@ impl Config {
     /// # Errors
     /// One sentence about the first wrong value.
     pub fn validate(&self) -> Result<(), String> {
+        let mut endpoints: Vec<&str> = self.endpoint.as_deref().into_iter().collect();
+        for node in &self.nodes {
+            if endpoints.contains(&node.endpoint.as_str()) {
+                return Err(format!("nodes: {} is the endpoint of another node", node.endpoint));
+            }
+            endpoints.push(&node.endpoint);
+        }
+        if self.driver_command.is_some() && self.restart_command.is_some() {
+            return Err("driver-command and restart-command exclude each other".to_owned());
+        }
         if self.access_types.is_empty() {
             return Err("access-types must name mount, block or both".to_owned());
         }
@@ -135,6 +160,11 @@ impl Config {
         if self.expand_size_bytes < self.volume_size_bytes {
             return Err("expand-size-bytes must not be below volume-size-bytes".to_owned());
         }
+        let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+        if self.name_prefix.len() > Config::NAME_PREFIX_MAX || !self.name_prefix.chars().all(plain) {
+            let most = Config::NAME_PREFIX_MAX;
+            return Err(format!("name-prefix must be at most {most} characters out of a-z, 0-9 and -"));
+        }
         if self.name_length_max < Config::NAME_LENGTH_FLOOR {
             return Err(format!("name-length-max must be at least {}", Config::NAME_LENGTH_FLOOR));
         }
@@ -143,6 +173,9 @@ impl Config {
         }
         self.time_limits.validate()
     }
+
+    /// Longest prefix of names, in bytes: with more, long-lived checks would run out of short names.
+    pub const NAME_PREFIX_MAX: usize = 8;
 
     /// Shortest limit on names: anything less leaves no room for names that are unique over runs.
     pub const NAME_LENGTH_FLOOR: usize = 24;
@@ -230,6 +263,16 @@ pub enum AccessType {
     Block,
 }
 
+impl AccessType {
+    /// The one that it is not.
+    pub fn other(self) -> AccessType {
+        match self {
+            AccessType::Mount => AccessType::Block,
+            AccessType::Block => AccessType::Mount,
+        }
+    }
+}
+
 impl fmt::Display for AccessType {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {
@@ -247,6 +290,46 @@ impl FromStr for AccessType {
             "mount" => Ok(AccessType::Mount),
             "block" => Ok(AccessType::Block),
             _ => Err(format!("{text:?} is not an access type; allowed are mount and block")),
+        }
+    }
+}
+
+/// A node of the driver beside the first one.
+#[derive(Clone, Debug, Default, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct NodeConfig {
+    /// Where its Node service listens.
+    pub endpoint: String,
+    /// Directory for its target paths; a directory for it below the common `mount-dir` if not given.
+    #[serde(default)]
+    pub mount_dir: Option<PathBuf>,
+    /// Directory for its staging paths; a directory for it below the common `staging-dir` if not given.
+    #[serde(default)]
+    pub staging_dir: Option<PathBuf>,
+    /// Commands that reach its file system; the common `paths` if not given.
+    #[serde(default)]
+    pub paths: Option<PathCommands>,
+}
+
+/// How target and staging paths lie below the directories for them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum PathLayout {
+    /// Side by side, each with a name of its own.
+    #[default]
+    Flat,
+    /// Where kubelet has them below its root directory: `plugins/kubernetes.io/csi` and `pods`.
+    Kubelet,
+}
+
+impl FromStr for PathLayout {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<PathLayout, String> {
+        match text {
+            "flat" => Ok(PathLayout::Flat),
+            "kubelet" => Ok(PathLayout::Kubelet),
+            _ => Err(format!("{text:?} is not a layout; allowed are flat and kubelet")),
         }
     }
 }
@@ -366,22 +449,26 @@ pub struct TimeLimits {
     pub check_ms: u64,
     /// Undoing what one check made.
     pub undo_ms: u64,
-    /// Until a deleted volume or snapshot has gone from the lists, or a new snapshot is ready.
-    pub settle_ms: u64,
-    /// Until a driver that died is back.
+    /// Until a deleted volume or snapshot has gone from the lists, or a new snapshot is ready. Where it is not set, 12 s,
+    /// or ten times the slowest call, and less for what has happened at once or never before.
+    pub settle_ms: Option<u64>,
+    /// Until a driver that died, or was ended on purpose, is back; also one call of `restart-command`.
     pub restart_ms: u64,
+    /// Until a driver that left a call unanswered has to answer GetPluginInfo; one that does not is called dead.
+    pub alive_ms: u64,
 }
 
 impl Default for TimeLimits {
     fn default() -> TimeLimits {
         TimeLimits {
             dial_ms: 30_000,
-            call_ms: 60_000,
+            call_ms: 30_000,
             rpc_ms: BTreeMap::new(),
             check_ms: 300_000,
             undo_ms: 120_000,
-            settle_ms: 30_000,
+            settle_ms: None,
             restart_ms: 10_000,
+            alive_ms: 30_000,
         }
     }
 }
@@ -398,9 +485,9 @@ impl TimeLimits {
                 "time-limits: rpc-ms: {rpc:?} is not an RPC; write for example CreateVolume"
             ));
         }
-        let all = [self.dial_ms, self.call_ms, self.check_ms, self.undo_ms, self.settle_ms, self.restart_ms];
+        let all = [self.dial_ms, self.call_ms, self.check_ms, self.undo_ms, self.restart_ms, self.alive_ms];
         let longest = Duration::from_secs(24 * 60 * 60).as_millis() as u64;
-        if all.iter().chain(self.rpc_ms.values()).any(|ms| *ms == 0 || *ms > longest) {
+        if all.iter().chain(&self.settle_ms).chain(self.rpc_ms.values()).any(|ms| *ms == 0 || *ms > longest) {
             return Err("time-limits must lie between 1 ms and 24 hours".to_owned());
         }
         Ok(())
@@ -473,6 +560,11 @@ mod tests {
     #[test]
     fn wrong_values_are_named() {
         for (text, name) in [
+            ("{driver-command: a, restart-command: b}", "restart-command"),
+            ("{endpoint: /a, nodes: [{endpoint: /a}]}", "/a"),
+            ("nodes: [{endpoint: /a}, {endpoint: /b}, {endpoint: /b}]", "/b"),
+            ("nodes: [{mount-dir: /a}]", "endpoint"),
+            ("path-layout: flatt", "flatt"),
             ("access-types: []", "access-types"),
             ("access-types: [mount, mount]", "access-types"),
             ("volume-size-bytes: -1", "volume-size-bytes"),
@@ -481,6 +573,8 @@ mod tests {
             ("time-limits: {call-ms: 0}", "time-limits"),
             ("time-limits: {rpc-ms: {Sleep: 5}}", "Sleep"),
             ("name-length-max: 3", "name-length-max"),
+            ("name-prefix: a_b", "name-prefix"),
+            ("name-prefix: far-too-long", "name-prefix"),
         ] {
             let error = parse(text).unwrap_err();
             assert!(error.contains(name), "{text}: {error}");

@@ -2,42 +2,56 @@
 
 use std::ops::Deref;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use csi_proto::{Call, Service, StreamingCall, UnaryCall, redact};
+use csi_proto::{Call, Service, StreamingCall, UnaryCall};
+use tonic::transport::Channel;
 
-use crate::call;
+use crate::call::Exchange;
+use crate::calling::Calling;
 use crate::config::{AccessType, Config};
-use crate::ledger::Ledger;
-use crate::record::{self, CallLog, CallRecord, Render};
+use crate::ledger::{Exists, Ledger, Scope, WHOLE};
+use crate::lifecycle::Thing;
+use crate::names::CheckNames;
+use crate::outcome::Planned;
+use crate::paths::Paths;
+use crate::patience::{Patience, Settles, Waiting};
+use crate::record::{CallLog, Message};
 use crate::reply::{Answer, NoAnswer, Reply};
 use crate::target::Target;
 use crate::verdict::{Stop, Violation};
 use crate::volumes::Lease;
 
+/// Pauses longer than this are told to whoever watches the run.
+const WORTH_A_WORD: Duration = Duration::from_millis(100);
+
 /// Sends calls for one check, records them, and keeps to its deadline.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Session {
     target: Arc<Target>,
     log: Arc<CallLog>,
-    label: String,
+    check: Arc<str>,
     deadline: Instant,
+    node: usize,
+    worker: usize,
     cleanup: bool,
 }
 
 impl Session {
-    pub(crate) fn new(target: Arc<Target>, log: Arc<CallLog>, label: String, limit: Duration) -> Session {
-        Session { target, log, label, deadline: Instant::now() + limit, cleanup: false }
+    pub(crate) fn new(target: Arc<Target>, log: Arc<CallLog>, check: &str, limit: Duration) -> Session {
+        let deadline = Instant::now() + limit;
+        Session { target, log, check: check.into(), deadline, node: 0, worker: 0, cleanup: false }
     }
 
-    pub(crate) fn for_cleanup(&self, limit: Duration) -> Session {
-        Session {
-            target: self.target.clone(),
-            log: self.log.clone(),
-            label: self.label.clone(),
-            deadline: Instant::now() + limit,
-            cleanup: true,
-        }
+    pub(crate) fn for_cleanup(&self) -> Session {
+        let limit = Duration::from_millis(self.config().time_limits.undo_ms);
+        Session { deadline: Instant::now() + limit, cleanup: true, ..self.clone() }
+    }
+
+    /// The same, with another node behind the calls of the Node service.
+    pub(crate) fn at_node(&self, node: usize) -> Session {
+        Session { node, ..self.clone() }
     }
 
     /// The driver under test.
@@ -55,63 +69,65 @@ impl Session {
         self.deadline.saturating_duration_since(Instant::now())
     }
 
-    /// Sends a request and records it. Secrets configured for the RPC are filled in unless the request has some.
-    pub async fn call<Q>(&self, mut request: Q) -> Reply<Q::Response>
+    /// How long the driver may take to settle, within the time left.
+    pub(crate) fn settle_limit(&self) -> Duration {
+        self.patience().settle_limit(self.config().time_limits.settle_ms).min(self.remaining())
+    }
+
+    pub(crate) fn patience(&self) -> &Patience {
+        &self.target.patience
+    }
+
+    /// Where the paths of this session's node are made.
+    pub(crate) fn paths(&self) -> &Paths {
+        self.target.node(self.node).paths()
+    }
+
+    pub(crate) fn node(&self) -> usize {
+        self.node
+    }
+
+    /// A call, recorded when it is sent. Secrets configured for the RPC are filled in unless the request has some.
+    pub fn call<Q>(&self, mut request: Q) -> Calling<'_, Q::Response>
     where
         Q: UnaryCall + Send + Sync,
         Q::Response: Send + Sync,
     {
         self.fill_secrets(&mut request);
-        self.call_as_it_is(request).await
+        self.call_as_it_is(request)
     }
 
-    /// Sends a request as it is, so also without secrets.
-    pub async fn call_as_it_is<Q>(&self, request: Q) -> Reply<Q::Response>
+    /// A call with a request as it is, so also without secrets.
+    pub fn call_as_it_is<Q>(&self, request: Q) -> Calling<'_, Q::Response>
     where
         Q: UnaryCall + Send + Sync,
         Q::Response: Send + Sync,
     {
-        self.call_at(Q::RPC.service, request).await
+        self.call_at(Q::RPC.service, request)
     }
 
-    /// Sends a request as it is to the endpoint that has another service: Identity is on every endpoint.
-    pub async fn call_at<Q>(&self, service: Service, request: Q) -> Reply<Q::Response>
+    /// A call with a request as it is to the endpoint that has another service: Identity is on every endpoint.
+    pub fn call_at<Q>(&self, service: Service, request: Q) -> Calling<'_, Q::Response>
     where
         Q: UnaryCall + Send + Sync,
         Q::Response: Send + Sync,
     {
-        let rpc = Q::RPC;
-        let limit = self.limit(rpc.method);
-        let sent = (self.log.elapsed(), Instant::now());
-        let copy = request.clone();
-        let _sending = self.target.sending(&self.label, rpc);
-        let answer = if limit.is_zero() {
-            Answer::Unknown(NoAnswer::Timeout(limit))
-        } else {
-            call::unary(self.target.channel(service), request, limit, &self.target.replies).await
-        };
-        let response = answer.as_ref().map(|response| record::keep(std::slice::from_ref(response)));
-        self.record(rpc, sent, Box::new(move || redact::json(&copy)), response);
-        Reply::new(rpc, answer, self.log.clone())
+        Calling::new(self, Q::RPC, move || {
+            self.recorded(service, request.clone(), Message::response, Exchange::unary)
+        })
     }
 
-    /// Sends a request that is answered by a stream, reads all of it, and records both.
-    pub async fn stream<Q>(&self, mut request: Q) -> Reply<Vec<Q::Response>>
+    /// A call that is answered by a stream, all of which is read.
+    pub fn stream<Q>(&self, mut request: Q) -> Calling<'_, Vec<Q::Response>>
     where
         Q: StreamingCall + Send + Sync,
         Q::Response: Send + Sync,
     {
         self.fill_secrets(&mut request);
-        let rpc = Q::RPC;
-        let limit = self.limit(rpc.method);
-        let sent = (self.log.elapsed(), Instant::now());
-        let copy = request.clone();
-        let _sending = self.target.sending(&self.label, rpc);
-        let answer =
-            call::streaming(self.target.channel(rpc.service), request, limit, &self.target.replies).await;
-        let response = answer.as_ref().map(|messages| record::keep(messages));
-        self.record(rpc, sent, Box::new(move || redact::json(&copy)), response);
-        Reply::new(rpc, answer, self.log.clone())
+        Calling::new(self, Q::RPC, move || {
+            let keep = |messages: &Vec<Q::Response>| Message::stream(messages);
+            self.recorded(Q::RPC.service, request.clone(), keep, Exchange::streaming)
+        })
     }
 
     /// Reports something that does not stop the check: a recommendation not kept, an answer only tolerated.
@@ -119,29 +135,80 @@ impl Session {
         self.log.warn(warning);
     }
 
-    /// Asks again until the answer is there, and returns `None` once `time-limits: settle-ms` has passed.
+    /// Asks again until the driver has settled, and returns `None` if it has not within its time: `time-limits:
+    /// settle-ms`, or less where other checks have waited for the same.
     ///
     /// # Errors
     /// Whatever the question fails with.
-    pub async fn eventually<T, F>(&self, mut ask: impl FnMut() -> F) -> Result<Option<T>, Stop>
+    pub async fn eventually<T, F>(&self, what: Settles, mut ask: impl FnMut() -> F) -> Result<Option<T>, Stop>
     where
         F: Future<Output = Result<Option<T>, Stop>>,
     {
-        let limit = Duration::from_millis(self.config().time_limits.settle_ms).min(self.remaining());
-        let end = Instant::now() + limit;
-        let mut pause = Duration::from_millis(5);
+        let patience = self.patience();
+        let started = Instant::now();
+        let first = Duration::from_millis(5);
+        let mut pause = first;
         loop {
             let found = ask().await?;
-            if found.is_some() || Instant::now() + pause > end {
+            if found.is_some() {
+                patience.settled(what, pause == first);
                 return Ok(found);
+            }
+            let configured_ms = self.config().time_limits.settle_ms;
+            let limit =
+                patience.settle_limit_of(what, configured_ms).min(started.elapsed() + self.remaining());
+            if started.elapsed() + pause > limit {
+                if limit >= patience.settle_limit(configured_ms) {
+                    patience.never_settled(what);
+                }
+                return Ok(None);
+            }
+            if pause > WORTH_A_WORD {
+                patience.news.send_replace(Some(Waiting { what, longest: limit - started.elapsed() }));
             }
             tokio::time::sleep(pause).await;
             pause = (pause * 2).min(Duration::from_secs(1));
         }
     }
 
-    fn limit(&self, method: &str) -> Duration {
-        self.config().time_limits.call(method).min(self.remaining())
+    /// Sends a request once, and notes that before and after.
+    async fn recorded<'a, Q, T, F>(
+        &'a self,
+        service: Service,
+        request: Q,
+        keep: impl FnOnce(&T) -> Message,
+        send: impl FnOnce(Exchange<'a, Q>) -> F,
+    ) -> Reply<T>
+    where
+        Q: Call + Send + Sync,
+        F: Future<Output = Answer<T>>,
+    {
+        let rpc = Q::RPC;
+        let whole = self.config().time_limits.call(rpc.method);
+        let limit = whole.min(self.remaining());
+        let ticket =
+            self.log.sent(rpc, self.node, self.worker, self.cleanup, Message::request(request.clone()));
+        let sent = Instant::now();
+        let answer = if limit.is_zero() {
+            Answer::Unknown(NoAnswer::CutOff)
+        } else {
+            send(self.exchange(service, request, limit)).await
+        };
+        if matches!(answer, Answer::Unknown(NoAnswer::Timeout(_))) && limit == whole {
+            self.patience().kept_silent(rpc);
+        }
+        if matches!(answer, Answer::Ok(_)) {
+            self.patience().took(sent.elapsed());
+        }
+        self.log.ended(ticket, answer.as_ref().map(keep));
+        Reply::new(rpc, answer, self.log.clone())
+    }
+
+    fn exchange<Q>(&self, service: Service, request: Q, limit: Duration) -> Exchange<'_, Q> {
+        let target = &self.target;
+        let channel: Channel = target.channel(self.node, service);
+        let (patience, replies) = (&target.patience, &target.replies);
+        Exchange { channel, request, limit, patience, replies, check: Some(&self.check) }
     }
 
     fn fill_secrets<Q: Call>(&self, request: &mut Q) {
@@ -152,33 +219,42 @@ impl Session {
             secrets.clone_from(configured);
         }
     }
-
-    fn record(
-        &self,
-        rpc: csi_proto::Rpc,
-        (sent_after, sent): (Duration, Instant),
-        request: Render,
-        outcome: Answer<Render>,
-    ) {
-        let duration = sent.elapsed();
-        self.log.record(CallRecord { rpc, sent_after, duration, cleanup: self.cleanup, request, outcome });
-    }
 }
 
 /// What the body of a check gets: a [`Session`] to send calls with, names and paths of its own, and a ledger that
 /// undoes whatever is made through it.
-#[derive(Debug)]
+///
+/// Clones share all of that. [`scope`](Cx::scope), [`at_node`](Cx::at_node) and [`worker`](Cx::worker) make clones that
+/// differ in one thing.
+#[derive(Clone, Debug)]
 pub struct Cx {
     session: Session,
     access: AccessType,
-    pub(crate) ledger: Ledger,
+    scope: Scope,
+    shared: Arc<Shared>,
+}
+
+/// What is the same for all parts of one check.
+#[derive(Debug)]
+struct Shared {
+    ledger: Ledger,
+    names: CheckNames,
+    seed: u64,
+    generators: AtomicU64,
     /// Given back only after the ledger is worked off.
-    pub(crate) leases: tokio::sync::Mutex<Vec<Lease>>,
+    leases: tokio::sync::Mutex<Vec<Lease>>,
 }
 
 impl Cx {
-    pub(crate) fn new(session: Session, access: AccessType) -> Cx {
-        Cx { session, access, ledger: Ledger::default(), leases: tokio::sync::Mutex::default() }
+    pub(crate) fn new(session: Session, planned: &Planned, seed: u64) -> Cx {
+        let shared = Shared {
+            ledger: Ledger::default(),
+            names: session.target.names.of_check(planned.number),
+            seed: mixed(seed, &planned.label()),
+            generators: AtomicU64::new(0),
+            leases: tokio::sync::Mutex::default(),
+        };
+        Cx { session, access: planned.access, scope: WHOLE, shared: Arc::new(shared) }
     }
 
     /// The access type this run of the check is for.
@@ -186,14 +262,49 @@ impl Cx {
         self.access
     }
 
+    /// A part of the check that can be undone by itself, with [`undo`](Cx::undo), before the next one begins. What is not
+    /// is undone with the rest.
+    pub fn scope(&self) -> Cx {
+        Cx { scope: self.shared.ledger.scope_inside(self.scope), ..self.clone() }
+    }
+
+    /// Undoes what was made in this scope and in those inside it.
+    ///
+    /// # Errors
+    /// Broken if something cannot be undone; it is tried once more at the end of the check.
+    pub async fn undo(&self) -> Result<(), Stop> {
+        let left = self.shared.ledger.undo(&self.session.for_cleanup(), self.scope).await;
+        if left.is_empty() {
+            Ok(())
+        } else {
+            Err(Stop::broken(format!("could not undo: {}", left.join("; "))))
+        }
+    }
+
+    /// The same check on another node: calls of the Node service and paths are that node's.
+    pub fn at_node(&self, node: usize) -> Cx {
+        Cx { session: self.session.at_node(node), ..self.clone() }
+    }
+
+    /// The same check as one of several callers at the same time, told apart in the record of its calls.
+    pub fn worker(&self, worker: usize) -> Cx {
+        Cx { session: Session { worker, ..self.session.clone() }, ..self.clone() }
+    }
+
+    /// A source of random choices. It depends on the seed of the run, on the check, and on how many were asked for before.
+    pub fn rng(&self) -> fastrand::Rng {
+        let number = self.shared.generators.fetch_add(1, Ordering::Relaxed);
+        fastrand::Rng::with_seed(self.shared.seed.wrapping_add(number))
+    }
+
     /// A name that no other check, run or user has.
     pub fn unique_name(&self) -> String {
-        self.target.names.unique()
+        self.shared.names.unique()
     }
 
     /// A unique name of exactly `length` bytes, or of what the back end can take if that is less.
     pub fn unique_name_of_length(&self, length: usize) -> String {
-        self.target.names.unique_of_length(length)
+        self.shared.names.unique_of_length(length)
     }
 
     /// The id of a volume that does not exist. It is made up, so a driver may also call it malformed.
@@ -217,7 +328,69 @@ impl Cx {
     }
 
     fn fill(&self, template: &str) -> String {
-        template.replace("{n}", &self.target.names.number().to_string())
+        template.replace("{n}", &self.shared.names.number())
+    }
+
+    pub(crate) fn leases(&self) -> &tokio::sync::Mutex<Vec<Lease>> {
+        &self.shared.leases
+    }
+
+    /// Everything that is not undone, undone; and what could not be.
+    pub(crate) async fn finish(&self) -> Vec<String> {
+        let session = self.session.for_cleanup();
+        let limit = session.remaining();
+        match tokio::time::timeout(limit, self.shared.ledger.undo(&session, WHOLE)).await {
+            Ok(left) => left,
+            Err(_) => {
+                let mut left = vec![format!("undoing took longer than {} ms", limit.as_millis())];
+                left.extend(self.shared.ledger.open());
+                left
+            }
+        }
+    }
+
+    /// Enters a thing in the ledger that is there.
+    pub(crate) fn owns(&self, thing: Thing) {
+        self.shared.ledger.write(thing, self.session.node(), self.scope);
+    }
+
+    /// Makes a thing by a call: entered in the ledger first, and struck out if it cannot be there.
+    pub(crate) async fn making<T>(&self, thing: Thing, call: impl Future<Output = Reply<T>>) -> Reply<T> {
+        let claim = self.shared.ledger.claim(thing, self.session.node(), self.scope);
+        let reply = call.await;
+        claim.end(reply.makes());
+        reply
+    }
+
+    /// Finds out what a call has made by its answer: until that is there, `pending` stands for it in the ledger.
+    pub(crate) async fn learning<T>(
+        &self,
+        pending: Thing,
+        call: impl Future<Output = Reply<T>>,
+        made: impl FnOnce(&T) -> Option<Thing>,
+    ) -> Reply<T> {
+        let claim = self.shared.ledger.claim(pending.clone(), self.session.node(), self.scope);
+        let reply = call.await;
+        match reply.answer() {
+            Answer::Ok(response) => {
+                if let Some(thing) = made(response) {
+                    self.owns(thing);
+                }
+                self.shared.ledger.settle(&pending, self.session.node());
+                claim.end(Exists::No);
+            }
+            Answer::Refused(_) | Answer::Unknown(_) => claim.end(reply.makes()),
+        }
+        reply
+    }
+
+    /// Undoes a thing by a call, and strikes it out of the ledger if that is done.
+    pub(crate) async fn undoing<T>(&self, thing: Thing, call: impl Future<Output = Reply<T>>) -> Reply<T> {
+        let reply = call.await;
+        if matches!(reply.answer(), Answer::Ok(_)) {
+            self.shared.ledger.settle(&thing, self.session.node());
+        }
+        reply
     }
 }
 
@@ -227,4 +400,10 @@ impl Deref for Cx {
     fn deref(&self) -> &Session {
         &self.session
     }
+}
+
+/// The seed of one check (FNV-1a).
+fn mixed(seed: u64, label: &str) -> u64 {
+    let step = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3);
+    seed.to_le_bytes().iter().chain(label.as_bytes()).fold(0xcbf2_9ce4_8422_2325, step)
 }

@@ -1,6 +1,7 @@
 //! What the runner says while it works. Reports are listeners; the runner knows none of them.
 
 use crate::outcome::{CheckReport, Crash, Leak, Planned, Summary};
+use crate::patience::Waiting;
 use crate::target::Target;
 
 /// Something that happened in a run.
@@ -19,6 +20,8 @@ pub enum Event<'a> {
     Remark(&'a str),
     /// A check begins.
     CheckStarted(&'a Planned),
+    /// The driver is given time to settle.
+    Waiting(Waiting),
     /// A check has ended, and what it made is undone.
     CheckFinished(&'a CheckReport),
     /// The driver died.

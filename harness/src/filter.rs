@@ -4,9 +4,8 @@ use std::collections::BTreeSet;
 
 use crate::check::Check;
 use crate::config::AccessType;
-use crate::outcome::Planned;
 use crate::pattern::Pattern;
-use crate::registry::did_you_mean;
+use crate::registry::{Registry, did_you_mean};
 use crate::requirements::{Requirement, req};
 
 /// A set of terms. A check is chosen if it matches at least one of the terms without `!`, or there is none, and
@@ -64,15 +63,25 @@ impl Filter {
         Ok(())
     }
 
+    /// Puts successors in the place of retired ids, and says what became of each.
+    pub fn follow(&mut self, registry: &Registry) -> Vec<String> {
+        let terms = self.wanted.iter_mut().chain(&mut self.unwanted);
+        let patterns = terms.filter_map(|term| match term {
+            Term::Id(pattern) => Some(pattern),
+            Term::Requirement(_) | Term::Needs(_) => None,
+        });
+        patterns.filter_map(|pattern| registry.follow(pattern)).collect()
+    }
+
     /// The first term without `!` that matches none of the checks, with names that are near.
     ///
     /// # Errors
     /// There is one. It would go unnoticed beside others that match some.
     pub fn check_terms(&self, checks: impl Iterator<Item = &'static Check> + Clone) -> Result<(), String> {
         let idle = |term: &&Term| {
-            !checks
-                .clone()
-                .any(|check| term.matches(check, check.id) || term.matches(check, &block_label(check)))
+            !checks.clone().any(|check| {
+                term.matches(check, check.id) || term.matches(check, &check.label(AccessType::Block))
+            })
         };
         let Some(term) = self.wanted.iter().find(idle) else { return Ok(()) };
         Err(match term {
@@ -107,10 +116,6 @@ impl Filter {
             && (self.focus.is_empty() || named(&self.focus))
             && !named(&self.skip)
     }
-}
-
-fn block_label(check: &'static Check) -> String {
-    Planned { check, access: AccessType::Block }.label()
 }
 
 fn names(check: &Check) -> impl Iterator<Item = &'static str> {

@@ -1,11 +1,13 @@
 //! What exists before and after a run: volumes and snapshots of the driver, mounts below our own directories.
 
 use std::collections::BTreeSet;
-use std::time::{Duration, Instant};
 
 use crate::capability::Capability;
 use crate::cx::Session;
 use crate::outcome::Leak;
+use crate::paths::Paths;
+use crate::patience::Settles;
+use crate::target::Node;
 use crate::verdict::Stop;
 
 /// Everything that can be counted.
@@ -30,24 +32,21 @@ impl Inventory {
             let snapshots = session.list_snapshots(Default::default()).await.map_err(text)?;
             things.extend(snapshots.into_iter().map(|snapshot| ("snapshot", snapshot.snapshot_id)));
         }
-        if !session.config().paths.any() {
-            things.extend(mounts(session).into_iter().map(|path| ("mount", path)));
-        }
+        things.extend(mounts(session).into_iter().map(|path| ("mount", path)));
         Ok(Inventory { things })
     }
 
     /// Looks again until nothing of ours is left over or the time has passed, since drivers may delete in the
     /// background, and returns what is new.
-    pub(crate) async fn leaks(&self, session: &Session, limit: Duration) -> Result<Vec<Leak>, String> {
-        let end = Instant::now() + limit.min(session.remaining());
-        let mut pause = Duration::from_millis(10);
-        loop {
-            let leaks = self.new_since(&Inventory::take(session).await?, session);
-            if !leaks.iter().any(|leak| leak.ours) || Instant::now() + pause > end {
-                return Ok(leaks);
-            }
-            tokio::time::sleep(pause).await;
-            pause = (pause * 2).min(Duration::from_secs(1));
+    pub(crate) async fn leaks(&self, session: &Session) -> Result<Vec<Leak>, String> {
+        let gone = session.eventually(Settles::VolumeGone, || async {
+            let now = Inventory::take(session).await.map_err(Stop::Broken)?;
+            let leaks = self.new_since(&now, session);
+            Ok((!leaks.iter().any(|leak| leak.ours)).then_some(leaks))
+        });
+        match gone.await.map_err(text)? {
+            Some(leaks) => Ok(leaks),
+            None => Ok(self.new_since(&Inventory::take(session).await?, session)),
         }
     }
 
@@ -68,11 +67,12 @@ fn text(stop: Stop) -> String {
     }
 }
 
-/// Mount points below the directories of this run.
+/// Mount points below the directories of this run, on nodes whose file system is here.
 fn mounts(session: &Session) -> Vec<String> {
     let table = std::fs::read("/proc/self/mountinfo").unwrap_or_default();
     let table = String::from_utf8_lossy(&table);
-    let roots = session.target().paths.roots();
+    let nodes = session.target().nodes().iter().map(Node::paths);
+    let roots: Vec<_> = nodes.filter(|paths| paths.commands().is_none()).flat_map(Paths::roots).collect();
     table
         .lines()
         .filter_map(|line| line.split(' ').nth(4))

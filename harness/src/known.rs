@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::pattern::Pattern;
+use crate::registry::Registry;
 
 /// A list of known failures. A listed check has to fail, and a pattern has to match a check.
 #[derive(Clone, Debug, Default)]
@@ -70,6 +71,11 @@ impl KnownFailing {
             entries.push(Entry { pattern, reason: reason.to_owned(), line: line_number });
         }
         Ok(KnownFailing { path: path.to_owned(), entries })
+    }
+
+    /// Puts successors in the place of retired ids, and says what became of each.
+    pub fn follow(&mut self, registry: &Registry) -> Vec<String> {
+        self.entries.iter_mut().filter_map(|entry| registry.follow(&mut entry.pattern)).collect()
     }
 
     /// Why a check is listed, or `None` if it is not.

@@ -1,74 +1,179 @@
 //! What a check has made and not yet undone. An entry is written before the call that makes the thing is sent, so
 //! that it is undone whatever happens: failure, timeout, panic, Ctrl-C.
 
-use std::fmt;
-use std::future::Future;
-use std::pin::Pin;
 use std::sync::{Mutex, PoisonError};
 
 use crate::cx::Session;
-
-type Undoing<'a> = Pin<Box<dyn Future<Output = Result<(), String>> + Send + 'a>>;
-
-/// Undoes one thing; the error says what stands in the way.
-pub(crate) type Undo = Box<dyn for<'a> FnOnce(&'a Session) -> Undoing<'a> + Send>;
+use crate::lifecycle::Thing;
 
 /// The entries of one check.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Ledger {
-    entries: Mutex<Vec<Entry>>,
+    inner: Mutex<Inner>,
 }
 
+#[derive(Debug)]
+struct Inner {
+    entries: Vec<Entry>,
+    /// The scope around each scope. The first one is that of the whole check and has none.
+    around: Vec<Scope>,
+}
+
+/// A part of a check that is undone by itself.
+pub(crate) type Scope = usize;
+
+/// The scope of the whole check.
+pub(crate) const WHOLE: Scope = 0;
+
+#[derive(Debug)]
 struct Entry {
     key: String,
-    undo: Undo,
+    thing: Thing,
+    node: usize,
+    scope: Scope,
+    /// Calls under way that may make the thing.
+    claims: usize,
+    exists: Exists,
 }
 
-impl fmt::Debug for Entry {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.key)
+/// Whether a thing is there, as far as the calls say that have ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Exists {
+    /// No call has made it.
+    No,
+    /// A call ended that may have made it.
+    Perhaps,
+    /// A call has made it.
+    Yes,
+}
+
+impl Default for Ledger {
+    fn default() -> Ledger {
+        Ledger { inner: Mutex::new(Inner { entries: Vec::new(), around: vec![WHOLE] }) }
     }
 }
 
 impl Ledger {
-    /// Writes an entry. A thing that is in the ledger already keeps its first place, so that what was built on it
-    /// is undone before it.
-    pub(crate) fn write(&self, key: impl Into<String>, undo: Undo) {
-        let key = key.into();
-        let mut entries = self.lock();
-        match entries.iter_mut().find(|entry| entry.key == key) {
-            Some(entry) => entry.undo = undo,
-            None => entries.push(Entry { key, undo }),
-        }
-    }
-
-    /// Whether the thing is in the ledger.
-    pub(crate) fn has(&self, key: &str) -> bool {
-        self.lock().iter().any(|entry| entry.key == key)
-    }
-
-    /// Strikes an entry out: the thing is gone, or never came to be.
-    pub(crate) fn settle(&self, key: &str) {
-        self.lock().retain(|entry| entry.key != key);
-    }
-
-    /// Undoes everything, the youngest first, and says what could not be undone.
-    pub(crate) async fn undo_all(&self, session: &Session) -> Vec<String> {
-        let mut left = Vec::new();
-        loop {
-            let Some(entry) = self.lock().pop() else { return left };
-            if let Err(why) = (entry.undo)(session).await {
-                left.push(format!("{}: {why}", entry.key));
+    /// Enters a thing before the call that makes it is sent. A thing that is in the ledger already keeps its first
+    /// place, so that what was built on it is undone before it.
+    pub(crate) fn claim(&self, thing: Thing, node: usize, scope: Scope) -> Claim<'_> {
+        let key = key(&thing, node);
+        let mut inner = self.lock();
+        match inner.find(&key) {
+            Some(entry) => entry.claims += 1,
+            None => {
+                let entry = Entry { key: key.clone(), thing, node, scope, claims: 1, exists: Exists::No };
+                inner.entries.push(entry);
             }
         }
+        Claim { ledger: self, key, exists: Exists::Perhaps }
+    }
+
+    /// Enters a thing that is there.
+    pub(crate) fn write(&self, thing: Thing, node: usize, scope: Scope) {
+        self.claim(thing, node, scope).end(Exists::Yes);
+    }
+
+    /// Strikes a thing out: it is gone. A call under way may make it anew.
+    pub(crate) fn settle(&self, thing: &Thing, node: usize) {
+        let mut inner = self.lock();
+        let key = key(thing, node);
+        if let Some(entry) = inner.find(&key) {
+            entry.exists = Exists::No;
+        }
+        inner.sweep(&key);
+    }
+
+    /// A new scope inside another one.
+    pub(crate) fn scope_inside(&self, around: Scope) -> Scope {
+        let mut inner = self.lock();
+        inner.around.push(around);
+        inner.around.len() - 1
+    }
+
+    /// Undoes everything in a scope, the youngest first, and says what could not be undone. That stays in the ledger.
+    pub(crate) async fn undo(&self, session: &Session, scope: Scope) -> Vec<String> {
+        let mut left: Vec<(String, String)> = Vec::new();
+        while let Some((thing, node, exists)) = self.youngest(scope, &left) {
+            match thing.undo(&session.at_node(node), exists).await {
+                Ok(()) => self.settle(&thing, node),
+                Err(why) => left.push((key(&thing, node), why)),
+            }
+        }
+        left.into_iter().map(|(thing, why)| format!("{thing}: {why}")).collect()
     }
 
     /// What is still in the ledger.
     pub(crate) fn open(&self) -> Vec<String> {
-        self.lock().iter().map(|entry| entry.key.clone()).collect()
+        self.lock().entries.iter().map(|entry| entry.key.clone()).collect()
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Vec<Entry>> {
-        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
+    /// The youngest thing in a scope that may be there, but for those that could not be undone.
+    fn youngest(&self, scope: Scope, left: &[(String, String)]) -> Option<(Thing, usize, Exists)> {
+        let inner = self.lock();
+        let of_scope = |entry: &&Entry| {
+            entry.exists != Exists::No
+                && inner.is_within(entry.scope, scope)
+                && !left.iter().any(|(key, _)| *key == entry.key)
+        };
+        let entry = inner.entries.iter().rev().find(of_scope)?;
+        Some((entry.thing.clone(), entry.node, entry.exists))
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What tells a thing from others: those of one node may look like those of another.
+fn key(thing: &Thing, node: usize) -> String {
+    if thing.is_on_node() && node > 0 { format!("{thing} on node {node}") } else { thing.to_string() }
+}
+
+impl Inner {
+    fn find(&mut self, key: &str) -> Option<&mut Entry> {
+        self.entries.iter_mut().find(|entry| entry.key == key)
+    }
+
+    /// Removes the entry if nobody says that the thing is there, or may come to be.
+    fn sweep(&mut self, key: &str) {
+        let is_gone = |entry: &Entry| entry.claims == 0 && entry.exists == Exists::No;
+        self.entries.retain(|entry| !(is_gone(entry) && entry.key == key));
+    }
+
+    fn is_within(&self, mut scope: Scope, around: Scope) -> bool {
+        while scope != around {
+            if scope == WHOLE {
+                return false;
+            }
+            scope = self.around[scope];
+        }
+        true
+    }
+}
+
+/// A call under way that may make a thing. Dropped without an end, it may have made it.
+#[derive(Debug)]
+pub(crate) struct Claim<'a> {
+    ledger: &'a Ledger,
+    key: String,
+    exists: Exists,
+}
+
+impl Claim<'_> {
+    /// Notes what the call has done. What other calls have made stays.
+    pub(crate) fn end(mut self, exists: Exists) {
+        self.exists = exists;
+    }
+}
+
+impl Drop for Claim<'_> {
+    fn drop(&mut self) {
+        let mut inner = self.ledger.lock();
+        if let Some(entry) = inner.find(&self.key) {
+            entry.claims -= 1;
+            entry.exists = entry.exists.max(self.exists);
+        }
+        inner.sweep(&self.key);
     }
 }

@@ -6,11 +6,14 @@
 #![warn(missing_docs)]
 
 mod call;
+mod calling;
 pub mod capability;
 pub mod check;
+mod command;
 pub mod config;
 pub mod cx;
-mod driver_process;
+mod driver;
+pub mod effect;
 pub mod embed;
 pub mod events;
 pub mod filter;
@@ -22,12 +25,15 @@ mod names;
 pub mod need;
 pub mod outcome;
 mod paths;
+pub mod patience;
 pub mod pattern;
 pub mod record;
+pub mod refutation;
 pub mod registry;
 mod replies;
 pub mod reply;
 pub mod requirements;
+pub mod retired;
 mod run_check;
 pub mod runner;
 pub mod story;
@@ -35,7 +41,7 @@ pub mod target;
 pub mod verdict;
 mod volumes;
 
-pub use driver_process::DriverProcess;
+pub use driver::{Driver, DriverError, DriverLog, End, ServeError};
 pub use paths::PathKind;
 pub use replies::Breach;
 
@@ -44,6 +50,7 @@ pub mod prelude {
     pub use csi_proto::v1;
     pub use tonic::Code;
 
+    pub use crate::calling::Calling;
     pub use crate::capability::Capability;
     pub use crate::check::Check;
     pub use crate::config::{AccessType, Setting};
@@ -51,19 +58,23 @@ pub mod prelude {
     pub use crate::lifecycle::{Attached, Mode, NodeVolume, Published, Staged};
     pub use crate::need::*;
     pub use crate::paths::PathKind;
+    pub use crate::patience::Settles;
     pub use crate::reply::{Answer, Refused, Reply, refused_with};
     pub use crate::requirements::req;
     pub use crate::verdict::{CheckResult, Stop, Violation};
     pub use crate::{check, ensure};
 }
 
-/// An error with its causes on one line.
+/// An error with its causes on one line, each said once.
 pub fn error_chain(error: &(dyn std::error::Error + 'static)) -> String {
     let mut text = error.to_string();
     let mut next = error.source();
     while let Some(cause) = next {
-        text.push_str(": ");
-        text.push_str(&cause.to_string());
+        let said = cause.to_string();
+        if !text.contains(&said) {
+            text.push_str(": ");
+            text.push_str(&said);
+        }
         next = cause.source();
     }
     text

@@ -7,19 +7,39 @@ mod group;
 mod list;
 mod node;
 mod snapshot;
-mod undo;
+mod thing;
 
-use csi_proto::v1;
+use csi_proto::{UnaryCall, v1};
 
+use crate::calling::Calling;
 use crate::config::AccessType;
 use crate::cx::Cx;
 
 pub use node::{Attached, NodeVolume, Published, Staged};
+pub(crate) use thing::Thing;
 
 /// Access modes of the protocol.
 pub type Mode = v1::volume_capability::access_mode::Mode;
 
 impl Cx {
+    /// A call that makes a thing, which is undone after the check.
+    fn make<Q>(&self, thing: Thing, request: Q) -> Calling<'_, Q::Response>
+    where
+        Q: UnaryCall + Send + Sync,
+        Q::Response: Send + Sync,
+    {
+        Calling::new(self, Q::RPC, move || self.making(thing.clone(), self.call(request.clone()).once()))
+    }
+
+    /// A call that undoes a thing.
+    fn unmake<Q>(&self, thing: Thing, request: Q) -> Calling<'_, Q::Response>
+    where
+        Q: UnaryCall + Send + Sync,
+        Q::Response: Send + Sync,
+    {
+        Calling::new(self, Q::RPC, move || self.undoing(thing.clone(), self.call(request.clone()).once()))
+    }
+
     /// The capability that volumes are made and used with unless a check says otherwise: the access type of this
     /// run, one node, reading and writing.
     pub fn capability(&self) -> v1::VolumeCapability {

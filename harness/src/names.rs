@@ -1,46 +1,90 @@
 //! Names that no other run, check or user has.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Hands out names that begin with a prefix of this run.
+/// Digits of what tells runs on one back end apart.
+const RUN_DIGITS: usize = 6;
+
+/// What the names of one run have in common.
 #[derive(Debug)]
 pub(crate) struct Names {
     prefix: String,
-    next: AtomicU64,
     length_max: usize,
+    /// How often each check asked for names, by its number.
+    runs: Mutex<BTreeMap<usize, usize>>,
 }
 
 impl Names {
-    pub(crate) fn new(length_max: usize) -> Names {
+    /// Names that begin with `prefix` and a number that no other run has.
+    pub(crate) fn new(prefix: &str, length_max: usize) -> Names {
         let now_ns = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos());
-        // Microseconds and process id, folded into eight digits: enough to tell runs on one back end apart.
+        // Microseconds and process id, folded: enough to tell runs apart.
         let run = (now_ns / 1000) as u64 ^ (u64::from(std::process::id()) << 32);
-        let run = (run ^ (run >> 32)) as u32;
-        Names { prefix: format!("csi-sanity-{run:08x}"), next: AtomicU64::new(0), length_max }
+        let run = base36(run ^ (run >> 32));
+        Names {
+            prefix: format!("{prefix}{}", &run[run.len() - RUN_DIGITS..]),
+            length_max,
+            runs: Mutex::default(),
+        }
     }
 
     pub(crate) fn prefix(&self) -> &str {
         &self.prefix
     }
 
-    pub(crate) fn number(&self) -> u64 {
-        self.next.fetch_add(1, Ordering::Relaxed)
+    /// The names of one check, by its number. They are the same in each run but for the prefix; where a check runs again,
+    /// it gets others.
+    pub(crate) fn of_check(&self, check: usize) -> CheckNames {
+        let mut runs = self.runs.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = runs.entry(check).or_default();
+        let check = format!("{check:x}{}", "r".repeat(*before));
+        *before += 1;
+        CheckNames {
+            prefix: self.prefix.clone(),
+            length_max: self.length_max,
+            check,
+            next: AtomicU64::new(0),
+        }
+    }
+}
+
+/// The last digits of a number, at least [`RUN_DIGITS`] of them.
+fn base36(mut number: u64) -> String {
+    let mut digits = Vec::new();
+    while number > 0 || digits.len() < RUN_DIGITS {
+        digits.push(char::from(b"0123456789abcdefghijklmnopqrstuvwxyz"[(number % 36) as usize]));
+        number /= 36;
+    }
+    digits.into_iter().rev().collect()
+}
+
+/// Hands out names to one check.
+#[derive(Debug)]
+pub(crate) struct CheckNames {
+    prefix: String,
+    length_max: usize,
+    check: String,
+    next: AtomicU64,
+}
+
+impl CheckNames {
+    /// A text that no other check, run or call of this function has.
+    pub(crate) fn number(&self) -> String {
+        format!("{}-{:x}", self.check, self.next.fetch_add(1, Ordering::Relaxed))
     }
 
     pub(crate) fn unique(&self) -> String {
-        format!("{}-{:x}", self.prefix, self.number())
+        format!("{}-{}", self.prefix, self.number())
     }
 
     /// A unique name of exactly `length` bytes, or of what the back end can take if that is less.
     pub(crate) fn unique_of_length(&self, length: usize) -> String {
-        let mut name = self.unique();
-        name.push('-');
-        while name.len() < length.min(self.length_max) {
-            name.push('x');
-        }
-        name.truncate(self.length_max.min(name.len()));
-        name
+        let name = format!("{}-", self.unique());
+        let length = length.min(self.length_max);
+        format!("{name:x<length$}")
     }
 }
 
@@ -50,11 +94,22 @@ mod tests {
 
     #[test]
     fn names_differ_and_fit() {
-        let names = Names::new(64);
+        let run = Names::new("sanity-", 64);
+        let names = run.of_check(7);
         let (a, b) = (names.unique(), names.unique());
         assert_ne!(a, b);
-        assert!(a.starts_with(names.prefix()));
+        assert!(a.starts_with(run.prefix()));
+        assert_ne!(run.of_check(8).unique(), a);
+        assert_ne!(run.of_check(7).unique(), a);
         assert_eq!(names.unique_of_length(128).len(), 64);
-        assert_eq!(Names::new(128).unique_of_length(128).len(), 128);
+        assert_eq!(Names::new("", 128).of_check(0).unique_of_length(128).len(), 128);
+    }
+
+    #[test]
+    fn names_are_the_same_in_each_run_but_for_its_prefix() {
+        let (one, other) = (Names::new("a", 128), Names::new("b", 128));
+        for run in [one, other] {
+            assert_eq!(run.of_check(300).unique().strip_prefix(run.prefix()), Some("-12c-0"));
+        }
     }
 }

@@ -27,6 +27,10 @@ pub enum Need {
     Configured(Setting),
     /// The tests run as root on the driver's host, so that mounts and devices can be looked at.
     Root,
+    /// There are two nodes, which say that they are different ones.
+    TwoNodes,
+    /// The run may end and start the driver. A check that does so runs alone, whatever it says.
+    Restarts,
 }
 
 impl Need {
@@ -69,6 +73,20 @@ impl Need {
                     None
                 }
             }
+            Need::TwoNodes => match target.nodes() {
+                [] | [_] => Some("needs a second node, which --node-endpoint names".to_owned()),
+                [first, second, ..] if first.id().is_none() || second.id().is_none() => {
+                    Some("needs a second node, but not both say which they are".to_owned())
+                }
+                [first, second, ..] if first.id() == second.id() => {
+                    Some("needs a second node, but both say that they are the same".to_owned())
+                }
+                _ => None,
+            },
+            Need::Restarts => target.driver().is_none().then(|| {
+                "the run may not end and start the driver; --driver-command or --restart-command says how"
+                    .to_owned()
+            }),
         }
     }
 
@@ -84,6 +102,8 @@ impl Need {
             Need::Access(access) => format!("{access} access"),
             Need::Configured(setting) => setting.flag().to_owned(),
             Need::Root => "root".to_owned(),
+            Need::TwoNodes => "two nodes".to_owned(),
+            Need::Restarts => "restarts of the driver".to_owned(),
         }
     }
 }
@@ -158,4 +178,9 @@ names! {
     BLOCK_ACCESS = Need::Access(AccessType::Block);
     /// Runs as root on the driver's host only.
     ROOT = Need::Root;
+    /// There are two nodes: the calls of a check go to the first one, and those of
+    /// [`Cx::at_node`](crate::cx::Cx::at_node)`(1)` to the second one.
+    TWO_NODES = Need::TwoNodes;
+    /// The run may end and start the driver.
+    RESTARTS = Need::Restarts;
 }

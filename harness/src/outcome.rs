@@ -1,5 +1,6 @@
 //! What came of one check.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::check::Check;
@@ -14,15 +15,14 @@ pub struct Planned {
     pub check: &'static Check,
     /// The access type it runs for.
     pub access: AccessType,
+    /// Its place among all runs of checks, chosen or not: its names are made of it.
+    pub number: usize,
 }
 
 impl Planned {
     /// The name of this run: the check's id, with `@block` behind it where it runs for block access.
     pub fn label(&self) -> String {
-        match self.access {
-            AccessType::Block => format!("{}@block", self.check.id),
-            AccessType::Mount => self.check.id.to_owned(),
-        }
+        self.check.label(self.access)
     }
 }
 
@@ -53,17 +53,45 @@ pub enum Outcome {
     },
 }
 
-impl Outcome {
+/// An [`Outcome`] without its reasons.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[expect(missing_docs, reason = "Outcome says what each is")]
+pub enum Kind {
+    Passed,
+    Failed,
+    Warned,
+    Skipped,
+    Broken,
+    KnownFailure,
+    UnexpectedPass,
+}
+
+impl Kind {
     /// The outcome as reports name it.
-    pub fn name(&self) -> &'static str {
+    pub fn name(self) -> &'static str {
         match self {
-            Outcome::Passed => "passed",
-            Outcome::Failed(_) => "failed",
-            Outcome::Warned(_) => "warned",
-            Outcome::Skipped(_) => "skipped",
-            Outcome::Broken(_) => "broken",
-            Outcome::KnownFailure { .. } => "known_failure",
-            Outcome::UnexpectedPass { .. } => "unexpected_pass",
+            Kind::Passed => "passed",
+            Kind::Failed => "failed",
+            Kind::Warned => "warned",
+            Kind::Skipped => "skipped",
+            Kind::Broken => "broken",
+            Kind::KnownFailure => "known_failure",
+            Kind::UnexpectedPass => "unexpected_pass",
+        }
+    }
+}
+
+impl Outcome {
+    /// Which of the outcomes it is.
+    pub fn kind(&self) -> Kind {
+        match self {
+            Outcome::Passed => Kind::Passed,
+            Outcome::Failed(_) => Kind::Failed,
+            Outcome::Warned(_) => Kind::Warned,
+            Outcome::Skipped(_) => Kind::Skipped,
+            Outcome::Broken(_) => Kind::Broken,
+            Outcome::KnownFailure { .. } => Kind::KnownFailure,
+            Outcome::UnexpectedPass { .. } => Kind::UnexpectedPass,
         }
     }
 
@@ -76,6 +104,47 @@ impl Outcome {
             Outcome::Passed | Outcome::Skipped(_) | Outcome::Broken(_) | Outcome::UnexpectedPass { .. } => {
                 None
             }
+        }
+    }
+}
+
+/// How a run is told to end early.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Halt {
+    /// It is not.
+    #[default]
+    None,
+    /// By the user.
+    Interrupted,
+    /// By its time limit.
+    TimeUp,
+}
+
+/// The verdict on a run: the gravest that applies.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Verdict {
+    /// The driver kept every rule that binds and was checked, but for those listed as known to fail.
+    #[default]
+    Conforms,
+    /// A check passes although it is listed as known to fail.
+    ListOutOfDate,
+    /// Something kept a check from judging, or the time was up.
+    NotJudged,
+    /// The driver broke a rule that binds, left something behind, or died.
+    Deviates,
+    /// The user stopped the run.
+    Interrupted,
+}
+
+impl Verdict {
+    /// The verdict as programs read it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Verdict::Conforms => "conforms",
+            Verdict::ListOutOfDate => "known_failing_list_out_of_date",
+            Verdict::NotJudged => "not_judged",
+            Verdict::Deviates => "deviates",
+            Verdict::Interrupted => "interrupted",
         }
     }
 }
@@ -93,7 +162,7 @@ pub struct CheckReport {
     pub duration: Duration,
     /// The calls it made; kept only where something is to be explained.
     pub calls: Vec<CallRecord>,
-    /// Calls that were made and not kept.
+    /// Calls that were made and not kept, behind the first ones.
     pub calls_dropped: usize,
     /// What the check made and could not undo.
     pub leftovers: Vec<String>,
@@ -113,14 +182,18 @@ impl CheckReport {
 pub struct Crash {
     /// The calls that had no answer yet, as `check: RPC`.
     pub under_way: Vec<String>,
+    /// Whether one of the checks is listed as known to fail.
+    pub known: bool,
     /// What became of the driver.
     pub aftermath: Aftermath,
+    /// The file with what it printed, if there is one.
+    pub log: Option<PathBuf>,
 }
 
 /// What became of a driver that died.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Aftermath {
-    /// It was started again by `--driver-command`, or came back by itself.
+    /// It was started again, or came back by itself.
     Back,
     /// It stayed away.
     Gone,
@@ -158,8 +231,8 @@ pub struct Summary {
     pub crashes: Vec<Crash>,
     /// What the run, or somebody else meanwhile, left behind.
     pub leaks: Vec<Leak>,
-    /// Whether the user stopped the run.
-    pub interrupted: bool,
+    /// Whether the run was told to end early.
+    pub halt: Halt,
     /// How long it took.
     pub duration: Duration,
 }
@@ -178,8 +251,54 @@ impl Summary {
         } += 1;
     }
 
+    /// The verdict on the whole run.
+    pub fn verdict(&self) -> Verdict {
+        let died = self.crashes.iter().any(|crash| !crash.known);
+        if self.halt == Halt::Interrupted {
+            Verdict::Interrupted
+        } else if self.failed > 0 || died || self.own_leaks().next().is_some() {
+            Verdict::Deviates
+        } else if self.broken > 0 || self.halt == Halt::TimeUp {
+            Verdict::NotJudged
+        } else if self.unexpected_passes > 0 {
+            Verdict::ListOutOfDate
+        } else {
+            Verdict::Conforms
+        }
+    }
+
     /// Leaks that this run is to blame the driver for.
     pub fn own_leaks(&self) -> impl Iterator<Item = &Leak> {
         self.leaks.iter().filter(|leak| leak.ours)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_gravest_decides() {
+        let crash = |known| Crash { under_way: Vec::new(), known, aftermath: Aftermath::Back, log: None };
+        let leak = |ours| Leak { kind: "volume", id: "v".to_owned(), ours };
+        let mut summary =
+            Summary { passed: 3, warned: 1, skipped: 1, known_failures: 1, ..Summary::default() };
+        summary.crashes.push(crash(true));
+        summary.leaks.push(leak(false));
+        assert_eq!(summary.verdict(), Verdict::Conforms);
+        summary.unexpected_passes = 1;
+        assert_eq!(summary.verdict(), Verdict::ListOutOfDate);
+        summary.broken = 1;
+        assert_eq!(summary.verdict(), Verdict::NotJudged);
+        for deviation in [
+            Summary { failed: 1, ..summary.clone() },
+            Summary { crashes: vec![crash(false)], ..summary.clone() },
+            Summary { leaks: vec![leak(true)], ..summary.clone() },
+        ] {
+            assert_eq!(deviation.verdict(), Verdict::Deviates);
+            assert_eq!(Summary { halt: Halt::TimeUp, ..deviation.clone() }.verdict(), Verdict::Deviates);
+            assert_eq!(Summary { halt: Halt::Interrupted, ..deviation }.verdict(), Verdict::Interrupted);
+        }
+        assert_eq!(Summary { halt: Halt::TimeUp, ..Summary::default() }.verdict(), Verdict::NotJudged);
     }
 }

@@ -2,23 +2,24 @@
 //!
 //! Nothing is ever removed recursively: a mount that a driver left behind would take its data along.
 
+mod layout;
+
+use std::collections::BTreeMap;
+use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use tempfile::TempDir;
-use tokio::io::AsyncReadExt as _;
-use tokio::process::Command;
+use tokio::fs::DirBuilder;
 
-use crate::config::{Config, PathCommands};
+use crate::command::run;
+use crate::config::{Config, PathCommands, PathLayout};
+pub(crate) use layout::{Layout, Place};
 
 /// Time limit of a path command, where the user sets none.
 const COMMAND_LIMIT: Duration = Duration::from_secs(10);
-/// Output of a path command read at the most.
-const OUTPUT_BYTES_MAX: u64 = 16 << 10;
-
-/// Name of a target path below its parent.
-pub(crate) const TARGET: &str = "target";
+/// Permissions of the directories that kubelet makes.
+const KUBELET_MODE: u32 = 0o750;
 
 /// What lies at a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,25 +37,54 @@ pub enum PathKind {
 /// Where target and staging paths are made.
 #[derive(Debug)]
 pub(crate) struct Paths {
+    layout: Layout,
     mount_dir: PathBuf,
     staging_dir: PathBuf,
     commands: PathCommands,
-    _own: Option<TempDir>,
+    common: Arc<Common>,
+    /// By path, the directories that were made for it alone, the higher ones first.
+    made: Mutex<BTreeMap<PathBuf, Vec<PathBuf>>>,
 }
 
 impl Paths {
-    pub(crate) fn new(config: &Config) -> std::io::Result<Paths> {
-        let mut own = None;
+    /// The places for paths that a driver of this name gets on each of the nodes.
+    pub(crate) fn of_nodes(config: &Config, driver: &str) -> io::Result<Vec<Paths>> {
+        let common = Arc::<Common>::default();
+        let mut default = PathBuf::new();
         if config.mount_dir.is_none() || config.staging_dir.is_none() {
-            own = Some(tempfile::Builder::new().prefix("csi-sanity-").tempdir()?);
+            default = tempfile::Builder::new().prefix("csi-sanity-").tempdir()?.keep();
+            common.add(vec![default.clone()]);
         }
-        let default = |name: &str| own.as_ref().map(|dir| dir.path().join(name)).unwrap_or_default();
-        Ok(Paths {
-            mount_dir: config.mount_dir.clone().unwrap_or_else(|| default("mount")),
-            staging_dir: config.staging_dir.clone().unwrap_or_else(|| default("staging")),
-            commands: config.paths.clone(),
-            _own: own,
-        })
+        let below = |name: &str| match config.path_layout {
+            PathLayout::Flat => default.join(name),
+            PathLayout::Kubelet => default.clone(),
+        };
+        let mount_dir = config.mount_dir.clone().unwrap_or_else(|| below("mount"));
+        let staging_dir = config.staging_dir.clone().unwrap_or_else(|| below("staging"));
+        let paths = |mount_dir, staging_dir, commands: &PathCommands| Paths {
+            layout: Layout::new(config.path_layout, driver),
+            mount_dir,
+            staging_dir,
+            commands: commands.clone(),
+            common: common.clone(),
+            made: Mutex::default(),
+        };
+        let others = (2..).zip(&config.nodes).map(|(number, node)| {
+            // Where two nodes are one host, they must not have the same staging path for a volume.
+            let own = format!("node-{number}");
+            paths(
+                node.mount_dir.clone().unwrap_or_else(|| mount_dir.join(&own)),
+                node.staging_dir.clone().unwrap_or_else(|| staging_dir.join(&own)),
+                node.paths.as_ref().unwrap_or(&config.paths),
+            )
+        });
+        let first = paths(mount_dir.clone(), staging_dir.clone(), &config.paths);
+        Ok(std::iter::once(first).chain(others).collect())
+    }
+
+    /// Commands that reach the file system, if the tests do not share it.
+    pub(crate) fn commands(&self) -> Option<&PathCommands> {
+        Some(&self.commands).filter(|commands| commands.any())
     }
 
     /// Directories under which mounts of this run can be.
@@ -67,37 +97,126 @@ impl Paths {
         &self.staging_dir
     }
 
-    /// Makes the parent of a target path, as the orchestrator does, and returns it.
-    pub(crate) async fn make_target_parent(&self, name: &str) -> Result<PathBuf, String> {
-        let limit = limit(self.commands.create_timeout_ms);
-        make(&self.mount_dir.join(name), self.commands.create_mount_path_command.as_deref(), limit).await
+    /// Where paths lie below these directories.
+    pub(crate) fn layout(&self) -> &Layout {
+        &self.layout
+    }
+
+    /// Makes the directories above a target path, as the orchestrator does, and returns the path, which is for the driver
+    /// to make.
+    pub(crate) async fn make_target(&self, place: &Place) -> Result<PathBuf, String> {
+        let command = self.commands.create_mount_path_command.as_deref();
+        let (parent, levels) = self.make(&self.mount_dir, place, command).await?;
+        let target = parent.join(&place.target);
+        self.note(&target, levels);
+        Ok(target)
     }
 
     /// Makes a staging directory, as the orchestrator does, and returns it.
-    pub(crate) async fn make_staging(&self, name: &str) -> Result<PathBuf, String> {
-        let limit = limit(self.commands.create_timeout_ms);
-        make(&self.staging_dir.join(name), self.commands.create_staging_path_command.as_deref(), limit).await
+    pub(crate) async fn make_staging(&self, place: &Place) -> Result<PathBuf, String> {
+        let command = self.commands.create_staging_path_command.as_deref();
+        let (path, levels) = self.make(&self.staging_dir, place, command).await?;
+        self.note(&path, levels);
+        Ok(path)
     }
 
-    /// Removes the parent of a target path, and before it what an unsuccessful NodePublishVolume, or one that was
+    /// Removes what was made for a target path, and before it what an unsuccessful NodePublishVolume, or one that was
     /// undone badly, has left at the target path itself: an empty directory or file, as kubelet does.
-    pub(crate) async fn remove_target_parent(&self, path: &Path) -> Result<(), String> {
-        let limit = limit(self.commands.remove_timeout_ms);
-        if self.commands.remove_mount_path_command.is_none() {
-            remove_empty(&path.join(TARGET)).await;
+    pub(crate) async fn remove_target(&self, target: &Path) -> Result<(), String> {
+        let command = self.commands.remove_mount_path_command.as_deref();
+        if command.is_none() {
+            remove_empty(target).await;
         }
-        remove(path, self.commands.remove_mount_path_command.as_deref(), limit).await
+        self.remove(target, command).await
     }
 
+    /// Removes what was made for a staging path.
     pub(crate) async fn remove_staging(&self, path: &Path) -> Result<(), String> {
+        self.remove(path, self.commands.remove_staging_path_command.as_deref()).await
+    }
+
+    /// Makes all levels of a place. Returns the lowest, and those that were made for the place alone.
+    async fn make(
+        &self,
+        root: &Path,
+        place: &Place,
+        command: Option<&Path>,
+    ) -> Result<(PathBuf, Vec<PathBuf>), String> {
+        let above = root.join(&place.shared);
+        let path = above.join(&place.own);
+        let Some(command) = command else {
+            let (mut common, mut own) = (Vec::new(), Vec::new());
+            let made = async {
+                self.make_all(&above, &mut common).await?;
+                self.make_all(&path, &mut own).await
+            };
+            let made = made.await.map_err(|error| format!("failed to make {}: {error}", path.display()));
+            self.common.add(common);
+            if made.is_err() {
+                for level in own.iter().rev() {
+                    // The first error is the one to tell.
+                    let _ = tokio::fs::remove_dir(level).await;
+                }
+            }
+            return made.map(|()| (path, own));
+        };
+        let limit = limit(self.commands.create_timeout_ms);
+        let printed = PathBuf::from(run(command, path.as_os_str(), limit).await?);
+        if printed.as_os_str().is_empty() {
+            return Err(format!("{} printed nothing; it has to print the path it made", command.display()));
+        }
+        // Somewhere else, only the user knows what lies above.
+        let levels = if printed == path { levels_below(&above, &path) } else { vec![printed.clone()] };
+        Ok((printed, levels))
+    }
+
+    /// Makes a directory and all that is missing above it, and notes what it has made.
+    async fn make_all(&self, path: &Path, made: &mut Vec<PathBuf>) -> io::Result<()> {
+        let mut builder = DirBuilder::new();
+        if self.layout.kind() == PathLayout::Kubelet {
+            builder.mode(KUBELET_MODE);
+        }
+        let mut missing = vec![path];
+        while let Some(level) = missing.last() {
+            match (builder.create(level).await, level.parent()) {
+                (Ok(()), _) => made.push(level.to_path_buf()),
+                (Err(error), Some(parent)) if error.kind() == ErrorKind::NotFound => {
+                    missing.push(parent);
+                    continue;
+                }
+                (Err(error), _) if error.kind() == ErrorKind::AlreadyExists && level.is_dir() => {}
+                (Err(error), _) => return Err(error),
+            }
+            missing.pop();
+        }
+        Ok(())
+    }
+
+    fn note(&self, path: &Path, levels: Vec<PathBuf>) {
+        let mut made = lock(&self.made);
+        let known = made.entry(path.to_owned()).or_default();
+        // A place can be made again while it is there.
+        known.extend(levels.into_iter().filter(|level| !known.contains(level)).collect::<Vec<_>>());
+    }
+
+    /// Removes the levels of a path from below. What could not be removed can be tried again.
+    async fn remove(&self, path: &Path, command: Option<&Path>) -> Result<(), String> {
         let limit = limit(self.commands.remove_timeout_ms);
-        remove(path, self.commands.remove_staging_path_command.as_deref(), limit).await
+        let mut levels = lock(&self.made).remove(path).unwrap_or_default();
+        while let Some(level) = levels.last() {
+            if let Err(error) = remove(level, command, limit).await {
+                self.note(path, levels);
+                return Err(error);
+            }
+            levels.pop();
+        }
+        Ok(())
     }
 
     /// What lies at a path.
     pub(crate) async fn check(&self, path: &Path) -> Result<PathKind, String> {
         let Some(command) = &self.commands.check_path_command else { return look(path).await };
-        let printed = run(command, path, limit(self.commands.check_timeout_ms)).await?;
+        let printed = run(command, path.as_os_str(), limit(self.commands.check_timeout_ms)).await?;
         match printed.as_str() {
             "file" => Ok(PathKind::File),
             "directory" => Ok(PathKind::Directory),
@@ -115,27 +234,46 @@ fn limit(timeout_ms: Option<u64>) -> Duration {
     timeout_ms.map_or(COMMAND_LIMIT, Duration::from_millis)
 }
 
-async fn make(path: &Path, command: Option<&Path>, limit: Duration) -> Result<PathBuf, String> {
-    let Some(command) = command else {
-        return match tokio::fs::create_dir_all(path).await {
-            Ok(()) => Ok(path.to_owned()),
-            Err(error) => Err(format!("failed to make {}: {error}", path.display())),
-        };
-    };
-    let printed = run(command, path, limit).await?;
-    if printed.is_empty() {
-        return Err(format!("{} printed nothing; it has to print the path it made", command.display()));
+/// The directories on the way from one, which is left out, down to another.
+fn levels_below(above: &Path, path: &Path) -> Vec<PathBuf> {
+    let levels = path.ancestors().take_while(|level| *level != above).map(Path::to_owned);
+    let mut levels: Vec<PathBuf> = levels.collect();
+    levels.reverse();
+    levels
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Directories that were made for all paths of a run. They are removed with the value.
+#[derive(Debug, Default)]
+struct Common(Mutex<Vec<PathBuf>>);
+
+impl Common {
+    fn add(&self, made: Vec<PathBuf>) {
+        lock(&self.0).extend(made);
     }
-    Ok(PathBuf::from(printed))
+}
+
+impl Drop for Common {
+    fn drop(&mut self) {
+        let mut made = std::mem::take(&mut *lock(&self.0));
+        made.sort_by_key(|level| level.components().count());
+        for level in made.iter().rev() {
+            // What somebody else has put there stays.
+            let _ = std::fs::remove_dir(level);
+        }
+    }
 }
 
 async fn remove(path: &Path, command: Option<&Path>, limit: Duration) -> Result<(), String> {
     if let Some(command) = command {
-        return run(command, path, limit).await.map(|_| ());
+        return run(command, path.as_os_str(), limit).await.map(|_| ());
     }
     match tokio::fs::remove_dir(path).await {
         Ok(()) => Ok(()),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
         Err(error) => Err(format!("failed to remove {}: {error}", path.display())),
     }
 }
@@ -154,7 +292,7 @@ async fn look(path: &Path) -> Result<PathKind, String> {
         Ok(found) if found.is_dir() => Ok(PathKind::Directory),
         Ok(found) if found.is_file() || is_device(&found) => Ok(PathKind::File),
         Ok(_) => Ok(PathKind::Other),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(PathKind::NotFound),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(PathKind::NotFound),
         Err(error) => Err(format!("failed to look at {}: {error}", path.display())),
     }
 }
@@ -162,29 +300,4 @@ async fn look(path: &Path) -> Result<PathKind, String> {
 fn is_device(found: &std::fs::Metadata) -> bool {
     use std::os::unix::fs::FileTypeExt as _;
     found.file_type().is_block_device()
-}
-
-/// Runs a user's command with the path as its only argument and returns what it printed, trimmed.
-async fn run(command: &Path, path: &Path, limit: Duration) -> Result<String, String> {
-    let name = command.display();
-    let mut child = Command::new(command)
-        .arg(path)
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .kill_on_drop(true)
-        .spawn()
-        .map_err(|error| format!("failed to run {name}: {error}"))?;
-    let mut output = String::new();
-    let exchange = async {
-        if let Some(stdout) = child.stdout.take() {
-            stdout.take(OUTPUT_BYTES_MAX).read_to_string(&mut output).await?;
-        }
-        child.wait().await
-    };
-    match tokio::time::timeout(limit, exchange).await {
-        Err(_) => Err(format!("{name} {} took longer than {} ms", path.display(), limit.as_millis())),
-        Ok(Err(error)) => Err(format!("{name} {} failed: {error}", path.display())),
-        Ok(Ok(status)) if !status.success() => Err(format!("{name} {} failed: {status}", path.display())),
-        Ok(Ok(_)) => Ok(output.trim().to_owned()),
-    }
 }

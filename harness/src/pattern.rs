@@ -33,6 +33,16 @@ impl Pattern {
         Ok(Pattern { text })
     }
 
+    /// The pattern as text.
+    pub(crate) fn as_str(&self) -> &str {
+        &self.text
+    }
+
+    /// Has the pattern speak of a check by its new id.
+    pub(crate) fn rename(&mut self, id: &str, successor: &str) {
+        self.text = self.text.replacen(id, successor, 1);
+    }
+
     /// Whether the pattern is a path on the way to the label, `controller` to `controller/create-volume/works` say.
     pub(crate) fn is_above(&self, label: &str) -> bool {
         label.strip_prefix(&self.text).is_some_and(|rest| rest.starts_with('/'))

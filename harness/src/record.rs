@@ -1,6 +1,8 @@
 //! What was said on the wire while a check ran. Messages are kept as they are and turned into text, without their
 //! secrets, only when somebody asks.
 
+use std::any::Any;
+use std::collections::VecDeque;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -11,61 +13,137 @@ use serde_json::Value;
 use crate::reply::{Answer, NoAnswer};
 use crate::verdict::Violation;
 
-/// Calls kept for one check; a check that makes more keeps the first ones and counts the rest.
-const CALLS_MAX: usize = 200;
+/// Calls kept for one check, encoded. A check that makes more loses some from the middle: the first ones made what the
+/// others speak of, and the last ones led to the verdict.
+const CALLS_BYTES_MAX: usize = 16 << 20;
+/// The first calls, which are never lost.
+const CALLS_FIRST: usize = 100;
+/// What keeping a call costs beside its messages.
+const CALL_BYTES: usize = 256;
 /// Longest response kept, encoded: lists of a large back end would fill the memory.
 const RESPONSE_BYTES_MAX: usize = 64 << 10;
 
-/// Makes the text of a message when it is needed.
-pub(crate) type Render = Box<dyn Fn() -> Value + Send + Sync>;
+/// A message of any type, or the messages of a stream.
+pub struct Message(Box<dyn Body>);
 
-/// Keeps a response, one message or the messages of a stream, unless it is too long for that.
-pub(crate) fn keep<M: prost::Name + Clone + Send + Sync + 'static>(messages: &[M]) -> Render {
-    let length: usize = messages.iter().map(M::encoded_len).sum();
-    if length > RESPONSE_BYTES_MAX {
-        return Box::new(move || Value::from(format!("{length} bytes, too long to keep")));
+trait Body: Any + Send + Sync {
+    fn json(&self) -> Value;
+    fn bytes(&self) -> usize;
+}
+
+impl<M: prost::Name + Send + Sync + 'static> Body for M {
+    fn json(&self) -> Value {
+        redact::json(self)
     }
-    match messages {
-        [only] => {
-            let only = only.clone();
-            Box::new(move || redact::json(&only))
-        }
-        several => {
-            let several = several.to_vec();
-            Box::new(move || several.iter().map(redact::json).collect())
-        }
+
+    fn bytes(&self) -> usize {
+        self.encoded_len()
+    }
+}
+
+/// The messages of a stream.
+struct Stream<M>(Vec<M>);
+
+impl<M: prost::Name + Send + Sync + 'static> Body for Stream<M> {
+    fn json(&self) -> Value {
+        self.0.iter().map(redact::json).collect()
+    }
+
+    fn bytes(&self) -> usize {
+        self.0.iter().map(M::encoded_len).sum()
+    }
+}
+
+/// Stands for messages of so many bytes.
+struct TooLong(usize);
+
+impl Body for TooLong {
+    fn json(&self) -> Value {
+        Value::from(format!("{} bytes, too long to keep", self.0))
+    }
+
+    fn bytes(&self) -> usize {
+        0
+    }
+}
+
+impl Message {
+    /// Keeps a request.
+    pub(crate) fn request<M: prost::Name + Send + Sync + 'static>(message: M) -> Message {
+        Message(Box::new(message))
+    }
+
+    /// Keeps a response, unless it is too long for that.
+    pub(crate) fn response<M: prost::Name + Clone + Send + Sync + 'static>(message: &M) -> Message {
+        Message::unless_too_long(message.encoded_len(), || Box::new(message.clone()))
+    }
+
+    /// Keeps the messages of a stream, unless they are too long for that.
+    pub(crate) fn stream<M: prost::Name + Clone + Send + Sync + 'static>(messages: &[M]) -> Message {
+        let bytes = messages.iter().map(M::encoded_len).sum();
+        Message::unless_too_long(bytes, || Box::new(Stream(messages.to_vec())))
+    }
+
+    fn unless_too_long(bytes: usize, keep: impl FnOnce() -> Box<dyn Body>) -> Message {
+        Message(if bytes > RESPONSE_BYTES_MAX { Box::new(TooLong(bytes)) } else { keep() })
+    }
+
+    /// The message as JSON, without secrets.
+    pub fn json(&self) -> Value {
+        self.0.json()
+    }
+
+    /// The message itself, if it is of this type and was not too long to keep.
+    pub fn downcast<M: 'static>(&self) -> Option<&M> {
+        let body: &dyn Any = &*self.0;
+        body.downcast_ref()
+    }
+}
+
+impl fmt::Debug for Message {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.json())
     }
 }
 
 /// One recorded call.
+#[derive(Debug)]
 pub struct CallRecord {
     /// Which RPC.
     pub rpc: Rpc,
     /// When it was sent, counted from the start of the check.
     pub sent_after: Duration,
-    /// How long it took.
+    /// How long it took, or has taken so far.
     pub duration: Duration,
     /// Whether it was made to undo what the check did.
     pub cleanup: bool,
-    pub(crate) request: Render,
-    pub(crate) outcome: Answer<Render>,
+    /// Which node it went to, from 0; where there is one node only, and for the Controller services, 0.
+    pub node: usize,
+    /// Which of the check's workers made it, from 0.
+    pub worker: usize,
+    /// What was asked.
+    pub request: Message,
+    /// How it ended.
+    pub outcome: Answer<Message>,
 }
 
 impl CallRecord {
     /// The request as JSON, without secrets.
     pub fn request(&self) -> Value {
-        (self.request)()
+        self.request.json()
     }
 
     /// The response as JSON, or the status, or why there is none.
     pub fn outcome(&self) -> Answer<Value> {
-        self.outcome.as_ref().map(|render| render())
+        self.outcome.as_ref().map(Message::json)
     }
-}
 
-impl fmt::Debug for CallRecord {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}({})", self.rpc, self.request())
+    fn bytes(&self) -> usize {
+        let response = match &self.outcome {
+            Answer::Ok(response) => response.0.bytes(),
+            Answer::Refused(_) | Answer::Unknown(_) => 0,
+        };
+        CALL_BYTES + self.request.0.bytes() + response
     }
 }
 
@@ -97,12 +175,25 @@ pub struct CallLog {
 
 #[derive(Debug, Default)]
 struct Inner {
-    calls: Vec<CallRecord>,
-    calls_dropped: usize,
+    /// By number, which grows.
+    calls: VecDeque<(u64, CallRecord)>,
+    next: u64,
+    bytes: usize,
+    silence: Option<Silence>,
     warnings: Vec<Violation>,
-    connection_broke: bool,
-    timed_out: bool,
 }
+
+/// What a check said, remarked and lost.
+#[derive(Debug, Default)]
+pub(crate) struct Told {
+    pub(crate) calls: Vec<CallRecord>,
+    pub(crate) calls_dropped: usize,
+    pub(crate) warnings: Vec<Violation>,
+}
+
+/// A call that is under way.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ticket(u64);
 
 impl CallLog {
     pub(crate) fn new() -> Arc<CallLog> {
@@ -114,42 +205,132 @@ impl CallLog {
         self.lock().warnings.push(warning);
     }
 
-    pub(crate) fn record(&self, call: CallRecord) {
+    /// Notes a call before it is sent. Until its end is noted, nobody has waited for its answer.
+    pub(crate) fn sent(
+        &self,
+        rpc: Rpc,
+        node: usize,
+        worker: usize,
+        cleanup: bool,
+        request: Message,
+    ) -> Ticket {
+        let call = CallRecord {
+            rpc,
+            sent_after: self.started.elapsed(),
+            duration: Duration::ZERO,
+            cleanup,
+            node,
+            worker,
+            request,
+            outcome: Answer::Unknown(NoAnswer::CutOff),
+        };
         let mut inner = self.lock();
-        match &call.outcome {
-            Answer::Unknown(NoAnswer::Broken(_)) => inner.connection_broke = true,
-            Answer::Unknown(NoAnswer::Timeout(_)) => inner.timed_out = true,
-            Answer::Ok(_) | Answer::Refused(_) => {}
-        }
-        if inner.calls.len() < CALLS_MAX {
-            inner.calls.push(call);
-        } else {
-            inner.calls_dropped += 1;
-        }
+        let number = inner.next;
+        inner.next += 1;
+        inner.bytes += call.bytes();
+        inner.calls.push_back((number, call));
+        inner.make_room();
+        Ticket(number)
     }
 
-    /// Time since the check started.
-    pub(crate) fn elapsed(&self) -> Duration {
-        self.started.elapsed()
+    /// Notes how a call ended.
+    pub(crate) fn ended(&self, Ticket(number): Ticket, outcome: Answer<Message>) {
+        let now = self.started.elapsed();
+        let mut inner = self.lock();
+        match &outcome {
+            Answer::Unknown(NoAnswer::Broken(_)) => inner.silence = Some(Silence::ConnectionBroke),
+            Answer::Unknown(NoAnswer::Timeout(_)) => {
+                inner.silence = inner.silence.or(Some(Silence::TimedOut))
+            }
+            Answer::Unknown(NoAnswer::GivenUp(_) | NoAnswer::CutOff) | Answer::Ok(_) | Answer::Refused(_) => {
+            }
+        }
+        let Ok(at) = inner.calls.binary_search_by_key(&number, |(number, _)| *number) else { return };
+        let call = &mut inner.calls[at].1;
+        let before = call.bytes();
+        call.duration = now.saturating_sub(call.sent_after);
+        call.outcome = outcome;
+        let grown = call.bytes() - before;
+        inner.bytes += grown;
+        inner.make_room();
     }
 
     /// How calls went unanswered, if any did.
     pub(crate) fn silence(&self) -> Option<Silence> {
-        let inner = self.lock();
-        match (inner.connection_broke, inner.timed_out) {
-            (true, _) => Some(Silence::ConnectionBroke),
-            (false, true) => Some(Silence::TimedOut),
-            (false, false) => None,
-        }
+        self.lock().silence
     }
 
-    pub(crate) fn take(&self) -> (Vec<CallRecord>, usize, Vec<Violation>) {
-        let mut inner = self.lock();
-        let dropped = std::mem::take(&mut inner.calls_dropped);
-        (std::mem::take(&mut inner.calls), dropped, std::mem::take(&mut inner.warnings))
+    /// Everything so far; the log is empty afterwards.
+    pub(crate) fn take(&self) -> Told {
+        let now = self.started.elapsed();
+        let mut inner = std::mem::take(&mut *self.lock());
+        for (_, call) in &mut inner.calls {
+            if matches!(call.outcome, Answer::Unknown(NoAnswer::CutOff)) {
+                call.duration = now.saturating_sub(call.sent_after);
+            }
+        }
+        let calls_dropped = usize::try_from(inner.next).unwrap_or(usize::MAX) - inner.calls.len();
+        let calls = inner.calls.into_iter().map(|(_, call)| call).collect();
+        Told { calls, calls_dropped, warnings: inner.warnings }
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Inner> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Inner {
+    fn make_room(&mut self) {
+        while self.bytes > CALLS_BYTES_MAX
+            && let Some((_, lost)) = self.calls.remove(CALLS_FIRST)
+        {
+            self.bytes -= lost.bytes();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use csi_proto::{Call as _, v1};
+
+    use super::*;
+
+    fn send(log: &CallLog, name: &str) -> Ticket {
+        let request = v1::CreateVolumeRequest { name: name.to_owned(), ..Default::default() };
+        log.sent(v1::CreateVolumeRequest::RPC, 0, 0, false, Message::request(request))
+    }
+
+    fn name(call: &CallRecord) -> &str {
+        &call.request.downcast::<v1::CreateVolumeRequest>().unwrap().name
+    }
+
+    #[test]
+    fn a_call_that_nobody_waited_for_is_told() {
+        let log = CallLog::new();
+        send(&log, "a");
+        let told = log.take();
+        assert_eq!(told.calls.len(), 1);
+        assert!(matches!(told.calls[0].outcome, Answer::Unknown(NoAnswer::CutOff)));
+    }
+
+    #[test]
+    fn the_first_and_the_last_calls_are_kept() {
+        let log = CallLog::new();
+        let long = "x".repeat(1 << 20);
+        for n in 0..CALLS_FIRST {
+            send(&log, &n.to_string());
+        }
+        for n in 0..20 {
+            send(&log, &format!("{n}{long}"));
+        }
+        let ticket = send(&log, "last");
+        let refused = crate::reply::Refused { code: tonic::Code::Internal, message: String::new() };
+        log.ended(ticket, Answer::Refused(refused));
+        let told = log.take();
+        assert_eq!((name(&told.calls[0]), name(&told.calls[CALLS_FIRST - 1])), ("0", "99"));
+        let last = told.calls.last().unwrap();
+        assert!(name(last) == "last" && matches!(last.outcome, Answer::Refused(_)));
+        assert!(told.calls_dropped >= 4, "{}", told.calls_dropped);
+        assert_eq!(told.calls.len() + told.calls_dropped, CALLS_FIRST + 21);
     }
 }

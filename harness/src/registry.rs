@@ -4,6 +4,8 @@ use crate::check::{Check, Variants};
 use crate::config::AccessType;
 use crate::filter::Filter;
 use crate::outcome::Planned;
+use crate::pattern::Pattern;
+use crate::retired::{Fate, Retired};
 
 /// A suite: a name and its checks.
 #[derive(Clone, Copy, Debug)]
@@ -12,6 +14,8 @@ pub struct Suite {
     pub name: &'static str,
     /// Its checks, a slice for each file of them.
     pub checks: &'static [&'static [&'static Check]],
+    /// Ids that checks of it once had.
+    pub retired: &'static [Retired],
 }
 
 /// Several suites.
@@ -38,12 +42,26 @@ impl Registry {
         })
     }
 
+    /// What became of an id that no check has any more.
+    pub fn retired(&self, id: &str) -> Option<&'static Retired> {
+        self.suites.iter().flat_map(|suite| suite.retired).find(|retired| retired.id == without_access(id))
+    }
+
+    /// Puts the successor of a retired id into a pattern that names it, and says what became of the id.
+    pub fn follow(&self, pattern: &mut Pattern) -> Option<String> {
+        let retired = self.retired(pattern.as_str())?;
+        if let Fate::Renamed(successor) = retired.fate {
+            pattern.rename(retired.id, successor);
+        }
+        Some(retired.to_string())
+    }
+
     /// The check with this id.
     ///
     /// # Errors
     /// There is none; the text names the likeliest ones.
     pub fn find(&self, id: &str) -> Result<&'static Check, String> {
-        let id = id.split_once('@').map_or(id, |(id, _)| id);
+        let id = without_access(id);
         self.checks().map(|(_, check)| check).find(|check| check.id == id).ok_or_else(|| {
             let ids = self.checks().map(|(_, check)| check.id);
             format!("there is no check {id:?}{}", did_you_mean(id, ids))
@@ -52,21 +70,24 @@ impl Registry {
 
     /// The checks that a filter chooses, once for each access type they run for.
     pub fn select(&self, filter: &Filter, access_types: &[AccessType]) -> Vec<Planned> {
-        let mut plan = Vec::new();
-        for (_, check) in self.checks() {
+        let variants = self.checks().flat_map(|(_, check)| {
             let types = match check.access {
                 Variants::Each => access_types,
                 Variants::First => &access_types[..access_types.len().min(1)],
             };
-            for access in types {
-                let planned = Planned { check, access: *access };
-                if filter.selects(check, &planned.label()) {
-                    plan.push(planned);
-                }
-            }
-        }
-        plan
+            types.iter().map(move |access| (check, *access))
+        });
+        variants
+            .enumerate()
+            .map(|(number, (check, access))| Planned { check, access, number })
+            .filter(|planned| filter.selects(planned.check, &planned.label()))
+            .collect()
     }
+}
+
+/// The id in a label.
+fn without_access(label: &str) -> &str {
+    label.split_once('@').map_or(label, |(id, _)| id)
 }
 
 /// `; did you mean …?` with up to three names, or nothing where none is near.

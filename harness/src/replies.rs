@@ -5,7 +5,7 @@ use std::sync::{Mutex, PoisonError};
 
 use csi_proto::reflect::prost_reflect::{DynamicMessage, FieldDescriptor, ReflectMessage as _, Value};
 use csi_proto::reflect::{self, MAP_BYTES_MAX};
-use csi_proto::{Rpc, code_name};
+use csi_proto::{Call, Rpc, code_name, redact};
 use prost::Message as _;
 use tonic::{Code, Status};
 
@@ -27,27 +27,16 @@ pub struct Breach {
     pub place: String,
     /// What was there.
     pub actual: String,
+    /// Label of the check that made the call; `None` if it was made outside of checks.
+    pub check: Option<String>,
+    /// What was asked, as JSON without secrets.
+    pub request: serde_json::Value,
 }
 
 /// What the replies of a run have been found to break.
 #[derive(Debug, Default)]
 pub(crate) struct Replies {
     breaches: Mutex<BTreeMap<(&'static str, &'static str, String), Breach>>,
-}
-
-/// The request that a reply answers.
-struct Asked {
-    rpc: Rpc,
-    /// Unless it asks for a list.
-    request: Option<DynamicMessage>,
-}
-
-impl Asked {
-    /// Whether the request has this text in its own field of the same name.
-    fn says(&self, field: &FieldDescriptor, text: &str) -> bool {
-        let value = self.request.as_ref().and_then(|request| request.get_field_by_name(field.name()));
-        value.is_some_and(|value| value.as_str() == Some(text))
-    }
 }
 
 impl Replies {
@@ -57,72 +46,75 @@ impl Replies {
         breaches.values().filter(|breach| breach.requirement == requirement).cloned().collect()
     }
 
+    /// Whoever looks at the reply to this request.
+    pub(crate) fn heard<'a, Q: Call>(&'a self, request: &'a Q, check: Option<&'a str>) -> Heard<'a, Q> {
+        Heard { replies: self, request, check }
+    }
+}
+
+/// The reply to one request, as it is looked at.
+pub(crate) struct Heard<'a, Q> {
+    replies: &'a Replies,
+    request: &'a Q,
+    check: Option<&'a str>,
+}
+
+impl<Q: Call> Heard<'_, Q> {
     /// Looks at a message that came with OK. A field that only says again what the request says, or lacks, is the
     /// caller's: that such a request was accepted is for another check to judge.
-    pub(crate) fn look_at_message<Q: prost::Name, M: prost::Name>(&self, rpc: Rpc, request: &Q, message: &M) {
+    pub(crate) fn message<M: prost::Name>(&self, message: &M) {
         // The filters of lists may be empty, and what is found is the plugin's all the same.
-        let asked = (!rpc.method.starts_with("List")).then(|| reflect::message(request)).flatten();
+        let asked = (!Q::RPC.method.starts_with("List")).then(|| reflect::message(self.request)).flatten();
         if let Some(message) = reflect::message(message) {
-            self.look_at_fields(&Asked { rpc, request: asked }, &message);
+            self.fields(&Asked(asked), &message);
         }
     }
 
     /// Looks at an error that the driver sent.
-    pub(crate) fn look_at_status(&self, rpc: Rpc, status: &Status) {
+    pub(crate) fn status(&self, status: &Status) {
         let told = || format!("{} {:?}", code_name(status.code()), status.message());
         // For services that a driver does not register, its gRPC library answers, and some say no more than this.
         let by_the_library = status.code() == Code::Unimplemented;
         if status.message().trim().is_empty() && !by_the_library {
-            self.note(&req::GEN_ERR_011, rpc, "the message of the status", told());
+            self.note(&req::GEN_ERR_011, "the message of the status", told());
         }
         if has_details(status.details()) {
-            self.note(&req::GEN_ERR_013, rpc, "the details of the status", told());
+            self.note(&req::GEN_ERR_013, "the details of the status", told());
         }
         if status.code() == Code::Unknown {
-            self.note(&req::GEN_ERR_002, rpc, "the code of the status", told());
+            self.note(&req::GEN_ERR_002, "the code of the status", told());
         }
     }
 
-    /// Looks at a code as it came over the wire: what is none of gRPC's is UNKNOWN to its libraries.
-    pub(crate) fn look_at_headers(&self, rpc: Rpc, headers: &http::HeaderMap) {
-        let Some(code) = headers.get("grpc-status").map(|code| String::from_utf8_lossy(code.as_bytes()))
-        else {
-            return;
-        };
-        if !code.parse::<u8>().is_ok_and(|code| code <= 16) {
-            self.note(
-                &req::GEN_ERR_002,
-                rpc,
-                "the code of the status on the wire",
-                format!("grpc-status {code}"),
-            );
-        }
+    /// Notes a code on the wire that is none of gRPC's.
+    pub(crate) fn odd_code(&self, code: &str) {
+        self.note(&req::GEN_ERR_002, "the code of the status on the wire", format!("grpc-status {code}"));
     }
 
-    fn look_at_fields(&self, asked: &Asked, message: &DynamicMessage) {
+    fn fields(&self, asked: &Asked, message: &DynamicMessage) {
         for field in message.descriptor().fields() {
             if reflect::is_required(&field) && !message.has_field(&field) && !asked.says(&field, "") {
                 let rule = if field.is_list() { &req::GEN_FIELD_003 } else { &req::GEN_FIELD_002 };
-                self.note(rule, asked.rpc, &place(&field), "nothing".to_owned());
+                self.note(rule, &place(&field), "nothing".to_owned());
             }
         }
         for (field, value) in message.fields() {
             if !reflect::is_sent_by_the_caller(&field) {
-                self.look_at_value(asked, &field, value);
+                self.value(asked, &field, value);
             }
         }
     }
 
-    fn look_at_value(&self, asked: &Asked, field: &FieldDescriptor, value: &Value) {
+    fn value(&self, asked: &Asked, field: &FieldDescriptor, value: &Value) {
         match value {
-            Value::Message(message) => self.look_at_fields(asked, message),
+            Value::Message(message) => self.fields(asked, message),
             Value::List(values) => {
-                values.iter().take(ELEMENTS_MAX).for_each(|value| self.look_at_value(asked, field, value));
+                values.iter().take(ELEMENTS_MAX).for_each(|value| self.value(asked, field, value));
             }
             Value::String(text)
                 if text.len() > reflect::text_bytes_max(field) && !asked.says(field, text) =>
             {
-                self.note(&req::GEN_SIZE_001, asked.rpc, &place(field), format!("{} bytes", text.len()));
+                self.note(&req::GEN_SIZE_001, &place(field), format!("{} bytes", text.len()));
             }
             Value::Map(entries) => {
                 let bytes: usize = entries
@@ -130,19 +122,36 @@ impl Replies {
                     .map(|(key, value)| key.as_str().map_or(0, str::len) + value.as_str().map_or(0, str::len))
                     .sum();
                 if bytes > MAP_BYTES_MAX {
-                    self.note(&req::GEN_SIZE_002, asked.rpc, &place(field), format!("{bytes} bytes"));
+                    self.note(&req::GEN_SIZE_002, &place(field), format!("{bytes} bytes"));
                 }
             }
             _ => {}
         }
     }
 
-    fn note(&self, requirement: &'static Requirement, rpc: Rpc, place: &str, actual: String) {
-        let mut breaches = self.breaches.lock().unwrap_or_else(PoisonError::into_inner);
+    fn note(&self, requirement: &'static Requirement, place: &str, actual: String) {
+        let mut breaches = self.replies.breaches.lock().unwrap_or_else(PoisonError::into_inner);
         if breaches.len() < BREACHES_MAX {
-            let breach = Breach { requirement, rpc, place: place.to_owned(), actual };
-            breaches.entry((requirement.id, rpc.method, place.to_owned())).or_insert(breach);
+            breaches.entry((requirement.id, Q::RPC.method, place.to_owned())).or_insert_with(|| Breach {
+                requirement,
+                rpc: Q::RPC,
+                place: place.to_owned(),
+                actual,
+                check: self.check.map(str::to_owned),
+                request: redact::json(self.request),
+            });
         }
+    }
+}
+
+/// The request that a reply answers, unless it asks for a list.
+struct Asked(Option<DynamicMessage>);
+
+impl Asked {
+    /// Whether the request has this text in its own field of the same name.
+    fn says(&self, field: &FieldDescriptor, text: &str) -> bool {
+        let value = self.0.as_ref().and_then(|request| request.get_field_by_name(field.name()));
+        value.is_some_and(|value| value.as_str() == Some(text))
     }
 }
 
@@ -166,14 +175,14 @@ fn has_details(bytes: &[u8]) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use csi_proto::{Call as _, v1};
+    use csi_proto::v1;
 
     use super::*;
 
     fn look(response: &v1::GetPluginInfoResponse, requirement: &Requirement) -> Vec<String> {
         let replies = Replies::default();
         for _ in 0..2 {
-            replies.look_at_message(v1::GetPluginInfoRequest::RPC, &v1::GetPluginInfoRequest {}, response);
+            replies.heard(&v1::GetPluginInfoRequest {}, Some("a/check")).message(response);
         }
         replies.breaches(requirement).into_iter().map(|breach| breach.place).collect()
     }
@@ -211,20 +220,23 @@ mod tests {
         for (asked, answered, breaches) in [("", "", 0), ("v", "", 1), (&long, &long, 0), ("v", &long, 1)] {
             let replies = Replies::default();
             let request = v1::ControllerGetVolumeRequest { volume_id: asked.to_owned() };
-            replies.look_at_message(v1::ControllerGetVolumeRequest::RPC, &request, &volume(answered));
+            replies.heard(&request, None).message(&volume(answered));
             let found = replies.breaches.lock().unwrap().len();
             assert_eq!(found, breaches, "asked for {asked:?}");
         }
     }
 
     #[test]
-    fn codes_are_those_of_grpc() {
+    fn a_breach_says_where_it_was_seen() {
         let replies = Replies::default();
-        for (code, breaches) in [("0", 0), ("16", 0), ("17", 1), ("-1", 1), ("none", 1)] {
-            let headers = [(http::HeaderName::from_static("grpc-status"), code.parse().unwrap())];
-            replies.look_at_headers(v1::ProbeRequest::RPC, &headers.into_iter().collect());
-            assert_eq!(replies.breaches(&req::GEN_ERR_002).len(), breaches, "{code}");
-        }
+        let secrets = [("password".to_owned(), "hunter2".to_owned())].into();
+        let request = v1::CreateVolumeRequest { name: "v".to_owned(), secrets, ..Default::default() };
+        replies.heard(&request, Some("a/check")).status(&Status::unknown("why?"));
+        replies.heard(&request, Some("another")).status(&Status::unknown("why again?"));
+        let [breach] = &replies.breaches(&req::GEN_ERR_002)[..] else { panic!("told once") };
+        assert_eq!(breach.check.as_deref(), Some("a/check"));
+        let request = breach.request.to_string();
+        assert!(request.contains("\"name\":\"v\"") && !request.contains("hunter2"), "{request}");
     }
 
     #[test]

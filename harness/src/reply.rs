@@ -8,6 +8,8 @@ use std::time::Duration;
 use csi_proto::{Rpc, code_name};
 use tonic::Code;
 
+use crate::effect::{self, Effect};
+use crate::ledger::Exists;
 use crate::record::CallLog;
 use crate::verdict::{Stop, Violation};
 
@@ -53,7 +55,7 @@ impl<T> Answer<T> {
     }
 }
 
-/// A definite no of the driver.
+/// A no of the driver. What it leaves open about the effect of the call, [`effect::of`](crate::effect::of) says.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refused {
     /// The gRPC code.
@@ -78,17 +80,23 @@ impl fmt::Display for Refused {
 /// Why a call has no answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NoAnswer {
-    /// The time limit passed, here or in the driver.
+    /// The time limit passed.
     Timeout(Duration),
+    /// The driver has given up: `DEADLINE_EXCEEDED` or `CANCELLED`.
+    GivenUp(Refused),
     /// The connection broke, or what came was not gRPC.
     Broken(String),
+    /// The check was over before.
+    CutOff,
 }
 
 impl fmt::Display for NoAnswer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             NoAnswer::Timeout(limit) => write!(f, "no answer within {} ms", limit.as_millis()),
+            NoAnswer::GivenUp(status) => write!(f, "the driver gave up: {status}"),
             NoAnswer::Broken(why) => write!(f, "the connection broke: {why}"),
+            NoAnswer::CutOff => f.write_str("no answer when the check was over"),
         }
     }
 }
@@ -156,25 +164,33 @@ impl<T> Reply<T> {
         &self.answer
     }
 
+    pub(crate) fn into_answer(self) -> Answer<T> {
+        self.answer
+    }
+
+    /// Whether what the call was to make is there.
+    pub(crate) fn makes(&self) -> Exists {
+        match &self.answer {
+            Answer::Ok(_) => Exists::Yes,
+            Answer::Refused(refused) if effect::of(self.rpc, refused.code) == Effect::None => Exists::No,
+            Answer::Refused(_) | Answer::Unknown(_) => Exists::Perhaps,
+        }
+    }
+
     /// Which RPC was called.
     pub fn rpc(&self) -> Rpc {
         self.rpc
     }
 
-    /// The gRPC code, where there is an answer.
-    pub fn code(&self) -> Option<Code> {
+    /// The gRPC code.
+    ///
+    /// # Errors
+    /// There is no answer, which proves nothing.
+    pub fn code(&self) -> Result<Code, Stop> {
         match &self.answer {
-            Answer::Ok(_) => Some(Code::Ok),
-            Answer::Refused(refused) => Some(refused.code),
-            Answer::Unknown(_) => None,
-        }
-    }
-
-    /// The response, if the driver did it.
-    pub fn ok(self) -> Option<T> {
-        match self.answer {
-            Answer::Ok(response) => Some(response),
-            _ => None,
+            Answer::Ok(_) => Ok(Code::Ok),
+            Answer::Refused(refused) => Ok(refused.code),
+            Answer::Unknown(no_answer) => Err(unanswered(self.rpc, no_answer)),
         }
     }
 
@@ -258,10 +274,23 @@ impl<T> Reply<T> {
     /// # Errors
     /// A violation for any code outside the list.
     pub fn may_be_refused(self, what: &str, refusal: Refusal) -> Result<Option<T>, Stop> {
-        if matches!(self.answer, Answer::Ok(_)) {
-            return Ok(self.ok());
+        match self.answer {
+            Answer::Ok(response) => Ok(Some(response)),
+            _ => self.must_be_refused(what, refusal).map(|_| None),
         }
-        self.must_be_refused(what, refusal).map(|_| None)
+    }
+
+    /// The driver should refuse, with a code of the list, and OK is only remarked on; `what` says which call is meant.
+    ///
+    /// # Errors
+    /// A violation for any code outside the list.
+    pub fn should_be_refused(self, what: &str, refusal: Refusal) -> Result<(), Stop> {
+        let log = self.log.clone();
+        let done = Violation::new(format!("{} {what} was done", self.rpc)).expected(&refusal).actual("OK");
+        if self.may_be_refused(what, refusal)?.is_some() {
+            log.warn(done);
+        }
+        Ok(())
     }
 
     /// Any definite answer will do: what is looked for is a crash or a hang.

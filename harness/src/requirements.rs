@@ -3,11 +3,48 @@
 //! The rows live in `harness/requirements.yaml`; [`req`] is generated from them, so that a check names the rule it
 //! tests as `req::CTRL_CREATEVOL_010` and a typo does not compile.
 
+/// Makes a static of each row, named by its id, and the list of all of them. The values stand in the order of the
+/// fields of [`Requirement`].
+macro_rules! rows {
+    ($($name:ident: $id:literal, $rpc:literal, $level:ident, $on:ident, [$($need:expr),*], $when:literal,
+        $expect:literal, $code:expr, $section:literal, $lines:expr, $test:ident, $caution:expr, $maturity:ident,
+        $basis:ident;)+) => {
+        use crate::capability::Capability::*;
+        use crate::need::Need::{AnyOf, Has, Lacks};
+        use crate::requirements::{Basis, Level, Maturity, Party, Requirement, Testability};
+
+        $(
+            #[doc = concat!($when, ": ", $expect)]
+            pub static $name: Requirement = Requirement {
+                id: $id,
+                rpc: $rpc,
+                level: Level::$level,
+                on: Party::$on,
+                requires: &[$($need),*],
+                when: $when,
+                expect: $expect,
+                code: $code,
+                section: $section,
+                lines: $lines,
+                test: Testability::$test,
+                caution: $caution,
+                maturity: Maturity::$maturity,
+                basis: Basis::$basis,
+            };
+        )+
+
+        /// Every row, in the order of the specification.
+        pub static ALL: &[&Requirement] = &[$(&$name),+];
+    };
+}
+
 /// Every row as a static, named by its id.
 #[rustfmt::skip]
 pub mod req;
 
 use std::fmt;
+
+use crate::need::Need;
 
 /// One checkable statement of the specification, in our own words.
 #[derive(Debug)]
@@ -20,6 +57,8 @@ pub struct Requirement {
     pub level: Level,
     /// Who has to keep it.
     pub on: Party,
+    /// What a driver has to advertise for the statement to apply to it; all of it.
+    pub requires: &'static [Need],
     /// The situation.
     pub when: &'static str,
     /// What has to happen then.

@@ -8,9 +8,10 @@ use futures_util::FutureExt as _;
 use tokio::sync::watch;
 
 use crate::cx::{Cx, Session};
+use crate::driver::Driver;
 use crate::known::KnownFailing;
-use crate::outcome::{CheckReport, Outcome, Planned};
-use crate::record::{CallLog, Silence};
+use crate::outcome::{CheckReport, Halt, Outcome, Planned};
+use crate::record::{CallLog, Silence, Told};
 use crate::story;
 use crate::target::Target;
 use crate::verdict::{CheckResult, Stop, Violation};
@@ -18,10 +19,36 @@ use crate::verdict::{CheckResult, Stop, Violation};
 /// What is the same for all checks of a run.
 #[derive(Clone)]
 pub(crate) struct Rules {
+    pub(crate) seed: u64,
     pub(crate) strict: bool,
     pub(crate) keep_calls: bool,
     pub(crate) known: Arc<KnownFailing>,
     pub(crate) repeat: Arc<dyn Fn(&str) -> String + Send + Sync>,
+}
+
+impl Rules {
+    /// The command that shows the outcome again.
+    fn repeat_command(&self, label: &str, outcome: &Outcome) -> String {
+        let others = outcome.violation().map_or(&[][..], |violation| &violation.along_with);
+        let labels: Vec<&str> = others.iter().map(String::as_str).chain([label]).collect();
+        (self.repeat)(&labels.join(","))
+    }
+}
+
+impl CheckReport {
+    /// The report on a check that sent no call.
+    pub(crate) fn without_calls(planned: Planned, outcome: Outcome, rules: &Rules) -> CheckReport {
+        CheckReport {
+            repeat: rules.repeat_command(&planned.label(), &outcome),
+            planned,
+            outcome,
+            warnings: Vec::new(),
+            duration: Duration::ZERO,
+            calls: Vec::new(),
+            calls_dropped: 0,
+            leftovers: Vec::new(),
+        }
+    }
 }
 
 /// A finished check, and how the driver left calls unanswered, if it did.
@@ -29,7 +56,7 @@ pub(crate) struct Rules {
 pub(crate) struct Done {
     pub(crate) report: CheckReport,
     pub(crate) silence: Option<Silence>,
-    /// Whether it stopped at something that it only builds on, so that another check has to report it.
+    /// Whether the call that got no answer was one that it only builds on, so that another check has to report it.
     pub(crate) unfounded: bool,
 }
 
@@ -38,16 +65,29 @@ pub(crate) async fn run_check(
     target: Arc<Target>,
     planned: Planned,
     rules: Rules,
-    mut stop: watch::Receiver<bool>,
+    stop: watch::Receiver<Halt>,
+) -> Done {
+    let run = AssertUnwindSafe(run_and_undo(target, planned.clone(), rules.clone(), stop));
+    run.catch_unwind().await.unwrap_or_else(|panic| {
+        let why = format!("the harness itself panicked: {}", panic_text(&*panic));
+        let report = CheckReport::without_calls(planned, Outcome::Broken(why), &rules);
+        Done { report, silence: None, unfounded: true }
+    })
+}
+
+async fn run_and_undo(
+    target: Arc<Target>,
+    planned: Planned,
+    rules: Rules,
+    mut stop: watch::Receiver<Halt>,
 ) -> Done {
     let started = Instant::now();
     let label = planned.label();
-    let limits = &target.config().time_limits;
-    let (check_limit, undo_limit) =
-        (Duration::from_millis(limits.check_ms), Duration::from_millis(limits.undo_ms));
+    let check_limit = Duration::from_millis(target.config().time_limits.check_ms);
     let log = CallLog::new();
-    let session = Session::new(target.clone(), log.clone(), label.clone(), check_limit);
-    let cx = Cx::new(session, planned.access);
+    let session = Session::new(target.clone(), log.clone(), &label, check_limit);
+    let cx = Cx::new(session, &planned, rules.seed);
+    let ends = target.driver().map(Driver::ends);
 
     let ended = match unmet(&planned, &target) {
         Some(reason) => Err(Stop::Skip(reason)),
@@ -56,21 +96,23 @@ pub(crate) async fn run_check(
             () = raised(&mut stop) => Err(Stop::skip("interrupted")),
         },
     };
-    let silence = log.silence();
-    let unfounded = matches!(ended, Err(Stop::Broken(_)));
+    let mut silence = log.silence();
+    let mut unfounded = !matches!(ended, Err(Stop::Unanswered(_)));
+    if target.driver().map(Driver::ends) != ends {
+        // The driver was ended on purpose, so calls without an answer say nothing, unless it stays away now.
+        let back = target.bring_back().await.is_some();
+        silence = (!back).then_some(Silence::TimedOut);
+        unfounded |= !back;
+    }
 
-    let undoing = cx.for_cleanup(undo_limit);
-    let mut leftovers = match tokio::time::timeout(undo_limit, cx.ledger.undo_all(&undoing)).await {
-        Ok(leftovers) => leftovers,
-        Err(_) => vec![format!("undoing took longer than {} ms", undo_limit.as_millis())],
-    };
-    leftovers.extend(cx.ledger.open());
-    let (calls, calls_dropped, warnings) = log.take();
+    let leftovers = cx.finish().await;
+    let Told { calls, calls_dropped, warnings } = log.take();
 
     let outcome = judge(&planned, ended, &warnings, &leftovers, &rules);
     let outcome = listed(outcome, rules.known.reason(&label));
     let told = !matches!(outcome, Outcome::Passed | Outcome::Skipped(_));
     let keep = told || rules.keep_calls;
+    let repeat = rules.repeat_command(&label, &outcome);
     let report = CheckReport {
         outcome,
         warnings,
@@ -78,15 +120,15 @@ pub(crate) async fn run_check(
         calls: if keep { calls } else { Vec::new() },
         calls_dropped: if keep { calls_dropped } else { 0 },
         leftovers,
-        repeat: (rules.repeat)(&label),
+        repeat,
         planned,
     };
     Done { report, silence, unfounded }
 }
 
 /// Resolves once the signal is raised.
-pub(crate) async fn raised(stop: &mut watch::Receiver<bool>) {
-    if stop.wait_for(|raised| *raised).await.is_err() {
+pub(crate) async fn raised(stop: &mut watch::Receiver<Halt>) {
+    if stop.wait_for(|halt| *halt != Halt::None).await.is_err() {
         // Nobody is left who could raise it.
         std::future::pending::<()>().await;
     }
@@ -159,7 +201,7 @@ fn listed(outcome: Outcome, reason: Option<&str>) -> Outcome {
 
 /// The violation of a check whose last call ended without a gRPC status: the driver died of it, or lives on and breaks
 /// it off each time.
-pub(crate) fn killed(report: &CheckReport, alive: bool) -> Violation {
+pub(crate) fn killed(report: &CheckReport, alive: bool, printed: Vec<String>) -> Violation {
     let last = report.calls.iter().rev().find(|call| !call.cleanup);
     let call = last.map_or_else(|| "a call".to_owned(), |call| call.rpc.to_string());
     let message = match alive {
@@ -170,4 +212,5 @@ pub(crate) fn killed(report: &CheckReport, alive: bool) -> Violation {
         .of(&crate::requirements::req::GEN_ERR_001)
         .expected("an answer, whatever the request, and a driver that goes on serving")
         .actual(last.map_or_else(String::new, story::call_line))
+        .printed(printed)
 }

@@ -9,11 +9,12 @@ use tokio::task::JoinSet;
 
 use crate::check::Runs;
 use crate::cx::Session;
-use crate::driver_process::DriverProcess;
+use crate::driver::Driver;
 use crate::events::{Event, Reporter};
 use crate::inventory::Inventory;
 use crate::known::KnownFailing;
-use crate::outcome::{Aftermath, CheckReport, Crash, Outcome, Planned, Summary};
+use crate::need::Need;
+use crate::outcome::{Aftermath, CheckReport, Crash, Halt, Outcome, Planned, Summary};
 use crate::record::{CallLog, Silence};
 use crate::run_check::{Done, Rules, killed, run_check};
 use crate::target::Target;
@@ -58,8 +59,7 @@ pub struct Runner<'a> {
     options: RunOptions,
     rules: Rules,
     reporters: Vec<&'a mut dyn Reporter>,
-    driver: Option<&'a mut DriverProcess>,
-    stop: watch::Receiver<bool>,
+    stop: watch::Receiver<Halt>,
     summary: Summary,
     dead: bool,
 }
@@ -70,11 +70,16 @@ impl std::fmt::Debug for Runner<'_> {
     }
 }
 
+/// Whether the check ends the driver, which no other check would stand.
+fn restarts(planned: &Planned) -> bool {
+    planned.check.needs.iter().any(|need| matches!(need, Need::Restarts))
+}
+
 impl<'a> Runner<'a> {
-    /// Prepares a run. When the value of `stop` becomes true, checks end early, what they made is undone, and the
-    /// run ends.
-    pub fn new(target: Arc<Target>, options: RunOptions, stop: watch::Receiver<bool>) -> Runner<'a> {
+    /// Prepares a run. When the value of `stop` says so, checks end early, what they made is undone, and the run ends.
+    pub fn new(target: Arc<Target>, options: RunOptions, stop: watch::Receiver<Halt>) -> Runner<'a> {
         let rules = Rules {
+            seed: options.seed,
             strict: options.strict,
             keep_calls: options.keep_calls,
             known: Arc::new(options.known.clone()),
@@ -85,7 +90,6 @@ impl<'a> Runner<'a> {
             options,
             rules,
             reporters: Vec::new(),
-            driver: None,
             stop,
             summary: Summary::default(),
             dead: false,
@@ -95,11 +99,6 @@ impl<'a> Runner<'a> {
     /// Adds a listener.
     pub fn report_to(&mut self, reporter: &'a mut dyn Reporter) {
         self.reporters.push(reporter);
-    }
-
-    /// Names the process to start again when the driver dies.
-    pub fn restart_with(&mut self, driver: &'a mut DriverProcess) {
-        self.driver = Some(driver);
     }
 
     /// Runs everything and returns what came of it.
@@ -115,7 +114,7 @@ impl<'a> Runner<'a> {
         if let Some(before) = before {
             self.report_leaks(&before).await;
         }
-        self.summary.interrupted = *self.stop.borrow();
+        self.summary.halt = *self.stop.borrow();
         self.summary.duration = started.elapsed();
         let summary = std::mem::take(&mut self.summary);
         self.emit(&Event::Finished(&summary));
@@ -123,13 +122,15 @@ impl<'a> Runner<'a> {
     }
 
     /// Parallel checks, then those that run alone, then those that may kill the driver. Checks that were under way
-    /// when the driver died are run again at the end, one by one, to find the one that kills it.
+    /// when the driver died are run again behind them, one by one, to find the one that kills it. Those that judge the
+    /// whole run come last.
     async fn run_phases(&mut self, plan: Vec<Planned>) {
         let (parallel, mut solo): (Vec<_>, Vec<_>) =
-            plan.into_iter().partition(|planned| planned.check.runs == Runs::Parallel);
+            plan.into_iter().partition(|planned| planned.check.runs == Runs::Parallel && !restarts(planned));
         solo.sort_by_key(|planned| planned.check.runs);
+        let last = solo.split_off(solo.partition_point(|planned| planned.check.runs < Runs::Finally));
         let suspects = self.run_parallel(parallel.into()).await;
-        for planned in solo.into_iter().chain(suspects) {
+        for planned in solo.into_iter().chain(suspects).chain(last) {
             self.run_alone(planned).await;
         }
     }
@@ -145,7 +146,8 @@ impl<'a> Runner<'a> {
                 self.emit(&Event::CheckStarted(&planned));
                 running.spawn(run_check(self.target.clone(), planned, self.rules.clone(), self.stop.clone()));
             }
-            let Some(done) = running.join_next().await else { break };
+            let Some(done) = self.with_news(running.join_next()).await else { break };
+            // Panics are caught where the check runs, and nobody cancels the task.
             let Ok(done) = done else { continue };
             if done.silence.is_some() && !self.target.is_alive().await {
                 suspects.extend(self.driver_died(done, &mut running).await);
@@ -170,7 +172,7 @@ impl<'a> Runner<'a> {
             let Ok(other) = other else { continue };
             if other.silence.is_some() { involved.push(other) } else { self.finish(other.report) }
         }
-        self.crash(involved.iter().map(|done| &done.report)).await;
+        self.crash(&involved).await;
         if self.dead {
             for done in involved {
                 self.finish(done.report);
@@ -190,7 +192,7 @@ impl<'a> Runner<'a> {
             self.accuse(&mut done, false);
             // What the check had made died with the driver, or is found by the leak check.
             done.report.leftovers.clear();
-            self.crash(std::iter::once(&done.report)).await;
+            self.crash(std::slice::from_ref(&done)).await;
         } else if done.silence == Some(Silence::ConnectionBroke) {
             done = self.run_one(done.report.planned).await;
             if done.silence == Some(Silence::ConnectionBroke) {
@@ -200,8 +202,27 @@ impl<'a> Runner<'a> {
         self.finish(done.report);
     }
 
-    async fn run_one(&self, planned: Planned) -> Done {
-        run_check(self.target.clone(), planned, self.rules.clone(), self.stop.clone()).await
+    async fn run_one(&mut self, planned: Planned) -> Done {
+        let check = run_check(self.target.clone(), planned, self.rules.clone(), self.stop.clone());
+        self.with_news(check).await
+    }
+
+    /// Waits for checks, and says meanwhile what they wait for.
+    async fn with_news<T>(&mut self, checks: impl Future<Output = T>) -> T {
+        let mut news = self.target.patience.news.subscribe();
+        tokio::pin!(checks);
+        loop {
+            tokio::select! {
+                biased;
+                ended = &mut checks => return ended,
+                _ = news.changed() => {
+                    let waiting = *news.borrow_and_update();
+                    if let Some(waiting) = waiting {
+                        self.emit(&Event::Waiting(waiting));
+                    }
+                }
+            }
+        }
     }
 
     /// Makes the last call of the check a violation: it ended with no gRPC status, alone and reproducibly. A call
@@ -211,7 +232,8 @@ impl<'a> Runner<'a> {
             return;
         }
         let report = &mut done.report;
-        let violation = killed(report, alive);
+        let dead = self.target.driver().filter(|_| !alive);
+        let violation = killed(report, alive, dead.map(Driver::last_lines).unwrap_or_default());
         report.outcome = match self.rules.known.reason(&report.label()) {
             Some(reason) => Outcome::KnownFailure { violation, reason: reason.to_owned() },
             None => Outcome::Failed(violation),
@@ -219,51 +241,42 @@ impl<'a> Runner<'a> {
     }
 
     /// Notes a death of the driver and tries to have it back.
-    async fn crash(&mut self, involved: impl Iterator<Item = &CheckReport>) {
-        let under_way = involved
-            .map(|report| {
-                let last = report.calls.iter().rev().find(|call| !call.cleanup);
-                let rpc = last.map_or("a call", |call| call.rpc.method);
-                format!("{}: {rpc}", report.label())
-            })
-            .collect();
-        let restarted = match &mut self.driver {
-            Some(driver) => driver.restart().await.is_ok(),
-            None => true,
+    async fn crash(&mut self, involved: &[Done]) {
+        let asked = |done: &Done| {
+            let last = done.report.calls.iter().rev().find(|call| !call.cleanup);
+            let rpc = last.map_or("a call", |call| call.rpc.method);
+            format!("{}: {rpc}", done.report.label())
         };
-        let limit = Duration::from_millis(self.target.config().time_limits.restart_ms);
-        let back = restarted && self.target.wait_until_alive(limit).await;
+        let under_way = involved.iter().map(asked).collect();
+        let known = involved.iter().any(|done| self.rules.known.reason(&done.report.label()).is_some());
+        let driver = self.target.driver();
+        let log = driver.and_then(Driver::log).map(|log| log.path().to_owned());
+        if let Some(driver) = driver {
+            // It may be dead already; what matters is that it comes back.
+            let _ = driver.kill().await;
+        }
+        let back = self.target.bring_back().await.is_some();
         self.dead = !back || self.summary.crashes.len() + 1 >= CRASHES_MAX;
         let aftermath = if back { Aftermath::Back } else { Aftermath::Gone };
-        let crash = Crash { under_way, aftermath };
+        let crash = Crash { under_way, known, aftermath, log };
         self.emit(&Event::Crashed(&crash));
         self.summary.crashes.push(crash);
     }
 
     fn is_over(&self) -> bool {
-        self.dead || *self.stop.borrow() || (self.options.fail_fast && self.summary.failed > 0)
+        self.dead || *self.stop.borrow() != Halt::None || (self.options.fail_fast && self.summary.failed > 0)
     }
 
     /// Reports a check that is not run any more.
     fn leave_out(&mut self, planned: Planned) {
         let outcome = if self.dead {
             Outcome::Broken("the driver is dead".to_owned())
-        } else if *self.stop.borrow() {
+        } else if *self.stop.borrow() != Halt::None {
             Outcome::Skipped("interrupted".to_owned())
         } else {
             Outcome::Skipped("another check failed before (--fail-fast)".to_owned())
         };
-        let repeat = (self.rules.repeat)(&planned.label());
-        self.finish(CheckReport {
-            planned,
-            outcome,
-            warnings: Vec::new(),
-            duration: Duration::ZERO,
-            calls: Vec::new(),
-            calls_dropped: 0,
-            leftovers: Vec::new(),
-            repeat,
-        });
+        self.finish(CheckReport::without_calls(planned, outcome, &self.rules));
     }
 
     fn finish(&mut self, report: CheckReport) {
@@ -288,8 +301,7 @@ impl<'a> Runner<'a> {
         if self.dead {
             return self.emit(&Event::Remark("leaks are not looked for: the driver is dead"));
         }
-        let limit = Duration::from_millis(self.target.config().time_limits.settle_ms);
-        match before.leaks(&self.inventory_session(), limit).await {
+        match before.leaks(&self.inventory_session()).await {
             Ok(leaks) => {
                 if !leaks.is_empty() {
                     self.emit(&Event::Leaked(&leaks));
@@ -301,7 +313,7 @@ impl<'a> Runner<'a> {
     }
 
     fn inventory_session(&self) -> Session {
-        Session::new(self.target.clone(), CallLog::new(), "leak check".to_owned(), INVENTORY_LIMIT)
+        Session::new(self.target.clone(), CallLog::new(), "leak check", INVENTORY_LIMIT)
     }
 
     fn emit(&mut self, event: &Event<'_>) {

@@ -5,13 +5,16 @@ use std::fmt::{self, Write as _};
 
 use crate::outcome::{CheckReport, Outcome};
 use crate::record::CallRecord;
+use crate::reply::Answer;
 use crate::requirements::Requirement;
 use crate::verdict::Violation;
 
 /// Characters of one message shown at the most.
 const MESSAGE_CHARS_MAX: usize = 600;
-/// Calls shown at the most: the last ones, since those led there.
-const CALLS_SHOWN_MAX: usize = 12;
+/// Calls shown at the most of those that made what the others speak of.
+const MAKING_SHOWN_MAX: usize = 4;
+/// Calls shown at the most of the last ones, since those led there.
+const LAST_SHOWN_MAX: usize = 8;
 
 /// Things left behind that are shown at the most.
 const LEFTOVERS_SHOWN_MAX: usize = 5;
@@ -58,7 +61,10 @@ fn write_violation(f: &mut fmt::Formatter<'_>, report: &CheckReport, violation: 
     if !violation.actual.is_empty() {
         writeln!(f, "  actual       {}", shortened(&violation.actual))?;
     }
-    Ok(())
+    if !violation.printed.is_empty() {
+        writeln!(f, "  the driver printed last")?;
+    }
+    violation.printed.iter().try_for_each(|line| writeln!(f, "    {line}"))
 }
 
 /// The requirement a violation is of.
@@ -72,19 +78,44 @@ fn write_calls(f: &mut fmt::Formatter<'_>, report: &CheckReport) -> fmt::Result 
         return Ok(());
     }
     let runs = runs(&calls);
-    let (hidden, shown) = runs.split_at(runs.len().saturating_sub(CALLS_SHOWN_MAX));
-    let hidden = hidden.iter().map(|(_, times)| times).sum::<usize>() + report.calls_dropped;
+    let (early, last) = runs.split_at(runs.len().saturating_sub(LAST_SHOWN_MAX));
+    let making = |at: &usize| makes_something(early[*at].0);
+    let making: Vec<usize> = (0..early.len()).filter(making).take(MAKING_SHOWN_MAX).collect();
     writeln!(f, "  calls")?;
-    if hidden > 0 {
-        writeln!(f, "    … {hidden} more; --report json=FILE has up to 200")?;
-    }
-    for (call, times) in shown {
-        writeln!(f, "    {}", call_line(call))?;
-        if *times > 1 {
-            writeln!(f, "      … and the same {}", times_text(times - 1))?;
+    let mut hidden = report.calls_dropped;
+    for (at, run) in early.iter().enumerate() {
+        if making.contains(&at) {
+            write_hidden(f, &mut hidden)?;
+            write_run(f, run)?;
+        } else {
+            hidden += run.1;
         }
     }
-    Ok(())
+    write_hidden(f, &mut hidden)?;
+    last.iter().try_for_each(|run| write_run(f, run))
+}
+
+/// Whether the call has made something that later ones may speak of.
+fn makes_something(call: &CallRecord) -> bool {
+    let method = call.rpc.method;
+    let makes =
+        method.starts_with("Create") || method.ends_with("PublishVolume") || method == "NodeStageVolume";
+    makes && matches!(call.outcome, Answer::Ok(_))
+}
+
+fn write_run(f: &mut fmt::Formatter<'_>, (call, times): &(&CallRecord, usize)) -> fmt::Result {
+    writeln!(f, "    {}", call_line(call))?;
+    match times {
+        1 => Ok(()),
+        more => writeln!(f, "      … and the same {}", times_text(more - 1)),
+    }
+}
+
+fn write_hidden(f: &mut fmt::Formatter<'_>, hidden: &mut usize) -> fmt::Result {
+    match std::mem::take(hidden) {
+        0 => Ok(()),
+        hidden => writeln!(f, "    … {hidden} more; --report json=FILE has them"),
+    }
 }
 
 fn times_text(times: usize) -> String {
@@ -111,14 +142,16 @@ fn runs<'a>(calls: &[&'a CallRecord]) -> Vec<(&'a CallRecord, usize)> {
 
 /// One call on two lines: what was asked, what was answered.
 pub fn call_line(call: &CallRecord) -> String {
-    let mut line = format!("{} {}", call.rpc, shortened(&call.request().to_string()));
+    let node = if call.node > 0 { format!(" at node {}", call.node) } else { String::new() };
+    let mut line = format!("{}{node} {}", call.rpc, shortened(&call.request().to_string()));
     let answer = shortened(&call.outcome().to_string());
     // Writing into a string cannot fail.
     let _ = write!(line, "\n      → {answer} ({} ms)", call.duration.as_millis());
     line
 }
 
-fn shortened(text: &str) -> String {
+/// The text, or its beginning and how long it is.
+pub fn shortened(text: &str) -> String {
     match text.char_indices().nth(MESSAGE_CHARS_MAX) {
         Some((end, _)) => format!("{}… ({} characters)", &text[..end], text.chars().count()),
         None => text.to_owned(),

@@ -1,34 +1,37 @@
-//! The driver under test: its endpoints, what it says of itself, and which calls are under way.
+//! The driver under test: its endpoints, and what it says of itself.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::sync::atomic::{AtomicU64, Ordering};
+mod interview;
+
+use std::collections::BTreeSet;
+use std::process::ExitStatus;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use csi_proto::{Call, DialError, Endpoint, Rpc, Service, UnaryCall, code_name, v1};
-use tonic::Code;
+use csi_proto::{DialError, Endpoint, Rpc, Service, v1};
 use tonic::transport::Channel;
 
-use crate::call;
-use crate::capability::{Capabilities, sets};
+use crate::call::Exchange;
+use crate::capability::Capabilities;
 use crate::config::Config;
+use crate::driver::{Driver, DriverError};
 use crate::names::Names;
 use crate::paths::Paths;
+use crate::patience::Patience;
 use crate::replies::{Breach, Replies};
-use crate::reply::Answer;
+use crate::reply::{Answer, NoAnswer};
 use crate::requirements::Requirement;
+use interview::Interview;
 
-/// Time limit of the call that asks whether the driver is still alive.
-const ALIVE_LIMIT: Duration = Duration::from_secs(5);
+/// Pauses between two questions whether the driver is still alive: the first one, and the longest.
+const ALIVE_PAUSES: [Duration; 2] = [Duration::from_millis(10), Duration::from_millis(200)];
 
 /// The driver under test.
 #[derive(Debug)]
 pub struct Target {
     config: Config,
-    endpoint: Endpoint,
-    controller_endpoint: Option<Endpoint>,
-    node: Channel,
-    controller: Channel,
+    driver: Option<Driver>,
+    nodes: Vec<Node>,
+    controller: Option<Peer>,
     info: v1::GetPluginInfoResponse,
     capabilities: Capabilities,
     services: BTreeSet<Service>,
@@ -36,19 +39,47 @@ pub struct Target {
     pub(crate) names: Names,
     made: Mutex<BTreeSet<String>>,
     pub(crate) volumes: crate::volumes::Pool,
-    pub(crate) paths: Paths,
-    pub(crate) replies: Arc<Replies>,
-    under_way: Mutex<BTreeMap<u64, UnderWay>>,
-    next: AtomicU64,
+    pub(crate) replies: Replies,
+    pub(crate) patience: Patience,
 }
 
-/// A call that has been sent and not been answered.
+/// A node of the driver: where its Node service is, and where its paths are made.
+#[derive(Debug)]
+pub struct Node {
+    peer: Peer,
+    id: Option<String>,
+    paths: Paths,
+}
+
+impl Node {
+    /// Where it listens.
+    pub fn endpoint(&self) -> &Endpoint {
+        &self.peer.endpoint
+    }
+
+    /// What NodeGetInfo answered, which is asked only where there are several nodes.
+    pub fn id(&self) -> Option<&str> {
+        self.id.as_deref()
+    }
+
+    pub(crate) fn paths(&self) -> &Paths {
+        &self.paths
+    }
+}
+
+/// An endpoint that has been reached.
 #[derive(Clone, Debug)]
-pub struct UnderWay {
-    /// Label of the check that sent it.
-    pub check: String,
-    /// Which RPC.
-    pub rpc: Rpc,
+struct Peer {
+    endpoint: Endpoint,
+    channel: Channel,
+}
+
+impl Peer {
+    async fn dial(endpoint: &str, limit: Duration) -> Result<Peer, TargetError> {
+        let endpoint = endpoint.parse()?;
+        let channel = csi_proto::dial(&endpoint, limit).await?;
+        Ok(Peer { endpoint, channel })
+    }
 }
 
 /// Why there is no driver to test.
@@ -63,6 +94,17 @@ pub enum TargetError {
     /// The endpoint cannot be reached.
     #[error("failed to reach the driver")]
     Dial(#[from] DialError),
+    /// The driver cannot be started.
+    #[error(transparent)]
+    Start(#[from] DriverError),
+    /// The driver's process ended at once.
+    #[error("the driver ended before it answered ({status}){}", told(.printed))]
+    Ended {
+        /// How.
+        status: ExitStatus,
+        /// The last lines that it printed, if they are known.
+        printed: Vec<String>,
+    },
     /// There is no place for target and staging paths.
     #[error(
         "failed to make a directory for target and staging paths; choose one with --mount-dir and --staging-dir"
@@ -80,33 +122,58 @@ pub enum TargetError {
     },
 }
 
+fn told(printed: &[String]) -> String {
+    let lines: String = printed.iter().map(|line| format!("\n  {line}")).collect();
+    if lines.is_empty() { lines } else { format!("; it printed last:{lines}") }
+}
+
 impl Target {
     /// Dials the endpoints and asks the driver who it is and what it can do.
     ///
     /// # Errors
     /// The endpoint cannot be reached, or what is there does not answer Identity calls with gRPC.
     pub async fn connect(config: Config) -> Result<Arc<Target>, TargetError> {
-        let endpoint: Endpoint = config.endpoint.as_deref().ok_or(TargetError::NoEndpoint)?.parse()?;
-        let controller_endpoint: Option<Endpoint> =
-            config.controller_endpoint.as_deref().map(str::parse).transpose()?;
+        Target::reach(config, None).await
+    }
+
+    /// The same for a driver that the run may end and start. It is started if it is not running.
+    ///
+    /// # Errors
+    /// The driver cannot be started or ends at once; and as for [`Target::connect`].
+    pub async fn connect_to(driver: Driver, config: Config) -> Result<Arc<Target>, TargetError> {
+        driver.start().await?;
+        tokio::select! {
+            biased;
+            target = Target::reach(config, Some(driver.clone())) => target,
+            status = driver.failed() => Err(TargetError::Ended { status, printed: driver.last_lines() }),
+        }
+    }
+
+    async fn reach(config: Config, driver: Option<Driver>) -> Result<Arc<Target>, TargetError> {
         let limit = Duration::from_millis(config.time_limits.dial_ms);
-        let node = csi_proto::dial(&endpoint, limit).await?;
-        let controller = match &controller_endpoint {
-            Some(endpoint) => csi_proto::dial(endpoint, limit).await?,
-            None => node.clone(),
+        let endpoint = config.endpoint.as_deref().ok_or(TargetError::NoEndpoint)?;
+        let mut nodes = vec![Peer::dial(endpoint, limit).await?];
+        for node in &config.nodes {
+            nodes.push(Peer::dial(&node.endpoint, limit).await?);
+        }
+        let controller = match &config.controller_endpoint {
+            Some(endpoint) => Some(Peer::dial(endpoint, limit).await?),
+            None => None,
         };
-        let mut found = Interview::new(&config, &endpoint, &node, &controller, controller_endpoint.as_ref());
+        let mut found = Interview::new(&config, &nodes, controller.as_ref());
         let info = found.identity().await?;
         found.services().await?;
-        let Interview { capabilities, services, remarks, replies, .. } = found;
+        let ids = found.nodes(&info).await?;
+        let Interview { capabilities, services, remarks, replies, patience, .. } = found;
         let volumes = crate::volumes::Pool::new(&config);
-        let names = Names::new(config.name_length_max);
-        let paths = Paths::new(&config).map_err(TargetError::Workdir)?;
+        let names = Names::new(&config.name_prefix, config.name_length_max);
+        let paths = Paths::of_nodes(&config, &info.name).map_err(TargetError::Workdir)?;
+        let node = |((peer, id), paths)| Node { peer, id, paths };
+        let nodes = nodes.into_iter().zip(ids).zip(paths).map(node).collect();
         Ok(Arc::new(Target {
             config,
-            endpoint,
-            controller_endpoint,
-            node,
+            driver,
+            nodes,
             controller,
             info,
             capabilities,
@@ -115,10 +182,8 @@ impl Target {
             names,
             made: Mutex::default(),
             volumes,
-            paths,
             replies,
-            under_way: Mutex::default(),
-            next: AtomicU64::new(0),
+            patience,
         }))
     }
 
@@ -127,14 +192,32 @@ impl Target {
         &self.config
     }
 
-    /// The endpoint of the Node service, and of the others unless they have their own.
+    /// The process of the driver, if the run may end and start it.
+    pub fn driver(&self) -> Option<&Driver> {
+        self.driver.as_ref()
+    }
+
+    /// The endpoint of the first node, and of the other services unless they have their own.
     pub fn endpoint(&self) -> &Endpoint {
-        &self.endpoint
+        self.node(0).endpoint()
     }
 
     /// The endpoint of the Controller services, where it differs.
     pub fn controller_endpoint(&self) -> Option<&Endpoint> {
-        self.controller_endpoint.as_ref()
+        self.controller.as_ref().map(|peer| &peer.endpoint)
+    }
+
+    /// All nodes, at least one.
+    pub fn nodes(&self) -> &[Node] {
+        &self.nodes
+    }
+
+    /// A node by its number, the first of which is 0.
+    ///
+    /// # Panics
+    /// There is no such node, which a check that needs [`TWO_NODES`](crate::need::TWO_NODES) does not ask for.
+    pub fn node(&self, number: usize) -> &Node {
+        &self.nodes[number]
     }
 
     /// What GetPluginInfo answered; empty where it was refused, which a check of the suite reports.
@@ -167,47 +250,73 @@ impl Target {
         self.names.prefix()
     }
 
-    pub(crate) fn channel(&self, service: Service) -> Channel {
-        match service {
-            Service::Identity | Service::Node => self.node.clone(),
+    /// The way to a service: to that of the node with this number, where each node has its own.
+    pub(crate) fn channel(&self, node: usize, service: Service) -> Channel {
+        let peer = match service {
+            Service::Identity | Service::Node => &self.node(node).peer,
             Service::Controller | Service::GroupController | Service::SnapshotMetadata => {
-                self.controller.clone()
+                self.controller.as_ref().unwrap_or(&self.node(0).peer)
             }
+        };
+        peer.channel.clone()
+    }
+
+    /// Whether the driver still answers within `time-limits: alive-ms`: any gRPC status counts. It is not Probe that is
+    /// asked, since that may hang with the storage behind a driver that is well.
+    pub async fn is_alive(&self) -> bool {
+        let answers = |channel: Channel| async {
+            let ask = Exchange {
+                channel,
+                request: v1::GetPluginInfoRequest {},
+                limit: Duration::from_millis(self.config.time_limits.alive_ms),
+                patience: &self.patience,
+                replies: &self.replies,
+                check: None,
+            };
+            !matches!(ask.unary().await, Answer::Unknown(NoAnswer::Timeout(_) | NoAnswer::Broken(_)))
+        };
+        for peer in self.nodes.iter().map(|node| &node.peer).chain(&self.controller) {
+            if !answers(peer.channel.clone()).await {
+                return false;
+            }
+        }
+        true
+    }
+
+    /// Waits until the driver answers: how long that took, or `None` if it does not. A process that has failed is not
+    /// waited for.
+    pub async fn wait_until_alive(&self, limit: Duration) -> Option<Duration> {
+        let started = Instant::now();
+        let [mut pause, longest] = ALIVE_PAUSES;
+        let alive = async {
+            while !self.is_alive().await {
+                tokio::time::sleep(pause).await;
+                pause = (pause * 2).min(longest);
+            }
+        };
+        let failed = async {
+            match &self.driver {
+                Some(driver) => driver.failed().await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            biased;
+            () = alive => Some(started.elapsed()),
+            _ = failed => None,
+            () = tokio::time::sleep(limit) => None,
         }
     }
 
-    /// Calls that have been sent and not been answered: who was asked when the driver died.
-    pub fn under_way(&self) -> Vec<UnderWay> {
-        self.under_way.lock().unwrap_or_else(PoisonError::into_inner).values().cloned().collect()
-    }
-
-    pub(crate) fn sending(&self, check: &str, rpc: Rpc) -> Sending<'_> {
-        let id = self.next.fetch_add(1, Ordering::Relaxed);
-        let call = UnderWay { check: check.to_owned(), rpc };
-        self.under_way.lock().unwrap_or_else(PoisonError::into_inner).insert(id, call);
-        Sending { target: self, id }
-    }
-
-    /// Whether the driver still answers: any gRPC status counts. It is not Probe that is asked, since that may hang with
-    /// the storage behind a driver that is well.
-    pub async fn is_alive(&self) -> bool {
-        let answers = |channel: Channel| async {
-            let answer = call::unary(channel, v1::GetPluginInfoRequest {}, ALIVE_LIMIT, &self.replies).await;
-            !matches!(answer, Answer::Unknown(_))
-        };
-        let alive = answers(self.node.clone()).await;
-        alive && (self.controller_endpoint.is_none() || answers(self.controller.clone()).await)
-    }
-
-    /// Waits until the driver answers again.
-    pub async fn wait_until_alive(&self, limit: Duration) -> bool {
-        tokio::time::timeout(limit, async {
-            while !self.is_alive().await {
-                tokio::time::sleep(Duration::from_millis(100)).await;
-            }
-        })
-        .await
-        .is_ok()
+    /// Starts the driver if it was ended, and waits until it answers: how long both took, or `None` if it stays away
+    /// for `time-limits: restart-ms`.
+    pub async fn bring_back(&self) -> Option<Duration> {
+        let started = Instant::now();
+        if let Some(driver) = &self.driver {
+            driver.start().await.ok()?;
+        }
+        let limit = Duration::from_millis(self.config.time_limits.restart_ms);
+        self.wait_until_alive(limit).await.map(|_| started.elapsed())
     }
 
     pub(crate) fn has_made(&self, id: &str) -> bool {
@@ -216,165 +325,5 @@ impl Target {
 
     pub(crate) fn made(&self, id: &str) {
         self.made.lock().unwrap_or_else(PoisonError::into_inner).insert(id.to_owned());
-    }
-}
-
-/// Marks a call as under way until it is dropped.
-#[derive(Debug)]
-pub(crate) struct Sending<'a> {
-    target: &'a Target,
-    id: u64,
-}
-
-impl Drop for Sending<'_> {
-    fn drop(&mut self) {
-        self.target.under_way.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.id);
-    }
-}
-
-/// The questions asked before the first check.
-struct Interview<'a> {
-    config: &'a Config,
-    endpoint: &'a Endpoint,
-    controller_endpoint: &'a Endpoint,
-    node: &'a Channel,
-    controller: &'a Channel,
-    separate: bool,
-    capabilities: Capabilities,
-    services: BTreeSet<Service>,
-    remarks: Vec<String>,
-    replies: Arc<Replies>,
-}
-
-impl<'a> Interview<'a> {
-    fn new(
-        config: &'a Config,
-        endpoint: &'a Endpoint,
-        node: &'a Channel,
-        controller: &'a Channel,
-        controller_endpoint: Option<&'a Endpoint>,
-    ) -> Interview<'a> {
-        Interview {
-            config,
-            endpoint,
-            controller_endpoint: controller_endpoint.unwrap_or(endpoint),
-            node,
-            controller,
-            separate: controller_endpoint.is_some(),
-            capabilities: Capabilities::default(),
-            services: BTreeSet::from([Service::Identity]),
-            remarks: Vec::new(),
-            replies: Arc::default(),
-        }
-    }
-
-    /// GetPluginInfo and GetPluginCapabilities, on each endpoint.
-    async fn identity(&mut self) -> Result<v1::GetPluginInfoResponse, TargetError> {
-        let info = self.ask(self.node, self.endpoint, v1::GetPluginInfoRequest {}).await?.unwrap_or_default();
-        self.plugin_capabilities(self.node, self.endpoint).await?;
-        if self.separate {
-            self.plugin_capabilities(self.controller, self.controller_endpoint).await?;
-        }
-        Ok(info)
-    }
-
-    async fn plugin_capabilities(
-        &mut self,
-        channel: &Channel,
-        endpoint: &Endpoint,
-    ) -> Result<(), TargetError> {
-        use v1::plugin_capability::Type;
-        let answer = self.ask(channel, endpoint, v1::GetPluginCapabilitiesRequest {}).await?;
-        for capability in answer.unwrap_or_default().capabilities {
-            match capability.r#type {
-                Some(Type::Service(service)) => {
-                    self.capabilities.add("plugin service", service.r#type, sets::Plugin(service.r#type));
-                }
-                Some(Type::VolumeExpansion(expansion)) => self.capabilities.add(
-                    "volume expansion",
-                    expansion.r#type,
-                    sets::Expansion(expansion.r#type),
-                ),
-                None => {}
-            }
-        }
-        Ok(())
-    }
-
-    /// Which services there are, and their capabilities. An answer to the capability call is what counts;
-    /// GetPluginCapabilities of a split deployment may speak of the other half.
-    async fn services(&mut self) -> Result<(), TargetError> {
-        use v1::node_service_capability as n;
-        use v1::{controller_service_capability as c, group_controller_service_capability as g};
-
-        let controller = self.controller_endpoint;
-        if let Some(answer) =
-            self.ask(self.controller, controller, v1::ControllerGetCapabilitiesRequest {}).await?
-        {
-            self.services.insert(Service::Controller);
-            for capability in answer.capabilities {
-                let Some(c::Type::Rpc(rpc)) = capability.r#type else { continue };
-                self.capabilities.add("controller", rpc.r#type, sets::Controller(rpc.r#type));
-            }
-        }
-        let request = v1::GroupControllerGetCapabilitiesRequest {};
-        if let Some(answer) = self.ask(self.controller, controller, request).await? {
-            self.services.insert(Service::GroupController);
-            for capability in answer.capabilities {
-                let Some(g::Type::Rpc(rpc)) = capability.r#type else { continue };
-                self.capabilities.add("group controller", rpc.r#type, sets::Group(rpc.r#type));
-            }
-        }
-        if let Some(answer) = self.ask(self.node, self.endpoint, v1::NodeGetCapabilitiesRequest {}).await? {
-            self.services.insert(Service::Node);
-            for capability in answer.capabilities {
-                let Some(n::Type::Rpc(rpc)) = capability.r#type else { continue };
-                self.capabilities.add("node", rpc.r#type, sets::Node(rpc.r#type));
-            }
-        }
-        self.advertised_services();
-        Ok(())
-    }
-
-    /// A service that GetPluginCapabilities promises is there to be tested even if its capability call fails.
-    fn advertised_services(&mut self) {
-        use crate::capability::Capability;
-        for (capability, service) in [
-            (Capability::ControllerService, Service::Controller),
-            (Capability::GroupControllerService, Service::GroupController),
-            (Capability::SnapshotMetadataService, Service::SnapshotMetadata),
-        ] {
-            if self.capabilities.has(capability) {
-                self.services.insert(service);
-            }
-        }
-        for unknown in self.capabilities.unknown() {
-            self.remarks.push(format!("{unknown} is not known to CSI v1.12 and is not tested"));
-        }
-    }
-
-    /// The answer, or `None` if the driver refused.
-    async fn ask<Q>(
-        &self,
-        channel: &Channel,
-        endpoint: &Endpoint,
-        request: Q,
-    ) -> Result<Option<Q::Response>, TargetError>
-    where
-        Q: UnaryCall + Send + Sync,
-        Q::Response: Send + Sync,
-    {
-        let rpc = <Q as Call>::RPC;
-        let limit = self.config.time_limits.call(rpc.method);
-        let problem = match call::unary(channel.clone(), request, limit, &self.replies).await {
-            Answer::Ok(response) => return Ok(Some(response)),
-            // Internal and Unknown are what tonic makes of an answer that is not gRPC.
-            Answer::Refused(refused) if refused.code == Code::Unknown && rpc.service == Service::Identity => {
-                format!("{} {}", code_name(refused.code), refused.message)
-            }
-            Answer::Refused(_) => return Ok(None),
-            Answer::Unknown(no_answer) => no_answer.to_string(),
-        };
-        Err(TargetError::NotADriver { endpoint: endpoint.clone(), rpc, problem })
     }
 }

@@ -58,6 +58,10 @@ pub struct Violation {
     pub expected: String,
     /// What this driver did.
     pub actual: String,
+    /// Labels of other checks without which it cannot be seen again.
+    pub along_with: Vec<String>,
+    /// The last lines that it printed, where it died.
+    pub printed: Box<[String]>,
 }
 
 impl Violation {
@@ -68,7 +72,16 @@ impl Violation {
             message: message.into(),
             expected: String::new(),
             actual: String::new(),
+            along_with: Vec::new(),
+            printed: Box::default(),
         }
+    }
+
+    /// Names another check without which the violation cannot be seen again.
+    #[must_use]
+    pub fn along_with(mut self, label: Option<&str>) -> Violation {
+        self.along_with.extend(label.map(str::to_owned).filter(|label| !self.along_with.contains(label)));
+        self
     }
 
     /// Names the rule that is broken, where it is not the first one of the check.
@@ -89,6 +102,13 @@ impl Violation {
     #[must_use]
     pub fn actual(mut self, actual: impl fmt::Display) -> Violation {
         self.actual = actual.to_string();
+        self
+    }
+
+    /// Adds what it printed last.
+    #[must_use]
+    pub fn printed(mut self, lines: Vec<String>) -> Violation {
+        self.printed = lines.into();
         self
     }
 }

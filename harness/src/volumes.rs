@@ -1,4 +1,4 @@
-//! Volumes that an administrator made: one check at a time has one of them.
+//! Volumes that an administrator made: one check at a time has some of them.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -10,34 +10,40 @@ use crate::config::{AccessType, Config, StaticVolume};
 #[derive(Debug)]
 pub(crate) struct Pool {
     free: Arc<Mutex<Vec<StaticVolume>>>,
-    one: Arc<Semaphore>,
+    turn: Arc<Semaphore>,
 }
 
 impl Pool {
     pub(crate) fn new(config: &Config) -> Pool {
         Pool {
             free: Arc::new(Mutex::new(config.volumes.clone())),
-            // One lease at a time: which volume a check can use depends on its access type.
-            one: Arc::new(Semaphore::new(1)),
+            // Two checks that each have one volume and want another would wait for each other for ever.
+            turn: Arc::new(Semaphore::new(1)),
         }
     }
 
-    /// Waits for a volume that can be used with the access type; `None` if the user named none such.
-    pub(crate) async fn lease(&self, access: AccessType) -> Option<Lease> {
-        let permit = self.one.clone().acquire_owned().await.ok()?;
+    /// Adds a volume that can be used with the access type to those that the check holds, and returns it. The first one
+    /// waits until no other check holds any; `None` if the user named none such, or no more of them.
+    pub(crate) async fn lease(&self, access: AccessType, held: &mut Vec<Lease>) -> Option<StaticVolume> {
+        let turn = match held.first() {
+            Some(lease) => lease.turn.clone(),
+            None => Arc::new(self.turn.clone().acquire_owned().await.ok()?),
+        };
         let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
         let usable = |volume: &StaticVolume| volume.access_type.is_none_or(|only| only == access);
         let at = free.iter().position(usable)?;
-        Some(Lease { volume: free.remove(at), free: self.free.clone(), _permit: permit })
+        let volume = free.remove(at);
+        held.push(Lease { volume: volume.clone(), free: self.free.clone(), turn });
+        Some(volume)
     }
 }
 
-/// One volume, given back when dropped.
+/// One volume, given back when dropped. The last one that a check gives back ends its turn.
 #[derive(Debug)]
 pub(crate) struct Lease {
-    pub(crate) volume: StaticVolume,
+    volume: StaticVolume,
     free: Arc<Mutex<Vec<StaticVolume>>>,
-    _permit: OwnedSemaphorePermit,
+    turn: Arc<OwnedSemaphorePermit>,
 }
 
 impl Drop for Lease {

@@ -9,6 +9,9 @@ use csi_proto::v1::plugin_capability::service::Type as ServiceType;
 use crate::capability::Capability;
 use crate::state::Map;
 
+/// What the RPCs of the Node service lock; each node locks its own.
+pub(crate) const NODE_VOLUME: &str = "node volume";
+
 /// A request as the driver's own machinery sees it.
 pub(crate) trait Call: prost::Name {
     /// The name of the RPC.
@@ -26,7 +29,7 @@ pub(crate) trait Call: prost::Name {
 }
 
 macro_rules! calls {
-    ($($request:ident $method:literal [$($need:expr),*] $(locks $kind:literal $field:ident)? $(with $secrets:ident)?;)*) => {
+    ($($request:ident $method:literal [$($need:expr),*] $(locks $kind:tt $field:ident)? $(with $secrets:ident)?;)*) => {
         $(impl Call for v1::$request {
             const METHOD: &'static str = $method;
             const NEEDS: &'static [Capability] = &[$($need),*];
@@ -71,12 +74,12 @@ calls! {
     GetVolumeGroupSnapshotRequest "GetVolumeGroupSnapshot" [Capability::Group(GroupType::CreateDeleteGetVolumeGroupSnapshot)] with secrets;
     GetMetadataAllocatedRequest "GetMetadataAllocated" [Capability::Service(ServiceType::SnapshotMetadataService)] with secrets;
     GetMetadataDeltaRequest "GetMetadataDelta" [Capability::Service(ServiceType::SnapshotMetadataService)] with secrets;
-    NodeStageVolumeRequest "NodeStageVolume" [Capability::Node(NodeType::StageUnstageVolume)] locks "node volume" volume_id with secrets;
-    NodeUnstageVolumeRequest "NodeUnstageVolume" [Capability::Node(NodeType::StageUnstageVolume)] locks "node volume" volume_id;
-    NodePublishVolumeRequest "NodePublishVolume" [] locks "node volume" volume_id with secrets;
-    NodeUnpublishVolumeRequest "NodeUnpublishVolume" [] locks "node volume" volume_id;
+    NodeStageVolumeRequest "NodeStageVolume" [Capability::Node(NodeType::StageUnstageVolume)] locks NODE_VOLUME volume_id with secrets;
+    NodeUnstageVolumeRequest "NodeUnstageVolume" [Capability::Node(NodeType::StageUnstageVolume)] locks NODE_VOLUME volume_id;
+    NodePublishVolumeRequest "NodePublishVolume" [] locks NODE_VOLUME volume_id with secrets;
+    NodeUnpublishVolumeRequest "NodeUnpublishVolume" [] locks NODE_VOLUME volume_id;
     NodeGetVolumeStatsRequest "NodeGetVolumeStats" [Capability::Node(NodeType::GetVolumeStats), Capability::Node(NodeType::VolumeCondition)];
-    NodeExpandVolumeRequest "NodeExpandVolume" [Capability::Node(NodeType::ExpandVolume)] locks "node volume" volume_id with secrets;
+    NodeExpandVolumeRequest "NodeExpandVolume" [Capability::Node(NodeType::ExpandVolume)] locks NODE_VOLUME volume_id with secrets;
     NodeGetCapabilitiesRequest "NodeGetCapabilities" [];
     NodeGetInfoRequest "NodeGetInfo" [];
 }

@@ -72,6 +72,7 @@ named! {
     CreateVolumeConflictAsInvalidArgument, "create-volume-conflict-as-invalid-argument", "an incompatible repeat is INVALID_ARGUMENT";
     CreateVolumeContextHoldsSecrets, "create-volume-context-holds-secrets", "volume_context holds the secrets of the request";
     CreateVolumeContextTooLarge, "create-volume-context-too-large", "volume_context takes up more than 4 KiB";
+    CreateVolumeFailsAfterWork, "create-volume-fails-after-work", "the first answer is INTERNAL although the volume is made";
     CreateVolumeCrashesAfterWork, "create-volume-crashes-after-work", "the driver ends once the volume is made, before it answers";
     CreateVolumeCrashesOnLongNames, "create-volume-crashes-on-long-names", "a name of more than 128 bytes ends the driver";
     CreateVolumeDemandsFsType, "create-volume-demands-fs-type", "mount access without fs_type is refused";

@@ -2,6 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::pending;
+use std::io::Write as _;
+use std::ops::Deref;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -20,7 +22,7 @@ use tonic::service::Routes;
 use tonic::{Code, Status};
 use tower::util::MapResponseLayer;
 
-use crate::call::Call;
+use crate::call::{Call, NODE_VOLUME};
 use crate::call_log::CallLog;
 use crate::capability::{Capabilities, Capability};
 use crate::config::{Config, ConfigError, CrashMode, Failure, NodeConfig};
@@ -34,9 +36,24 @@ type Messages<T> = Result<Vec<T>, Status>;
 /// The messages on their way to the client.
 pub(crate) type Stream<T> = tokio_stream::Iter<std::vec::IntoIter<Result<T, Status>>>;
 
-/// An in-memory CSI driver.
+/// An in-memory CSI driver, as one of its nodes serves it. All nodes share everything but that.
 #[derive(Debug)]
 pub struct MockDriver {
+    shared: Arc<Shared>,
+    /// Index of the node.
+    node: usize,
+}
+
+impl Deref for MockDriver {
+    type Target = Shared;
+
+    fn deref(&self) -> &Shared {
+        &self.shared
+    }
+}
+
+#[derive(Debug)]
+pub struct Shared {
     pub(crate) config: Config,
     pub(crate) capabilities: Capabilities,
     /// The distinct topologies of the nodes; a single empty one without topology.
@@ -50,6 +67,8 @@ pub struct MockDriver {
     failures: Mutex<BTreeMap<&'static str, Failure>>,
     /// Counts up, for defects that answer differently each time.
     answers: AtomicU32,
+    /// Counts the calls, for quirks that do not treat all of them alike.
+    calls: AtomicU32,
     /// Objects with an operation pending.
     busy: Mutex<BTreeSet<String>>,
 }
@@ -57,7 +76,16 @@ pub struct MockDriver {
 impl MockDriver {
     /// Makes a driver, with the state of its state file if there is one.
     pub fn new(config: Config) -> Result<Arc<Self>, ConfigError> {
-        let config = config.settle()?;
+        Self::begin(config.settle()?, None)
+    }
+
+    /// The same driver after a restart. It knows what is in its state file; if it has none, what this one knew when it
+    /// ended.
+    pub fn restarted(&self) -> Result<Arc<Self>, ConfigError> {
+        Self::begin(self.config.clone(), Some(self.state().clone()))
+    }
+
+    fn begin(config: Config, memory: Option<State>) -> Result<Arc<Self>, ConfigError> {
         let mut without = config.without.clone();
         let quirks: BTreeSet<Quirk> = config.quirks.iter().copied().collect();
         if quirks.contains(&Quirk::NoStaging) {
@@ -80,16 +108,17 @@ impl MockDriver {
         let capabilities = Capabilities::choose(&config.only, &without);
         let zones = zones(&config.nodes, &capabilities);
         let state_file = config.state.as_deref().map(StateFile::new);
-        let mut state = match &state_file {
-            Some(file) => file.load()?.unwrap_or_else(|| State::new(config.seed)),
-            None => State::new(config.seed),
+        let stored = match &state_file {
+            Some(file) => file.load()?,
+            None => memory,
         };
+        let mut state = stored.unwrap_or_else(|| State::new(config.seed));
         state.recount(zones.len());
         add_static_volumes(&mut state, &config);
         if let Some(file) = &state_file {
             file.save(&state)?;
         }
-        Ok(Arc::new(Self {
+        let shared = Shared {
             capabilities,
             zones,
             defects: config.defects.iter().copied().collect(),
@@ -99,9 +128,17 @@ impl MockDriver {
             call_log: config.call_log.as_deref().map(CallLog::open).transpose()?,
             failures: Mutex::new(config.fail.iter().map(|(rpc, failure)| (rpc.as_str(), *failure)).collect()),
             answers: AtomicU32::new(0),
+            calls: AtomicU32::new(0),
             busy: Mutex::default(),
             config,
-        }))
+        };
+        Ok(Arc::new(Self { shared: Arc::new(shared), node: 0 }))
+    }
+
+    /// The driver as another of its nodes serves it: the one with this index in the configuration, if there is one.
+    pub fn at_node(&self, node: usize) -> Option<Arc<Self>> {
+        let shared = self.shared.clone();
+        (node < self.config.nodes.len()).then(|| Arc::new(Self { shared, node }))
     }
 
     /// The services that this driver offers, ready to be served.
@@ -176,7 +213,11 @@ impl MockDriver {
     /// Ends the driver, as far as that may go.
     pub(crate) fn crash(&self, method: &str) -> ! {
         match self.config.crash {
-            CrashMode::Abort => std::process::abort(),
+            CrashMode::Abort => {
+                // The last words of a process that dies; nobody may be there to read them.
+                _ = writeln!(std::io::stderr(), "{method} crashes, as the defect asks");
+                std::process::abort()
+            }
             CrashMode::DropConnection => panic!("{method} crashes, as the defect asks"),
         }
     }
@@ -223,6 +264,7 @@ impl MockDriver {
         handle: fn(&Self, &R) -> Result<T, Status>,
     ) -> Result<T, Status> {
         self.check_offered::<R>()?;
+        self.throttle()?;
         let pending = self.lock(request)?;
         self.take_time(R::METHOD).await;
         let answer = match self.injected_failure(R::METHOD) {
@@ -251,6 +293,15 @@ impl MockDriver {
         Err(Status::unimplemented(format!("{} is not supported", R::METHOD)))
     }
 
+    /// UNAVAILABLE now and then, where that is asked for.
+    fn throttle(&self) -> Result<(), Status> {
+        let number = self.calls.fetch_add(1, Ordering::Relaxed);
+        if self.is(Quirk::ThrottlesEveryFifthCall) && number % 5 == 4 {
+            return Err(Status::unavailable("too many calls, try again"));
+        }
+        Ok(())
+    }
+
     /// Turns a second operation on one object away while the first is pending.
     fn lock<R: Call>(&self, request: &R) -> Result<Option<Pending<'_>>, Status> {
         let Some((kind, name)) = request.locks() else { return Ok(None) };
@@ -259,6 +310,9 @@ impl MockDriver {
             return Ok(None);
         }
         let mut object = format!("{kind} {name}");
+        if kind == NODE_VOLUME {
+            object = format!("{object} on {}", self.this_node().id);
+        }
         if self.has(Defect::LockCoversAllObjects) {
             object = "everything".to_owned();
         }
@@ -280,6 +334,9 @@ impl MockDriver {
             self.config.delay.iter().find(|(rpc, _)| rpc.as_str() == method).map(|(_, delay)| delay.0);
         if let Some(delay) = delay {
             tokio::time::sleep(delay).await;
+        }
+        if self.is(Quirk::SlowCalls) {
+            tokio::time::sleep(Duration::from_millis(100)).await;
         }
         if method == "CreateVolume" && self.has(Defect::CreateVolumeRacesOnName) {
             tokio::time::sleep(Duration::from_millis(20)).await;
@@ -367,9 +424,9 @@ impl MockDriver {
         Ok(())
     }
 
-    /// The node that this process runs on.
+    /// The node that this driver serves.
     pub(crate) fn this_node(&self) -> &NodeConfig {
-        &self.config.nodes[0]
+        &self.config.nodes[self.node]
     }
 
     pub(crate) fn node(&self, id: &str) -> Option<&NodeConfig> {

@@ -8,6 +8,7 @@ use clap::Parser as _;
 use csi_mock_driver::options::Options;
 use csi_mock_driver::{ConfigError, CrashMode, Defect, MockDriver, Quirk};
 use csi_proto::{BindError, Endpoint, Listener, ServeError, stop_signal};
+use tokio::task::JoinSet;
 
 /// Why the driver cannot run.
 #[derive(Debug, thiserror::Error)]
@@ -46,20 +47,37 @@ fn run(options: Options) -> Result<(), Failure> {
             |quirk: &Quirk| format!("{:<40} {} ({})", quirk.id(), quirk.description(), quirk.permitted_by());
         return print(Quirk::ALL.iter().map(line));
     }
-    let Some(endpoint) = options.endpoint.clone() else { return Ok(()) };
+    let endpoints = options.endpoint.clone();
     let mut config = options.into_config()?;
     config.crash = CrashMode::Abort;
     abort_on_panic();
-    let driver = MockDriver::new(config)?;
+    let drivers = at_nodes(&MockDriver::new(config)?, endpoints.len())?;
     let runtime =
         tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(Failure::Runtime)?;
-    runtime.block_on(serve(&endpoint, driver))
+    runtime.block_on(serve(endpoints.into_iter().zip(drivers)))
 }
 
-async fn serve(endpoint: &Endpoint, driver: Arc<MockDriver>) -> Result<(), Failure> {
-    let listener = Listener::bind(endpoint).await?;
-    print(std::iter::once(format!("listening on {}", listener.endpoint())))?;
-    Ok(listener.serve(driver.routes(), stop_signal()).await?)
+/// The driver as each of the first nodes serves it.
+fn at_nodes(driver: &Arc<MockDriver>, number: usize) -> Result<Vec<Arc<MockDriver>>, ConfigError> {
+    let too_few = || ConfigError::Value {
+        option: "nodes",
+        reason: format!("there are fewer than the {number} endpoints; --node-id adds some"),
+    };
+    (0..number).map(|node| driver.at_node(node).ok_or_else(too_few)).collect()
+}
+
+async fn serve(drivers: impl Iterator<Item = (Endpoint, Arc<MockDriver>)>) -> Result<(), Failure> {
+    let mut serving = JoinSet::new();
+    for (endpoint, driver) in drivers {
+        let listener = Listener::bind(&endpoint).await?;
+        print(std::iter::once(format!("listening on {}", listener.endpoint())))?;
+        serving.spawn(async move { listener.serve(driver.routes(), stop_signal()).await });
+    }
+    while let Some(served) = serving.join_next().await {
+        // Whatever panics ends the process, so the other case does not exist.
+        served.unwrap_or(Ok(()))?;
+    }
+    Ok(())
 }
 
 /// A handler that panics is a driver that dies; the server would only break the connection.

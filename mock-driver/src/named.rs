@@ -23,29 +23,16 @@ impl fmt::Display for UnknownId {
     }
 }
 
-/// The candidate that needs the fewest edits to become `given`, if they are few.
+/// The candidate that needs the fewest edits to become `given`, letter case ignored, if they are few.
 pub(crate) fn nearest(given: &str, candidates: impl Iterator<Item = &'static str>) -> Option<&'static str> {
     // The distance is quadratic; nobody mistypes an id into something this long.
     if given.len() > 256 {
         return None;
     }
-    let (distance, best) = candidates.map(|id| (distance(given, id), id)).min()?;
+    let given = given.to_ascii_lowercase();
+    let distance = |id: &str| strsim::levenshtein(&given, &id.to_ascii_lowercase());
+    let (distance, best) = candidates.map(|id| (distance(id), id)).min()?;
     (distance <= given.len().max(best.len()) / 3).then_some(best)
-}
-
-/// Levenshtein distance in bytes, letter case ignored.
-fn distance(a: &str, b: &str) -> usize {
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, x) in a.bytes().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, y) in b.bytes().enumerate() {
-            let replace = diagonal + usize::from(!x.eq_ignore_ascii_case(&y));
-            diagonal = row[j + 1];
-            row[j + 1] = replace.min(diagonal + 1).min(row[j] + 1);
-        }
-    }
-    row[b.len()]
 }
 
 /// Declares an enum from a table of `Variant, "id", "description";` lines, with everything derived from the ids.

@@ -14,9 +14,9 @@ use crate::quirk::Quirk;
 #[derive(Debug, Parser)]
 #[command(name = "csi-mock-driver", version, max_term_width = 100)]
 pub struct Options {
-    /// Where to listen, such as unix:///tmp/csi.sock.
+    /// Where to listen, such as unix:///tmp/csi.sock; repeatable: the second one serves the second node, and so on.
     #[arg(long, env = "CSI_ENDPOINT", required_unless_present_any = ["list_defects", "list_quirks"])]
-    pub endpoint: Option<Endpoint>,
+    pub endpoint: Vec<Endpoint>,
     /// YAML file with the same names as these flags.
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
@@ -44,7 +44,7 @@ pub struct Options {
     /// Print all quirks, an id, a description and what permits it to a line.
     #[arg(long)]
     pub list_quirks: bool,
-    /// Id of a node; the first is the one this process runs on.
+    /// Id of a node; repeatable: the first endpoint serves the first one.
     #[arg(long, value_name = "ID")]
     node_id: Vec<String>,
     /// Topology segment of the nodes given by --node-id, or of the first node without.

@@ -57,6 +57,9 @@ quirks! {
     BackgroundDeletion, "background-deletion", "a deleted volume is still listed three times", "CTRL-LISTVOL-003";
     ModificationsLimited, "modifications-limited", "a volume can be modified once, then RESOURCE_EXHAUSTED", "CTRL-MODIFYVOL-003";
 
+    ThrottlesEveryFifthCall, "throttles-every-fifth-call", "every fifth call is UNAVAILABLE and does nothing", "GEN-ERR-003";
+    SlowCalls, "slow-calls", "every call takes a tenth of a second", "GEN-TIMEOUT-001";
+
     // Lists.
     StartAfterTokens, "start-after-tokens", "page tokens are ids to start after, so every string is one", "CTRL-LISTVOL-022";
     SmallPages, "small-pages", "no page has more than two entries", "CTRL-LISTVOL-007";

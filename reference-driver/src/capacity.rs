@@ -1,4 +1,4 @@
-//! Who has been promised how much: pools, the free space of the file system, and slots on the node.
+//! Who has been promised how much: pools, to the byte, the free space of the file system, rounded, and slots on the node.
 //!
 //! Everything is reserved before it is used, under one short lock, so that calls in parallel never get more than
 //! there is. A reservation that is not kept goes back by itself.
@@ -197,8 +197,11 @@ impl Ledger {
                 let total = self.limits.pools.get(pool).copied().unwrap_or(0);
                 total.saturating_sub(promised.pools.get(pool).copied().unwrap_or(0))
             }
-            None if self.limits.overcommit => free_bytes.saturating_sub(promised.copies_bytes),
-            None => free_bytes.saturating_sub(promised.copies_bytes).saturating_sub(promised.volumes_bytes),
+            None if self.limits.overcommit => steady(free_bytes.saturating_sub(promised.copies_bytes)),
+            None => {
+                let free_bytes = free_bytes.saturating_sub(promised.copies_bytes);
+                steady(free_bytes.saturating_sub(promised.volumes_bytes))
+            }
         }
     }
 
@@ -243,6 +246,14 @@ impl Promised {
     }
 }
 
+/// Free space as it is told and promised: rounded down to seven binary digits, so by less than one part in 64. To the byte
+/// it is another with each file that somebody makes, and a CO that publishes it would write all the time.
+fn steady(bytes: u64) -> u64 {
+    const DIGITS: u32 = 7;
+    let dropped = (u64::BITS - bytes.leading_zeros()).saturating_sub(DIGITS);
+    bytes >> dropped << dropped
+}
+
 fn storage(asked: u64, available: u64) -> DriverError {
     let reason = format!("{asked} bytes are asked for and {available} are available");
     DriverError::Exhausted { resource: "storage", reason }
@@ -275,6 +286,32 @@ mod tests {
         let kept: i32 = threads.into_iter().map(|thread| thread.join().unwrap()).sum();
         assert_eq!(kept, 10);
         assert_eq!(ledger.available_bytes(Some("fast")).unwrap(), 0);
+    }
+
+    #[test]
+    fn free_space_is_rounded_down_and_by_little() {
+        let gib = 1 << 30;
+        assert_eq!(steady(67 * gib + 12_345), 67 * gib);
+        assert_eq!(steady(67 * gib - 1), 66 * gib);
+        assert_eq!(steady(500 << 20), 500 << 20);
+        assert_eq!(steady((500 << 20) + 4096), 500 << 20);
+        let mut bytes = u64::MAX;
+        while bytes > 0 {
+            assert!(steady(bytes) <= bytes && bytes - steady(bytes) <= bytes / 64, "{bytes}");
+            assert_eq!(steady(steady(bytes)), steady(bytes), "{bytes}");
+            bytes = bytes / 3 * 2;
+        }
+        assert_eq!((steady(0), steady(127)), (0, 127));
+    }
+
+    #[test]
+    fn what_is_told_is_what_can_be_had() {
+        let ledger = ledger(&[]);
+        let available = ledger.available_bytes(None).unwrap();
+        assert_eq!(available, steady(available));
+        // Others may take some space meanwhile, or give some back.
+        assert!(ledger.reserve_volume(None, available / 2).is_ok());
+        assert!(ledger.reserve_volume(None, available.saturating_mul(2)).is_err());
     }
 
     #[test]

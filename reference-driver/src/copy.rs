@@ -29,17 +29,17 @@ const LINKED_BYTES_MAX: usize = 64 << 20;
 /// `PATH_MAX` without the final NUL.
 const PATH_BYTES_MAX: usize = 4095;
 
-/// Copies an image to a new file of the given size, which is at least that of the source, and writes it to disk.
+/// Copies an image to a new file of the given size, or that of the source if it is larger, and writes it to disk.
 pub(crate) fn copy_image(source: &Path, target: &Path, size_bytes: u64, ledger: &Ledger) -> Result<()> {
     let from = File::open(source).on("open", source)?;
+    let present = from.metadata().on("look at", source)?;
     let mut options = OpenOptions::new();
     let to = options.write(true).create_new(true).mode(0o600).open(target).on("make", target)?;
     if rustix::fs::ioctl_ficlone(&to, &from).is_err() {
-        let allocated = from.metadata().on("look at", source)?.blocks() * 512;
-        let _space = ledger.reserve_space(allocated)?;
+        let _space = ledger.reserve_space(present.blocks() * 512)?;
         copy_data(from.as_fd(), to.as_fd()).on("copy to", target)?;
     }
-    to.set_len(size_bytes).on("resize", target)?;
+    to.set_len(size_bytes.max(present.len())).on("resize", target)?;
     to.sync_all().on("flush", target)
 }
 

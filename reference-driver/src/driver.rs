@@ -15,7 +15,7 @@ use crate::locks::{Guard, Key, Locks};
 use crate::paths::occupant_of;
 use crate::privilege::{CAP_SYS_ADMIN, has_capability};
 use crate::quota::Quota;
-use crate::store::{Attachment, Snapshot, Store, View, Volume};
+use crate::store::{Attachment, Snapshot, Store, StoreError, View, Volume};
 use crate::{mount, reconcile};
 
 /// The largest map that a peer may send, in bytes of keys and values (GEN-SIZE-002).
@@ -55,10 +55,18 @@ pub(crate) struct Driver {
 impl Driver {
     /// Opens the state. What a crash left behind is still there: see [`reconcile`].
     pub(crate) fn open(config: Config) -> std::result::Result<Driver, StartError> {
+        Driver::open_with(config, Store::open)
+    }
+
+    /// As [`Driver::open`], with the state opened in some other way.
+    pub(crate) fn open_with(
+        config: Config,
+        open_store: impl FnOnce(&Path, &[&Path]) -> std::result::Result<Store, StoreError>,
+    ) -> std::result::Result<Driver, StartError> {
         config.check()?;
         let layout = Layout::open(&config.state_dir)?;
         let (volumes, snapshots) = (layout.volumes(), layout.snapshots());
-        let store = Store::open(&layout.state_file(), &[&volumes, &snapshots]).map_err(DriverError::from)?;
+        let store = open_store(&layout.state_file(), &[&volumes, &snapshots]).map_err(DriverError::from)?;
         let limits = Limits {
             pools: config.pools.clone(),
             overcommit: config.overcommit,
@@ -139,6 +147,12 @@ impl Driver {
             Some(reason) => Err(DriverError::precondition(format!("volume {}", Shown(volume.id())), reason)),
             None => Ok(()),
         }
+    }
+
+    /// Takes back all that a volume was promised, which is deleted now.
+    pub(crate) fn release(&self, volume: &Volume) {
+        self.ledger.release_volume(volume.pool.as_deref(), volume.capacity_bytes);
+        volume.attachments.iter().for_each(|_| self.ledger.release_attachment());
     }
 
     /// Fails without CAP_SYS_ADMIN.

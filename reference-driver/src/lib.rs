@@ -24,6 +24,8 @@ mod copy;
 mod driver;
 mod error;
 mod extents;
+#[cfg(test)]
+mod failed_commits;
 mod freeze;
 mod fs;
 mod group;
@@ -31,6 +33,7 @@ mod identity;
 pub mod ids;
 mod kernel;
 mod layout;
+mod links;
 pub mod locks;
 mod loopdev;
 mod metadata;

@@ -1,18 +1,19 @@
 //! Paths that a peer sends: staging, target and volume paths.
 //!
-//! They are absolute, have no `..`, and no part of them may be a symbolic link, so that whoever can write to a
-//! directory on the way cannot lead the driver somewhere else. After the check everything happens relative to the open
-//! parent directory.
+//! They are absolute, have no `..`, and lead through no symbolic link but those of root ([`crate::links`]), so that whoever can
+//! write to a directory on the way cannot lead the driver somewhere else. After the check everything happens relative to
+//! the open parent directory.
 
 use std::ffi::{OsStr, OsString};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::{Component, Path, PathBuf};
 
-use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, ResolveFlags, Statx, StatxAttributes, StatxFlags};
+use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, Statx, StatxAttributes, StatxFlags};
 use rustix::io::Errno;
 
 use crate::error::{DriverError, IoContext, Result};
+use crate::links;
 
 /// `PATH_MAX` without the final NUL.
 const PATH_BYTES_MAX: usize = 4095;
@@ -66,21 +67,26 @@ impl CheckedPath {
     pub fn place(&self) -> Result<Option<Place>> {
         let parent = self.path.parent().unwrap_or(Path::new("/"));
         let name = self.path.file_name().unwrap_or(OsStr::new("")).to_owned();
-        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let resolve = ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
-        match rustix::fs::openat2(CWD, parent, flags, Mode::empty(), resolve) {
+        match links::open_directory(parent) {
             Ok(parent) => Ok(Some(Place { parent, name, path: self.path.clone() })),
             Err(Errno::NOENT) => Ok(None),
-            Err(Errno::LOOP) => Err(DriverError::invalid(self.field, "it leads through a symbolic link")),
+            Err(Errno::LOOP) => {
+                let reason = "it leads through a symbolic link that others than root can have put there";
+                Err(DriverError::invalid(self.field, reason))
+            }
             Err(Errno::NOTDIR) => Err(DriverError::invalid(self.field, "its parent is not a directory")),
             Err(error) => Err(error).on("open", parent),
         }
     }
 
-    /// Opens the parent directory, which the CO has to have made.
-    pub fn existing_place(&self) -> Result<Place> {
+    /// Opens the parent directory, which the CO has to have made, and not in the state directory.
+    pub fn existing_place(&self, state: &Path) -> Result<Place> {
         let missing = || DriverError::precondition(self.field, "its parent directory does not exist");
-        self.place()?.ok_or_else(missing)
+        let place = self.place()?.ok_or_else(missing)?;
+        if place.real_path()?.starts_with(state) {
+            return Err(DriverError::invalid(self.field, "it lies in the state directory"));
+        }
+        Ok(place)
     }
 }
 
@@ -100,6 +106,14 @@ impl Held {
     /// A path to it that nobody can redirect, good while this value lives.
     pub fn path(&self) -> PathBuf {
         Path::new("/proc/self/fd").join(self.0.as_raw_fd().to_string())
+    }
+
+    /// As [`Held::path`], for programs that this one starts.
+    pub fn path_for_others(&self) -> PathBuf {
+        Path::new("/proc")
+            .join(std::process::id().to_string())
+            .join("fd")
+            .join(self.0.as_raw_fd().to_string())
     }
 
     /// What is true of the mount and the file system that it lies in.
@@ -171,6 +185,12 @@ impl Place {
     /// itself is followed by whoever does not refuse to.
     pub fn steady_path(&self) -> PathBuf {
         Path::new("/proc/self/fd").join(self.parent.as_raw_fd().to_string()).join(&self.name)
+    }
+
+    /// Where the place is without any links.
+    fn real_path(&self) -> Result<PathBuf> {
+        let parent = Path::new("/proc/self/fd").join(self.parent.as_raw_fd().to_string());
+        Ok(std::fs::read_link(&parent).on("read", &parent)?.join(&self.name))
     }
 
     /// What is there.
@@ -257,22 +277,45 @@ mod tests {
     }
 
     #[test]
-    fn a_link_on_the_way_is_refused() {
+    fn a_link_of_somebody_is_neither_followed_nor_taken_for_a_directory() {
+        const NOBODY: u32 = 65_534;
         let directory = tempfile::tempdir().unwrap();
         let root = directory.path().canonicalize().unwrap();
         std::os::unix::fs::symlink("/etc", root.join("link")).unwrap();
-        let through = root.join("link/target");
-        let path = CheckedPath::parse("target_path", through.to_str().unwrap()).unwrap();
-        assert!(matches!(path.place(), Err(DriverError::Invalid { .. })));
-        let onto = root.join("link");
-        let path = CheckedPath::parse("target_path", onto.to_str().unwrap()).unwrap();
-        assert!(path.existing_place().unwrap().make_directory().is_err());
+        if rustix::process::geteuid().is_root() {
+            std::os::unix::fs::lchown(root.join("link"), Some(NOBODY), None).unwrap();
+        }
+        let parse = |path: PathBuf| CheckedPath::parse("target_path", path.to_str().unwrap()).unwrap();
+        assert!(matches!(parse(root.join("link/target")).place(), Err(DriverError::Invalid { .. })));
+        assert!(parse(root.join("link")).place().unwrap().unwrap().make_directory().is_err());
+    }
+
+    #[test]
+    fn the_state_directory_is_told_whatever_leads_there() {
+        let directory = tempfile::tempdir().unwrap();
+        let root = directory.path().canonicalize().unwrap();
+        std::fs::create_dir_all(root.join("state/volumes")).unwrap();
+        std::fs::create_dir(root.join("statement")).unwrap();
+        let parse = |path: PathBuf| CheckedPath::parse("target_path", path.to_str().unwrap()).unwrap();
+        let state = root.join("state");
+        for path in ["state", "state/x", "state/volumes/x"] {
+            let refused = parse(root.join(path)).existing_place(&state);
+            assert!(matches!(refused, Err(DriverError::Invalid { .. })), "{path}");
+        }
+        assert!(parse(root.join("statement/x")).existing_place(&state).is_ok());
+        if rustix::process::geteuid().is_root() {
+            std::os::unix::fs::symlink(&state, root.join("link")).unwrap();
+            assert!(matches!(
+                parse(root.join("link/x")).existing_place(&state),
+                Err(DriverError::Invalid { .. })
+            ));
+        }
     }
 
     #[test]
     fn a_missing_parent_is_told_apart() {
         let path = CheckedPath::parse("target_path", "/no/such/directory").unwrap();
         assert!(path.place().unwrap().is_none());
-        assert!(matches!(path.existing_place(), Err(DriverError::Precondition { .. })));
+        assert!(matches!(path.existing_place(Path::new("/state")), Err(DriverError::Precondition { .. })));
     }
 }

@@ -1,8 +1,9 @@
 //! Putting things right after a crash or a reboot, before calls are served.
 //!
 //! Records are the truth. What was only begun is undone; data without a record are removed; loop devices that nothing
-//! needs are detached; file systems left frozen are thawed; images and quotas get the size of their record; empty
-//! directories that had not reached the disk are made again. A failure at one object is logged and holds up no other.
+//! needs are detached; file systems left frozen are thawed; quotas get the size of their record; empty directories that
+//! had not reached the disk are made again. Only the size of an image is truer than its record if it is the larger one: it
+//! may be in use up to its end, so the record follows. A failure at one object is logged and holds up no other.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -16,7 +17,7 @@ use crate::mount;
 use crate::node;
 use crate::paths::CheckedPath;
 use crate::storage;
-use crate::store::{Backend, Phase, Published, View, Volume};
+use crate::store::{Backend, Change, Phase, Published, View, Volume};
 
 /// How many records are looked at in one view.
 const PAGE_LENGTH: usize = 1000;
@@ -163,13 +164,13 @@ fn is_stray_readonly(device: &Path, image: &Path, targets: &[Published]) -> Resu
     Ok(true)
 }
 
-/// Brings the data of each volume to what its record says. An expansion that was not committed leaves an image too large
-/// or a limit too high; a directory made again has no limit.
+/// Brings the data of each volume and what its record says together. An expansion that was not committed leaves an image
+/// larger than its record or a limit too high; a directory made again has no limit.
 fn match_records(driver: &Driver) -> Result<()> {
     let mut unlimited = 0usize;
     each_volume(driver, |volume| {
         if volume.backend.is_file() {
-            log("an image", resize_image(driver, &volume));
+            log("an image", match_image(driver, volume.clone()));
         }
         log("an empty volume", storage::restore_untouched(driver, &volume));
         log("a quota", storage::set_limit(driver, &volume, volume.capacity_bytes));
@@ -185,18 +186,25 @@ fn match_records(driver: &Driver) -> Result<()> {
     Ok(())
 }
 
-fn resize_image(driver: &Driver, volume: &Volume) -> Result<()> {
+/// Makes an image as large as its record says, or the record say how large the image is. Nothing is ever cut off.
+fn match_image(driver: &Driver, mut volume: Volume) -> Result<()> {
     let path = driver.layout.volume(&volume.key);
     let Ok(metadata) = fs::symlink_metadata(&path) else {
         tracing::error!(volume = %volume.key, "the data of a volume are missing");
         return Ok(());
     };
-    if metadata.len() != volume.capacity_bytes {
+    let (present, recorded) = (metadata.len(), volume.capacity_bytes);
+    if present < recorded {
         let image = fs::OpenOptions::new().write(true).open(&path).on("open", &path)?;
-        image.set_len(volume.capacity_bytes).on("resize", &path)?;
+        image.set_len(recorded).on("resize", &path)?;
         if driver.privileged {
-            storage::refresh_devices(driver, volume)?;
+            storage::refresh_devices(driver, &volume)?;
         }
+    } else if present > recorded {
+        tracing::info!(volume = %volume.key, recorded, present, "an expansion that was begun is recorded");
+        volume.capacity_bytes = present;
+        driver.store.commit(vec![Change::PutVolume(volume.clone())])?;
+        driver.ledger.enter_volume(volume.pool.as_deref(), present - recorded);
     }
     Ok(())
 }

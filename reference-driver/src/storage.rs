@@ -228,15 +228,62 @@ fn freeze_at(path: &str, image: &Path) -> Result<Option<Frozen>> {
     }
 }
 
-/// Makes an image larger. It never gets smaller.
-pub(crate) fn grow_image(driver: &Driver, volume: &Volume, capacity_bytes: u64) -> Result<()> {
+/// The data of a volume that are larger than its record says: made as they were when dropped, unless kept.
+#[must_use]
+pub(crate) struct Growth<'a> {
+    driver: &'a Driver,
+    volume: Volume,
+    /// How large they were, unless they stay.
+    before_bytes: Option<u64>,
+}
+
+impl Growth<'_> {
+    /// Leaves the data as they are now.
+    pub(crate) fn keep(mut self) {
+        self.before_bytes = None;
+    }
+
+    fn undo(&self, before_bytes: u64) -> Result<()> {
+        if !self.volume.backend.is_file() {
+            return set_limit(self.driver, &self.volume, before_bytes);
+        }
+        let path = self.driver.layout.volume(&self.volume.key);
+        // Behind its old end nobody has written, unless a device has shown what is there.
+        for device in LoopDevice::of_image(&path)? {
+            if device.size_bytes()? > before_bytes {
+                return Ok(());
+            }
+        }
+        let file = OpenOptions::new().write(true).open(&path).on("open", &path)?;
+        file.set_len(before_bytes).on("resize", &path)
+    }
+}
+
+impl Drop for Growth<'_> {
+    fn drop(&mut self) {
+        if let Some(Err(error)) = self.before_bytes.map(|before_bytes| self.undo(before_bytes)) {
+            tracing::error!(volume = %self.volume.key, %error, "a volume stays larger than its record says");
+        }
+    }
+}
+
+/// Makes the image of a volume larger, or lets its directory hold more.
+pub(crate) fn grow<'a>(driver: &'a Driver, volume: &Volume, capacity_bytes: u64) -> Result<Growth<'a>> {
+    let mut growth = Growth { driver, volume: volume.clone(), before_bytes: None };
+    if !volume.backend.is_file() {
+        growth.before_bytes = Some(volume.capacity_bytes);
+        set_limit(driver, volume, capacity_bytes)?;
+        return Ok(growth);
+    }
     let path = driver.layout.volume(&volume.key);
     let file = OpenOptions::new().write(true).open(&path).on("open", &path)?;
-    if file.metadata().on("look at", &path)?.len() < capacity_bytes {
+    let before_bytes = file.metadata().on("look at", &path)?.len();
+    if before_bytes < capacity_bytes {
+        growth.before_bytes = Some(before_bytes);
         file.set_len(capacity_bytes).on("resize", &path)?;
         file.sync_all().on("flush", &path)?;
     }
-    Ok(())
+    Ok(growth)
 }
 
 /// Makes the loop devices of a volume take over the size of its image.
@@ -247,10 +294,11 @@ pub(crate) fn refresh_devices(driver: &Driver, volume: &Volume) -> Result<()> {
     Ok(())
 }
 
-/// Throws away what a broken-off formatting left in an image.
-pub(crate) fn blank_image(path: &Path, capacity_bytes: u64) -> Result<()> {
+/// Throws away what a broken-off formatting left in an image, which keeps its size: a device shows it already.
+pub(crate) fn blank_image(path: &Path) -> Result<()> {
     let file = OpenOptions::new().write(true).open(path).on("open", path)?;
-    file.set_len(0).and_then(|()| file.set_len(capacity_bytes)).on("blank", path)
+    let size_bytes = file.metadata().on("look at", path)?.len();
+    file.set_len(0).and_then(|()| file.set_len(size_bytes)).on("blank", path)
 }
 
 /// How many bytes of storage an image takes.

@@ -1,18 +1,24 @@
 //! Keeps what the written reports need, in the shape of the JSON report.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use csi_harness::events::{Event, Reporter};
-use csi_harness::outcome::{Aftermath, CheckReport, Outcome, Summary};
+use csi_harness::outcome::{Aftermath, CheckReport, Halt, Kind, Outcome, Summary, Verdict};
 use csi_harness::record::CallRecord;
 use csi_harness::reply::Answer;
 use csi_harness::story::{self, Story};
 use csi_harness::target::Target;
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 use serde_json::Value;
 
 use crate::areas::{Area, Areas};
 use crate::fault;
+
+/// Calls of one check that are kept: the first ones, which made what the others speak of, …
+const CALLS_FIRST_MAX: usize = 100;
+/// … and the last ones, which led to the verdict.
+const CALLS_LAST_MAX: usize = 400;
 
 /// A whole run.
 #[derive(Debug, Serialize)]
@@ -25,6 +31,10 @@ pub struct Run {
     pub seed: u64,
     /// How long the run took.
     pub duration_ms: u64,
+    /// The verdict on the driver: `conforms`, `deviates`, `not_judged`, `known_failing_list_out_of_date` or
+    /// `interrupted`.
+    #[serde(serialize_with = "by_name")]
+    pub verdict: Verdict,
     /// Whether the run was stopped before its end.
     pub interrupted: bool,
     /// How many checks ended how.
@@ -55,6 +65,9 @@ pub struct Tool {
 pub struct TargetEntry {
     /// Where it listens.
     pub endpoint: String,
+    /// Where its other nodes listen, if there are any.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub node_endpoints: Vec<String>,
     /// Where its controller services listen, if elsewhere.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub controller_endpoint: Option<String>,
@@ -85,7 +98,8 @@ pub struct CheckEntry {
     /// Its label: the id, with `@block` where it ran for block access.
     pub id: String,
     /// Such as `passed` or `known_failure`.
-    pub outcome: &'static str,
+    #[serde(serialize_with = "kind_by_name")]
+    pub outcome: Kind,
     /// How long it took, its undoing included.
     pub duration_ms: u64,
     /// The requirements it tests, the broken one first.
@@ -96,6 +110,9 @@ pub struct CheckEntry {
     pub expected: String,
     /// What this driver did.
     pub actual: String,
+    /// The last lines that it printed, where it died.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub driver_printed: Vec<String>,
     /// The reason in the known-failing list.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub known_because: Option<String>,
@@ -104,6 +121,9 @@ pub struct CheckEntry {
     pub left_behind: Vec<String>,
     /// The calls it made, where something is to be explained.
     pub calls: Vec<CallEntry>,
+    /// Calls left out behind the first ones, since there were too many.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub calls_left_out: usize,
     /// The command that runs it alone.
     pub repeat: String,
     /// What a right driver does, as one sentence.
@@ -122,6 +142,10 @@ pub struct CheckEntry {
 pub struct CallEntry {
     /// Such as `csi.v1.Controller/CreateVolume`.
     pub rpc: String,
+    /// Which node it went to, from 0.
+    pub node: usize,
+    /// Which of the check's workers made it, from 0.
+    pub worker: usize,
     /// When it was sent, counted from the start of the check.
     pub sent_after_ms: u64,
     /// How long it took.
@@ -168,6 +192,9 @@ pub struct CrashEntry {
     pub under_way: Vec<String>,
     /// Whether the driver was back afterwards.
     pub back: bool,
+    /// The file with what it printed, if there is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub log: Option<PathBuf>,
 }
 
 /// Listens to a run and keeps it.
@@ -185,6 +212,7 @@ impl Journal {
             target: TargetEntry::default(),
             seed: 0,
             duration_ms: 0,
+            verdict: Verdict::default(),
             interrupted: false,
             summary: SummaryEntry::default(),
             checks: Vec::new(),
@@ -211,7 +239,7 @@ impl Reporter for Journal {
                 self.run.seed = *seed;
             }
             Event::Remark(remark) => self.run.remarks.push((*remark).to_owned()),
-            Event::CheckStarted(_) => {}
+            Event::CheckStarted(_) | Event::Waiting(_) => {}
             Event::CheckFinished(report) => {
                 self.areas.add(report.planned.check.area(), &report.outcome);
                 self.run.checks.push(check_entry(report));
@@ -219,6 +247,7 @@ impl Reporter for Journal {
             Event::Crashed(crash) => self.run.crashes.push(CrashEntry {
                 under_way: crash.under_way.clone(),
                 back: crash.aftermath == Aftermath::Back,
+                log: crash.log.clone(),
             }),
             Event::Leaked(leaks) => {
                 let entry = |leak: &csi_harness::outcome::Leak| LeakEntry {
@@ -231,7 +260,8 @@ impl Reporter for Journal {
             Event::Finished(summary) => {
                 self.run.summary = summary_entry(summary);
                 self.run.duration_ms = ms(summary.duration);
-                self.run.interrupted = summary.interrupted;
+                self.run.verdict = summary.verdict();
+                self.run.interrupted = summary.halt != Halt::None;
             }
         }
     }
@@ -240,6 +270,7 @@ impl Reporter for Journal {
 fn target_entry(target: &Target) -> TargetEntry {
     TargetEntry {
         endpoint: target.endpoint().to_string(),
+        node_endpoints: target.nodes().iter().skip(1).map(|node| node.endpoint().to_string()).collect(),
         controller_endpoint: target.controller_endpoint().map(ToString::to_string),
         name: target.info().name.clone(),
         vendor_version: target.info().vendor_version.clone(),
@@ -276,17 +307,21 @@ fn check_entry(report: &CheckReport) -> CheckEntry {
         }
     };
     let told = !matches!(report.outcome, Outcome::Passed | Outcome::Skipped(_));
+    let (first, rest) = report.calls.split_at(report.calls.len().min(CALLS_FIRST_MAX));
+    let last = &rest[rest.len().saturating_sub(CALLS_LAST_MAX)..];
     CheckEntry {
         id: report.label(),
-        outcome: report.outcome.name(),
+        outcome: report.outcome.kind(),
         duration_ms: ms(report.duration),
         requirements,
         message,
         expected: violation.map(|violation| violation.expected.clone()).unwrap_or_default(),
         actual: violation.map(|violation| violation.actual.clone()).unwrap_or_default(),
+        driver_printed: violation.map(|violation| violation.printed.to_vec()).unwrap_or_default(),
         known_because,
         left_behind: report.leftovers.clone(),
-        calls: report.calls.iter().map(call_entry).collect(),
+        calls: first.iter().chain(last).map(call_entry).collect(),
+        calls_left_out: report.calls.len() - first.len() - last.len() + report.calls_dropped,
         repeat: report.repeat.clone(),
         title: report.planned.check.title,
         fault: fault::key(report),
@@ -305,6 +340,8 @@ fn call_entry(call: &CallRecord) -> CallEntry {
     }
     CallEntry {
         rpc: call.rpc.to_string(),
+        node: call.node,
+        worker: call.worker,
         sent_after_ms: ms(call.sent_after),
         duration_ms: ms(call.duration),
         cleanup: call.cleanup,
@@ -313,6 +350,18 @@ fn call_entry(call: &CallRecord) -> CallEntry {
         status,
         no_answer,
     }
+}
+
+fn by_name<S: Serializer>(verdict: &Verdict, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(verdict.name())
+}
+
+fn kind_by_name<S: Serializer>(kind: &Kind, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(kind.name())
+}
+
+fn is_zero(number: &usize) -> bool {
+    *number == 0
 }
 
 /// Whole milliseconds; a run that outlives 64 bits of them does not exist.

@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use quick_junit::{NonSuccessKind, Property, TestCase, TestCaseStatus, TestSuite, XmlString};
 
+use csi_harness::outcome::Kind;
+
 use crate::journal::{CheckEntry, Run};
 
 pub(crate) fn render(run: &Run) -> String {
@@ -15,6 +17,7 @@ pub(crate) fn render(run: &Run) -> String {
         suite.add_property(Property::new("driver", run.target.name.as_str()));
         suite.add_property(Property::new("driver-version", run.target.vendor_version.as_str()));
         suite.add_property(Property::new("seed", run.seed.to_string()));
+        suite.add_property(Property::new("verdict", run.verdict.name()));
         let inside = |check: &&CheckEntry| {
             check.id.rsplit_once('/').map_or(check.id.as_str(), |(name, _)| name) == area.name
         };
@@ -27,16 +30,15 @@ pub(crate) fn render(run: &Run) -> String {
 
 fn case(check: &CheckEntry, area: &str) -> TestCase {
     let mut status = match check.outcome {
-        "passed" => TestCaseStatus::success(),
-        "failed" | "unexpected_pass" => TestCaseStatus::non_success(NonSuccessKind::Failure),
-        "broken" => TestCaseStatus::non_success(NonSuccessKind::Error),
         // A warning is no failure: CI systems know no third colour.
-        "warned" => TestCaseStatus::success(),
-        _ => TestCaseStatus::skipped(),
+        Kind::Passed | Kind::Warned => TestCaseStatus::success(),
+        Kind::Failed | Kind::UnexpectedPass => TestCaseStatus::non_success(NonSuccessKind::Failure),
+        Kind::Broken => TestCaseStatus::non_success(NonSuccessKind::Error),
+        Kind::Skipped | Kind::KnownFailure => TestCaseStatus::skipped(),
     };
-    if !matches!(check.outcome, "passed" | "warned") {
+    if !matches!(check.outcome, Kind::Passed | Kind::Warned) {
         status.set_message(message(check));
-        status.set_type(check.outcome);
+        status.set_type(check.outcome.name());
         if !check.story.is_empty() {
             status.set_description(check.story.as_str());
         }
@@ -45,7 +47,7 @@ fn case(check: &CheckEntry, area: &str) -> TestCase {
     case.set_classname(area);
     case.set_time(Duration::from_millis(check.duration_ms));
     case.add_property(Property::new("requirements", check.requirements.join(" ")));
-    if check.outcome == "warned" {
+    if check.outcome == Kind::Warned {
         case.set_system_out(XmlString::new(format!("warning:\n{}", check.story)));
     }
     case

@@ -2,7 +2,9 @@
 
 use std::fmt::Write as _;
 
-use crate::areas::Verdict;
+use csi_harness::outcome::{Kind, Verdict};
+
+use crate::areas;
 use crate::journal::{CheckEntry, Run, TargetEntry};
 
 /// Faults told in full. GitHub cuts a step's summary off at 1 MiB, and a reader far earlier.
@@ -17,14 +19,12 @@ pub(crate) fn render(run: &Run) -> String {
 
 fn write(text: &mut String, run: &Run) -> std::fmt::Result {
     let summary = &run.summary;
-    let verdict = if run.interrupted {
-        "was interrupted"
-    } else if summary.failed > 0 || run.leaks.iter().any(|leak| leak.ours) {
-        "does not conform"
-    } else if summary.broken > 0 || !run.crashes.is_empty() {
-        "could not be judged"
-    } else {
-        "conforms"
+    let verdict = match run.verdict {
+        Verdict::Conforms => "conforms",
+        Verdict::Deviates => "does not conform",
+        Verdict::NotJudged => "could not be judged",
+        Verdict::ListOutOfDate => "conforms, but its list of known failures is out of date",
+        Verdict::Interrupted => "was interrupted",
     };
     writeln!(text, "## {}: {verdict}\n", driver(&run.target))?;
     writeln!(
@@ -45,7 +45,7 @@ fn write(text: &mut String, run: &Run) -> std::fmt::Result {
     )?;
     failures(text, run)?;
     trouble(text, run)?;
-    areas(text, run)?;
+    write_areas(text, run)?;
     writeln!(
         text,
         "\n{} {}, {}, seed {}, {} ms",
@@ -65,7 +65,7 @@ fn driver(target: &TargetEntry) -> String {
 fn failures(text: &mut String, run: &Run) -> std::fmt::Result {
     let faults = faults(run);
     for (first, others) in faults.iter().take(FAULTS_TOLD_MAX) {
-        let word = if first.outcome == "broken" { "not judged" } else { "failed" };
+        let word = if first.outcome == Kind::Broken { "not judged" } else { "failed" };
         let id = escaped(&first.id);
         writeln!(text, "<details><summary>{word}: {id}: {}</summary>\n", escaped(&first.message))?;
         writeln!(text, "{}\n", fenced(&first.story))?;
@@ -90,9 +90,9 @@ fn faults(run: &Run) -> Vec<(&CheckEntry, Vec<&str>)> {
     let mut checks: Vec<&CheckEntry> = run
         .checks
         .iter()
-        .filter(|check| matches!(check.outcome, "failed" | "broken" | "unexpected_pass"))
+        .filter(|check| matches!(check.outcome, Kind::Failed | Kind::Broken | Kind::UnexpectedPass))
         .collect();
-    checks.sort_by_key(|check| check.outcome == "broken");
+    checks.sort_by_key(|check| check.outcome == Kind::Broken);
     for check in checks {
         let same = |first: &CheckEntry| first.outcome == check.outcome && first.fault == check.fault;
         match faults.iter_mut().find(|(first, _)| same(first)) {
@@ -118,11 +118,11 @@ fn trouble(text: &mut String, run: &Run) -> std::fmt::Result {
     Ok(())
 }
 
-fn areas(text: &mut String, run: &Run) -> std::fmt::Result {
+fn write_areas(text: &mut String, run: &Run) -> std::fmt::Result {
     writeln!(text, "| area | verdict | passed |")?;
     writeln!(text, "|---|---|--:|")?;
     for area in &run.areas {
-        let mark = if area.verdict == Verdict::Failed { "**" } else { "" };
+        let mark = if area.verdict == areas::Verdict::Failed { "**" } else { "" };
         writeln!(text, "| {} | {mark}{}{mark} | {}/{} |", area.name, area.verdict, area.passed, area.judged)?;
     }
     Ok(())

@@ -9,7 +9,7 @@ use std::io::{self, Write};
 
 use anstyle::{AnsiColor, Style};
 use csi_harness::events::{Event, Reporter};
-use csi_harness::outcome::{Aftermath, CheckReport, Crash, Leak, Outcome, Summary};
+use csi_harness::outcome::{Aftermath, CheckReport, Crash, Halt, Leak, Outcome, Summary};
 use csi_harness::target::Target;
 
 use crate::areas::{Areas, Verdict};
@@ -128,7 +128,8 @@ impl<W: Write> Terminal<W> {
         };
         self.tell(|out| {
             writeln!(out, "{BAD}the driver is dead or silent{BAD:#}; {after}. Calls without an answer:")?;
-            crash.under_way.iter().try_for_each(|call| writeln!(out, "  {call}"))
+            crash.under_way.iter().try_for_each(|call| writeln!(out, "  {call}"))?;
+            crash.log.iter().try_for_each(|log| writeln!(out, "what it printed is in {}", log.display()))
         });
     }
 
@@ -159,6 +160,7 @@ impl<W: Write> Reporter for Terminal<W> {
                 }
             }
             Event::CheckStarted(planned) => self.progress.started(planned),
+            Event::Waiting(waiting) => self.progress.waiting(waiting),
             Event::CheckFinished(report) => self.check_finished(report),
             Event::Crashed(crash) => self.crashed(crash),
             // Told at the end, from the summary.
@@ -176,6 +178,9 @@ fn write_target(out: &mut impl Write, target: &Target) -> io::Result<()> {
         write!(out, " {}", plain(&info.vendor_version))?;
     }
     write!(out, " at {}", target.endpoint())?;
+    for (number, node) in target.nodes().iter().enumerate().skip(1) {
+        write!(out, ", node {} at {}", number + 1, node.endpoint())?;
+    }
     if let Some(controller) = target.controller_endpoint() {
         write!(out, ", controller at {controller}")?;
     }
@@ -272,7 +277,7 @@ fn write_summary(out: &mut impl Write, summary: &Summary) -> io::Result<()> {
             part(number, word, style);
         }
     }
-    if summary.interrupted {
+    if summary.halt != Halt::None {
         parts.push(format!("{ODD}stopped early{ODD:#}"));
     }
     writeln!(out, "{} {DIM}in {:.1} s{DIM:#}", parts.join(", "), summary.duration.as_secs_f64())

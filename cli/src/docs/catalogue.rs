@@ -50,12 +50,14 @@ fn entry(check: &Check) -> String {
         Runs::Parallel => None,
         Runs::Alone => Some("alone, since it looks at the driver as a whole"),
         Runs::Last => Some("alone and last, since drivers are known to crash on it"),
+        Runs::Finally => Some("after everything else, since it judges what was seen in the whole run"),
     };
     let access = (check.access == Variants::Each).then_some("once for each access type");
     let runs: Vec<&str> = access.into_iter().chain(course).collect();
     if !runs.is_empty() {
         writeln!(text, "- Runs {}", runs.join("; ")).unwrap();
     }
+    writeln!(text, "- Since {}", check.since).unwrap();
     text
 }
 

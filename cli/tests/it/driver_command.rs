@@ -1,15 +1,22 @@
 //! A driver that the run starts itself, and that dies.
 
-use std::process::Command;
+use std::io::{BufRead as _, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Instant;
 
 use csi_mock_driver::{Config, CrashMode, MockDriver};
 use csi_proto::{Listener, stop_signal};
+use rustix::process::{Pid, Signal, kill_process};
 
-use crate::program::program;
+use crate::driver::LONG;
+use crate::program::{Said, check, program};
 
 /// Names the endpoint to the process that plays the driver.
 const ENDPOINT: &str = "CSI_SANITY_TEST_DRIVER_ENDPOINT";
 const THIS_TEST: &str = "driver_command::plays_the_driver";
+/// What only the log may contain.
+const SECRET: &str = "hunter2";
 
 /// In the process that the run starts, this is the driver; in any other there is nothing to do.
 #[test]
@@ -23,33 +30,124 @@ fn plays_the_driver() {
     });
 }
 
+/// The command that starts the driver, which writes to both its streams, and says a secret.
+fn driver_command(endpoint: &str) -> String {
+    let this = std::env::current_exe().unwrap();
+    format!(
+        "echo started; cat {endpoint}.secrets >&2; {ENDPOINT}='{endpoint}' exec '{}' --exact {THIS_TEST} --nocapture",
+        this.display()
+    )
+}
+
 #[test]
 fn a_driver_that_dies_is_started_again_and_the_run_goes_on() {
     let directory = tempfile::tempdir().unwrap();
-    let endpoint = directory.path().join("csi.sock").to_str().unwrap().to_owned();
-    let this = std::env::current_exe().unwrap();
-    // It writes to its standard output, which must not end up in the report.
-    let command =
-        format!("echo started; {ENDPOINT}='{endpoint}' exec '{}' --exact {THIS_TEST}", this.display());
+    let path = |name: &str| directory.path().join(name).to_str().unwrap().to_owned();
+    let (endpoint, secrets) = (path("csi.sock"), path("csi.sock.secrets"));
+    std::fs::write(&secrets, format!("CreateVolume: {{password: {SECRET}}}")).unwrap();
     let mut run: Command = program();
-    run.args(["--endpoint", &endpoint, "--driver-command", &command, "--report", "json=-"]);
+    run.args(["--endpoint", &endpoint, "--driver-command", &driver_command(&endpoint), "--report", "json=-"]);
+    run.args(["--driver-log", &path("driver.log"), "--secrets", &secrets]);
     let output = run.args(["--filter", "controller/create-volume/*name*"]).output().unwrap();
     let stderr = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(1), "{stderr}");
     assert!(stderr.contains("did not survive CreateVolume"), "{stderr}");
-    assert!(stderr.matches("started\n").count() >= 2, "it was started again: {stderr}");
+    assert!(stderr.contains("CreateVolume crashes, as the defect asks"), "its last words: {stderr}");
+    let told = format!("what the driver printed is in {}", path("driver.log"));
+    assert!(stderr.contains(&told) && !stderr.contains(SECRET), "{stderr}");
+    let log = std::fs::read_to_string(path("driver.log")).unwrap();
+    assert!(log.matches("started\n").count() >= 2, "it was started again: {log}");
+    assert!(log.contains(SECRET), "the log is the driver's own: {log}");
 
     let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     let crashes = report["crashes"].as_array().unwrap();
     assert!(!crashes.is_empty() && crashes.iter().all(|crash| crash["back"] == true), "{crashes:?}");
+    assert!(crashes.iter().all(|crash| crash["log"] == path("driver.log")), "{crashes:?}");
+    let killed = |check: &&serde_json::Value| check["driver_printed"].is_array();
+    assert!(report["checks"].as_array().unwrap().iter().any(|check| killed(&check)), "{report}");
+    assert!(!report.to_string().contains(SECRET), "{report}");
     assert_eq!(report["summary"]["broken"], 0, "the run goes on: {stderr}");
     assert!(report["summary"]["passed"].as_u64() > Some(0), "{stderr}");
+}
+
+/// Files in the directory for temporary files that a program saw.
+fn logs(directory: &Path) -> Vec<PathBuf> {
+    let files = std::fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path());
+    files.filter(|path| path.extension().is_some_and(|end| end == "log")).collect()
+}
+
+#[test]
+fn what_the_driver_prints_is_kept_beside_a_report_or_if_something_failed() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = |name: &str| directory.path().join(name).to_str().unwrap().to_owned();
+    let endpoint = path("csi.sock");
+    let run = |more: &[&str]| {
+        let mut run = program();
+        run.env("TMPDIR", directory.path()).args(["--endpoint", &endpoint]);
+        run.args(["--driver-command", &driver_command(&endpoint)]).args(more);
+        Said::from(run.output().unwrap())
+    };
+    let said = run(&["--filter", "identity/probe/"]);
+    assert_eq!(said.code, Some(0), "{}", said.stderr);
+    assert!(logs(directory.path()).is_empty() && !said.stderr.contains("started"), "{}", said.stderr);
+
+    let said = run(&["--filter", "controller/create-volume/*name*"]);
+    let [kept] = &logs(directory.path())[..] else { panic!("one file") };
+    assert!(
+        said.stderr.contains(&format!("what the driver printed is in {}", kept.display())),
+        "{}",
+        said.stderr
+    );
+    assert!(said.stdout.contains(&format!("what it printed is in {}", kept.display())), "{}", said.stdout);
+
+    let report = format!("json={}", path("r.json"));
+    let said = run(&["--filter", "identity/probe/", "--report", &report]);
+    assert_eq!(said.code, Some(0), "{}", said.stderr);
+    assert!(std::fs::read_to_string(path("r.driver.log")).unwrap().contains("started\n"));
 }
 
 #[test]
 fn a_driver_that_does_not_start_is_told() {
     let directory = tempfile::tempdir().unwrap();
     let endpoint = directory.path().join("csi.sock").to_str().unwrap().to_owned();
-    let arguments = ["--endpoint", &endpoint, "--driver-command", "exit 1", "--dial-timeout", "300ms"];
-    crate::program::check(&arguments, 3, &["csi.sock", "no such file"]);
+    let command = "echo no such device >&2; exit 7";
+    let arguments = ["--endpoint", &endpoint, "--driver-command", command, "--driver-log", "/dev/null/x"];
+    check(&arguments, 2, &["/dev/null/x", "--driver-log"]);
+    let log = directory.path().join("driver.log").to_str().unwrap().to_owned();
+    let arguments = ["--endpoint", &endpoint, "--driver-command", command, "--driver-log", &log];
+    let ended = "the driver ended before it answered (exit status: 7); it printed last:\n  no such device\n";
+    check(&arguments, 3, &[ended, &log]);
+    // It may have told somebody else to start the driver, so it is waited for.
+    let arguments = ["--endpoint", &endpoint, "--driver-command", "exit 0", "--dial-timeout", "300ms"];
+    check(&arguments, 3, &["csi.sock", "no such file"]);
+}
+
+/// A driver that must not be there any more when the program is gone, however it goes.
+#[test]
+fn the_driver_does_not_outlive_the_program() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = |name: &str| directory.path().join(name).to_str().unwrap().to_owned();
+    let (endpoint, pid) = (path("csi.sock"), path("pid"));
+    let command = format!("trap '' TERM; echo $$ > {pid}; sleep 1000; sleep 1000");
+    let mut child = program()
+        .args(["--endpoint", &endpoint, "--driver-command", &command, "--dial-timeout", "1h"])
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut stderr = BufReader::new(child.stderr.take().unwrap()).lines().map(Result::unwrap);
+    stderr.find(|line| line.contains("waiting for")).unwrap();
+    // The first one stops the driver, which is deaf to it; the second one leaves at once.
+    kill_process(Pid::from_child(&child), Signal::INT).unwrap();
+    stderr.find(|line| line.contains("press Ctrl-C again")).unwrap();
+    kill_process(Pid::from_child(&child), Signal::INT).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+    let driver = std::fs::read_to_string(pid).unwrap();
+    let stat = format!("/proc/{}/stat", driver.trim());
+    // Where nobody reaps orphans, they stay as zombies.
+    let alive = || std::fs::read_to_string(&stat).is_ok_and(|stat| !stat.contains(") Z "));
+    let started = Instant::now();
+    while alive() {
+        assert!(started.elapsed() < LONG, "it lives on");
+        std::thread::yield_now();
+    }
 }

@@ -43,10 +43,12 @@ fn list_has_the_shape_programs_read() {
     let entries: Vec<serde_json::Value> = serde_json::from_str(&said.stdout).unwrap();
     let ready = entries.iter().find(|entry| entry["id"] == "identity/probe/ready").unwrap();
     let keys: Vec<_> = ready.as_object().unwrap().keys().map(String::as_str).collect();
-    let mut expected = ["id", "suite", "title", "requirements", "needs", "refuted_by", "alone", "root"];
+    let mut expected =
+        ["id", "suite", "since", "title", "requirements", "needs", "refuted_by", "alone", "root"];
     expected.sort_unstable();
     assert_eq!(keys, expected);
     assert_eq!(ready["suite"], "sanity");
+    assert_eq!(ready["since"], "0.1.0");
     assert_eq!(ready["requirements"][0], "ID-PROBE-009");
     assert_eq!(ready["alone"], false);
 }

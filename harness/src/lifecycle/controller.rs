@@ -1,8 +1,8 @@
-use csi_proto::v1;
+use csi_proto::{Call as _, v1};
 
-use super::undo;
+use super::Thing;
+use crate::calling::Calling;
 use crate::cx::Cx;
-use crate::reply::{Answer, Reply};
 use crate::verdict::Stop;
 
 impl Cx {
@@ -34,33 +34,36 @@ impl Cx {
     }
 
     /// Sends CreateVolume. Whatever comes of it is deleted after the check, also if there was no answer.
-    pub async fn create_volume(&self, request: v1::CreateVolumeRequest) -> Reply<v1::Volume> {
-        let pending = format!("volume named {:?}", request.name);
-        if !request.name.is_empty() {
-            self.ledger.write(&pending, undo::volume_by_name(request.clone()));
-        }
-        let reply = self.call(request).await;
-        match reply.answer() {
-            Answer::Ok(response) => {
-                if let Some(volume) = &response.volume {
-                    self.owns_volume(&volume.volume_id);
-                }
-                self.ledger.settle(&pending);
+    pub fn create_volume(&self, request: v1::CreateVolumeRequest) -> Calling<'_, v1::Volume> {
+        Calling::new(self, v1::CreateVolumeRequest::RPC, move || {
+            let call = self.call(request.clone()).once();
+            let pending = Thing::VolumeNamed(Box::new(request.clone()));
+            async move {
+                let reply = self.learning(pending, call, |response| {
+                    let id = &response.volume.as_ref()?.volume_id;
+                    self.made(id).then(|| Thing::Volume(id.clone()))
+                });
+                reply
+                    .await
+                    .map(|response| response.volume.unwrap_or_default())
+                    .needs("volume_id", |volume| !volume.volume_id.is_empty())
             }
-            Answer::Refused(_) => self.ledger.settle(&pending),
-            Answer::Unknown(_) => {}
-        }
-        reply
-            .map(|response| response.volume.unwrap_or_default())
-            .needs("volume_id", |volume| !volume.volume_id.is_empty())
+        })
     }
 
     /// Enters a volume in the ledger that came to be by other means than [`Cx::create_volume`].
     pub fn owns_volume(&self, id: &str) {
+        if self.made(id) {
+            self.owns(Thing::Volume(id.to_owned()));
+        }
+    }
+
+    /// Notes that this run has made something with this id, if it has one.
+    pub(super) fn made(&self, id: &str) -> bool {
         if !id.is_empty() {
             self.target().made(id);
-            self.ledger.write(volume_key(id), undo::volume(id.to_owned()));
         }
+        !id.is_empty()
     }
 
     /// A volume to build on, made with [`Cx::create_volume_request`].
@@ -68,17 +71,13 @@ impl Cx {
     /// # Errors
     /// Broken if the driver refuses: a check of CreateVolume itself reports that.
     pub async fn new_volume(&self) -> Result<v1::Volume, Stop> {
-        self.create_volume(self.create_volume_request()).await.setup("a volume")
+        self.create_volume(self.create_volume_request()).setup("a volume").await
     }
 
     /// Sends DeleteVolume.
-    pub async fn delete_volume(&self, id: &str) -> Reply<v1::DeleteVolumeResponse> {
-        let reply =
-            self.call(v1::DeleteVolumeRequest { volume_id: id.to_owned(), ..Default::default() }).await;
-        if matches!(reply.answer(), Answer::Ok(_)) {
-            self.ledger.settle(&volume_key(id));
-        }
-        reply
+    pub fn delete_volume(&self, id: &str) -> Calling<'_, v1::DeleteVolumeResponse> {
+        let request = v1::DeleteVolumeRequest { volume_id: id.to_owned(), ..Default::default() };
+        self.unmake(Thing::Volume(id.to_owned()), request)
     }
 
     /// The id of a volume that existed until just now: well-formed, and unknown to the driver.
@@ -87,11 +86,7 @@ impl Cx {
     /// Broken if a volume cannot be made and deleted.
     pub async fn deleted_volume_id(&self) -> Result<String, Stop> {
         let volume = self.new_volume().await?;
-        self.delete_volume(&volume.volume_id).await.setup("a volume that is deleted")?;
+        self.delete_volume(&volume.volume_id).setup("a volume that is deleted").await?;
         Ok(volume.volume_id)
     }
-}
-
-fn volume_key(id: &str) -> String {
-    format!("volume {id}")
 }

@@ -1,8 +1,8 @@
-use csi_proto::v1;
+use csi_proto::{Call as _, v1};
 
-use super::undo;
+use super::Thing;
+use crate::calling::Calling;
 use crate::cx::Cx;
-use crate::reply::{Answer, Reply};
 
 impl Cx {
     /// A CreateVolumeGroupSnapshot request for these volumes, with everything that is configured.
@@ -20,45 +20,37 @@ impl Cx {
 
     /// Sends CreateVolumeGroupSnapshot. Whatever comes of it is deleted after the check, also if there was no
     /// answer.
-    pub async fn create_group_snapshot(
+    pub fn create_group_snapshot(
         &self,
         request: v1::CreateVolumeGroupSnapshotRequest,
-    ) -> Reply<v1::VolumeGroupSnapshot> {
-        let pending = format!("group snapshot named {:?}", request.name);
-        if !request.name.is_empty() {
-            self.ledger.write(&pending, undo::group_snapshot_by_name(request.clone()));
-        }
-        let reply = self.call(request).await;
-        match reply.answer() {
-            Answer::Ok(response) => {
-                if let Some(group) = &response.group_snapshot
-                    && !group.group_snapshot_id.is_empty()
-                {
-                    self.target().made(&group.group_snapshot_id);
-                    group.snapshots.iter().for_each(|member| self.target().made(&member.snapshot_id));
-                    let undo = undo::group_snapshot(delete_request(group));
-                    self.ledger.write(group_key(&group.group_snapshot_id), undo);
-                }
-                self.ledger.settle(&pending);
+    ) -> Calling<'_, v1::VolumeGroupSnapshot> {
+        Calling::new(self, v1::CreateVolumeGroupSnapshotRequest::RPC, move || {
+            let call = self.call(request.clone()).once();
+            let pending = Thing::GroupSnapshotNamed(Box::new(request.clone()));
+            async move {
+                let reply = self.learning(pending, call, |response| {
+                    let group = response.group_snapshot.as_ref()?;
+                    let has_id = self.made(&group.group_snapshot_id);
+                    for member in &group.snapshots {
+                        self.made(&member.snapshot_id);
+                    }
+                    has_id.then(|| Thing::GroupSnapshot(Box::new(delete_request(group))))
+                });
+                reply
+                    .await
+                    .map(|response| response.group_snapshot.unwrap_or_default())
+                    .needs("group_snapshot_id", |group| !group.group_snapshot_id.is_empty())
             }
-            Answer::Refused(_) => self.ledger.settle(&pending),
-            Answer::Unknown(_) => {}
-        }
-        reply
-            .map(|response| response.group_snapshot.unwrap_or_default())
-            .needs("group_snapshot_id", |group| !group.group_snapshot_id.is_empty())
+        })
     }
 
     /// Sends DeleteVolumeGroupSnapshot for a group with all its members.
-    pub async fn delete_group_snapshot(
+    pub fn delete_group_snapshot(
         &self,
         group: &v1::VolumeGroupSnapshot,
-    ) -> Reply<v1::DeleteVolumeGroupSnapshotResponse> {
-        let reply = self.call(delete_request(group)).await;
-        if matches!(reply.answer(), Answer::Ok(_)) {
-            self.ledger.settle(&group_key(&group.group_snapshot_id));
-        }
-        reply
+    ) -> Calling<'_, v1::DeleteVolumeGroupSnapshotResponse> {
+        let request = delete_request(group);
+        self.unmake(Thing::GroupSnapshot(Box::new(request.clone())), request)
     }
 }
 
@@ -68,8 +60,4 @@ pub(super) fn delete_request(group: &v1::VolumeGroupSnapshot) -> v1::DeleteVolum
         snapshot_ids: group.snapshots.iter().map(|member| member.snapshot_id.clone()).collect(),
         ..Default::default()
     }
-}
-
-fn group_key(id: &str) -> String {
-    format!("group snapshot {id}")
 }

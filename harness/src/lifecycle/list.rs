@@ -18,7 +18,7 @@ impl Session {
         let mut request = v1::ListVolumesRequest::default();
         let mut tokens = Tokens::default();
         loop {
-            let page = self.call(request.clone()).await.setup("a list")?;
+            let page = self.call(request.clone()).setup("a list").await?;
             entries.extend(page.entries);
             match tokens.next("ListVolumes", page.next_token)? {
                 Some(token) => request.starting_token = token,
@@ -38,7 +38,7 @@ impl Session {
         let mut snapshots = Vec::new();
         let mut tokens = Tokens::default();
         loop {
-            let page = self.call(request.clone()).await.setup("a list")?;
+            let page = self.call(request.clone()).setup("a list").await?;
             snapshots.extend(page.entries.into_iter().filter_map(|entry| entry.snapshot));
             match tokens.next("ListSnapshots", page.next_token)? {
                 Some(token) => request.starting_token = token,

@@ -1,14 +1,13 @@
 use std::path::{Path, PathBuf};
 
 use csi_proto::{Service, v1};
-use tonic::Code;
 
-use super::undo;
+use super::Thing;
+use crate::calling::Calling;
 use crate::capability::Capability;
 use crate::config::Pairs;
 use crate::cx::Cx;
-use crate::paths::{PathKind, TARGET};
-use crate::reply::{Answer, Reply};
+use crate::paths::{PathKind, Place};
 use crate::verdict::Stop;
 
 /// A volume to publish on the node: made for the check, or pre-provisioned.
@@ -70,7 +69,7 @@ impl Cx {
     pub async fn node_volume(&self) -> Result<NodeVolume, Stop> {
         if self.target().capabilities().has(Capability::CreateDeleteVolume) {
             let request = self.create_node_volume_request().await?;
-            return Ok(self.create_volume(request).await.setup("a volume")?.into());
+            return Ok(self.create_volume(request).setup("a volume").await?.into());
         }
         self.provisioned_volume().await
     }
@@ -85,7 +84,7 @@ impl Cx {
             && self.target().capabilities().has(Capability::VolumeAccessibilityConstraints)
             && self.target().serves(Service::Node)
         {
-            let info = self.call(v1::NodeGetInfoRequest {}).await.setup("the topology of the node")?;
+            let info = self.call(v1::NodeGetInfoRequest {}).setup("the topology of the node").await?;
             request.accessibility_requirements = info
                 .accessible_topology
                 .map(|here| v1::TopologyRequirement { requisite: vec![here.clone()], preferred: vec![here] });
@@ -98,14 +97,12 @@ impl Cx {
     /// # Errors
     /// Skip if none fits the access type.
     pub async fn provisioned_volume(&self) -> Result<NodeVolume, Stop> {
-        if self.leases.lock().await.len() == self.config().volumes.len() {
-            return Err(Stop::skip("needs more pre-provisioned volumes than are configured"));
-        }
-        let Some(lease) = self.target().volumes.lease(self.access()).await else {
-            return Err(Stop::skip(format!("no pre-provisioned volume is for {} access", self.access())));
+        let mut held = self.leases().lock().await;
+        let Some(volume) = self.target().volumes.lease(self.access(), &mut held).await else {
+            let more = if held.is_empty() { "a" } else { "one more" };
+            let access = self.access();
+            return Err(Stop::skip(format!("needs {more} pre-provisioned volume for {access} access")));
         };
-        let volume = lease.volume.clone();
-        self.leases.lock().await.push(lease);
         Ok(NodeVolume {
             id: volume.id,
             context: volume.context,
@@ -119,7 +116,7 @@ impl Cx {
     /// # Errors
     /// Broken if NodeGetInfo is refused: a check of it reports that.
     pub async fn node_id(&self) -> Result<String, Stop> {
-        Ok(self.call(v1::NodeGetInfoRequest {}).await.setup("the id of the node")?.node_id)
+        Ok(self.call(v1::NodeGetInfoRequest {}).setup("the id of the node").await?.node_id)
     }
 
     /// A ControllerPublishVolume request.
@@ -138,27 +135,27 @@ impl Cx {
     }
 
     /// Sends ControllerPublishVolume. The volume is detached after the check.
-    pub async fn controller_publish(
+    pub fn controller_publish(
         &self,
         request: v1::ControllerPublishVolumeRequest,
-    ) -> Reply<v1::ControllerPublishVolumeResponse> {
-        let key = attachment_key(&request.volume_id, &request.node_id);
-        let undo = undo::attachment(request.volume_id.clone(), request.node_id.clone());
-        self.entered(key, undo, request).await
+    ) -> Calling<'_, v1::ControllerPublishVolumeResponse> {
+        let (volume_id, node_id) = (request.volume_id.clone(), request.node_id.clone());
+        self.make(Thing::Attachment { volume_id, node_id }, request)
     }
 
     /// Sends ControllerUnpublishVolume.
-    pub async fn controller_unpublish(
+    pub fn controller_unpublish(
         &self,
         volume_id: &str,
         node_id: &str,
-    ) -> Reply<v1::ControllerUnpublishVolumeResponse> {
+    ) -> Calling<'_, v1::ControllerUnpublishVolumeResponse> {
+        let (volume_id, node_id) = (volume_id.to_owned(), node_id.to_owned());
         let request = v1::ControllerUnpublishVolumeRequest {
-            volume_id: volume_id.to_owned(),
-            node_id: node_id.to_owned(),
+            volume_id: volume_id.clone(),
+            node_id: node_id.clone(),
             ..Default::default()
         };
-        self.struck_out(&attachment_key(volume_id, node_id), request).await
+        self.unmake(Thing::Attachment { volume_id, node_id }, request)
     }
 
     /// A NodeStageVolume request for a path from [`Cx::staging_path`].
@@ -174,22 +171,20 @@ impl Cx {
     }
 
     /// Sends NodeStageVolume. The volume is unstaged after the check.
-    pub async fn node_stage(
+    pub fn node_stage(
         &self,
         request: v1::NodeStageVolumeRequest,
-    ) -> Reply<v1::NodeStageVolumeResponse> {
-        let key = staging_key(&request.volume_id, &request.staging_target_path);
-        let undo = undo::staging(request.volume_id.clone(), request.staging_target_path.clone());
-        self.entered(key, undo, request).await
+    ) -> Calling<'_, v1::NodeStageVolumeResponse> {
+        let (volume_id, path) = (request.volume_id.clone(), request.staging_target_path.clone());
+        self.make(Thing::Staging { volume_id, path }, request)
     }
 
     /// Sends NodeUnstageVolume.
-    pub async fn node_unstage(&self, volume_id: &str, path: &str) -> Reply<v1::NodeUnstageVolumeResponse> {
-        let request = v1::NodeUnstageVolumeRequest {
-            volume_id: volume_id.to_owned(),
-            staging_target_path: path.to_owned(),
-        };
-        self.struck_out(&staging_key(volume_id, path), request).await
+    pub fn node_unstage(&self, volume_id: &str, path: &str) -> Calling<'_, v1::NodeUnstageVolumeResponse> {
+        let (volume_id, path) = (volume_id.to_owned(), path.to_owned());
+        let request =
+            v1::NodeUnstageVolumeRequest { volume_id: volume_id.clone(), staging_target_path: path.clone() };
+        self.unmake(Thing::Staging { volume_id, path }, request)
     }
 
     /// A NodePublishVolume request for a path from [`Cx::target_path`].
@@ -206,24 +201,24 @@ impl Cx {
     }
 
     /// Sends NodePublishVolume. The volume is unpublished after the check.
-    pub async fn node_publish(
+    pub fn node_publish(
         &self,
         request: v1::NodePublishVolumeRequest,
-    ) -> Reply<v1::NodePublishVolumeResponse> {
-        let key = publication_key(&request.volume_id, &request.target_path);
-        let undo = undo::publication(request.volume_id.clone(), request.target_path.clone());
-        self.entered(key, undo, request).await
+    ) -> Calling<'_, v1::NodePublishVolumeResponse> {
+        let (volume_id, path) = (request.volume_id.clone(), request.target_path.clone());
+        self.make(Thing::Publication { volume_id, path }, request)
     }
 
     /// Sends NodeUnpublishVolume.
-    pub async fn node_unpublish(
+    pub fn node_unpublish(
         &self,
         volume_id: &str,
         path: &str,
-    ) -> Reply<v1::NodeUnpublishVolumeResponse> {
+    ) -> Calling<'_, v1::NodeUnpublishVolumeResponse> {
+        let (volume_id, path) = (volume_id.to_owned(), path.to_owned());
         let request =
-            v1::NodeUnpublishVolumeRequest { volume_id: volume_id.to_owned(), target_path: path.to_owned() };
-        self.struck_out(&publication_key(volume_id, path), request).await
+            v1::NodeUnpublishVolumeRequest { volume_id: volume_id.clone(), target_path: path.clone() };
+        self.unmake(Thing::Publication { volume_id, path }, request)
     }
 
     /// A volume attached to this node, as far as the driver attaches. Waits for room on a node that other checks have
@@ -237,15 +232,7 @@ impl Cx {
         }
         let node_id = self.node_id().await?;
         let request = self.controller_publish_request(&volume, &node_id);
-        let attached = self.eventually(|| async {
-            let reply = self.controller_publish(request.clone()).await;
-            if reply.code() == Some(Code::ResourceExhausted) {
-                return Ok(None);
-            }
-            reply.setup("an attached volume").map(Some)
-        });
-        let full = || Stop::broken("needs an attached volume, but the node stays full: RESOURCE_EXHAUSTED");
-        let response = attached.await?.ok_or_else(full)?;
+        let response = self.controller_publish(request).setup("an attached volume").await?;
         Ok(Attached { volume, publish_context: response.publish_context })
     }
 
@@ -257,8 +244,8 @@ impl Cx {
         if !self.target().capabilities().has(Capability::StageUnstageVolume) {
             return Ok(Staged { attached, staging_path: String::new() });
         }
-        let staging_path = self.staging_path().await?;
-        self.node_stage(self.stage_request(&attached, &staging_path)).await.setup("a staged volume")?;
+        let staging_path = self.staging_path_of(&attached.volume.id).await?;
+        self.node_stage(self.stage_request(&attached, &staging_path)).setup("a staged volume").await?;
         Ok(Staged { attached, staging_path })
     }
 
@@ -268,7 +255,7 @@ impl Cx {
     /// Broken if a call on the way is refused.
     pub async fn published(&self, staged: Staged) -> Result<Published, Stop> {
         let target_path = self.target_path().await?;
-        self.node_publish(self.publish_request(&staged, &target_path)).await.setup("a published volume")?;
+        self.node_publish(self.publish_request(&staged, &target_path)).setup("a published volume").await?;
         Ok(Published { staged, target_path })
     }
 
@@ -277,7 +264,17 @@ impl Cx {
     /// # Errors
     /// Broken if it cannot be made.
     pub async fn staging_path(&self) -> Result<String, Stop> {
-        self.make_staging(&self.unique_name()).await
+        self.staging_path_of(&self.unique_name()).await
+    }
+
+    /// A staging directory for a volume, made as the orchestrator makes it. kubelet always has the same one for the file
+    /// system of a volume.
+    ///
+    /// # Errors
+    /// Broken if it cannot be made.
+    pub async fn staging_path_of(&self, volume_id: &str) -> Result<String, Stop> {
+        let place = self.paths().layout().staging(volume_id, &self.unique_name(), self.access());
+        self.make_staging(place).await
     }
 
     /// A staging directory whose path has exactly so many bytes.
@@ -286,16 +283,16 @@ impl Cx {
     /// Broken if it cannot be made; skip if paths of that length are not to be had here.
     pub async fn staging_path_of_length(&self, bytes: usize) -> Result<String, Stop> {
         let mut name = self.unique_name();
-        let above = self.target().paths.staging_dir().as_os_str().len() + 1;
+        let above = self.paths().staging_dir().as_os_str().len() + 1;
         let missing = bytes.checked_sub(above + name.len()).ok_or_else(|| no_path_of(bytes))?;
         name.push_str(&"x".repeat(missing));
-        let path = self.make_staging(&name).await?;
+        let path = self.make_staging(Place::flat(&name)).await?;
         if path.len() == bytes { Ok(path) } else { Err(no_path_of(bytes)) }
     }
 
-    async fn make_staging(&self, name: &str) -> Result<String, Stop> {
-        let path = self.target().paths.make_staging(name).await.map_err(Stop::Broken)?;
-        self.ledger.write(format!("directory {}", path.display()), undo::staging_directory(path.clone()));
+    async fn make_staging(&self, place: Place) -> Result<String, Stop> {
+        let path = self.paths().make_staging(&place).await.map_err(Stop::Broken)?;
+        self.owns(Thing::StagingDirectory(path.clone()));
         text(path)
     }
 
@@ -304,10 +301,8 @@ impl Cx {
     /// # Errors
     /// Broken if the parent cannot be made.
     pub async fn target_path(&self) -> Result<String, Stop> {
-        let parent =
-            self.target().paths.make_target_parent(&self.unique_name()).await.map_err(Stop::Broken)?;
-        self.ledger.write(format!("directory {}", parent.display()), undo::target_parent(parent.clone()));
-        text(parent.join(TARGET))
+        let place = self.paths().layout().target(&self.unique_name(), self.access());
+        self.make_target(place).await
     }
 
     /// A target path that has exactly so many bytes.
@@ -315,10 +310,16 @@ impl Cx {
     /// # Errors
     /// Broken if the parent cannot be made; skip if paths of that length are not to be had here.
     pub async fn target_path_of_length(&self, bytes: usize) -> Result<String, Stop> {
-        let mut path = self.target_path().await?;
+        let mut path = self.make_target(Place::flat(&self.unique_name())).await?;
         let missing = bytes.checked_sub(path.len()).ok_or_else(|| no_path_of(bytes))?;
         path.push_str(&"x".repeat(missing));
         Ok(path)
+    }
+
+    async fn make_target(&self, place: Place) -> Result<String, Stop> {
+        let path = self.paths().make_target(&place).await.map_err(Stop::Broken)?;
+        self.owns(Thing::TargetDirectories(path.clone()));
+        text(path)
     }
 
     /// Skips the check where the tests neither share the driver's file system nor have a command that looks at it.
@@ -326,8 +327,7 @@ impl Cx {
     /// # Errors
     /// Skip, with the flag that is missing.
     pub fn need_path_kind(&self) -> Result<(), Stop> {
-        let paths = &self.config().paths;
-        if paths.any() && paths.check_path_command.is_none() {
+        if self.paths().commands().is_some_and(|commands| commands.check_path_command.is_none()) {
             return Err(Stop::skip("paths are made by commands, and no check-path-command is configured"));
         }
         Ok(())
@@ -338,49 +338,8 @@ impl Cx {
     /// # Errors
     /// Broken if it cannot be looked at.
     pub async fn path_kind(&self, path: &str) -> Result<PathKind, Stop> {
-        self.target().paths.check(Path::new(path)).await.map_err(Stop::Broken)
+        self.paths().check(Path::new(path)).await.map_err(Stop::Broken)
     }
-
-    /// Sends a request whose effect is entered in the ledger first, and struck out if it was refused and there
-    /// was nothing before.
-    async fn entered<Q>(&self, key: String, undo: crate::ledger::Undo, request: Q) -> Reply<Q::Response>
-    where
-        Q: csi_proto::UnaryCall + Send + Sync,
-        Q::Response: Send + Sync,
-    {
-        let before = self.ledger.has(&key);
-        self.ledger.write(&key, undo);
-        let reply = self.call(request).await;
-        if !before && matches!(reply.answer(), Answer::Refused(_)) {
-            self.ledger.settle(&key);
-        }
-        reply
-    }
-
-    /// Sends a request that undoes an entry of the ledger.
-    async fn struck_out<Q>(&self, key: &str, request: Q) -> Reply<Q::Response>
-    where
-        Q: csi_proto::UnaryCall + Send + Sync,
-        Q::Response: Send + Sync,
-    {
-        let reply = self.call(request).await;
-        if matches!(reply.answer(), Answer::Ok(_)) {
-            self.ledger.settle(key);
-        }
-        reply
-    }
-}
-
-fn attachment_key(volume_id: &str, node_id: &str) -> String {
-    format!("attachment of volume {volume_id} to node {node_id}")
-}
-
-fn staging_key(volume_id: &str, path: &str) -> String {
-    format!("volume {volume_id} staged at {path}")
-}
-
-fn publication_key(volume_id: &str, path: &str) -> String {
-    format!("volume {volume_id} published at {path}")
 }
 
 fn no_path_of(bytes: usize) -> Stop {

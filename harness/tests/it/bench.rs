@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use csi_harness::config::{AccessType, Config, TimeLimits};
+use csi_harness::config::{Config, TimeLimits};
 use csi_harness::events::{Event, Reporter};
-use csi_harness::outcome::{Outcome, Planned, Summary};
+use csi_harness::outcome::{Halt, Outcome, Planned, Summary};
 use csi_harness::prelude::*;
 use csi_harness::runner::{RunOptions, Runner};
 use csi_harness::story::Story;
@@ -19,7 +19,7 @@ use tokio::task::JoinHandle;
 pub(crate) struct Bench {
     pub(crate) target: Arc<Target>,
     pub(crate) options: RunOptions,
-    pub(crate) stop: watch::Sender<bool>,
+    pub(crate) stop: watch::Sender<Halt>,
     serving: JoinHandle<Result<(), csi_proto::ServeError>>,
     _dir: TempDir,
 }
@@ -30,7 +30,19 @@ pub(crate) struct Ran {
     pub(crate) outcomes: Vec<(String, Outcome)>,
     pub(crate) stories: String,
     pub(crate) leftovers: Vec<String>,
+    /// Kept for checks that pass only with `keep_calls`.
+    pub(crate) calls: Vec<Call>,
     pub(crate) summary: Summary,
+}
+
+/// A call of a check.
+#[derive(Debug)]
+pub(crate) struct Call {
+    pub(crate) rpc: &'static str,
+    pub(crate) request: String,
+    pub(crate) node: usize,
+    pub(crate) worker: usize,
+    pub(crate) cleanup: bool,
 }
 
 /// Short limits, so that a hanging driver is noticed soon.
@@ -41,7 +53,7 @@ pub(crate) fn config() -> Config {
         time_limits: TimeLimits {
             call_ms: 2_000,
             check_ms: 10_000,
-            settle_ms: 500,
+            settle_ms: Some(500),
             restart_ms: 500,
             ..TimeLimits::default()
         },
@@ -57,18 +69,8 @@ impl Bench {
         let listener = Listener::bind(&endpoint).await.expect("a socket");
         let serving = tokio::spawn(listener.serve(driver.routes(), std::future::pending()));
         config.endpoint = Some(endpoint.to_string());
-        let options = RunOptions {
-            jobs: 4,
-            seed: 7,
-            strict: false,
-            fail_fast: false,
-            leak_check: true,
-            keep_calls: false,
-            known: Default::default(),
-            repeat: Arc::new(|label| format!("csi-sanity run --filter {label}")),
-        };
         let target = Target::connect(config).await.expect("an answer");
-        Bench { target, options, stop: watch::channel(false).0, serving, _dir: dir }
+        Bench { target, options: options(), stop: watch::Sender::default(), serving, _dir: dir }
     }
 
     /// Ends the server, as if the driver had died.
@@ -79,17 +81,43 @@ impl Bench {
         }
     }
 
-    /// Runs the checks for mount access.
+    /// Runs the checks.
     pub(crate) async fn run(self, checks: &[&'static Check]) -> Ran {
-        let plan = checks.iter().map(|check| Planned { check, access: AccessType::Mount }).collect();
-        let mut ran = Ran::default();
-        let mut runner = Runner::new(self.target.clone(), self.options, self.stop.subscribe());
-        runner.report_to(&mut ran);
-        let summary = runner.run(plan).await;
-        ran.summary = summary;
+        let ran = run(self.target.clone(), self.options, self.stop.subscribe(), checks).await;
         self.serving.abort();
         ran
     }
+}
+
+pub(crate) fn options() -> RunOptions {
+    RunOptions {
+        jobs: 4,
+        seed: 7,
+        strict: false,
+        fail_fast: false,
+        leak_check: true,
+        keep_calls: false,
+        known: Default::default(),
+        repeat: Arc::new(|label| format!("csi-sanity run --filter {label}")),
+    }
+}
+
+/// Runs the checks against any driver, for the first access type of its configuration.
+pub(crate) async fn run(
+    target: Arc<Target>,
+    options: RunOptions,
+    stop: watch::Receiver<Halt>,
+    checks: &[&'static Check],
+) -> Ran {
+    let access = target.config().access_types[0];
+    let planned = |(number, check): (usize, &&'static Check)| Planned { check, access, number };
+    let plan = checks.iter().enumerate().map(planned).collect();
+    let mut ran = Ran::default();
+    let mut runner = Runner::new(target, options, stop);
+    runner.report_to(&mut ran);
+    let summary = runner.run(plan).await;
+    ran.summary = summary;
+    ran
 }
 
 impl Ran {
@@ -105,6 +133,13 @@ impl Reporter for Ran {
             self.outcomes.push((report.label(), report.outcome.clone()));
             self.leftovers.extend(report.leftovers.clone());
             self.stories.push_str(&Story(report).to_string());
+            self.calls.extend(report.calls.iter().map(|call| Call {
+                rpc: call.rpc.method,
+                request: call.request().to_string(),
+                node: call.node,
+                worker: call.worker,
+                cleanup: call.cleanup,
+            }));
         }
     }
 }

@@ -1,7 +1,17 @@
 //! The harness at work on the mock driver, over a socket: what is undone, what is judged, what survives.
 
+mod answers;
 mod bench;
 mod death;
+mod in_process;
+mod inventory;
+mod nodes;
 mod order;
+mod path_commands;
+mod paths;
+mod process;
+mod restarts;
+mod scopes;
 mod undoing;
 mod verdicts;
+mod volumes;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use csi_harness::outcome::Outcome;
+use csi_harness::outcome::{Halt, Outcome};
 use csi_harness::prelude::*;
 use csi_mock_driver::Delay;
 use tokio::sync::Notify;
@@ -128,10 +128,10 @@ async fn after_an_interrupt() {
     let checks = [&INTERRUPTED, &FAILS];
     let (ran, ()) = tokio::join!(bench.run(&checks), async {
         HAS_A_VOLUME.notified().await;
-        stop.send(true).unwrap();
+        stop.send(Halt::Interrupted).unwrap();
     });
     assert_eq!(ran.outcome(&INTERRUPTED), &Outcome::Skipped("interrupted".to_owned()));
-    assert!(ran.summary.interrupted);
+    assert_eq!(ran.summary.halt, Halt::Interrupted);
     assert_eq!(ran.summary.leaks, []);
 }
 

@@ -61,6 +61,9 @@ pub(crate) fn create_volume(
     let volume = make(driver, &mut state, request, &wanted, content, capacity_bytes, zone);
     let message = first_answer(driver, &volume);
     state.add_volume(volume);
+    if driver.has(Defect::CreateVolumeFailsAfterWork) {
+        return Err(Status::internal("the back end did not confirm the volume"));
+    }
     if driver.has(Defect::CreateVolumeCrashesAfterWork) {
         drop(state);
         driver.crash("CreateVolume");
@@ -480,8 +483,7 @@ fn make(
         zone,
         content,
         attachments: BTreeMap::new(),
-        staged: BTreeMap::new(),
-        published: BTreeMap::new(),
+        on_nodes: BTreeMap::new(),
     }
 }
 

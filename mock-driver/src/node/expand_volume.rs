@@ -60,11 +60,11 @@ pub(crate) fn node_expand_volume(
 
 /// The volume has to be staged or published at the path.
 fn check_path(driver: &MockDriver, volume: &Volume, path: &str) -> Result<(), Status> {
-    let there = volume.published.contains_key(path) || volume.staged.contains_key(path);
-    if driver.has(Defect::NodeExpandRefusesStagingPath) && volume.staged.contains_key(path) {
+    let here = volume.on(driver.this_node());
+    if driver.has(Defect::NodeExpandRefusesStagingPath) && here.staged.contains_key(path) {
         return Err(Status::internal("resize: not a file system"));
     }
-    if there || driver.has(Defect::NodeExpandIgnoresPath) {
+    if here.has(path) || driver.has(Defect::NodeExpandIgnoresPath) {
         return Ok(());
     }
     Err(Status::not_found(format!("volume {} is not at volume_path", volume.id)))

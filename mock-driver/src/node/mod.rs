@@ -1,4 +1,4 @@
-//! The Node service, for the first node of the configuration.
+//! The Node service, as each node has it.
 
 mod expand_volume;
 mod info;
@@ -62,7 +62,7 @@ fn check_maps(volume_context: &Map, publish_context: &Map) -> Result<(), Status>
 
 /// The volume that is meant: the one of the id, or for a driver without state of its own, the one at the path.
 fn meant<'a>(driver: &MockDriver, state: &'a State, id: &str, path: &str) -> Option<&'a Volume> {
-    let there = |volume: &&Volume| volume.published.contains_key(path) || volume.staged.contains_key(path);
+    let there = |volume: &&Volume| volume.on(driver.this_node()).has(path);
     match state.volumes.get(id) {
         None if driver.is(Quirk::StatelessNode) => state.volumes.values().find(there),
         known => known,

@@ -59,7 +59,7 @@ pub(crate) fn node_publish_volume(
     };
     check_contexts(driver, volume, &request.volume_context, &request.publish_context)?;
     check_staged(driver, volume, request)?;
-    if let Some(present) = volume.published.get(path) {
+    if let Some(present) = volume.on(driver.this_node()).published.get(path) {
         return repeated(driver, present, &usage, request.readonly);
     }
     if !driver.has(Defect::NodePublishAcceptsAnyCapability) {
@@ -70,7 +70,8 @@ pub(crate) fn node_publish_volume(
         true => None,
         false => target::make(driver, path, &usage.access, request.readonly)?,
     };
-    volume.published.insert(path.to_owned(), Publication { usage, readonly: request.readonly, made });
+    let publication = Publication { usage, readonly: request.readonly, made };
+    volume.on_mut(driver.this_node()).published.insert(path.to_owned(), publication);
     done
 }
 
@@ -93,7 +94,9 @@ fn check_staged(
             false => Err(Status::failed_precondition("staging_target_path is missing")),
         };
     }
-    if volume.staged.contains_key(path) || driver.has(Defect::NodePublishAcceptsUnstaged) {
+    if volume.on(driver.this_node()).staged.contains_key(path)
+        || driver.has(Defect::NodePublishAcceptsUnstaged)
+    {
         return Ok(());
     }
     Err(Status::failed_precondition("the volume is not staged at staging_target_path"))
@@ -124,7 +127,7 @@ fn repeated(
 
 /// Whether a second target path on this node is possible.
 fn check_other_paths(driver: &MockDriver, volume: &Volume, usage: &Usage) -> Result<(), Status> {
-    if volume.published.is_empty() {
+    if volume.on(driver.this_node()).published.is_empty() {
         return Ok(());
     }
     let shares = usage.is_multi_node() || usage.mode() == Mode::SingleNodeMultiWriter;

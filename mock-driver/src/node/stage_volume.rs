@@ -48,7 +48,7 @@ pub(crate) fn node_stage_volume(
         return Err(not_found(&request.volume_id));
     };
     check_contexts(driver, volume, &request.volume_context, &request.publish_context)?;
-    if let Some(present) = volume.staged.get(path) {
+    if let Some(present) = volume.on(driver.this_node()).staged.get(path) {
         return repeated(driver, present, &usage);
     }
     if !driver.has(Defect::NodeStageAcceptsAnyCapability) {
@@ -83,7 +83,7 @@ fn stage(
     usage: Usage,
 ) -> Result<v1::NodeStageVolumeResponse, Status> {
     if !driver.has(Defect::NodeStageNotRecorded) {
-        volume.staged.insert(path.to_owned(), usage);
+        volume.on_mut(driver.this_node()).staged.insert(path.to_owned(), usage);
     }
     Ok(v1::NodeStageVolumeResponse {})
 }

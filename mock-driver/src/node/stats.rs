@@ -50,8 +50,9 @@ pub(crate) fn node_get_volume_stats(
         }
         return Err(not_found(&request.volume_id));
     };
-    let publication = volume.published.get(path);
-    let usage = publication.map(|publication| &publication.usage).or_else(|| volume.staged.get(path));
+    let here = volume.on(driver.this_node());
+    let publication = here.published.get(path);
+    let usage = publication.map(|publication| &publication.usage).or_else(|| here.staged.get(path));
     if driver.has(Defect::NodeGetVolumeStatsRefusesStagingPath) && publication.is_none() {
         return Err(Status::not_found("the volume is not published at volume_path"));
     }

@@ -37,7 +37,8 @@ pub(crate) fn node_unpublish_volume(
             Err(not_found(&request.volume_id))
         };
     };
-    let Some(publication) = volume.published.get(path) else {
+    let here = volume.on_mut(driver.this_node());
+    let Some(publication) = here.published.get(path) else {
         if driver.has(Defect::NodeUnpublishRefusesRepeats) {
             return Err(Status::not_found("nothing is published there"));
         }
@@ -52,10 +53,10 @@ pub(crate) fn node_unpublish_volume(
         target::remove(path, made)?;
     }
     if !driver.has(Defect::NodeUnpublishKeepsPublication) {
-        volume.published.remove(path);
+        here.published.remove(path);
     }
     if driver.has(Defect::NodeUnpublishUnstages) {
-        volume.staged.clear();
+        here.staged.clear();
     }
     done
 }

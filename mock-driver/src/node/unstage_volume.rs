@@ -37,17 +37,18 @@ pub(crate) fn node_unstage_volume(
             Err(not_found(&request.volume_id))
         };
     };
-    if !volume.staged.contains_key(path) {
+    let here = volume.on_mut(driver.this_node());
+    if !here.staged.contains_key(path) {
         if driver.has(Defect::NodeUnstageRefusesRepeats) {
             return Err(Status::failed_precondition("the volume is not staged"));
         }
         return done;
     }
-    if !volume.published.is_empty() && !driver.has(Defect::NodeUnstageIgnoresPublished) {
+    if !here.published.is_empty() && !driver.has(Defect::NodeUnstageIgnoresPublished) {
         return Err(Status::failed_precondition("the volume is still published on this node"));
     }
     if !driver.has(Defect::NodeUnstageKeepsStaging) {
-        volume.staged.remove(path);
+        here.staged.remove(path);
     }
     done
 }

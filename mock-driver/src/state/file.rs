@@ -10,7 +10,7 @@ use super::State;
 /// Largest state file that is read.
 const STATE_BYTES_MAX: u64 = 1 << 30;
 /// Layout of the file; one with a larger number is from a later release.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 
 /// A state file that cannot be used.
 #[derive(Debug, thiserror::Error)]

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::content::Content;
 use super::table::Row;
-use crate::config::StaticVolume;
+use crate::config::{NodeConfig, StaticVolume};
 
 /// A string map of the protocol.
 pub(crate) type Map = BTreeMap<String, String>;
@@ -146,10 +146,25 @@ pub(crate) struct Volume {
     pub(crate) content: Content,
     /// By node id.
     pub(crate) attachments: BTreeMap<String, Attachment>,
+    /// By node id; what is nowhere in use on a node may have no entry.
+    pub(crate) on_nodes: BTreeMap<String, OnNode>,
+}
+
+/// A volume on a node, as the node sees it.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct OnNode {
     /// By staging path.
     pub(crate) staged: BTreeMap<String, Usage>,
     /// By target path.
     pub(crate) published: BTreeMap<String, Publication>,
+}
+
+impl OnNode {
+    /// Whether the volume is staged or published at the path.
+    pub(crate) fn has(&self, path: &str) -> bool {
+        self.staged.contains_key(path) || self.published.contains_key(path)
+    }
 }
 
 impl Row for Volume {
@@ -179,8 +194,7 @@ impl Volume {
             zone: 0,
             content,
             attachments: BTreeMap::new(),
-            staged: BTreeMap::new(),
-            published: BTreeMap::new(),
+            on_nodes: BTreeMap::new(),
         }
     }
 
@@ -194,7 +208,18 @@ impl Volume {
     }
 
     pub(crate) fn is_staged_or_published(&self) -> bool {
-        !self.staged.is_empty() || !self.published.is_empty()
+        self.on_nodes.values().any(|node| !node.staged.is_empty() || !node.published.is_empty())
+    }
+
+    /// What a node has of it.
+    pub(crate) fn on(&self, node: &NodeConfig) -> &OnNode {
+        static UNUSED: OnNode = OnNode { staged: BTreeMap::new(), published: BTreeMap::new() };
+        self.on_nodes.get(&node.id).unwrap_or(&UNUSED)
+    }
+
+    /// The same, to be changed.
+    pub(crate) fn on_mut(&mut self, node: &NodeConfig) -> &mut OnNode {
+        self.on_nodes.entry(node.id.clone()).or_default()
     }
 
     /// Block or mount, as far as it is settled.

@@ -10,7 +10,8 @@ use csi_proto::v1::{self};
 use tonic::{Code, Request};
 
 use crate::support::{
-    GIB, block, code, create, defective, driver, mount, ok, range, volume, volume_request, with, writer,
+    GIB, block, code, create, defective, driver, empty, mount, ok, range, volume, volume_request, with,
+    writer,
 };
 
 /// A volume and the paths it may be at.
@@ -245,4 +246,52 @@ async fn a_target_that_is_left_behind_is_left_by_a_defect_only() {
     ok(driver.node_unpublish_volume(Request::new(bench.unpublish("t"))).await);
     assert_eq!(bench.entries(), 1);
     volume(&driver, "other").await;
+}
+
+#[tokio::test]
+async fn each_node_has_volumes_of_its_own() {
+    let one = driver();
+    let two = one.at_node(1).unwrap();
+    let directories = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
+    let mut ids = Vec::new();
+    for node in [&one, &two] {
+        ids.push(ok(node.node_get_info(empty()).await).node_id);
+    }
+    assert_eq!(ids, ["node-1", "node-2"]);
+    assert!(one.at_node(3).is_none(), "there are three");
+
+    // What one node makes known, all know; where a volume is in use, only that node knows.
+    let id = volume(&one, "v").await;
+    let stage = |directory: &tempfile::TempDir| v1::NodeStageVolumeRequest {
+        volume_id: id.clone(),
+        staging_target_path: directory.path().to_str().unwrap().to_owned(),
+        volume_capability: Some(writer()),
+        ..Default::default()
+    };
+    ok(one.node_stage_volume(Request::new(stage(&directories[0]))).await);
+    ok(two.node_stage_volume(Request::new(stage(&directories[1]))).await);
+    let publish = |staged: &tempfile::TempDir| v1::NodePublishVolumeRequest {
+        volume_id: id.clone(),
+        staging_target_path: staged.path().to_str().unwrap().to_owned(),
+        target_path: staged.path().join("target").to_str().unwrap().to_owned(),
+        volume_capability: Some(writer()),
+        ..Default::default()
+    };
+    assert_eq!(
+        code(two.node_publish_volume(Request::new(publish(&directories[0]))).await),
+        Code::FailedPrecondition
+    );
+    ok(two.node_publish_volume(Request::new(publish(&directories[1]))).await);
+    let unstage = |directory: &tempfile::TempDir| v1::NodeUnstageVolumeRequest {
+        volume_id: id.clone(),
+        staging_target_path: directory.path().to_str().unwrap().to_owned(),
+    };
+    // It is published on the other one.
+    ok(one.node_unstage_volume(Request::new(unstage(&directories[0]))).await);
+    assert_eq!(
+        code(two.node_unstage_volume(Request::new(unstage(&directories[1]))).await),
+        Code::FailedPrecondition
+    );
+    let delete = v1::DeleteVolumeRequest { volume_id: id.clone(), ..Default::default() };
+    assert_eq!(code(one.delete_volume(Request::new(delete)).await), Code::FailedPrecondition);
 }

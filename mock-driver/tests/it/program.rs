@@ -89,6 +89,25 @@ async fn the_program_serves_crashes_and_stops() {
     }
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_program_serves_a_node_on_each_endpoint() {
+    let directory = tempfile::tempdir().unwrap();
+    let endpoints = ["a.sock", "b.sock"].map(|name| Endpoint::Unix(directory.path().join(name)));
+    let [a, b] = endpoints.each_ref().map(ToString::to_string);
+    let mut running = Running(program(&["--endpoint", &a, "--endpoint", &b]).spawn().unwrap());
+    let mut ids = Vec::new();
+    for endpoint in &endpoints {
+        let channel = dial(endpoint, DEADLINE).await.unwrap();
+        let info = NodeClient::new(channel).node_get_info(v1::NodeGetInfoRequest {}).await.unwrap();
+        ids.push(info.into_inner().node_id);
+    }
+    assert_eq!(ids, ["node-1", "node-2"]);
+    let pid = running.0.id().to_string();
+    assert!(Command::new("kill").args(["-TERM", &pid]).status().unwrap().success());
+    assert_eq!(running.0.wait().unwrap().code(), Some(0));
+    assert!(std::fs::read_dir(directory.path()).unwrap().next().is_none());
+}
+
 #[test]
 fn lists_have_an_id_first_on_each_line() {
     let defects = output(&["--list-defects"]);
@@ -123,6 +142,7 @@ fn wrong_arguments_and_files_are_named() {
         &["--endpoint", "unix:///x.sock", "--without", "EXPAND_VOLUME"],
         &["--endpoint", "unix:///x.sock", "--delay", "CreateVolume=soon"],
         &["--endpoint", "unix:///x.sock", "--fail", "MakeVolume=INTERNAL"],
+        &["--endpoint", "unix:///x.sock", "--endpoint", "unix:///y.sock", "--node-id", "only"],
         &[],
     ] {
         assert_eq!(output(arguments).status.code(), Some(2), "{arguments:?}");

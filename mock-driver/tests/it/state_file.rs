@@ -34,7 +34,7 @@ fn a_file_that_is_no_state_is_refused_and_left_alone() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("state.json");
     for (text, expected) in
-        [("{\"version\": 1", "not a state"), ("{\"version\": 2}", "newer"), ("[]", "not a state")]
+        [("{\"version\": 2", "not a state"), ("{\"version\": 3}", "newer"), ("[]", "not a state")]
     {
         std::fs::write(&path, text).unwrap();
         let error = MockDriver::new(Config { state: Some(path.clone()), ..Config::default() }).unwrap_err();
@@ -46,4 +46,16 @@ fn a_file_that_is_no_state_is_refused_and_left_alone() {
         assert!(error.to_string().contains(path.to_str().unwrap()), "{error}");
         assert_eq!(std::fs::read_to_string(&path).unwrap(), text);
     }
+}
+
+#[tokio::test]
+async fn without_a_file_a_restarted_driver_has_the_memory_of_the_one_before() {
+    let before = with(Config { seed: Some(7), ..Config::default() });
+    let volume = create(&before, volume_request("v")).await;
+    let after = before.restarted().unwrap();
+    assert_eq!(create(&after, volume_request("v")).await, volume);
+    // They share nothing from now on.
+    let later = create(&before, volume_request("w")).await.volume_id;
+    let request = v1::ControllerGetVolumeRequest { volume_id: later };
+    assert!(after.controller_get_volume(Request::new(request)).await.is_err());
 }

@@ -17,9 +17,11 @@ pub(crate) struct Workspace {
 }
 
 impl Workspace {
+    /// A build folder may be a link, and of anybody, which a driver has reason to refuse.
     pub(crate) fn make(parent: &Path) -> Result<Workspace> {
-        let directory = tempfile::Builder::new().prefix("load-").tempdir_in(parent);
-        Ok(Workspace { directory: directory.on("make a directory in", parent)? })
+        let parent = parent.canonicalize().on("resolve", parent)?;
+        let directory = tempfile::Builder::new().prefix("load-").tempdir_in(&parent);
+        Ok(Workspace { directory: directory.on("make a directory in", &parent)? })
     }
 
     pub(crate) fn path(&self) -> &Path {

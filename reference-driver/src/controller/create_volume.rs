@@ -17,7 +17,7 @@ use crate::fs::FsType;
 use crate::ids::{ObjectId, ObjectKind, Shown};
 use crate::locks::{Guard, Key};
 use crate::storage;
-use crate::store::{Backend, Change, FsState, Source, Volume};
+use crate::store::{Backend, Change, FsState, Source, Volume, may_be_there};
 
 /// The size unit of loop devices.
 const SECTOR_BYTES: u64 = 512;
@@ -43,13 +43,16 @@ pub(crate) fn create_volume(driver: &Driver, request: &CreateVolumeRequest) -> R
     };
     volume.project = data.project();
     let record = vec![Change::PutVolume(volume.clone())];
-    if volume.untouched {
-        driver.store.commit(record)?;
+    let committed = if volume.untouched {
+        driver.store.commit(record)
     } else {
-        driver.store.commit_after_flush(driver.layout.volumes_directory(), record)?;
+        driver.store.commit_after_flush(driver.layout.volumes_directory(), record)
+    };
+    if may_be_there(&committed) {
+        data.keep();
+        room.keep();
     }
-    data.keep();
-    room.keep();
+    committed?;
     Ok(CreateVolumeResponse { volume: Some(volume_message(driver, &volume)) })
 }
 

@@ -19,7 +19,7 @@ pub(crate) fn delete_volume(driver: &Driver, request: &DeleteVolumeRequest) -> R
     check_unused(driver, &volume)?;
     driver.store.commit(vec![Change::DeleteVolume(volume.clone())])?;
     storage::remove_volume(driver, &volume);
-    driver.ledger.release_volume(volume.pool.as_deref(), volume.capacity_bytes);
+    driver.release(&volume);
     Ok(DeleteVolumeResponse {})
 }
 

@@ -8,7 +8,7 @@ use crate::capability::Capability;
 use crate::capacity_range::Range;
 use crate::driver::{Driver, required};
 use crate::error::{DriverError, Result};
-use crate::store::{Backend, Change, FsState, Volume};
+use crate::store::{Backend, Change, FsState, Volume, may_be_there};
 use crate::{node, storage};
 
 pub(crate) fn controller_expand_volume(
@@ -56,14 +56,15 @@ fn grow(driver: &Driver, volume: &mut Volume, range: Range, max_bytes: u64) -> R
     let wanted = range.choose(largest_allowed(driver, volume, max_bytes))?;
     storage::check_present(driver, volume)?;
     let room = driver.ledger.reserve_growth(volume.pool.as_deref(), wanted - present)?;
-    if volume.backend.is_file() {
-        storage::grow_image(driver, volume, wanted)?;
-    } else {
-        storage::set_limit(driver, volume, wanted)?;
+    let larger = Volume { capacity_bytes: wanted, ..volume.clone() };
+    let growth = storage::grow(driver, volume, wanted)?;
+    let committed = driver.store.commit(vec![Change::PutVolume(larger.clone())]);
+    if may_be_there(&committed) {
+        growth.keep();
+        room.keep();
     }
-    volume.capacity_bytes = wanted;
-    driver.store.commit(vec![Change::PutVolume(volume.clone())])?;
-    room.keep();
+    committed?;
+    *volume = larger;
     Ok(())
 }
 

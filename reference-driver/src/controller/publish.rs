@@ -11,7 +11,7 @@ use crate::capability::Capability;
 use crate::driver::{Driver, checked_map, required};
 use crate::error::{DriverError, Result};
 use crate::ids::Shown;
-use crate::store::{Attachment, Change};
+use crate::store::{Attachment, Change, may_be_there};
 
 pub(crate) fn controller_publish_volume(
     driver: &Driver,
@@ -33,8 +33,11 @@ pub(crate) fn controller_publish_volume(
     } else {
         let slot = driver.ledger.reserve_attachment()?;
         volume.attachments.insert(request.node_id.clone(), wanted);
-        driver.store.commit(vec![Change::PutVolume(volume)])?;
-        slot.keep();
+        let committed = driver.store.commit(vec![Change::PutVolume(volume)]);
+        if may_be_there(&committed) {
+            slot.keep();
+        }
+        committed?;
     }
     Ok(ControllerPublishVolumeResponse { publish_context: publish_context(request.readonly) })
 }

@@ -16,7 +16,7 @@ use crate::error::{DriverError, Result};
 use crate::ids::{ObjectId, ObjectKind, Shown};
 use crate::locks::Key;
 use crate::storage::{self, NewData};
-use crate::store::{Change, Snapshot, Volume};
+use crate::store::{Change, Snapshot, Volume, may_be_there};
 
 pub(crate) fn create_snapshot(
     driver: &Driver,
@@ -40,8 +40,11 @@ pub(crate) fn create_snapshot(
     drop(frozen);
     let (snapshot, data) = cut?;
     let record = Change::PutSnapshot(snapshot.clone());
-    driver.store.commit_after_flush(driver.layout.snapshots_directory(), vec![record])?;
-    data.keep();
+    let committed = driver.store.commit_after_flush(driver.layout.snapshots_directory(), vec![record]);
+    if may_be_there(&committed) {
+        data.keep();
+    }
+    committed?;
     Ok(CreateSnapshotResponse { snapshot: Some(snapshot_message(&snapshot)) })
 }
 

@@ -12,7 +12,7 @@ use crate::freeze::Frozen;
 use crate::ids::{ObjectId, ObjectKind, Shown};
 use crate::locks::{Guard, Key};
 use crate::storage::{self, NewData};
-use crate::store::{Backend, Change, Group, Snapshot, Volume};
+use crate::store::{Backend, Change, Group, Snapshot, Volume, may_be_there};
 
 /// How many volumes one group may have.
 const VOLUMES_MAX: usize = 1024;
@@ -48,8 +48,11 @@ pub(crate) fn create_volume_group_snapshot(
     };
     let records = members.iter().cloned().map(Change::PutSnapshot);
     let records = records.chain([Change::PutGroup(group.clone())]).collect();
-    driver.store.commit_after_flush(driver.layout.snapshots_directory(), records)?;
-    data.into_iter().for_each(NewData::keep);
+    let committed = driver.store.commit_after_flush(driver.layout.snapshots_directory(), records);
+    if may_be_there(&committed) {
+        data.into_iter().for_each(NewData::keep);
+    }
+    committed?;
     Ok(CreateVolumeGroupSnapshotResponse { group_snapshot: Some(group_message(&group, &members)) })
 }
 

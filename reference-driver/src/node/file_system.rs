@@ -112,7 +112,7 @@ fn prepare(
             Ok(fs_type)
         }
         FsState::Formatting { fs_type } => {
-            storage::blank_image(image, volume.capacity_bytes)?;
+            storage::blank_image(image)?;
             format(driver, volume, wanted_type(driver, volume, capability).unwrap_or(fs_type), device)
         }
         FsState::Unknown => match fs::probe(image)? {
@@ -175,7 +175,8 @@ pub(super) fn grow(volume: &mut Volume, device: &LoopDevice, at: &Place) -> Resu
     if size_bytes >= volume.capacity_bytes {
         return Ok(());
     }
-    let flags = at.hold()?.statvfs().on("look at the file system at", at.path())?.f_flag;
+    let mounted = at.hold()?;
+    let flags = mounted.statvfs().on("look at the file system at", at.path())?.f_flag;
     if flags.contains(StatVfsMountFlags::RDONLY) {
         let reason = "its file system is mounted read-only, and grows at its next staging for writing";
         return Err(DriverError::precondition(format!("volume {}", Shown(volume.id())), reason));
@@ -183,7 +184,7 @@ pub(super) fn grow(volume: &mut Volume, device: &LoopDevice, at: &Place) -> Resu
     if device.size_bytes()? < volume.capacity_bytes {
         device.refresh_size()?;
     }
-    fs_type.grow_mounted(device.path(), at.path())?;
+    fs_type.grow_mounted(device.path(), &mounted.path_for_others())?;
     volume.fs = FsState::Formatted { fs_type, size_bytes: volume.capacity_bytes, copied };
     Ok(())
 }

@@ -19,7 +19,7 @@ use crate::mount;
 use crate::mount::MountOptions;
 use crate::paths::{CheckedPath, Place};
 use crate::storage;
-use crate::store::{Backend, Change, FsState, Phase, Published, Volume};
+use crate::store::{Backend, Change, FsState, Phase, Published, Volume, may_be_there};
 
 /// The key by which a CO says that a volume is inline.
 const EPHEMERAL_KEY: &str = "csi.storage.k8s.io/ephemeral";
@@ -49,7 +49,7 @@ pub(super) fn publish(
         return Err(DriverError::invalid("volume_capability", "an inline volume cannot be a block device"));
     }
     let _id = driver.locks.exclusive(Key::InlineVolume(id.to_owned()))?;
-    let place = target.existing_place()?;
+    let place = target.existing_place(driver.layout.root())?;
     let (found, made) = match driver.store.view()?.volume(id)? {
         Some(volume) if volume.inline_id.is_some() => (volume, false),
         Some(_) => {
@@ -147,9 +147,12 @@ fn make(
     let data = storage::make_empty(driver, &volume)?;
     let volume = Volume { pool: room.pool(), project: data.project(), ..volume };
     let record = Change::PutVolume(volume.clone());
-    driver.store.commit_after_flush(driver.layout.volumes_directory(), vec![record])?;
-    data.keep();
-    room.keep();
+    let committed = driver.store.commit_after_flush(driver.layout.volumes_directory(), vec![record]);
+    if may_be_there(&committed) {
+        data.keep();
+        room.keep();
+    }
+    committed?;
     Ok(volume)
 }
 
@@ -195,6 +198,6 @@ fn forget(driver: &Driver, volume: &Volume, mut changes: Vec<Change>) -> Result<
     changes.push(Change::DeleteVolume(volume.clone()));
     driver.store.commit(changes)?;
     storage::remove_volume(driver, volume);
-    driver.ledger.release_volume(volume.pool.as_deref(), volume.capacity_bytes);
+    driver.release(volume);
     Ok(())
 }

@@ -43,15 +43,6 @@ fn is_mounted(driver: &Driver, volume: &Volume, at: &Place) -> Result<bool> {
     Ok(at.occupant()?.is_some_and(|occupant| occupant.is_mount_root && is_ours(driver, volume, &occupant)))
 }
 
-/// Reads a path at which a volume is to appear, which must not be among the data of the driver itself.
-fn place_path(driver: &Driver, field: &'static str, text: &str) -> Result<CheckedPath> {
-    let path = CheckedPath::parse(field, text)?;
-    if path.as_path().starts_with(driver.layout.root()) {
-        return Err(DriverError::invalid(field, "it lies in the state directory"));
-    }
-    Ok(path)
-}
-
 /// Fails if something else is mounted at a place: taking the volume away again would stop before it.
 fn require_free(driver: &Driver, volume: &Volume, at: &Place) -> Result<()> {
     match at.occupant()? {

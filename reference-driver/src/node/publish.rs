@@ -6,7 +6,7 @@ use csi_proto::v1::{
 };
 use rustix::mount::MountFlags;
 
-use super::{block, inline, is_mounted, place_path, recorded_place, require_free, stage, undo};
+use super::{block, inline, is_mounted, recorded_place, require_free, stage, undo};
 use crate::capability::Capability;
 use crate::driver::{Driver, checked_map, required};
 use crate::error::{DriverError, Result};
@@ -20,7 +20,7 @@ pub(crate) fn node_publish_volume(
     request: &NodePublishVolumeRequest,
 ) -> Result<NodePublishVolumeResponse> {
     required("volume_id", &request.volume_id)?;
-    let target = place_path(driver, "target_path", &request.target_path)?;
+    let target = CheckedPath::parse("target_path", &request.target_path)?;
     let capability = Capability::required(request.volume_capability.as_ref())?;
     checked_map("publish_context", &request.publish_context)?;
     if inline::is_inline(driver, request) {
@@ -41,7 +41,7 @@ pub(crate) fn node_publish_volume(
         made_path: true,
         phase: Phase::Begun,
     };
-    let place = target.existing_place()?;
+    let place = target.existing_place(driver.layout.root())?;
     let present = match_present(driver, &volume, &wanted)?;
     if present && is_published(driver, &volume, &place)? {
         return Ok(NodePublishVolumeResponse {});

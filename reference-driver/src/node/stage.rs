@@ -4,7 +4,7 @@ use csi_proto::v1::{
     NodeStageVolumeRequest, NodeStageVolumeResponse, NodeUnstageVolumeRequest, NodeUnstageVolumeResponse,
 };
 
-use super::{block, file_system, is_mounted, place_path, require_free, undo};
+use super::{block, file_system, is_mounted, require_free, undo};
 use crate::capability::Capability;
 use crate::driver::{Driver, checked_map, required};
 use crate::error::{DriverError, Result};
@@ -18,14 +18,14 @@ pub(crate) fn node_stage_volume(
     request: &NodeStageVolumeRequest,
 ) -> Result<NodeStageVolumeResponse> {
     required("volume_id", &request.volume_id)?;
-    let path = place_path(driver, "staging_target_path", &request.staging_target_path)?;
+    let path = CheckedPath::parse("staging_target_path", &request.staging_target_path)?;
     let capability = Capability::required(request.volume_capability.as_ref())?;
     checked_map("volume_context", &request.volume_context)?;
     checked_map("publish_context", &request.publish_context)?;
     let (mut volume, _guard) = driver.volume_alone(&request.volume_id)?;
     driver.check_fit(&volume, &capability)?;
     driver.attachment(&volume)?;
-    let place = path.existing_place()?;
+    let place = path.existing_place(driver.layout.root())?;
     let present =
         driver.store.view()?.staged_of(&volume.key)?.into_iter().find(|staged| staged.path == path.to_text());
     match present {

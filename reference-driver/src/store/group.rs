@@ -50,7 +50,7 @@ impl Group {
             match words.recv() {
                 Ok(Word::Write) => {}
                 Ok(Word::Written(result)) => return result,
-                Err(_) => return Err(StoreError::Closed),
+                Err(_) => return Err(StoreError::Unsettled(Box::new(StoreError::Closed))),
             }
         }
         let turn = Turn(self);

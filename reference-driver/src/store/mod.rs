@@ -2,13 +2,20 @@
 //!
 //! A change is on disk when [`Store::commit`] returns. Calls that commit at the same time share one flush, so that
 //! durability costs a flush per group and not per call.
+//!
+//! A commit of redb that reports an error can be there all the same: if only its last flush has failed, all of it has
+//! been written by then, and the next one to open the file finds it. So after an error the file is opened again, and the
+//! number that each commit gets tells what has become of it.
 
-mod copy;
+#[cfg(test)]
+pub(crate) mod faults;
 mod group;
 mod handle;
 mod open;
+mod overlay;
 mod quiet;
 mod records;
+mod rewrite;
 mod tables;
 
 use std::fs::File;
@@ -17,7 +24,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use group::Job;
-use handle::Handle;
+use handle::{Handle, Open};
 pub use records::{Attachment, Backend, FsState, Group, Phase, Published, Snapshot, Source, Staged, Volume};
 pub use tables::{Change, View};
 
@@ -72,9 +79,12 @@ pub enum StoreError {
         /// What the system said.
         source: Arc<io::Error>,
     },
-    /// The file could not be opened again after an error, or the caller that wrote for this one has panicked.
+    /// The caller that wrote for this one has panicked.
     #[error("the state is closed")]
     Closed,
+    /// A commit has failed, and so has opening the file again, so that nobody knows whether it is there.
+    #[error("{0}; it may or may not have been recorded")]
+    Unsettled(Box<StoreError>),
 }
 
 impl StoreError {
@@ -85,6 +95,7 @@ impl StoreError {
                 matches!(&**error, redb::Error::Io(io) if crate::error::is_full(io))
             }
             StoreError::Io { source, .. } => crate::error::is_full(source),
+            StoreError::Unsettled(error) => error.is_full(),
             _ => false,
         }
     }
@@ -100,6 +111,12 @@ impl<E: Into<redb::Error>> From<E> for StoreError {
     }
 }
 
+/// Whether what was to be committed is there, or may be. Then what it speaks of has to stay; what turns out to have no
+/// record is removed at the next start.
+pub fn may_be_there(committed: &Result<(), StoreError>) -> bool {
+    matches!(committed, Ok(()) | Err(StoreError::Unsettled(_)))
+}
+
 /// The open state.
 #[derive(Debug)]
 pub struct Store {
@@ -111,9 +128,14 @@ impl Store {
     /// Opens the state file, or makes one where there is neither a file nor data.
     ///
     /// # Errors
-    /// Whatever is wrong with an existing file is found on a copy in memory, so the file itself stays as it was.
+    /// Whatever is wrong with an existing file is found before anything is written to it, so it stays as it was.
     pub fn open(path: &Path, data: &[&Path]) -> Result<Store, StoreError> {
-        Ok(Store { db: Handle::new(path, open::open(path, data)?), callers: group::Group::default() })
+        Store::open_by(path, data, open::plainly())
+    }
+
+    fn open_by(path: &Path, data: &[&Path], open: Open) -> Result<Store, StoreError> {
+        let db = open::open(path, data, &open)?;
+        Ok(Store { db: Handle::new(path, db, open), callers: group::Group::default() })
     }
 
     /// A consistent view of everything committed so far.
@@ -122,6 +144,9 @@ impl Store {
     }
 
     /// Makes the changes durable, all or none. Blocks until they are.
+    ///
+    /// # Errors
+    /// None of the changes is there, unless the error is [`StoreError::Unsettled`].
     pub fn commit(&self, changes: Vec<Change>) -> Result<(), StoreError> {
         self.submit(changes, None)
     }
@@ -133,18 +158,43 @@ impl Store {
 
     fn submit(&self, changes: Vec<Change>, flush: Option<Arc<File>>) -> Result<(), StoreError> {
         self.callers.submit(changes, flush, |jobs| {
-            let result = write_group(&self.db, jobs);
-            if result.is_err()
-                && let Err(error) = self.db.reopen()
-            {
-                tracing::error!(%error, "the state could not be opened again; the next commit tries anew");
-            }
-            result
+            flush_directories(jobs)?;
+            write_group(&self.db, jobs).or_else(|failed| self.settle(failed))
         })
+    }
+
+    /// Finds out what has become of changes whose commit has failed.
+    fn settle(&self, failed: Failed) -> Result<(), StoreError> {
+        let found = self.db.reopen().and_then(|()| self.view()?.last_commit());
+        match (found, failed.number) {
+            (Ok(found), Some(number)) if found == number => {
+                tracing::warn!(error = %failed.error, "a commit has reported an error and is there");
+                Ok(())
+            }
+            (Ok(_), _) => Err(failed.error),
+            (Err(error), number) => {
+                tracing::error!(%error, "the state could not be opened again; the next call tries anew");
+                let unsettled = |error| StoreError::Unsettled(Box::new(error));
+                Err(if number.is_some() { unsettled(failed.error) } else { failed.error })
+            }
+        }
     }
 }
 
-fn write_group(db: &Handle, group: &[Job]) -> Result<(), StoreError> {
+/// A group that could not be written.
+struct Failed {
+    error: StoreError,
+    /// The number of its commit, if it came so far.
+    number: Option<u64>,
+}
+
+impl<E: Into<StoreError>> From<E> for Failed {
+    fn from(error: E) -> Failed {
+        Failed { error: error.into(), number: None }
+    }
+}
+
+fn flush_directories(group: &[Job]) -> Result<(), StoreError> {
     let mut flushed: Vec<&Arc<File>> = Vec::new();
     for directory in group.iter().filter_map(|job| job.flush.as_ref()) {
         if !flushed.iter().any(|done| Arc::ptr_eq(done, directory)) {
@@ -152,10 +202,14 @@ fn write_group(db: &Handle, group: &[Job]) -> Result<(), StoreError> {
             flushed.push(directory);
         }
     }
+    Ok(())
+}
+
+fn write_group(db: &Handle, group: &[Job]) -> Result<(), Failed> {
     let transaction = db.begin_write()?;
     for change in group.iter().flat_map(|job| &job.changes) {
         change.apply(&transaction)?;
     }
-    transaction.commit()?;
-    Ok(())
+    let number = tables::number_commit(&transaction)?;
+    transaction.commit().map_err(|error| Failed { error: error.into(), number: Some(number) })
 }

@@ -1,11 +1,15 @@
 //! Opening the state file without harming one that cannot be used.
 
-use std::fs;
+use std::fs::{self, File};
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use redb::{Database, DatabaseError, ReadableDatabase};
 
-use super::copy::Copy;
+use super::handle::Open;
+use super::overlay::Overlay;
+use super::rewrite::rewrite;
 use super::tables::{META, View, create_tables};
 use super::{StoreError, quiet};
 
@@ -13,24 +17,26 @@ use super::{StoreError, quiet};
 const SCHEMA_VERSION: u64 = 1;
 const SCHEMA_KEY: &str = "schema_version";
 /// How much of the state is cached, in bytes.
-pub(super) const CACHE_BYTES: usize = 16 * 1024 * 1024;
-/// The largest state file that is read for checking, in bytes.
-const CHECKED_BYTES_MAX: u64 = 1 << 30;
+const CACHE_BYTES: usize = 16 * 1024 * 1024;
+
+/// How a state file is opened.
+pub(super) fn plainly() -> Open {
+    Box::new(|path| Database::builder().set_cache_size(CACHE_BYTES).open(path))
+}
 
 /// Opens or creates the database at the path.
-pub(super) fn open(path: &Path, data: &[&Path]) -> Result<Database, StoreError> {
-    match fs::metadata(path) {
-        Ok(file) if file.len() <= CHECKED_BYTES_MAX => check(path)?,
-        Ok(_) => {}
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return create(path, data),
+pub(super) fn open(path: &Path, data: &[&Path], open: &Open) -> Result<Database, StoreError> {
+    match File::open(path) {
+        Ok(file) => check(path, file)?,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => create(path, data)?,
         Err(error) => return Err(StoreError::io(path, error)),
     }
-    let opened = quiet::catch(|| Database::builder().set_cache_size(CACHE_BYTES).open(path));
+    let opened = quiet::catch(|| open(path));
     opened.map_err(|reason| corrupt(path, reason))?.map_err(|error| refuse(path, error))
 }
 
 /// Makes a new state file. It gets its name only once it is complete, so that a crash leaves none or a whole one.
-fn create(path: &Path, data: &[&Path]) -> Result<Database, StoreError> {
+fn create(path: &Path, data: &[&Path]) -> Result<(), StoreError> {
     if let Some(data) = data.iter().find(|data| holds_entries(data)) {
         return Err(StoreError::Missing { path: path.to_owned(), data: (*data).to_owned() });
     }
@@ -46,33 +52,47 @@ fn create(path: &Path, data: &[&Path]) -> Result<Database, StoreError> {
     transaction.open_table(META)?.insert(SCHEMA_KEY, SCHEMA_VERSION)?;
     create_tables(&transaction)?;
     transaction.commit()?;
+    drop(db);
     fs::rename(&new, path).map_err(|error| StoreError::io(path, error))?;
     let directory = path.parent().unwrap_or(Path::new("."));
-    let flushed = fs::File::open(directory).and_then(|directory| directory.sync_all());
-    flushed.map_err(|error| StoreError::io(directory, error))?;
-    Ok(db)
+    let flushed = File::open(directory).and_then(|directory| directory.sync_all());
+    flushed.map_err(|error| StoreError::io(directory, error))
 }
 
 fn holds_entries(directory: &Path) -> bool {
     fs::read_dir(directory).is_ok_and(|mut entries| entries.next().is_some())
 }
 
-/// Reads all of a copy in memory; repairs after a crash happen there too, so the file is not touched.
-fn check(path: &Path) -> Result<(), StoreError> {
-    let bytes = fs::read(path).map_err(|error| StoreError::io(path, error))?;
-    if bytes.is_empty() {
-        return Err(corrupt(path, "it is empty".to_owned()));
-    }
-    match quiet::catch(|| check_copy(path, bytes)) {
+/// Reads everything that is in use once, without changing the file: repairs after a crash are kept in memory here. What
+/// an earlier process could not flush is written anew before it is relied on.
+fn check(path: &Path, file: File) -> Result<(), StoreError> {
+    match quiet::catch(|| check_file(path, file)) {
+        Ok(Ok(Closed::Cleanly)) => Ok(()),
+        Ok(Ok(Closed::NotAtAll)) => rewrite(path).map_err(|error| StoreError::io(path, error)),
         Ok(Err(StoreError::Database(error))) => Err(corrupt(path, error.to_string())),
         Ok(Err(StoreError::Record { key, reason })) => Err(corrupt(path, format!("record {key}: {reason}"))),
-        Ok(result) => result,
+        Ok(Err(error)) => Err(error),
         Err(reason) => Err(corrupt(path, reason)),
     }
 }
 
-fn check_copy(path: &Path, bytes: Vec<u8>) -> Result<(), StoreError> {
-    let mut db = Database::builder().set_cache_size(CACHE_BYTES).create_with_backend(Copy::new(bytes))?;
+/// How the process before has left the file.
+enum Closed {
+    Cleanly,
+    NotAtAll,
+}
+
+fn check_file(path: &Path, file: File) -> Result<Closed, StoreError> {
+    let overlay = Overlay::new(file).map_err(|error| StoreError::io(path, error))?;
+    if overlay.is_empty() {
+        return Err(corrupt(path, "it is empty".to_owned()));
+    }
+    let repaired = Arc::new(AtomicBool::new(false));
+    let notice = Arc::clone(&repaired);
+    let mut db = Database::builder()
+        .set_cache_size(CACHE_BYTES)
+        .set_repair_callback(move |_| notice.store(true, Ordering::Relaxed))
+        .create_with_backend(overlay)?;
     // Opening has repaired what a crash leaves. Whatever is found wrong after that is no work of a crash.
     if !db.check_integrity()? {
         return Err(corrupt(path, "its pages do not agree with each other".to_owned()));
@@ -80,12 +100,13 @@ fn check_copy(path: &Path, bytes: Vec<u8>) -> Result<(), StoreError> {
     let transaction = db.begin_read()?;
     let version = transaction.open_table(META)?.get(SCHEMA_KEY)?.map(|version| version.value());
     match version {
-        Some(SCHEMA_VERSION) => View::new(transaction).verify(),
+        Some(SCHEMA_VERSION) => View::new(transaction).verify()?,
         Some(found) if found > SCHEMA_VERSION => {
-            Err(StoreError::Newer { path: path.to_owned(), found, known: SCHEMA_VERSION })
+            return Err(StoreError::Newer { path: path.to_owned(), found, known: SCHEMA_VERSION });
         }
-        _ => Err(corrupt(path, "it has no schema version".to_owned())),
+        _ => return Err(corrupt(path, "it has no schema version".to_owned())),
     }
+    Ok(if repaired.load(Ordering::Relaxed) { Closed::NotAtAll } else { Closed::Cleanly })
 }
 
 fn corrupt(path: &Path, reason: String) -> StoreError {
@@ -106,7 +127,8 @@ mod tests {
     /// A small state file as the driver closes it, or as a killed one leaves it.
     fn state(directory: &Path, killed: bool) -> Vec<u8> {
         let path = directory.join("state.redb");
-        let db = create(&path, &[]).unwrap();
+        create(&path, &[]).unwrap();
+        let db = plainly()(&path).unwrap();
         for number in 0..3 {
             let transaction = db.begin_write().unwrap();
             transaction.open_table(META).unwrap().insert(format!("key {number}").as_str(), number).unwrap();
@@ -122,7 +144,7 @@ mod tests {
     /// Opens a state file with the given bytes. It has to be refused untouched, or to open.
     fn try_open(path: &Path, bytes: &[u8], what: &str) -> bool {
         fs::write(path, bytes).unwrap();
-        match open(path, &[]) {
+        match open(path, &[], &plainly()) {
             Err(StoreError::Corrupt { .. } | StoreError::Newer { .. }) => {
                 assert_eq!(fs::read(path).unwrap(), bytes, "{what}: the file was touched");
                 false

@@ -13,6 +13,8 @@ type Table = TableDefinition<'static, &'static str, &'static str>;
 type PairTable = TableDefinition<'static, (&'static str, &'static str), &'static str>;
 
 pub(super) const META: TableDefinition<'static, &'static str, u64> = TableDefinition::new("meta");
+/// How many commits there have been, among the entries of [`META`].
+const COMMITS_KEY: &str = "commits";
 const VOLUMES: Table = Table::new("volumes");
 const VOLUME_NAMES: Table = Table::new("volume_names");
 const INLINE_IDS: Table = Table::new("inline_ids");
@@ -156,6 +158,14 @@ fn parse<T: DeserializeOwned>(key: &str, text: &str) -> Result<T, StoreError> {
         .map_err(|error| StoreError::Record { key: key.to_owned(), reason: error.to_string() })
 }
 
+/// Gives the commit to come its number. State of older versions has none yet.
+pub(super) fn number_commit(to: &WriteTransaction) -> Result<u64, StoreError> {
+    let mut meta = to.open_table(META)?;
+    let number = meta.get(COMMITS_KEY)?.map_or(0, |last| last.value()).wrapping_add(1);
+    meta.insert(COMMITS_KEY, number)?;
+    Ok(number)
+}
+
 /// Makes all tables, so that views can open them.
 pub(super) fn create_tables(to: &WriteTransaction) -> Result<(), StoreError> {
     for table in [VOLUMES, VOLUME_NAMES, INLINE_IDS, SNAPSHOTS, SNAPSHOT_NAMES, GROUPS, GROUP_NAMES] {
@@ -295,11 +305,16 @@ impl View {
         all(&self.open_pairs(PUBLISHED)?)
     }
 
+    /// The number of the last commit.
+    pub(super) fn last_commit(&self) -> Result<u64, StoreError> {
+        Ok(self.from.open_table(META)?.get(COMMITS_KEY)?.map_or(0, |last| last.value()))
+    }
+
     /// Opens every table and reads every record once, to find what is missing or does not parse.
     pub(super) fn verify(&self) -> Result<(), StoreError> {
-        self.volumes_after("", usize::MAX)?;
-        self.snapshots_after("", usize::MAX)?;
-        after_key::<Group>(&self.open(GROUPS)?, "", usize::MAX)?;
+        parse_all::<Volume>(&self.open(VOLUMES)?)?;
+        parse_all::<Snapshot>(&self.open(SNAPSHOTS)?)?;
+        parse_all::<Group>(&self.open(GROUPS)?)?;
         self.all_staged()?;
         self.all_published()?;
         for table in [VOLUME_NAMES, INLINE_IDS, SNAPSHOT_NAMES, GROUP_NAMES] {
@@ -323,6 +338,15 @@ fn follow<T: DeserializeOwned>(
         Some(target) => get(table, target.value()),
         None => Ok(None),
     }
+}
+
+/// Parses each record and keeps none.
+fn parse_all<T: DeserializeOwned>(table: &ReadTable) -> Result<(), StoreError> {
+    for entry in table.iter()? {
+        let (key, value) = entry?;
+        parse::<T>(key.value(), value.value())?;
+    }
+    Ok(())
 }
 
 fn after_key<T: DeserializeOwned>(

@@ -1,7 +1,7 @@
 //! Requests that try to lead the driver out of where it may go.
 
 use std::fs;
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{lchown, symlink};
 
 use csi_proto::v1::node_server::Node;
 use csi_proto::v1::*;
@@ -9,6 +9,7 @@ use tonic::{Code, Request};
 
 use crate::support::*;
 
+const NOBODY: u32 = 65_534;
 const ODD_IDS: [&str; 7] =
     ["../../x", "..", "/etc/passwd", "vol-../../../../../../../../../../../etc", "a\0b", "\u{202e}", "vol-"];
 
@@ -54,6 +55,7 @@ async fn paths_that_lead_elsewhere_are_refused() {
     let victim = format!("{root}/victim");
     fs::create_dir(&victim).unwrap();
     symlink(&victim, format!("{root}/link")).unwrap();
+    lchown(format!("{root}/link"), Some(NOBODY), Some(NOBODY)).unwrap();
     let through_link = rig.try_publish(id, &format!("{root}/link/t"), mount(""), false).await.unwrap_err();
     assert_eq!(through_link.code(), Code::InvalidArgument, "{through_link:?}");
     let malformed = [

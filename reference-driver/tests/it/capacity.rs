@@ -175,3 +175,31 @@ async fn a_volume_outside_the_pools_grows_outside_them() {
     rig.delete(&volume).await;
     assert_eq!(available(&rig, "fast").await, 10 * MIB);
 }
+
+/// A CO may publish the number, and writes anew whenever it is another.
+#[tokio::test]
+async fn free_space_is_told_in_steps() {
+    needs_root!();
+    use rustix::mount::{MountFlags, UnmountFlags};
+    let ground = Ground::new();
+    let state = ground.root.join("state");
+    std::fs::create_dir(&state).unwrap();
+    rustix::mount::mount("tmpfs", &state, "tmpfs", MountFlags::empty(), c"size=1g").unwrap();
+    let rig = Rig::on(ground, &[]).await;
+    let before = available_anywhere(&rig).await;
+    assert!(before > 1000 * MIB && before < 1024 * MIB, "{before}");
+    for number in 0..30 {
+        let id = rig.create(&format!("v{number}"), MIB, mount("")).await.volume_id;
+        std::fs::write(state.join("volumes").join(id).join("file"), [1; 100_000]).unwrap();
+        assert_eq!(available_anywhere(&rig).await, before, "after {number}");
+    }
+    std::fs::write(state.join("large"), vec![1; 64 << 20]).unwrap();
+    let less = available_anywhere(&rig).await;
+    assert!(less < before - 48 * MIB && less > before - 80 * MIB, "{before} has become {less}");
+    let refused = rig.try_create(create_request("too large", less + 1, mount(""))).await.unwrap_err();
+    assert_eq!(refused.code(), Code::ResourceExhausted, "what is told is what can be had");
+    rig.create("all", less, mount("")).await;
+    let Rig { driver, ground: _ground } = rig;
+    drop(driver);
+    rustix::mount::unmount(&state, UnmountFlags::empty()).unwrap();
+}

@@ -133,3 +133,17 @@ async fn an_inline_volume_is_no_larger_than_allowed() {
     let refused = publish(&rig, "csi-4", &rig.target("inline"), &attributes).await.unwrap_err();
     assert_eq!(refused.code(), Code::OutOfRange, "{refused:?}");
 }
+
+#[tokio::test]
+async fn an_inline_volume_that_was_attached_gives_its_slot_back() {
+    needs_root!();
+    let rig = Rig::new(&["--enable-attach", "--attach-limit=1"]).await;
+    let target = rig.target("inline");
+    for id in ["csi-5", "csi-6"] {
+        publish(&rig, id, &target, &[("size", "1Mi")]).await.unwrap();
+        rig.try_attach(id, "node1", false).await.unwrap();
+        rig.try_unpublish(id, &target).await.unwrap();
+    }
+    let volume = rig.create("v", MIB, mount("")).await.volume_id;
+    rig.try_attach(&volume, "node1", false).await.unwrap();
+}

@@ -12,6 +12,7 @@ mod file_systems;
 mod groups;
 mod inline;
 mod listing;
+mod lost_writes;
 mod metadata;
 mod older_state;
 mod process;

@@ -298,3 +298,35 @@ async fn metrics_are_served_on_after_file_descriptors_ran_out() {
     tokio::time::timeout(LIMIT, early.read_to_string(&mut text)).await.unwrap().unwrap();
     assert!(text.contains("csi_hostpath_ready 1\n"), "{text}");
 }
+
+#[tokio::test]
+async fn a_large_state_is_not_held_in_memory() {
+    const VALUES: u64 = 64;
+    const VALUE_BYTES: usize = 1 << 20;
+    let ground = Ground::new();
+    let state = ground.root.join("state/state.redb");
+    let small_bytes = memory_of_a_start(&ground).await;
+    {
+        let ballast = redb::TableDefinition::<u64, &[u8]>::new("ballast");
+        let db = redb::Database::open(&state).unwrap();
+        let write = db.begin_write().unwrap();
+        let value = vec![1; VALUE_BYTES];
+        for key in 0..VALUES {
+            write.open_table(ballast).unwrap().insert(key, &value[..]).unwrap();
+        }
+        write.commit().unwrap();
+    }
+    assert!(std::fs::metadata(&state).unwrap().len() > VALUES << 20);
+    let large_bytes = memory_of_a_start(&ground).await;
+    assert!(large_bytes < small_bytes + 32 * VALUE_BYTES, "{small_bytes} bytes have become {large_bytes}");
+}
+
+/// The most memory that a driver has had until it was ready, in bytes.
+async fn memory_of_a_start(ground: &Ground) -> usize {
+    let mut process = Process::start(&ground.root, &[]);
+    process.channel().await;
+    let status = std::fs::read_to_string(format!("/proc/{}/status", process.child.id())).unwrap();
+    let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+    process.kill();
+    peak.trim().strip_suffix(" kB").unwrap().parse::<usize>().unwrap() * 1024
+}

@@ -291,3 +291,48 @@ async fn a_block_target_that_is_lost_is_abnormal() {
     rig.take(&volume).await;
     rig.delete(&volume).await;
 }
+
+/// As on nodes whose kubelet directory is a link to a larger disk.
+#[tokio::test]
+async fn links_of_root_on_the_way_are_followed_and_those_of_others_are_not() {
+    needs_root!();
+    use std::os::unix::fs::{lchown, symlink};
+    let ground = Ground::new();
+    let link = ground.root.join("targets");
+    for part in ["staging", "targets"] {
+        fs::create_dir_all(ground.root.join("disk").join(part)).unwrap();
+        symlink(ground.root.join("disk").join(part), ground.root.join(part)).unwrap();
+    }
+    let mut rig = Rig::on(ground, &["--backend=image"]).await;
+    for (name, capability) in
+        [("directory", mount("")), ("xfs", mount("xfs")), ("btrfs", mount("btrfs")), ("block", block())]
+    {
+        let mut request = create_request(name, 320 * MIB, capability.clone());
+        if name == "directory" {
+            request.parameters = map(&[("backend", "directory")]);
+        }
+        let volume = rig.try_create(request).await.unwrap().volume_id;
+        let target = rig.bring(&volume, capability.clone()).await;
+        assert_eq!(target, link.join(&volume));
+        let stats = rig.stats(&volume, target.to_str().unwrap()).await.unwrap();
+        assert!(!stats.volume_condition.unwrap().abnormal, "{name}");
+        let request = NodeExpandVolumeRequest {
+            volume_id: volume.clone(),
+            volume_path: target.to_str().unwrap().to_owned(),
+            capacity_range: Some(CapacityRange { required_bytes: 400 * MIB, limit_bytes: 0 }),
+            ..Default::default()
+        };
+        rig.driver.node_expand_volume(Request::new(request)).await.unwrap();
+        rig = rig.restart(&["--backend=image"]).await;
+        lchown(&link, Some(65_534), None).unwrap();
+        let refusals = [
+            rig.try_publish(&volume, target.to_str().unwrap(), capability, false).await,
+            rig.try_unpublish(&volume, target.to_str().unwrap()).await,
+        ];
+        assert_eq!(codes(&refusals), [Code::InvalidArgument; 2], "{name}");
+        lchown(&link, Some(0), None).unwrap();
+        rig.take(&volume).await;
+        assert!(rig.ground.mount_points().is_empty() && rig.ground.loop_devices().is_empty(), "{name}");
+        rig.delete(&volume).await;
+    }
+}

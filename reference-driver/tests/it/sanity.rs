@@ -103,7 +103,7 @@ async fn run_suite(backend: &str, fs_type: &str) {
     let plan =
         Registry::new([csi_suite_sanity::SUITE]).select(&Filter::default(), &target.config().access_types);
     let mut accusations = Accusations::default();
-    let (_never, signal) = watch::channel(false);
+    let (_never, signal) = watch::channel(Default::default());
     let mut runner = Runner::new(target.clone(), options, signal);
     runner.report_to(&mut accusations);
     let summary = runner.run(plan).await;

@@ -242,6 +242,7 @@ async fn everything_frozen_is_thawed_at_the_start() {
     // The first cannot be looked at, which is no reason to forget the second.
     fs::rename(root.join("one"), root.join("moved")).unwrap();
     std::os::unix::fs::symlink(root.join("moved"), root.join("one")).unwrap();
+    std::os::unix::fs::lchown(root.join("one"), Some(65_534), None).unwrap();
     assert!(fsfreeze("-f", &root.join("two/staging")));
     let rig = rig.restart(&["--backend=image"]).await;
     assert!(!fsfreeze("-u", &root.join("two/staging")), "it was still frozen");

@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use csi_harness::outcome::{CheckReport, Outcome, Planned};
+use csi_harness::patience::Waiting;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 /// Time between two lines where there is no terminal, so that a CI log shows that the run is alive.
@@ -38,6 +39,11 @@ impl Progress {
 
     pub(crate) fn started(&self, planned: &Planned) {
         self.bar.set_message(self.message(&planned.label()));
+    }
+
+    pub(crate) fn waiting(&self, waiting: &Waiting) {
+        let seconds = waiting.longest.as_secs() + 1;
+        self.bar.set_message(self.message(&format!("waiting for {}, {seconds} s at the most", waiting.what)));
     }
 
     pub(crate) fn finished(&mut self, report: &CheckReport) {

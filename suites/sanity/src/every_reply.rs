@@ -1,6 +1,6 @@
 //! Rules that hold for every reply of every RPC.
 //!
-//! The harness watches all replies of a run. The checks here run last, make a few calls of their own, so that there
+//! The harness watches all replies of a run. The checks here run after everything else, make a few calls of their own, so that there
 //! is always something to see, and report what was found in the whole run.
 
 pub(crate) mod fields;
@@ -12,6 +12,7 @@ pub(crate) mod status;
 use csi_harness::Breach;
 use csi_harness::prelude::*;
 use csi_harness::requirements::Requirement;
+use csi_harness::story::shortened;
 
 /// Only that there is an answer counts.
 fn heard<T>(reply: Reply<T>) -> CheckResult {
@@ -56,11 +57,13 @@ fn report(
 ) -> CheckResult {
     let Some(first) = breaches.first() else { return Ok(()) };
     let all: Vec<_> = breaches.iter().map(told).collect();
-    Err(Violation::new(format!("{}: {message}", place(first)))
-        .of(requirement)
-        .expected(expected)
-        .actual(all.join("; "))
-        .into())
+    let violation = Violation::new(format!("{}: {message}", place(first))).of(requirement);
+    Err(seen_with(violation, breaches).expected(expected).actual(all.join("; ")).into())
+}
+
+/// The violation, with the checks in which it was seen.
+fn seen_with(violation: Violation, breaches: &[Breach]) -> Violation {
+    breaches.iter().fold(violation, |violation, breach| violation.along_with(breach.check.as_deref()))
 }
 
 fn place(breach: &Breach) -> String {
@@ -68,5 +71,7 @@ fn place(breach: &Breach) -> String {
 }
 
 fn told(breach: &Breach) -> String {
-    format!("{}: {}", place(breach), breach.actual)
+    let check = breach.check.as_deref().unwrap_or("the first questions");
+    let request = shortened(&breach.request.to_string());
+    format!("{}: {}, in {check}, to {request}", place(breach), breach.actual)
 }

@@ -23,13 +23,13 @@ pub(crate) fn request_for(cx: &Cx, sources: &[String]) -> v1::CreateVolumeGroupS
 /// A group snapshot of two volumes.
 pub(crate) async fn new_group(cx: &Cx) -> CheckResult<v1::VolumeGroupSnapshot> {
     let request = request_for(cx, &two_volumes(cx).await?);
-    cx.create_group_snapshot(request).await.setup("a group snapshot")
+    cx.create_group_snapshot(request).setup("a group snapshot").await
 }
 
 /// A group snapshot that existed until just now.
 pub(crate) async fn deleted_group(cx: &Cx) -> CheckResult<v1::VolumeGroupSnapshot> {
     let group = new_group(cx).await?;
-    cx.delete_group_snapshot(&group).await.setup("a group snapshot that is deleted")?;
+    cx.delete_group_snapshot(&group).setup("a group snapshot that is deleted").await?;
     Ok(group)
 }
 

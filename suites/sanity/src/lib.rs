@@ -28,6 +28,7 @@ pub const SUITE: Suite = Suite {
         controller::create_volume::names::CHECKS,
         controller::create_volume::capacity::CHECKS,
         controller::create_volume::parameters::CHECKS,
+        controller::create_volume::modes::CHECKS,
         controller::create_volume::source::CHECKS,
         controller::create_volume::topology::CHECKS,
         controller::create_volume::topology_names::CHECKS,
@@ -78,4 +79,5 @@ pub const SUITE: Suite = Suite {
         lifecycle::created::CHECKS,
         lifecycle::provisioned::CHECKS,
     ],
+    retired: &[],
 };

@@ -67,9 +67,9 @@ pub(crate) async fn gone(cx: &Cx) -> CheckResult<Attached> {
     let attached = attached(cx).await?;
     if cx.target().capabilities().has(Capability::PublishUnpublishVolume) {
         let node_id = cx.node_id().await?;
-        cx.controller_unpublish(&attached.volume.id, &node_id).await.setup("a volume that is detached")?;
+        cx.controller_unpublish(&attached.volume.id, &node_id).setup("a volume that is detached").await?;
     }
-    cx.delete_volume(&attached.volume.id).await.setup("a volume that is deleted")?;
+    cx.delete_volume(&attached.volume.id).setup("a volume that is deleted").await?;
     Ok(attached)
 }
 
@@ -115,10 +115,7 @@ pub(crate) async fn staged_for(cx: &Cx, mode: Mode) -> CheckResult<Staged> {
 
 /// The other access type, if ValidateVolumeCapabilities says that the volume does not have it; skips if it has.
 pub(crate) async fn unsupported_access(cx: &Cx, volume: &NodeVolume) -> CheckResult<v1::VolumeCapability> {
-    let other = match cx.access() {
-        AccessType::Mount => AccessType::Block,
-        AccessType::Block => AccessType::Mount,
-    };
+    let other = cx.access().other();
     let capability = cx.capability_for(other, Mode::SingleNodeWriter);
     let request = v1::ValidateVolumeCapabilitiesRequest {
         volume_id: volume.id.clone(),

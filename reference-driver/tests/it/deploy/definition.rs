@@ -1,14 +1,16 @@
-//! The driver definition has only keys that the Kubernetes storage tests know, since those ignore all others silently.
+//! The driver definitions have only keys that the Kubernetes storage tests know, since those ignore all others silently.
 #![expect(dead_code, reason = "fields stand here to be accepted, and all others refused")]
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use csi_hostpath_driver::FsType;
+use csi_hostpath_driver::config::parse_quantity;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::yaml::{documents, parse, text_at};
-use super::{deploy, kustomize, plugin, root};
+use super::{deploy, kinds, kustomize, plugin, root};
 
 /// Every capability that the tests look at or accept.
 const CAPABILITIES: [&str; 24] = [
@@ -159,71 +161,126 @@ struct ExpectedMetrics {
     throughput: f64,
 }
 
-fn text() -> String {
-    std::fs::read_to_string(root().join("driver-definitions/hostpath.yaml")).unwrap()
+/// That of volumes that are directories, and that of images.
+const DEFINITIONS: [&str; 2] = ["hostpath.yaml", "hostpath-image.yaml"];
+
+fn text(name: &str) -> String {
+    std::fs::read_to_string(root().join("driver-definitions").join(name)).unwrap()
 }
 
-fn definition() -> Definition {
-    parse(&text()).unwrap_or_else(|error| panic!("{error}"))
+fn definition(name: &str) -> Definition {
+    parse(&text(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
+}
+
+fn definitions() -> [(&'static str, Definition); 2] {
+    DEFINITIONS.map(|name| (name, definition(name)))
+}
+
+/// The class that the tests make volumes with.
+fn storage_class(definition: &Definition) -> Value {
+    let class = definition.storage_class.as_ref().unwrap();
+    let Some(file) = class.from_file.as_ref().filter(|_| !class.from_name) else {
+        return json!({"provisioner": definition.driver_info.name});
+    };
+    let mut objects = documents(&root().join(file));
+    assert_eq!(objects.len(), 1, "{file}: the tests want exactly one");
+    kinds::check(&objects[0]).unwrap_or_else(|reason| panic!("{file}: {reason}"));
+    objects.remove(0)
+}
+
+#[test]
+fn every_definition_is_looked_at() {
+    let files =
+        std::fs::read_dir(root().join("driver-definitions")).unwrap().map(|entry| entry.unwrap().path());
+    let found: BTreeSet<String> = files
+        .filter(|path| path.is_file())
+        .map(|path| path.file_name().unwrap().to_str().unwrap().to_owned())
+        .collect();
+    assert_eq!(found, BTreeSet::from(DEFINITIONS.map(str::to_owned)));
 }
 
 #[test]
 fn every_key_is_one_that_the_tests_read() {
-    let found: BTreeSet<String> = definition().driver_info.capabilities.into_keys().collect();
-    assert_eq!(
-        found,
-        BTreeSet::from(CAPABILITIES.map(str::to_owned)),
-        "each capability is decided, none is invented"
-    );
+    for (name, definition) in definitions() {
+        let found: BTreeSet<String> = definition.driver_info.capabilities.into_keys().collect();
+        let known = BTreeSet::from(CAPABILITIES.map(str::to_owned));
+        assert_eq!(found, known, "{name}: each capability is decided, none is invented");
+    }
 }
 
 #[test]
 fn keys_that_would_be_ignored_are_found() {
-    let faulty = [
-        text().replace("  MaxFileSize:", "  MaxFilesize:"),
-        text().replace("VolumeAttributesClass:\n", "VolumeAttributeClass:\n"),
-        text().replace("    ReadOnly:", "    Readonly:"),
-        text().replace("  StressTestOptions:", "StressTestOptions:"),
-    ];
-    for faulty in faulty {
-        assert_ne!(faulty, text());
-        assert!(parse::<Definition>(&faulty).is_err());
+    for name in DEFINITIONS {
+        let text = text(name);
+        let faulty = [
+            text.replace("  MaxFileSize:", "  MaxFilesize:"),
+            text.replace("VolumeAttributesClass:\n", "VolumeAttributeClass:\n"),
+            text.replace("    ReadOnly:", "    Readonly:"),
+            text.replace("  StressTestOptions:", "StressTestOptions:"),
+        ];
+        for faulty in faulty {
+            assert_ne!(faulty, text, "{name}");
+            assert!(parse::<Definition>(&faulty).is_err(), "{name}");
+        }
     }
 }
 
 #[test]
-fn it_agrees_with_the_full_deployment() {
-    let definition = definition();
+fn they_agree_with_the_full_deployment() {
     let objects = kustomize::build(&deploy().join("kubernetes/full"));
     let config = plugin::config(&objects);
-    let capability = |name: &str| definition.driver_info.capabilities[name];
-    assert_eq!(definition.driver_info.name, config.name);
-    assert_eq!(capability("snapshotMetadata"), config.snapshot_metadata);
-    assert_eq!(capability("controllerExpansion"), config.controller_expansion);
-    assert_eq!(capability("nodeExpansion"), config.node_expansion);
-    assert_eq!(capability("topology"), config.topology);
-    assert_eq!(capability("volumeLimits"), config.max_volumes_per_node != 0 || config.attach_limit != 0);
     let driver = objects.iter().find(|object| object["kind"] == json!("CSIDriver")).unwrap();
-    assert_eq!(capability("seLinuxMount"), driver["spec"]["seLinuxMount"]);
-    assert_eq!(capability("capacity"), driver["spec"]["storageCapacity"]);
+    for (name, definition) in definitions() {
+        let capability = |capability: &str| definition.driver_info.capabilities[capability];
+        assert_eq!(definition.driver_info.name, config.name, "{name}");
+        assert_eq!(storage_class(&definition)["provisioner"], json!(config.name), "{name}");
+        assert!(config.snapshot_metadata || !capability("snapshotMetadata"), "{name}");
+        assert_eq!(capability("controllerExpansion"), config.controller_expansion, "{name}");
+        assert_eq!(capability("nodeExpansion"), config.node_expansion, "{name}");
+        assert_eq!(capability("topology"), config.topology, "{name}");
+        let limited = config.max_volumes_per_node != 0 || config.attach_limit != 0;
+        assert_eq!(capability("volumeLimits"), limited, "{name}");
+        assert_eq!(capability("seLinuxMount"), driver["spec"]["seLinuxMount"], "{name}");
+        assert_eq!(capability("capacity"), driver["spec"]["storageCapacity"], "{name}");
+    }
+}
+
+#[test]
+fn each_agrees_with_its_backend() {
+    for (name, definition) in definitions() {
+        let info = &definition.driver_info;
+        let is_image = storage_class(&definition)["parameters"]["backend"] == json!("image");
+        assert_eq!(is_image, name == "hostpath-image.yaml");
+        assert_eq!(info.capabilities["FSResizeFromSourceNotSupported"], !is_image, "{name}");
+        assert_eq!(info.capabilities["groupSnapshot"], is_image, "{name}");
+        assert_eq!(definition.group_snapshot_class.is_some(), is_image, "{name}");
+        let fs_types = info.supported_fs_type.keys().filter(|fs_type| !fs_type.is_empty());
+        let fs_types: Vec<FsType> = fs_types.map(|fs_type| FsType::parse(fs_type).expect(fs_type)).collect();
+        assert_eq!(fs_types.is_empty(), !is_image, "{name}: directories have the file system of the host");
+        let size_min = info.supported_size_range.as_ref().and_then(|range| range.min.as_deref()).unwrap();
+        let size_min = parse_quantity(size_min).unwrap();
+        for fs_type in fs_types {
+            assert!(size_min >= fs_type.size_bytes_min(), "{name}: no {fs_type} is as small as {size_min}");
+        }
+    }
 }
 
 #[test]
 fn the_file_with_the_attributes_class_holds_that_class_alone() {
-    let file = definition().volume_attributes_class.and_then(|class| class.from_file).unwrap();
-    let documents = documents(&root().join(file));
-    assert_eq!(documents.len(), 1);
-    assert_eq!(text_at(&documents[0], "/kind"), Some("VolumeAttributesClass"));
+    for (name, definition) in definitions() {
+        let file = definition.volume_attributes_class.and_then(|class| class.from_file).unwrap();
+        let documents = documents(&root().join(file));
+        assert_eq!(documents.len(), 1, "{name}");
+        assert_eq!(text_at(&documents[0], "/kind"), Some("VolumeAttributesClass"), "{name}");
+    }
 }
 
 #[test]
-fn inline_volumes_and_sizes_can_be_had() {
-    let definition = definition();
-    assert!(!definition.inline_volumes.is_empty());
-    for key in definition.inline_volumes.iter().flat_map(|volume| volume.attributes.keys()) {
-        assert!(["backend", "kind", "size"].contains(&key.as_str()), "{key}");
-    }
-    for fs_type in definition.driver_info.supported_fs_type.keys().filter(|name| !name.is_empty()) {
-        assert!(csi_hostpath_driver::FsType::parse(fs_type).is_some(), "{fs_type}");
+fn inline_volumes_can_be_had() {
+    for (name, definition) in definitions() {
+        assert!(!definition.inline_volumes.is_empty());
+        for key in definition.inline_volumes.iter().flat_map(|volume| volume.attributes.keys()) {
+            assert!(["backend", "kind", "size"].contains(&key.as_str()), "{name}: {key}");
+        }
     }
 }

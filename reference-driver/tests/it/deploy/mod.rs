@@ -1,4 +1,4 @@
-//! The files of `deploy/` and the driver definition agree with the Kubernetes API, with each other and with the
+//! The files of `deploy/` and the driver definitions agree with the Kubernetes API, with each other and with the
 //! driver.
 
 mod classes;

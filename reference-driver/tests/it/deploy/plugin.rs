@@ -87,6 +87,17 @@ fn each_component_switches_on_what_it_is_about() {
 }
 
 #[test]
+fn published_capacity_keeps_up_with_volumes() {
+    for (name, objects) in rendered() {
+        let provisioner = container(pod(&objects), "csi-provisioner");
+        let number = |flag_name| flag(provisioner, flag_name).and_then(|value| value.parse::<u32>().ok());
+        assert!(arguments(provisioner).contains(&"--enable-capacity".to_owned()), "{name}");
+        assert!(number("kube-api-capacity-qps") >= Some(50), "{name}");
+        assert!(number("kube-api-capacity-burst") >= Some(100), "{name}");
+    }
+}
+
+#[test]
 fn all_containers_speak_through_the_socket_that_kubelet_knows() {
     for (name, objects) in rendered() {
         let pod = pod(&objects);

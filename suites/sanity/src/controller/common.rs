@@ -1,11 +1,8 @@
 //! What checks of several RPCs have in common: probes with ids that lead nowhere, volumes to publish, snapshots that
 //! are told apart.
 
-use std::future::Future;
-
 use csi_harness::prelude::*;
 use csi_harness::reply::Refusal;
-use csi_harness::requirements::Requirement;
 
 /// A volume that does not exist, by an id that is made up.
 pub(super) fn unknown_volume(cx: &Cx) -> NodeVolume {
@@ -19,17 +16,19 @@ pub(super) fn unknown_id() -> Refusal {
 }
 
 /// Asks about something deleted until the answer is NOT_FOUND: deletion may go on in the background after OK.
-pub(super) async fn must_become_unknown<T, F>(cx: &Cx, what: &str, mut ask: impl FnMut() -> F) -> CheckResult
-where
-    F: Future<Output = Reply<T>>,
-{
+pub(super) async fn must_become_unknown<'a, T: Send + 'a>(
+    cx: &'a Cx,
+    thing: Settles,
+    what: &str,
+    mut ask: impl FnMut() -> Calling<'a, T>,
+) -> CheckResult {
     let refusal = || refused_with(Code::NotFound);
-    let gone = cx.eventually(|| {
-        let asked = ask();
+    let gone = cx.eventually(thing, || {
+        let asked = ask().once();
         async move {
             let reply = asked.await;
-            match reply.code() {
-                Some(Code::Ok | Code::Aborted) => Ok(None),
+            match reply.code()? {
+                Code::Ok | Code::Aborted | Code::Unavailable => Ok(None),
                 _ => reply.must_be_refused(what, refusal()).map(Some),
             }
         }
@@ -40,12 +39,13 @@ where
     Ok(())
 }
 
-/// Attributes a violation to a rule other than the check's first.
-pub(super) fn of(stop: Stop, rule: &'static Requirement) -> Stop {
-    match stop {
-        Stop::Violation(violation) => violation.of(rule).into(),
-        other => other,
-    }
+/// A snapshot once it is ready; skips if that takes longer than the time configured, for it may take hours.
+pub(super) async fn ready_snapshot(
+    cx: &Cx,
+    request: &v1::CreateSnapshotRequest,
+) -> CheckResult<v1::Snapshot> {
+    let ready = cx.ready_snapshot(request).await?;
+    ready.ok_or_else(|| Stop::skip("the snapshot is not ready within time-limits: settle-ms"))
 }
 
 /// A volume that can be published to the node that the endpoint serves, and the id of that node.
@@ -112,7 +112,7 @@ pub(super) fn validate_request(cx: &Cx, volume: &NodeVolume) -> v1::ValidateVolu
 
 /// A snapshot to build on, ready or not: some back ends take hours to make one ready.
 pub(super) async fn cut_snapshot(cx: &Cx, source_volume_id: &str) -> CheckResult<v1::Snapshot> {
-    cx.create_snapshot(cx.create_snapshot_request(source_volume_id)).await.setup("a snapshot")
+    cx.create_snapshot(cx.create_snapshot_request(source_volume_id)).setup("a snapshot").await
 }
 
 /// Checks what every Snapshot message has to have, whichever RPC reports it.

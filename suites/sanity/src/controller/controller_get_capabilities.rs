@@ -13,15 +13,6 @@ fn offers(capabilities: &[v1::ControllerServiceCapability], wanted: rpc::Type) -
     capabilities.iter().any(|capability| capability.r#type.as_ref().is_some_and(is))
 }
 
-/// Sends CreateVolume for a volume of one access mode.
-async fn create_with_mode(cx: &Cx, mode: Mode) -> Reply<v1::Volume> {
-    let request = v1::CreateVolumeRequest {
-        volume_capabilities: vec![cx.capability_with_mode(mode)],
-        ..cx.create_volume_request()
-    };
-    cx.create_volume(request).await
-}
-
 check! {
     /// Orchestrators call nothing of the Controller service before they know what it can do.
     ANSWERS {
@@ -85,47 +76,6 @@ check! {
 }
 
 check! {
-    /// Workloads that ask for ReadWriteOnce use this mode, whatever newer ones there are.
-    SINGLE_NODE_WRITER {
-        id: "controller/create-volume/single-node-writer",
-        title: "a driver with SINGLE_NODE_MULTI_WRITER still takes SINGLE_NODE_WRITER",
-        spec: [req::CTRL_CAPS_011],
-        needs: [SINGLE_NODE_MULTI_WRITER, CREATE_DELETE_VOLUME],
-        refuted_by: ["single-node-writer-refused"],
-    }
-    async |cx| {
-        if create_with_mode(cx, Mode::SingleNodeSingleWriter).await.code() != Some(Code::Ok) {
-            create_with_mode(cx, Mode::SingleNodeMultiWriter).await.setup("one of the newer single-node modes")?;
-        }
-        let reply = create_with_mode(cx, Mode::SingleNodeWriter).await;
-        reply.must("make a SINGLE_NODE_WRITER volume although it has SINGLE_NODE_MULTI_WRITER")?;
-        Ok(())
-    }
-}
-
-check! {
-    /// The capability says that SINGLE_NODE_SINGLE_WRITER, SINGLE_NODE_MULTI_WRITER or both are there.
-    NEWER_MODES {
-        id: "controller/create-volume/newer-single-node-modes",
-        title: "a driver with SINGLE_NODE_MULTI_WRITER takes one of the newer single-node modes",
-        spec: [req::CTRL_CAPS_012],
-        needs: [SINGLE_NODE_MULTI_WRITER, CREATE_DELETE_VOLUME],
-        refuted_by: ["new-writer-modes-unbacked"],
-    }
-    async |cx| {
-        cx.new_volume().await?;
-        let single = create_with_mode(cx, Mode::SingleNodeSingleWriter).await.any_answer()?;
-        let Err(single) = single else { return Ok(()) };
-        let multi = create_with_mode(cx, Mode::SingleNodeMultiWriter).await.any_answer()?;
-        let Err(multi) = multi else { return Ok(()) };
-        Err(Violation::new("SINGLE_NODE_MULTI_WRITER is advertised, but neither newer mode can be had")
-            .expected("CreateVolume works with SINGLE_NODE_SINGLE_WRITER, SINGLE_NODE_MULTI_WRITER or both")
-            .actual(format!("{single}, and {multi}"))
-            .into())
-    }
-}
-
-check! {
     /// A back-up tool that reads a group snapshot looks its members up one by one.
     GET_SNAPSHOT {
         id: "controller/controller-get-capabilities/get-snapshot-with-groups",
@@ -146,5 +96,4 @@ check! {
     }
 }
 
-pub(crate) static CHECKS: &[&Check] =
-    &[&ANSWERS, &WELL_FORMED, &PUBLISHED_NODES, &SINGLE_NODE_WRITER, &NEWER_MODES, &GET_SNAPSHOT];
+pub(crate) static CHECKS: &[&Check] = &[&ANSWERS, &WELL_FORMED, &PUBLISHED_NODES, &GET_SNAPSHOT];

@@ -64,7 +64,7 @@ check! {
     }
     async |cx| {
         let volume = cx.node_volume().await?;
-        let response = cx.call(request(&volume.id)).await.setup("the volume as it is")?;
+        let response = cx.call(request(&volume.id)).setup("the volume as it is").await?;
         ensure!(
             response.status.is_some(),
             "the answer has no status";
@@ -86,7 +86,7 @@ check! {
     }
     async |cx| {
         let volume = cx.node_volume().await?;
-        let status = cx.call(request(&volume.id)).await.setup("the volume as it is")?.status;
+        let status = cx.call(request(&volume.id)).setup("the volume as it is").await?.status;
         let condition = status.and_then(|status| status.volume_condition);
         ensure!(
             condition.is_some(),
@@ -109,7 +109,7 @@ check! {
     }
     async |cx| {
         let made = cx.new_volume().await?;
-        let response = cx.call(request(&made.volume_id)).await.setup("the volume as it is")?;
+        let response = cx.call(request(&made.volume_id)).setup("the volume as it is").await?;
         let context = response.volume.unwrap_or_default().volume_context;
         if context == made.volume_context {
             return Ok(());
@@ -138,8 +138,8 @@ check! {
     async |cx| {
         let (volume, node_id) = publishable(cx).await?;
         let publish = cx.controller_publish_request(&volume, &node_id);
-        cx.controller_publish(publish).await.setup("a published volume")?;
-        let status = cx.call(request(&volume.id)).await.setup("the volume as it is")?.status;
+        cx.controller_publish(publish).setup("a published volume").await?;
+        let status = cx.call(request(&volume.id)).setup("the volume as it is").await?.status;
         let nodes = status.unwrap_or_default().published_node_ids;
         ensure!(
             nodes.contains(&node_id),
@@ -162,8 +162,8 @@ check! {
     }
     async |cx| {
         let made = cx.new_volume().await?;
-        let grown = cx.call(expand_request(cx, &made.volume_id)).await.setup("an expanded volume")?;
-        let response = cx.call(request(&made.volume_id)).await.setup("the volume as it is")?;
+        let grown = cx.call(expand_request(cx, &made.volume_id)).setup("an expanded volume").await?;
+        let response = cx.call(request(&made.volume_id)).setup("the volume as it is").await?;
         let size = response.volume.unwrap_or_default().capacity_bytes;
         ensure!(
             size == 0 || size == grown.capacity_bytes,
@@ -186,7 +186,7 @@ check! {
     }
     async |cx| {
         let id = cx.deleted_volume_id().await?;
-        must_become_unknown(cx, "of a deleted volume", || cx.call(request(&id))).await
+        must_become_unknown(cx, Settles::VolumeGone, "of a deleted volume", || cx.call(request(&id))).await
     }
 }
 

@@ -27,7 +27,7 @@ fn request_with_unknown_key(cx: &Cx, volume_id: &str) -> v1::ControllerModifyVol
 async fn plain_volume(cx: &Cx) -> CheckResult<v1::Volume> {
     let request =
         v1::CreateVolumeRequest { mutable_parameters: Default::default(), ..cx.create_volume_request() };
-    cx.create_volume(request).await.setup("a volume without mutable parameters")
+    cx.create_volume(request).setup("a volume without mutable parameters").await
 }
 
 async fn must_refuse_unknown_key(cx: &Cx, volume: &v1::Volume) -> CheckResult {
@@ -134,7 +134,7 @@ check! {
     }
     async |cx| {
         let volume = plain_volume(cx).await?;
-        cx.call(request(cx, &volume.volume_id)).await.setup("a modified volume")?;
+        cx.call(request(cx, &volume.volume_id)).setup("a modified volume").await?;
         cx.call(request(cx, &volume.volume_id)).await.must("answer a repeated modification with OK")?;
         Ok(())
     }
@@ -188,12 +188,12 @@ check! {
     async |cx| {
         let made = plain_volume(cx).await?;
         let get = || cx.call(v1::ControllerGetVolumeRequest { volume_id: made.volume_id.clone() });
-        let before = get().await.setup("the volume as it is")?.volume;
+        let before = get().setup("the volume as it is").await?.volume;
         let reply = cx.call(request_with_unknown_key(cx, &made.volume_id)).await;
-        if reply.code() != Some(Code::InvalidArgument) {
+        if reply.code()? != Code::InvalidArgument {
             return Err(Stop::skip("the driver does not refuse unknown keys with INVALID_ARGUMENT"));
         }
-        let after = get().await.setup("the volume after the refusal")?.volume;
+        let after = get().setup("the volume after the refusal").await?.volume;
         ensure!(
             before == after,
             "a refused modification has changed the volume";
@@ -215,9 +215,9 @@ check! {
     }
     async |cx| {
         let made = plain_volume(cx).await?;
-        cx.call(request(cx, &made.volume_id)).await.setup("a modified volume")?;
+        cx.call(request(cx, &made.volume_id)).setup("a modified volume").await?;
         let get = v1::ControllerGetVolumeRequest { volume_id: made.volume_id.clone() };
-        let now = cx.call(get).await.setup("the volume as it is")?.volume.unwrap_or_default();
+        let now = cx.call(get).setup("the volume as it is").await?.volume.unwrap_or_default();
         ensure!(
             now.volume_context.is_empty() || now.volume_context == made.volume_context,
             "volume_context has changed with the modification";
@@ -239,7 +239,7 @@ check! {
     }
     async |cx| {
         let id = cx.deleted_volume_id().await?;
-        must_become_unknown(cx, "of a deleted volume", || cx.call(request(cx, &id))).await
+        must_become_unknown(cx, Settles::VolumeGone, "of a deleted volume", || cx.call(request(cx, &id))).await
     }
 }
 

@@ -2,15 +2,19 @@
 
 use csi_harness::prelude::*;
 
-use super::common::{must_become_unknown, of, publishable, unknown_id, unknown_volume};
+use super::common::{must_become_unknown, publishable, unknown_id, unknown_volume};
 
 /// Largest string map of the protocol, counting keys and values only.
 const MAP_BYTES_MAX: usize = 4 << 10;
 /// How often an idempotent call is sent.
 const REPEATS: usize = 3;
 
-async fn publish(cx: &Cx, volume: &NodeVolume, node_id: &str) -> Reply<v1::ControllerPublishVolumeResponse> {
-    cx.controller_publish(cx.controller_publish_request(volume, node_id)).await
+fn publish<'a>(
+    cx: &'a Cx,
+    volume: &NodeVolume,
+    node_id: &str,
+) -> Calling<'a, v1::ControllerPublishVolumeResponse> {
+    cx.controller_publish(cx.controller_publish_request(volume, node_id))
 }
 
 check! {
@@ -100,9 +104,9 @@ check! {
         let (volume, node_id) = publishable(cx).await?;
         publish(cx, &volume, &node_id).await.must("publish a new volume to its own node")?;
         let unpublish = cx.controller_unpublish(&volume.id, &node_id).await;
-        unpublish.must("unpublish a published volume").map_err(|stop| of(stop, &req::CTRL_UNPUBLISH_001))?;
+        unpublish.must("unpublish a published volume").map_err(|stop| stop.of(&req::CTRL_UNPUBLISH_001))?;
         let delete = cx.delete_volume(&volume.id).await;
-        delete.must("delete a volume that was unpublished").map_err(|stop| of(stop, &req::CTRL_UNPUBLISH_001))?;
+        delete.must("delete a volume that was unpublished").map_err(|stop| stop.of(&req::CTRL_UNPUBLISH_001))?;
         Ok(())
     }
 }
@@ -123,7 +127,7 @@ check! {
     }
     async |cx| {
         let (volume, node_id) = publishable(cx).await?;
-        let first = publish(cx, &volume, &node_id).await.setup("a published volume")?.publish_context;
+        let first = publish(cx, &volume, &node_id).setup("a published volume").await?.publish_context;
         for _ in 1..REPEATS {
             let reply = publish(cx, &volume, &node_id).await;
             let again = reply.must("answer a repeated call as the first one")?.publish_context;
@@ -151,9 +155,9 @@ check! {
     async |cx| {
         let (volume, node_id) = publishable(cx).await?;
         // A controller may learn of a node with some delay.
-        let known = cx.eventually(|| async {
-            let code = publish(cx, &volume, &node_id).await.code();
-            Ok((code != Some(Code::NotFound)).then_some(()))
+        let known = cx.eventually(Settles::NodeKnown, || async {
+            let code = publish(cx, &volume, &node_id).once().await.code()?;
+            Ok((code != Code::NotFound).then_some(()))
         });
         ensure!(
             known.await?.is_some(),
@@ -176,8 +180,8 @@ check! {
     }
     async |cx| {
         let (volume, node_id) = publishable(cx).await?;
-        cx.delete_volume(&volume.id).await.setup("a volume that is deleted")?;
-        must_become_unknown(cx, "of a deleted volume", || publish(cx, &volume, &node_id)).await
+        cx.delete_volume(&volume.id).setup("a volume that is deleted").await?;
+        must_become_unknown(cx, Settles::VolumeGone, "of a deleted volume", || publish(cx, &volume, &node_id)).await
     }
 }
 
@@ -217,15 +221,8 @@ check! {
     async |cx| {
         let volume = cx.node_volume().await?;
         let reply = publish(cx, &volume, &cx.unknown_node_id()).await;
-        if reply.may_be_refused("to an unknown node", unknown_id())?.is_some() {
-            // A controller without a register of nodes cannot know better.
-            cx.warn(
-                Violation::new("a volume can be published to a node that does not exist")
-                    .expected("NOT_FOUND")
-                    .actual("OK"),
-            );
-        }
-        Ok(())
+        // A controller without a register of nodes cannot know better.
+        reply.should_be_refused("to an unknown node", unknown_id())
     }
 }
 
@@ -243,7 +240,7 @@ check! {
     }
     async |cx| {
         let (volume, node_id) = publishable(cx).await?;
-        publish(cx, &volume, &node_id).await.setup("a published volume")?;
+        publish(cx, &volume, &node_id).setup("a published volume").await?;
         let readonly = v1::ControllerPublishVolumeRequest {
             readonly: true,
             ..cx.controller_publish_request(&volume, &node_id)
@@ -326,7 +323,7 @@ check! {
     }
     async |cx| {
         let (volume, node_id) = publishable(cx).await?;
-        let context = publish(cx, &volume, &node_id).await.setup("a published volume")?.publish_context;
+        let context = publish(cx, &volume, &node_id).setup("a published volume").await?.publish_context;
         let bytes: usize = context.iter().map(|(key, value)| key.len() + value.len()).sum();
         ensure!(
             bytes <= MAP_BYTES_MAX,
@@ -352,7 +349,7 @@ check! {
         runs: Alone,
     }
     async |cx| {
-        let node = cx.call(v1::NodeGetInfoRequest {}).await.setup("the limit of the node")?;
+        let node = cx.call(v1::NodeGetInfoRequest {}).setup("the limit of the node").await?;
         let limit = node.max_volumes_per_node;
         if limit <= 0 {
             return Err(Stop::skip("the node has no limit of volumes"));

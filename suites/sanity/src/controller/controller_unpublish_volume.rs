@@ -9,7 +9,7 @@ use super::common::publishable;
 async fn published(cx: &Cx) -> CheckResult<(NodeVolume, String)> {
     let (volume, node_id) = publishable(cx).await?;
     let request = cx.controller_publish_request(&volume, &node_id);
-    cx.controller_publish(request).await.setup("a published volume")?;
+    cx.controller_publish(request).setup("a published volume").await?;
     Ok((volume, node_id))
 }
 
@@ -50,7 +50,7 @@ check! {
     }
     async |cx| {
         let (volume, node_id) = published(cx).await?;
-        cx.controller_unpublish(&volume.id, &node_id).await.setup("a volume that was unpublished")?;
+        cx.controller_unpublish(&volume.id, &node_id).setup("a volume that was unpublished").await?;
         let again = cx.controller_unpublish(&volume.id, &node_id).await;
         again.must("answer the repeated call with OK")?;
         Ok(())
@@ -85,7 +85,7 @@ check! {
     }
     async |cx| {
         let (volume, node_id) = published(cx).await?;
-        cx.controller_unpublish(&volume.id, &node_id).await.setup("a volume that was unpublished")?;
+        cx.controller_unpublish(&volume.id, &node_id).setup("a volume that was unpublished").await?;
         cx.delete_volume(&volume.id).await.must("delete a volume that was unpublished")?;
         Ok(())
     }
@@ -155,8 +155,8 @@ check! {
     }
     async |cx| {
         let (volume, node_id) = published(cx).await?;
-        cx.controller_unpublish(&volume.id, &node_id).await.setup("a volume that was unpublished")?;
-        cx.delete_volume(&volume.id).await.setup("a volume that is deleted")?;
+        cx.controller_unpublish(&volume.id, &node_id).setup("a volume that was unpublished").await?;
+        cx.delete_volume(&volume.id).setup("a volume that is deleted").await?;
         let reply = cx.controller_unpublish(&volume.id, &node_id).await;
         reply.must("take a deleted volume as detached")?;
         Ok(())

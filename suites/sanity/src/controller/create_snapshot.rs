@@ -3,7 +3,8 @@
 use csi_harness::prelude::*;
 use futures_util::future::join_all;
 
-use super::common::{complete_snapshot, cut_snapshot, same_snapshot};
+use super::common::{complete_snapshot, cut_snapshot, ready_snapshot, same_snapshot};
+use super::create_volume::source;
 
 /// Longest name that every driver has to take, in bytes.
 const NAME_BYTES: usize = 128;
@@ -131,7 +132,7 @@ check! {
     async |cx| {
         let volume = cx.node_volume().await?;
         let request = cx.create_snapshot_request(&volume.id);
-        let first = cx.create_snapshot(request.clone()).await.setup("a snapshot")?;
+        let first = cx.create_snapshot(request.clone()).setup("a snapshot").await?;
         let again = cx.create_snapshot(request).await.must("answer a repeated call with its snapshot")?;
         Ok(same_snapshot(&first, &again)?)
     }
@@ -152,7 +153,7 @@ check! {
     async |cx| {
         let (one, other) = (cx.new_volume().await?, cx.new_volume().await?);
         let request = cx.create_snapshot_request(&one.volume_id);
-        cx.create_snapshot(request.clone()).await.setup("a snapshot")?;
+        cx.create_snapshot(request.clone()).setup("a snapshot").await?;
         let conflict = v1::CreateSnapshotRequest { source_volume_id: other.volume_id, ..request };
         let reply = cx.create_snapshot(conflict).await;
         let what = "with the name of another volume's snapshot";
@@ -187,7 +188,7 @@ check! {
     UNUSUAL_NAMES {
         id: "controller/create-snapshot/unusual-names",
         title: "CreateSnapshot takes any Unicode name",
-        spec: [req::CTRL_CREATESNAP_018, req::CTRL_CREATESNAP_013],
+        spec: [req::CTRL_CREATESNAP_018, req::CTRL_CREATESNAP_013, req::MSG_SNAPSHOT_003],
         needs: [CREATE_DELETE_SNAPSHOT, VOLUME],
         refuted_by: ["create-snapshot-refuses-unicode-names"],
     }
@@ -201,11 +202,10 @@ check! {
                 v1::CreateSnapshotRequest { name: name.clone(), ..cx.create_snapshot_request(&volume.id) };
             let refusal = refused_with(Code::InvalidArgument);
             let what = format!("with the name {name:?}");
-            match cx.create_snapshot(request).await.may_be_refused(&what, refusal) {
-                Ok(Some(snapshot)) => ids.push(snapshot.snapshot_id),
-                Ok(None) => refusals.push(name),
-                Err(Stop::Violation(wrong_code)) => return Err(wrong_code.of(&req::CTRL_CREATESNAP_013).into()),
-                Err(other) => return Err(other),
+            let reply = cx.create_snapshot(request).await.may_be_refused(&what, refusal);
+            match reply.map_err(|stop| stop.of(&req::CTRL_CREATESNAP_013))? {
+                Some(snapshot) => ids.push(snapshot.snapshot_id),
+                None => refusals.push(name),
             }
         }
         let made = ids.len();
@@ -240,7 +240,7 @@ check! {
     async |cx| {
         let id = cx.deleted_volume_id().await?;
         // Deletion may go on in the background after OK.
-        let refused = cx.eventually(|| async {
+        let refused = cx.eventually(Settles::VolumeGone, || async {
             let reply = cx.create_snapshot(cx.create_snapshot_request(&id)).await;
             Ok(reply.any_answer()?.is_err().then_some(()))
         });
@@ -307,7 +307,7 @@ check! {
     async |cx| {
         let volume = cx.new_volume().await?;
         let snapshot = ready_snapshot(cx, &cx.create_snapshot_request(&volume.volume_id)).await?;
-        let request = restore_request(cx, &snapshot);
+        let request = source::request(cx, source::snapshot(&snapshot.snapshot_id), snapshot.size_bytes);
         let restored = cx.create_volume(request).await.must("make a volume from a snapshot that is ready")?;
         ensure!(
             restored.capacity_bytes == 0 || restored.capacity_bytes >= snapshot.size_bytes,
@@ -333,7 +333,7 @@ check! {
         let volume = cx.node_volume().await?;
         let request = cx.create_snapshot_request(&volume.id);
         ready_snapshot(cx, &request).await?;
-        let again = cx.create_snapshot(request).await.setup("the snapshot again")?;
+        let again = cx.create_snapshot(request).setup("the snapshot again").await?;
         ensure!(
             again.ready_to_use,
             "a snapshot that was ready is not ready any more";
@@ -356,7 +356,7 @@ check! {
     async |cx| {
         let volume = cx.node_volume().await?;
         let request = cx.create_snapshot_request(&volume.id);
-        let replies = join_all((0..AT_ONCE).map(|_| cx.create_snapshot(request.clone()))).await;
+        let replies = join_all((0..AT_ONCE).map(|_| cx.create_snapshot(request.clone()).once())).await;
         let mut ids = Vec::new();
         for reply in replies {
             let refusal = refused_with(Code::Aborted)
@@ -376,29 +376,6 @@ check! {
             actual: format!("{ids:?}")
         );
         Ok(())
-    }
-}
-
-/// The snapshot once it is ready; skips if that takes longer than the time configured, for it may take hours.
-async fn ready_snapshot(cx: &Cx, request: &v1::CreateSnapshotRequest) -> CheckResult<v1::Snapshot> {
-    let ready = cx.eventually(|| async {
-        let snapshot = cx.create_snapshot(request.clone()).await.setup("a snapshot")?;
-        Ok(snapshot.ready_to_use.then_some(snapshot))
-    });
-    ready.await?.ok_or_else(|| Stop::skip("the snapshot is not ready within time-limits: settle-ms"))
-}
-
-/// A request for a volume like the source, with the content of the snapshot.
-fn restore_request(cx: &Cx, snapshot: &v1::Snapshot) -> v1::CreateVolumeRequest {
-    use v1::volume_content_source::{SnapshotSource, Type};
-    let source = SnapshotSource { snapshot_id: snapshot.snapshot_id.clone() };
-    v1::CreateVolumeRequest {
-        volume_content_source: Some(v1::VolumeContentSource { r#type: Some(Type::Snapshot(source)) }),
-        capacity_range: Some(v1::CapacityRange {
-            required_bytes: cx.config().volume_size_bytes.max(snapshot.size_bytes),
-            limit_bytes: 0,
-        }),
-        ..cx.create_volume_request()
     }
 }
 

@@ -3,6 +3,7 @@
 pub(crate) mod capacity;
 pub(crate) mod conflicts;
 pub(crate) mod malformed;
+pub(crate) mod modes;
 pub(crate) mod names;
 pub(crate) mod parameters;
 pub(crate) mod reply;
@@ -14,12 +15,24 @@ use csi_harness::prelude::*;
 
 /// A volume whose name the driver is known to recognise, so that more can be asked about it.
 async fn recognised(cx: &Cx, request: &v1::CreateVolumeRequest) -> CheckResult<v1::Volume> {
-    let first = cx.create_volume(request.clone()).await.setup("a volume")?;
-    let again = cx.create_volume(request.clone()).await.setup("a repeated request that is answered")?;
+    let first = cx.create_volume(request.clone()).setup("a volume").await?;
+    let again = cx.create_volume(request.clone()).setup("a repeated request that is answered").await?;
     if again.volume_id != first.volume_id {
         return Err(Stop::broken(
             "needs a name to be recognised, but a repeated request made another volume",
         ));
     }
     Ok(first)
+}
+
+/// Checks what a size can be.
+fn not_negative(volume: &v1::Volume) -> CheckResult {
+    ensure!(
+        volume.capacity_bytes >= 0,
+        "the size of the new volume is negative";
+        of: &req::MSG_VOLUME_002,
+        expected: "capacity_bytes of 0 (unknown) or more",
+        actual: volume.capacity_bytes
+    );
+    Ok(())
 }

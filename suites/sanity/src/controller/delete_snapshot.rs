@@ -4,6 +4,7 @@ use csi_harness::prelude::*;
 use futures_util::future::join_all;
 
 use super::common::{cut_snapshot, validate_request};
+use super::create_volume::source;
 
 /// Equal calls sent at the same time.
 const AT_ONCE: usize = 4;
@@ -58,7 +59,7 @@ check! {
     async |cx| {
         let volume = cx.node_volume().await?;
         let snapshot = cut_snapshot(cx, &volume.id).await?;
-        cx.delete_snapshot(&snapshot.snapshot_id).await.setup("a snapshot that is deleted")?;
+        cx.delete_snapshot(&snapshot.snapshot_id).setup("a snapshot that is deleted").await?;
         cx.delete_snapshot(&snapshot.snapshot_id).await.must("answer a repeated deletion with OK")?;
         Ok(())
     }
@@ -78,7 +79,7 @@ check! {
         for id in [cx.unknown_snapshot_id(), format!("{}/../x", cx.unknown_snapshot_id())] {
             let what = format!("of the unknown snapshot {id:?}");
             let reply = cx.delete_snapshot(&id).await;
-            if reply.code() != Some(Code::InvalidArgument) {
+            if reply.code()? != Code::InvalidArgument {
                 reply.must(&format!("answer OK to a call {what}"))?;
             }
         }
@@ -98,14 +99,14 @@ check! {
     async |cx| {
         let (one, other) = (cx.new_volume().await?, cx.new_volume().await?);
         let request = cx.create_snapshot_request(&one.volume_id);
-        let snapshot = cx.create_snapshot(request.clone()).await.setup("a snapshot")?;
-        cx.delete_snapshot(&snapshot.snapshot_id).await.setup("a snapshot that is deleted")?;
+        let snapshot = cx.create_snapshot(request.clone()).setup("a snapshot").await?;
+        cx.delete_snapshot(&snapshot.snapshot_id).setup("a snapshot that is deleted").await?;
         let again = v1::CreateSnapshotRequest { source_volume_id: other.volume_id, ..request };
         // Deletion may go on in the background after OK.
-        let free = cx.eventually(|| async {
-            let reply = cx.create_snapshot(again.clone()).await;
-            match reply.code() {
-                Some(Code::AlreadyExists | Code::Aborted) => Ok(None),
+        let free = cx.eventually(Settles::NameFree, || async {
+            let reply = cx.create_snapshot(again.clone()).once().await;
+            match reply.code()? {
+                Code::AlreadyExists | Code::Aborted | Code::Unavailable => Ok(None),
                 _ => reply.setup("a snapshot with a name used before").map(Some),
             }
         });
@@ -131,10 +132,10 @@ check! {
     async |cx| {
         let volume = cx.node_volume().await?;
         let snapshot = cut_snapshot(cx, &volume.id).await?;
-        cx.delete_snapshot(&snapshot.snapshot_id).await.setup("a snapshot that is deleted")?;
-        let code = cx.call(validate_request(cx, &volume)).await.code();
+        cx.delete_snapshot(&snapshot.snapshot_id).setup("a snapshot that is deleted").await?;
+        let code = cx.call(validate_request(cx, &volume)).await.code()?;
         ensure!(
-            code != Some(Code::NotFound),
+            code != Code::NotFound,
             "the source volume is gone with its snapshot";
             expected: "a volume that exists",
             actual: "NOT_FOUND from ValidateVolumeCapabilities"
@@ -153,20 +154,17 @@ check! {
         refuted_by: ["delete-snapshot-in-use-as-internal"],
     }
     async |cx| {
-        use v1::volume_content_source::{SnapshotSource, Type};
         let volume = cx.new_volume().await?;
         let snapshot = cx.new_snapshot(&volume.volume_id).await?;
-        let source = SnapshotSource { snapshot_id: snapshot.snapshot_id.clone() };
-        let mut request = cx.create_volume_request();
-        request.volume_content_source = Some(v1::VolumeContentSource { r#type: Some(Type::Snapshot(source)) });
-        let restored = cx.create_volume(request).await.setup("a volume made from the snapshot")?;
+        let request = source::request(cx, source::snapshot(&snapshot.snapshot_id), snapshot.size_bytes);
+        let restored = cx.create_volume(request).setup("a volume made from the snapshot").await?;
         let reply = cx.delete_snapshot(&snapshot.snapshot_id).await;
         let refusal = refused_with(Code::FailedPrecondition);
         if reply.may_be_refused("of a snapshot that a volume was made from", refusal)?.is_some() {
             let restored: NodeVolume = restored.into();
-            let code = cx.call(validate_request(cx, &restored)).await.code();
+            let code = cx.call(validate_request(cx, &restored)).await.code()?;
             ensure!(
-                code != Some(Code::NotFound),
+                code != Code::NotFound,
                 "a volume is gone with the snapshot that it was made from";
                 expected: "a volume that exists, or FAILED_PRECONDITION for the deletion",
                 actual: "NOT_FOUND from ValidateVolumeCapabilities"
@@ -188,7 +186,7 @@ check! {
     async |cx| {
         let volume = cx.node_volume().await?;
         let id = cut_snapshot(cx, &volume.id).await?.snapshot_id;
-        for reply in join_all((0..AT_ONCE).map(|_| cx.delete_snapshot(&id))).await {
+        for reply in join_all((0..AT_ONCE).map(|_| cx.delete_snapshot(&id).once())).await {
             let refusal = refused_with(Code::Aborted)
                 .or(Code::Unavailable, "the back end may be busy with the other call")
                 .or(Code::ResourceExhausted, "the back end may limit calls");

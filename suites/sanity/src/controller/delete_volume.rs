@@ -2,17 +2,11 @@
 
 use csi_harness::prelude::*;
 
+use super::common::validate_request;
 use super::create_volume::source;
 
 async fn validate(cx: &Cx, volume: &v1::Volume) -> Reply<v1::ValidateVolumeCapabilitiesResponse> {
-    cx.call(v1::ValidateVolumeCapabilitiesRequest {
-        volume_id: volume.volume_id.clone(),
-        volume_context: volume.volume_context.clone(),
-        volume_capabilities: vec![cx.capability()],
-        parameters: cx.config().parameters.clone(),
-        ..Default::default()
-    })
-    .await
+    cx.call(validate_request(cx, &volume.clone().into())).await
 }
 
 check! {
@@ -124,8 +118,8 @@ check! {
     }
     async |cx| {
         let volume = cx.new_volume().await?;
-        cx.delete_volume(&volume.volume_id).await.setup("a deleted volume")?;
-        let unknown = cx.eventually(|| async {
+        cx.delete_volume(&volume.volume_id).setup("a deleted volume").await?;
+        let unknown = cx.eventually(Settles::VolumeGone, || async {
             let refused = validate(cx, &volume).await.any_answer()?.is_err();
             Ok(refused.then_some(()))
         });
@@ -138,7 +132,7 @@ check! {
         if !cx.target().capabilities().has(Capability::ListVolumes) {
             return Ok(());
         }
-        let unlisted = cx.eventually(|| async {
+        let unlisted = cx.eventually(Settles::VolumeGone, || async {
             let listed = cx.list_volumes().await?.into_iter().filter_map(|entry| entry.volume);
             Ok((!listed.into_iter().any(|listed| listed.volume_id == volume.volume_id)).then_some(()))
         });
@@ -163,10 +157,10 @@ check! {
     }
     async |cx| {
         let request = cx.create_volume_request();
-        let volume = cx.create_volume(request.clone()).await.setup("a volume")?;
-        cx.delete_volume(&volume.volume_id).await.setup("a deleted volume")?;
+        let volume = cx.create_volume(request.clone()).setup("a volume").await?;
+        cx.delete_volume(&volume.volume_id).setup("a deleted volume").await?;
         let mut last = None;
-        let again = cx.eventually(|| async { Ok(cx.create_volume(request.clone()).await.any_answer()?.ok()) });
+        let again = cx.eventually(Settles::NameFree, || async { Ok(cx.create_volume(request.clone()).await.any_answer()?.ok()) });
         if again.await?.is_none() {
             last = cx.create_volume(request.clone()).await.any_answer()?.err();
         }
@@ -212,9 +206,9 @@ check! {
             );
         }
         if !deleted {
-            return untouched(cx, &volume).await;
+            return untouched(cx, &volume).await.map_err(|stop| stop.of(&req::CTRL_DELETEVOL_007));
         }
-        let copy = source::request(cx, source::snapshot(&snapshot.snapshot_id), &volume);
+        let copy = source::request(cx, source::snapshot(&snapshot.snapshot_id), volume.capacity_bytes);
         cx.create_volume(copy).await.must("make a volume from a snapshot whose volume was deleted")?;
         listed(cx, &snapshot).await
     }
@@ -225,7 +219,6 @@ async fn untouched(cx: &Cx, volume: &v1::Volume) -> CheckResult {
     match validate(cx, volume).await.any_answer()? {
         Ok(_) => Ok(()),
         Err(refused) => Err(Violation::new("a volume is gone although its deletion was refused")
-            .of(&req::CTRL_DELETEVOL_007)
             .expected("the volume, untouched")
             .actual(format!("ValidateVolumeCapabilities answers {refused}"))
             .into()),

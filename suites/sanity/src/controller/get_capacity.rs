@@ -19,7 +19,7 @@ fn request(cx: &Cx) -> v1::GetCapacityRequest {
 }
 
 async fn capacity(cx: &Cx) -> CheckResult<v1::GetCapacityResponse> {
-    cx.call(request(cx)).await.setup("the capacity")
+    cx.call(request(cx)).setup("the capacity").await
 }
 
 /// The number that is given for something of which no volume can be made, where there is one.
@@ -100,7 +100,7 @@ check! {
         refuted_by: ["get-capacity-fails", "get-capacity-negative"],
     }
     async |cx| {
-        let node = cx.call(v1::NodeGetInfoRequest {}).await.setup("the topology of the node")?;
+        let node = cx.call(v1::NodeGetInfoRequest {}).setup("the topology of the node").await?;
         let Some(topology) = node.accessible_topology else {
             return Err(Stop::skip("the node has no topology"));
         };
@@ -197,7 +197,7 @@ check! {
         let mut create = cx.create_volume_request();
         create.parameters.insert("csi-sanity-no-such-parameter".to_owned(), "x".to_owned());
         let parameters = create.parameters.clone();
-        if cx.create_volume(create).await.code() != Some(Code::InvalidArgument) {
+        if cx.create_volume(create).await.code()? != Code::InvalidArgument {
             return Err(Stop::skip("the driver ignores unknown parameters"));
         }
         let asked = v1::GetCapacityRequest { parameters, ..request(cx) };
@@ -257,7 +257,7 @@ check! {
         let create = v1::CreateVolumeRequest { capacity_range: Some(huge), ..cx.create_volume_request() };
         let reply = cx.create_volume(create).await;
         ensure!(
-            reply.code() != Some(Code::OutOfRange),
+            reply.code()? != Code::OutOfRange,
             "there is a largest volume, but GetCapacity does not tell its size";
             expected: "maximum_volume_size",
             actual: format!("unset, and OUT_OF_RANGE for a volume of {HUGE_BYTES} bytes")

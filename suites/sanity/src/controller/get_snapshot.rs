@@ -30,7 +30,14 @@ check! {
     FINDS {
         id: "controller/get-snapshot/finds",
         title: "GetSnapshot answers with a snapshot that was just made, ready or not",
-        spec: [req::CTRL_GETSNAP_001, req::CTRL_GETSNAP_005, req::CTRL_GETSNAP_007],
+        spec: [
+            req::CTRL_GETSNAP_001,
+            req::CTRL_GETSNAP_005,
+            req::CTRL_GETSNAP_007,
+            req::MSG_SNAPSHOT_002,
+            req::MSG_SNAPSHOT_006,
+            req::MSG_SNAPSHOT_007,
+        ],
         needs: [GET_SNAPSHOT, CREATE_DELETE_SNAPSHOT, VOLUME],
         refuted_by: [
             "get-snapshot-unimplemented",
@@ -67,7 +74,7 @@ check! {
     async |cx| {
         let volume = cx.node_volume().await?;
         let made = cut_snapshot(cx, &volume.id).await?;
-        let response = cx.call(request(&made.snapshot_id)).await.setup("the snapshot as it is")?;
+        let response = cx.call(request(&made.snapshot_id)).setup("the snapshot as it is").await?;
         Ok(same_snapshot(&made, &response.snapshot.unwrap_or_default())?)
     }
 }
@@ -84,8 +91,8 @@ check! {
     async |cx| {
         let volume = cx.node_volume().await?;
         let id = cut_snapshot(cx, &volume.id).await?.snapshot_id;
-        cx.delete_snapshot(&id).await.setup("a snapshot that is deleted")?;
-        must_become_unknown(cx, "of a deleted snapshot", || cx.call(request(&id))).await
+        cx.delete_snapshot(&id).setup("a snapshot that is deleted").await?;
+        must_become_unknown(cx, Settles::SnapshotGone, "of a deleted snapshot", || cx.call(request(&id))).await
     }
 }
 

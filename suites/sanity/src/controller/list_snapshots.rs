@@ -4,7 +4,7 @@ pub(crate) mod pages;
 
 use csi_harness::prelude::*;
 
-use super::common::{complete_snapshot, cut_snapshot, same_snapshot};
+use super::common::{complete_snapshot, cut_snapshot, ready_snapshot, same_snapshot};
 
 fn by_id(snapshot_id: &str) -> v1::ListSnapshotsRequest {
     v1::ListSnapshotsRequest { snapshot_id: snapshot_id.to_owned(), ..Default::default() }
@@ -83,15 +83,15 @@ check! {
         let snapshot = cut_snapshot(cx, &volume.id).await?;
         let id = &snapshot.snapshot_id;
         // Entries of others that come and go can hide one of ours for a moment.
-        let found = cx.eventually(|| async { Ok(is_listed(cx, id).await?.then_some(())) });
+        let found = cx.eventually(Settles::SnapshotListed, || async { Ok(is_listed(cx, id).await?.then_some(())) });
         ensure!(
             found.await?.is_some(),
             "a snapshot that was made is not in the list";
             expected: format!("an entry with snapshot_id {id:?}"),
             actual: "none on any page"
         );
-        cx.delete_snapshot(id).await.setup("a snapshot that is deleted")?;
-        let gone = cx.eventually(|| async { Ok((!is_listed(cx, id).await?).then_some(())) });
+        cx.delete_snapshot(id).setup("a snapshot that is deleted").await?;
+        let gone = cx.eventually(Settles::SnapshotGone, || async { Ok((!is_listed(cx, id).await?).then_some(())) });
         ensure!(
             gone.await?.is_some(),
             "a snapshot that was deleted is still in the list";
@@ -121,7 +121,7 @@ check! {
     async |cx| {
         let volume = cx.node_volume().await?;
         let made = cut_snapshot(cx, &volume.id).await?;
-        let page = cx.call(by_id(&made.snapshot_id)).await.setup("a list")?;
+        let page = cx.call(by_id(&made.snapshot_id)).setup("a list").await?;
         ensure!(
             page.entries.iter().all(|entry| entry.snapshot.is_some()),
             "an entry has no snapshot";
@@ -194,15 +194,8 @@ check! {
     }
     async |cx| {
         let volume = cx.new_volume().await?;
-        let request = cx.create_snapshot_request(&volume.volume_id);
-        let ready = cx.eventually(|| async {
-            let snapshot = cx.create_snapshot(request.clone()).await.setup("a snapshot")?;
-            Ok(snapshot.ready_to_use.then_some(snapshot))
-        });
-        let Some(snapshot) = ready.await? else {
-            return Err(Stop::skip("the snapshot is not ready within time-limits: settle-ms"));
-        };
-        let agreed = cx.eventually(|| async {
+        let snapshot = ready_snapshot(cx, &cx.create_snapshot_request(&volume.volume_id)).await?;
+        let agreed = cx.eventually(Settles::SnapshotReady, || async {
             let listed = cx.list_snapshots(by_id(&snapshot.snapshot_id)).await?;
             let is_ready = |found: &v1::Snapshot| found.snapshot_id == snapshot.snapshot_id && found.ready_to_use;
             Ok(listed.iter().any(is_ready).then_some(()))

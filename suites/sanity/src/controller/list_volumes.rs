@@ -32,8 +32,8 @@ fn missing<'a>(wanted: impl Iterator<Item = &'a String>, entries: &[Entry]) -> V
     wanted.filter(|id| !listed.contains(id.as_str())).collect()
 }
 
-async fn page(cx: &Cx, max_entries: i32, starting_token: &str) -> Reply<v1::ListVolumesResponse> {
-    cx.call(v1::ListVolumesRequest { max_entries, starting_token: starting_token.to_owned() }).await
+fn page<'a>(cx: &'a Cx, max_entries: i32, starting_token: &str) -> Calling<'a, v1::ListVolumesResponse> {
+    cx.call(v1::ListVolumesRequest { max_entries, starting_token: starting_token.to_owned() })
 }
 
 /// All pages from a token on, each within the limit.
@@ -42,9 +42,12 @@ async fn walk(cx: &Cx, max_entries: i32, from: &str) -> CheckResult<Vec<Entry>> 
     let mut tokens = BTreeSet::new();
     let mut token = from.to_owned();
     for _ in 0..PAGES_MAX {
-        let reply = page(cx, max_entries, &token).await;
-        let page =
-            if tokens.is_empty() { reply.setup("a list")? } else { reply.must("take its own next_token")? };
+        let call = page(cx, max_entries, &token);
+        let page = if tokens.is_empty() {
+            call.setup("a list").await?
+        } else {
+            call.await.must("take its own next_token")?
+        };
         within(max_entries, page.entries.len())?;
         entries.extend(page.entries);
         if page.next_token.is_empty() {
@@ -64,7 +67,7 @@ async fn walk(cx: &Cx, max_entries: i32, from: &str) -> CheckResult<Vec<Entry>> 
 
 /// How many entries the first page has without a limit: the length of the list, unless the driver cuts it itself.
 async fn length(cx: &Cx) -> CheckResult<usize> {
-    Ok(page(cx, 0, "").await.setup("a list")?.entries.len())
+    Ok(page(cx, 0, "").setup("a list").await?.entries.len())
 }
 
 /// At least `max_entries`, and more where a back end has so many volumes that small pages would take for ever.
@@ -85,7 +88,7 @@ fn within(max_entries: i32, entries: usize) -> CheckResult {
 
 /// Walks until the list has all of the ids: others that come and go may shift pages, but not for ever.
 async fn walk_until_complete(cx: &Cx, max_entries: i32, ids: &BTreeMap<String, v1::Volume>) -> CheckResult {
-    let complete = cx.eventually(|| async {
+    let complete = cx.eventually(Settles::VolumeListed, || async {
         let entries = walk(cx, max_entries, "").await?;
         Ok(missing(ids.keys(), &entries).is_empty().then_some(()))
     });
@@ -122,7 +125,7 @@ check! {
     COMPLETE {
         id: "controller/list-volumes/complete",
         title: "ListVolumes has new volumes, and deleted ones no more",
-        spec: [req::CTRL_LISTVOL_002, req::CTRL_LISTVOL_007],
+        spec: [req::CTRL_LISTVOL_002, req::CTRL_LISTVOL_007, req::CTRL_LISTVOL_019],
         needs: [LIST_VOLUMES, CREATE_DELETE_VOLUME],
         refuted_by: ["list-volumes-zero-max-means-one", "delete-volume-keeps-volume", "list-volumes-empty"],
         replaces: [
@@ -133,8 +136,8 @@ check! {
         let volumes = new_volumes(cx).await?;
         walk_until_complete(cx, 0, &volumes).await?;
         let Some(deleted) = volumes.keys().next() else { return Ok(()) };
-        cx.delete_volume(deleted).await.setup("a deleted volume")?;
-        let gone = cx.eventually(|| async {
+        cx.delete_volume(deleted).setup("a deleted volume").await?;
+        let gone = cx.eventually(Settles::VolumeGone, || async {
             let entries = walk(cx, 0, "").await?;
             Ok(entries.iter().all(|entry| volume_id(entry) != deleted).then_some(()))
         });
@@ -159,9 +162,9 @@ check! {
     }
     async |cx| {
         let origin = cx.new_volume().await?;
-        let request = source::request(cx, source::volume(&origin.volume_id), &origin);
-        let copy = cx.create_volume(request).await.setup("a clone")?;
-        let listed = cx.eventually(|| async {
+        let request = source::request(cx, source::volume(&origin.volume_id), origin.capacity_bytes);
+        let copy = cx.create_volume(request).setup("a clone").await?;
+        let listed = cx.eventually(Settles::VolumeListed, || async {
             let entries = cx.list_volumes().await?;
             Ok(entries.iter().any(|entry| volume_id(entry) == copy.volume_id).then_some(()))
         });
@@ -187,7 +190,7 @@ check! {
     async |cx| {
         new_volumes(cx).await?;
         for max_entries in [1, 2] {
-            let page = page(cx, max_entries, "").await.setup("a page")?;
+            let page = page(cx, max_entries, "").setup("a page").await?;
             within(max_entries, page.entries.len())?;
         }
         Ok(())
@@ -199,7 +202,7 @@ check! {
     PAGES {
         id: "controller/list-volumes/pages",
         title: "the pages of ListVolumes together have every volume, and end",
-        spec: [req::CTRL_LISTVOL_006, req::CTRL_LISTVOL_010, req::CTRL_LISTVOL_019],
+        spec: [req::CTRL_LISTVOL_006, req::CTRL_LISTVOL_010, req::CTRL_LISTVOL_019, req::CTRL_LISTVOL_005],
         needs: [LIST_VOLUMES, CREATE_DELETE_VOLUME],
         refuted_by: [
             "list-volumes-never-sets-next-token",
@@ -225,7 +228,13 @@ check! {
     DELETED_BETWEEN_PAGES {
         id: "controller/list-volumes/deleted-between-pages",
         title: "a token of ListVolumes is good, or ABORTED, after the last volume of its page was deleted",
-        spec: [req::CTRL_LISTVOL_010, req::CTRL_LISTVOL_022, req::CTRL_LISTVOL_003],
+        spec: [
+            req::CTRL_LISTVOL_010,
+            req::CTRL_LISTVOL_022,
+            req::CTRL_LISTVOL_003,
+            req::CTRL_LISTVOL_005,
+            req::CTRL_LISTVOL_019,
+        ],
         needs: [LIST_VOLUMES, CREATE_DELETE_VOLUME],
         refuted_by: ["list-volumes-ignores-token"],
         replaces: [
@@ -240,13 +249,13 @@ check! {
         }
         let mut token = String::new();
         for _ in 0..PAGES_MAX {
-            let page = page(cx, 1, &token).await.setup("a page")?;
+            let page = page(cx, 1, &token).setup("a page").await?;
             token = page.next_token;
             if token.is_empty() {
                 return Err(Stop::skip("no token leads on from a volume that the check may delete"));
             }
             if let Some(last) = page.entries.last().map(volume_id).filter(|id| volumes.contains_key(*id)) {
-                cx.delete_volume(last).await.setup("a volume deleted between two pages")?;
+                cx.delete_volume(last).setup("a volume deleted between two pages").await?;
                 break;
             }
         }
@@ -467,7 +476,7 @@ check! {
         let volume = cx.new_volume().await?;
         let node_id = cx.node_id().await?;
         cx.attached(volume.clone().into()).await?;
-        let named = cx.eventually(|| async {
+        let named = cx.eventually(Settles::VolumeListed, || async {
             let entries = cx.list_volumes().await?;
             let own = entries.iter().find(|entry| volume_id(entry) == volume.volume_id);
             let status = own.and_then(|entry| entry.status.as_ref());

@@ -33,7 +33,7 @@ async fn confirmed(
 
 /// What is confirmed for the capability that the volume was made with.
 async fn confirmed_as_made(cx: &Cx, volume: &NodeVolume) -> CheckResult<Confirmed> {
-    let reply = cx.call(validate_request(cx, volume)).await.setup("a validation")?;
+    let reply = cx.call(validate_request(cx, volume)).setup("a validation").await?;
     reply.confirmed.ok_or_else(|| Stop::skip("the driver does not confirm the capability"))
 }
 
@@ -231,10 +231,7 @@ check! {
     }
     async |cx| {
         let volume = cx.node_volume().await?;
-        let access = match cx.access() {
-            AccessType::Mount => AccessType::Block,
-            AccessType::Block => AccessType::Mount,
-        };
+        let access = cx.access().other();
         let other = cx.capability_for(access, Mode::SingleNodeWriter);
         if confirmed(cx, &volume, vec![other.clone()]).await?.is_none() {
             return Ok(());
@@ -311,7 +308,7 @@ check! {
     }
     async |cx| {
         let volume = cx.node_volume().await?;
-        let first = cx.call(validate_request(cx, &volume)).await.setup("a validation")?;
+        let first = cx.call(validate_request(cx, &volume)).setup("a validation").await?;
         let again = cx.call(validate_request(cx, &volume)).await.must("give its verdict again")?;
         ensure!(
             first.confirmed == again.confirmed,
@@ -334,8 +331,8 @@ check! {
     }
     async |cx| {
         let volume: NodeVolume = cx.new_volume().await?.into();
-        cx.delete_volume(&volume.id).await.setup("a volume that is deleted")?;
-        must_become_unknown(cx, "of a deleted volume", || cx.call(validate_request(cx, &volume))).await
+        cx.delete_volume(&volume.id).setup("a volume that is deleted").await?;
+        must_become_unknown(cx, Settles::VolumeGone, "of a deleted volume", || cx.call(validate_request(cx, &volume))).await
     }
 }
 

@@ -15,7 +15,7 @@ check! {
             "create-volume-answers-without-volume",
             "condition-message-empty",
         ],
-        runs: Last,
+        runs: Finally,
     }
     async |cx| {
         ask_around(cx).await?;
@@ -32,7 +32,7 @@ check! {
         spec: [req::GEN_FIELD_003],
         needs: [CREATE_DELETE_VOLUME, CONTROLLER],
         refuted_by: ["validate-confirms-without-capabilities"],
-        runs: Last,
+        runs: Finally,
     }
     async |cx| {
         let volume = cx.new_volume().await?;

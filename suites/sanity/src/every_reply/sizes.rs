@@ -11,7 +11,7 @@ check! {
         title: "no string of any reply has more than 128 bytes",
         spec: [req::GEN_SIZE_001],
         refuted_by: ["get-plugin-info-version-too-long", "create-volume-id-too-long"],
-        runs: Last,
+        runs: Finally,
     }
     async |cx| {
         ask_around(cx).await?;
@@ -27,7 +27,7 @@ check! {
         title: "no string map of any reply has more than 4 KiB",
         spec: [req::GEN_SIZE_002],
         refuted_by: ["get-plugin-info-manifest-too-large", "create-volume-context-too-large"],
-        runs: Last,
+        runs: Finally,
     }
     async |cx| {
         ask_around(cx).await?;

@@ -2,7 +2,7 @@
 
 use csi_harness::prelude::*;
 
-use super::{ask_around, ask_for_errors, place, report, told};
+use super::{ask_around, ask_for_errors, place, report, seen_with, told};
 
 check! {
     /// It is all that a user finds in the events of a pod that does not start.
@@ -11,7 +11,7 @@ check! {
         title: "every error has a message",
         spec: [req::GEN_ERR_011],
         refuted_by: ["status-message-empty"],
-        runs: Last,
+        runs: Finally,
     }
     async |cx| {
         ask_for_errors(cx).await?;
@@ -27,7 +27,7 @@ check! {
         title: "no error has status details",
         spec: [req::GEN_ERR_013],
         refuted_by: ["status-details-set"],
-        runs: Last,
+        runs: Finally,
     }
     async |cx| {
         ask_for_errors(cx).await?;
@@ -43,7 +43,7 @@ check! {
         title: "every code is one of gRPC's, and says more than UNKNOWN",
         spec: [req::GEN_ERR_002, req::GEN_ERR_001],
         refuted_by: ["status-code-not-canonical", "invalid-argument-as-unknown"],
-        runs: Last,
+        runs: Finally,
     }
     async |cx| {
         ask_around(cx).await?;
@@ -57,8 +57,9 @@ check! {
         if let Some(first) = unknown.first() {
             // Usually an error that nobody gave a code.
             let all: Vec<_> = unknown.iter().map(told).collect();
+            let violation = Violation::new(format!("{}: the code says nothing", place(first)));
             cx.warn(
-                Violation::new(format!("{}: the code says nothing", place(first)))
+                seen_with(violation, &unknown)
                     .expected("a code that tells the caller what to do")
                     .actual(all.join("; ")),
             );

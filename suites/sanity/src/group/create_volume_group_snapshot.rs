@@ -76,7 +76,7 @@ check! {
     }
     async |cx| {
         let sources = two_volumes(cx).await?;
-        let group = cx.create_group_snapshot(request_for(cx, &sources)).await.setup("a group snapshot")?;
+        let group = cx.create_group_snapshot(request_for(cx, &sources)).setup("a group snapshot").await?;
         let mut wanted: Vec<&str> = sources.iter().map(String::as_str).collect();
         let mut got: Vec<&str> = group.snapshots.iter().map(|member| member.source_volume_id.as_str()).collect();
         wanted.sort_unstable();

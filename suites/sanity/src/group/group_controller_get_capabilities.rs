@@ -34,8 +34,10 @@ check! {
         ],
     }
     async |cx| {
-        let reply = cx.call(v1::GroupControllerGetCapabilitiesRequest {}).await;
-        for capability in reply.setup("the capabilities of the group controller")?.capabilities {
+        let answer = cx
+            .call(v1::GroupControllerGetCapabilitiesRequest {})
+            .setup("the capabilities of the group controller");
+        for capability in answer.await?.capabilities {
             let named = matches!(&capability.r#type, Some(Type::Rpc(rpc)) if rpc.r#type != 0);
             ensure!(
                 named,

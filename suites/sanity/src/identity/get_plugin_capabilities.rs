@@ -156,7 +156,8 @@ check! {
         refuted_by: ["expand-volume-not-advertised", "controller-get-capabilities-hides-expand"],
     }
     async |cx| {
-        let offered = format!("{:?}", capabilities(cx).await?);
+        let reply = cx.call(v1::GetPluginCapabilitiesRequest {}).await;
+        let offered = format!("{:?}", reply.setup("what the plugin offers")?.capabilities);
         let has = |capability| cx.target().capabilities().has(capability);
         let controller = has(Capability::ExpandVolume);
         ensure!(

@@ -35,7 +35,7 @@ check! {
         ],
     }
     async |cx| {
-        let name = cx.call(v1::GetPluginInfoRequest {}).await.setup("the plugin's name")?.name;
+        let name = cx.call(v1::GetPluginInfoRequest {}).setup("the plugin's name").await?.name;
         if name.is_empty() {
             return Err(Stop::skip("the plugin has no name"));
         }
@@ -67,7 +67,7 @@ check! {
         refuted_by: ["get-plugin-info-name-without-host"],
     }
     async |cx| {
-        let name = cx.call(v1::GetPluginInfoRequest {}).await.setup("the plugin's name")?.name;
+        let name = cx.call(v1::GetPluginInfoRequest {}).setup("the plugin's name").await?.name;
         ensure!(
             name.is_empty() || name.contains('.'),
             "the plugin's name has no domain";
@@ -87,7 +87,7 @@ check! {
         refuted_by: ["get-plugin-info-version-empty"],
     }
     async |cx| {
-        let info = cx.call(v1::GetPluginInfoRequest {}).await.setup("the plugin's version")?;
+        let info = cx.call(v1::GetPluginInfoRequest {}).setup("the plugin's version").await?;
         ensure!(!info.vendor_version.is_empty(), "vendor_version is empty"; expected: "a version");
         Ok(())
     }

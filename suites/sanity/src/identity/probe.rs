@@ -15,11 +15,11 @@ check! {
         replaces: ["Identity Service Probe should return appropriate information"],
     }
     async |cx| {
-        let ready = cx.eventually(|| async {
-            let reply = cx.call(v1::ProbeRequest {}).await;
-            match reply.code() {
+        let ready = cx.eventually(Settles::PluginReady, || async {
+            let reply = cx.call(v1::ProbeRequest {}).once().await;
+            match reply.code()? {
                 // Both mean not yet: dependencies may still be missing.
-                Some(Code::FailedPrecondition | Code::Unavailable) => Ok(None),
+                Code::FailedPrecondition | Code::Unavailable => Ok(None),
                 _ => Ok(Some(reply.must("be answered")?).filter(|probe| probe.ready != Some(false))),
             }
         });

@@ -10,7 +10,7 @@ const REPEATS: u32 = 5;
 impl Walk<'_> {
     async fn create(&self) -> CheckResult<NodeVolume> {
         let request = self.cx.create_node_volume_request().await?;
-        let mut volume = self.cx.create_volume(request.clone()).await.setup("a volume for this node")?;
+        let mut volume = self.cx.create_volume(request.clone()).setup("a volume for this node").await?;
         for _ in 1..self.times {
             volume = self.cx.create_volume(request.clone()).await.must("answer for the volume again")?;
         }

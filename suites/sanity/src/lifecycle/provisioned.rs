@@ -15,21 +15,29 @@ check! {
         access: Each,
     }
     async |cx| {
-        let volume = cx.provisioned_volume().await?;
-        if cx.target().capabilities().has(Capability::ControllerService) {
-            let request = v1::ValidateVolumeCapabilitiesRequest {
-                volume_id: volume.id.clone(),
-                volume_context: volume.context.clone(),
-                volume_capabilities: vec![cx.capability()],
-                ..Default::default()
-            };
-            cx.call(request).await.must("answer for a volume provisioned outside CSI")?;
-        }
-        let walk = Walk { cx, times: 1 };
-        let published = walk.forth(volume).await?;
-        walk.back(published).await?;
-        Ok(())
+        let rule = match cx.target().capabilities().has(Capability::PublishUnpublishVolume) {
+            true => &req::GEN_LIFE_003,
+            false => &req::GEN_LIFE_004,
+        };
+        forth_and_back(cx).await.map_err(|stop| stop.of(rule))
     }
+}
+
+async fn forth_and_back(cx: &Cx) -> CheckResult {
+    let volume = cx.provisioned_volume().await?;
+    if cx.target().capabilities().has(Capability::ControllerService) {
+        let request = v1::ValidateVolumeCapabilitiesRequest {
+            volume_id: volume.id.clone(),
+            volume_context: volume.context.clone(),
+            volume_capabilities: vec![cx.capability()],
+            ..Default::default()
+        };
+        cx.call(request).await.must("answer for a volume provisioned outside CSI")?;
+    }
+    let walk = Walk { cx, times: 1 };
+    let published = walk.forth(volume).await?;
+    walk.back(published).await?;
+    Ok(())
 }
 
 pub(crate) static CHECKS: &[&Check] = &[&FORTH_AND_BACK];

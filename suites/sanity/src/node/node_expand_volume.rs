@@ -45,7 +45,7 @@ async fn expand_on_controller(cx: &Cx, volume_id: &str) -> CheckResult<i64> {
         volume_capability: Some(cx.capability()),
         ..Default::default()
     };
-    let expanded = cx.call(request).await.setup("a volume expanded on the controller")?;
+    let expanded = cx.call(request).setup("a volume expanded on the controller").await?;
     Ok(expanded.capacity_bytes.max(wanted))
 }
 
@@ -55,7 +55,7 @@ async fn expand(
     request: v1::NodeExpandVolumeRequest,
 ) -> CheckResult<Reply<v1::NodeExpandVolumeResponse>> {
     let reply = cx.call(request).await;
-    if reply.code() == Some(Code::FailedPrecondition) {
+    if reply.code()? == Code::FailedPrecondition {
         return Err(Stop::skip("the file system cannot grow while staged or published"));
     }
     Ok(reply)

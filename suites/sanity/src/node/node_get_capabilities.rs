@@ -13,7 +13,7 @@ check! {
     }
     async |cx| {
         let reply = cx.call(v1::NodeGetCapabilitiesRequest {}).await;
-        if reply.code() == Some(Code::Unimplemented) && !answers_other_node_calls(cx).await? {
+        if reply.code()? == Code::Unimplemented && !answers_other_node_calls(cx).await? {
             return Err(Stop::skip("the endpoint serves no Node service"));
         }
         reply.must("be answered by a node plugin")?;
@@ -25,8 +25,7 @@ check! {
 async fn answers_other_node_calls(cx: &Cx) -> CheckResult<bool> {
     let info = cx.call(v1::NodeGetInfoRequest {}).await;
     let unpublish = cx.call(v1::NodeUnpublishVolumeRequest::default()).await;
-    let answers = [info.code(), unpublish.code()];
-    Ok(answers.into_iter().flatten().any(|code| code != Code::Unimplemented))
+    Ok([info.code()?, unpublish.code()?].into_iter().any(|code| code != Code::Unimplemented))
 }
 
 check! {
@@ -40,7 +39,7 @@ check! {
         replaces: ["Node Service NodeGetCapabilities should return appropriate capabilities"],
     }
     async |cx| {
-        let answer = cx.call(v1::NodeGetCapabilitiesRequest {}).await.setup("the capabilities of the node")?;
+        let answer = cx.call(v1::NodeGetCapabilitiesRequest {}).setup("the capabilities of the node").await?;
         for capability in answer.capabilities {
             let named = matches!(&capability.r#type, Some(Type::Rpc(rpc)) if rpc.r#type != 0);
             ensure!(

@@ -15,7 +15,7 @@ const CALLS: usize = 3;
 async fn info(cx: &Cx) -> CheckResult<v1::NodeGetInfoResponse> {
     let reply = cx.call(v1::NodeGetInfoRequest {}).await;
     let mandatory = cx.target().capabilities().has(Capability::PublishUnpublishVolume);
-    if reply.code() == Some(Code::Unimplemented) && !mandatory {
+    if reply.code()? == Code::Unimplemented && !mandatory {
         return Err(Stop::skip("the driver does not attach volumes and has no NodeGetInfo"));
     }
     reply.setup("the answer of NodeGetInfo")

@@ -22,7 +22,7 @@ fn request(staged: &Staged, volume_path: &str) -> v1::NodeGetVolumeStatsRequest 
 /// The answer for a volume that is published.
 async fn stats(cx: &Cx) -> CheckResult<v1::NodeGetVolumeStatsResponse> {
     let Published { staged, target_path } = published(cx).await?;
-    cx.call(request(&staged, &target_path)).await.setup("statistics of a published volume")
+    cx.call(request(&staged, &target_path)).setup("statistics of a published volume").await
 }
 
 check! {

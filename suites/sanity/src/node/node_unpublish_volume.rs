@@ -39,7 +39,7 @@ check! {
         if cx.path_kind(&target_path).await? == PathKind::NotFound {
             return Err(Stop::broken(format!("needs a target path, but nothing is at {target_path}")));
         }
-        cx.node_unpublish(&staged.attached.volume.id, &target_path).await.setup("an unpublished volume")?;
+        cx.node_unpublish(&staged.attached.volume.id, &target_path).setup("an unpublished volume").await?;
         let kind = cx.path_kind(&target_path).await?;
         ensure!(
             kind == PathKind::NotFound,
@@ -63,7 +63,7 @@ check! {
     }
     async |cx| {
         let Published { staged, target_path } = published(cx).await?;
-        cx.node_unpublish(&staged.attached.volume.id, &target_path).await.setup("an unpublished volume")?;
+        cx.node_unpublish(&staged.attached.volume.id, &target_path).setup("an unpublished volume").await?;
         let again = cx.node_publish(cx.publish_request(&staged, &target_path)).await;
         again.must("publish a volume that was unpublished, and is still staged")?;
         Ok(())
@@ -83,7 +83,7 @@ check! {
     async |cx| {
         let Published { staged, target_path } = published(cx).await?;
         let id = &staged.attached.volume.id;
-        cx.node_unpublish(id, &target_path).await.setup("an unpublished volume")?;
+        cx.node_unpublish(id, &target_path).setup("an unpublished volume").await?;
         cx.node_unpublish(id, &target_path).await.must("answer OK to the same request again")?;
         Ok(())
     }

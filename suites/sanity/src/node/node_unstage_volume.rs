@@ -35,7 +35,7 @@ check! {
     }
     async |cx| {
         let Staged { attached, staging_path } = staged(cx).await?;
-        cx.node_unstage(&attached.volume.id, &staging_path).await.setup("an unstaged volume")?;
+        cx.node_unstage(&attached.volume.id, &staging_path).setup("an unstaged volume").await?;
         let again = cx.node_unstage(&attached.volume.id, &staging_path).await;
         again.must("answer OK to the same request again")?;
         Ok(())

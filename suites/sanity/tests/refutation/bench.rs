@@ -8,8 +8,8 @@ use csi_harness::config::{AccessType, Config, StaticVolume, TimeLimits};
 use csi_harness::events::{Event, Reporter};
 use csi_harness::filter::Filter;
 use csi_harness::known::KnownFailing;
-use csi_harness::need::Need;
 use csi_harness::outcome::{Outcome, Summary};
+use csi_harness::refutation::absent_for;
 use csi_harness::registry::Registry;
 use csi_harness::runner::{RunOptions, Runner};
 use csi_harness::target::Target;
@@ -85,7 +85,7 @@ pub(crate) fn everything_set() -> Config {
             dial_ms: 10_000,
             call_ms: 10_000,
             check_ms: 60_000,
-            settle_ms: 1_500,
+            settle_ms: Some(1_500),
             ..TimeLimits::default()
         },
         ..Config::default()
@@ -145,7 +145,7 @@ async fn run(jobs: usize, mock: csi_mock_driver::Config, mut config: Config) -> 
     let plan = registry().select(&Filter::default(), &target.config().access_types);
     let mut listening = Listening::default();
     // Nobody raises it.
-    let (_stop, never) = watch::channel(false);
+    let (_stop, never) = watch::channel(Default::default());
     let mut runner = Runner::new(target.clone(), options, never);
     runner.report_to(&mut listening);
     let summary = runner.run(plan).await;
@@ -157,13 +157,10 @@ async fn run(jobs: usize, mock: csi_mock_driver::Config, mut config: Config) -> 
 
 /// The capabilities that the driver must not have for the check to run, as the mock driver spells them.
 pub(crate) fn lacks(check: &Check) -> Vec<Capability> {
-    let names = check.needs.iter().filter_map(|need| match need {
-        Need::Lacks(capability) => Some(capability.name()),
-        Need::LacksOneOf(some) => some.first().map(|capability| capability.name()),
-        _ => None,
-    });
-    names
-        .map(|name| {
+    absent_for(check)
+        .into_iter()
+        .map(|capability| {
+            let name = capability.name();
             // Where two services have a capability of one name, the harness means the controller's by it.
             let found = name.parse().or_else(|_| format!("Controller.{name}").parse());
             found.expect("both know the capabilities of the protocol")

@@ -5,9 +5,12 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use csi_harness::check::Check;
+use csi_harness::config::AccessType;
 use csi_harness::outcome::Outcome;
+use csi_harness::refutation::{Trial, on_a_defect};
+use csi_harness::requirements::req;
 use csi_mock_driver::{Capability, Defect};
-use libtest_mimic::{Failed, Trial};
+use libtest_mimic::Failed;
 
 use crate::bench::{self, Played, everything_on, everything_set, lacks, registry};
 
@@ -20,16 +23,16 @@ const HEADER: &str = "\
 /// The rows seen so far, by defect.
 type Rows = Arc<Mutex<BTreeMap<&'static str, String>>>;
 
-pub(crate) fn trials() -> Vec<Trial> {
+pub(crate) fn trials() -> Vec<libtest_mimic::Trial> {
     let rows = Rows::default();
-    let mut trials: Vec<Trial> = Defect::ALL
+    let mut trials: Vec<libtest_mimic::Trial> = Defect::ALL
         .iter()
         .map(|defect| {
             let rows = rows.clone();
-            Trial::test(format!("defect/{defect}"), move || is_found(&rows, *defect))
+            libtest_mimic::Trial::test(format!("defect/{defect}"), move || is_found(&rows, *defect))
         })
         .collect();
-    trials.push(Trial::test("defects/are-named-by-checks-and-exist", names_agree));
+    trials.push(libtest_mimic::Trial::test("defects/are-named-by-checks-and-exist", names_agree));
     trials
 }
 
@@ -46,6 +49,7 @@ fn is_found(rows: &Rows, defect: Defect) -> Result<(), Failed> {
         };
         wrong.extend(said.map(|said| format!("{} does not find {id}: {said}", check.id)));
     }
+    wrong.extend(misattributed(&played)?);
 
     let row = row(&played);
     let mut seen = rows.lock().unwrap_or_else(PoisonError::into_inner);
@@ -69,7 +73,7 @@ fn is_found(rows: &Rows, defect: Defect) -> Result<(), Failed> {
 fn play(defect: Defect, without: Vec<Capability>) -> Result<Played, Failed> {
     let mut config = everything_set();
     // What the mock driver does at all it does at once.
-    config.time_limits.settle_ms = 100;
+    config.time_limits.settle_ms = Some(100);
     let hangs = match defect {
         Defect::ProbeHangs => Some("Probe"),
         Defect::NodeGetVolumeStatsHangs => Some("NodeGetVolumeStats"),
@@ -90,9 +94,29 @@ fn refuted_by(defect: &'static str) -> impl Iterator<Item = &'static Check> {
 /// What the check said, unless it accuses the driver in at least one of its runs.
 fn not_found(played: &Played, check: &Check) -> Option<String> {
     let said = played.said.iter().filter(|(label, _)| label.split('@').next() == Some(check.id));
-    let outcomes: Vec<_> = said.map(|(label, said)| (label, &said.outcome)).collect();
-    let found = outcomes.iter().any(|(_, outcome)| outcome.violation().is_some());
-    (!found).then(|| format!("{outcomes:?}"))
+    let outcomes: Vec<_> = said.map(|(_, said)| &said.outcome).collect();
+    match on_a_defect(&outcomes) {
+        Trial::Good => None,
+        Trial::Skipped(why) | Trial::Bad(why) => Some(why),
+    }
+}
+
+/// Accusations by rules that the check does not name, or that do not bind a driver with these capabilities.
+fn misattributed(played: &Played) -> Result<Vec<String>, Failed> {
+    let mut wrong = Vec::new();
+    for (label, said) in &played.said {
+        let check = registry().find(label)?;
+        let Some(rule) = said.outcome.violation().and_then(|violation| violation.requirement) else {
+            continue;
+        };
+        // The runner's own rule, for calls that a driver does not survive.
+        if rule != &req::GEN_ERR_001 && !check.requirements.contains(&rule) {
+            wrong.push(format!("{label} blames the driver for {}, which it does not name", rule.id));
+        }
+        let unmet = rule.requires.iter().find_map(|need| need.unmet(&played.target, AccessType::Mount));
+        wrong.extend(unmet.map(|why| format!("{label} blames the driver for {}, but {why}", rule.id)));
+    }
+    Ok(wrong)
 }
 
 /// One line for each check that has something to say, in the order of their labels.

@@ -2,6 +2,8 @@
 
 use csi_harness::prelude::*;
 
+use super::not_negative;
+
 /// More than any back end has.
 const EXBIBYTE: i64 = 1 << 60;
 
@@ -9,9 +11,9 @@ fn range(required_bytes: i64, limit_bytes: i64) -> Option<v1::CapacityRange> {
     Some(v1::CapacityRange { required_bytes, limit_bytes })
 }
 
-async fn make(cx: &Cx, required_bytes: i64, limit_bytes: i64) -> Reply<v1::Volume> {
+fn make(cx: &Cx, required_bytes: i64, limit_bytes: i64) -> Calling<'_, v1::Volume> {
     let capacity_range = range(required_bytes, limit_bytes);
-    cx.create_volume(v1::CreateVolumeRequest { capacity_range, ..cx.create_volume_request() }).await
+    cx.create_volume(v1::CreateVolumeRequest { capacity_range, ..cx.create_volume_request() })
 }
 
 /// A size just above the configured one, which is a multiple of nothing.
@@ -57,9 +59,9 @@ check! {
     }
     async |cx| {
         let size = cx.config().volume_size_bytes;
-        ensure_at_least(&make(cx, size, 0).await.setup("a volume of the configured size")?, size)?;
+        ensure_at_least(&make(cx, size, 0).setup("a volume of the configured size").await?, size)?;
         let odd = odd_size(cx)?;
-        ensure_at_least(&make(cx, odd, 0).await.setup("a volume of one byte more")?, odd)
+        ensure_at_least(&make(cx, odd, 0).setup("a volume of one byte more").await?, odd)
     }
 }
 
@@ -68,7 +70,7 @@ check! {
     AT_MOST_LIMIT {
         id: "controller/create-volume/limit-bytes",
         title: "a volume is not larger than limit_bytes, or OUT_OF_RANGE says that it would be",
-        spec: [req::MSG_CAPRANGE_008, req::CTRL_CREATEVOL_018],
+        spec: [req::MSG_CAPRANGE_008, req::CTRL_CREATEVOL_018, req::MSG_CAPRANGE_005],
         needs: [CREATE_DELETE_VOLUME],
         refuted_by: ["create-volume-exceeds-limit"],
     }
@@ -140,14 +142,7 @@ check! {
                 return Ok(());
             }
         };
-        ensure!(
-            volume.capacity_bytes >= 0,
-            "the size of the new volume is negative";
-            of: &req::MSG_VOLUME_002,
-            expected: "capacity_bytes of 0 (unknown) or more",
-            actual: volume.capacity_bytes
-        );
-        Ok(())
+        not_negative(&volume)
     }
 }
 

@@ -2,6 +2,7 @@
 
 use csi_harness::prelude::*;
 
+use super::super::common::validate_request;
 use super::{recognised, source};
 
 fn with_range(
@@ -134,11 +135,7 @@ check! {
         refuted_by: ["create-volume-ignores-capability-conflict"],
     }
     async |cx| {
-        let other = match cx.access() {
-            AccessType::Mount => AccessType::Block,
-            AccessType::Block => AccessType::Mount,
-        };
-        let other = cx.capability_for(other, Mode::SingleNodeWriter);
+        let other = cx.capability_for(cx.access().other(), Mode::SingleNodeWriter);
         let fresh = cx.create_volume_request();
         let fresh = v1::CreateVolumeRequest { volume_capabilities: vec![other.clone()], ..fresh };
         cx.create_volume(fresh).await.or_skip("the driver has one access type only")?;
@@ -152,13 +149,10 @@ check! {
             return Ok(());
         }
         let validate = v1::ValidateVolumeCapabilitiesRequest {
-            volume_id: volume.volume_id,
-            volume_context: volume.volume_context,
             volume_capabilities: vec![other],
-            parameters: cx.config().parameters.clone(),
-            ..Default::default()
+            ..validate_request(cx, &volume.into())
         };
-        let confirmed = cx.call(validate).await.setup("validated capabilities")?.confirmed.is_some();
+        let confirmed = cx.call(validate).setup("validated capabilities").await?.confirmed.is_some();
         ensure!(
             confirmed,
             "a name used before is accepted with another access type, which the volume does not support";
@@ -217,7 +211,7 @@ check! {
     }
     async |cx| {
         let mut request = cx.create_volume_request();
-        let first = cx.create_volume(request.clone()).await.setup("a volume")?;
+        let first = cx.create_volume(request.clone()).setup("a volume").await?;
         request.parameters.insert("csi-sanity-no-such-parameter".to_owned(), "1".to_owned());
         let Ok(again) = cx.create_volume(request).await.any_answer()? else { return Ok(()) };
         let same = again.volume_id != first.volume_id || again.volume_context == first.volume_context;
@@ -280,12 +274,9 @@ check! {
 
 /// The source can be copied under a free name, but not under one that an empty volume has.
 async fn refuses_source(cx: &Cx, source: v1::VolumeContentSource, origin: &v1::Volume) -> CheckResult {
-    let free = source::request(cx, source.clone(), origin);
-    cx.create_volume(free).await.setup("a copy")?;
-    let taken = v1::CreateVolumeRequest {
-        volume_content_source: None,
-        ..source::request(cx, source.clone(), origin)
-    };
+    let request = || source::request(cx, source.clone(), origin.capacity_bytes);
+    cx.create_volume(request()).setup("a copy").await?;
+    let taken = v1::CreateVolumeRequest { volume_content_source: None, ..request() };
     recognised(cx, &taken).await?;
     let again = v1::CreateVolumeRequest { volume_content_source: Some(source), ..taken };
     let reply = cx.create_volume(again).await;

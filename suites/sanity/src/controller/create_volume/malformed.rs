@@ -2,7 +2,8 @@
 
 use csi_harness::prelude::*;
 use csi_harness::reply::Refusal;
-use v1::volume_content_source::{SnapshotSource, Type as Source, VolumeSource};
+
+use super::source;
 
 /// Sends a request that is right but for one fault.
 async fn refused(
@@ -201,8 +202,8 @@ check! {
         refuted_by: ["create-volume-accepts-empty-snapshot-id"],
     }
     async |cx| {
-        let source = v1::VolumeContentSource { r#type: Some(Source::Snapshot(SnapshotSource::default())) };
-        let spoil = |request: &mut v1::CreateVolumeRequest| request.volume_content_source = Some(source);
+        let spoil =
+            |request: &mut v1::CreateVolumeRequest| request.volume_content_source = Some(source::snapshot(""));
         refused(cx, "from a snapshot with an empty snapshot_id", spoil, invalid_id()).await
     }
 }
@@ -217,8 +218,8 @@ check! {
         refuted_by: ["create-volume-accepts-empty-source-volume-id"],
     }
     async |cx| {
-        let source = v1::VolumeContentSource { r#type: Some(Source::Volume(VolumeSource::default())) };
-        let spoil = |request: &mut v1::CreateVolumeRequest| request.volume_content_source = Some(source);
+        let spoil =
+            |request: &mut v1::CreateVolumeRequest| request.volume_content_source = Some(source::volume(""));
         refused(cx, "from a volume with an empty volume_id", spoil, invalid_id()).await
     }
 }

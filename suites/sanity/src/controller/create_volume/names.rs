@@ -75,7 +75,7 @@ async fn repeat_and_delete(cx: &Cx, name: &str, volume: &v1::Volume) -> CheckRes
             actual: format!("volume_id {:?}", again.volume_id)
         );
     }
-    cx.delete_volume(&volume.volume_id).await.setup("a deleted volume")?;
+    cx.delete_volume(&volume.volume_id).setup("a deleted volume").await?;
     Ok(())
 }
 
@@ -84,7 +84,7 @@ check! {
     LONGEST {
         id: "controller/create-volume/longest-name",
         title: "CreateVolume takes a name of 128 bytes",
-        spec: [req::GEN_SIZE_003, req::CTRL_CREATEVOL_014],
+        spec: [req::GEN_SIZE_003, req::CTRL_CREATEVOL_014, req::CTRL_CREATEVOL_002],
         needs: [CREATE_DELETE_VOLUME],
         refuted_by: ["create-volume-refuses-long-names"],
         replaces: [

@@ -47,7 +47,7 @@ check! {
             mutable_parameters: Default::default(),
             ..with.clone()
         };
-        cx.create_volume(without).await.setup("a volume without mutable_parameters")?;
+        cx.create_volume(without).setup("a volume without mutable_parameters").await?;
         cx.create_volume(with).await.must("take the configured mutable_parameters")?;
         Ok(())
     }
@@ -93,7 +93,7 @@ check! {
         if both.is_empty() {
             return Err(Stop::skip("no key has different values in parameters and mutable-parameters"));
         }
-        let volume = cx.create_volume(request.clone()).await.setup("a volume")?;
+        let volume = cx.create_volume(request.clone()).setup("a volume").await?;
         for (key, wins, loses) in both {
             let seen = volume.volume_context.get(key);
             ensure!(

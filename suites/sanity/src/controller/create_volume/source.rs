@@ -13,22 +13,22 @@ pub(crate) fn volume(id: &str) -> v1::VolumeContentSource {
     v1::VolumeContentSource { r#type: Some(Source::Volume(VolumeSource { volume_id: id.to_owned() })) }
 }
 
-/// A request for a copy that is as large as its origin.
+/// A request for a copy that is as large as its origin, if that says how large it is.
 pub(crate) fn request(
     cx: &Cx,
     source: v1::VolumeContentSource,
-    origin: &v1::Volume,
+    origin_bytes: i64,
 ) -> v1::CreateVolumeRequest {
     let mut request = cx.create_volume_request();
     if let Some(range) = &mut request.capacity_range {
-        range.required_bytes = range.required_bytes.max(origin.capacity_bytes);
+        range.required_bytes = range.required_bytes.max(origin_bytes);
     }
     request.volume_content_source = Some(source);
     request
 }
 
 async fn copied(cx: &Cx, source: v1::VolumeContentSource, origin: &v1::Volume, what: &str) -> CheckResult {
-    let copy = cx.create_volume(request(cx, source.clone(), origin)).await.must(what)?;
+    let copy = cx.create_volume(request(cx, source.clone(), origin.capacity_bytes)).await.must(what)?;
     ensure!(
         !copy.volume_id.is_empty() && copy.volume_id != origin.volume_id,
         "the copy has no id of its own";
@@ -51,7 +51,7 @@ check! {
     FROM_SNAPSHOT {
         id: "controller/create-volume/from-snapshot",
         title: "CreateVolume makes a volume from a snapshot",
-        spec: [req::MSG_VOLSOURCE_004, req::MSG_VOLUME_013],
+        spec: [req::MSG_VOLSOURCE_004, req::MSG_VOLUME_013, req::MSG_VOLUME_003],
         needs: [CREATE_DELETE_VOLUME, CREATE_DELETE_SNAPSHOT],
         refuted_by: ["create-volume-refuses-sources", "create-volume-names-other-source"],
         replaces: [
@@ -71,7 +71,7 @@ check! {
     FROM_VOLUME {
         id: "controller/create-volume/from-volume",
         title: "CreateVolume makes a volume from another",
-        spec: [req::MSG_VOLSOURCE_006, req::MSG_VOLUME_013],
+        spec: [req::MSG_VOLSOURCE_006, req::MSG_VOLUME_013, req::MSG_VOLUME_003],
         needs: [CREATE_DELETE_VOLUME, CLONE_VOLUME],
         refuted_by: ["create-volume-refuses-sources", "create-volume-names-other-source"],
         replaces: [
@@ -87,12 +87,12 @@ check! {
 
 /// A source that is gone: deletion may go on in the background, so that it is asked for until it is refused.
 async fn refused_once_deleted(cx: &Cx, source: v1::VolumeContentSource, what: &str) -> CheckResult {
-    let refused = cx.eventually(|| async {
-        let request = request(cx, source.clone(), &v1::Volume::default());
+    let refused = cx.eventually(Settles::VolumeGone, || async {
+        let request = request(cx, source.clone(), 0);
         let reply = cx.create_volume(request).await;
         let refusal = refused_with(Code::NotFound);
         match reply.may_be_refused(what, refusal)? {
-            Some(copy) => cx.delete_volume(&copy.volume_id).await.setup("a deleted copy").map(|_| None),
+            Some(copy) => cx.delete_volume(&copy.volume_id).setup("a deleted copy").await.map(|_| None),
             None => Ok(Some(())),
         }
     });
@@ -107,7 +107,7 @@ async fn refused_once_deleted(cx: &Cx, source: v1::VolumeContentSource, what: &s
 
 /// A source that never was.
 async fn refused_unknown(cx: &Cx, source: v1::VolumeContentSource, what: &str) -> CheckResult {
-    let reply = cx.create_volume(request(cx, source, &v1::Volume::default())).await;
+    let reply = cx.create_volume(request(cx, source, 0)).await;
     let refusal = refused_with(Code::NotFound)
         .or(Code::InvalidArgument, "a made-up id may not have the driver's format");
     let refused = reply.must_be_refused(what, refusal)?;
@@ -227,12 +227,9 @@ check! {
         if larger <= size {
             return Err(Stop::skip(format!("--expand-size-bytes is not above the {size} bytes of the source")));
         }
-        let mut request = cx.create_volume_request();
-        request.capacity_range = Some(v1::CapacityRange { required_bytes: larger, limit_bytes: 0 });
-        request.volume_content_source = Some(source);
         let refusal = refused_with(Code::OutOfRange)
             .or_warn(Code::ResourceExhausted, "the storage may be what does not suffice");
-        let reply = cx.create_volume(request).await;
+        let reply = cx.create_volume(request(cx, source, larger)).await;
         if let Some(copy) = reply.may_be_refused("larger than its source", refusal)? {
             ensure!(
                 copy.capacity_bytes == 0 || copy.capacity_bytes >= larger,
@@ -261,9 +258,8 @@ check! {
     async |cx| {
         let (source, size) = sized_source(cx).await?;
         let limit = size / 2;
-        let mut request = cx.create_volume_request();
-        request.capacity_range = Some(v1::CapacityRange { required_bytes: 0, limit_bytes: limit });
-        request.volume_content_source = Some(source);
+        let capacity_range = Some(v1::CapacityRange { required_bytes: 0, limit_bytes: limit });
+        let request = v1::CreateVolumeRequest { capacity_range, ..request(cx, source, 0) };
         let reply = cx.create_volume(request).await;
         let refusal = refused_with(Code::OutOfRange);
         let Some(copy) = reply.may_be_refused("with a limit below the size of the source", refusal)? else {
@@ -297,7 +293,7 @@ check! {
     async |cx| {
         let origin = cx.new_volume().await?;
         let source = volume(&origin.volume_id);
-        let reply = cx.create_volume(request(cx, source.clone(), &origin)).await;
+        let reply = cx.create_volume(request(cx, source.clone(), origin.capacity_bytes)).await;
         let refusal = refused_with(Code::InvalidArgument)
             .or_warn(Code::Unimplemented, "CreateVolume itself is implemented")
             .or_warn(Code::NotFound, "the volume exists");

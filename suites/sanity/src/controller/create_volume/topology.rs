@@ -14,7 +14,7 @@ async fn known_topologies(cx: &Cx) -> CheckResult<Vec<Segments>> {
     if let Some(reason) = NODE.unmet(cx.target(), cx.access()) {
         return Err(Stop::skip(format!("no topology is configured, and {reason}")));
     }
-    let node = cx.call(v1::NodeGetInfoRequest {}).await.setup("the topology of the node")?;
+    let node = cx.call(v1::NodeGetInfoRequest {}).setup("the topology of the node").await?;
     match node.accessible_topology {
         Some(topology) if !topology.segments.is_empty() => Ok(vec![topology.segments]),
         _ => Err(Stop::skip("no topology is configured, and the node reports none")),
@@ -58,14 +58,14 @@ check! {
         for asked in known_topologies(cx).await? {
             let accessibility_requirements = requirement(vec![asked.clone()]);
             let request = v1::CreateVolumeRequest { accessibility_requirements, ..cx.create_volume_request() };
-            let volume = cx.create_volume(request).await.setup("a volume in a known topology")?;
+            let volume = cx.create_volume(request).setup("a volume in a known topology").await?;
             reachable(&volume, &[asked])?;
         }
         let all = known_topologies(cx).await?;
         if all.len() > 1 {
             let accessibility_requirements = requirement(all.clone());
             let request = v1::CreateVolumeRequest { accessibility_requirements, ..cx.create_volume_request() };
-            let volume = cx.create_volume(request).await.setup("a volume in any known topology")?;
+            let volume = cx.create_volume(request).setup("a volume in any known topology").await?;
             reachable(&volume, &all)?;
         }
         Ok(())

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use csi_harness::prelude::*;
 
-use super::super::common::{cut_snapshot, of};
+use super::super::common::cut_snapshot;
 
 /// Pages read of one list at the most.
 const PAGES_MAX: usize = 10_000;
@@ -35,12 +35,12 @@ async fn walk(cx: &Cx, max_entries: i32) -> CheckResult<Vec<Vec<String>>> {
     let mut token = String::new();
     let mut tokens = BTreeSet::new();
     while pages.len() < PAGES_MAX {
-        let reply = cx.call(page_request(max_entries, &token)).await;
+        let call = cx.call(page_request(max_entries, &token));
         let page = if token.is_empty() {
-            reply.setup("a list")?
+            call.setup("a list").await?
         } else {
-            let followed = reply.must("take a next_token that it has just given");
-            followed.map_err(|stop| of(stop, &req::CTRL_LISTSNAP_011))?
+            let followed = call.await.must("take a next_token that it has just given");
+            followed.map_err(|stop| stop.of(&req::CTRL_LISTSNAP_011))?
         };
         let snapshots = page.entries.into_iter().map(|entry| entry.snapshot.unwrap_or_default());
         pages.push(snapshots.map(|snapshot| snapshot.snapshot_id).collect());
@@ -84,7 +84,7 @@ check! {
     async |cx| {
         some_snapshots(cx).await?;
         for max_entries in [1, 2] {
-            let page = cx.call(page_request(max_entries, "")).await.setup("a list")?;
+            let page = cx.call(page_request(max_entries, "")).setup("a list").await?;
             ensure!(
                 page.entries.len() <= max_entries as usize,
                 "a page has more entries than were asked for";
@@ -115,7 +115,7 @@ check! {
     }
     async |cx| {
         let own = some_snapshots(cx).await?;
-        let length = cx.call(page_request(0, "")).await.setup("a list")?.entries.len();
+        let length = cx.call(page_request(0, "")).setup("a list").await?.entries.len();
         let page_entries = PAGE_ENTRIES.max(i32::try_from(length.div_ceil(PAGES_AIMED_AT)).unwrap_or(i32::MAX));
         let missing = lasting_gap(cx, &own, page_entries).await?;
         ensure!(

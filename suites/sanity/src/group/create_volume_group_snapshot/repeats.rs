@@ -42,7 +42,7 @@ check! {
     }
     async |cx| {
         let request = request_for(cx, &two_volumes(cx).await?);
-        let first = cx.create_group_snapshot(request.clone()).await.setup("a group snapshot")?;
+        let first = cx.create_group_snapshot(request.clone()).setup("a group snapshot").await?;
         let again = cx.create_group_snapshot(request).await.must("answer OK to the same request again")?;
         same(&first, &again)
     }
@@ -59,7 +59,7 @@ check! {
     }
     async |cx| {
         let mut request = request_for(cx, &two_volumes(cx).await?);
-        let first = cx.create_group_snapshot(request.clone()).await.setup("a group snapshot")?;
+        let first = cx.create_group_snapshot(request.clone()).setup("a group snapshot").await?;
         request.source_volume_ids.reverse();
         let expected = format!("group_snapshot_id {:?} again", first.group_snapshot_id);
         let seen = match cx.create_group_snapshot(request).await.any_answer()? {
@@ -91,7 +91,7 @@ check! {
         let one = cx.create_group_snapshot(request_for(cx, &sources[..1])).await;
         one.or_skip("the driver takes no group snapshot of one volume")?;
         let request = request_for(cx, &sources);
-        cx.create_group_snapshot(request.clone()).await.setup("a group snapshot")?;
+        cx.create_group_snapshot(request.clone()).setup("a group snapshot").await?;
         let request = v1::CreateVolumeGroupSnapshotRequest {
             source_volume_ids: sources[..1].to_vec(),
             ..request

@@ -66,14 +66,7 @@ check! {
             .or(Code::ResourceExhausted, "there may be a limit on the back end")
             .or(Code::FailedPrecondition, "the file system may not grow while published");
         let reply = cx.call(request(cx, &staged, &target_path, HUGE_BYTES)).await;
-        if reply.may_be_refused("to more than the volume can have", refusal)?.is_some() {
-            cx.warn(
-                Violation::new("NodeExpandVolume to 2^60 bytes was done")
-                    .expected("OUT_OF_RANGE")
-                    .actual("OK"),
-            );
-        }
-        Ok(())
+        reply.should_be_refused("to more than the volume can have", refusal)
     }
 }
 

@@ -92,7 +92,7 @@ check! {
     }
     async |cx| {
         let Published { staged, target_path } = published(cx).await?;
-        cx.node_unpublish(&staged.attached.volume.id, &target_path).await.setup("an unpublished volume")?;
+        cx.node_unpublish(&staged.attached.volume.id, &target_path).setup("an unpublished volume").await?;
         let reply = cx.call(request(&staged, &target_path)).await;
         reply.must_be_refused("at a path that was unpublished", refused_with(Code::NotFound))?;
         Ok(())

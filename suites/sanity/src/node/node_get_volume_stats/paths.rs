@@ -34,7 +34,7 @@ check! {
     async |cx| {
         let Published { staged, target_path } = published(cx).await?;
         let with = request(&staged, &target_path);
-        cx.call(with.clone()).await.setup("statistics of a published volume")?;
+        cx.call(with.clone()).setup("statistics of a published volume").await?;
         let without = v1::NodeGetVolumeStatsRequest { staging_target_path: String::new(), ..with };
         cx.call(without).await.must("work without staging_target_path, which is optional")?;
         Ok(())

@@ -5,18 +5,17 @@ use csi_harness::prelude::*;
 use crate::node::{published, staged_for};
 
 /// Publishes the volume at one more path.
-async fn publish(
+async fn at_new_path(
     cx: &Cx,
     staged: &Staged,
     mode: Mode,
     readonly: bool,
-) -> CheckResult<Reply<v1::NodePublishVolumeResponse>> {
-    let request = v1::NodePublishVolumeRequest {
+) -> CheckResult<v1::NodePublishVolumeRequest> {
+    Ok(v1::NodePublishVolumeRequest {
         volume_capability: Some(cx.capability_with_mode(mode)),
         readonly,
         ..cx.publish_request(staged, &cx.target_path().await?)
-    };
-    Ok(cx.node_publish(request).await)
+    })
 }
 
 check! {
@@ -30,7 +29,7 @@ check! {
     }
     async |cx| {
         let staged = staged_for(cx, Mode::SingleNodeWriter).await?;
-        let reply = publish(cx, &staged, Mode::SingleNodeWriter, false).await?;
+        let reply = cx.node_publish(at_new_path(cx, &staged, Mode::SingleNodeWriter, false).await?).await;
         reply.must("publish with SINGLE_NODE_WRITER")?;
         Ok(())
     }
@@ -51,7 +50,7 @@ check! {
             false => &req::NODE_PUBLISH_013,
         };
         let staged = published(cx).await?.staged;
-        let reply = publish(cx, &staged, Mode::SingleNodeWriter, false).await?;
+        let reply = cx.node_publish(at_new_path(cx, &staged, Mode::SingleNodeWriter, false).await?).await;
         let refusal = refused_with(Code::FailedPrecondition);
         let what = "at a second path in a single-node mode";
         reply.must_be_refused(what, refusal).map_err(|stop| stop.of(rule))?;
@@ -71,9 +70,9 @@ check! {
     }
     async |cx| {
         let staged = staged_for(cx, Mode::SingleNodeSingleWriter).await?;
-        let first = publish(cx, &staged, Mode::SingleNodeSingleWriter, false).await?;
-        first.setup("a published volume")?;
-        let second = publish(cx, &staged, Mode::SingleNodeSingleWriter, false).await?;
+        let first = at_new_path(cx, &staged, Mode::SingleNodeSingleWriter, false).await?;
+        cx.node_publish(first).setup("a published volume").await?;
+        let second = cx.node_publish(at_new_path(cx, &staged, Mode::SingleNodeSingleWriter, false).await?).await;
         second.must_be_refused("at a second path in a mode of one writer", refused_with(Code::FailedPrecondition))?;
         Ok(())
     }
@@ -81,9 +80,11 @@ check! {
 
 async fn shared_on_the_node(cx: &Cx, mode: Mode) -> CheckResult {
     let staged = staged_for(cx, mode).await?;
-    publish(cx, &staged, mode, false).await?.setup("a published volume")?;
-    publish(cx, &staged, mode, false).await?.must("publish at a second path")?;
-    publish(cx, &staged, mode, true).await?.must("publish at another path with readonly")?;
+    cx.node_publish(at_new_path(cx, &staged, mode, false).await?).setup("a published volume").await?;
+    cx.node_publish(at_new_path(cx, &staged, mode, false).await?).await.must("publish at a second path")?;
+    cx.node_publish(at_new_path(cx, &staged, mode, true).await?)
+        .await
+        .must("publish at another path with readonly")?;
     Ok(())
 }
 

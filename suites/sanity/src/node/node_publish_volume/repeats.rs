@@ -16,7 +16,7 @@ check! {
     }
     async |cx| {
         let request = request(cx).await?;
-        cx.node_publish(request.clone()).await.setup("a published volume")?;
+        cx.node_publish(request.clone()).setup("a published volume").await?;
         cx.node_publish(request).await.must("answer OK to the same request again")?;
         Ok(())
     }
@@ -34,7 +34,7 @@ check! {
     }
     async |cx| {
         let request = request(cx).await?;
-        cx.node_publish(request.clone()).await.setup("a published volume")?;
+        cx.node_publish(request.clone()).setup("a published volume").await?;
         let request = v1::NodePublishVolumeRequest { readonly: true, ..request };
         let refusal = refused_with(Code::AlreadyExists);
         let what = "with readonly at the path where the volume is published writable";

@@ -1,0 +1,37 @@
+//! Commands of the user, each called with one argument.
+
+use std::ffi::OsStr;
+use std::path::Path;
+use std::process::Stdio;
+use std::time::Duration;
+
+use tokio::io::AsyncReadExt as _;
+use tokio::process::Command;
+
+/// Output of a command read at the most.
+const OUTPUT_BYTES_MAX: u64 = 16 << 10;
+
+/// Runs a command and returns what it printed, trimmed. The error is a sentence that names the command.
+pub(crate) async fn run(command: &Path, argument: &OsStr, limit: Duration) -> Result<String, String> {
+    let (name, given) = (command.display(), argument.display());
+    let mut child = Command::new(command)
+        .arg(argument)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .kill_on_drop(true)
+        .spawn()
+        .map_err(|error| format!("failed to run {name}: {error}"))?;
+    let mut output = String::new();
+    let exchange = async {
+        if let Some(stdout) = child.stdout.take() {
+            stdout.take(OUTPUT_BYTES_MAX).read_to_string(&mut output).await?;
+        }
+        child.wait().await
+    };
+    match tokio::time::timeout(limit, exchange).await {
+        Err(_) => Err(format!("{name} {given} took longer than {} ms", limit.as_millis())),
+        Ok(Err(error)) => Err(format!("{name} {given} failed: {error}")),
+        Ok(Ok(status)) if !status.success() => Err(format!("{name} {given} failed: {status}")),
+        Ok(Ok(_)) => Ok(output.trim().to_owned()),
+    }
+}

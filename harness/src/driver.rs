@@ -1,0 +1,228 @@
+//! The driver as a process: whoever runs it, it is started, stopped and killed in the same way.
+
+mod child;
+mod elsewhere;
+mod in_process;
+mod log;
+
+use std::path::PathBuf;
+use std::process::ExitStatus;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use csi_proto::Endpoint;
+use tonic::service::Routes;
+
+use crate::config::Config;
+use child::Child;
+use elsewhere::Elsewhere;
+use in_process::InProcess;
+pub use log::DriverLog;
+
+/// How long a driver may take to stop at the end of a run.
+const STOP_GRACE: Duration = Duration::from_secs(10);
+
+/// An error of whichever kind, from those who serve a driver in this process.
+pub type ServeError = Box<dyn std::error::Error + Send + Sync>;
+
+/// A handle on the process of the driver, shared by the runner and by checks that end the driver on purpose.
+#[derive(Clone, Debug)]
+pub struct Driver(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    host: Host,
+    /// One change at a time.
+    turn: tokio::sync::Mutex<()>,
+    /// Whether it is not to run: nobody has started it yet, or it was ended on purpose.
+    down: AtomicBool,
+    ends: AtomicU64,
+}
+
+/// Who runs it.
+#[derive(Debug)]
+enum Host {
+    Child(Child),
+    Elsewhere(Elsewhere),
+    InProcess(InProcess),
+}
+
+/// How a driver came to its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct End {
+    /// What the process left behind; `None` where it cannot be seen from here.
+    pub status: Option<ExitStatus>,
+    /// How long it took.
+    pub took: Duration,
+    /// Whether it had to be killed.
+    pub killed: bool,
+}
+
+/// Why a driver could not be started, stopped or killed.
+#[derive(Debug, thiserror::Error)]
+pub enum DriverError {
+    /// The shell cannot be started.
+    #[error("failed to start the driver with --driver-command")]
+    Spawn(#[source] std::io::Error),
+    /// Its processes cannot be signalled, such as those of another user.
+    #[error("failed to send the driver a signal")]
+    Signal(#[source] std::io::Error),
+    /// It goes on after SIGKILL.
+    #[error("the driver is still there {limit_ms} ms after SIGKILL")]
+    Undying {
+        /// How long was waited.
+        limit_ms: u128,
+    },
+    /// The command has left the driver to somebody else.
+    #[error(
+        "--driver-command has ended well, so the driver runs elsewhere, if at all; --restart-command reaches it there"
+    )]
+    Detached,
+    /// The user's command failed.
+    #[error("--restart-command: {0}")]
+    RestartCommand(String),
+    /// A driver of this process cannot be served.
+    #[error("failed to serve the driver")]
+    Serve(#[source] ServeError),
+}
+
+impl Driver {
+    /// The driver that the configuration says how to run; `None` if that is somebody else's business. What it prints goes
+    /// into the log; without one, to the standard error.
+    pub fn of(config: &Config, log: Option<DriverLog>) -> Option<Driver> {
+        let limit = Duration::from_millis(config.time_limits.restart_ms);
+        match (&config.driver_command, &config.restart_command) {
+            (Some(command), _) => Some(Driver::child(command, log)),
+            (None, Some(command)) => Some(Driver::elsewhere(command.clone(), limit)),
+            (None, None) => None,
+        }
+    }
+
+    /// A driver that a shell command starts, in a process group of its own.
+    pub fn child(command: &str, log: Option<DriverLog>) -> Driver {
+        Driver::new(Host::Child(Child::new(command, log)), true)
+    }
+
+    /// A driver that runs already, and that a command ends and starts: called with one argument, `kill`, `stop` or
+    /// `start`, it does that within the limit.
+    pub fn elsewhere(command: PathBuf, limit: Duration) -> Driver {
+        Driver::new(Host::Elsewhere(Elsewhere::new(command, limit)), false)
+    }
+
+    /// A driver of this process. At each start `serve` makes it anew, from what it has stored, and says what to serve
+    /// where. It gets threads of its own, and when it is killed, nothing of it goes on.
+    pub fn in_process(
+        serve: impl Fn() -> Result<Vec<(Endpoint, Routes)>, ServeError> + Send + Sync + 'static,
+    ) -> Driver {
+        Driver::new(Host::InProcess(InProcess::new(Box::new(serve))), true)
+    }
+
+    fn new(host: Host, down: bool) -> Driver {
+        let (turn, down, ends) = (tokio::sync::Mutex::default(), AtomicBool::new(down), AtomicU64::new(0));
+        Driver(Arc::new(Inner { host, turn, down, ends }))
+    }
+
+    /// Starts the driver unless it runs. It may need a while before it answers:
+    /// [`Target::wait_until_alive`](crate::target::Target::wait_until_alive) waits for that.
+    ///
+    /// # Errors
+    /// It cannot be started.
+    pub async fn start(&self) -> Result<(), DriverError> {
+        let _turn = self.0.turn.lock().await;
+        let down = self.0.down.load(Ordering::SeqCst);
+        match &self.0.host {
+            Host::Child(child) if down || child.has_ended() => child.start().await?,
+            Host::Elsewhere(elsewhere) if down => elsewhere.start().await?,
+            Host::InProcess(served) if down || served.has_ended() => served.start().await?,
+            Host::Child(_) | Host::Elsewhere(_) | Host::InProcess(_) => {}
+        }
+        self.0.down.store(false, Ordering::SeqCst);
+        Ok(())
+    }
+
+    /// Asks the driver to stop, as SIGTERM does, and kills it if it is still there after the grace. It was done on
+    /// purpose, so nobody is to call it a crash.
+    ///
+    /// # Errors
+    /// It cannot be reached, or goes on after SIGKILL.
+    pub async fn stop(&self, grace: Duration) -> Result<End, DriverError> {
+        self.end(Some(grace)).await
+    }
+
+    /// Kills the driver, as SIGKILL does: it gets no word and no time. It was done on purpose, so nobody is to call it a
+    /// crash.
+    ///
+    /// # Errors
+    /// It cannot be reached, or goes on after SIGKILL.
+    pub async fn kill(&self) -> Result<End, DriverError> {
+        self.end(None).await
+    }
+
+    async fn end(&self, grace: Option<Duration>) -> Result<End, DriverError> {
+        let _turn = self.0.turn.lock().await;
+        self.0.down.store(true, Ordering::SeqCst);
+        self.0.ends.fetch_add(1, Ordering::SeqCst);
+        let started = Instant::now();
+        let (status, killed) = match &self.0.host {
+            Host::Child(child) => child.end(grace).await?,
+            Host::Elsewhere(elsewhere) => (None, elsewhere.end(grace).await?),
+            Host::InProcess(served) => (None, served.end(grace).await),
+        };
+        Ok(End { status, took: started.elapsed(), killed })
+    }
+
+    /// Leaves the driver as the run found it: one that the run has started is stopped, any other one runs.
+    ///
+    /// # Errors
+    /// It cannot be stopped, or cannot be started again.
+    pub async fn leave(&self) -> Result<(), DriverError> {
+        match &self.0.host {
+            Host::Child(_) | Host::InProcess(_) => match self.stop(STOP_GRACE).await {
+                Ok(_) | Err(DriverError::Detached) => Ok(()),
+                Err(error) => Err(error),
+            },
+            Host::Elsewhere(_) => self.start().await,
+        }
+    }
+
+    /// Kills a driver that the run has started, without waiting: for a program that is about to end itself.
+    pub fn abandon(&self) {
+        if let Host::Child(child) = &self.0.host {
+            child.abandon();
+        }
+    }
+
+    /// Resolves when the process ends by itself or otherwise; never, where it is no child of this process.
+    pub async fn ended(&self) -> ExitStatus {
+        match &self.0.host {
+            Host::Child(child) => child.ended().await,
+            Host::Elsewhere(_) | Host::InProcess(_) => std::future::pending().await,
+        }
+    }
+
+    /// Resolves when the process has ended, and not well: nothing else starts the driver then.
+    pub(crate) async fn failed(&self) -> ExitStatus {
+        let status = self.ended().await;
+        if status.success() { std::future::pending().await } else { status }
+    }
+
+    /// Where what it prints goes, if that is a file.
+    pub fn log(&self) -> Option<&DriverLog> {
+        match &self.0.host {
+            Host::Child(child) => child.log(),
+            Host::Elsewhere(_) | Host::InProcess(_) => None,
+        }
+    }
+
+    /// The last lines that it printed since it was started last, as far as they are known: harmless to a terminal, and
+    /// without the secrets of the configuration.
+    pub fn last_lines(&self) -> Vec<String> {
+        self.log().map(DriverLog::last_lines).unwrap_or_default()
+    }
+
+    /// How often it was ended on purpose so far. Where that has changed, calls without an answer say nothing about it.
+    pub fn ends(&self) -> u64 {
+        self.0.ends.load(Ordering::SeqCst)
+    }
+}

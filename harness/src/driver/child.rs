@@ -1,0 +1,192 @@
+//! A driver that the harness starts itself.
+
+use std::process::{ExitStatus, Stdio};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use rustix::io::Errno;
+use rustix::process::{Pid, Signal, kill_process_group, test_kill_process_group};
+use tokio::process::Command;
+use tokio::sync::watch;
+
+use super::{DriverError, DriverLog};
+
+/// How long the kernel may take to end a process after SIGKILL.
+const KILL_LIMIT: Duration = Duration::from_secs(5);
+/// How long is waited for the rest of the process group. Where nobody reaps orphans, it never goes.
+const ORPHANS_LIMIT: Duration = Duration::from_secs(1);
+/// Pause between two looks at the process group.
+const GROUP_PAUSE: Duration = Duration::from_millis(5);
+
+/// A shell command, and the process group that runs it.
+#[derive(Debug)]
+pub(super) struct Child {
+    command: String,
+    log: Option<DriverLog>,
+    running: Mutex<Option<Running>>,
+}
+
+/// One start of the command.
+#[derive(Clone, Debug)]
+struct Running {
+    group: Pid,
+    /// How the shell, which the command usually takes the place of, has ended.
+    end: watch::Receiver<Option<ExitStatus>>,
+}
+
+impl Child {
+    pub(super) fn new(command: &str, log: Option<DriverLog>) -> Child {
+        Child { command: command.to_owned(), log, running: Mutex::default() }
+    }
+
+    pub(super) fn log(&self) -> Option<&DriverLog> {
+        self.log.as_ref()
+    }
+
+    pub(super) async fn start(&self) -> Result<(), DriverError> {
+        if let Some(last) = self.running() {
+            last.clear_away().await?;
+        }
+        let running = self.spawn().map_err(DriverError::Spawn)?;
+        *self.running.lock().unwrap_or_else(PoisonError::into_inner) = Some(running);
+        Ok(())
+    }
+
+    fn spawn(&self) -> std::io::Result<Running> {
+        let (stdout, stderr) = match &self.log {
+            Some(log) => log.streams()?,
+            // The standard output is for the report.
+            None => (std::io::stderr().into(), Stdio::inherit()),
+        };
+        let mut child = Command::new("sh")
+            .arg("-c")
+            .arg(&self.command)
+            .stdin(Stdio::null())
+            .stdout(stdout)
+            .stderr(stderr)
+            .process_group(0)
+            .kill_on_drop(true)
+            .spawn()?;
+        let id = child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
+        let group = id.ok_or(std::io::ErrorKind::NotFound)?;
+        let (tell, end) = watch::channel(None);
+        tokio::spawn(async move {
+            if let Ok(status) = child.wait().await {
+                tell.send_replace(Some(status));
+            }
+        });
+        Ok(Running { group, end })
+    }
+
+    /// Ends the driver: after a grace, if it gets one. Returns its status and whether it had to be killed.
+    pub(super) async fn end(
+        &self,
+        grace: Option<Duration>,
+    ) -> Result<(Option<ExitStatus>, bool), DriverError> {
+        let Some(running) = self.running() else { return Ok((None, false)) };
+        if running.is_detached() {
+            return Err(DriverError::Detached);
+        }
+        if let Some(grace) = grace {
+            running.signal(Signal::TERM)?;
+            if let Some(status) = running.gone_within(grace).await {
+                running.clear_away().await?;
+                return Ok((Some(status), false));
+            }
+        }
+        running.signal(Signal::KILL)?;
+        let Some(status) = running.gone_within(KILL_LIMIT).await else {
+            return Err(DriverError::Undying { limit_ms: KILL_LIMIT.as_millis() });
+        };
+        running.clear_away().await?;
+        Ok((Some(status), true))
+    }
+
+    pub(super) fn abandon(&self) {
+        if let Some(running) = self.running() {
+            // Nobody is left to be told.
+            let _ = running.signal(Signal::KILL);
+        }
+    }
+
+    pub(super) fn has_ended(&self) -> bool {
+        self.running().is_none_or(|running| running.end.borrow().is_some() && !running.is_in_background())
+    }
+
+    pub(super) async fn ended(&self) -> ExitStatus {
+        match self.running() {
+            Some(running) => running.ended().await,
+            None => std::future::pending().await,
+        }
+    }
+
+    fn running(&self) -> Option<Running> {
+        self.running.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+impl Drop for Child {
+    fn drop(&mut self) {
+        self.abandon();
+    }
+}
+
+impl Running {
+    async fn ended(mut self) -> ExitStatus {
+        match self.end.wait_for(Option::is_some).await.map(|status| *status) {
+            Ok(Some(status)) => status,
+            // Nobody watches the process any more, so nobody can say.
+            _ => std::future::pending().await,
+        }
+    }
+
+    /// Waits for the end of the driver: that of the command, or what the command has put into the background.
+    async fn gone_within(&self, limit: Duration) -> Option<ExitStatus> {
+        let gone = async {
+            while self.is_in_background() {
+                tokio::time::sleep(GROUP_PAUSE).await;
+            }
+            self.clone().ended().await
+        };
+        tokio::time::timeout(limit, gone).await.ok()
+    }
+
+    fn has_ended_well(&self) -> bool {
+        self.end.borrow().is_some_and(|status| status.success())
+    }
+
+    /// Whether the command has ended well and left processes here, of which one has to be the driver.
+    fn is_in_background(&self) -> bool {
+        self.has_ended_well() && self.has_group()
+    }
+
+    /// Whether the command has ended well and left nothing here: it has only told somebody else to run the driver.
+    fn is_detached(&self) -> bool {
+        self.has_ended_well() && !self.has_group()
+    }
+
+    /// Whether any process of the group is there.
+    fn has_group(&self) -> bool {
+        test_kill_process_group(self.group) != Err(Errno::SRCH)
+    }
+
+    /// Ends what outlives the process that led the group: it may hold the socket.
+    async fn clear_away(&self) -> Result<(), DriverError> {
+        let gone = async {
+            while self.has_group() {
+                self.signal(Signal::KILL)?;
+                tokio::time::sleep(GROUP_PAUSE).await;
+            }
+            Ok(())
+        };
+        tokio::time::timeout(ORPHANS_LIMIT, gone).await.unwrap_or(Ok(()))
+    }
+
+    fn signal(&self, signal: Signal) -> Result<(), DriverError> {
+        match kill_process_group(self.group, signal) {
+            // Already gone is as good.
+            Ok(()) | Err(Errno::SRCH) => Ok(()),
+            Err(errno) => Err(DriverError::Signal(errno.into())),
+        }
+    }
+}

@@ -1,0 +1,128 @@
+//! A driver that this process serves itself, with threads of its own, so that it can be killed like any other.
+
+use std::fmt;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use csi_proto::{Endpoint, Listener};
+use tokio::runtime::{Builder, Runtime};
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+use tonic::service::Routes;
+
+use super::{DriverError, ServeError};
+
+/// Calls that a driver can work on at the same time without waiting.
+const THREADS: usize = 2;
+/// The grace of a stop is counted by the one who asks for it.
+const GRACE_ELSEWHERE: Duration = Duration::from_secs(24 * 60 * 60);
+/// How long threads may take to come to their end; one that is stuck is left behind.
+const THREADS_LIMIT: Duration = Duration::from_secs(5);
+
+type Serve = Box<dyn Fn() -> Result<Vec<(Endpoint, Routes)>, ServeError> + Send + Sync>;
+
+pub(super) struct InProcess {
+    serve: Serve,
+    running: Mutex<Option<Running>>,
+}
+
+struct Running {
+    threads: Threads,
+    /// Becomes true once the driver has to stop.
+    stop: watch::Sender<bool>,
+    served: Vec<JoinHandle<()>>,
+}
+
+impl fmt::Debug for InProcess {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("InProcess").finish_non_exhaustive()
+    }
+}
+
+impl InProcess {
+    pub(super) fn new(serve: Serve) -> InProcess {
+        InProcess { serve, running: Mutex::default() }
+    }
+
+    pub(super) async fn start(&self) -> Result<(), DriverError> {
+        // What is left of the last one is dead, and must not be there when the next one reads what it has stored.
+        self.end(None).await;
+        let running = Running::new((self.serve)().map_err(DriverError::Serve)?);
+        let running = running.await.map_err(DriverError::Serve)?;
+        *self.lock() = Some(running);
+        Ok(())
+    }
+
+    /// Ends the driver: after a grace, if it gets one. Returns whether it had to be killed.
+    pub(super) async fn end(&self, grace: Option<Duration>) -> bool {
+        let running = self.lock().take();
+        match running {
+            Some(running) => running.end(grace).await,
+            None => false,
+        }
+    }
+
+    pub(super) fn has_ended(&self) -> bool {
+        self.lock().as_ref().is_none_or(|running| running.served.iter().any(JoinHandle::is_finished))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<Running>> {
+        self.running.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Running {
+    async fn new(services: Vec<(Endpoint, Routes)>) -> Result<Running, ServeError> {
+        let runtime = Builder::new_multi_thread().worker_threads(THREADS).enable_all().build()?;
+        let handle = runtime.handle().clone();
+        let threads = Threads(Some(runtime));
+        let mut running = Running { threads, stop: watch::Sender::new(false), served: Vec::new() };
+        for (endpoint, routes) in services {
+            let stopped = running.stop.subscribe();
+            let bound = handle.spawn(async move { Listener::bind(&endpoint).await });
+            let listener = bound.await??.stop_grace(GRACE_ELSEWHERE);
+            running.served.push(handle.spawn(async move {
+                // Whoever is served notices the end, however it comes.
+                let _ = listener.serve(routes, raised(stopped)).await;
+            }));
+        }
+        Ok(running)
+    }
+
+    async fn end(mut self, grace: Option<Duration>) -> bool {
+        let mut killed = true;
+        if let Some(grace) = grace {
+            self.stop.send_replace(true);
+            let stopped = futures_util::future::join_all(&mut self.served);
+            killed = tokio::time::timeout(grace, stopped).await.is_err();
+        }
+        let threads = self.threads;
+        let _ = tokio::task::spawn_blocking(move || threads.end()).await;
+        killed
+    }
+}
+
+async fn raised(mut stop: watch::Receiver<bool>) {
+    // The sender gone means that nobody holds the driver any more.
+    let _ = stop.wait_for(|raised| *raised).await;
+}
+
+/// The threads of a driver. Dropped, they end when they can, since the one who drops must not wait.
+struct Threads(Option<Runtime>);
+
+impl Threads {
+    /// Ends every task where it stands, and waits until all are gone.
+    fn end(mut self) {
+        if let Some(runtime) = self.0.take() {
+            runtime.shutdown_timeout(THREADS_LIMIT);
+        }
+    }
+}
+
+impl Drop for Threads {
+    fn drop(&mut self) {
+        if let Some(runtime) = self.0.take() {
+            runtime.shutdown_background();
+        }
+    }
+}

@@ -1,0 +1,223 @@
+//! Everything that a check can make, and how each is undone: as an orchestrator would, which asks again while a driver is
+//! busy.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::time::Instant;
+
+use csi_proto::{Rpc, UnaryCall, v1};
+use tonic::Code;
+
+use super::group;
+use crate::calling::Pauses;
+use crate::cx::Session;
+use crate::effect::{self, Effect};
+use crate::ledger::Exists;
+use crate::reply::{Answer, NoAnswer, Refused};
+
+/// Times that a call to undo something is made.
+const TRIES_MAX: u32 = 6;
+/// Times that a driver has to fail alike in making a thing before it is believed that there is none.
+const FAILURES_BELIEVED: u32 = 2;
+
+/// Something to be undone. Its text names it, and two of one text are the same.
+#[derive(Clone, Debug)]
+pub(crate) enum Thing {
+    Volume(String),
+    /// A volume whose id nobody knows yet.
+    VolumeNamed(Box<v1::CreateVolumeRequest>),
+    Snapshot(String),
+    /// A snapshot whose id nobody knows yet.
+    SnapshotNamed(Box<v1::CreateSnapshotRequest>),
+    GroupSnapshot(Box<v1::DeleteVolumeGroupSnapshotRequest>),
+    /// A group snapshot whose id nobody knows yet.
+    GroupSnapshotNamed(Box<v1::CreateVolumeGroupSnapshotRequest>),
+    Attachment {
+        volume_id: String,
+        node_id: String,
+    },
+    Staging {
+        volume_id: String,
+        path: String,
+    },
+    Publication {
+        volume_id: String,
+        path: String,
+    },
+    StagingDirectory(PathBuf),
+    /// The directories above a target path.
+    TargetDirectories(PathBuf),
+}
+
+impl fmt::Display for Thing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Thing::Volume(id) => write!(f, "volume {id}"),
+            Thing::VolumeNamed(request) => write!(f, "volume named {:?}", request.name),
+            Thing::Snapshot(id) => write!(f, "snapshot {id}"),
+            Thing::SnapshotNamed(request) => write!(f, "snapshot named {:?}", request.name),
+            Thing::GroupSnapshot(request) => write!(f, "group snapshot {}", request.group_snapshot_id),
+            Thing::GroupSnapshotNamed(request) => write!(f, "group snapshot named {:?}", request.name),
+            Thing::Attachment { volume_id, node_id } => {
+                write!(f, "attachment of volume {volume_id} to node {node_id}")
+            }
+            Thing::Staging { volume_id, path } => write!(f, "volume {volume_id} staged at {path}"),
+            Thing::Publication { volume_id, path } => write!(f, "volume {volume_id} published at {path}"),
+            Thing::StagingDirectory(path) => write!(f, "directory {}", path.display()),
+            Thing::TargetDirectories(path) => write!(f, "directories above {}", path.display()),
+        }
+    }
+}
+
+impl Thing {
+    /// Whether it is on one node only.
+    pub(crate) fn is_on_node(&self) -> bool {
+        matches!(
+            self,
+            Thing::Staging { .. }
+                | Thing::Publication { .. }
+                | Thing::StagingDirectory(_)
+                | Thing::TargetDirectories(_)
+        )
+    }
+
+    /// Undoes it; the error says what stands in the way.
+    pub(crate) async fn undo(&self, session: &Session, exists: Exists) -> Result<(), String> {
+        match self {
+            Thing::Volume(id) => insist(session, delete_volume(id), exists).await,
+            Thing::VolumeNamed(request) => {
+                let Some(made) = ask_for(session, (**request).clone()).await? else { return Ok(()) };
+                let id = made.volume.unwrap_or_default().volume_id;
+                insist(session, delete_volume(&id), Exists::Yes).await
+            }
+            Thing::Snapshot(id) => insist(session, delete_snapshot(id), exists).await,
+            Thing::SnapshotNamed(request) => {
+                let Some(made) = ask_for(session, (**request).clone()).await? else { return Ok(()) };
+                let id = made.snapshot.unwrap_or_default().snapshot_id;
+                insist(session, delete_snapshot(&id), Exists::Yes).await
+            }
+            Thing::GroupSnapshot(request) => insist(session, (**request).clone(), exists).await,
+            Thing::GroupSnapshotNamed(request) => {
+                let Some(made) = ask_for(session, (**request).clone()).await? else { return Ok(()) };
+                let request = group::delete_request(&made.group_snapshot.unwrap_or_default());
+                insist(session, request, Exists::Yes).await
+            }
+            Thing::Attachment { volume_id, node_id } => {
+                let request = v1::ControllerUnpublishVolumeRequest {
+                    volume_id: volume_id.clone(),
+                    node_id: node_id.clone(),
+                    ..Default::default()
+                };
+                insist(session, request, exists).await
+            }
+            Thing::Staging { volume_id, path } => {
+                let (volume_id, staging_target_path) = (volume_id.clone(), path.clone());
+                let request = v1::NodeUnstageVolumeRequest { volume_id, staging_target_path };
+                insist(session, request, exists).await
+            }
+            Thing::Publication { volume_id, path } => {
+                let (volume_id, target_path) = (volume_id.clone(), path.clone());
+                insist(session, v1::NodeUnpublishVolumeRequest { volume_id, target_path }, exists).await
+            }
+            Thing::StagingDirectory(path) => session.paths().remove_staging(path).await,
+            Thing::TargetDirectories(path) => session.paths().remove_target(path).await,
+        }
+    }
+}
+
+fn delete_volume(id: &str) -> v1::DeleteVolumeRequest {
+    v1::DeleteVolumeRequest { volume_id: id.to_owned(), ..Default::default() }
+}
+
+fn delete_snapshot(id: &str) -> v1::DeleteSnapshotRequest {
+    v1::DeleteSnapshotRequest { snapshot_id: id.to_owned(), ..Default::default() }
+}
+
+/// Sends a request that undoes something until it is done: a few times at the most, no longer than `time-limits:
+/// settle-ms`, and once if the driver does not have the RPC.
+async fn insist<Q>(session: &Session, request: Q, exists: Exists) -> Result<(), String>
+where
+    Q: UnaryCall + Send + Sync,
+    Q::Response: Send + Sync,
+{
+    let mut tries = Tries::new(session, Q::RPC);
+    loop {
+        match session.call(request.clone()).once().await.into_answer() {
+            Answer::Ok(_) => return tries.done(Ok(())),
+            // Gone already: an unpublish of something unknown may be answered so.
+            Answer::Refused(Refused { code: Code::NotFound, .. }) => return Ok(()),
+            // A definite no about something that may never have been.
+            Answer::Refused(refused)
+                if exists != Exists::Yes && effect::of(Q::RPC, refused.code) == Effect::None =>
+            {
+                return Ok(());
+            }
+            Answer::Refused(refused) => tries.again_after(&refused).await?,
+            Answer::Unknown(no_answer) => tries.again_unanswered(&no_answer).await?,
+        }
+    }
+}
+
+/// Sends a request to make a thing again, since that is the way to learn what it has made: `None` if that is nothing.
+async fn ask_for<Q>(session: &Session, request: Q) -> Result<Option<Q::Response>, String>
+where
+    Q: UnaryCall + Send + Sync,
+    Q::Response: Send + Sync,
+{
+    let mut tries = Tries::new(session, Q::RPC);
+    loop {
+        match session.call(request.clone()).once().await.into_answer() {
+            Answer::Ok(response) => return tries.done(Ok(Some(response))),
+            Answer::Refused(refused) => match effect::of(Q::RPC, refused.code) {
+                Effect::None => return Ok(None),
+                Effect::Unsure if tries.pauses.taken + 1 >= FAILURES_BELIEVED => return Ok(None),
+                Effect::Unsure | Effect::Pending => tries.again_after(&refused).await?,
+            },
+            Answer::Unknown(no_answer) => tries.again_unanswered(&no_answer).await?,
+        }
+    }
+}
+
+/// How often something is tried, and for how long.
+struct Tries<'a> {
+    session: &'a Session,
+    rpc: Rpc,
+    settled: Instant,
+    pauses: Pauses,
+}
+
+impl Tries<'_> {
+    fn new(session: &Session, rpc: Rpc) -> Tries<'_> {
+        let settled = Instant::now() + session.settle_limit();
+        Tries { session, rpc, settled, pauses: Pauses::default() }
+    }
+
+    /// Pauses before the next try, or says why there is none.
+    async fn again_after(&mut self, refused: &Refused) -> Result<(), String> {
+        self.again(refused, refused.code == Code::Unimplemented).await
+    }
+
+    /// The same after a call without an answer.
+    async fn again_unanswered(&mut self, no_answer: &NoAnswer) -> Result<(), String> {
+        self.again(no_answer, self.session.patience().is_silent(self.rpc)).await
+    }
+
+    async fn again(&mut self, why: &impl fmt::Display, in_vain: bool) -> Result<(), String> {
+        let pause = self.pauses.next;
+        let late = self.session.remaining() < pause || Instant::now() + pause > self.settled;
+        let known = self.session.patience().is_unwilling(self.rpc) && self.pauses.taken > 0;
+        if in_vain || late || known || self.pauses.taken + 1 >= TRIES_MAX {
+            return self.done(Err(format!("{} answered {why}", self.rpc)));
+        }
+        self.pauses.pause().await;
+        Ok(())
+    }
+
+    /// Notes whether it was worth trying again.
+    fn done<T>(&self, ended: Result<T, String>) -> Result<T, String> {
+        if self.pauses.taken > 0 {
+            self.session.patience().was_willing(self.rpc, ended.is_ok());
+        }
+        ended
+    }
+}

@@ -1,0 +1,144 @@
+//! Where paths lie below the directories for them: as a test would have it, or as kubelet does.
+
+use std::path::PathBuf;
+
+use sha2::{Digest as _, Sha256};
+
+use crate::config::{AccessType, PathLayout};
+
+/// Stands for the driver where its name cannot be one of a directory.
+const NAMELESS: &str = "driver.invalid";
+
+/// A place for one path.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Place {
+    /// The levels that it shares with others, below the directory for such paths.
+    pub(super) shared: PathBuf,
+    /// The levels of its own, below these.
+    pub(super) own: PathBuf,
+    /// The target path below these, which is for the driver to make; nothing for a staging path.
+    pub(super) target: String,
+}
+
+impl Place {
+    /// One level, and for a target another one.
+    pub(crate) fn flat(name: &str) -> Place {
+        Place { shared: PathBuf::new(), own: name.into(), target: "target".to_owned() }
+    }
+}
+
+/// What all places of a node have in common.
+#[derive(Clone, Debug)]
+pub(crate) struct Layout {
+    kind: PathLayout,
+    driver: String,
+}
+
+impl Layout {
+    /// The layout for the driver of this name, which is whatever the driver says.
+    pub(super) fn new(kind: PathLayout, driver: &str) -> Layout {
+        let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
+        let usable = driver.len() <= 63 && !driver.starts_with('.') && !driver.is_empty();
+        let driver = if usable && driver.bytes().all(plain) { driver } else { NAMELESS };
+        Layout { kind, driver: driver.to_owned() }
+    }
+
+    pub(super) fn kind(&self) -> PathLayout {
+        self.kind
+    }
+
+    /// Where a volume is published: below a pod of its own, and under this name of the volume.
+    pub(crate) fn target(&self, name: &str, access: AccessType) -> Place {
+        let pod = pod_uid(name);
+        match (self.kind, access) {
+            (PathLayout::Flat, _) => Place::flat(name),
+            (PathLayout::Kubelet, AccessType::Mount) => Place {
+                shared: "pods".into(),
+                own: [&pod, "volumes", "kubernetes.io~csi", name].iter().collect(),
+                target: "mount".to_owned(),
+            },
+            (PathLayout::Kubelet, AccessType::Block) => Place {
+                shared: "plugins/kubernetes.io/csi/volumeDevices/publish".into(),
+                own: name.into(),
+                target: pod,
+            },
+        }
+    }
+
+    /// Where a volume is staged. kubelet finds the place of a file system by the id of the volume, and that of a device by
+    /// the name under which it knows the volume.
+    pub(crate) fn staging(&self, volume_id: &str, name: &str, access: AccessType) -> Place {
+        let place = match (self.kind, access) {
+            (PathLayout::Flat, _) => Place::flat(name),
+            (PathLayout::Kubelet, AccessType::Mount) => Place {
+                shared: ["plugins/kubernetes.io/csi", &self.driver].iter().collect(),
+                own: [&hex(&Sha256::digest(volume_id)), "globalmount"].iter().collect(),
+                target: String::new(),
+            },
+            (PathLayout::Kubelet, AccessType::Block) => Place {
+                shared: "plugins/kubernetes.io/csi/volumeDevices/staging".into(),
+                own: name.into(),
+                target: String::new(),
+            },
+        };
+        Place { target: String::new(), ..place }
+    }
+}
+
+/// A UID in its usual form, another one for each name.
+fn pod_uid(name: &str) -> String {
+    let digits = hex(&Sha256::digest(name));
+    let groups = [0..8, 8..12, 12..16, 16..20, 20..32].map(|group| &digits[group]);
+    groups.join("-")
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+
+    fn whole(place: &Place) -> PathBuf {
+        let below = place.shared.join(&place.own);
+        if place.target.is_empty() { below } else { below.join(&place.target) }
+    }
+
+    #[test]
+    fn paths_are_those_of_kubelet() {
+        let layout = Layout::new(PathLayout::Kubelet, "mock.csi-sanity.example");
+        let staged = |access| whole(&layout.staging("vol-1", "pv-1", access));
+        let published = |access| whole(&layout.target("pv-1", access));
+        // printf vol-1 | sha256sum
+        let hash = "d2e8363faaac7ae76def3b14091d8eb5755f6b92e9531627aeec833a8731cc49";
+        let uid = pod_uid("pv-1");
+        for (path, expected) in [
+            (
+                staged(AccessType::Mount),
+                format!("plugins/kubernetes.io/csi/mock.csi-sanity.example/{hash}/globalmount"),
+            ),
+            (staged(AccessType::Block), "plugins/kubernetes.io/csi/volumeDevices/staging/pv-1".to_owned()),
+            (published(AccessType::Mount), format!("pods/{uid}/volumes/kubernetes.io~csi/pv-1/mount")),
+            (
+                published(AccessType::Block),
+                format!("plugins/kubernetes.io/csi/volumeDevices/publish/pv-1/{uid}"),
+            ),
+        ] {
+            assert_eq!(path, Path::new(&expected));
+        }
+        assert_eq!(uid.split('-').map(str::len).collect::<Vec<_>>(), [8, 4, 4, 4, 12]);
+        assert_ne!(uid, pod_uid("pv-2"));
+    }
+
+    #[test]
+    fn no_name_of_a_driver_leads_elsewhere() {
+        let long = "a".repeat(64);
+        for name in ["", "..", ".", "../../etc", "a/b", "/etc", "a\0b", "ä", ".hidden", &long] {
+            let place = Layout::new(PathLayout::Kubelet, name).staging("v", "n", AccessType::Mount);
+            assert_eq!(place.shared, Path::new("plugins/kubernetes.io/csi").join(NAMELESS), "{name:?}");
+        }
+    }
+}

@@ -1,0 +1,129 @@
+//! What is found after a run that was not there before.
+
+use std::path::PathBuf;
+use std::sync::OnceLock;
+
+use csi_harness::config::Config;
+use csi_harness::outcome::Leak;
+use csi_harness::prelude::*;
+use csi_mock_driver::{Capability, Defect};
+use csi_proto::v1::controller_service_capability::rpc::Type as ControllerType;
+
+use crate::bench::{Bench, config};
+
+check! {
+    /// Makes a volume and a snapshot, both to be deleted by the harness.
+    MAKES {
+        id: "inventory/makes",
+        title: "makes a volume and a snapshot",
+        spec: [req::GEN_ERR_001],
+        refuted_by: ["none"],
+    }
+    async |cx| {
+        let volume = cx.new_volume().await?;
+        cx.new_snapshot(&volume.volume_id).await?;
+        Ok(())
+    }
+}
+
+check! {
+    /// Plays somebody else, who makes a volume meanwhile: a request that the harness knows nothing of.
+    SOMEBODY_ELSE {
+        id: "inventory/somebody-else",
+        title: "makes a volume under a name of another run",
+        spec: [req::GEN_ERR_001],
+        refuted_by: ["none"],
+    }
+    async |cx| {
+        let request = v1::CreateVolumeRequest { name: "theirs".to_owned(), ..cx.create_volume_request() };
+        let request = v1::CreateVolumeRequest { parameters: Default::default(), ..request };
+        let channel = csi_proto::dial(cx.target().endpoint(), std::time::Duration::from_secs(60)).await;
+        let channel = channel.map_err(|error| Stop::broken(error.to_string()))?;
+        let made = v1::controller_client::ControllerClient::new(channel).create_volume(request).await;
+        made.map_err(|status| Stop::broken(status.to_string()))?;
+        Ok(())
+    }
+}
+
+/// What was found after a run of the checks.
+async fn leaks(mock: csi_mock_driver::Config, config: Config, checks: &[&'static Check]) -> Vec<Leak> {
+    Bench::start(mock, config).await.run(checks).await.summary.leaks
+}
+
+fn with(defect: Defect) -> csi_mock_driver::Config {
+    csi_mock_driver::Config { defects: vec![defect], ..Default::default() }
+}
+
+fn kinds(leaks: &[Leak]) -> Vec<(&'static str, bool)> {
+    leaks.iter().map(|leak| (leak.kind, leak.ours)).collect()
+}
+
+#[tokio::test]
+async fn nothing_is_found_where_nothing_stays() {
+    assert_eq!(leaks(Default::default(), config(), &[&MAKES]).await, []);
+}
+
+#[tokio::test]
+async fn what_the_driver_does_not_delete_is_found() {
+    let found = leaks(with(Defect::DeleteVolumeKeepsVolume), config(), &[&MAKES]).await;
+    assert_eq!(kinds(&found), [("volume", true)]);
+    let found = leaks(with(Defect::DeleteSnapshotKeepsSnapshot), config(), &[&MAKES]).await;
+    assert_eq!(kinds(&found), [("snapshot", true)]);
+}
+
+#[tokio::test]
+async fn what_others_make_is_theirs() {
+    let found = leaks(Default::default(), config(), &[&SOMEBODY_ELSE]).await;
+    assert_eq!(kinds(&found), [("volume", false)]);
+}
+
+#[tokio::test]
+async fn lists_that_the_driver_does_not_have_are_not_asked_for() {
+    let mock = csi_mock_driver::Config {
+        without: vec![
+            Capability::Controller(ControllerType::ListVolumes),
+            Capability::Controller(ControllerType::ListSnapshots),
+        ],
+        ..with(Defect::DeleteVolumeKeepsVolume)
+    };
+    assert_eq!(leaks(mock, config(), &[&MAKES]).await, []);
+}
+
+/// Where the check below has put its mount.
+static MOUNTED: OnceLock<PathBuf> = OnceLock::new();
+
+check! {
+    /// Plays a driver that mounts a volume and forgets it.
+    FORGETS_A_MOUNT {
+        id: "inventory/forgets-a-mount",
+        title: "a mount stays at the target path",
+        spec: [req::GEN_ERR_001],
+        needs: [ROOT],
+        refuted_by: ["none"],
+    }
+    async |cx| {
+        let path = PathBuf::from(cx.target_path().await?);
+        let mounted = std::fs::create_dir(&path).and_then(|()| Ok(mount(&path)?));
+        mounted.map_err(|error| Stop::broken(error.to_string()))?;
+        MOUNTED.set(path).map_err(|_| Stop::broken("it runs once"))?;
+        Ok(())
+    }
+}
+
+fn mount(path: &std::path::Path) -> rustix::io::Result<()> {
+    rustix::mount::mount("tmpfs", path, "tmpfs", rustix::mount::MountFlags::empty(), None::<&std::ffi::CStr>)
+}
+
+#[tokio::test]
+async fn as_root_a_mount_that_stays_is_found_and_left_alone() {
+    if !rustix::process::geteuid().is_root() {
+        return eprintln!("skipped: only root can mount");
+    }
+    let directory = tempfile::tempdir().expect("a directory");
+    // A space is written in another way in the table of mounts.
+    let config = Config { mount_dir: Some(directory.path().join("two words")), ..config() };
+    let found = leaks(Default::default(), config, &[&FORGETS_A_MOUNT]).await;
+    let path = MOUNTED.get().expect("something is mounted");
+    rustix::mount::unmount(path, rustix::mount::UnmountFlags::empty()).expect("it is still mounted");
+    assert_eq!(found, [Leak { kind: "mount", id: path.display().to_string(), ours: true }]);
+}

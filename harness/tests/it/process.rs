@@ -1,0 +1,246 @@
+//! The handle on a driver's process: child processes, and commands that reach a driver elsewhere.
+
+use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::process::ExitStatusExt as _;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use csi_harness::config::Config;
+use csi_harness::target::{Target, TargetError};
+use csi_harness::{Driver, DriverError};
+use csi_mock_driver::{CrashMode, MockDriver};
+use csi_proto::{Listener, stop_signal};
+use tempfile::TempDir;
+
+use crate::bench::config;
+
+/// Names the endpoint, and the mock driver's configuration file, to the process that plays the driver.
+const ENDPOINT: &str = "CSI_HARNESS_TEST_DRIVER_ENDPOINT";
+const MOCK: &str = "CSI_HARNESS_TEST_DRIVER_CONFIG";
+/// Long enough for a busy machine; no test waits for it to pass.
+const LONG: Duration = Duration::from_secs(60);
+
+/// In the process that a test starts, this is the driver; in any other there is nothing to do.
+#[test]
+fn plays_the_driver() {
+    let Ok(endpoint) = std::env::var(ENDPOINT) else { return };
+    let mock = std::env::var(MOCK).expect("a configuration");
+    let mut mock = csi_mock_driver::Config::load(Path::new(&mock)).expect("it is one");
+    mock.crash = CrashMode::Abort;
+    let driver = MockDriver::new(mock).expect("a mock driver");
+    tokio::runtime::Runtime::new().expect("a runtime").block_on(async {
+        let listener = Listener::bind(&endpoint.parse().expect("an endpoint")).await.expect("a socket");
+        listener.serve(driver.routes(), stop_signal()).await.expect("it serves");
+    });
+}
+
+/// A mock driver as a process of its own, whose state survives, and the configuration to reach it with.
+pub(crate) struct Mock {
+    pub(crate) config: Config,
+    directory: TempDir,
+}
+
+impl Mock {
+    pub(crate) fn new(settings: &str) -> Mock {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = |name: &str| directory.path().join(name).display().to_string();
+        let settings = format!("state: {}\n{settings}\n", path("state.json"));
+        std::fs::write(directory.path().join("mock.yaml"), settings).expect("it is written");
+        let mut config = config();
+        config.time_limits.restart_ms = LONG.as_millis() as u64;
+        config.endpoint = Some(path("csi.sock"));
+        let this = std::env::current_exe().expect("this program");
+        config.driver_command = Some(format!(
+            "{ENDPOINT}='{}' {MOCK}='{}' exec '{}' --exact process::plays_the_driver --nocapture",
+            path("csi.sock"),
+            path("mock.yaml"),
+            this.display()
+        ));
+        Mock { config, directory }
+    }
+
+    fn socket(&self) -> PathBuf {
+        self.directory.path().join("csi.sock")
+    }
+}
+
+fn driver(config: &Config) -> Driver {
+    Driver::of(config, None).expect("the configuration says how to run it")
+}
+
+/// Whether the process is there and alive.
+fn is_alive(pid: &str) -> bool {
+    // Where nobody reaps orphans, they stay as zombies.
+    std::fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|stat| !stat.contains(") Z "))
+}
+
+/// Waits until a command has written a line into a file, and returns it.
+async fn line_in(path: &Path) -> String {
+    let started = Instant::now();
+    loop {
+        match std::fs::read_to_string(path) {
+            Ok(text) if text.ends_with('\n') => return text.trim().to_owned(),
+            _ => assert!(started.elapsed() < LONG, "nothing comes"),
+        }
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+}
+
+#[tokio::test]
+async fn a_child_starts_stops_and_leaves_its_status() {
+    let mock = Mock::new("");
+    let driver = driver(&mock.config);
+    let target = Target::connect_to(driver.clone(), mock.config.clone()).await.expect("it answers");
+    assert!(target.driver().is_some() && target.is_alive().await);
+    driver.start().await.expect("it runs already");
+    let end = driver.stop(LONG).await.expect("it stops");
+    assert_eq!((end.status.and_then(|status| status.code()), end.killed), (Some(0), false));
+    assert!(!mock.socket().exists() && !target.is_alive().await);
+    assert_eq!(driver.ends(), 1);
+}
+
+#[tokio::test]
+async fn channels_work_again_after_a_kill() {
+    let mock = Mock::new("");
+    let driver = driver(&mock.config);
+    let target = Target::connect_to(driver.clone(), mock.config.clone()).await.expect("it answers");
+    for _ in 0..2 {
+        let end = driver.kill().await.expect("it can be killed");
+        assert_eq!((end.status.and_then(|status| status.signal()), end.killed), (Some(9), true));
+        assert_eq!(driver.ended().await.signal(), Some(9));
+        assert!(mock.socket().exists(), "a killed driver tidies nothing up");
+        driver.start().await.expect("it starts again");
+        assert!(target.wait_until_alive(LONG).await.is_some_and(|took| took < LONG));
+    }
+    driver.leave().await.expect("it stops");
+    assert!(!mock.socket().exists());
+}
+
+#[tokio::test]
+async fn one_that_is_deaf_to_sigterm_is_killed_after_the_grace() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let ready = directory.path().join("ready");
+    let driver = Driver::child(
+        &format!("trap '' TERM; echo ready > {}; sleep 1000; sleep 1000", ready.display()),
+        None,
+    );
+    driver.start().await.expect("a shell");
+    line_in(&ready).await;
+    let end = driver.stop(Duration::from_millis(50)).await.expect("it can be killed");
+    assert!(end.killed && end.status.and_then(|status| status.signal()) == Some(9), "{end:?}");
+}
+
+#[tokio::test]
+async fn whatever_the_command_starts_ends_with_it() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let pid = directory.path().join("pid");
+    let write = format!("echo $! > {}", pid.display());
+    for (command, stopped) in [
+        // A helper beside the driver, and a driver that the command puts into the background.
+        (format!("sleep 1000 & {write}; exec sleep 1000"), true),
+        (format!("sleep 1000 & {write}; exec sleep 1000"), false),
+        (format!("sleep 1000 & {write}"), true),
+        (format!("sleep 1000 & {write}"), false),
+    ] {
+        let driver = Driver::child(&command, None);
+        driver.start().await.expect("a shell");
+        let helper = line_in(&pid).await;
+        assert!(is_alive(&helper));
+        let ended = if stopped { driver.stop(LONG).await } else { driver.kill().await };
+        ended.expect("it ends");
+        assert!(!is_alive(&helper), "{command}");
+        std::fs::remove_file(&pid).expect("it is there");
+    }
+}
+
+#[tokio::test]
+async fn a_handle_that_goes_takes_the_process_along() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let pid = directory.path().join("pid");
+    let driver = Driver::child(&format!("echo $$ > {}; exec sleep 1000", pid.display()), None);
+    driver.start().await.expect("a shell");
+    let pid = line_in(&pid).await;
+    assert!(is_alive(&pid));
+    drop(driver);
+    let started = Instant::now();
+    while is_alive(&pid) {
+        assert!(started.elapsed() < LONG, "it lives on");
+        tokio::task::yield_now().await;
+    }
+}
+
+#[tokio::test]
+async fn a_command_that_fails_is_not_waited_for() {
+    let mut config = Mock::new("").config;
+    config.driver_command = Some("exit 3".to_owned());
+    config.time_limits.dial_ms = LONG.as_millis() as u64;
+    let started = Instant::now();
+    let Err(TargetError::Ended { status, .. }) = Target::connect_to(driver(&config), config).await else {
+        panic!("the command has failed")
+    };
+    assert!(status.code() == Some(3) && started.elapsed() < LONG, "{status}");
+}
+
+#[tokio::test]
+async fn a_command_that_leaves_the_driver_to_others_cannot_end_it() {
+    let driver = Driver::child("true", None);
+    driver.start().await.expect("a shell");
+    assert!(driver.ended().await.success());
+    let error = driver.kill().await.expect_err("there is nothing to kill");
+    assert!(matches!(error, DriverError::Detached), "{error}");
+    assert!(error.to_string().contains("--restart-command"), "{error}");
+    driver.leave().await.expect("that is nobody's fault");
+}
+
+/// A command of the user that notes how it is called, and fails if called with `fails`.
+fn restart_command(directory: &TempDir, fails: &str) -> Driver {
+    let (script, calls) = (directory.path().join("restart.sh"), directory.path().join("calls"));
+    let text = format!("#!/bin/sh\necho $# $1 >> {}\n[ \"$1\" != '{fails}' ]\n", calls.display());
+    std::fs::write(&script, text).expect("it is written");
+    std::fs::set_permissions(&script, std::fs::Permissions::from_mode(0o755)).expect("it is ours");
+    Driver::elsewhere(script, LONG)
+}
+
+fn calls(directory: &TempDir) -> String {
+    std::fs::read_to_string(directory.path().join("calls")).unwrap_or_default()
+}
+
+#[tokio::test]
+async fn a_driver_elsewhere_is_reached_by_a_command() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let driver = restart_command(&directory, "");
+    driver.start().await.expect("it runs already");
+    assert_eq!(calls(&directory), "");
+    let end = driver.kill().await.expect("the command works");
+    assert_eq!((end.status, end.killed), (None, true));
+    driver.start().await.expect("the command works");
+    driver.start().await.expect("it runs already");
+    let end = driver.stop(LONG).await.expect("the command works");
+    assert_eq!((end.status, end.killed), (None, false));
+    assert_eq!(calls(&directory), "1 kill\n1 start\n1 stop\n");
+    driver.leave().await.expect("the command works");
+    driver.leave().await.expect("it runs already");
+    assert_eq!(calls(&directory), "1 kill\n1 start\n1 stop\n1 start\n");
+}
+
+#[tokio::test]
+async fn a_command_that_cannot_is_named_with_what_it_should_have_done() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let driver = restart_command(&directory, "kill");
+    let error = driver.kill().await.expect_err("the command fails").to_string();
+    assert!(error.contains("restart.sh kill failed: exit status: 1"), "{error}");
+    // It is dead, perhaps, and in any case to be started again.
+    driver.start().await.expect("the command works");
+    assert_eq!(calls(&directory), "1 kill\n1 start\n");
+}
+
+#[tokio::test]
+async fn a_command_that_hangs_has_a_limit() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let script = directory.path().join("hang.sh");
+    std::fs::write(&script, "#!/bin/sh\nexec sleep 1000\n").expect("it is written");
+    std::fs::set_permissions(&script, std::fs::Permissions::from_mode(0o755)).expect("it is ours");
+    let driver = Driver::elsewhere(script, Duration::from_millis(50));
+    let error = driver.kill().await.expect_err("the command hangs").to_string();
+    assert!(error.contains("took longer than 50 ms"), "{error}");
+}

@@ -1,0 +1,144 @@
+//! Checks that end the driver on purpose, and what the run makes of that.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use csi_harness::Driver;
+use csi_harness::config::Config;
+use csi_harness::outcome::Outcome;
+use csi_harness::prelude::*;
+use csi_harness::target::Target;
+use csi_mock_driver::{Delay, MockDriver};
+use csi_proto::Endpoint;
+use tokio::sync::watch;
+
+use crate::bench::{Ran, config, options, run};
+use crate::process::Mock;
+
+/// A mock driver of this process that can be killed, and the configuration to reach it with.
+fn in_process(mock: csi_mock_driver::Config) -> (Driver, Config) {
+    let directory = tempfile::tempdir().expect("a directory");
+    let endpoint = Endpoint::Unix(directory.path().join("csi.sock"));
+    let mut config = config();
+    config.endpoint = Some(endpoint.to_string());
+    let latest = Mutex::new(MockDriver::new(mock).expect("a mock driver"));
+    let driver = Driver::in_process(move || {
+        let _ = &directory;
+        let mut latest = latest.lock().expect("no start panics");
+        *latest = latest.restarted()?;
+        Ok(vec![(endpoint.clone(), latest.routes())])
+    });
+    (driver, config)
+}
+
+async fn ran(driver: Driver, config: Config, checks: &[&'static Check]) -> Ran {
+    let target = Target::connect_to(driver.clone(), config).await.expect("it answers");
+    let ran = run(target, options(), watch::channel(Default::default()).1, checks).await;
+    driver.leave().await.expect("it stops");
+    ran
+}
+
+static BODIES: AtomicUsize = AtomicUsize::new(0);
+
+check! {
+    /// A call is under way when the driver is killed; what was acknowledged before is there afterwards.
+    KILLS_AND_STARTS {
+        id: "restarts/kills-and-starts",
+        title: "volumes survive a kill",
+        spec: [req::GEN_ERR_001],
+        needs: [RESTARTS],
+        refuted_by: ["none"],
+    }
+    async |cx| {
+        BODIES.fetch_add(1, Ordering::SeqCst);
+        let volume = cx.new_volume().await?;
+        let driver = cx.target().driver().ok_or_else(|| Stop::broken("there is a handle"))?;
+        let calling = cx.call(v1::ProbeRequest {});
+        let (reply, ended) = tokio::join!(calling, driver.kill());
+        ended.map_err(|error| Stop::broken(error.to_string()))?;
+        ensure!(matches!(reply.answer(), Answer::Unknown(_)), "a call survives the kill");
+        cx.target().bring_back().await.ok_or_else(|| Stop::broken("it stays away"))?;
+        let again = cx.list_volumes().await?;
+        let ids = again.into_iter().filter_map(|entry| entry.volume).map(|volume| volume.volume_id);
+        ensure!(ids.collect::<Vec<_>>().contains(&volume.volume_id), "the volume is gone");
+        Ok(())
+    }
+}
+
+check! {
+    /// Leaves it to the run to bring the driver back.
+    LEAVES_IT_DEAD {
+        id: "restarts/leaves-it-dead",
+        title: "ends with the driver dead, and a volume to delete",
+        spec: [req::GEN_ERR_001],
+        needs: [RESTARTS],
+        refuted_by: ["none"],
+    }
+    async |cx| {
+        cx.new_volume().await?;
+        let driver = cx.target().driver().ok_or_else(|| Stop::broken("there is a handle"))?;
+        driver.kill().await.map_err(|error| Stop::broken(error.to_string()))?;
+        cx.call(v1::ProbeRequest {}).await.any_answer()?.ok();
+        Ok(())
+    }
+}
+
+check! {
+    /// Runs at the same time as others of its kind, but never with one that ends the driver.
+    NEIGHBOUR {
+        id: "restarts/neighbour",
+        title: "Probe is answered",
+        spec: [req::ID_PROBE_001],
+        refuted_by: ["probe-fails"],
+    }
+    async |cx| {
+        for _ in 0..20 {
+            cx.call(v1::ProbeRequest {}).await.must("be answered")?;
+        }
+        Ok(())
+    }
+}
+
+/// Every Probe takes so long that a kill comes before its end.
+fn slow_probe() -> csi_mock_driver::Config {
+    let mut mock = csi_mock_driver::Config::default();
+    mock.delay.insert("Probe".parse().expect("an RPC"), Delay(Duration::from_secs(3600)));
+    mock
+}
+
+#[tokio::test]
+async fn an_end_on_purpose_is_no_crash() {
+    let (in_process, reached) = in_process(slow_probe());
+    let child = Mock::new("delay: {Probe: 3600s}");
+    for (driver, config) in
+        [(in_process, reached), (Driver::of(&child.config, None).expect("a command"), child.config.clone())]
+    {
+        BODIES.store(0, Ordering::SeqCst);
+        let ran = ran(driver, config, &[&KILLS_AND_STARTS]).await;
+        assert_eq!(ran.outcome(&KILLS_AND_STARTS), &Outcome::Passed, "{}", ran.stories);
+        assert_eq!(BODIES.load(Ordering::SeqCst), 1, "it is not run again");
+        assert!(ran.summary.crashes.is_empty() && ran.summary.leaks.is_empty(), "{:?}", ran.summary);
+    }
+}
+
+#[tokio::test]
+async fn a_driver_left_dead_is_brought_back_before_anything_is_undone() {
+    let (driver, config) = in_process(Default::default());
+    let ran = ran(driver, config, &[&LEAVES_IT_DEAD, &NEIGHBOUR]).await;
+    let Outcome::Broken(why) = ran.outcome(&LEAVES_IT_DEAD) else { panic!("{:?}", ran.outcomes) };
+    assert!(why.contains("Probe"), "the call had no answer: {why}");
+    assert_eq!(ran.leftovers, Vec::<String>::new());
+    assert_eq!(ran.outcome(&NEIGHBOUR), &Outcome::Passed);
+    assert!(ran.summary.crashes.is_empty() && ran.summary.leaks.is_empty(), "{:?}", ran.summary);
+}
+
+#[tokio::test]
+async fn without_a_handle_such_checks_are_skipped() {
+    let (driver, config) = in_process(Default::default());
+    driver.start().await.expect("it starts");
+    let target = Target::connect(config).await.expect("it answers");
+    let ran = run(target, options(), watch::channel(Default::default()).1, &[&LEAVES_IT_DEAD]).await;
+    let Outcome::Skipped(why) = ran.outcome(&LEAVES_IT_DEAD) else { panic!("{:?}", ran.outcomes) };
+    assert!(why.contains("--driver-command") && why.contains("--restart-command"), "{why}");
+}

@@ -1,0 +1,272 @@
+//! Calls whose commits fail, and what a restart makes of them.
+
+use std::fs;
+use std::path::Path;
+
+use csi_proto::v1::volume_capability::access_mode::Mode;
+use csi_proto::v1::volume_capability::{AccessMode, AccessType, BlockVolume, MountVolume};
+use csi_proto::v1::{
+    CapacityRange, ControllerExpandVolumeRequest, CreateSnapshotRequest, CreateVolumeRequest,
+    NodeExpandVolumeRequest, NodeStageVolumeRequest, NodeUnstageVolumeRequest, VolumeCapability,
+};
+use rustix::mount::UnmountFlags;
+
+use crate::args::Args;
+use crate::controller::{controller_expand_volume, create_snapshot, create_volume, signed};
+use crate::driver::Driver;
+use crate::error::Result;
+use crate::store::faults::{Fault, Faults};
+use crate::{node, reconcile};
+
+const MIB: i64 = 1 << 20;
+const GIB: i64 = 1 << 30;
+
+/// A driver whose state fails on demand.
+struct Stand {
+    driver: Driver,
+    faults: Faults,
+}
+
+impl Stand {
+    fn new(root: &Path) -> Stand {
+        let faults = Faults::default();
+        Stand { driver: driver(root, &faults), faults }
+    }
+
+    /// Ends the driver and starts it on the same state, which fails no more.
+    fn restart(self, root: &Path) -> Stand {
+        let Stand { driver: old, faults } = self;
+        drop(old);
+        faults.set(None);
+        Stand { driver: driver(root, &faults), faults }
+    }
+
+    fn create(&self, name: &str, bytes: i64, access: AccessType) -> Result<String> {
+        let request = CreateVolumeRequest {
+            name: name.to_owned(),
+            capacity_range: range(bytes),
+            volume_capabilities: vec![capability(access)],
+            ..Default::default()
+        };
+        Ok(create_volume(&self.driver, &request)?.volume.unwrap().volume_id)
+    }
+
+    fn snapshot(&self, name: &str, volume_id: &str) -> Result<()> {
+        let (name, source_volume_id) = (name.to_owned(), volume_id.to_owned());
+        let request = CreateSnapshotRequest { name, source_volume_id, ..Default::default() };
+        create_snapshot(&self.driver, &request).map(|_| ())
+    }
+
+    fn expand(&self, volume_id: &str, bytes: i64) -> Result<()> {
+        let (volume_id, capacity_range) = (volume_id.to_owned(), range(bytes));
+        let request = ControllerExpandVolumeRequest { volume_id, capacity_range, ..Default::default() };
+        controller_expand_volume(&self.driver, &request).map(|_| ())
+    }
+
+    fn node_expand(&self, volume_id: &str, path: &Path, bytes: i64) {
+        let request = NodeExpandVolumeRequest {
+            volume_id: volume_id.to_owned(),
+            volume_path: path.to_str().unwrap().to_owned(),
+            capacity_range: range(bytes),
+            ..Default::default()
+        };
+        node::node_expand_volume(&self.driver, &request).unwrap();
+    }
+
+    fn stage(&self, volume_id: &str, path: &Path, access: AccessType) {
+        let request = NodeStageVolumeRequest {
+            volume_id: volume_id.to_owned(),
+            staging_target_path: path.to_str().unwrap().to_owned(),
+            volume_capability: Some(capability(access)),
+            ..Default::default()
+        };
+        node::node_stage_volume(&self.driver, &request).unwrap();
+    }
+
+    fn unstage(&self, volume_id: &str, path: &Path) {
+        let (volume_id, staging_target_path) = (volume_id.to_owned(), path.to_str().unwrap().to_owned());
+        let request = NodeUnstageVolumeRequest { volume_id, staging_target_path };
+        node::node_unstage_volume(&self.driver, &request).unwrap();
+    }
+
+    /// The sizes of the record and of the image of a volume, and what is left of the pool.
+    fn sizes(&self, volume_id: &str) -> (i64, i64, i64) {
+        let volume = self.driver.store.view().unwrap().volume(volume_id).unwrap().unwrap();
+        let image = fs::metadata(self.driver.layout.volume(&volume.key)).unwrap();
+        let left = self.driver.ledger.available_bytes(Some("pool")).unwrap();
+        (signed(volume.capacity_bytes), signed(image.len()), signed(left))
+    }
+
+    /// How many records and how many data there are of volumes, and of snapshots, and what is left of the pool.
+    fn counts(&self) -> ([usize; 2], [usize; 2], i64) {
+        let view = self.driver.store.view().unwrap();
+        let on_disk = |directory| fs::read_dir(directory).unwrap().count();
+        let volumes = [view.volume_count().unwrap() as usize, on_disk(self.driver.layout.volumes())];
+        let snapshots = [view.snapshot_count().unwrap() as usize, on_disk(self.driver.layout.snapshots())];
+        (volumes, snapshots, signed(self.driver.ledger.available_bytes(Some("pool")).unwrap()))
+    }
+}
+
+/// Takes away what a test that fails would leave mounted.
+struct Mounted<'a>(&'a Path);
+
+impl Drop for Mounted<'_> {
+    fn drop(&mut self) {
+        let _ = rustix::mount::unmount(self.0, UnmountFlags::DETACH);
+    }
+}
+
+fn driver(root: &Path, faults: &Faults) -> Driver {
+    let state = format!("--statedir={}", root.join("state").display());
+    let flags = ["driver", "--nodeid=node", "--capacity=pool=1Gi", &state];
+    let config = Args::read(flags.map(Into::into)).unwrap().into_config().unwrap();
+    let driver = Driver::open_with(config, |path, data| faults.open_store(path, data)).unwrap();
+    reconcile::run(&driver).unwrap();
+    driver
+}
+
+fn range(bytes: i64) -> Option<CapacityRange> {
+    Some(CapacityRange { required_bytes: bytes, limit_bytes: 0 })
+}
+
+fn capability(access: AccessType) -> VolumeCapability {
+    let mode = AccessMode { mode: Mode::SingleNodeWriter.into() };
+    VolumeCapability { access_mode: Some(mode), access_type: Some(access) }
+}
+
+fn mount(fs_type: &str) -> AccessType {
+    AccessType::Mount(MountVolume { fs_type: fs_type.to_owned(), ..Default::default() })
+}
+
+#[test]
+fn what_is_made_and_its_record_are_both_there_or_neither() {
+    let root = tempfile::tempdir().unwrap();
+    let mut stand = Stand::new(root.path());
+    let volume = stand.create("v", MIB, mount("")).unwrap();
+    let alone = ([1, 1], [0, 0], GIB - MIB);
+    stand.faults.set(Fault::After(0));
+    stand.create("w", MIB, mount("")).unwrap_err();
+    stand.faults.set(Fault::After(0));
+    stand.snapshot("s", &volume).unwrap_err();
+    assert_eq!(stand.counts(), alone);
+    // An error that only the last flush has reported: all of it is there.
+    stand.faults.set(Fault::Flush);
+    stand.create("w", MIB, mount("")).unwrap();
+    stand.faults.set(Fault::Flush);
+    stand.snapshot("s", &volume).unwrap();
+    let both = ([2, 2], [1, 1], GIB - 2 * MIB);
+    assert_eq!(stand.counts(), both);
+    stand = stand.restart(root.path());
+    assert_eq!(stand.counts(), both);
+}
+
+#[test]
+fn what_may_have_a_record_stays_until_a_restart_knows() {
+    let root = tempfile::tempdir().unwrap();
+    for (fault, recorded) in [(Fault::After(0), 0), (Fault::Flush, 1)] {
+        let root = root.path().join(recorded.to_string());
+        fs::create_dir(&root).unwrap();
+        let mut stand = Stand::new(&root);
+        stand.faults.set_lasting(fault);
+        stand.create("v", MIB, mount("")).unwrap_err();
+        stand.faults.set(None);
+        let left = GIB - MIB;
+        assert_eq!(stand.counts(), ([recorded, 1], [0, 0], left), "{fault:?}");
+        stand = stand.restart(&root);
+        let left = GIB - recorded as i64 * MIB;
+        assert_eq!(stand.counts(), ([recorded, recorded], [0, 0], left), "{fault:?}");
+    }
+}
+
+/// Block volumes and mounts take root.
+fn is_root() -> bool {
+    let is_root = rustix::process::geteuid().is_root();
+    if !is_root {
+        println!("skipped: needs root for mounts and loop devices");
+    }
+    is_root
+}
+
+#[test]
+fn an_expansion_whose_commit_fails_is_taken_back_and_one_that_is_there_is_done() {
+    if !is_root() {
+        return;
+    }
+    let root = tempfile::tempdir().unwrap();
+    let mut stand = Stand::new(root.path());
+    let volume = stand.create("v", MIB, AccessType::Block(BlockVolume {})).unwrap();
+    stand.faults.set(Fault::After(0));
+    stand.expand(&volume, 4 * MIB).unwrap_err();
+    assert_eq!(stand.sizes(&volume), (MIB, MIB, GIB - MIB));
+    stand.faults.set(Fault::Flush);
+    stand.expand(&volume, 4 * MIB).unwrap();
+    let grown = (4 * MIB, 4 * MIB, GIB - 4 * MIB);
+    assert_eq!(stand.sizes(&volume), grown);
+    stand = stand.restart(root.path());
+    assert_eq!(stand.sizes(&volume), grown);
+}
+
+#[test]
+fn an_expansion_that_may_be_recorded_stays_and_is_what_a_restart_finds() {
+    if !is_root() {
+        return;
+    }
+    let root = tempfile::tempdir().unwrap();
+    let mut stand = Stand::new(root.path());
+    let volume = stand.create("v", MIB, AccessType::Block(BlockVolume {})).unwrap();
+    for (fault, bytes) in [(Fault::After(0), 2 * MIB), (Fault::Flush, 4 * MIB)] {
+        stand.faults.set_lasting(fault);
+        stand.expand(&volume, bytes).unwrap_err();
+        stand = stand.restart(root.path());
+        assert_eq!(stand.sizes(&volume), (bytes, bytes, GIB - bytes), "{fault:?}");
+    }
+}
+
+#[test]
+fn a_file_system_survives_an_expansion_that_failed_and_a_restart() {
+    if !is_root() {
+        return;
+    }
+    let root = tempfile::tempdir().unwrap();
+    let staging = root.path().join("staging");
+    fs::create_dir(&staging).unwrap();
+    let _mounted = Mounted(&staging);
+    let mut stand = Stand::new(root.path());
+    let volume = stand.create("v", 320 * MIB, mount("xfs")).unwrap();
+    stand.stage(&volume, &staging, mount("xfs"));
+    stand.faults.set(Fault::After(0));
+    stand.expand(&volume, 640 * MIB).unwrap_err();
+    // A file system grows to the end of its device, which is where the image ended when it was attached.
+    stand.unstage(&volume, &staging);
+    stand.stage(&volume, &staging, mount("xfs"));
+    stand.node_expand(&volume, &staging, 400 * MIB);
+    fs::write(staging.join("file"), "kept").unwrap();
+    stand = stand.restart(root.path());
+    let (recorded, present, _) = stand.sizes(&volume);
+    assert_eq!(recorded, present);
+    let space = rustix::fs::statvfs(&staging).unwrap();
+    assert!(signed(space.f_blocks * space.f_frsize) <= present, "the end of the file system is cut off");
+    assert_eq!(fs::read(staging.join("file")).unwrap(), b"kept");
+    stand.unstage(&volume, &staging);
+}
+
+/// What is left when the driver is killed between the two.
+#[test]
+fn an_image_that_is_larger_than_its_record_keeps_its_end() {
+    if !is_root() {
+        return;
+    }
+    use std::os::unix::fs::FileExt;
+    let root = tempfile::tempdir().unwrap();
+    let mut stand = Stand::new(root.path());
+    let volume = stand.create("v", MIB, AccessType::Block(BlockVolume {})).unwrap();
+    let image = root.path().join("state/volumes").join(&volume);
+    let file = fs::OpenOptions::new().read(true).write(true).open(image).unwrap();
+    file.set_len(2 * MIB as u64).unwrap();
+    file.write_all_at(b"kept", 2 * MIB as u64 - 4).unwrap();
+    stand = stand.restart(root.path());
+    assert_eq!(stand.sizes(&volume), (2 * MIB, 2 * MIB, GIB - 2 * MIB));
+    let mut end = [0; 4];
+    file.read_exact_at(&mut end, 2 * MIB as u64 - 4).unwrap();
+    assert_eq!(&end, b"kept");
+}

@@ -1,0 +1,113 @@
+//! A disk that has no room for a moment, and tells so only when it is flushed.
+
+use std::fs::{self, File};
+use std::path::PathBuf;
+use std::process::Command;
+
+use csi_proto::v1::controller_server::Controller;
+use csi_proto::v1::*;
+use rustix::fs::{FallocateFlags, fallocate};
+use rustix::mount::{MountFlags, UnmountFlags};
+use tonic::{Code, Request};
+
+use crate::support::*;
+
+const DISK_BYTES: u64 = 320 << 20;
+
+/// An XFS at `state`, whose free blocks have no storage behind them: that is a tmpfs, which can be filled.
+struct ThinDisk {
+    lower: PathBuf,
+    mount_point: PathBuf,
+}
+
+impl ThinDisk {
+    fn new(ground: &Ground) -> ThinDisk {
+        let (lower, mount_point) = (ground.root.join("lower"), ground.root.join("state"));
+        fs::create_dir(&lower).unwrap();
+        fs::create_dir(&mount_point).unwrap();
+        rustix::mount::mount("tmpfs", &lower, "tmpfs", MountFlags::empty(), c"size=328m").unwrap();
+        let disk = ThinDisk { lower, mount_point };
+        let image = File::create(disk.image()).unwrap();
+        fallocate(image, FallocateFlags::empty(), 0, DISK_BYTES).unwrap();
+        run(Command::new("mkfs.xfs").args(["-q", "-K"]).arg(disk.image()));
+        disk.mount();
+        run(Command::new("fstrim").arg(&disk.mount_point));
+        disk
+    }
+
+    fn image(&self) -> PathBuf {
+        self.lower.join("image")
+    }
+
+    fn mount(&self) {
+        run(Command::new("mount").args(["-o", "loop"]).args([self.image(), self.mount_point.clone()]));
+    }
+
+    /// Takes the file system away with everything that is cached of it.
+    fn unmount(&self) {
+        rustix::mount::unmount(&self.mount_point, UnmountFlags::empty()).unwrap();
+    }
+
+    fn fill(&self) {
+        let mut filler = File::create(self.lower.join("filler")).unwrap();
+        let full = std::io::copy(&mut std::io::repeat(1), &mut filler).unwrap_err();
+        assert_eq!(full.kind(), std::io::ErrorKind::StorageFull);
+    }
+
+    fn make_room(&self) {
+        fs::remove_file(self.lower.join("filler")).unwrap();
+    }
+
+    /// Makes each write to a file go to a new block.
+    fn share_blocks_of(&self, name: &str) {
+        let file = self.mount_point.join(name);
+        run(Command::new("cp").arg("--reflink=always").args([&file, &file.with_extension("shared")]));
+        run(Command::new("sync").arg("-f").arg(&self.mount_point));
+    }
+}
+
+fn run(command: &mut Command) {
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
+}
+
+async fn sizes(rig: &Rig) -> Vec<(String, i64)> {
+    let listed = rig.driver.list_volumes(Request::new(ListVolumesRequest::default())).await.unwrap();
+    let volumes = listed.into_inner().entries.into_iter().map(|entry| entry.volume.unwrap());
+    volumes.map(|volume| (volume.volume_id, volume.capacity_bytes)).collect()
+}
+
+#[tokio::test]
+async fn what_could_not_be_flushed_is_not_built_upon() {
+    needs_root!();
+    let ground = Ground::new();
+    let disk = ThinDisk::new(&ground);
+    let rig = Rig::on(ground, &[]).await;
+    let volume = rig.create("v", MIB, block()).await.volume_id;
+    let other = rig.create("other", MIB, mount("")).await.volume_id;
+    rig.bring(&other, mount("")).await;
+    disk.share_blocks_of("state.redb");
+    disk.fill();
+    let request = ControllerExpandVolumeRequest {
+        volume_id: volume.clone(),
+        capacity_range: Some(CapacityRange { required_bytes: 2 * MIB, limit_bytes: 0 }),
+        ..Default::default()
+    };
+    let refused = rig.driver.controller_expand_volume(Request::new(request)).await.unwrap_err();
+    assert_eq!(refused.code(), Code::ResourceExhausted, "{refused:?}");
+    disk.make_room();
+    rig.take(&other).await; // What these commits write is elsewhere in the file.
+    let Rig { driver, ground } = rig;
+    drop(driver);
+    disk.unmount();
+    disk.mount();
+    let rig = Rig::on(ground, &[]).await;
+    let image = fs::metadata(disk.mount_point.join("volumes").join(&volume)).unwrap().len();
+    let mut expected = [(volume, i64::try_from(image).unwrap()), (other, MIB)];
+    expected.sort();
+    assert_eq!(sizes(&rig).await, expected);
+    let Rig { driver, ground: _ground } = rig;
+    drop(driver);
+    disk.unmount();
+    rustix::mount::unmount(&disk.lower, UnmountFlags::empty()).unwrap();
+}
