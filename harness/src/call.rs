@@ -122,8 +122,8 @@ where
             Ok(Err(status)) => no(&heard, &status, self.limit),
             Err(waited) => Answer::Unknown(NoAnswer::Timeout(waited)),
         };
-        if !matches!(answer, Answer::Unknown(NoAnswer::Timeout(_) | NoAnswer::Broken(_))) {
-            self.patience.answered(Q::RPC);
+        if matches!(answer, Answer::Ok(_)) {
+            self.patience.done(Q::RPC);
         }
         answer
     }

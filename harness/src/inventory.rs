@@ -39,7 +39,7 @@ impl Inventory {
     /// Looks again until nothing of ours is left over or the time has passed, since drivers may delete in the
     /// background, and returns what is new.
     pub(crate) async fn leaks(&self, session: &Session) -> Result<Vec<Leak>, String> {
-        let gone = session.eventually(Settles::VolumeGone, || async {
+        let gone = session.eventually(Settles::VolumeUnlisted, || async {
             let now = Inventory::take(session).await.map_err(Stop::Broken)?;
             let leaks = self.new_since(&now, session);
             Ok((!leaks.iter().any(|leak| leak.ours)).then_some(leaks))

@@ -9,7 +9,7 @@ use std::time::Duration;
 use csi_proto::Rpc;
 use tokio::sync::watch;
 
-/// Time limit of a call of an RPC that has never answered and has been silent once for all of its time.
+/// Time limit of a call of an RPC that has never been done and has been silent once for all of its time.
 const SILENT_LIMIT: Duration = Duration::from_secs(2);
 
 /// How long a driver may take to settle, where it has shown nothing else.
@@ -32,14 +32,18 @@ pub enum Settles {
     PluginReady,
     /// A volume or attachment that was made is in the lists.
     VolumeListed,
-    /// A volume that was deleted is unknown to all calls.
+    /// A volume that was deleted is unknown to calls about it.
     VolumeGone,
+    /// A volume that was deleted is in no list.
+    VolumeUnlisted,
     /// A snapshot that was made is in the lists.
     SnapshotListed,
     /// A snapshot or group snapshot is ready to use.
     SnapshotReady,
-    /// A snapshot or group snapshot that was deleted is unknown to all calls.
+    /// A snapshot or group snapshot that was deleted is unknown to calls about it.
     SnapshotGone,
+    /// A snapshot that was deleted is in no list.
+    SnapshotUnlisted,
     /// The name of something deleted can be used again.
     NameFree,
     /// The controller knows the node.
@@ -52,9 +56,11 @@ impl fmt::Display for Settles {
             Settles::PluginReady => "the plugin to be ready",
             Settles::VolumeListed => "a volume to be listed",
             Settles::VolumeGone => "a deleted volume to be gone",
+            Settles::VolumeUnlisted => "a deleted volume to be listed no more",
             Settles::SnapshotListed => "a snapshot to be listed",
             Settles::SnapshotReady => "a snapshot to be ready",
             Settles::SnapshotGone => "a deleted snapshot to be gone",
+            Settles::SnapshotUnlisted => "a deleted snapshot to be listed no more",
             Settles::NameFree => "a name to be free again",
             Settles::NodeKnown => "the controller to know the node",
         })
@@ -74,8 +80,9 @@ pub struct Waiting {
 #[derive(Debug)]
 pub(crate) struct Patience {
     silent_limit: Duration,
-    answered: Mutex<BTreeSet<&'static str>>,
-    /// RPCs that were waited for in vain and have never answered.
+    /// RPCs that were done at least once.
+    done: Mutex<BTreeSet<&'static str>>,
+    /// RPCs that were waited for in vain and have never been done.
     silent: watch::Sender<BTreeSet<&'static str>>,
     /// How often making calls of an RPC again was in vain; not of those where it ever was not.
     in_vain: Mutex<BTreeMap<&'static str, Option<u32>>>,
@@ -100,7 +107,7 @@ impl Default for Patience {
     fn default() -> Patience {
         Patience {
             silent_limit: SILENT_LIMIT,
-            answered: Mutex::default(),
+            done: Mutex::default(),
             silent: watch::Sender::default(),
             in_vain: Mutex::default(),
             slowest: Mutex::default(),
@@ -137,20 +144,20 @@ impl Patience {
         tokio::time::timeout_at(started + short, call).await.map_err(|_| started.elapsed().max(short))
     }
 
-    /// Notes that the RPC has answered, whatever it said.
-    pub(crate) fn answered(&self, rpc: Rpc) {
-        lock(&self.answered).insert(rpc.path);
+    /// Notes that a call of the RPC was done. A refusal proves less: it may come before what hangs.
+    pub(crate) fn done(&self, rpc: Rpc) {
+        lock(&self.done).insert(rpc.path);
         self.silent.send_if_modified(|silent| silent.remove(rpc.path));
     }
 
     /// Notes that the RPC did not answer within its whole limit.
     pub(crate) fn kept_silent(&self, rpc: Rpc) {
-        if !lock(&self.answered).contains(rpc.path) {
+        if !lock(&self.done).contains(rpc.path) {
             self.silent.send_if_modified(|silent| silent.insert(rpc.path));
         }
     }
 
-    /// Whether the RPC has never answered so far although it had all its time.
+    /// Whether the RPC has never been done so far although it had all its time.
     pub(crate) fn is_silent(&self, rpc: Rpc) -> bool {
         self.silent.borrow().contains(rpc.path)
     }
@@ -236,11 +243,11 @@ mod tests {
     }
 
     #[test]
-    fn an_rpc_that_answers_is_never_called_silent() {
+    fn an_rpc_that_does_something_is_never_called_silent() {
         let patience = hasty();
         patience.kept_silent(RPC);
         assert!(patience.is_silent(RPC));
-        patience.answered(RPC);
+        patience.done(RPC);
         assert!(!patience.is_silent(RPC));
         patience.kept_silent(RPC);
         assert!(!patience.is_silent(RPC));

@@ -132,7 +132,7 @@ check! {
         if !cx.target().capabilities().has(Capability::ListVolumes) {
             return Ok(());
         }
-        let unlisted = cx.eventually(Settles::VolumeGone, || async {
+        let unlisted = cx.eventually(Settles::VolumeUnlisted, || async {
             let listed = cx.list_volumes().await?.into_iter().filter_map(|entry| entry.volume);
             Ok((!listed.into_iter().any(|listed| listed.volume_id == volume.volume_id)).then_some(()))
         });

@@ -91,7 +91,7 @@ check! {
             actual: "none on any page"
         );
         cx.delete_snapshot(id).setup("a snapshot that is deleted").await?;
-        let gone = cx.eventually(Settles::SnapshotGone, || async { Ok((!is_listed(cx, id).await?).then_some(())) });
+        let gone = cx.eventually(Settles::SnapshotUnlisted, || async { Ok((!is_listed(cx, id).await?).then_some(())) });
         ensure!(
             gone.await?.is_some(),
             "a snapshot that was deleted is still in the list";

@@ -137,7 +137,7 @@ check! {
         walk_until_complete(cx, 0, &volumes).await?;
         let Some(deleted) = volumes.keys().next() else { return Ok(()) };
         cx.delete_volume(deleted).setup("a deleted volume").await?;
-        let gone = cx.eventually(Settles::VolumeGone, || async {
+        let gone = cx.eventually(Settles::VolumeUnlisted, || async {
             let entries = walk(cx, 0, "").await?;
             Ok(entries.iter().all(|entry| volume_id(entry) != deleted).then_some(()))
         });

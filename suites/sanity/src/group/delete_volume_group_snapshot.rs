@@ -47,7 +47,7 @@ check! {
             let left = listed.into_iter().filter(|snapshot| members.contains(snapshot.snapshot_id.as_str()));
             Ok::<_, Stop>(left.map(|snapshot| snapshot.snapshot_id).collect::<Vec<_>>())
         };
-        let gone = cx.eventually(Settles::SnapshotGone, || async { Ok(left().await?.is_empty().then_some(())) });
+        let gone = cx.eventually(Settles::SnapshotUnlisted, || async { Ok(left().await?.is_empty().then_some(())) });
         ensure!(
             gone.await?.is_some(),
             "members of a group snapshot that was deleted are still listed";

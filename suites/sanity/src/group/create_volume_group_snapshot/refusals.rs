@@ -110,7 +110,7 @@ check! {
         if cx.create_group_snapshot(request).await.any_answer()?.is_ok() {
             return Err(Stop::broken("needs a group snapshot that fails, but it was made"));
         }
-        let clean = cx.eventually(Settles::SnapshotGone, || async {
+        let clean = cx.eventually(Settles::SnapshotUnlisted, || async {
             Ok(snapshots_of(cx, &there).await?.is_empty().then_some(()))
         });
         ensure!(
