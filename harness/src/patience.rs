@@ -10,7 +10,7 @@ use csi_proto::Rpc;
 use tokio::sync::watch;
 
 /// Time limit of a call of an RPC that has never been done and has been silent once for all of its time.
-const SILENT_LIMIT: Duration = Duration::from_secs(2);
+const SILENT_LIMIT: Duration = Duration::from_millis(500);
 
 /// How long a driver may take to settle, where it has shown nothing else.
 const SETTLE_LIMIT: Duration = Duration::from_secs(12);
