@@ -31,6 +31,9 @@ use crate::quirk::Quirk;
 use crate::state::{Content, Map, State, StateFile, Usage, Volume};
 use crate::validate::{self, Demand, invalid};
 
+/// Different calls that are put off at the most.
+const PUT_OFF_MAX: usize = 100_000;
+
 /// The messages of a stream, all known when it begins; there are few, for data are made up in bounded numbers.
 type Messages<T> = Result<Vec<T>, Status>;
 /// The messages on their way to the client.
@@ -69,6 +72,8 @@ pub struct Shared {
     answers: AtomicU32,
     /// Counts the calls, for quirks that do not treat all of them alike.
     calls: AtomicU32,
+    /// Calls that were put off, by RPC and request.
+    put_off: Mutex<BTreeSet<(&'static str, Vec<u8>)>>,
     /// Objects with an operation pending.
     busy: Mutex<BTreeSet<String>>,
 }
@@ -129,6 +134,7 @@ impl MockDriver {
             failures: Mutex::new(config.fail.iter().map(|(rpc, failure)| (rpc.as_str(), *failure)).collect()),
             answers: AtomicU32::new(0),
             calls: AtomicU32::new(0),
+            put_off: Mutex::default(),
             busy: Mutex::default(),
             config,
         };
@@ -264,7 +270,7 @@ impl MockDriver {
         handle: fn(&Self, &R) -> Result<T, Status>,
     ) -> Result<T, Status> {
         self.check_offered::<R>()?;
-        self.throttle()?;
+        self.throttle(request)?;
         let pending = self.lock(request)?;
         self.take_time(R::METHOD).await;
         let answer = match self.injected_failure(R::METHOD) {
@@ -293,13 +299,19 @@ impl MockDriver {
         Err(Status::unimplemented(format!("{} is not supported", R::METHOD)))
     }
 
-    /// UNAVAILABLE now and then, where that is asked for.
-    fn throttle(&self) -> Result<(), Status> {
-        let number = self.calls.fetch_add(1, Ordering::Relaxed);
-        if self.is(Quirk::ThrottlesEveryFifthCall) && number % 5 == 4 {
-            return Err(Status::unavailable("too many calls, try again"));
+    /// UNAVAILABLE now and then, where that is asked for; the same call made again is let through.
+    fn throttle<R: Call>(&self, request: &R) -> Result<(), Status> {
+        if !self.is(Quirk::ThrottlesEveryFifthCall) {
+            return Ok(());
         }
-        Ok(())
+        let call = (R::METHOD, request.encode_to_vec());
+        let mut put_off = self.put_off.lock().unwrap_or_else(PoisonError::into_inner);
+        let again = put_off.contains(&call) || put_off.len() == PUT_OFF_MAX;
+        if again || self.calls.fetch_add(1, Ordering::Relaxed) % 5 != 4 {
+            return Ok(());
+        }
+        put_off.insert(call);
+        Err(Status::unavailable("too many calls, try again"))
     }
 
     /// Turns a second operation on one object away while the first is pending.
