@@ -35,9 +35,11 @@ const CHANGES: &[&str] = &[
 
 /// What a refusal of the RPC with this code says of its effect.
 pub fn of(rpc: Rpc, code: Code) -> Effect {
-    if !CHANGES.contains(&rpc.method) {
-        return Effect::None;
-    }
+    if CHANGES.contains(&rpc.method) { of_change(code) } else { Effect::None }
+}
+
+/// The same for an RPC that changes something.
+pub fn of_change(code: Code) -> Effect {
     match code {
         Code::Aborted | Code::Unavailable | Code::DeadlineExceeded | Code::Cancelled => Effect::Pending,
         // Something may have been used up in the middle of the work.

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
 
+use csi_harness::effect::{self, Effect};
 use csi_proto::{code_name, v1};
 use tonic::Code;
 
@@ -67,25 +68,7 @@ impl<S> fmt::Display for Answer<S> {
 /// Whether a status tells nothing of what was done. The codes of the error tables are definite: the driver looked at
 /// the request and turned it down.
 pub fn leaves_open(code: Code) -> bool {
-    match code {
-        Code::Cancelled
-        | Code::Unknown
-        | Code::DeadlineExceeded
-        | Code::ResourceExhausted
-        | Code::Aborted
-        | Code::Internal
-        | Code::Unavailable
-        | Code::DataLoss => true,
-        Code::Ok
-        | Code::InvalidArgument
-        | Code::NotFound
-        | Code::AlreadyExists
-        | Code::PermissionDenied
-        | Code::FailedPrecondition
-        | Code::OutOfRange
-        | Code::Unimplemented
-        | Code::Unauthenticated => false,
-    }
+    effect::of_change(code) != Effect::None
 }
 
 /// Whether a status says no more than "not now": something is pending, the back end is busy or full.
