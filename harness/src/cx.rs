@@ -184,6 +184,10 @@ impl Session {
         F: Future<Output = Answer<T>>,
     {
         let rpc = Q::RPC;
+        if let Some(judge) = self.target.deadly(rpc) {
+            let why = format!("the driver does not survive a plain {rpc}, as {judge} says");
+            return Reply::new(rpc, Answer::Unknown(NoAnswer::Withheld(why)), self.log.clone());
+        }
         let whole = self.config().time_limits.call(rpc.method);
         let limit = whole.min(self.remaining());
         let ticket =

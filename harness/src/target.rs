@@ -2,7 +2,7 @@
 
 mod interview;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::process::ExitStatus;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -38,6 +38,8 @@ pub struct Target {
     remarks: Vec<String>,
     pub(crate) names: Names,
     made: Mutex<BTreeSet<String>>,
+    /// RPCs whose plain call the driver does not survive, and the checks that say so.
+    deadly: Mutex<BTreeMap<&'static str, &'static str>>,
     pub(crate) volumes: crate::volumes::Pool,
     pub(crate) replies: Replies,
     pub(crate) patience: Patience,
@@ -181,6 +183,7 @@ impl Target {
             remarks,
             names,
             made: Mutex::default(),
+            deadly: Mutex::default(),
             volumes,
             replies,
             patience,
@@ -317,6 +320,16 @@ impl Target {
         }
         let limit = Duration::from_millis(self.config.time_limits.restart_ms);
         self.wait_until_alive(limit).await.map(|_| started.elapsed())
+    }
+
+    /// The check that says of an RPC that the driver does not survive its plain call, which then nobody makes again.
+    pub(crate) fn deadly(&self, rpc: Rpc) -> Option<&'static str> {
+        self.deadly.lock().unwrap_or_else(PoisonError::into_inner).get(rpc.method).copied()
+    }
+
+    /// Notes what a check has found: the driver does not survive a plain call.
+    pub(crate) fn is_killed_by(&self, rpc: Rpc, check: &'static str) {
+        self.deadly.lock().unwrap_or_else(PoisonError::into_inner).insert(rpc.method, check);
     }
 
     pub(crate) fn has_made(&self, id: &str) -> bool {

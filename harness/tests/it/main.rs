@@ -6,6 +6,7 @@ mod death;
 mod in_process;
 mod inventory;
 mod nodes;
+mod one_fault;
 mod order;
 mod path_commands;
 mod paths;

@@ -97,6 +97,8 @@ async fn run_suite(backend: &str, fs_type: &str) {
         fail_fast: false,
         leak_check: true,
         keep_calls: false,
+        tell_each: false,
+        registry: Registry::new([csi_suite_sanity::SUITE]),
         known: KnownFailing::default(),
         repeat: Arc::new(str::to_owned),
     };

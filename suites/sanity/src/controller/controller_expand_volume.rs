@@ -109,6 +109,7 @@ check! {
             "controller-expand-answers-zero",
         ],
         replaces: ["ExpandVolume [Controller Server] should work"],
+        plain: ["ControllerExpandVolume"],
         access: Each,
     }
     async |cx| {

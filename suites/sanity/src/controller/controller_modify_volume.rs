@@ -93,6 +93,7 @@ check! {
         replaces: [
             "ModifyVolume [Controller Server] should modify a volume created without a volume attribute class",
         ],
+        plain: ["ControllerModifyVolume"],
         access: Each,
     }
     async |cx| {

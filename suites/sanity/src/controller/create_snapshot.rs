@@ -71,6 +71,7 @@ check! {
             "snapshot-without-creation-time",
             "snapshot-size-negative",
         ],
+        plain: ["CreateSnapshot"],
         access: Each,
     }
     async |cx| {

@@ -45,6 +45,7 @@ check! {
             "get-snapshot-without-snapshot",
         ],
         replaces: ["GetSnapshot [Controller Server] should return snapshot that match the specified snapshot id"],
+        plain: ["GetSnapshot"],
     }
     async |cx| {
         let volume = cx.node_volume().await?;

@@ -59,6 +59,7 @@ check! {
         replaces: [
             "ListSnapshots [Controller Server] should return appropriate values (no optional values added)",
         ],
+        plain: ["ListSnapshots"],
     }
     async |cx| {
         cx.call(v1::ListSnapshotsRequest::default()).await.must("list the snapshots")?;

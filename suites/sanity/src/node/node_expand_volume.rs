@@ -89,6 +89,7 @@ check! {
         needs: [NODE, NODE_EXPAND_VOLUME, CREATE_DELETE_VOLUME],
         refuted_by: ["node-expand-volume-unimplemented", "node-expand-answers-wrong-size"],
         replaces: ["Node Service NodeExpandVolume should work if node-expand is called after node-publish"],
+        plain: ["NodeExpandVolume"],
         access: Each,
     }
     async |cx| {

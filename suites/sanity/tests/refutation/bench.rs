@@ -139,6 +139,8 @@ async fn run(jobs: usize, mock: csi_mock_driver::Config, mut config: Config) -> 
         fail_fast: false,
         leak_check: true,
         keep_calls: true,
+        tell_each: true,
+        registry: registry(),
         known: KnownFailing::default(),
         repeat: Arc::new(str::to_owned),
     };
