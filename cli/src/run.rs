@@ -205,7 +205,7 @@ fn run_options(args: &CourseArgs, seed: u64, known: KnownFailing, repeat: Repeat
         leak_check: !args.no_leak_check,
         keep_calls: false,
         tell_each: false,
-        registry: suites::all(),
+        registry: crate::suites::all(),
         known,
         repeat: Arc::new(move |labels| repeat.command(labels, seed)),
     }

@@ -49,7 +49,7 @@ impl Premises {
     /// plain call for it.
     pub(crate) async fn weigh(&self, check: &Check, cx: &Cx, ended: CheckResult) -> CheckResult {
         let rpc = match &ended {
-            Err(Stop::Violation(violation)) => violation.refused.map(|(rpc, _)| rpc),
+            Err(Stop::Violation(violation)) => violation.refused.as_ref().map(|refused| refused.0),
             Err(Stop::Declined(rpc, _)) => Some(*rpc),
             _ => None,
         };
@@ -87,7 +87,7 @@ impl Premises {
 fn fault(rpc: Rpc, ended: &CheckResult) -> Option<Fault> {
     match ended {
         Err(Stop::Violation(violation)) => {
-            let (_, code) = violation.refused.filter(|(refused, _)| *refused == rpc)?;
+            let (_, code) = **violation.refused.as_ref().filter(|refused| refused.0 == rpc)?;
             let why = format!("a plain {rpc} is refused as well: {}", violation.actual);
             // Other checks may have used up what there is.
             Some(if effect::is_not_now(rpc, code) { Fault::Passing(why) } else { Fault::Lasting(why) })

@@ -70,7 +70,7 @@ pub struct Violation {
     pub printed: Box<[String]>,
     /// The call whose refusal is all there is against the driver. Where the plain form of it is refused as well, that proves
     /// nothing.
-    pub refused: Option<(Rpc, Code)>,
+    pub refused: Option<Box<(Rpc, Code)>>,
 }
 
 impl Violation {
@@ -118,7 +118,7 @@ impl Violation {
     /// Names the call whose refusal is all there is against the driver.
     #[must_use]
     pub fn refused(mut self, rpc: Rpc, code: Code) -> Violation {
-        self.refused = Some((rpc, code));
+        self.refused = Some(Box::new((rpc, code)));
         self
     }
 
