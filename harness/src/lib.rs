@@ -38,6 +38,7 @@ pub mod requirements;
 pub mod retired;
 mod run_check;
 pub mod runner;
+mod size;
 pub mod story;
 pub mod target;
 pub mod verdict;

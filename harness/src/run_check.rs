@@ -102,7 +102,7 @@ async fn run_and_undo(
     let check_limit = Duration::from_millis(target.config().time_limits.check_ms);
     let log = CallLog::new();
     let session = Session::new(target.clone(), log.clone(), &label, check_limit);
-    let cx = Cx::new(session, &planned, rules.seed);
+    let cx = Cx::new(session, planned.access, planned.number, rules.seed);
     let ends = target.driver().map(Driver::ends);
 
     let ended = match unmet(&planned, &target) {

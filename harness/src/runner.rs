@@ -7,8 +7,9 @@ use std::time::{Duration, Instant};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
+use crate::capability::Capability;
 use crate::check::Runs;
-use crate::cx::Session;
+use crate::cx::{Cx, Session};
 use crate::driver::Driver;
 use crate::events::{Event, Reporter};
 use crate::folding::Folding;
@@ -19,7 +20,8 @@ use crate::outcome::{Aftermath, CheckReport, Crash, Halt, Outcome, Planned, Summ
 use crate::premise::Premises;
 use crate::record::{CallLog, Silence};
 use crate::registry::Registry;
-use crate::run_check::{Done, Rules, killed, killed_by_one_of, run_check};
+use crate::run_check::{Done, Rules, killed, killed_by_one_of, raised, run_check};
+use crate::size;
 use crate::target::Target;
 use crate::verdict::Violation;
 
@@ -27,6 +29,9 @@ use crate::verdict::Violation;
 const CRASHES_MAX: usize = 50;
 /// Time limit of each look at what exists.
 const INVENTORY_LIMIT: Duration = Duration::from_secs(300);
+
+/// What names have where those of a check have its number.
+const NUMBER_OF_NO_CHECK: usize = usize::MAX;
 
 /// How to run.
 pub struct RunOptions {
@@ -121,6 +126,9 @@ impl<'a> Runner<'a> {
             self.emit(&Event::Remark(remark));
         }
         let before = self.take_inventory().await;
+        if size::matters(&plan) {
+            self.find_size().await;
+        }
         if !self.options.tell_each {
             self.folding = Folding::of(&plan);
         }
@@ -362,6 +370,32 @@ impl<'a> Runner<'a> {
         for report in self.folding.take(report) {
             self.summary.count(&report.outcome);
             self.emit(&Event::CheckFinished(&report));
+        }
+    }
+
+    /// Finds a size that the driver takes, where the user names none.
+    async fn find_size(&mut self) {
+        let target = self.target.clone();
+        if target.config().volume_size_bytes.is_some()
+            || !target.capabilities().has(Capability::CreateDeleteVolume)
+        {
+            return;
+        }
+        let limit = Duration::from_millis(target.config().time_limits.check_ms);
+        let session = Session::new(target.clone(), CallLog::new(), "size of volumes", limit);
+        let cx = Cx::new(session, target.config().access_types[0], NUMBER_OF_NO_CHECK, self.options.seed);
+        let stop = &mut self.stop.clone();
+        let grown = tokio::select! {
+            grown = size::grown(&cx, target.volume_size_bytes()) => grown,
+            () = raised(stop) => None,
+        };
+        // What cannot be undone is found by the leak check.
+        let _ = cx.finish().await;
+        if let Some(bytes) = grown {
+            target.grow_to(bytes);
+            let why =
+                "the least of the sizes tried that the driver takes; --volume-size-bytes chooses another";
+            self.emit(&Event::Remark(&format!("volumes are made with {bytes} bytes, {why}")));
         }
     }
 

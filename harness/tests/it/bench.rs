@@ -49,8 +49,8 @@ pub(crate) struct Call {
 /// Short limits, so that a hanging driver is noticed soon.
 pub(crate) fn config() -> Config {
     Config {
-        volume_size_bytes: 1 << 30,
-        expand_size_bytes: 2 << 30,
+        volume_size_bytes: Some(1 << 30),
+        expand_size_bytes: Some(2 << 30),
         time_limits: TimeLimits {
             call_ms: 2_000,
             check_ms: 10_000,

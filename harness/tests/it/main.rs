@@ -13,6 +13,7 @@ mod paths;
 mod process;
 mod restarts;
 mod scopes;
+mod size;
 mod undoing;
 mod verdicts;
 mod volumes;

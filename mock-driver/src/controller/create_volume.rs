@@ -421,7 +421,8 @@ fn size(driver: &MockDriver, wanted: &Wanted, original: &Original) -> Result<i64
     if larger && driver.is(Quirk::LargerCopiesRefused) {
         return Err(out_of_range(format!("the source has only {} bytes", original.size_bytes)));
     }
-    if limit_bytes < min {
+    let small = required_bytes > 0 && required_bytes < min && driver.is(Quirk::SmallSizesRefused);
+    if limit_bytes < min || small {
         return Err(out_of_range(format!("no volume is smaller than {min} bytes")));
     }
     if required_bytes > max && !driver.has(Defect::CreateVolumeAcceptsAnySize) {

@@ -88,10 +88,7 @@ pub(super) async fn refused_capability(cx: &Cx) -> CheckResult<Option<v1::Volume
 pub(super) fn expand_request(cx: &Cx, volume_id: &str) -> v1::ControllerExpandVolumeRequest {
     v1::ControllerExpandVolumeRequest {
         volume_id: volume_id.to_owned(),
-        capacity_range: Some(v1::CapacityRange {
-            required_bytes: cx.config().expand_size_bytes,
-            limit_bytes: 0,
-        }),
+        capacity_range: Some(v1::CapacityRange { required_bytes: cx.expand_size_bytes(), limit_bytes: 0 }),
         volume_capability: Some(cx.capability()),
         ..Default::default()
     }

@@ -83,7 +83,7 @@ check! {
     }
     async |cx| {
         let volume = cx.new_volume().await?;
-        let size = cx.config().expand_size_bytes;
+        let size = cx.expand_size_bytes();
         for (what, range) in [
             ("with negative required_bytes", range(-1, 0)),
             ("with negative limit_bytes", range(size, -1)),
@@ -114,7 +114,7 @@ check! {
     }
     async |cx| {
         let volume = cx.new_volume().await?;
-        let wanted = cx.config().expand_size_bytes;
+        let wanted = cx.expand_size_bytes();
         let reply = cx.call(expand_request(cx, &volume.volume_id)).await;
         let capacity = reply.must("make a volume larger that nobody uses")?.capacity_bytes;
         ensure!(
@@ -139,7 +139,7 @@ check! {
     }
     async |cx| {
         let volume = cx.new_volume().await?;
-        let wanted = cx.config().expand_size_bytes.max(volume.capacity_bytes);
+        let wanted = cx.expand_size_bytes().max(volume.capacity_bytes);
         let request = expand_to(cx, &volume.volume_id, range(wanted, wanted));
         let refusal = refused_with(Code::OutOfRange);
         let answer = cx.call(request).await.may_be_refused("to an exact size", refusal)?;
@@ -309,7 +309,7 @@ check! {
     }
     async |cx| {
         let volume = cx.new_volume().await?;
-        let required = cx.config().expand_size_bytes.max(volume.capacity_bytes).saturating_add(1 << 30);
+        let required = cx.expand_size_bytes().max(volume.capacity_bytes).saturating_add(1 << 30);
         let reply = cx.call(expand_to(cx, &volume.volume_id, range(required, required - 1))).await;
         let refusal = refused_with(Code::OutOfRange)
             .or(Code::InvalidArgument, "the range contradicts itself");

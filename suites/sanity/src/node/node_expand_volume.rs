@@ -35,7 +35,7 @@ fn request(cx: &Cx, staged: &Staged, volume_path: &str, required_bytes: i64) -> 
 
 /// Expands the volume on the controller, where there is something to do; returns the size to ask the node for.
 async fn expand_on_controller(cx: &Cx, volume_id: &str) -> CheckResult<i64> {
-    let wanted = cx.config().expand_size_bytes;
+    let wanted = cx.expand_size_bytes();
     if !cx.target().capabilities().has(Capability::ExpandVolume) {
         return Ok(wanted);
     }

@@ -164,7 +164,7 @@ check! {
         refuted_by: ["create-volume-accepts-crossed-range"],
     }
     async |cx| {
-        let size = cx.config().volume_size_bytes;
+        let size = cx.volume_size_bytes();
         let range = v1::CapacityRange { required_bytes: size, limit_bytes: size - 1 };
         let spoil = |request: &mut v1::CreateVolumeRequest| request.capacity_range = Some(range);
         let refusal = refused_with(Code::OutOfRange)

@@ -223,7 +223,7 @@ check! {
     }
     async |cx| {
         let (source, size) = sized_source(cx).await?;
-        let larger = cx.config().expand_size_bytes;
+        let larger = cx.expand_size_bytes();
         if larger <= size {
             return Err(Stop::skip(format!("--expand-size-bytes is not above the {size} bytes of the source")));
         }
