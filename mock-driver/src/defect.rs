@@ -220,6 +220,7 @@ named! {
     ListVolumesEmpty, "list-volumes-empty", "no volume is ever listed";
     ListVolumesEntryWithoutVolume, "list-volumes-entry-without-volume", "entries have no volume";
     ListVolumesEntryWithoutVolumeId, "list-volumes-entry-without-volume-id", "volumes in entries have no volume_id";
+    ListVolumesFailsOnUnusualNames, "list-volumes-fails-on-unusual-names", "the list is INTERNAL while a volume's name is not plain ASCII";
     ListVolumesIgnoresMaxEntries, "list-volumes-ignores-max-entries", "max_entries is ignored";
     ListVolumesIgnoresToken, "list-volumes-ignores-token", "every page is the first";
     ListVolumesInvalidTokenAsInvalidArgument, "list-volumes-invalid-token-as-invalid-argument", "a token that is not valid is INVALID_ARGUMENT";
@@ -302,6 +303,7 @@ named! {
     ListSnapshotsAcceptsNegativeMax, "list-snapshots-accepts-negative-max", "a negative max_entries means no limit";
     ListSnapshotsDropsSize, "list-snapshots-drops-size", "entries lack size_bytes";
     ListSnapshotsEntryWithoutSnapshot, "list-snapshots-entry-without-snapshot", "entries have no snapshot";
+    ListSnapshotsFailsOnUnusualNames, "list-snapshots-fails-on-unusual-names", "the list is INTERNAL while a snapshot's name is not plain ASCII";
     ListSnapshotsHidesUnready, "list-snapshots-hides-unready", "snapshots are not listed until they are ready";
     ListSnapshotsIgnoresIdFilter, "list-snapshots-ignores-id-filter", "the filter by snapshot_id is ignored";
     ListSnapshotsIgnoresMaxEntries, "list-snapshots-ignores-max-entries", "max_entries is ignored";

@@ -2,6 +2,7 @@
 //! are told apart.
 
 use csi_harness::prelude::*;
+use prost_types::Timestamp;
 use csi_harness::reply::Refusal;
 
 /// A volume that does not exist, by an id that is made up.
@@ -112,6 +113,40 @@ pub(super) async fn cut_snapshot(cx: &Cx, source_volume_id: &str) -> CheckResult
     cx.create_snapshot(cx.create_snapshot_request(source_volume_id)).setup("a snapshot").await
 }
 
+/// The list that a driver keeps of things with names, if it can be had: to find out whether a name breaks it.
+pub(super) enum Named {
+    Volumes,
+    Snapshots,
+}
+
+/// How the list is refused; `None` where it is not, or where there is none.
+pub(super) async fn list_refusal(cx: &Cx, named: &Named) -> CheckResult<Option<Refused>> {
+    let has = |capability| cx.target().capabilities().has(capability);
+    match named {
+        Named::Volumes if has(Capability::ListVolumes) => {
+            Ok(cx.call(v1::ListVolumesRequest::default()).await.any_answer()?.err())
+        }
+        Named::Snapshots if has(Capability::ListSnapshots) => {
+            Ok(cx.call(v1::ListSnapshotsRequest::default()).await.any_answer()?.err())
+        }
+        Named::Volumes | Named::Snapshots => Ok(None),
+    }
+}
+
+/// The list could be had before, and has to be had with a thing of this name in it.
+pub(super) async fn still_listed(cx: &Cx, named: &Named, name: &str) -> CheckResult {
+    let Some(refused) = list_refusal(cx, named).await? else { return Ok(()) };
+    let (rpc, thing, rule) = match named {
+        Named::Volumes => ("ListVolumes", "volume", &req::CTRL_LISTVOL_002),
+        Named::Snapshots => ("ListSnapshots", "snapshot", &req::CTRL_LISTSNAP_002),
+    };
+    Err(Violation::new(format!("{rpc} fails since there is a {thing} named {name:?}"))
+        .of(rule)
+        .expected("OK, as before")
+        .actual(refused)
+        .into())
+}
+
 /// Checks what every Snapshot message has to have, whichever RPC reports it.
 pub(super) fn complete_snapshot(snapshot: &v1::Snapshot, source_volume_id: &str) -> CheckResult {
     ensure!(
@@ -145,20 +180,37 @@ pub(super) fn complete_snapshot(snapshot: &v1::Snapshot, source_volume_id: &str)
     Ok(())
 }
 
+/// Whether two times mean the same moment: a driver may keep it in whole seconds and tell it more exactly at first.
+pub(crate) fn same_moment(first: Option<&Timestamp>, again: Option<&Timestamp>) -> bool {
+    let nanoseconds = |time: &Timestamp| i128::from(time.seconds) * 1_000_000_000 + i128::from(time.nanos);
+    match (first, again) {
+        (Some(first), Some(again)) => (nanoseconds(first) - nanoseconds(again)).abs() < 1_000_000_000,
+        (first, again) => first == again,
+    }
+}
+
+/// A time as it is on the wire.
+pub(crate) fn moment(time: Option<&Timestamp>) -> String {
+    time.map_or_else(|| "none".to_owned(), |time| format!("{} s and {} ns", time.seconds, time.nanos))
+}
+
 /// Checks that two reports of one snapshot agree in what cannot change.
 pub(super) fn same_snapshot(first: &v1::Snapshot, again: &v1::Snapshot) -> CheckResult {
-    let parts = |s: &v1::Snapshot| (s.snapshot_id.clone(), s.source_volume_id.clone(), s.creation_time);
+    let ids = |s: &v1::Snapshot| (s.snapshot_id.clone(), s.source_volume_id.clone());
     // The size may become known only once the snapshot is ready.
     let settled = first.ready_to_use && again.ready_to_use && first.size_bytes > 0;
-    if parts(first) == parts(again) && (!settled || first.size_bytes == again.size_bytes) {
+    if ids(first) == ids(again)
+        && same_moment(first.creation_time.as_ref(), again.creation_time.as_ref())
+        && (!settled || first.size_bytes == again.size_bytes)
+    {
         return Ok(());
     }
     let told = |s: &v1::Snapshot| {
         format!(
-            "snapshot_id {:?}, source_volume_id {:?}, creation_time {:?}, size_bytes {}",
+            "snapshot_id {:?}, source_volume_id {:?}, creation_time {}, size_bytes {}",
             s.snapshot_id,
             s.source_volume_id,
-            s.creation_time.as_ref().map(|time| (time.seconds, time.nanos)),
+            moment(s.creation_time.as_ref()),
             s.size_bytes
         )
     };

@@ -189,12 +189,14 @@ check! {
     UNUSUAL_NAMES {
         id: "controller/create-snapshot/unusual-names",
         title: "CreateSnapshot takes any Unicode name",
-        spec: [req::CTRL_CREATESNAP_018, req::CTRL_CREATESNAP_013, req::MSG_SNAPSHOT_003],
+        spec: [req::CTRL_CREATESNAP_018, req::CTRL_CREATESNAP_013, req::MSG_SNAPSHOT_003, req::CTRL_LISTSNAP_002],
         needs: [CREATE_DELETE_SNAPSHOT, VOLUME],
-        refuted_by: ["create-snapshot-refuses-unicode-names"],
+        refuted_by: ["create-snapshot-refuses-unicode-names", "list-snapshots-fails-on-unusual-names"],
+        runs: Last,
     }
     async |cx| {
         let volume = cx.node_volume().await?;
+        let listed = list_refusal(cx, &Named::Snapshots).await?.is_none();
         let base = cx.unique_name();
         let (mut ids, mut refusals) = (Vec::new(), Vec::new());
         for tail in [" space", "ümlaut", "снимок", "快照", "📷", "a/b", "../up", "x.y_z@1", "'quoted\"$(x)"] {
@@ -205,7 +207,13 @@ check! {
             let what = format!("with the name {name:?}");
             let reply = cx.create_snapshot(request).await.may_be_refused(&what, refusal);
             match reply.map_err(|stop| stop.of(&req::CTRL_CREATESNAP_013))? {
-                Some(snapshot) => ids.push(snapshot.snapshot_id),
+                Some(snapshot) => {
+                    // An empty id is told elsewhere, and is no name of anything.
+                    ids.extend(Some(snapshot.snapshot_id).filter(|id| !id.is_empty()));
+                    if listed {
+                        still_listed(cx, &Named::Snapshots, &name).await?;
+                    }
+                }
                 None => refusals.push(name),
             }
         }

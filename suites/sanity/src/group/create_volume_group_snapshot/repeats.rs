@@ -19,10 +19,10 @@ fn same(first: &v1::VolumeGroupSnapshot, again: &v1::VolumeGroupSnapshot) -> Che
         actual: format!("{:?}", member_ids(again))
     );
     ensure!(
-        first.creation_time == again.creation_time,
+        same_moment(first.creation_time.as_ref(), again.creation_time.as_ref()),
         "the creation_time of a group snapshot has changed";
-        expected: format!("{:?}", first.creation_time),
-        actual: format!("{:?}", again.creation_time)
+        expected: moment(first.creation_time.as_ref()),
+        actual: moment(again.creation_time.as_ref())
     );
     Ok(())
 }
