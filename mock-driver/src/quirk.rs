@@ -53,6 +53,7 @@ quirks! {
     NodeExpandUnknownSize, "node-expand-unknown-size", "NodeExpandVolume reports 0 bytes", "NODE-EXPAND-019";
 
     // Time.
+    CreationTimesVague, "creation-times-vague", "the creation time of a snapshot is told with other fractions of a second each time", "MSG-SNAPSHOT-007";
     SnapshotsReadyAfterPolls, "snapshots-ready-after-polls", "a snapshot is ready once it was looked at three times", "CTRL-CREATESNAP-009";
     SnapshotsReadyAfterTime, "snapshots-ready-after-time", "a snapshot is ready after half a second", "CTRL-CREATESNAP-009";
     BackgroundDeletion, "background-deletion", "a deleted volume is still listed three times", "CTRL-LISTVOL-003";

@@ -9,6 +9,7 @@ mod gated;
 mod group;
 mod identity;
 mod lifecycle;
+mod moment;
 mod node;
 mod topology;
 pub mod untested;

@@ -2,8 +2,9 @@
 //! are told apart.
 
 use csi_harness::prelude::*;
-use prost_types::Timestamp;
 use csi_harness::reply::Refusal;
+
+use crate::moment::{moment, same_moment};
 
 /// A volume that does not exist, by an id that is made up.
 pub(super) fn unknown_volume(cx: &Cx) -> NodeVolume {
@@ -178,20 +179,6 @@ pub(super) fn complete_snapshot(snapshot: &v1::Snapshot, source_volume_id: &str)
         actual: format!("size_bytes {}", snapshot.size_bytes)
     );
     Ok(())
-}
-
-/// Whether two times mean the same moment: a driver may keep it in whole seconds and tell it more exactly at first.
-pub(crate) fn same_moment(first: Option<&Timestamp>, again: Option<&Timestamp>) -> bool {
-    let nanoseconds = |time: &Timestamp| i128::from(time.seconds) * 1_000_000_000 + i128::from(time.nanos);
-    match (first, again) {
-        (Some(first), Some(again)) => (nanoseconds(first) - nanoseconds(again)).abs() < 1_000_000_000,
-        (first, again) => first == again,
-    }
-}
-
-/// A time as it is on the wire.
-pub(crate) fn moment(time: Option<&Timestamp>) -> String {
-    time.map_or_else(|| "none".to_owned(), |time| format!("{} s and {} ns", time.seconds, time.nanos))
 }
 
 /// Checks that two reports of one snapshot agree in what cannot change.

@@ -3,7 +3,9 @@
 use csi_harness::prelude::*;
 use futures_util::future::join_all;
 
-use super::common::{complete_snapshot, cut_snapshot, ready_snapshot, same_snapshot};
+use super::common::{
+    Named, complete_snapshot, cut_snapshot, list_refusal, ready_snapshot, same_snapshot, still_listed,
+};
 use super::create_volume::source;
 
 /// Longest name that every driver has to take, in bytes.

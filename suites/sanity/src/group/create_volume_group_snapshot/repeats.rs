@@ -3,6 +3,7 @@
 use csi_harness::prelude::*;
 
 use crate::group::{member_ids, request_for, two_volumes};
+use crate::moment::{moment, same_moment};
 
 /// What must not change between two answers about one group snapshot.
 fn same(first: &v1::VolumeGroupSnapshot, again: &v1::VolumeGroupSnapshot) -> CheckResult {
