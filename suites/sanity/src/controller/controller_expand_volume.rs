@@ -136,6 +136,7 @@ check! {
         spec: [req::CTRL_EXPAND_011, req::MSG_CAPRANGE_008],
         needs: [EXPAND_VOLUME, CREATE_DELETE_VOLUME],
         refuted_by: ["controller-expand-exceeds-limit"],
+        follows: "controller/controller-expand-volume/crossed-range",
     }
     async |cx| {
         let volume = cx.new_volume().await?;
@@ -341,6 +342,7 @@ check! {
         spec: [req::CTRL_EXPAND_015],
         needs: [EXPAND_VOLUME],
         refuted_by: ["controller-expand-unknown-ok", "not-found-as-internal"],
+        follows: "controller/controller-expand-volume/deleted-volume",
     }
     async |cx| {
         let reply = cx.call(expand_request(cx, &cx.unknown_volume_id())).await;

@@ -127,7 +127,7 @@ check! {
             page.entries.iter().all(|entry| entry.snapshot.is_some()),
             "an entry has no snapshot";
             expected: "snapshot in each entry",
-            actual: format!("{:?}", page.entries)
+            actual: wires(&page.entries)
         );
         let own = page.entries.into_iter().filter_map(|entry| entry.snapshot);
         for snapshot in own.filter(|snapshot| snapshot.snapshot_id == made.snapshot_id) {
