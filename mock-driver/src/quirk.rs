@@ -48,6 +48,7 @@ quirks! {
     CapacityUnknown, "capacity-unknown", "the size of volumes is reported as 0", "MSG-VOLUME-001";
     SnapshotSizeUnknown, "snapshot-size-unknown", "the size of snapshots is reported as 0", "MSG-SNAPSHOT-002";
     NoSizeLimits, "no-size-limits", "neither a minimum nor a maximum volume size is reported", "CTRL-CAPACITY-008";
+    ExpandsOnlineOnly, "expands-online-only", "only a volume that is published on a node can be expanded; OFFLINE is not advertised", "ID-PCAPS-012";
     LargerCopiesRefused, "larger-copies-refused", "a copy cannot be larger than its source", "CTRL-CREATEVOL-008";
     NodeExpandUnknownSize, "node-expand-unknown-size", "NodeExpandVolume reports 0 bytes", "NODE-EXPAND-019";
 

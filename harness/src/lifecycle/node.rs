@@ -7,6 +7,7 @@ use crate::calling::Calling;
 use crate::capability::Capability;
 use crate::config::Pairs;
 use crate::cx::Cx;
+use crate::mounts;
 use crate::paths::{PathKind, Place};
 use crate::verdict::Stop;
 
@@ -339,6 +340,22 @@ impl Cx {
     /// Broken if it cannot be looked at.
     pub async fn path_kind(&self, path: &str) -> Result<PathKind, Stop> {
         self.paths().check(Path::new(path)).await.map_err(Stop::Broken)
+    }
+
+    /// Whether the tests see a mount at a path; false where they do not share the driver's file system.
+    pub fn is_mount_point(&self, path: &str) -> bool {
+        // The table has the true names of directories.
+        let path = std::fs::canonicalize(path);
+        self.paths().commands().is_none() && path.is_ok_and(|path| mounts::points().contains(&path))
+    }
+
+    /// Whether the tests are known to see what the driver does to files: they have its mount namespace and its root
+    /// directory, or a command of the user looks where the driver is.
+    pub async fn shares_files_with_driver(&self) -> bool {
+        match self.paths().commands() {
+            Some(commands) => commands.check_path_command.is_some(),
+            None => mounts::are_shared_with(self.target().node(self.node()).endpoint()).await,
+        }
     }
 }
 
