@@ -84,6 +84,7 @@ quirks! {
 
     // Nodes and streams.
     UsageEmpty, "usage-empty", "NodeGetVolumeStats reports no usage where the condition is reported", "NODE-STATS-013";
+    ReadOnlyAlways, "read-only-always", "every volume is published read-only, so that readonly makes no difference", "NODE-PUBLISH-004";
     OneNewWriterMode, "one-new-writer-mode", "of the newer single-node modes only SINGLE_NODE_SINGLE_WRITER is supported", "CTRL-CAPS-012";
     VariableLengthMetadata, "variable-length-metadata", "block metadata come as ranges of different lengths", "META-FORMAT-005";
     EmptyMetadataMessages, "empty-metadata-messages", "streams of block metadata contain messages without tuples", "META-ALLOC-015";

@@ -25,16 +25,17 @@ use tonic::{Request, Response, Status};
 
 use crate::support::*;
 
+/// The RPC that answers OK, and leaves mounts as they were.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Fault {
-    PublishMountsNothing,
-    UnpublishDoesNothing,
-    UnstageDoesNothing,
+enum Idle {
+    Publish,
+    Unpublish,
+    Unstage,
 }
 
-/// The driver with a fault in front of its Node service.
+/// The driver with one idle RPC.
 #[derive(Clone)]
-struct Faulty(HostpathDriver, Fault);
+struct Faulty(HostpathDriver, Idle);
 
 type Reply<T> = Result<Response<T>, Status>;
 
@@ -46,7 +47,7 @@ impl Node for Faulty {
     ) -> Reply<NodePublishVolumeResponse> {
         let target = request.get_ref().target_path.clone();
         let done = self.0.node_publish_volume(request).await?;
-        if self.1 == Fault::PublishMountsNothing {
+        if self.1 == Idle::Publish {
             unmount(&target, UnmountFlags::empty()).unwrap();
         }
         Ok(done)
@@ -57,7 +58,7 @@ impl Node for Faulty {
         request: Request<NodeUnpublishVolumeRequest>,
     ) -> Reply<NodeUnpublishVolumeResponse> {
         match self.1 {
-            Fault::UnpublishDoesNothing => Ok(Response::new(NodeUnpublishVolumeResponse {})),
+            Idle::Unpublish => Ok(Response::new(NodeUnpublishVolumeResponse {})),
             _ => self.0.node_unpublish_volume(request).await,
         }
     }
@@ -67,7 +68,7 @@ impl Node for Faulty {
         request: Request<NodeUnstageVolumeRequest>,
     ) -> Reply<NodeUnstageVolumeResponse> {
         match self.1 {
-            Fault::UnstageDoesNothing => Ok(Response::new(NodeUnstageVolumeResponse {})),
+            Idle::Unstage => Ok(Response::new(NodeUnstageVolumeResponse {})),
             _ => self.0.node_unstage_volume(request).await,
         }
     }
@@ -123,18 +124,14 @@ impl Reporter for Accusations {
     }
 }
 
-/// Runs one check on the driver with a fault.
-async fn accuse(
-    fault: Fault,
-    access_types: &[AccessType],
-    check: &str,
-) -> Vec<(String, Option<&'static str>)> {
+/// Runs one check on the driver with an idle RPC.
+async fn accuse(idle: Idle, access_types: &[AccessType], check: &str) -> Vec<(String, Option<&'static str>)> {
     let rig = Rig::new(&[]).await;
     let endpoint: Endpoint = format!("unix://{}/csi.sock", rig.ground.root.display()).parse().unwrap();
     let (stop, stopped) = oneshot::channel::<()>();
     let routes = Routes::new(IdentityServer::new(rig.driver.clone()))
         .add_service(ControllerServer::new(rig.driver.clone()))
-        .add_service(NodeServer::new(Faulty(rig.driver.clone(), fault)));
+        .add_service(NodeServer::new(Faulty(rig.driver.clone(), idle)));
     let listener = Listener::bind(&endpoint).await.unwrap();
     let serving = tokio::spawn(listener.serve(routes, async {
         let _ = stopped.await;
@@ -179,7 +176,7 @@ async fn a_target_without_the_volume_is_found() {
     needs_root!();
     let check = "node/node-publish-volume/makes-target";
     let both = [AccessType::Mount, AccessType::Block];
-    let said = accuse(Fault::PublishMountsNothing, &both, check).await;
+    let said = accuse(Idle::Publish, &both, check).await;
     let block = format!("{check}@block");
     assert_eq!(said, [(check.to_owned(), Some("NODE-PUBLISH-027")), (block, Some("NODE-PUBLISH-026"))]);
 }
@@ -188,7 +185,7 @@ async fn a_target_without_the_volume_is_found() {
 async fn a_mount_that_stays_at_the_target_is_found() {
     needs_root!();
     let check = "node/node-unpublish-volume/removes-target";
-    let said = accuse(Fault::UnpublishDoesNothing, &[AccessType::Mount], check).await;
+    let said = accuse(Idle::Unpublish, &[AccessType::Mount], check).await;
     assert_eq!(said, [(check.to_owned(), Some("NODE-UNPUBLISH-002"))]);
 }
 
@@ -196,6 +193,6 @@ async fn a_mount_that_stays_at_the_target_is_found() {
 async fn a_mount_that_stays_at_the_staging_path_is_found() {
     needs_root!();
     let check = "node/node-unstage-volume/undoes-staging";
-    let said = accuse(Fault::UnstageDoesNothing, &[AccessType::Mount], check).await;
+    let said = accuse(Idle::Unstage, &[AccessType::Mount], check).await;
     assert_eq!(said, [(check.to_owned(), Some("NODE-UNSTAGE-002"))]);
 }
