@@ -11,6 +11,7 @@ mod group;
 mod identity;
 mod lifecycle;
 mod node;
+pub mod proven;
 mod topology;
 pub mod untested;
 
