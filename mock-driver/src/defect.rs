@@ -509,6 +509,7 @@ named! {
     NodePublishIgnoresAccessMode, "node-publish-ignores-access-mode", "a volume for a single writer is published at two paths";
     NodePublishIgnoresCapabilityConflict, "node-publish-ignores-capability-conflict", "a repeat with another capability is OK";
     NodePublishIgnoresReadonlyConflict, "node-publish-ignores-readonly-conflict", "a repeat with another readonly flag is OK";
+    NodePublishMakesOtherKind, "node-publish-makes-other-kind", "a file is at the target path of a mount, a directory at that of a block volume";
     NodePublishMakesNothing, "node-publish-makes-nothing", "OK is answered but nothing is at the target path";
     NodePublishMakesParents, "node-publish-makes-parents", "missing parent directories are made and never removed";
     NodePublishMissingStagingAsInvalidArgument, "node-publish-missing-staging-as-invalid-argument", "a missing staging_target_path is INVALID_ARGUMENT";

@@ -1,3 +1,4 @@
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use csi_proto::{Call as _, Service, v1};
@@ -7,8 +8,12 @@ use crate::calling::Calling;
 use crate::capability::Capability;
 use crate::config::Pairs;
 use crate::cx::Cx;
+use crate::mounts;
 use crate::paths::{PathKind, Place};
 use crate::verdict::Stop;
+
+/// Bits of a file's mode without one of which only root writes.
+const WRITE_BITS: u32 = 0o222;
 
 /// A volume to publish on the node: made for the check, or pre-provisioned.
 #[derive(Clone, Debug, Default)]
@@ -350,6 +355,35 @@ impl Cx {
     /// Broken if it cannot be looked at.
     pub async fn path_kind(&self, path: &str) -> Result<PathKind, Stop> {
         self.paths().check(Path::new(path)).await.map_err(Stop::Broken)
+    }
+
+    /// Whether the tests see a mount at a path; false where they do not share the driver's file system.
+    pub fn is_mount_point(&self, path: &str) -> bool {
+        // The table has the true names of directories.
+        let path = std::fs::canonicalize(path);
+        self.paths().commands().is_none() && path.is_ok_and(|path| mounts::points().contains(&path))
+    }
+
+    /// Whether a workload could write into the directory at a target path, found out by making a file there and removing it;
+    /// none where the tests may not see the volume there.
+    pub async fn is_writable(&self, path: &str) -> Option<bool> {
+        let visible = self.is_mount_point(path)
+            || (self.paths().commands().is_none() && self.shares_files_with_driver().await);
+        let found = std::fs::metadata(path).ok().filter(|found| visible && found.is_dir())?;
+        let file = Path::new(path).join(self.unique_name());
+        let written = found.permissions().mode() & WRITE_BITS != 0 && std::fs::write(&file, "").is_ok();
+        // What cannot be removed is found when the volume is unpublished.
+        let _ = std::fs::remove_file(&file);
+        Some(written)
+    }
+
+    /// Whether the tests are known to see what the driver does to files: they have its mount namespace and its root
+    /// directory, or a command of the user looks where the driver is.
+    pub async fn shares_files_with_driver(&self) -> bool {
+        match self.paths().commands() {
+            Some(commands) => commands.check_path_command.is_some(),
+            None => mounts::are_shared_with(self.target().node(self.node()).endpoint()).await,
+        }
     }
 }
 

@@ -132,7 +132,7 @@ fn grown(driver: &MockDriver, state: &State, volume: &Volume, range: Range) -> R
             false => Status::out_of_range(message),
         });
     }
-    check_offline(driver, volume)?;
+    check_use(driver, volume)?;
     let grown = rounded(driver, range.required_bytes);
     if driver.has(Defect::ControllerExpandExceedsLimit) {
         return Ok(grown.saturating_add(GIB));
@@ -149,7 +149,12 @@ fn grown(driver: &MockDriver, state: &State, volume: &Volume, range: Range) -> R
 }
 
 /// Without ONLINE only a volume that no node uses can be expanded.
-fn check_offline(driver: &MockDriver, volume: &Volume) -> Result<(), Status> {
+fn check_use(driver: &MockDriver, volume: &Volume) -> Result<(), Status> {
+    if driver.is(Quirk::ExpandsOnlineOnly) && !volume.is_in_use_on_a_node() {
+        return Err(Status::failed_precondition(
+            "the volume is not in use, and can be expanded only when it is",
+        ));
+    }
     let online = driver.advertises(Capability::Expansion(ExpansionType::Online));
     if online && driver.has(Defect::ControllerExpandRefusesOnline) && volume.is_in_use_on_a_node() {
         return Err(Status::failed_precondition("the volume is in use"));

@@ -7,6 +7,7 @@ use tonic::Status;
 use super::{check_contexts, check_maps, check_usage, not_found, stages, target};
 use crate::defect::Defect;
 use crate::driver::MockDriver;
+use crate::quirk::Quirk;
 use crate::state::{Access, Publication, Usage, Volume};
 use crate::validate;
 
@@ -68,7 +69,9 @@ pub(crate) async fn node_publish_volume(
     check_other_paths(driver, volume, &usage)?;
     let made = match driver.has(Defect::NodePublishMakesNothing) {
         true => None,
-        false => target::make(driver, path, &usage.access, request.readonly)?,
+        false => {
+            target::make(driver, path, &usage.access, request.readonly || driver.is(Quirk::ReadOnlyAlways))?
+        }
     };
     let publication = Publication { usage, readonly: request.readonly, made };
     volume.on_mut(driver.this_node()).published.insert(path.to_owned(), publication);
@@ -113,8 +116,9 @@ fn repeated(
         return Err(Status::already_exists("the volume is published"));
     }
     let same_usage = present.usage == *usage || driver.has(Defect::NodePublishIgnoresCapabilityConflict);
-    let same_readonly =
-        present.readonly == readonly || driver.has(Defect::NodePublishIgnoresReadonlyConflict);
+    let same_readonly = present.readonly == readonly
+        || driver.has(Defect::NodePublishIgnoresReadonlyConflict)
+        || driver.is(Quirk::ReadOnlyAlways);
     if same_usage && same_readonly {
         return Ok(v1::NodePublishVolumeResponse {});
     }

@@ -17,6 +17,18 @@ pub(super) fn unknown_id() -> Refusal {
         .or(Code::InvalidArgument, "the id is made up, so it need not have the driver's format")
 }
 
+/// The refusal of a size that the driver does not have. The general table asks for INVALID_ARGUMENT for an unsupported value
+/// ([`GEN_ERR_005`](req::GEN_ERR_005)) as those of the RPCs ask for OUT_OF_RANGE, and neither says which comes first.
+pub(super) fn unsupported_size() -> Refusal {
+    refused_with(Code::OutOfRange)
+        .or_warn(Code::InvalidArgument, "which tells less: the RPC has a code of its own for sizes")
+}
+
+/// The refusal of a size that may be more than there is space for.
+pub(super) fn too_large() -> Refusal {
+    unsupported_size().or(Code::ResourceExhausted, "the storage may be what does not suffice")
+}
+
 /// Asks about something deleted until the answer is NOT_FOUND: deletion may go on in the background after OK.
 pub(super) async fn must_become_unknown<'a, T: Send + 'a>(
     cx: &'a Cx,

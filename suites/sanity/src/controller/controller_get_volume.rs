@@ -162,9 +162,9 @@ check! {
         refuted_by: ["controller-get-volume-stale-capacity", "controller-expand-changes-nothing"],
     }
     async |cx| {
-        let made = cx.new_volume().await?;
-        let grown = cx.call(expand_request(cx, &made.volume_id)).setup("an expanded volume").await?;
-        let response = cx.call(request(&made.volume_id)).setup("the volume as it is").await?;
+        let made = crate::expansion::expandable(cx).await?;
+        let grown = cx.call(expand_request(cx, &made.id)).setup("an expanded volume").await?;
+        let response = cx.call(request(&made.id)).setup("the volume as it is").await?;
         let size = response.volume.unwrap_or_default().capacity_bytes;
         ensure!(
             size == 0 || size == grown.capacity_bytes,

@@ -7,6 +7,7 @@ pub(crate) mod refusals;
 use csi_harness::prelude::*;
 
 use super::{attached, published};
+use crate::expansion::is_online_only;
 
 /// A volume that only its node still has to make use of.
 struct Grown {
@@ -61,15 +62,9 @@ async fn expand(
     Ok(reply)
 }
 
-/// Whether the controller expands volumes only while they are in use.
-fn expands_online_only(cx: &Cx) -> bool {
-    let capabilities = cx.target().capabilities();
-    capabilities.has(Capability::OnlineExpansion) && !capabilities.has(Capability::OfflineExpansion)
-}
-
 /// A volume expanded on the controller, before or after it is published as the driver wants it.
 async fn grown(cx: &Cx) -> CheckResult<Grown> {
-    if expands_online_only(cx) {
+    if is_online_only(cx) {
         let published = published(cx).await?;
         let size_bytes = expand_on_controller(cx, &published.staged.attached.volume.id).await?;
         return Ok(Grown { published, size_bytes });

@@ -184,11 +184,12 @@ check! {
 }
 
 check! {
-    /// A class of service asked for under a name that another class has.
+    /// A class of service asked for under a name that another class has. The rule about OK counts mutable_parameters, and
+    /// that about ALREADY_EXISTS leaves them out, so that every verdict is a remark.
     OTHER_MUTABLE_PARAMETERS {
         id: "controller/create-volume/taken-with-other-mutable-parameters",
         title: "CreateVolume with a name used before and other mutable_parameters is refused",
-        spec: [req::CTRL_CREATEVOL_002],
+        spec: [req::CTRL_CREATEVOL_030],
         needs: [CREATE_DELETE_VOLUME, MODIFY_VOLUME, Need::Configured(Setting::MutableParameters)],
         refuted_by: ["create-volume-ignores-mutable-parameter-conflict"],
     }
