@@ -64,13 +64,18 @@ impl Session {
         self.target.config()
     }
 
+    /// The label of the check: its id, with `@block` behind it for block access.
+    pub fn label(&self) -> &str {
+        &self.check
+    }
+
     /// Time left.
     pub fn remaining(&self) -> Duration {
         self.deadline.saturating_duration_since(Instant::now())
     }
 
     /// How long the driver may take to settle, within the time left.
-    pub(crate) fn settle_limit(&self) -> Duration {
+    pub fn settle_limit(&self) -> Duration {
         self.patience().settle_limit(self.config().time_limits.settle_ms).min(self.remaining())
     }
 
@@ -133,6 +138,11 @@ impl Session {
     /// Reports something that does not stop the check: a recommendation not kept, an answer only tolerated.
     pub fn warn(&self, warning: Violation) {
         self.log.warn(warning);
+    }
+
+    /// Tells whoever watches the run something that is no verdict, such as how much was tried.
+    pub fn note(&self, note: impl Into<String>) {
+        self.log.note(note.into());
     }
 
     /// Asks again until the driver has settled, and returns `None` if it has not within its time: `time-limits:

@@ -62,6 +62,8 @@ pub struct Violation {
     pub along_with: Vec<String>,
     /// The last lines that it printed, where it died.
     pub printed: Box<[String]>,
+    /// The calls that lead there, a line each, where the check tells them better than the record of all its calls does.
+    pub told: Box<[String]>,
 }
 
 impl Violation {
@@ -74,6 +76,7 @@ impl Violation {
             actual: String::new(),
             along_with: Vec::new(),
             printed: Box::default(),
+            told: Box::default(),
         }
     }
 
@@ -102,6 +105,13 @@ impl Violation {
     #[must_use]
     pub fn actual(mut self, actual: impl fmt::Display) -> Violation {
         self.actual = actual.to_string();
+        self
+    }
+
+    /// Tells the calls that lead there, line by line, in place of those that were recorded.
+    #[must_use]
+    pub fn told(mut self, lines: Vec<String>) -> Violation {
+        self.told = lines.into();
         self
     }
 

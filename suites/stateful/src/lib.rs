@@ -2,6 +2,13 @@
 //! same time. What they find is written down as a [`case`].
 #![warn(missing_docs)]
 
+mod budget;
 pub mod case;
 pub mod history;
 pub mod model;
+pub mod orchestrator;
+pub mod property;
+pub mod rules;
+pub mod sequence;
+mod shrink;
+mod verdict;
