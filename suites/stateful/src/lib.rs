@@ -5,10 +5,11 @@
 mod budget;
 pub mod case;
 pub mod history;
+pub mod idempotency;
 pub mod model;
 pub mod orchestrator;
 pub mod property;
 pub mod rules;
 pub mod sequence;
 mod shrink;
-mod verdict;
+mod trial;

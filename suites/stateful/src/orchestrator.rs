@@ -10,7 +10,7 @@ mod snapshot;
 mod workload;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use csi_harness::effect::is_not_now;
 use csi_harness::prelude::*;
@@ -104,6 +104,20 @@ impl Orchestrator {
             Call::ListVolumes => Ok(Some(self.list_volumes().await)),
             Call::ListSnapshots => Ok(Some(self.list_snapshots().await)),
         }
+    }
+
+    /// Makes a call and gives it up after so long: what it does then nobody knows.
+    ///
+    /// # Errors
+    /// Broken if a path cannot be made.
+    pub async fn make_within(&self, call: &Call, limit: Duration) -> CheckResult<Option<Made>> {
+        let invoked = self.now();
+        if let Ok(made) = tokio::time::timeout(limit, self.make(call)).await {
+            return made;
+        }
+        let span = Span { invoked, returned: self.now() };
+        let came = Came::new(&Answer::<Said>::Unknown, "given up by the caller", Value::Null);
+        Ok(Some(Made { answer: Answer::Unknown, span, request: Value::Null, came }))
     }
 
     /// Whether the ids of everything that the call speaks of were given.

@@ -2,7 +2,6 @@
 //! be, on names of its own.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
 use csi_harness::prelude::*;
 use csi_harness::registry::Suite;
@@ -10,26 +9,16 @@ use proptest::strategy::{Strategy as _, ValueTree as _};
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 
 use crate::budget::Budget;
-use crate::model::expectation::Breach;
-use crate::model::generate;
-use crate::model::generate::{Op, Verb, ops};
+use crate::model::generate::{Verb, ops};
 use crate::orchestrator::ground::Ground;
-use crate::orchestrator::{Orchestrator, Tries};
-use crate::rules::{ALL, GROUPS, NODES, SNAPSHOTS, VOLUMES};
-use crate::sequence::{Pace, Sequence, play};
-use crate::shrink::Shrinker;
-use crate::verdict::{Remarks, accusation};
-
-/// Sequences made at the most to shorten one.
-const SHRINK_TRIES_MAX: u32 = 200;
-/// Time for that at the most.
-const SHRINK_LIMIT: Duration = Duration::from_secs(60);
+use crate::rules::{ALL, GROUPS, SNAPSHOTS, VOLUMES};
+use crate::sequence::Item;
+use crate::trial::Trial;
 
 /// The property suite.
 pub const SUITE: Suite = Suite { name: "property", checks: &[CHECKS], retired: &[] };
 
-const CHECKS: &[&Check] =
-    &[&VOLUMES_AT_RANDOM, &SNAPSHOTS_AT_RANDOM, &GROUPS_AT_RANDOM, &NODES_AT_RANDOM, &DATA_AT_RANDOM];
+const CHECKS: &[&Check] = &[&VOLUMES_AT_RANDOM, &SNAPSHOTS_AT_RANDOM, &GROUPS_AT_RANDOM, &NODES_AT_RANDOM];
 
 check! {
     /// Each call may be right by itself, and wrong after another one: volumes are made, attached, expanded, modified,
@@ -87,53 +76,39 @@ check! {
 }
 
 check! {
-    /// Pods come and go, one call of kubelet meets the one before, and a path is used again.
+    /// Pods come and go, one call of kubelet meets the one before, and a path is used again. Where the tests run as root
+    /// on the driver's host, data are written and looked for in the volume and in its copies.
     NODES_AT_RANDOM {
         id: "property/nodes",
-        title: "volumes are staged and published where earlier calls have put them, in whichever order the calls come",
-        spec: NODES,
+        title: "volumes are where earlier calls have put them, with what was written to them, in whichever order the calls come",
+        spec: ALL,
         needs: [NODE, CREATE_DELETE_VOLUME],
         refuted_by: ["node-publish-forgets-readonly"],
         access: Each,
     }
     async |cx| {
         use Verb::*;
-        at_random(cx, &[
+        let ground = Ground::survey(cx).await?;
+        let mut verbs = vec![
             CreateVolume, GiveBack, DeleteVolume, ControllerPublishVolume, ControllerUnpublishVolume, ControllerExpandVolume,
             NodeStageVolume, NodeUnstageVolume, NodePublishVolume, NodeUnpublishVolume, NodeExpandVolume,
             NodeGetVolumeStats,
-        ]).await
-    }
-}
-
-check! {
-    /// Users have one wish above all: what was written is there, after each restart of a pod, in each copy, on each node.
-    DATA_AT_RANDOM {
-        id: "property/data",
-        title: "what was written to a volume is in it and in what is copied from it, in whichever order the calls come",
-        spec: ALL,
-        needs: [NODE, CREATE_DELETE_VOLUME, ROOT],
-        refuted_by: ["node-publish-forgets-readonly"],
-        access: Each,
-    }
-    async |cx| {
-        use Verb::*;
-        let ground = Ground::survey(cx).await?;
-        if !ground.has_workloads {
-            return Err(Stop::skip("what is published cannot be written to from here"));
+        ];
+        if ground.has_workloads {
+            verbs.extend([
+                Write, Write, Read, Read, CopySnapshot, CopyVolume, CopyMember, CreateSnapshot, DeleteSnapshot,
+                CreateVolumeGroupSnapshot, DeleteVolumeGroupSnapshot,
+            ]);
+        } else {
+            cx.note("nothing is written into volumes: what is published is no mount that can be reached as root from here");
         }
-        run(cx, &ground, &[
-            Write, Write, Write, Read, Read, Read, CreateVolume, CopySnapshot, CopyVolume, CopyMember, GiveBack,
-            ControllerExpandVolume, NodeUnpublishVolume, NodeUnstageVolume, NodePublishVolume, NodeStageVolume,
-            NodeExpandVolume, CreateSnapshot, DeleteSnapshot, CreateVolumeGroupSnapshot, DeleteVolumeGroupSnapshot,
-        ]).await
+        run(cx, &ground, &verbs).await
     }
 }
 
 /// Makes up sequences of such things to do, and fails with the shortest one that breaks a rule.
 async fn at_random(cx: &Cx, verbs: &[Verb]) -> CheckResult {
-    let ground = Ground::survey(cx).await?;
-    run(cx, &ground, verbs).await
+    run(cx, &Ground::survey(cx).await?, verbs).await
 }
 
 async fn run(cx: &Cx, ground: &Arc<Ground>, verbs: &[Verb]) -> CheckResult {
@@ -142,20 +117,15 @@ async fn run(cx: &Cx, ground: &Arc<Ground>, verbs: &[Verb]) -> CheckResult {
     let seed = cx.rng().u64(..);
     let mut runner = runner(seed);
     let strategy = ops(&ground.terms, verbs, usize::try_from(effort.steps).unwrap_or(usize::MAX));
-    let mut remarks = Remarks::default();
+    let mut trial = Trial::new(cx, ground, seed);
     let mut tries = 0;
     while budget.goes_on(tries) {
         let tree = strategy.new_tree(&mut runner);
         let ops = tree.map_err(|reason| Stop::broken(format!("cannot make up calls: {reason}")))?.current();
-        let pace = Pace { until: budget.until(), after_deletion: Duration::ZERO };
-        let sequence = attempt(cx, ground, pace, &ops).await?;
         tries += 1;
-        remarks.add(cx, &sequence.remarks);
-        if let Some(breach) = &sequence.breach {
-            let ops = ops[..sequence.used].to_vec();
-            if let Some(sequence) = minimal(cx, ground, ops, breach, sequence.clone()).await? {
-                return Err(accusation(cx, seed, &sequence));
-            }
+        if let Err(stop) = trial.run(ops.into_iter().map(Item::Op).collect(), budget.until()).await {
+            cx.note(format!("sequence {tries} of this seed was the first to go wrong"));
+            return Err(stop);
         }
     }
     budget.tell(cx, tries, "sequences");
@@ -166,47 +136,4 @@ fn runner(seed: u64) -> TestRunner {
     let mut bytes = [0; 32];
     bytes[..8].copy_from_slice(&seed.to_le_bytes());
     TestRunner::new_with_rng(Config::default(), TestRng::from_seed(RngAlgorithm::ChaCha, &bytes))
-}
-
-/// One sequence on names of its own, undone.
-async fn attempt(cx: &Cx, ground: &Arc<Ground>, pace: Pace, ops: &[Op]) -> CheckResult<Sequence> {
-    let scope = cx.scope();
-    let orchestrator = Orchestrator::new(scope.clone(), ground, Tries::Some);
-    let sequence = play(&orchestrator, &ground.terms, pace, ops.len(), |model, nth, now| {
-        generate(model, ops[nth], u32::try_from(nth).unwrap_or(u32::MAX), now)
-    });
-    let sequence = sequence.await?;
-    scope.undo().await?;
-    Ok(sequence)
-}
-
-/// The shortest sequence found that breaks the same rule. `None` if the driver only needed time after a deletion.
-async fn minimal(
-    cx: &Cx,
-    ground: &Arc<Ground>,
-    ops: Vec<Op>,
-    breach: &Breach,
-    found: Sequence,
-) -> CheckResult<Option<Sequence>> {
-    let is_the_same =
-        |sequence: &Sequence| sequence.breach.as_ref().is_some_and(|other| other.rule == breach.rule);
-    let until = Instant::now() + SHRINK_LIMIT.min(cx.remaining() / 2);
-    let pace = Pace { until, after_deletion: Duration::ZERO };
-    let (mut shrinker, mut best) = (Shrinker::new(ops), found);
-    for _ in 0..SHRINK_TRIES_MAX {
-        let Some(ops) = shrinker.candidate().filter(|_| Instant::now() < until) else { break };
-        let sequence = attempt(cx, ground, pace, &ops).await?;
-        let fails = is_the_same(&sequence);
-        shrinker.tell(fails);
-        if fails {
-            best = sequence;
-        }
-    }
-    if !best.deletes() {
-        return Ok(Some(best));
-    }
-    // What is deleted may go on being there for a while. With time to settle, what is wrong is wrong.
-    let pace = Pace { until: Instant::now() + cx.remaining(), after_deletion: cx.settle_limit() };
-    let slow = attempt(cx, ground, pace, &shrinker.into_smallest()).await?;
-    Ok(is_the_same(&slow).then_some(slow))
 }

@@ -10,6 +10,7 @@ use crate::model::answer::Answer;
 use crate::model::around::{Terms, Time};
 use crate::model::call::{Call, GroupCall, SnapshotCall, VolumeCall};
 use crate::model::expectation::Breach;
+use crate::model::generate::{Op, generate};
 use crate::model::possible::Stop as Lost;
 use crate::orchestrator::{Made, Orchestrator};
 
@@ -35,7 +36,27 @@ pub struct Pace {
     pub after_deletion: Duration,
 }
 
-/// Makes so many calls, as far as there is something to do and nothing is wrong: `call` says which, from what is known.
+/// Something to do in a sequence.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Item {
+    /// Whatever call comes into question now.
+    Op(Op),
+    /// This call.
+    Call(Call),
+    /// This call, given up by the caller after so long.
+    GivenUp(Call, Duration),
+}
+
+impl Item {
+    fn call(&self, model: &Model, nth: usize, now: Time) -> Option<Call> {
+        match self {
+            Item::Op(op) => generate(model, *op, u32::try_from(nth).unwrap_or(u32::MAX), now),
+            Item::Call(call) | Item::GivenUp(call, _) => Some(call.clone()),
+        }
+    }
+}
+
+/// Does one thing after another, as long as nothing is wrong.
 ///
 /// # Errors
 /// Broken if a path cannot be made.
@@ -43,20 +64,23 @@ pub async fn play(
     orchestrator: &Orchestrator,
     terms: &Terms,
     pace: Pace,
-    count: usize,
-    mut call: impl FnMut(&Model, usize, Time) -> Option<Call>,
+    items: &[Item],
 ) -> CheckResult<Sequence> {
     let mut model = Model::new(terms.clone());
     let mut sequence = Sequence::default();
-    for nth in 0..count {
+    for (nth, item) in items.iter().enumerate() {
         if Instant::now() >= pace.until {
             break;
         }
         sequence.used = nth + 1;
         let now = orchestrator.now();
-        let Some(call) = call(&model, nth, now) else { continue };
+        let Some(call) = item.call(&model, nth, now) else { continue };
         let expected = model.expected(&call, now);
-        let Some(made) = orchestrator.make(&call).await? else { continue };
+        let made = match item {
+            Item::GivenUp(_, limit) => orchestrator.make_within(&call, *limit).await?,
+            Item::Op(_) | Item::Call(_) => orchestrator.make(&call).await?,
+        };
+        let Some(made) = made else { continue };
         let taken = model.take(&call, &made.answer, made.span);
         let is_deletion = deletes(&call) && matches!(made.answer, Answer::Done(_));
         sequence.steps.push(step(call, expected, made));

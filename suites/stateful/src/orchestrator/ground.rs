@@ -25,6 +25,8 @@ const SETTLE_TIMES: u32 = 4;
 pub struct Ground {
     /// What the model has to know.
     pub terms: Terms,
+    /// The way to use volumes that the configuration promises to work.
+    pub usage: Usage,
     /// What volumes are made with, name and size left out.
     pub request: v1::CreateVolumeRequest,
     /// Ids of the nodes.
@@ -41,11 +43,12 @@ impl Ground {
     pub async fn survey(cx: &Cx) -> CheckResult<Arc<Ground>> {
         let request = cx.create_node_volume_request().await?;
         let nodes = nodes(cx).await?;
+        let usage = Usage { access: cx.access(), mode: Mode::SingleNodeWriter };
         let (config, capabilities) = (cx.config(), cx.target().capabilities());
         let mut terms = Terms {
             capabilities: Capability::ALL.iter().copied().filter(|one| capabilities.has(*one)).collect(),
             settle: Duration::ZERO,
-            usages: usages(cx, &request).await?,
+            usages: usages(cx, &request, usage).await?,
             size_bytes: config.volume_size_bytes,
             larger_bytes: config.expand_size_bytes,
             names: NAMES,
@@ -56,7 +59,7 @@ impl Ground {
         };
         terms.settle = settle(cx, &request).await?;
         let has_workloads = has_workloads(cx).await?;
-        Ok(Arc::new(Ground { terms, request, nodes, has_workloads }))
+        Ok(Arc::new(Ground { terms, usage, request, nodes, has_workloads }))
     }
 
     /// The id of a node on the wire; empty where it is not known.
@@ -89,13 +92,12 @@ async fn nodes(cx: &Cx) -> CheckResult<Vec<String>> {
     Ok(ids)
 }
 
-/// The ways to use volumes that CreateVolume accepts and ValidateVolumeCapabilities confirms. The first one is what the
-/// configuration promises.
-async fn usages(cx: &Cx, request: &v1::CreateVolumeRequest) -> CheckResult<Vec<Usage>> {
-    let access = cx.access();
-    let mut usages = vec![Usage { access, mode: Mode::SingleNodeWriter }];
-    let many = Usage { access, mode: Mode::MultiNodeMultiWriter };
-    let capability = cx.capability_for(access, many.mode);
+/// The ways to use volumes that CreateVolume accepts and ValidateVolumeCapabilities confirms, the first one without a
+/// question.
+async fn usages(cx: &Cx, request: &v1::CreateVolumeRequest, first: Usage) -> CheckResult<Vec<Usage>> {
+    let mut usages = vec![first];
+    let many = Usage { mode: Mode::MultiNodeMultiWriter, ..first };
+    let capability = cx.capability_for(many.access, many.mode);
     let request = v1::CreateVolumeRequest {
         name: cx.unique_name(),
         volume_capabilities: vec![capability.clone()],
