@@ -396,9 +396,10 @@ impl Cx {
 
     /// Undoes a thing by a call, and strikes it out of the ledger if that is done.
     pub(crate) async fn undoing<T>(&self, thing: Thing, call: impl Future<Output = Reply<T>>) -> Reply<T> {
+        let undoing = self.shared.ledger.undoing(&thing, self.session.node());
         let reply = call.await;
         if matches!(reply.answer(), Answer::Ok(_)) {
-            self.shared.ledger.settle(&thing, self.session.node());
+            self.shared.ledger.undone(undoing);
         }
         reply
     }

@@ -4,11 +4,13 @@
 
 mod budget;
 pub mod case;
+pub mod concurrency;
 pub mod history;
 pub mod idempotency;
 pub mod model;
 pub mod orchestrator;
 pub mod property;
+mod record;
 pub mod rules;
 pub mod sequence;
 mod shrink;

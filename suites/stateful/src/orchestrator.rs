@@ -86,6 +86,11 @@ impl Orchestrator {
         self.memory().ids.text(id).is_some()
     }
 
+    /// The ids that the driver has given under a name, in their order.
+    pub fn ids(&self, name: Name) -> Vec<Id> {
+        self.memory().ids.of(name)
+    }
+
     /// Makes a call. `None` if it speaks of something that was never made.
     ///
     /// # Errors

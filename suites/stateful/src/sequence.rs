@@ -83,7 +83,7 @@ pub async fn play(
         let Some(made) = made else { continue };
         let taken = model.take(&call, &made.answer, made.span);
         let is_deletion = deletes(&call) && matches!(made.answer, Answer::Done(_));
-        sequence.steps.push(step(call, expected, made));
+        sequence.steps.push(step(0, call, expected, made));
         sequence.remarks.extend(taken.remarks);
         if let Some(Lost::Wrong(breach)) = taken.stop {
             sequence.breach = Some(*breach);
@@ -96,11 +96,12 @@ pub async fn play(
     Ok(sequence)
 }
 
-fn step(call: Call, expected: Vec<String>, made: Made) -> Step {
+/// A call as a step of a case.
+pub(crate) fn step(worker: u16, call: Call, expected: Vec<String>, made: Made) -> Step {
     let micros = |time: Duration| u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
     Step {
         call,
-        worker: 0,
+        worker,
         from_us: micros(made.span.invoked),
         to_us: micros(made.span.returned),
         request: made.request,
@@ -136,24 +137,24 @@ impl Sequence {
         lines.extend((1..).zip(&self.steps).map(row));
         lines
     }
+}
 
-    /// The sequence as a case to be stored.
-    pub fn case(&self, cx: &Cx, seed: u64, breach: &Breach) -> Case {
-        let target = cx.target();
-        let capabilities =
-            Capability::ALL.iter().copied().filter(|one| target.capabilities().has(*one)).collect();
-        Case {
-            csi_sanity_case: FORM,
-            check: cx.label().to_owned(),
-            seed,
-            breach: BreachText::from(breach),
-            driver: Driver {
-                name: target.info().name.clone(),
-                version: target.info().vendor_version.clone(),
-                capabilities,
-            },
-            names: Default::default(),
-            steps: self.steps.clone(),
-        }
+/// A case without steps, of a check on its driver.
+pub(crate) fn case(cx: &Cx, seed: u64, breach: BreachText) -> Case {
+    let target = cx.target();
+    let capabilities =
+        Capability::ALL.iter().copied().filter(|one| target.capabilities().has(*one)).collect();
+    Case {
+        csi_sanity_case: FORM,
+        check: cx.label().to_owned(),
+        seed,
+        breach,
+        driver: Driver {
+            name: target.info().name.clone(),
+            version: target.info().vendor_version.clone(),
+            capabilities,
+        },
+        names: Default::default(),
+        steps: Vec::new(),
     }
 }

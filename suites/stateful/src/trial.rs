@@ -6,11 +6,12 @@ use std::time::{Duration, Instant};
 use csi_harness::prelude::*;
 use csi_harness::requirements::Requirement;
 
+use crate::case::{BreachText, Case};
 use crate::model::around::Terms;
 use crate::model::expectation::Breach;
 use crate::orchestrator::ground::Ground;
 use crate::orchestrator::{Orchestrator, Tries};
-use crate::sequence::{Item, Pace, Sequence, play};
+use crate::sequence::{Item, Pace, Sequence, case, play};
 use crate::shrink::Shrinker;
 
 /// Sequences made at the most to shorten one.
@@ -107,10 +108,8 @@ impl<'a> Trial<'a> {
         };
         let mut told = sequence.table();
         if let Some(folder) = &self.cx.config().effort.regressions {
-            told.push(match sequence.case(self.cx, self.seed, breach).store(folder) {
-                Ok(path) => format!("csi-sanity replay {} runs it again", path.display()),
-                Err(error) => format!("not stored: {}", csi_harness::error_chain(&error)),
-            });
+            let case = case(self.cx, self.seed, BreachText::from(breach));
+            told.push(Case { steps: sequence.steps.clone(), ..case }.store_in(folder));
         }
         Violation::from(breach.clone()).told(told).into()
     }

@@ -79,7 +79,11 @@ pub(crate) fn pairs(pairs: &[(&str, &str)]) -> Pairs {
 }
 
 pub(crate) fn registry() -> Registry {
-    Registry::new([csi_suite_stateful::idempotency::SUITE, csi_suite_stateful::property::SUITE])
+    Registry::new([
+        csi_suite_stateful::idempotency::SUITE,
+        csi_suite_stateful::property::SUITE,
+        csi_suite_stateful::concurrency::SUITE,
+    ])
 }
 
 /// Plays the checks that are wanted.
