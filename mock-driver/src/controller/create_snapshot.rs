@@ -15,7 +15,7 @@ const POLLS_UNTIL_READY: u32 = 3;
 /// Time until a snapshot is ready, where the quirk takes its time.
 const TIME_UNTIL_READY_MS: u64 = 500;
 
-pub(crate) fn create_snapshot(
+pub(crate) async fn create_snapshot(
     driver: &MockDriver,
     request: &v1::CreateSnapshotRequest,
 ) -> Result<v1::CreateSnapshotResponse, Status> {

@@ -11,7 +11,7 @@ use crate::driver::MockDriver;
 use crate::state::{List, Snapshot};
 use crate::validate;
 
-pub(crate) fn list_snapshots(
+pub(crate) async fn list_snapshots(
     driver: &MockDriver,
     request: &v1::ListSnapshotsRequest,
 ) -> Result<v1::ListSnapshotsResponse, Status> {
