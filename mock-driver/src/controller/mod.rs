@@ -24,7 +24,7 @@ pub(crate) use self::capabilities::controller_get_capabilities;
 pub(crate) use self::capacity::get_capacity;
 pub(crate) use self::create_snapshot::{create_snapshot, cut};
 pub(crate) use self::create_volume::create_volume;
-pub(crate) use self::delete_snapshot::{check_unused, delete_snapshot};
+pub(crate) use self::delete_snapshot::{check_unused, delete_snapshot, has_copies};
 pub(crate) use self::delete_volume::{delete_volume, snapshots_of};
 pub(crate) use self::expand_volume::{controller_expand_volume, rounded};
 pub(crate) use self::get_snapshot::get_snapshot;
