@@ -64,7 +64,7 @@ impl Inventory {
 
 fn text(stop: Stop) -> String {
     match stop {
-        Stop::Broken(why) | Stop::Unanswered(why) | Stop::Skip(why) => why,
+        Stop::Broken(why) | Stop::Unanswered(why) | Stop::Skip(why) | Stop::Declined(_, why) => why,
         Stop::Violation(violation) => violation.message,
     }
 }

@@ -18,14 +18,12 @@ pub(crate) trait Call: prost::Name {
     const METHOD: &'static str;
     /// Capabilities of which one has to be advertised; none if the RPC is mandatory in its service.
     const NEEDS: &'static [Capability];
+    /// Whether the RPC may change something.
+    const CHANGES: bool;
     /// The object that can have only one operation pending; none for RPCs that change nothing.
     fn locks(&self) -> Option<(&'static str, &str)>;
     /// The secrets, if the RPC has that field.
     fn secrets(&self) -> Option<&Map>;
-    /// Whether the RPC may change the state.
-    fn mutates(&self) -> bool {
-        self.locks().is_some()
-    }
 }
 
 macro_rules! calls {
@@ -33,6 +31,7 @@ macro_rules! calls {
         $(impl Call for v1::$request {
             const METHOD: &'static str = $method;
             const NEEDS: &'static [Capability] = &[$($need),*];
+            const CHANGES: bool = !<[&str]>::is_empty(&[$($kind)?]);
 
             fn locks(&self) -> Option<(&'static str, &str)> {
                 let lock = None;
@@ -46,6 +45,11 @@ macro_rules! calls {
                 secrets
             }
         })*
+
+        /// Whether the RPC of this name may change something.
+        pub(crate) fn changes(method: &str) -> bool {
+            [$(($method, <v1::$request as Call>::CHANGES)),*].contains(&(method, true))
+        }
     };
 }
 

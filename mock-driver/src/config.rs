@@ -12,6 +12,7 @@ use tonic::Code;
 
 use crate::capability::Capability;
 use crate::defect::Defect;
+use crate::hold::HoldPoint;
 use crate::named::{UnknownId, nearest};
 use crate::quirk::Quirk;
 use crate::state::StateFileError;
@@ -20,6 +21,9 @@ use crate::state::StateFileError;
 const CONFIG_BYTES_MAX: u64 = 1 << 20;
 /// Longest delay that can be asked for.
 const DELAY_MAX: Duration = Duration::from_secs(3600);
+
+/// How long a call is held for a defect that shows only in calls that overlap.
+const DEFECT_WINDOW: Duration = Duration::from_millis(20);
 
 const MIB: i64 = 1 << 20;
 const GIB: i64 = 1 << 30;
@@ -74,8 +78,8 @@ pub struct Config {
     pub abnormal_volumes: Vec<String>,
     /// Block size of snapshot metadata.
     pub metadata_block_bytes: i64,
-    /// Time that an RPC takes before it has any effect.
-    pub delay: BTreeMap<RpcName, Delay>,
+    /// Time that an RPC is held, before it has any effect or at another step.
+    pub delay: BTreeMap<HoldPoint, Delay>,
     /// Errors that an RPC answers with before it works.
     pub fail: BTreeMap<RpcName, Failure>,
     /// Makes ids and made-up data the same for the same calls; by chance unless given.
@@ -189,9 +193,9 @@ pub enum CrashMode {
 }
 
 /// The name of one of the 32 RPCs.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(into = "String")]
-pub struct RpcName(&'static str);
+pub struct RpcName(pub(crate) &'static str);
 
 // Derived, it would ask for input that lives for ever.
 impl<'de> Deserialize<'de> for RpcName {
@@ -245,9 +249,9 @@ pub enum ParseOptionError {
     /// Not a pair.
     #[error("`{0}` is no pair: write KEY=VALUE")]
     Pair(String),
-    /// Not a code.
-    #[error("`{0}` is no RPC of CSI")]
-    Rpc(String),
+    /// Not a step.
+    #[error("`{0}` is no step: an RPC has `before-answer`, and `before-commit` if it changes something")]
+    Step(String),
     /// The left side of a pair.
     #[error(transparent)]
     Name(#[from] UnknownId),
@@ -408,10 +412,10 @@ impl Config {
             .map_err(|error| ConfigError::Parse { path: path.to_owned(), message: error.to_string() })
     }
 
-    /// Applies the values that quirks bring with them and refuses what no driver can be.
+    /// Applies the values that quirks and defects bring with them and refuses what no driver can be.
     pub(crate) fn settle(mut self) -> Result<Self, ConfigError> {
         let has = |quirk| self.quirks.contains(&quirk);
-        if has(Quirk::MinimumSize) {
+        if has(Quirk::MinimumSize) || has(Quirk::SmallSizesRefused) {
             self.volume_size_bytes_min = self.volume_size_bytes_min.max(GIB);
         }
         if has(Quirk::ParametersDemanded) {
@@ -419,6 +423,9 @@ impl Config {
         }
         if has(Quirk::SecretsDemanded) {
             self.required_secrets.0.entry("password".to_owned()).or_insert_with(|| "mock".to_owned());
+        }
+        for point in self.defects.iter().filter_map(|defect| defect.needs_time()) {
+            self.delay.entry(point).or_insert(Delay(DEFECT_WINDOW));
         }
         self.volume_size_bytes_default = self.volume_size_bytes_default.max(self.volume_size_bytes_min);
         self.prefix_topology_keys();

@@ -1,8 +1,11 @@
 //! Departures from correct behaviour, each at one place.
 
+use crate::config::RpcName;
+use crate::hold::{HoldPoint, Step};
 use crate::named::named;
 
-// One line for each defect, in the group of its RPC, and one `driver.has(Defect::…)` where it acts.
+// One line for each defect, in the group of its RPC, and one `driver.has(Defect::…)` where it acts: in
+// `defects/` if it alters requests or answers, in the handler if it alters what happens to the state.
 named! {
     /// A named departure from correct behaviour.
     Defect, "defect";
@@ -19,6 +22,16 @@ named! {
     StatusDetailsSet, "status-details-set", "errors carry status details";
     StatusMessageEmpty, "status-message-empty", "errors carry no text";
     UnsupportedAsInternal, "unsupported-as-internal", "RPCs that are not supported answer INTERNAL";
+
+    // Calls that overlap, are given up, or meet the end of the driver.
+    ControllerPublishForgetsReadonly, "controller-publish-forgets-readonly", "a repeated request makes a readonly attachment one for writing";
+    CreateVolumeCountsOverlapsTwice, "create-volume-counts-overlaps-twice", "the storage of a volume counts twice if another one was made at the same time";
+    CreateVolumeDoublesAfterTimeout, "create-volume-doubles-after-timeout", "a call that is given up leaves a volume without a name, and its repeat makes another one";
+    CreateVolumeLeaksAfterTimeout, "create-volume-leaks-after-timeout", "a call that is given up takes storage for a volume that is in no list and has no name";
+    CreateVolumeLosesUpdates, "create-volume-loses-updates", "what changes while a volume is made is undone";
+    CreateVolumeRevivesDeleted, "create-volume-revives-deleted", "a repeated request lets the volume show in the list for ever if it is deleted at the same time";
+    ListVolumesCountsInTokens, "list-volumes-counts-in-tokens", "a page token is a number of entries, so that the next page skips one if another one was deleted";
+    LockKeptAfterCancel, "lock-kept-after-cancel", "a call that is given up keeps its object busy for ever";
 
     // GetPluginInfo.
     GetPluginInfoUnimplemented, "get-plugin-info-unimplemented", "GetPluginInfo answers UNIMPLEMENTED although it is mandatory or advertised";
@@ -220,6 +233,7 @@ named! {
     ListVolumesEmpty, "list-volumes-empty", "no volume is ever listed";
     ListVolumesEntryWithoutVolume, "list-volumes-entry-without-volume", "entries have no volume";
     ListVolumesEntryWithoutVolumeId, "list-volumes-entry-without-volume-id", "volumes in entries have no volume_id";
+    ListVolumesFailsOnUnusualNames, "list-volumes-fails-on-unusual-names", "the list is INTERNAL while a volume's name is not plain ASCII";
     ListVolumesIgnoresMaxEntries, "list-volumes-ignores-max-entries", "max_entries is ignored";
     ListVolumesIgnoresToken, "list-volumes-ignores-token", "every page is the first";
     ListVolumesInvalidTokenAsInvalidArgument, "list-volumes-invalid-token-as-invalid-argument", "a token that is not valid is INVALID_ARGUMENT";
@@ -302,6 +316,7 @@ named! {
     ListSnapshotsAcceptsNegativeMax, "list-snapshots-accepts-negative-max", "a negative max_entries means no limit";
     ListSnapshotsDropsSize, "list-snapshots-drops-size", "entries lack size_bytes";
     ListSnapshotsEntryWithoutSnapshot, "list-snapshots-entry-without-snapshot", "entries have no snapshot";
+    ListSnapshotsFailsOnUnusualNames, "list-snapshots-fails-on-unusual-names", "the list is INTERNAL while a snapshot's name is not plain ASCII";
     ListSnapshotsHidesUnready, "list-snapshots-hides-unready", "snapshots are not listed until they are ready";
     ListSnapshotsIgnoresIdFilter, "list-snapshots-ignores-id-filter", "the filter by snapshot_id is ignored";
     ListSnapshotsIgnoresMaxEntries, "list-snapshots-ignores-max-entries", "max_entries is ignored";
@@ -582,6 +597,37 @@ named! {
 }
 
 impl Defect {
+    /// Defects that show only in histories: in calls that overlap or are given up, and across restarts. The stateful
+    /// suite has to find them; the checks of single RPCs need not.
+    pub const IN_HISTORIES: &[Defect] = {
+        use Defect::*;
+        &[
+            ControllerPublishForgetsReadonly,
+            CreateVolumeCountsOverlapsTwice,
+            CreateVolumeDoublesAfterTimeout,
+            CreateVolumeLeaksAfterTimeout,
+            CreateVolumeLosesUpdates,
+            CreateVolumeRevivesDeleted,
+            ListVolumesCountsInTokens,
+            LockKeptAfterCancel,
+        ]
+    };
+
+    /// Where a call has to be held for the defect to show, if it has to be.
+    pub(crate) fn needs_time(self) -> Option<HoldPoint> {
+        use Defect::*;
+        let held = matches!(
+            self,
+            CreateVolumeCountsOverlapsTwice
+                | CreateVolumeDoublesAfterTimeout
+                | CreateVolumeLeaksAfterTimeout
+                | CreateVolumeLosesUpdates
+                | CreateVolumeRacesOnName
+                | CreateVolumeRevivesDeleted
+        );
+        held.then_some(HoldPoint { rpc: RpcName("CreateVolume"), step: Step::BeforeCommit })
+    }
+
     /// The defect that makes an RPC answer UNIMPLEMENTED.
     pub(crate) fn unimplemented(method: &str) -> Option<Self> {
         Some(match method {

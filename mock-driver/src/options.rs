@@ -8,6 +8,7 @@ use csi_proto::Endpoint;
 use crate::capability::Capability;
 use crate::config::{Config, ConfigError, Delay, Failure, NodeConfig, RpcName, parse_pair, parse_size};
 use crate::defect::Defect;
+use crate::hold::HoldPoint;
 use crate::quirk::Quirk;
 
 /// An in-memory CSI driver that keeps the specification, or breaks it in named places.
@@ -80,9 +81,10 @@ pub struct Options {
     /// Id or name of a volume whose condition is abnormal.
     #[arg(long, value_name = "VOLUME")]
     abnormal_volume: Vec<String>,
-    /// Let an RPC take time, such as CreateVolume=200ms.
-    #[arg(long, value_name = "RPC=TIME", value_parser = parse_pair::<RpcName, Delay>)]
-    delay: Vec<(RpcName, Delay)>,
+    /// Hold an RPC for a time, such as CreateVolume=200ms, or at a step: CreateVolume:before-commit, when all is
+    /// prepared and nothing changed, or CreateVolume:before-answer.
+    #[arg(long, value_name = "RPC[:STEP]=TIME", value_parser = parse_pair::<HoldPoint, Delay>)]
+    delay: Vec<(HoldPoint, Delay)>,
     /// Let an RPC fail a number of times, such as CreateVolume=UNAVAILABLE:3.
     #[arg(long, value_name = "RPC=CODE[:TIMES]", value_parser = parse_pair::<RpcName, Failure>)]
     fail: Vec<(RpcName, Failure)>,

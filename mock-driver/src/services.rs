@@ -6,8 +6,9 @@ use csi_proto::v1::{
 };
 use tonic::{Request, Response, Status};
 
-use crate::driver::{MockDriver, Stream};
-use crate::{controller, group, identity, metadata, node};
+use crate::driver::MockDriver;
+use crate::serve::Stream;
+use crate::{controller, defects, group, identity, metadata, node};
 
 /// Implements a service whose RPCs all answer with one message.
 macro_rules! service {
@@ -15,7 +16,8 @@ macro_rules! service {
         #[tonic::async_trait]
         impl $service for MockDriver {
             $(async fn $rpc(&self, request: Request<v1::$request>) -> Result<Response<v1::$response>, Status> {
-                self.serve(request.into_inner(), $handler).await.map(Response::new)
+                let request = request.into_inner();
+                self.serve(&request, $handler(self, &request)).await.map(Response::new)
             })*
         }
     };
@@ -31,12 +33,12 @@ service! {
 
 service! {
     Controller {
-        create_volume(CreateVolumeRequest) -> CreateVolumeResponse = controller::create_volume;
-        delete_volume(DeleteVolumeRequest) -> DeleteVolumeResponse = controller::delete_volume;
-        controller_publish_volume(ControllerPublishVolumeRequest) -> ControllerPublishVolumeResponse = controller::controller_publish_volume;
+        create_volume(CreateVolumeRequest) -> CreateVolumeResponse = defects::create_volume;
+        delete_volume(DeleteVolumeRequest) -> DeleteVolumeResponse = defects::delete_volume;
+        controller_publish_volume(ControllerPublishVolumeRequest) -> ControllerPublishVolumeResponse = defects::controller_publish_volume;
         controller_unpublish_volume(ControllerUnpublishVolumeRequest) -> ControllerUnpublishVolumeResponse = controller::controller_unpublish_volume;
         validate_volume_capabilities(ValidateVolumeCapabilitiesRequest) -> ValidateVolumeCapabilitiesResponse = controller::validate_volume_capabilities;
-        list_volumes(ListVolumesRequest) -> ListVolumesResponse = controller::list_volumes;
+        list_volumes(ListVolumesRequest) -> ListVolumesResponse = defects::list_volumes;
         get_capacity(GetCapacityRequest) -> GetCapacityResponse = controller::get_capacity;
         controller_get_capabilities(ControllerGetCapabilitiesRequest) -> ControllerGetCapabilitiesResponse = controller::controller_get_capabilities;
         create_snapshot(CreateSnapshotRequest) -> CreateSnapshotResponse = controller::create_snapshot;
@@ -80,13 +82,17 @@ impl SnapshotMetadata for MockDriver {
         &self,
         request: Request<v1::GetMetadataAllocatedRequest>,
     ) -> Result<Response<Self::GetMetadataAllocatedStream>, Status> {
-        self.serve_stream(request.into_inner(), metadata::get_metadata_allocated).await.map(Response::new)
+        let request = request.into_inner();
+        let handler = metadata::get_metadata_allocated(self, &request);
+        self.serve_stream(&request, handler).await.map(Response::new)
     }
 
     async fn get_metadata_delta(
         &self,
         request: Request<v1::GetMetadataDeltaRequest>,
     ) -> Result<Response<Self::GetMetadataDeltaStream>, Status> {
-        self.serve_stream(request.into_inner(), metadata::get_metadata_delta).await.map(Response::new)
+        let request = request.into_inner();
+        let handler = metadata::get_metadata_delta(self, &request);
+        self.serve_stream(&request, handler).await.map(Response::new)
     }
 }

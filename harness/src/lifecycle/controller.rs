@@ -12,7 +12,7 @@ impl Cx {
         v1::CreateVolumeRequest {
             name: self.unique_name(),
             capacity_range: Some(v1::CapacityRange {
-                required_bytes: config.volume_size_bytes,
+                required_bytes: self.volume_size_bytes(),
                 limit_bytes: 0,
             }),
             volume_capabilities: vec![self.capability()],

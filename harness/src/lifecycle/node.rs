@@ -92,6 +92,8 @@ impl Cx {
             let info = self.call(v1::NodeGetInfoRequest {}).setup("the topology of the node").await?;
             request.accessibility_requirements = info
                 .accessible_topology
+                // Without segments it names no place, and a requirement would have nothing in it.
+                .filter(|here| !here.segments.is_empty())
                 .map(|here| v1::TopologyRequirement { requisite: vec![here.clone()], preferred: vec![here] });
         }
         Ok(request)

@@ -199,7 +199,8 @@ impl Tries<'_> {
 
     /// The same after a call without an answer.
     async fn again_unanswered(&mut self, no_answer: &NoAnswer) -> Result<(), String> {
-        self.again(no_answer, self.session.patience().is_silent(self.rpc)).await
+        let withheld = matches!(no_answer, NoAnswer::Withheld(_));
+        self.again(no_answer, withheld || self.session.patience().is_silent(self.rpc)).await
     }
 
     async fn again(&mut self, why: &impl fmt::Display, in_vain: bool) -> Result<(), String> {

@@ -10,7 +10,7 @@ use crate::driver::MockDriver;
 use crate::identity::FUTURE_TYPE;
 use crate::quirk::Quirk;
 
-pub(crate) fn controller_get_capabilities(
+pub(crate) async fn controller_get_capabilities(
     driver: &MockDriver,
     _: &v1::ControllerGetCapabilitiesRequest,
 ) -> Result<v1::ControllerGetCapabilitiesResponse, Status> {

@@ -9,7 +9,7 @@ use crate::driver::MockDriver;
 use crate::quirk::Quirk;
 use crate::validate;
 
-pub(crate) fn get_capacity(
+pub(crate) async fn get_capacity(
     driver: &MockDriver,
     request: &v1::GetCapacityRequest,
 ) -> Result<v1::GetCapacityResponse, Status> {

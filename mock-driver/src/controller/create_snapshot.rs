@@ -15,7 +15,7 @@ const POLLS_UNTIL_READY: u32 = 3;
 /// Time until a snapshot is ready, where the quirk takes its time.
 const TIME_UNTIL_READY_MS: u64 = 500;
 
-pub(crate) fn create_snapshot(
+pub(crate) async fn create_snapshot(
     driver: &MockDriver,
     request: &v1::CreateSnapshotRequest,
 ) -> Result<v1::CreateSnapshotResponse, Status> {
@@ -100,7 +100,7 @@ fn repeated(
     }
     let mut message = snapshot_message(driver, existing);
     if driver.has(Defect::CreateSnapshotRepeatChangesTime) {
-        message.creation_time = Some(super::timestamp(now_ms() + 1000));
+        message.creation_time = Some(super::snapshot_message::timestamp(now_ms() + 1000));
     }
     if driver.has(Defect::CreateSnapshotRepeatDropsSize) {
         message.size_bytes = 0;

@@ -9,7 +9,7 @@ use crate::quirk::Quirk;
 use crate::state::{Source, State};
 use crate::validate::invalid;
 
-pub(crate) fn delete_snapshot(
+pub(crate) async fn delete_snapshot(
     driver: &MockDriver,
     request: &v1::DeleteSnapshotRequest,
 ) -> Result<v1::DeleteSnapshotResponse, Status> {

@@ -15,7 +15,7 @@ use crate::validate::{self, Range, invalid};
 
 const GIB: i64 = 1 << 30;
 
-pub(crate) fn controller_expand_volume(
+pub(crate) async fn controller_expand_volume(
     driver: &MockDriver,
     request: &v1::ControllerExpandVolumeRequest,
 ) -> Result<v1::ControllerExpandVolumeResponse, Status> {

@@ -7,7 +7,7 @@ use super::snapshot_message::{look_at, snapshot_message};
 use crate::defect::Defect;
 use crate::driver::MockDriver;
 
-pub(crate) fn get_snapshot(
+pub(crate) async fn get_snapshot(
     driver: &MockDriver,
     request: &v1::GetSnapshotRequest,
 ) -> Result<v1::GetSnapshotResponse, Status> {

@@ -8,7 +8,7 @@ use super::volume_message::{condition, published_node_ids, volume_message};
 use crate::defect::Defect;
 use crate::driver::MockDriver;
 
-pub(crate) fn controller_get_volume(
+pub(crate) async fn controller_get_volume(
     driver: &MockDriver,
     request: &v1::ControllerGetVolumeRequest,
 ) -> Result<v1::ControllerGetVolumeResponse, Status> {

@@ -7,14 +7,20 @@ use tonic::Status;
 use super::page;
 use super::snapshot_message::{look_at, snapshot_message};
 use crate::defect::Defect;
+use crate::defects::is_plain;
 use crate::driver::MockDriver;
 use crate::state::{List, Snapshot};
 use crate::validate;
 
-pub(crate) fn list_snapshots(
+pub(crate) async fn list_snapshots(
     driver: &MockDriver,
     request: &v1::ListSnapshotsRequest,
 ) -> Result<v1::ListSnapshotsResponse, Status> {
+    if driver.has(Defect::ListSnapshotsFailsOnUnusualNames)
+        && driver.state().snapshots.values().any(|snapshot| !is_plain(snapshot.name.as_deref()))
+    {
+        return Err(Status::internal("cannot read the name of a snapshot"));
+    }
     let mut max_entries = max_entries(driver, request)?;
     if driver.has(Defect::ListSnapshotsIgnoresMaxEntries) {
         max_entries = 0;

@@ -9,7 +9,7 @@ use crate::quirk::Quirk;
 use crate::state::Volume;
 use crate::validate::{self, invalid};
 
-pub(crate) fn controller_modify_volume(
+pub(crate) async fn controller_modify_volume(
     driver: &MockDriver,
     request: &v1::ControllerModifyVolumeRequest,
 ) -> Result<v1::ControllerModifyVolumeResponse, Status> {

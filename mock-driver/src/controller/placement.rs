@@ -17,9 +17,6 @@ pub(super) fn choose(
 ) -> Result<usize, Status> {
     let candidates = candidates(driver, requirement);
     if candidates.is_empty() {
-        if driver.has(Defect::CreateVolumeInfeasibleTopologyAsInternal) {
-            return Err(Status::internal("no zone found"));
-        }
         return Err(Status::resource_exhausted("no storage can be reached from the topologies asked for"));
     }
     let fits = |zone: &usize| free_bytes(driver, state, *zone) >= bytes;
@@ -40,24 +37,14 @@ pub(super) fn free_bytes(driver: &MockDriver, state: &State, zone: usize) -> i64
 fn candidates(driver: &MockDriver, requirement: Option<&v1::TopologyRequirement>) -> Vec<usize> {
     let everywhere: Vec<usize> = (0..driver.zones.len()).collect();
     let Some(requirement) = requirement.filter(|_| constrains(driver)) else { return everywhere };
-    if driver.has(Defect::CreateVolumeIgnoresRequisite) {
-        return vec![everywhere.len() - 1];
-    }
-    let mut preferred = matching(driver, &requirement.preferred);
-    if driver.has(Defect::CreateVolumeReversesPreferred) {
-        preferred.reverse();
-    }
-    if driver.has(Defect::CreateVolumeIgnoresPreferred) {
-        preferred.clear();
-    }
+    let mut candidates = matching(driver, &requirement.preferred);
     let rest = match requirement.requisite.is_empty() {
         true => everywhere,
         false => matching(driver, &requirement.requisite),
     };
     if !requirement.requisite.is_empty() {
-        preferred.retain(|zone| rest.contains(zone));
+        candidates.retain(|zone| rest.contains(zone));
     }
-    let mut candidates = preferred;
     candidates.extend(rest);
     candidates
 }

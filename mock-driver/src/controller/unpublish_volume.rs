@@ -7,7 +7,7 @@ use crate::defect::Defect;
 use crate::driver::MockDriver;
 use crate::quirk::Quirk;
 
-pub(crate) fn controller_unpublish_volume(
+pub(crate) async fn controller_unpublish_volume(
     driver: &MockDriver,
     request: &v1::ControllerUnpublishVolumeRequest,
 ) -> Result<v1::ControllerUnpublishVolumeResponse, Status> {

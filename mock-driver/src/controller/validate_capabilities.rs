@@ -10,7 +10,7 @@ use crate::quirk::Quirk;
 use crate::state::{Usage, Volume};
 use crate::validate;
 
-pub(crate) fn validate_volume_capabilities(
+pub(crate) async fn validate_volume_capabilities(
     driver: &MockDriver,
     request: &v1::ValidateVolumeCapabilitiesRequest,
 ) -> Result<v1::ValidateVolumeCapabilitiesResponse, Status> {

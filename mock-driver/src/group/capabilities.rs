@@ -10,7 +10,7 @@ use crate::driver::MockDriver;
 use crate::identity::FUTURE_TYPE;
 use crate::quirk::Quirk;
 
-pub(crate) fn group_controller_get_capabilities(
+pub(crate) async fn group_controller_get_capabilities(
     driver: &MockDriver,
     _: &v1::GroupControllerGetCapabilitiesRequest,
 ) -> Result<v1::GroupControllerGetCapabilitiesResponse, Status> {

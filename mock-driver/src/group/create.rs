@@ -16,7 +16,7 @@ use crate::validate::{self, invalid};
 /// Most volumes in one group snapshot.
 const SOURCES_MAX: usize = 256;
 
-pub(crate) fn create_volume_group_snapshot(
+pub(crate) async fn create_volume_group_snapshot(
     driver: &MockDriver,
     request: &v1::CreateVolumeGroupSnapshotRequest,
 ) -> Result<v1::CreateVolumeGroupSnapshotResponse, Status> {

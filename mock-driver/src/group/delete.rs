@@ -8,7 +8,7 @@ use crate::controller::check_unused;
 use crate::defect::Defect;
 use crate::driver::MockDriver;
 
-pub(crate) fn delete_volume_group_snapshot(
+pub(crate) async fn delete_volume_group_snapshot(
     driver: &MockDriver,
     request: &v1::DeleteVolumeGroupSnapshotRequest,
 ) -> Result<v1::DeleteVolumeGroupSnapshotResponse, Status> {

@@ -7,7 +7,7 @@ use super::message::{check_members, group_message};
 use crate::defect::Defect;
 use crate::driver::MockDriver;
 
-pub(crate) fn get_volume_group_snapshot(
+pub(crate) async fn get_volume_group_snapshot(
     driver: &MockDriver,
     request: &v1::GetVolumeGroupSnapshotRequest,
 ) -> Result<v1::GetVolumeGroupSnapshotResponse, Status> {

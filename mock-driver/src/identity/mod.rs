@@ -11,7 +11,7 @@ use crate::quirk::Quirk;
 /// Type number of a capability that no release defines yet.
 pub(crate) const FUTURE_TYPE: i32 = 4242;
 
-pub(crate) fn get_plugin_info(
+pub(crate) async fn get_plugin_info(
     driver: &MockDriver,
     _: &v1::GetPluginInfoRequest,
 ) -> Result<v1::GetPluginInfoResponse, Status> {
@@ -56,7 +56,7 @@ pub(crate) fn get_plugin_info(
     Ok(response)
 }
 
-pub(crate) fn get_plugin_capabilities(
+pub(crate) async fn get_plugin_capabilities(
     driver: &MockDriver,
     _: &v1::GetPluginCapabilitiesRequest,
 ) -> Result<v1::GetPluginCapabilitiesResponse, Status> {
@@ -95,7 +95,7 @@ fn service(r#type: i32) -> v1::PluginCapability {
     v1::PluginCapability { r#type: Some(Type::Service(Service { r#type })) }
 }
 
-pub(crate) fn probe(driver: &MockDriver, _: &v1::ProbeRequest) -> Result<v1::ProbeResponse, Status> {
+pub(crate) async fn probe(driver: &MockDriver, _: &v1::ProbeRequest) -> Result<v1::ProbeResponse, Status> {
     if driver.has(Defect::ProbeFails) {
         return Err(Status::failed_precondition("the backend is not configured"));
     }

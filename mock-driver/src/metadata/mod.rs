@@ -12,7 +12,7 @@ use crate::quirk::Quirk;
 use crate::state::{Snapshot, State};
 use crate::validate::{self, invalid};
 
-pub(crate) fn get_metadata_allocated(
+pub(crate) async fn get_metadata_allocated(
     driver: &MockDriver,
     request: &v1::GetMetadataAllocatedRequest,
 ) -> Result<Vec<v1::GetMetadataAllocatedResponse>, Status> {
@@ -38,7 +38,7 @@ pub(crate) fn get_metadata_allocated(
         .collect())
 }
 
-pub(crate) fn get_metadata_delta(
+pub(crate) async fn get_metadata_delta(
     driver: &MockDriver,
     request: &v1::GetMetadataDeltaRequest,
 ) -> Result<Vec<v1::GetMetadataDeltaResponse>, Status> {

@@ -12,7 +12,7 @@ use crate::quirk::Quirk;
 use crate::state::Volume;
 use crate::validate::{self, Range, invalid};
 
-pub(crate) fn node_expand_volume(
+pub(crate) async fn node_expand_volume(
     driver: &MockDriver,
     request: &v1::NodeExpandVolumeRequest,
 ) -> Result<v1::NodeExpandVolumeResponse, Status> {

@@ -10,7 +10,7 @@ use crate::driver::MockDriver;
 use crate::identity::FUTURE_TYPE;
 use crate::quirk::Quirk;
 
-pub(crate) fn node_get_capabilities(
+pub(crate) async fn node_get_capabilities(
     driver: &MockDriver,
     _: &v1::NodeGetCapabilitiesRequest,
 ) -> Result<v1::NodeGetCapabilitiesResponse, Status> {
@@ -34,7 +34,7 @@ pub(crate) fn node_get_capabilities(
     Ok(v1::NodeGetCapabilitiesResponse { capabilities })
 }
 
-pub(crate) fn node_get_info(
+pub(crate) async fn node_get_info(
     driver: &MockDriver,
     _: &v1::NodeGetInfoRequest,
 ) -> Result<v1::NodeGetInfoResponse, Status> {

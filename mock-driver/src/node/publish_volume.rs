@@ -11,7 +11,7 @@ use crate::quirk::Quirk;
 use crate::state::{Access, Publication, Usage, Volume};
 use crate::validate;
 
-pub(crate) fn node_publish_volume(
+pub(crate) async fn node_publish_volume(
     driver: &MockDriver,
     request: &v1::NodePublishVolumeRequest,
 ) -> Result<v1::NodePublishVolumeResponse, Status> {

@@ -9,7 +9,7 @@ use crate::driver::MockDriver;
 use crate::state::{Usage, Volume};
 use crate::validate;
 
-pub(crate) fn node_stage_volume(
+pub(crate) async fn node_stage_volume(
     driver: &MockDriver,
     request: &v1::NodeStageVolumeRequest,
 ) -> Result<v1::NodeStageVolumeResponse, Status> {

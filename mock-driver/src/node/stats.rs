@@ -21,7 +21,7 @@ const BYTES_PER_INODE: i64 = 16 << 10;
 /// Inodes in use on a fresh file system.
 const INODES_USED: i64 = 11;
 
-pub(crate) fn node_get_volume_stats(
+pub(crate) async fn node_get_volume_stats(
     driver: &MockDriver,
     request: &v1::NodeGetVolumeStatsRequest,
 ) -> Result<v1::NodeGetVolumeStatsResponse, Status> {

@@ -8,7 +8,7 @@ use crate::defect::Defect;
 use crate::driver::MockDriver;
 use crate::quirk::Quirk;
 
-pub(crate) fn node_unpublish_volume(
+pub(crate) async fn node_unpublish_volume(
     driver: &MockDriver,
     request: &v1::NodeUnpublishVolumeRequest,
 ) -> Result<v1::NodeUnpublishVolumeResponse, Status> {

@@ -8,7 +8,7 @@ use crate::defect::Defect;
 use crate::driver::MockDriver;
 use crate::quirk::Quirk;
 
-pub(crate) fn node_unstage_volume(
+pub(crate) async fn node_unstage_volume(
     driver: &MockDriver,
     request: &v1::NodeUnstageVolumeRequest,
 ) -> Result<v1::NodeUnstageVolumeResponse, Status> {

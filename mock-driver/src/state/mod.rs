@@ -98,6 +98,13 @@ impl State {
         Some(volume)
     }
 
+    /// Counts storage that no volume has; for defects.
+    pub(crate) fn take_storage(&mut self, zone: usize, bytes: i64) {
+        if let Some(allocated) = self.allocated.get_mut(zone) {
+            *allocated = allocated.saturating_add(bytes);
+        }
+    }
+
     pub(crate) fn resize_volume(&mut self, id: &str, capacity_bytes: i64) {
         let Some(volume) = self.volumes.get_mut(id) else { return };
         if let Some(allocated) = self.allocated.get_mut(volume.zone) {

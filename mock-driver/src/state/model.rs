@@ -59,6 +59,20 @@ impl Usage {
         matches!(self.mode(), Mode::SingleNodeReaderOnly | Mode::MultiNodeReaderOnly)
     }
 
+    pub(crate) fn to_proto(&self) -> v1::VolumeCapability {
+        use v1::volume_capability::{AccessMode, AccessType, BlockVolume, MountVolume};
+        let access_type = match self.access.clone() {
+            Access::Block => AccessType::Block(BlockVolume {}),
+            Access::Mount { fs_type, mount_flags, volume_mount_group } => {
+                AccessType::Mount(MountVolume { fs_type, mount_flags, volume_mount_group })
+            }
+        };
+        v1::VolumeCapability {
+            access_type: Some(access_type),
+            access_mode: Some(AccessMode { mode: self.mode }),
+        }
+    }
+
     /// Whether a volume made for this usage can also be used as `wanted`.
     fn covers(&self, wanted: &Usage) -> bool {
         self.access.covers(&wanted.access) && mode_covers(self.mode(), wanted.mode())

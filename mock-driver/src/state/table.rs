@@ -69,6 +69,22 @@ impl<T: Row + Clone> Table<T> {
         self.next = self.next.max(sequence.saturating_add(1));
     }
 
+    /// Adds a row that is seen in the list only; for defects.
+    pub(crate) fn insert_unfindable(&mut self, row: T) {
+        self.rows.insert(self.next, row);
+        self.next += 1;
+    }
+
+    /// Lets another row have the name; for defects.
+    pub(crate) fn forget_name(&mut self, name: &str) {
+        self.by_name.remove(name);
+    }
+
+    /// Rows made so far, those removed since included.
+    pub(crate) fn made(&self) -> u64 {
+        self.next
+    }
+
     pub(crate) fn remove(&mut self, id: &str) -> Option<T> {
         let sequence = self.by_id.remove(id)?;
         let row = self.rows.remove(&sequence)?;

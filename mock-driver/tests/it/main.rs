@@ -6,6 +6,7 @@ mod controller;
 mod defects;
 mod faults;
 mod group;
+mod histories;
 mod identity;
 mod metadata;
 mod node;

@@ -845,7 +845,7 @@ fn stages() -> Vec<Config> {
         seed: Some(7),
         capacity_bytes: 2000 * GIB,
         attach_limit: Some(2),
-        delay: [delay.clone()].into(),
+        delay: [delay].into(),
         ..Config::default()
     };
     let without = |name: &str| Config { without: vec![name.parse().unwrap()], ..base() };
@@ -882,7 +882,7 @@ async fn each_defect_shows_and_nothing_else_differs() {
         healthy.push(first);
     }
     let mut hidden = Vec::new();
-    for defect in Defect::ALL {
+    for defect in Defect::ALL.iter().filter(|defect| !Defect::IN_HISTORIES.contains(defect)) {
         let mut shows = false;
         for (config, expected) in stages().into_iter().zip(&healthy) {
             let config = Config { defects: vec![*defect], ..config };

@@ -55,6 +55,8 @@ fn options() -> RunOptions {
         fail_fast: false,
         leak_check: false,
         keep_calls: false,
+        tell_each: false,
+        registry: Registry::new([SUITE]),
         known: KnownFailing::load(&path).unwrap(),
         repeat: Arc::new(|label| format!("csi-sanity run --filter {label}")),
     }

@@ -10,6 +10,7 @@ mod gated;
 mod group;
 mod identity;
 mod lifecycle;
+mod moment;
 mod node;
 pub mod proven;
 mod topology;

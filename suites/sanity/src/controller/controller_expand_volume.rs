@@ -87,7 +87,7 @@ check! {
     }
     async |cx| {
         let volume = expandable(cx).await?;
-        let size = cx.config().expand_size_bytes;
+        let size = cx.expand_size_bytes();
         for (what, range) in [
             ("with negative required_bytes", range(-1, 0)),
             ("with negative limit_bytes", range(size, -1)),
@@ -113,11 +113,12 @@ check! {
             "controller-expand-answers-zero",
         ],
         replaces: ["ExpandVolume [Controller Server] should work"],
+        plain: ["ControllerExpandVolume"],
         access: Each,
     }
     async |cx| {
         let volume = expandable(cx).await?;
-        let wanted = cx.config().expand_size_bytes;
+        let wanted = cx.expand_size_bytes();
         let reply = cx.call(expand_request(cx, &volume.id)).await;
         let capacity = reply.must("make a volume larger")?.capacity_bytes;
         ensure!(
@@ -142,7 +143,7 @@ check! {
     }
     async |cx| {
         let volume = expandable(cx).await?;
-        let wanted = cx.config().expand_size_bytes.max(volume.size_bytes);
+        let wanted = cx.expand_size_bytes().max(volume.size_bytes);
         let request = expand_to(cx, &volume.id, range(wanted, wanted));
         let answer = cx.call(request).await.may_be_refused("to an exact size", unsupported_size());
         let answer = answer.map_err(|stop| stop.of(&req::CTRL_EXPAND_017))?;
@@ -308,7 +309,7 @@ check! {
     }
     async |cx| {
         let volume = expandable(cx).await?;
-        let required = cx.config().expand_size_bytes.max(volume.size_bytes).saturating_add(1 << 30);
+        let required = cx.expand_size_bytes().max(volume.size_bytes).saturating_add(1 << 30);
         let reply = cx.call(expand_to(cx, &volume.id, range(required, required - 1))).await;
         let refusal = refused_with(Code::OutOfRange)
             .or(Code::InvalidArgument, "the range contradicts itself");

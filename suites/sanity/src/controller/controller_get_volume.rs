@@ -36,6 +36,7 @@ check! {
             "controller-get-volume-other-id",
             "controller-get-volume-without-volume",
         ],
+        plain: ["ControllerGetVolume"],
         access: Each,
     }
     async |cx| {

@@ -101,6 +101,7 @@ check! {
         replaces: [
             "ModifyVolume [Controller Server] should modify a volume created without a volume attribute class",
         ],
+        plain: ["ControllerModifyVolume"],
         access: Each,
     }
     async |cx| {

@@ -98,6 +98,7 @@ check! {
             "controller-unpublish-keeps-attachment",
         ],
         replaces: ["Controller Service [Controller Server] volume lifecycle should work"],
+        plain: ["ControllerPublishVolume", "ControllerUnpublishVolume"],
         access: Each,
     }
     async |cx| {

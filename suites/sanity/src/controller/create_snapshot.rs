@@ -3,7 +3,9 @@
 use csi_harness::prelude::*;
 use futures_util::future::join_all;
 
-use super::common::{complete_snapshot, cut_snapshot, ready_snapshot, same_snapshot};
+use super::common::{
+    Named, complete_snapshot, cut_snapshot, list_refusal, ready_snapshot, same_snapshot, still_listed,
+};
 use super::create_volume::source;
 
 /// Longest name that every driver has to take, in bytes.
@@ -71,6 +73,7 @@ check! {
             "snapshot-without-creation-time",
             "snapshot-size-negative",
         ],
+        plain: ["CreateSnapshot"],
         access: Each,
     }
     async |cx| {
@@ -134,7 +137,7 @@ check! {
         let request = cx.create_snapshot_request(&volume.id);
         let first = cx.create_snapshot(request.clone()).setup("a snapshot").await?;
         let again = cx.create_snapshot(request).await.must("answer a repeated call with its snapshot")?;
-        Ok(same_snapshot(&first, &again)?)
+        same_snapshot(&first, &again)
     }
 }
 
@@ -188,13 +191,15 @@ check! {
     UNUSUAL_NAMES {
         id: "controller/create-snapshot/unusual-names",
         title: "CreateSnapshot takes any Unicode name",
-        spec: [req::CTRL_CREATESNAP_018, req::MSG_SNAPSHOT_003],
+        spec: [req::CTRL_CREATESNAP_018, req::MSG_SNAPSHOT_003, req::CTRL_LISTSNAP_002],
         needs: [CREATE_DELETE_SNAPSHOT, VOLUME],
-        refuted_by: ["create-snapshot-refuses-unicode-names"],
+        refuted_by: ["create-snapshot-refuses-unicode-names", "list-snapshots-fails-on-unusual-names"],
+        runs: Last,
     }
     async |cx| {
         let volume = cx.node_volume().await?;
         cut_snapshot(cx, &volume.id).await?;
+        let listed = list_refusal(cx, &Named::Snapshots).await?.is_none();
         let base = cx.unique_name();
         let (mut ids, mut refusals) = (Vec::new(), Vec::new());
         for tail in [" space", "ümlaut", "снимок", "快照", "📷", "a/b", "../up", "x.y_z@1", "'quoted\"$(x)"] {
@@ -202,7 +207,13 @@ check! {
             let request =
                 v1::CreateSnapshotRequest { name: name.clone(), ..cx.create_snapshot_request(&volume.id) };
             match cx.create_snapshot(request).await.any_answer()? {
-                Ok(snapshot) => ids.push(snapshot.snapshot_id),
+                Ok(snapshot) => {
+                    // An empty id is told elsewhere, and is no name of anything.
+                    ids.extend(Some(snapshot.snapshot_id).filter(|id| !id.is_empty()));
+                    if listed {
+                        still_listed(cx, &Named::Snapshots, &name).await?;
+                    }
+                }
                 Err(refused) => refusals.push(format!("{name:?}: {refused}")),
             }
         }

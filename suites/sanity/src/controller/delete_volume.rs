@@ -20,6 +20,7 @@ check! {
         replaces: [
             "Controller Service [Controller Server] DeleteVolume should return appropriate values (no optional values added)",
         ],
+        plain: ["DeleteVolume"],
         access: Each,
     }
     async |cx| {

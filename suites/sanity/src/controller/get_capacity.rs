@@ -47,6 +47,7 @@ check! {
         replaces: [
             "Controller Service [Controller Server] GetCapacity should return capacity (no optional values added)",
         ],
+        plain: ["GetCapacity"],
     }
     async |cx| {
         let reply = cx.call(v1::GetCapacityRequest::default()).await;

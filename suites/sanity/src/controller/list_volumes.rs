@@ -113,6 +113,7 @@ check! {
         replaces: [
             "Controller Service [Controller Server] ListVolumes should return appropriate values (no optional values added)",
         ],
+        plain: ["ListVolumes"],
     }
     async |cx| {
         page(cx, 0, "").await.must("list the volumes")?;

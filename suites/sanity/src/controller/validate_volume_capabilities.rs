@@ -92,6 +92,7 @@ check! {
         replaces: [
             "Controller Service [Controller Server] ValidateVolumeCapabilities should return appropriate values (no optional values added)",
         ],
+        plain: ["ValidateVolumeCapabilities"],
         access: Each,
     }
     async |cx| {

@@ -16,6 +16,7 @@ check! {
             "get-group-snapshot-without-group",
             "get-group-snapshot-other-id",
         ],
+        plain: ["GetVolumeGroupSnapshot"],
     }
     async |cx| {
         let made = new_group(cx).await?;

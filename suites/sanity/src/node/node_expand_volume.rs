@@ -36,7 +36,7 @@ fn request(cx: &Cx, staged: &Staged, volume_path: &str, required_bytes: i64) -> 
 
 /// Expands the volume on the controller, where there is something to do; returns the size to ask the node for.
 async fn expand_on_controller(cx: &Cx, volume_id: &str) -> CheckResult<i64> {
-    let wanted = cx.config().expand_size_bytes;
+    let wanted = cx.expand_size_bytes();
     if !cx.target().capabilities().has(Capability::ExpandVolume) {
         return Ok(wanted);
     }
@@ -84,6 +84,7 @@ check! {
         needs: [NODE, NODE_EXPAND_VOLUME, CREATE_DELETE_VOLUME],
         refuted_by: ["node-expand-volume-unimplemented", "node-expand-answers-wrong-size"],
         replaces: ["Node Service NodeExpandVolume should work if node-expand is called after node-publish"],
+        plain: ["NodeExpandVolume"],
         access: Each,
     }
     async |cx| {

@@ -33,6 +33,7 @@ check! {
         spec: [req::NODE_STATS_001, req::NODE_CAPS_004],
         needs: [NODE, STATS, VOLUME],
         refuted_by: ["node-get-volume-stats-unimplemented"],
+        plain: ["NodeGetVolumeStats"],
         access: Each,
     }
     async |cx| {

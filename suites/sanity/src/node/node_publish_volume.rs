@@ -23,6 +23,7 @@ check! {
         spec: [req::NODE_PUBLISH_001],
         needs: [NODE, VOLUME],
         refuted_by: ["node-publish-volume-unimplemented"],
+        plain: ["NodePublishVolume"],
         access: Each,
     }
     async |cx| {

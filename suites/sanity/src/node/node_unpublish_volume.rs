@@ -12,6 +12,7 @@ check! {
         spec: [req::NODE_UNPUBLISH_001],
         needs: [NODE, VOLUME],
         refuted_by: ["node-unpublish-volume-unimplemented"],
+        plain: ["NodeUnpublishVolume"],
         access: Each,
     }
     async |cx| {

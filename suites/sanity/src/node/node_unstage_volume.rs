@@ -12,6 +12,7 @@ check! {
         spec: [req::NODE_UNSTAGE_001, req::NODE_UNSTAGE_002],
         needs: [NODE, STAGE_UNSTAGE_VOLUME, VOLUME],
         refuted_by: ["node-unstage-volume-unimplemented"],
+        plain: ["NodeUnstageVolume"],
         access: Each,
     }
     async |cx| {

@@ -19,7 +19,7 @@ fn make(cx: &Cx, required_bytes: i64, limit_bytes: i64) -> Calling<'_, v1::Volum
 
 /// A size just above the configured one, which is a multiple of nothing.
 fn odd_size(cx: &Cx) -> CheckResult<i64> {
-    let bytes = cx.config().volume_size_bytes + 1;
+    let bytes = cx.volume_size_bytes() + 1;
     match cx.config().size_max_bytes {
         Some(most) if bytes > most => Err(Stop::skip("--volume-size-bytes is --size-max-bytes")),
         _ => Ok(bytes),
@@ -59,7 +59,7 @@ check! {
         access: Each,
     }
     async |cx| {
-        let size = cx.config().volume_size_bytes;
+        let size = cx.volume_size_bytes();
         ensure_at_least(&make(cx, size, 0).setup("a volume of the configured size").await?, size)?;
         let odd = odd_size(cx)?;
         ensure_at_least(&make(cx, odd, 0).setup("a volume of one byte more").await?, odd)
@@ -102,7 +102,7 @@ check! {
     }
     async |cx| {
         cx.new_volume().await?;
-        for size in [cx.config().volume_size_bytes, odd_size(cx)?] {
+        for size in [cx.volume_size_bytes(), odd_size(cx)?] {
             let reply = make(cx, size, size).await;
             let made = reply.may_be_refused("with an exact size", unsupported_size())?;
             let actual = made.map_or(0, |volume| volume.capacity_bytes);

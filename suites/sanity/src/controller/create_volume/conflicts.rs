@@ -76,7 +76,7 @@ check! {
         ],
     }
     async |cx| {
-        let (request, small) = sized_volume(cx, cx.config().volume_size_bytes).await?;
+        let (request, small) = sized_volume(cx, cx.volume_size_bytes()).await?;
         let large = larger_size(cx, small)?;
         let other_name = with_range(&cx.create_volume_request(), large, 0);
         cx.create_volume(other_name).await.or_skip("a volume of --expand-size-bytes cannot be had")?;
@@ -101,7 +101,7 @@ check! {
         ],
     }
     async |cx| {
-        let (small_request, small) = sized_volume(cx, cx.config().volume_size_bytes).await?;
+        let (small_request, small) = sized_volume(cx, cx.volume_size_bytes()).await?;
         let (request, large) = sized_volume(cx, larger_size(cx, small)?).await?;
         let required = small_request.capacity_range.unwrap_or_default().required_bytes;
         let again = with_range(&request, required, large - 1);
@@ -115,7 +115,7 @@ check! {
 
 /// A size above that of the volume.
 fn larger_size(cx: &Cx, bytes: i64) -> CheckResult<i64> {
-    let large = cx.config().expand_size_bytes;
+    let large = cx.expand_size_bytes();
     if large > bytes {
         Ok(large)
     } else {

@@ -37,6 +37,7 @@ check! {
         replaces: [
             "Controller Service [Controller Server] CreateVolume should return appropriate values SingleNodeWriter WithCapacity 1Gi",
         ],
+        plain: ["CreateVolume"],
         access: Each,
     }
     async |cx| {

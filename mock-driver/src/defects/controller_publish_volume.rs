@@ -1,0 +1,149 @@
+//! ControllerPublishVolume.
+
+use csi_proto::v1::{ControllerPublishVolumeRequest, ControllerPublishVolumeResponse};
+use tonic::{Code, Status};
+
+use super::{plain_capability, recode};
+use crate::controller;
+use crate::defect::Defect;
+use crate::driver::MockDriver;
+use crate::state::{Attachment, Usage};
+use crate::validate;
+
+pub(crate) async fn controller_publish_volume(
+    driver: &MockDriver,
+    asked: &ControllerPublishVolumeRequest,
+) -> Result<ControllerPublishVolumeResponse, Status> {
+    let has = |defect| driver.has(defect);
+    if let Some(answer) = answer_without_looking(driver, asked) {
+        return answer;
+    }
+    let mut request = asked.clone();
+    if has(Defect::ControllerPublishAcceptsMissingCapability) && request.volume_capability.is_none() {
+        request.volume_capability = Some(plain_capability());
+    }
+    let present = attachment(driver, asked);
+    if let Some(present) = &present {
+        refuse_repeat(driver)?;
+        ignore_conflict(driver, &mut request, present);
+    } else if has(Defect::ControllerPublishRefusesSecondNode) {
+        refuse_second_node(driver, &request)?;
+    }
+    let mut answer = controller::controller_publish_volume(driver, &request).await;
+    match &mut answer {
+        Ok(response) => spoil(driver, asked, response),
+        Err(_) => recode_refusal(driver, &mut answer),
+    }
+    if present.is_some() && answer.is_ok() && has(Defect::ControllerPublishForgetsReadonly) {
+        forget_readonly(driver, asked);
+    }
+    answer
+}
+
+fn answer_without_looking(
+    driver: &MockDriver,
+    asked: &ControllerPublishVolumeRequest,
+) -> Option<Result<ControllerPublishVolumeResponse, Status>> {
+    let has = |defect| driver.has(defect);
+    if has(Defect::ControllerPublishPanicsWithoutCapability) {
+        asked.volume_capability.as_ref().expect("volume_capability is always there");
+    }
+    if has(Defect::ControllerPublishEmptyVolumeIdAsNotFound) && asked.volume_id.is_empty() {
+        return Some(Err(Status::not_found("volume  does not exist")));
+    }
+    if has(Defect::ControllerPublishEmptyNodeIdAsNotFound) && asked.node_id.is_empty() {
+        return Some(Err(Status::not_found("node  does not exist")));
+    }
+    if asked.volume_id.is_empty() || asked.node_id.is_empty() || asked.volume_capability.is_none() {
+        return None;
+    }
+    let unknown_volume = driver.state().volumes.get(&asked.volume_id).is_none();
+    let unknown_node = driver.node(&asked.node_id).is_none();
+    if (has(Defect::ControllerPublishUnknownVolumeOk) && unknown_volume)
+        || (has(Defect::ControllerPublishUnknownNodeOk) && unknown_node)
+    {
+        return Some(Ok(ControllerPublishVolumeResponse::default()));
+    }
+    if has(Defect::ControllerPublishForgetsOwnNode) && asked.node_id == driver.this_node().id {
+        return Some(Err(Status::not_found(format!("node {} does not exist", asked.node_id))));
+    }
+    None
+}
+
+/// How the volume is on the node already.
+fn attachment(driver: &MockDriver, asked: &ControllerPublishVolumeRequest) -> Option<Attachment> {
+    driver.state().volumes.get(&asked.volume_id)?.attachments.get(&asked.node_id).cloned()
+}
+
+fn refuse_repeat(driver: &MockDriver) -> Result<(), Status> {
+    if driver.has(Defect::ControllerPublishRefusesRepeats) {
+        return Err(Status::already_exists("the volume is published to this node"));
+    }
+    if driver.has(Defect::ControllerPublishRepeatAsFailedPrecondition) {
+        return Err(Status::failed_precondition("the volume is attached"));
+    }
+    Ok(())
+}
+
+fn ignore_conflict(driver: &MockDriver, request: &mut ControllerPublishVolumeRequest, present: &Attachment) {
+    if driver.has(Defect::ControllerPublishIgnoresReadonlyConflict) {
+        request.readonly = present.readonly;
+    }
+    if driver.has(Defect::ControllerPublishIgnoresCapabilityConflict) {
+        request.volume_capability = Some(Usage::to_proto(&present.usage));
+    }
+}
+
+fn refuse_second_node(driver: &MockDriver, request: &ControllerPublishVolumeRequest) -> Result<(), Status> {
+    let shared = validate::required_usage(request.volume_capability.as_ref())?.is_multi_node();
+    let state = driver.state();
+    let volume = state.volumes.get(&request.volume_id);
+    match volume.and_then(|volume| volume.attachments.keys().next()) {
+        Some(holder) if shared => {
+            Err(Status::failed_precondition(format!("the volume is published to node {holder}")))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn spoil(
+    driver: &MockDriver,
+    asked: &ControllerPublishVolumeRequest,
+    response: &mut ControllerPublishVolumeResponse,
+) {
+    let context = &mut response.publish_context;
+    if driver.has(Defect::ControllerPublishContextChanges) {
+        context.insert("attached-at".to_owned(), driver.another_number().to_string());
+    }
+    if driver.has(Defect::ControllerPublishContextTooLarge) {
+        context.insert("history".to_owned(), "x".repeat(5 << 10));
+    }
+    if driver.has(Defect::ControllerPublishContextHoldsSecrets) {
+        context.extend(asked.secrets.clone());
+    }
+}
+
+fn recode_refusal(driver: &MockDriver, answer: &mut Result<ControllerPublishVolumeResponse, Status>) {
+    for (defect, from) in [
+        (Defect::ControllerPublishNotFoundAsInternal, Code::NotFound),
+        (Defect::ControllerPublishLimitAsInternal, Code::ResourceExhausted),
+    ] {
+        if driver.has(defect) {
+            recode(answer, from, Code::Internal);
+        }
+    }
+    if let Err(status) = answer
+        && status.code() == Code::FailedPrecondition
+        && driver.has(Defect::ControllerPublishOtherNodeNotNamed)
+    {
+        *status = Status::failed_precondition("the volume is published elsewhere");
+    }
+}
+
+fn forget_readonly(driver: &MockDriver, asked: &ControllerPublishVolumeRequest) {
+    let mut state = driver.state();
+    let volume = state.volumes.get_mut(&asked.volume_id);
+    if let Some(attachment) = volume.and_then(|volume| volume.attachments.get_mut(&asked.node_id)) {
+        attachment.readonly = false;
+    }
+}

@@ -1,0 +1,367 @@
+//! CreateVolume.
+
+use csi_proto::v1::controller_service_capability::rpc::Type as ControllerType;
+use csi_proto::v1::volume_content_source::{SnapshotSource, Type as SourceType, VolumeSource};
+use csi_proto::v1::{self, CreateVolumeRequest, CreateVolumeResponse};
+use tonic::{Code, Status};
+
+use super::overlap::GivenUp;
+use super::{GIB, drop_unknown, plain_capability, recode};
+use crate::config::StaticVolume;
+use crate::controller;
+use crate::defect::Defect;
+use crate::driver::MockDriver;
+use crate::state::{Content, Map, Source, State, Usage, Volume};
+use crate::validate::{self, invalid};
+
+pub(crate) async fn create_volume(
+    driver: &MockDriver,
+    asked: &CreateVolumeRequest,
+) -> Result<CreateVolumeResponse, Status> {
+    refuse(driver, asked)?;
+    let mut request = asked.clone();
+    misread(driver, &mut request);
+    tolerate(driver, &mut request);
+    let known = driver.state().volumes.named(&request.name).cloned();
+    match &known {
+        Some(known) => {
+            refuse_repeat(driver, &request, known)?;
+            ignore_conflict(driver, &mut request, known);
+        }
+        None => misread_size(driver, &mut request),
+    }
+    let given_up = GivenUp::watch(driver, &request);
+    let mut answer = controller::create_volume(driver, &request).await;
+    given_up.answered();
+    match (&mut answer, known) {
+        (Ok(response), Some(_)) => repeated(driver, asked, response),
+        (Ok(response), None) => first(driver, response)?,
+        (Err(_), _) => failed(driver, asked, &mut answer),
+    }
+    answer
+}
+
+/// Refuses what should be accepted, or dies of it.
+fn refuse(driver: &MockDriver, asked: &CreateVolumeRequest) -> Result<(), Status> {
+    let (name, has) = (&asked.name, |defect| driver.has(defect));
+    if has(Defect::CreateVolumePanicsWithoutRange) {
+        asked.capacity_range.expect("capacity_range is always there");
+    }
+    if has(Defect::CreateVolumeCrashesOnLongNames) && name.len() > 128 {
+        driver.crash("CreateVolume");
+    }
+    if has(Defect::CreateVolumeRefusesLongNames) && name.len() > 63 {
+        return Err(invalid("name is longer than 63 bytes"));
+    }
+    if has(Defect::CreateVolumeRefusesUnicodeNames) && !name.is_ascii() {
+        return Err(invalid("name is not ASCII"));
+    }
+    if has(Defect::CreateVolumeInternalOnPathNames) && name.contains('/') {
+        return Err(Status::internal("mkdir: no such file or directory"));
+    }
+    if has(Defect::CreateVolumeDemandsFsType) && usages(asked).any(|usage| usage.lacks_fs_type()) {
+        return Err(invalid("fs_type is missing"));
+    }
+    if has(Defect::CreateVolumeRefusesMutableParameters) && !asked.mutable_parameters.is_empty() {
+        return Err(invalid("mutable_parameters are not supported"));
+    }
+    let negative = asked.capacity_range.is_some_and(|range| range.required_bytes.min(range.limit_bytes) < 0);
+    if has(Defect::CreateVolumeInternalOnNegativeSize) && negative {
+        return Err(Status::internal("size overflow"));
+    }
+    let source = asked.volume_content_source.as_ref().and_then(|source| source.r#type.as_ref());
+    if has(Defect::CreateVolumeRefusesSources) && source.is_some() {
+        return Err(invalid("volumes cannot be copied"));
+    }
+    if has(Defect::CreateVolumeRefusesSnapshots)
+        && matches!(source, Some(SourceType::Snapshot(snapshot)) if !snapshot.snapshot_id.is_empty())
+    {
+        return Err(Status::unimplemented("volumes cannot be made from snapshots"));
+    }
+    Ok(())
+}
+
+fn usages(asked: &CreateVolumeRequest) -> impl Iterator<Item = Usage> {
+    asked.volume_capabilities.iter().filter_map(|capability| validate::usage(capability).ok())
+}
+
+/// Takes the request for another one.
+fn misread(driver: &MockDriver, request: &mut CreateVolumeRequest) {
+    let has = |defect| driver.has(defect);
+    if has(Defect::CreateVolumeFoldsCase) {
+        request.name = request.name.to_lowercase();
+    }
+    if has(Defect::CreateVolumeTruncatesNames) {
+        request.name = request.name.chars().take(48).collect();
+    }
+    if has(Defect::CreateVolumeTrimsNames) && !request.name.trim().is_empty() {
+        request.name = request.name.trim().to_owned();
+    }
+    if has(Defect::CreateVolumeForgetsNames) {
+        driver.state().volumes.forget_name(&request.name);
+    }
+    if has(Defect::CreateVolumeChecksFirstCapabilityOnly) {
+        request.volume_capabilities.truncate(1);
+    }
+    if has(Defect::CreateVolumeParametersBeatMutableOnes) {
+        request.mutable_parameters.retain(|key, _| !request.parameters.contains_key(key));
+    }
+    if let Some(requirement) = &mut request.accessibility_requirements
+        && *requirement != v1::TopologyRequirement::default()
+    {
+        misread_topology(driver, requirement);
+        if *requirement == v1::TopologyRequirement::default() {
+            request.accessibility_requirements = None;
+        }
+    }
+}
+
+/// Takes the size of a new volume for another one.
+fn misread_size(driver: &MockDriver, request: &mut CreateVolumeRequest) {
+    let has = |defect| driver.has(defect);
+    let valid = validate::range(request.capacity_range.as_ref()).is_ok();
+    let Some(range) = request.capacity_range.as_mut().filter(|_| valid) else { return };
+    let required_bytes = range.required_bytes;
+    if required_bytes > driver.config.volume_size_bytes_max {
+        return;
+    }
+    if has(Defect::CreateVolumeRoundsDown) && required_bytes > GIB {
+        range.required_bytes = required_bytes / GIB * GIB;
+    }
+    if has(Defect::CreateVolumeHalvesSize) {
+        range.required_bytes = required_bytes / 2;
+    }
+    if has(Defect::CreateVolumeExceedsLimit) && required_bytes > 0 {
+        range.required_bytes = required_bytes.saturating_add(GIB - 1) / GIB * GIB;
+        range.limit_bytes = 0;
+    }
+    if has(Defect::CreateVolumeTruncatesToSource) && request.volume_content_source.is_some() {
+        range.required_bytes = 0;
+    }
+    if *range == v1::CapacityRange::default() {
+        request.capacity_range = None;
+    }
+}
+
+fn misread_topology(driver: &MockDriver, requirement: &mut v1::TopologyRequirement) {
+    if driver.has(Defect::CreateVolumeReversesPreferred) {
+        requirement.preferred.reverse();
+    }
+    if driver.has(Defect::CreateVolumeIgnoresPreferred) {
+        requirement.preferred.clear();
+    }
+    if driver.has(Defect::CreateVolumeIgnoresRequisite)
+        && let Some(segments) = driver.zones.last().cloned()
+    {
+        requirement.requisite = vec![v1::Topology { segments }];
+        requirement.preferred.clear();
+    }
+}
+
+/// Accepts what should be refused, by making something possible of it.
+fn tolerate(driver: &MockDriver, request: &mut CreateVolumeRequest) {
+    let has = |defect| driver.has(defect);
+    if has(Defect::CreateVolumeAcceptsEmptyName) && request.name.is_empty() {
+        request.name = "unnamed".to_owned();
+    }
+    if has(Defect::CreateVolumeAcceptsMissingCapabilities) && request.volume_capabilities.is_empty() {
+        request.volume_capabilities.push(plain_capability());
+    }
+    for capability in &mut request.volume_capabilities {
+        tolerate_capability(driver, capability);
+    }
+    if has(Defect::CreateVolumeIgnoresUnknownParameters) {
+        drop_unknown(&mut request.parameters, &driver.config.parameters);
+    }
+    if has(Defect::CreateVolumeIgnoresUnknownMutableParameters) {
+        drop_unknown(&mut request.mutable_parameters, &driver.config.mutable_parameters);
+    }
+    if let Some(v1::CapacityRange { required_bytes, limit_bytes }) = request.capacity_range
+        && ((has(Defect::CreateVolumeAcceptsNegativeSize) && required_bytes.min(limit_bytes) < 0)
+            || (has(Defect::CreateVolumeAcceptsEmptyRange) && required_bytes == 0 && limit_bytes == 0)
+            || (has(Defect::CreateVolumeAcceptsCrossedRange)
+                && required_bytes > limit_bytes
+                && limit_bytes > 0))
+    {
+        let range = v1::CapacityRange { required_bytes: required_bytes.max(0), limit_bytes: 0 };
+        request.capacity_range = (required_bytes > 0).then_some(range);
+    }
+    if request.volume_content_source.as_ref().is_some_and(|source| is_ignored(driver, source)) {
+        request.volume_content_source = None;
+    }
+    if has(Defect::CreateVolumeAcceptsEmptyTopologyRequirement)
+        && request.accessibility_requirements == Some(v1::TopologyRequirement::default())
+    {
+        request.accessibility_requirements = None;
+    }
+}
+
+fn tolerate_capability(driver: &MockDriver, capability: &mut v1::VolumeCapability) {
+    let plain = plain_capability();
+    if capability.access_type.is_none() && driver.has(Defect::CreateVolumeAcceptsMissingAccessType) {
+        capability.access_type = plain.access_type.clone();
+    }
+    if capability.access_mode.is_none() && driver.has(Defect::CreateVolumeAcceptsMissingAccessMode) {
+        capability.access_mode = plain.access_mode;
+    }
+    let unknown = capability.access_mode.is_some_and(|access| access.mode == 0);
+    if unknown && driver.has(Defect::CreateVolumeAcceptsUnknownAccessMode) {
+        capability.access_mode = plain.access_mode;
+    }
+    let unsupported = validate::usage(capability).is_ok_and(|usage| driver.supports(&usage).is_err());
+    if unsupported && driver.has(Defect::CreateVolumeAcceptsUnsupportedCapability) {
+        *capability = plain;
+    }
+}
+
+/// Whether the volume is made empty in spite of this source.
+fn is_ignored(driver: &MockDriver, source: &v1::VolumeContentSource) -> bool {
+    let has = |defect| driver.has(defect);
+    match &source.r#type {
+        None => has(Defect::CreateVolumeAcceptsEmptySource),
+        Some(SourceType::Snapshot(SnapshotSource { snapshot_id: id })) => {
+            (id.is_empty() && has(Defect::CreateVolumeAcceptsEmptySnapshotId))
+                || (has(Defect::CreateVolumeIgnoresMissingSource)
+                    && !id.is_empty()
+                    && driver.state().snapshots.get(id).is_none())
+        }
+        Some(SourceType::Volume(VolumeSource { volume_id: id })) => {
+            (id.is_empty() && has(Defect::CreateVolumeAcceptsEmptySourceVolumeId))
+                || (has(Defect::CreateVolumeIgnoresMissingSource)
+                    && !id.is_empty()
+                    && driver.state().volumes.get(id).is_none())
+                || (has(Defect::CreateVolumeDropsUnsupportedSources)
+                    && !driver.controller_can(ControllerType::CloneVolume))
+        }
+    }
+}
+
+fn refuse_repeat(driver: &MockDriver, request: &CreateVolumeRequest, known: &Volume) -> Result<(), Status> {
+    if driver.has(Defect::CreateVolumeRefusesRepeats) {
+        return Err(Status::already_exists("a volume of this name exists"));
+    }
+    if driver.has(Defect::CreateVolumeInternalOnRepeats) {
+        return Err(Status::internal("mkdir: file exists"));
+    }
+    let other_size = request.capacity_range.is_some_and(|range| range.required_bytes != known.capacity_bytes);
+    if driver.has(Defect::CreateVolumeRefusesCompatibleSize) && other_size {
+        return Err(Status::already_exists("a volume of this name exists with another capacity"));
+    }
+    Ok(())
+}
+
+/// Makes the request what the volume of its name already is.
+fn ignore_conflict(driver: &MockDriver, request: &mut CreateVolumeRequest, known: &Volume) {
+    let has = |defect| driver.has(defect);
+    if has(Defect::CreateVolumeIgnoresSizeConflict) {
+        request.capacity_range = None;
+    }
+    if has(Defect::CreateVolumeIgnoresCapabilityConflict) {
+        request.volume_capabilities = known.usages.iter().map(Usage::to_proto).collect();
+    }
+    if has(Defect::CreateVolumeIgnoresParameterConflict)
+        || has(Defect::CreateVolumeRepeatTakesContextFromRequest)
+    {
+        request.parameters = known.parameters.clone();
+    }
+    if has(Defect::CreateVolumeIgnoresMutableParameterConflict) {
+        request.mutable_parameters = known.mutable_parameters.clone();
+    }
+    if has(Defect::CreateVolumeIgnoresSourceConflict) {
+        request.volume_content_source = known.source.as_ref().map(Source::to_proto);
+    }
+    if has(Defect::CreateVolumeIgnoresTopologyConflict) {
+        request.accessibility_requirements = None;
+    }
+}
+
+/// The answer to the request that made the volume.
+fn first(driver: &MockDriver, response: &mut CreateVolumeResponse) -> Result<(), Status> {
+    let has = |defect| driver.has(defect);
+    if has(Defect::CreateVolumeFailsAfterWork) {
+        return Err(Status::internal("the back end did not confirm the volume"));
+    }
+    if has(Defect::CreateVolumeCrashesAfterWork) {
+        driver.crash("CreateVolume");
+    }
+    let Some(volume) = &mut response.volume else { return Ok(()) };
+    if has(Defect::CreateVolumeEmptyId) {
+        volume.volume_id.clear();
+    }
+    if has(Defect::CreateVolumeNegativeCapacity) {
+        volume.capacity_bytes = -1;
+    }
+    if has(Defect::CreateVolumeDropsSource) {
+        volume.content_source = None;
+    }
+    if has(Defect::CreateVolumeNamesOtherSource) && volume.content_source.is_some() {
+        volume.content_source = Some(Source::Volume("vol-of-another".to_owned()).to_proto());
+    }
+    if has(Defect::CreateVolumeAnswersWithoutVolume) {
+        response.volume = None;
+    }
+    Ok(())
+}
+
+/// The answer to a repeated request.
+fn repeated(driver: &MockDriver, asked: &CreateVolumeRequest, response: &mut CreateVolumeResponse) {
+    let has = |defect| driver.has(defect);
+    let Some(volume) = &mut response.volume else { return };
+    if has(Defect::CreateVolumeRepeatTakesContextFromRequest) {
+        volume.volume_context.extend(asked.parameters.clone());
+    }
+    if has(Defect::CreateVolumeRepeatChangesContext) {
+        volume.volume_context.insert("answer".to_owned(), "repeated".to_owned());
+    }
+    if has(Defect::CreateVolumeRepeatDropsContext) {
+        volume.volume_context.clear();
+    }
+    if has(Defect::CreateVolumeRepeatDropsTopology) {
+        volume.accessible_topology.clear();
+    }
+    if has(Defect::CreateVolumeRepeatDropsSource) {
+        volume.content_source = None;
+    }
+    if has(Defect::CreateVolumeRepeatDropsCapacity) {
+        volume.capacity_bytes = 0;
+    }
+    if has(Defect::CreateVolumeRepeatChangesId) {
+        volume.volume_id.push_str("-0");
+    }
+}
+
+fn failed(
+    driver: &MockDriver,
+    asked: &CreateVolumeRequest,
+    answer: &mut Result<CreateVolumeResponse, Status>,
+) {
+    if driver.has(Defect::CreateVolumeLeaksOnError) {
+        leave_behind(&mut driver.state(), GIB);
+    }
+    for (defect, from, to) in [
+        (Defect::CreateVolumeConflictAsInternal, Code::AlreadyExists, Code::Internal),
+        (Defect::CreateVolumeConflictAsInvalidArgument, Code::AlreadyExists, Code::InvalidArgument),
+        (Defect::CreateVolumeOutOfRangeAsInternal, Code::OutOfRange, Code::Internal),
+        (Defect::CreateVolumeOutOfRangeAsInvalidArgument, Code::OutOfRange, Code::InvalidArgument),
+        (Defect::CreateVolumeMissingSourceAsInternal, Code::NotFound, Code::Internal),
+        (Defect::CreateVolumeInfeasibleTopologyAsInternal, Code::ResourceExhausted, Code::Internal),
+    ] {
+        if driver.has(defect) {
+            recode(answer, from, to);
+        }
+    }
+    if let Err(status) = answer
+        && driver.has(Defect::MountFlagsInErrors)
+    {
+        let message = format!("{} ({:?})", status.message(), asked.volume_capabilities);
+        *status = Status::new(status.code(), message);
+    }
+}
+
+/// A volume that no request finds by its name.
+pub(super) fn leave_behind(state: &mut State, capacity_bytes: i64) {
+    let seed = state.fresh_seed();
+    let left = StaticVolume { id: state.fresh_id("vol"), capacity_bytes, volume_context: Map::new() };
+    let content = Content::new(seed, capacity_bytes);
+    state.add_volume(Volume::provisioned_elsewhere(&left, content));
+}

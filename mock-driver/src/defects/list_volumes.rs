@@ -1,0 +1,143 @@
+//! ListVolumes.
+
+use csi_proto::v1::list_volumes_response::Entry;
+use csi_proto::v1::{ListVolumesRequest, ListVolumesResponse};
+use tonic::{Code, Status};
+
+use super::{is_plain, recode};
+use crate::controller;
+use crate::defect::Defect;
+use crate::driver::MockDriver;
+use crate::state::{List, sequence, token};
+
+/// A token behind the last volume there can be.
+const BEYOND: u64 = u64::MAX - 1;
+
+pub(crate) async fn list_volumes(
+    driver: &MockDriver,
+    asked: &ListVolumesRequest,
+) -> Result<ListVolumesResponse, Status> {
+    if driver.has(Defect::ListVolumesFailsOnUnusualNames)
+        && driver.state().volumes.values().any(|volume| !is_plain(volume.name.as_deref()))
+    {
+        return Err(Status::internal("cannot read the name of a volume"));
+    }
+    let mut request = asked.clone();
+    misread(driver, &mut request);
+    let mut answer = controller::list_volumes(driver, &request).await;
+    if driver.has(Defect::ListVolumesInvalidTokenAsInvalidArgument) {
+        recode(&mut answer, Code::Aborted, Code::InvalidArgument);
+    }
+    let mut response = answer?;
+    response.entries.iter_mut().for_each(|entry| spoil_entry(driver, entry));
+    spoil(driver, asked, &mut response);
+    Ok(response)
+}
+
+fn misread(driver: &MockDriver, request: &mut ListVolumesRequest) {
+    let has = |defect| driver.has(defect);
+    let (given, max_entries) = (&request.starting_token, request.max_entries);
+    if has(Defect::ListVolumesPanicsOnNegativeMax) && max_entries < 0 {
+        panic!("attempt to allocate {max_entries} entries");
+    }
+    if has(Defect::ListVolumesPanicsOnNumericToken) && given.parse::<i64>().is_ok() {
+        panic!("index {given} out of range");
+    }
+    if has(Defect::ListVolumesCountsInTokens)
+        && let Some(count) = sequence(List::Volumes, given)
+    {
+        request.starting_token = token_after(driver, count);
+    }
+    let known = given_is_known(&request.starting_token);
+    if has(Defect::ListVolumesIgnoresToken) && known || has(Defect::ListVolumesAcceptsAnyToken) && !known {
+        request.starting_token.clear();
+    }
+    if has(Defect::ListVolumesAcceptsNegativeMax) && max_entries < 0 {
+        request.max_entries = 0;
+    }
+    if has(Defect::ListVolumesIgnoresMaxEntries) && max_entries > 0 {
+        request.max_entries = 0;
+    }
+    if has(Defect::ListVolumesOneEntryTooMany) && max_entries > 0 {
+        request.max_entries = max_entries.saturating_add(1);
+    }
+}
+
+fn given_is_known(given: &str) -> bool {
+    given.is_empty() || sequence(List::Volumes, given).is_some()
+}
+
+/// The token behind so many volumes, as they stand in the list now.
+fn token_after(driver: &MockDriver, count: u64) -> String {
+    let state = driver.state();
+    let mut sequences = state.volumes.after(0).map(|(sequence, _)| sequence);
+    let last = usize::try_from(count).ok().and_then(|count| sequences.nth(count.saturating_sub(1)));
+    token(List::Volumes, last.unwrap_or(BEYOND))
+}
+
+/// The token that counts the volumes up to that of another token.
+fn count_up_to(driver: &MockDriver, given: &str) -> String {
+    let last = sequence(List::Volumes, given).unwrap_or(BEYOND);
+    let state = driver.state();
+    let count = state.volumes.after(0).filter(|(sequence, _)| *sequence <= last).count();
+    token(List::Volumes, count as u64)
+}
+
+fn spoil_entry(driver: &MockDriver, entry: &mut Entry) {
+    let has = |defect| driver.has(defect);
+    if has(Defect::ListVolumesOmitsStatus) {
+        entry.status = None;
+    }
+    if let Some(status) = &mut entry.status {
+        if has(Defect::ListVolumesOmitsPublishedNodes) {
+            status.published_node_ids.clear();
+        }
+        if has(Defect::ListVolumesOmitsCondition) {
+            status.volume_condition = None;
+        }
+    }
+    if let Some(volume) = &mut entry.volume {
+        if has(Defect::ListVolumesDropsContext) {
+            volume.volume_context.clear();
+        }
+        if has(Defect::ListVolumesStaleCapacity) {
+            volume.capacity_bytes /= 2;
+        }
+        if has(Defect::ListVolumesEntryWithoutVolumeId) {
+            volume.volume_id.clear();
+        }
+    }
+}
+
+fn spoil(driver: &MockDriver, asked: &ListVolumesRequest, response: &mut ListVolumesResponse) {
+    let has = |defect| driver.has(defect);
+    let ListVolumesResponse { entries, next_token } = response;
+    if has(Defect::ListVolumesOmitsCopies) {
+        entries.retain(|entry| entry.volume.as_ref().is_none_or(|volume| volume.content_source.is_none()));
+    }
+    if has(Defect::ListVolumesEntryWithoutVolume) {
+        entries.iter_mut().for_each(|entry| entry.volume = None);
+    }
+    if has(Defect::ListVolumesSkipsLastOfPage) && !next_token.is_empty() {
+        entries.pop();
+    }
+    if has(Defect::ListVolumesRepeatsFirstEntry) && !asked.starting_token.is_empty() {
+        entries.extend(entries.first().cloned());
+    }
+    if has(Defect::ListVolumesNeverSetsNextToken) {
+        next_token.clear();
+    }
+    if has(Defect::ListVolumesTokenOnLastPage) && next_token.is_empty() {
+        *next_token = token(List::Volumes, BEYOND);
+    }
+    if has(Defect::ListVolumesCountsInTokens) && !next_token.is_empty() {
+        *next_token = count_up_to(driver, next_token);
+    }
+    if has(Defect::ListVolumesEmpty) {
+        entries.clear();
+        next_token.clear();
+    }
+    if has(Defect::ListVolumesZeroMaxMeansOne) && asked.max_entries == 0 && next_token.is_empty() {
+        entries.truncate(1);
+    }
+}

@@ -1,0 +1,94 @@
+//! What goes wrong when calls overlap or are given up.
+
+use csi_proto::v1::CreateVolumeRequest;
+
+use super::GIB;
+use super::create_volume::leave_behind;
+use crate::call::Call;
+use crate::defect::Defect;
+use crate::driver::MockDriver;
+use crate::state::{State, Volume};
+
+/// What a driver with a race saw before a call was held, and goes by when the call goes on.
+#[derive(Default)]
+pub(crate) struct Glance {
+    state: Option<State>,
+    free_name: Option<String>,
+    volume: Option<Volume>,
+    made: Option<u64>,
+}
+
+impl Glance {
+    /// Looks around. Of drivers without such a defect, or RPCs other than CreateVolume, nothing is seen.
+    pub(crate) fn take<R: Call>(driver: &MockDriver, request: &R) -> Self {
+        let Some((_, name)) = request.locks().filter(|_| R::METHOD == "CreateVolume") else {
+            return Self::default();
+        };
+        let has = |defect| driver.has(defect);
+        let state = driver.state();
+        let known = state.volumes.named(name);
+        Self {
+            state: has(Defect::CreateVolumeLosesUpdates).then(|| state.clone()),
+            free_name: (has(Defect::CreateVolumeRacesOnName) && known.is_none()).then(|| name.to_owned()),
+            volume: known.filter(|_| has(Defect::CreateVolumeRevivesDeleted)).cloned(),
+            made: has(Defect::CreateVolumeCountsOverlapsTwice).then(|| state.volumes.made()),
+        }
+    }
+
+    /// Has the change start from what was seen, and not from what is.
+    pub(crate) fn impose(&self, state: &mut State) {
+        if let Some(seen) = &self.state {
+            *state = seen.clone();
+        }
+        if let Some(name) = &self.free_name {
+            state.volumes.forget_name(name);
+        }
+        if let Some(seen) = &self.volume
+            && state.volumes.get(&seen.id).is_none()
+        {
+            state.volumes.insert_unfindable(seen.clone());
+        }
+    }
+
+    /// What is done again once the change is there.
+    pub(crate) fn repeat(&self, state: &mut State) {
+        let overlapped = self.made.is_some_and(|made| state.volumes.made() > made + 1);
+        if overlapped && let Some(youngest) = state.volumes.values().next_back() {
+            let (zone, bytes) = (youngest.zone, youngest.capacity_bytes);
+            state.take_storage(zone, bytes);
+        }
+    }
+}
+
+/// A call to CreateVolume that may be given up.
+pub(super) struct GivenUp<'a> {
+    driver: &'a MockDriver,
+    capacity_bytes: i64,
+    answered: bool,
+}
+
+impl<'a> GivenUp<'a> {
+    pub(super) fn watch(driver: &'a MockDriver, request: &CreateVolumeRequest) -> Self {
+        let required_bytes = request.capacity_range.map(|range| range.required_bytes);
+        let capacity_bytes = required_bytes.filter(|bytes| *bytes > 0).unwrap_or(GIB);
+        Self { driver, capacity_bytes, answered: false }
+    }
+
+    pub(super) fn answered(mut self) {
+        self.answered = true;
+    }
+}
+
+impl Drop for GivenUp<'_> {
+    fn drop(&mut self) {
+        if self.answered {
+            return;
+        }
+        if self.driver.has(Defect::CreateVolumeDoublesAfterTimeout) {
+            leave_behind(&mut self.driver.state(), self.capacity_bytes);
+        }
+        if self.driver.has(Defect::CreateVolumeLeaksAfterTimeout) {
+            self.driver.state().take_storage(0, self.capacity_bytes);
+        }
+    }
+}

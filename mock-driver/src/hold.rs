@@ -1,0 +1,62 @@
+//! Points at which a call can be held, so that others can come between its steps.
+
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+use crate::call::changes;
+use crate::config::{ParseOptionError, RpcName};
+
+/// A step of an RPC at which it can be held, written as `CreateVolume` or `CreateVolume:before-commit`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct HoldPoint {
+    pub(crate) rpc: RpcName,
+    pub(crate) step: Step,
+}
+
+/// How far a call has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) enum Step {
+    /// Nothing was looked at yet; the object counts as busy.
+    Start,
+    /// The request was looked at, and nothing was changed yet. Only RPCs that change something come here.
+    BeforeCommit,
+    /// Everything has happened, and the caller does not know it yet.
+    BeforeAnswer,
+}
+
+impl FromStr for HoldPoint {
+    type Err = ParseOptionError;
+
+    fn from_str(given: &str) -> Result<Self, Self::Err> {
+        let (rpc, step) = given.split_once(':').unwrap_or((given, ""));
+        let rpc: RpcName = rpc.parse()?;
+        let step = match step {
+            "" => Step::Start,
+            "before-commit" if changes(rpc.as_str()) => Step::BeforeCommit,
+            "before-answer" => Step::BeforeAnswer,
+            _ => return Err(ParseOptionError::Step(given.to_owned())),
+        };
+        Ok(Self { rpc, step })
+    }
+}
+
+impl TryFrom<String> for HoldPoint {
+    type Error = ParseOptionError;
+
+    fn try_from(given: String) -> Result<Self, Self::Error> {
+        given.parse()
+    }
+}
+
+impl From<HoldPoint> for String {
+    fn from(HoldPoint { rpc, step }: HoldPoint) -> Self {
+        let rpc = rpc.as_str();
+        match step {
+            Step::Start => rpc.to_owned(),
+            Step::BeforeCommit => format!("{rpc}:before-commit"),
+            Step::BeforeAnswer => format!("{rpc}:before-answer"),
+        }
+    }
+}

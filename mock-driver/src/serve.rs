@@ -1,0 +1,246 @@
+//! The way that every call takes: past what is offered, what is pending and what was told to fail, to its handler.
+
+use std::future::{Future, pending};
+use std::sync::PoisonError;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use csi_proto::{RPCS, StreamingCall, UnaryCall};
+use tonic::{Code, Status};
+
+use crate::call::{Call, NODE_VOLUME};
+use crate::config::RpcName;
+use crate::defect::Defect;
+use crate::defects::Glance;
+use crate::driver::MockDriver;
+use crate::hold::{HoldPoint, Step};
+use crate::quirk::Quirk;
+use crate::state::State;
+use crate::validate::{self, Demand, invalid};
+
+/// Different calls that are put off at the most.
+const PUT_OFF_MAX: usize = 100_000;
+/// What each call takes where the quirk makes all of them slow.
+const SLOW: Duration = Duration::from_millis(100);
+
+/// The messages on their way to the client; all are known when the first goes.
+pub(crate) type Stream<T> = tokio_stream::Iter<std::vec::IntoIter<Result<T, Status>>>;
+
+impl MockDriver {
+    /// Takes one call through everything that all calls have in common. The handler is run only if nothing speaks
+    /// against the call before.
+    pub(crate) async fn serve<R>(
+        &self,
+        request: &R,
+        handler: impl Future<Output = Result<R::Response, Status>>,
+    ) -> Result<R::Response, Status>
+    where
+        R: UnaryCall + Call,
+    {
+        let started = Instant::now();
+        let answer = self.run(request, handler).await;
+        if let Some(log) = &self.call_log {
+            let response = answer.as_ref().map(std::slice::from_ref);
+            log.write(R::METHOD, request, response, started.elapsed())?;
+        }
+        answer
+    }
+
+    /// As [`MockDriver::serve`], for an answer of many messages.
+    pub(crate) async fn serve_stream<R>(
+        &self,
+        request: &R,
+        handler: impl Future<Output = Result<Vec<R::Response>, Status>>,
+    ) -> Result<Stream<R::Response>, Status>
+    where
+        R: StreamingCall + Call,
+    {
+        let started = Instant::now();
+        let answer = self.run(request, handler).await;
+        if let Some(log) = &self.call_log {
+            log.write(R::METHOD, request, answer.as_deref(), started.elapsed())?;
+        }
+        let messages: Vec<_> = answer?.into_iter().map(Ok).collect();
+        Ok(tokio_stream::iter(messages))
+    }
+
+    async fn run<R: Call, T>(
+        &self,
+        request: &R,
+        handler: impl Future<Output = Result<T, Status>>,
+    ) -> Result<T, Status> {
+        self.check_offered::<R>()?;
+        self.throttle(request)?;
+        let pending = self.lock(request)?;
+        self.take_time::<R>().await;
+        let answer = match self.injected_failure(R::METHOD).or_else(|| self.check_secrets(request).err()) {
+            Some(refusal) => Err(refusal),
+            None => handler.await,
+        };
+        let answer = if R::CHANGES { self.save(&self.state()).and(answer) } else { answer };
+        self.hold::<R>(Step::BeforeAnswer).await;
+        if let Some(pending) = pending {
+            pending.end(answer.is_err() && self.has(Defect::LockNeverReleasedAfterError));
+        }
+        answer.map_err(|status| self.spoil(status, request))
+    }
+
+    /// Changes the state in one step: either all of it happens or nothing, also if the caller gives up, and no other
+    /// call sees it half done. Here a call can be held when all is prepared.
+    pub(crate) async fn change<R: Call, T>(
+        &self,
+        request: &R,
+        change: impl FnOnce(&mut State) -> Result<T, Status>,
+    ) -> Result<T, Status> {
+        let glance = Glance::take(self, request);
+        self.hold::<R>(Step::BeforeCommit).await;
+        let mut state = self.state();
+        glance.impose(&mut state);
+        let answer = change(&mut state);
+        glance.repeat(&mut state);
+        self.save(&state).and(answer)
+    }
+
+    /// Waits for as long as calls were told to at this step.
+    pub(crate) async fn hold<R: Call>(&self, step: Step) {
+        if let Some(delay) = self.config.delay.get(&HoldPoint { rpc: RpcName(R::METHOD), step }) {
+            tokio::time::sleep(delay.0).await;
+        }
+    }
+
+    /// UNIMPLEMENTED for services and RPCs that are not offered.
+    fn check_offered<R: Call>(&self) -> Result<(), Status> {
+        let service = RPCS.iter().find(|rpc| rpc.method == R::METHOD).map(|rpc| rpc.service);
+        let offered = service.is_some_and(|service| self.offers(service));
+        let advertised = R::NEEDS.is_empty() || R::NEEDS.iter().any(|needed| self.advertises(*needed));
+        let broken = Defect::unimplemented(R::METHOD).is_some_and(|defect| self.has(defect));
+        if offered && advertised && !broken {
+            return Ok(());
+        }
+        if self.has(Defect::UnsupportedAsInternal) {
+            return Err(Status::internal("todo"));
+        }
+        Err(Status::unimplemented(format!("{} is not supported", R::METHOD)))
+    }
+
+    /// UNAVAILABLE now and then, where that is asked for; the same call made again is let through.
+    fn throttle<R: Call>(&self, request: &R) -> Result<(), Status> {
+        if !self.is(Quirk::ThrottlesEveryFifthCall) {
+            return Ok(());
+        }
+        let call = (R::METHOD, request.encode_to_vec());
+        let mut put_off = self.put_off.lock().unwrap_or_else(PoisonError::into_inner);
+        let again = put_off.contains(&call) || put_off.len() == PUT_OFF_MAX;
+        if again || self.calls.fetch_add(1, Ordering::Relaxed) % 5 != 4 {
+            return Ok(());
+        }
+        put_off.insert(call);
+        Err(Status::unavailable("too many calls, try again"))
+    }
+
+    /// Turns a second operation on one object away while the first is pending, as CSI advises (ABORTED).
+    fn lock<R: Call>(&self, request: &R) -> Result<Option<Pending<'_>>, Status> {
+        let Some((kind, name)) = request.locks() else { return Ok(None) };
+        // Without a name the request is malformed, whatever else is pending.
+        if name.is_empty() || (R::METHOD == "CreateVolume" && self.has(Defect::CreateVolumeRacesOnName)) {
+            return Ok(None);
+        }
+        let mut object = format!("{kind} {name}");
+        if kind == NODE_VOLUME {
+            object = format!("{object} on {}", self.this_node().id);
+        }
+        if self.has(Defect::LockCoversAllObjects) {
+            object = "everything".to_owned();
+        }
+        let mut busy = self.busy.lock().unwrap_or_else(PoisonError::into_inner);
+        if !busy.insert(object.clone()) {
+            return Err(Status::aborted(format!("an operation on {object} is pending")));
+        }
+        Ok(Some(Pending { driver: self, object, stuck: self.has(Defect::LockKeptAfterCancel) }))
+    }
+
+    async fn take_time<R: Call>(&self) {
+        let hangs = match R::METHOD {
+            "Probe" => self.has(Defect::ProbeHangs),
+            "NodeGetVolumeStats" => self.has(Defect::NodeGetVolumeStatsHangs),
+            _ => false,
+        };
+        if hangs {
+            pending::<()>().await;
+        }
+        self.hold::<R>(Step::Start).await;
+        if self.is(Quirk::SlowCalls) {
+            tokio::time::sleep(SLOW).await;
+        }
+    }
+
+    fn injected_failure(&self, method: &'static str) -> Option<Status> {
+        let mut failures = self.failures.lock().unwrap_or_else(PoisonError::into_inner);
+        let failure = failures.get_mut(method).filter(|failure| failure.times > 0)?;
+        failure.times -= 1;
+        Some(Status::new(failure.code, format!("{method} fails, as it was told to")))
+    }
+
+    fn check_secrets<R: Call>(&self, request: &R) -> Result<(), Status> {
+        let Some(secrets) = request.secrets() else { return Ok(()) };
+        validate::map("secrets", secrets)?;
+        match validate::demanded(secrets, &self.config.required_secrets.0) {
+            Ok(()) => Ok(()),
+            Err(Demand::Missing(key)) => Err(invalid(format!("secret `{key}` is missing"))),
+            Err(Demand::Wrong(key)) => Err(Status::unauthenticated(format!("secret `{key}` is not valid"))),
+        }
+    }
+
+    fn save(&self, state: &State) -> Result<(), Status> {
+        let Some(file) = &self.state_file else { return Ok(()) };
+        file.save(state).map_err(|error| Status::internal(error.to_string()))
+    }
+
+    /// What defects do to every error.
+    fn spoil<R: Call>(&self, status: Status, request: &R) -> Status {
+        if self.has(Defect::StatusMessageEmpty) {
+            return Status::new(status.code(), "");
+        }
+        if self.has(Defect::StatusDetailsSet) {
+            // A google.rpc.Status with code 3 and one empty detail.
+            return Status::with_details(status.code(), status.message(), vec![8, 3, 26, 0].into());
+        }
+        if self.has(Defect::SecretsInErrors)
+            && let Some(secrets) = request.secrets()
+        {
+            return Status::new(status.code(), format!("{} (secrets {secrets:?})", status.message()));
+        }
+        if self.has(Defect::NotFoundAsInternal) && status.code() == Code::NotFound {
+            return Status::internal(status.message());
+        }
+        if self.has(Defect::InvalidArgumentAsInternal) && status.code() == Code::InvalidArgument {
+            return Status::internal(status.message());
+        }
+        if self.has(Defect::InvalidArgumentAsUnknown) && status.code() == Code::InvalidArgument {
+            return Status::unknown(status.message());
+        }
+        status
+    }
+}
+
+/// An operation that is going on; ends when dropped, also if the caller gave up.
+struct Pending<'a> {
+    driver: &'a MockDriver,
+    object: String,
+    /// Whether the object stays busy, as defects have it.
+    stuck: bool,
+}
+
+impl Pending<'_> {
+    fn end(mut self, stuck: bool) {
+        self.stuck = stuck;
+    }
+}
+
+impl Drop for Pending<'_> {
+    fn drop(&mut self) {
+        if !self.stuck {
+            self.driver.busy.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.object);
+        }
+    }
+}
