@@ -58,6 +58,11 @@ fn explain_check(mut out: impl Write, check: &Check) -> io::Result<()> {
     let needs: Vec<_> = check.needs.iter().map(Need::describe).collect();
     write_list(&mut out, "needs", needs.iter().map(String::as_str))?;
     write_list(&mut out, "refuted by these defects of the mock driver", check.refuted_by.iter().copied())?;
+    write_list(
+        &mut out,
+        "not told where this one accuses the driver of the same fault",
+        check.follows.into_iter(),
+    )?;
     write_list(&mut out, "covers these cases of the Go csi-sanity", check.replaces.iter().copied())?;
     writeln!(out, "\nruns {}, {}; since {}", course(check.runs), access(check.access), check.since)
 }

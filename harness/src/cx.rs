@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use csi_proto::{Call, Service, StreamingCall, UnaryCall};
+use tokio::sync::OwnedSemaphorePermit;
 use tonic::transport::Channel;
 
 use crate::call::Exchange;
@@ -56,6 +57,11 @@ impl Session {
     /// The driver under test.
     pub fn target(&self) -> &Target {
         &self.target
+    }
+
+    /// The label of the check.
+    pub(crate) fn check(&self) -> &str {
+        &self.check
     }
 
     /// What the user has set.
@@ -256,6 +262,8 @@ struct Shared {
     generators: AtomicU64,
     /// Given back only after the ledger is worked off.
     leases: tokio::sync::Mutex<Vec<Lease>>,
+    /// Room for attached volumes; given back with the leases.
+    room: tokio::sync::OnceCell<Option<OwnedSemaphorePermit>>,
 }
 
 impl Cx {
@@ -267,6 +275,7 @@ impl Cx {
             seed: mixed(seed, &session.check),
             generators: AtomicU64::new(0),
             leases: tokio::sync::Mutex::default(),
+            room: tokio::sync::OnceCell::new(),
         };
         Cx { session, access, scope: WHOLE, shared: Arc::new(shared) }
     }
@@ -347,6 +356,11 @@ impl Cx {
 
     pub(crate) fn leases(&self) -> &tokio::sync::Mutex<Vec<Lease>> {
         &self.shared.leases
+    }
+
+    /// Waits until the node has room for the volumes of this check, too.
+    pub(crate) async fn enter_node(&self) {
+        self.shared.room.get_or_init(|| self.target.room.enter(&self.session)).await;
     }
 
     /// Everything that is not undone, undone; and what could not be.

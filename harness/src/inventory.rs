@@ -55,8 +55,9 @@ impl Inventory {
     fn new_since(&self, now: &Inventory, session: &Session) -> Vec<Leak> {
         let target = session.target();
         let leak = |(kind, id): &(&'static str, String)| {
-            let ours = *kind == "mount" || target.has_made(id) || id.contains(target.run_prefix());
-            Leak { kind, id: id.clone(), ours }
+            let check = target.maker_of(id);
+            let ours = *kind == "mount" || check.is_some() || id.contains(target.run_prefix());
+            Leak { kind, id: id.clone(), ours, check }
         };
         now.things.difference(&self.things).map(leak).collect()
     }

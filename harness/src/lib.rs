@@ -37,6 +37,7 @@ mod replies;
 pub mod reply;
 pub mod requirements;
 pub mod retired;
+mod room;
 mod run_check;
 pub mod runner;
 mod size;
@@ -65,6 +66,7 @@ pub mod prelude {
     pub use crate::patience::Settles;
     pub use crate::reply::{Answer, Refused, Reply, invalid_value, missing_field, refused_with};
     pub use crate::requirements::req;
+    pub use crate::story::{wire, wires};
     pub use crate::verdict::{CheckResult, Stop, Violation};
     pub use crate::{check, ensure};
 }

@@ -74,7 +74,10 @@ impl Refused {
 
 impl fmt::Display for Refused {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {:?}", code_name(self.code), self.message)
+        // Some send a whole stack; the recorded call has all of it.
+        let (first, more) = self.message.split_once('\n').unwrap_or((&self.message, ""));
+        let more = if more.trim().is_empty() { "" } else { " …" };
+        write!(f, "{} {first:?}{more}", code_name(self.code))
     }
 }
 

@@ -40,10 +40,12 @@ pub struct Target {
     pub(crate) names: Names,
     /// Where the driver wants volumes to be larger than those made at first.
     grown_bytes: OnceLock<i64>,
-    made: Mutex<BTreeSet<String>>,
+    /// Ids and paths, and the checks that made them.
+    made: Mutex<BTreeMap<String, String>>,
     /// RPCs whose plain call the driver does not survive, and the checks that say so.
     deadly: Mutex<BTreeMap<&'static str, &'static str>>,
     pub(crate) volumes: crate::volumes::Pool,
+    pub(crate) room: crate::room::Room,
     pub(crate) replies: Replies,
     pub(crate) patience: Patience,
 }
@@ -189,6 +191,7 @@ impl Target {
             made: Mutex::default(),
             deadly: Mutex::default(),
             volumes,
+            room: crate::room::Room::default(),
             replies,
             patience,
         }))
@@ -354,11 +357,14 @@ impl Target {
         self.deadly.lock().unwrap_or_else(PoisonError::into_inner).insert(rpc.method, check);
     }
 
-    pub(crate) fn has_made(&self, id: &str) -> bool {
-        self.made.lock().unwrap_or_else(PoisonError::into_inner).contains(id)
+    /// The check that has made something with this id or path.
+    pub(crate) fn maker_of(&self, id: &str) -> Option<String> {
+        self.made.lock().unwrap_or_else(PoisonError::into_inner).get(id).cloned()
     }
 
-    pub(crate) fn made(&self, id: &str) {
-        self.made.lock().unwrap_or_else(PoisonError::into_inner).insert(id.to_owned());
+    /// Notes that a check has made something.
+    pub(crate) fn made(&self, id: &str, check: &str) {
+        let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
+        made.entry(id.to_owned()).or_insert_with(|| check.to_owned());
     }
 }

@@ -1,7 +1,7 @@
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
-use csi_proto::{Service, v1};
+use csi_proto::{Call as _, Service, v1};
 
 use super::Thing;
 use crate::calling::Calling;
@@ -141,13 +141,20 @@ impl Cx {
         }
     }
 
-    /// Sends ControllerPublishVolume. The volume is detached after the check.
+    /// Sends ControllerPublishVolume, once there is room on the node. The volume is detached after the check.
     pub fn controller_publish(
         &self,
         request: v1::ControllerPublishVolumeRequest,
     ) -> Calling<'_, v1::ControllerPublishVolumeResponse> {
         let (volume_id, node_id) = (request.volume_id.clone(), request.node_id.clone());
-        self.make(Thing::Attachment { volume_id, node_id }, request)
+        let thing = Thing::Attachment { volume_id, node_id };
+        Calling::new(self, v1::ControllerPublishVolumeRequest::RPC, move || {
+            let (thing, request) = (thing.clone(), request.clone());
+            async move {
+                self.enter_node().await;
+                self.making(thing, self.call(request).once()).await
+            }
+        })
     }
 
     /// Sends ControllerUnpublishVolume.
@@ -299,6 +306,7 @@ impl Cx {
 
     async fn make_staging(&self, place: Place) -> Result<String, Stop> {
         let path = self.paths().make_staging(&place).await.map_err(Stop::Broken)?;
+        self.made(&path.to_string_lossy());
         self.owns(Thing::StagingDirectory(path.clone()));
         text(path)
     }
@@ -325,6 +333,7 @@ impl Cx {
 
     async fn make_target(&self, place: Place) -> Result<String, Stop> {
         let path = self.paths().make_target(&place).await.map_err(Stop::Broken)?;
+        self.made(&path.to_string_lossy());
         self.owns(Thing::TargetDirectories(path.clone()));
         text(path)
     }

@@ -4,6 +4,7 @@ use csi_proto::v1::list_volumes_response::Entry;
 use csi_proto::v1::{ListVolumesRequest, ListVolumesResponse};
 use tonic::{Code, Status};
 
+use super::volume::{spoil_condition, spoil_volume};
 use super::{is_plain, recode};
 use crate::controller;
 use crate::defect::Defect;
@@ -89,6 +90,7 @@ fn spoil_entry(driver: &MockDriver, entry: &mut Entry) {
         entry.status = None;
     }
     if let Some(status) = &mut entry.status {
+        spoil_condition(driver, status.volume_condition.as_mut());
         if has(Defect::ListVolumesOmitsPublishedNodes) {
             status.published_node_ids.clear();
         }
@@ -97,6 +99,7 @@ fn spoil_entry(driver: &MockDriver, entry: &mut Entry) {
         }
     }
     if let Some(volume) = &mut entry.volume {
+        spoil_volume(driver, volume);
         if has(Defect::ListVolumesDropsContext) {
             volume.volume_context.clear();
         }

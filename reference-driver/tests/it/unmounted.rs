@@ -141,7 +141,7 @@ async fn accuse(idle: Idle, access_types: &[AccessType], check: &str) -> Vec<(St
         mount_dir: Some(rig.ground.root.join("mounts")),
         staging_dir: Some(rig.ground.root.join("staging")),
         access_types: access_types.to_vec(),
-        volume_size_bytes: 64 << 20,
+        volume_size_bytes: Some(64 << 20),
         ..Config::default()
     };
     let target = Target::connect(settings).await.unwrap();
@@ -152,6 +152,8 @@ async fn accuse(idle: Idle, access_types: &[AccessType], check: &str) -> Vec<(St
         fail_fast: false,
         leak_check: false,
         keep_calls: false,
+        tell_each: false,
+        registry: Registry::new([csi_suite_sanity::SUITE]),
         known: KnownFailing::default(),
         repeat: Arc::new(str::to_owned),
     };

@@ -167,7 +167,7 @@ pub(super) fn complete_snapshot(snapshot: &v1::Snapshot, source_volume_id: &str)
         "the snapshot has no snapshot_id";
         of: &req::MSG_SNAPSHOT_003,
         expected: "an id",
-        actual: format!("{snapshot:?}")
+        actual: wire(snapshot)
     );
     ensure!(
         snapshot.source_volume_id == source_volume_id,

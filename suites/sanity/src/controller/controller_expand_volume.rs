@@ -140,6 +140,7 @@ check! {
         spec: [req::CTRL_EXPAND_011, req::CTRL_EXPAND_017],
         needs: [EXPAND_VOLUME, CREATE_DELETE_VOLUME],
         refuted_by: ["controller-expand-exceeds-limit"],
+        follows: "controller/controller-expand-volume/crossed-range",
     }
     async |cx| {
         let volume = expandable(cx).await?;
@@ -200,7 +201,7 @@ check! {
         let now = cx.call(smaller).await.must("answer OK where the volume is large enough")?;
         ensure!(
             now.capacity_bytes >= large.capacity_bytes,
-            "the volume has shrunk";
+            "the volume is said to be smaller than before";
             expected: format!("capacity_bytes of at least {}", large.capacity_bytes),
             actual: format!("capacity_bytes {}", now.capacity_bytes)
         );
@@ -341,6 +342,7 @@ check! {
         spec: [req::CTRL_EXPAND_015],
         needs: [EXPAND_VOLUME],
         refuted_by: ["controller-expand-unknown-ok", "not-found-as-internal"],
+        follows: "controller/controller-expand-volume/deleted-volume",
     }
     async |cx| {
         let reply = cx.call(expand_request(cx, &cx.unknown_volume_id())).await;

@@ -199,6 +199,7 @@ check! {
         spec: [req::CTRL_GETVOL_015],
         needs: [GET_VOLUME],
         refuted_by: ["controller-get-volume-unknown-ok", "not-found-as-internal"],
+        follows: "controller/controller-get-volume/deleted-volume",
     }
     async |cx| {
         let reply = cx.call(request(&cx.unknown_volume_id())).await;

@@ -197,6 +197,7 @@ check! {
         replaces: [
             "Controller Service [Controller Server] ControllerPublishVolume should fail when the volume does not exist",
         ],
+        follows: "controller/controller-publish-volume/deleted-volume",
     }
     async |cx| {
         let node_id = cx.node_id().await?;

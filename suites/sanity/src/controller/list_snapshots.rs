@@ -132,7 +132,7 @@ check! {
             entries.iter().all(|entry| entry.snapshot.is_some()),
             "an entry has no snapshot";
             expected: "snapshot in each entry",
-            actual: format!("{entries:?}")
+            actual: wires(&entries)
         );
         let mut own = entries.into_iter().filter_map(|entry| entry.snapshot);
         match own.find(|snapshot| snapshot.snapshot_id == made.snapshot_id || snapshot.snapshot_id.is_empty()) {

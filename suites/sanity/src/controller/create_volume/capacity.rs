@@ -74,6 +74,7 @@ check! {
         spec: [req::MSG_CAPRANGE_008, req::MSG_CAPRANGE_005, req::CTRL_CREATEVOL_047],
         needs: [CREATE_DELETE_VOLUME],
         refuted_by: ["create-volume-exceeds-limit"],
+        follows: "controller/create-volume/crossed-capacity-range",
     }
     async |cx| {
         let odd = odd_size(cx)?;
@@ -99,6 +100,7 @@ check! {
         spec: [req::MSG_CAPRANGE_005, req::MSG_CAPRANGE_008, req::CTRL_CREATEVOL_047, req::MSG_CAPRANGE_002],
         needs: [CREATE_DELETE_VOLUME],
         refuted_by: ["create-volume-exceeds-limit", "create-volume-rounds-down"],
+        follows: "controller/create-volume/limit-bytes",
     }
     async |cx| {
         cx.new_volume().await?;
@@ -171,6 +173,7 @@ check! {
         spec: [req::CTRL_CREATEVOL_047, req::MSG_CAPRANGE_008],
         needs: [CREATE_DELETE_VOLUME],
         refuted_by: ["create-volume-out-of-range-as-internal", "create-volume-out-of-range-as-invalid-argument"],
+        follows: "controller/create-volume/limit-bytes",
     }
     async |cx| {
         cx.new_volume().await?;

@@ -89,6 +89,7 @@ check! {
         spec: [req::MSG_VOLCAP_013],
         needs: [CREATE_DELETE_VOLUME],
         refuted_by: ["create-volume-accepts-missing-access-mode"],
+        follows: "controller/create-volume/no-access-type",
     }
     async |cx| {
         let spoil = |request: &mut _| spoil_capability(request, |capability| capability.access_mode = None);
@@ -104,6 +105,7 @@ check! {
         spec: [req::MSG_VOLCAP_010, req::GEN_ERR_005],
         needs: [CREATE_DELETE_VOLUME],
         refuted_by: ["create-volume-accepts-unknown-access-mode"],
+        follows: "controller/create-volume/no-access-mode",
     }
     async |cx| {
         use v1::volume_capability::AccessMode;

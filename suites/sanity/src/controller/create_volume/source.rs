@@ -42,8 +42,8 @@ async fn copied(cx: &Cx, source: v1::VolumeContentSource, origin: &v1::Volume, w
         copy.content_source.as_ref().is_none_or(|named| *named == source),
         "the copy is said to be made from something else";
         of: &req::MSG_VOLUME_013,
-        expected: format!("content_source {source:?}, or none"),
-        actual: format!("{:?}", copy.content_source)
+        expected: format!("content_source {}, or none", wire(&source)),
+        actual: wires(&copy.content_source)
     );
     Ok(())
 }
@@ -168,6 +168,7 @@ check! {
         replaces: [
             "Controller Service [Controller Server] CreateVolume should fail when the volume source snapshot is not found",
         ],
+        follows: "controller/create-volume/from-deleted-snapshot",
     }
     async |cx| {
         refused_unknown(cx, snapshot(&cx.unknown_snapshot_id()), "from an unknown snapshot").await
@@ -189,6 +190,7 @@ check! {
         replaces: [
             "Controller Service [Controller Server] CreateVolume should fail when the volume source volume is not found",
         ],
+        follows: "controller/create-volume/from-deleted-volume",
     }
     async |cx| {
         refused_unknown(cx, volume(&cx.unknown_volume_id()), "from an unknown volume").await
@@ -255,6 +257,7 @@ check! {
             "create-volume-out-of-range-as-invalid-argument",
             "create-volume-shrinks-source",
         ],
+        follows: "controller/create-volume/limit-bytes",
     }
     async |cx| {
         let (source, size) = sized_source(cx).await?;
@@ -309,7 +312,7 @@ check! {
             cx.warn(
                 Violation::new("a clone was asked for, CLONE_VOLUME is not advertised, and a volume was made")
                     .expected("INVALID_ARGUMENT, or a volume with that content_source")
-                    .actual(format!("OK with content_source {:?}", copy.content_source)),
+                    .actual(format!("OK with content_source {}", wires(&copy.content_source))),
             );
         }
         Ok(())

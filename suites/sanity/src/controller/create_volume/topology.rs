@@ -149,7 +149,7 @@ check! {
                 false => "a volume is said to be in a place that does not exist",
             })
                 .expected(format!("a refusal, since {asked:?} does not exist"))
-                .actual(format!("OK with accessible_topology {reported:?}")),
+                .actual(format!("OK with accessible_topology {}", wires(reported))),
         );
         Ok(())
     }
