@@ -64,7 +64,7 @@ pub mod prelude {
     pub use crate::need::*;
     pub use crate::paths::PathKind;
     pub use crate::patience::Settles;
-    pub use crate::reply::{Answer, Refused, Reply, refused_with};
+    pub use crate::reply::{Answer, Refused, Reply, invalid_value, missing_field, refused_with};
     pub use crate::requirements::req;
     pub use crate::story::{wire, wires};
     pub use crate::verdict::{CheckResult, Stop, Violation};

@@ -11,6 +11,7 @@ use tonic::Code;
 use crate::effect::{self, Effect};
 use crate::ledger::Exists;
 use crate::record::CallLog;
+use crate::requirements::{Requirement, req};
 use crate::verdict::{Stop, Violation};
 
 /// The answer to one call.
@@ -111,16 +112,34 @@ impl fmt::Display for NoAnswer {
 #[derive(Clone, Debug)]
 pub struct Refusal {
     best: Code,
+    named_by: Option<&'static Requirement>,
     accepted: Vec<(Code, &'static str)>,
     tolerated: Vec<(Code, &'static str)>,
 }
 
 /// The call has to be refused with this code.
 pub fn refused_with(best: Code) -> Refusal {
-    Refusal { best, accepted: Vec::new(), tolerated: Vec::new() }
+    Refusal { best, named_by: None, accepted: Vec::new(), tolerated: Vec::new() }
+}
+
+/// The code for a request that lacks a mandatory field, which the general table names.
+pub fn missing_field() -> Refusal {
+    refused_with(Code::InvalidArgument).named_by(&req::GEN_ERR_004)
+}
+
+/// The code for a field with an invalid value, which the general table names.
+pub fn invalid_value() -> Refusal {
+    refused_with(Code::InvalidArgument).named_by(&req::GEN_ERR_005)
 }
 
 impl Refusal {
+    /// Says which rule names the code, where that is another one than asks for the refusal.
+    #[must_use]
+    pub fn named_by(mut self, rule: &'static Requirement) -> Refusal {
+        self.named_by = Some(rule);
+        self
+    }
+
     /// Accepts another code as well, because.
     #[must_use]
     pub fn or(mut self, code: Code, because: &'static str) -> Refusal {
@@ -264,9 +283,10 @@ impl<T> Reply<T> {
             Answer::Unknown(no_answer) => Err(unanswered(rpc, &no_answer)),
             Answer::Refused(refused) if refusal.accepts(refused.code) => Ok(refused),
             Answer::Refused(refused) => {
-                let wrong = wrong(format!("{rpc} {what} is refused with the wrong code"))
+                let mut wrong = wrong(format!("{rpc} {what} is refused with the wrong code"))
                     .actual(&refused)
                     .refused(rpc, refused.code);
+                wrong.requirement = refusal.named_by;
                 match refusal.tolerated.iter().find(|(code, _)| *code == refused.code) {
                     Some((_, because)) => {
                         self.log

@@ -36,7 +36,7 @@ check! {
     }
     async |cx| {
         let reply = cx.call(expand_request(cx, "")).await;
-        reply.must_be_refused("without volume_id", refused_with(Code::InvalidArgument))?;
+        reply.must_be_refused("without volume_id", missing_field())?;
         Ok(())
     }
 }
@@ -54,7 +54,7 @@ check! {
     async |cx| {
         let volume = expandable(cx).await?;
         let reply = cx.call(expand_to(cx, &volume.id, None)).await;
-        reply.must_be_refused("without capacity_range", refused_with(Code::InvalidArgument))?;
+        reply.must_be_refused("without capacity_range", missing_field())?;
         Ok(())
     }
 }
@@ -64,14 +64,14 @@ check! {
     EMPTY_RANGE {
         id: "controller/controller-expand-volume/empty-range",
         title: "ControllerExpandVolume with neither required_bytes nor limit_bytes is refused",
-        spec: [req::MSG_CAPRANGE_004],
+        spec: [req::MSG_CAPRANGE_004, req::GEN_ERR_005],
         needs: [EXPAND_VOLUME, CREATE_DELETE_VOLUME],
         refuted_by: ["controller-expand-accepts-empty-range"],
     }
     async |cx| {
         let volume = expandable(cx).await?;
         let reply = cx.call(expand_to(cx, &volume.id, range(0, 0))).await;
-        reply.must_be_refused("with an empty capacity_range", refused_with(Code::InvalidArgument))?;
+        reply.must_be_refused("with an empty capacity_range", invalid_value())?;
         Ok(())
     }
 }
@@ -81,7 +81,7 @@ check! {
     NEGATIVE_SIZE {
         id: "controller/controller-expand-volume/negative-size",
         title: "ControllerExpandVolume to a negative size is refused",
-        spec: [req::MSG_CAPRANGE_007],
+        spec: [req::MSG_CAPRANGE_007, req::GEN_ERR_005],
         needs: [EXPAND_VOLUME, CREATE_DELETE_VOLUME],
         refuted_by: ["controller-expand-accepts-negative-size"],
     }
@@ -92,8 +92,8 @@ check! {
             ("with negative required_bytes", range(-1, 0)),
             ("with negative limit_bytes", range(size, -1)),
         ] {
-            let refusal = refused_with(Code::InvalidArgument)
-                .or(Code::OutOfRange, "a size below zero is also one that no volume has");
+            let refusal =
+                invalid_value().or(Code::OutOfRange, "a size below zero is also one that no volume has");
             cx.call(expand_to(cx, &volume.id, range)).await.must_be_refused(what, refusal)?;
         }
         Ok(())
@@ -201,7 +201,7 @@ check! {
         let now = cx.call(smaller).await.must("answer OK where the volume is large enough")?;
         ensure!(
             now.capacity_bytes >= large.capacity_bytes,
-            "the volume has shrunk";
+            "the volume is said to be smaller than before";
             expected: format!("capacity_bytes of at least {}", large.capacity_bytes),
             actual: format!("capacity_bytes {}", now.capacity_bytes)
         );

@@ -64,7 +64,7 @@ check! {
     }
     async |cx| {
         let reply = cx.call(request(cx, "")).await;
-        reply.must_be_refused("without volume_id", refused_with(Code::InvalidArgument))?;
+        reply.must_be_refused("without volume_id", missing_field())?;
         Ok(())
     }
 }
@@ -85,7 +85,7 @@ check! {
             ..request(cx, &volume.volume_id)
         };
         let reply = cx.call(request).await;
-        reply.must_be_refused("without mutable_parameters", refused_with(Code::InvalidArgument))?;
+        reply.must_be_refused("without mutable_parameters", missing_field())?;
         Ok(())
     }
 }

@@ -32,7 +32,7 @@ check! {
     async |cx| {
         let node_id = cx.node_id().await?;
         let reply = publish(cx, &NodeVolume::default(), &node_id).await;
-        reply.must_be_refused("without volume_id", refused_with(Code::InvalidArgument))?;
+        reply.must_be_refused("without volume_id", missing_field())?;
         Ok(())
     }
 }
@@ -52,7 +52,7 @@ check! {
     async |cx| {
         let volume = cx.node_volume().await?;
         let reply = publish(cx, &volume, "").await;
-        reply.must_be_refused("without node_id", refused_with(Code::InvalidArgument))?;
+        reply.must_be_refused("without node_id", missing_field())?;
         Ok(())
     }
 }
@@ -80,7 +80,7 @@ check! {
             ..cx.controller_publish_request(&volume, &node_id)
         };
         let reply = cx.controller_publish(request).await;
-        reply.must_be_refused("without volume_capability", refused_with(Code::InvalidArgument))?;
+        reply.must_be_refused("without volume_capability", missing_field())?;
         Ok(())
     }
 }

@@ -34,7 +34,7 @@ check! {
     async |cx| {
         let node_id = cx.node_id().await?;
         let reply = cx.controller_unpublish("", &node_id).await;
-        reply.must_be_refused("without volume_id", refused_with(Code::InvalidArgument))?;
+        reply.must_be_refused("without volume_id", missing_field())?;
         Ok(())
     }
 }

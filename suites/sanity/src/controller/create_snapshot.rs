@@ -28,7 +28,7 @@ check! {
         let request =
             v1::CreateSnapshotRequest { name: String::new(), ..cx.create_snapshot_request(&volume.id) };
         let reply = cx.create_snapshot(request).await;
-        reply.must_be_refused("without name", refused_with(Code::InvalidArgument))?;
+        reply.must_be_refused("without name", missing_field())?;
         Ok(())
     }
 }
@@ -45,7 +45,7 @@ check! {
     }
     async |cx| {
         let reply = cx.create_snapshot(cx.create_snapshot_request("")).await;
-        reply.must_be_refused("without source_volume_id", refused_with(Code::InvalidArgument))?;
+        reply.must_be_refused("without source_volume_id", missing_field())?;
         Ok(())
     }
 }

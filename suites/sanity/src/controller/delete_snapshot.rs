@@ -21,7 +21,7 @@ check! {
     }
     async |cx| {
         let reply = cx.delete_snapshot("").await;
-        reply.must_be_refused("without snapshot_id", refused_with(Code::InvalidArgument))?;
+        reply.must_be_refused("without snapshot_id", missing_field())?;
         Ok(())
     }
 }

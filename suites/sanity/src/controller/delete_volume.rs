@@ -44,7 +44,7 @@ check! {
     }
     async |cx| {
         let reply = cx.delete_volume("").await;
-        reply.must_be_refused("without volume_id", refused_with(Code::InvalidArgument))?;
+        reply.must_be_refused("without volume_id", missing_field())?;
         Ok(())
     }
 }

@@ -20,7 +20,7 @@ check! {
     }
     async |cx| {
         let reply = cx.call(request("")).await;
-        reply.must_be_refused("without snapshot_id", refused_with(Code::InvalidArgument))?;
+        reply.must_be_refused("without snapshot_id", missing_field())?;
         Ok(())
     }
 }

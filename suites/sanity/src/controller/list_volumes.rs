@@ -340,7 +340,7 @@ check! {
     async |cx| {
         for max_entries in [-1, i32::MIN] {
             let what = format!("with max_entries {max_entries}");
-            page(cx, max_entries, "").await.must_be_refused(&what, refused_with(Code::InvalidArgument))?;
+            page(cx, max_entries, "").await.must_be_refused(&what, invalid_value())?;
         }
         Ok(())
     }

@@ -52,7 +52,7 @@ check! {
     async |cx| {
         let request = validate_request(cx, &NodeVolume::default());
         let reply = cx.call(request).await;
-        reply.must_be_refused("without volume_id", refused_with(Code::InvalidArgument))?;
+        reply.must_be_refused("without volume_id", missing_field())?;
         Ok(())
     }
 }
@@ -76,7 +76,7 @@ check! {
             ..validate_request(cx, &volume)
         };
         let reply = cx.call(request).await;
-        reply.must_be_refused("without volume_capabilities", refused_with(Code::InvalidArgument))?;
+        reply.must_be_refused("without volume_capabilities", missing_field())?;
         Ok(())
     }
 }
@@ -86,7 +86,7 @@ check! {
     CONFIRMS {
         id: "controller/validate-volume-capabilities/confirms",
         title: "ValidateVolumeCapabilities confirms what the volume was made for",
-        spec: [req::CTRL_VALIDATE_001, req::CTRL_VALIDATE_003, req::CTRL_VALIDATE_015],
+        spec: [req::CTRL_VALIDATE_001, req::CTRL_VALIDATE_002],
         needs: [CONTROLLER_SERVICE, VOLUME],
         refuted_by: ["validate-volume-capabilities-unimplemented", "validate-never-confirms"],
         replaces: [
@@ -100,7 +100,9 @@ check! {
         let response = cx.call(validate_request(cx, &volume)).await.must("validate a volume")?;
         if response.confirmed.is_none() {
             cx.warn(
+                // The text says when to confirm at most, and not when to confirm at least.
                 Violation::new("a volume is not confirmed for the capability that it was made with")
+                    .of(&req::CTRL_VALIDATE_002)
                     .expected("confirmed")
                     .actual(format!("no confirmed, message {:?}", response.message)),
             );

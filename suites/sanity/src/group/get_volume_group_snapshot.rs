@@ -109,7 +109,7 @@ check! {
             ..Default::default()
         };
         let reply = cx.call(request).await;
-        reply.must_be_refused("without group_snapshot_id", refused_with(Code::InvalidArgument))?;
+        reply.must_be_refused("without group_snapshot_id", missing_field())?;
         Ok(())
     }
 }

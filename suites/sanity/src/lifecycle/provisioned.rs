@@ -11,7 +11,7 @@ check! {
         title: "a volume provisioned outside CSI can be validated, attached, staged, published, and all of it undone",
         spec: [req::GEN_LIFE_003, req::GEN_LIFE_004],
         needs: [NODE, Need::Configured(Setting::Volumes)],
-        refuted_by: ["node-publish-volume-unimplemented"],
+        refuted_by: ["node-unpublish-keeps-publication"],
         access: Each,
     }
     async |cx| {

@@ -56,7 +56,7 @@ check! {
     }
     async |cx| {
         let request = v1::NodeStageVolumeRequest { volume_id: String::new(), ..request(cx).await? };
-        cx.node_stage(request).await.must_be_refused("without volume_id", refused_with(Code::InvalidArgument))?;
+        cx.node_stage(request).await.must_be_refused("without volume_id", missing_field())?;
         Ok(())
     }
 }
@@ -73,7 +73,7 @@ check! {
     }
     async |cx| {
         let request = cx.stage_request(&attached(cx).await?, "");
-        let refusal = refused_with(Code::InvalidArgument);
+        let refusal = missing_field();
         cx.node_stage(request).await.must_be_refused("without staging_target_path", refusal)?;
         Ok(())
     }
@@ -91,7 +91,7 @@ check! {
     }
     async |cx| {
         let request = v1::NodeStageVolumeRequest { volume_capability: None, ..request(cx).await? };
-        let refusal = refused_with(Code::InvalidArgument);
+        let refusal = missing_field();
         cx.node_stage(request).await.must_be_refused("without volume_capability", refusal)?;
         Ok(())
     }

@@ -109,7 +109,7 @@ check! {
     }
     async |cx| {
         let reply = cx.node_unpublish("", &cx.target_path().await?).await;
-        reply.must_be_refused("without volume_id", refused_with(Code::InvalidArgument))?;
+        reply.must_be_refused("without volume_id", missing_field())?;
         Ok(())
     }
 }
@@ -127,7 +127,7 @@ check! {
     async |cx| {
         let staged = staged(cx).await?;
         let reply = cx.node_unpublish(&staged.attached.volume.id, "").await;
-        reply.must_be_refused("without target_path", refused_with(Code::InvalidArgument))?;
+        reply.must_be_refused("without target_path", missing_field())?;
         Ok(())
     }
 }

@@ -114,7 +114,7 @@ check! {
     }
     async |cx| {
         let reply = cx.node_unstage("", &cx.staging_path().await?).await;
-        reply.must_be_refused("without volume_id", refused_with(Code::InvalidArgument))?;
+        reply.must_be_refused("without volume_id", missing_field())?;
         Ok(())
     }
 }
@@ -132,7 +132,7 @@ check! {
     async |cx| {
         let attached = attached(cx).await?;
         let reply = cx.node_unstage(&attached.volume.id, "").await;
-        reply.must_be_refused("without staging_target_path", refused_with(Code::InvalidArgument))?;
+        reply.must_be_refused("without staging_target_path", missing_field())?;
         Ok(())
     }
 }

@@ -48,7 +48,13 @@ check! {
                 expected: format!("volume_id {:?}", first.volume_id),
                 actual: format!("volume_id {:?}", again.volume_id)
             ),
-            // What is compatible is the driver's to say: this is no more than a warning.
+            Err(refused) if refused.code == Code::AlreadyExists => {
+                return Err(Violation::new("a volume is called incompatible with a capacity_range that it lies in")
+                    .expected(format!("OK and the volume, which has {} bytes", first.capacity_bytes))
+                    .actual(refused)
+                    .into());
+            }
+            // Another code may be about the range itself, which the driver need not have for any volume.
             Err(refused) => cx.warn(
                 Violation::new("a repeated request is refused although the volume has a size that it allows")
                     .expected("OK and the same volume")

@@ -23,7 +23,7 @@ fn invalid() -> Refusal {
 }
 
 fn invalid_size() -> Refusal {
-    invalid().or(Code::OutOfRange, "the code for sizes")
+    invalid_value().or(Code::OutOfRange, "the code for sizes")
 }
 
 fn invalid_id() -> Refusal {
@@ -45,7 +45,7 @@ check! {
         replaces: ["Controller Service [Controller Server] CreateVolume should fail when no name is provided"],
     }
     async |cx| {
-        refused(cx, "without a name", |request| request.name.clear(), invalid()).await
+        refused(cx, "without a name", |request| request.name.clear(), missing_field()).await
     }
 }
 
@@ -62,7 +62,7 @@ check! {
         ],
     }
     async |cx| {
-        refused(cx, "without volume_capabilities", |request| request.volume_capabilities.clear(), invalid()).await
+        refused(cx, "without volume_capabilities", |request| request.volume_capabilities.clear(), missing_field()).await
     }
 }
 
@@ -125,7 +125,7 @@ check! {
     EMPTY_RANGE {
         id: "controller/create-volume/empty-capacity-range",
         title: "CreateVolume with a capacity_range that has neither bound is refused",
-        spec: [req::MSG_CAPRANGE_004],
+        spec: [req::MSG_CAPRANGE_004, req::GEN_ERR_005],
         needs: [CREATE_DELETE_VOLUME],
         refuted_by: ["create-volume-accepts-empty-range"],
     }

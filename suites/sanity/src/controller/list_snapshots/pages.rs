@@ -186,14 +186,14 @@ check! {
     NEGATIVE_MAX_ENTRIES {
         id: "controller/list-snapshots/negative-max-entries",
         title: "ListSnapshots with negative max_entries is refused",
-        spec: [req::CTRL_LISTSNAP_010],
+        spec: [req::CTRL_LISTSNAP_010, req::GEN_ERR_005],
         needs: [LIST_SNAPSHOTS],
         refuted_by: ["list-snapshots-accepts-negative-max", "list-snapshots-panics-on-negative-max"],
         runs: Last,
     }
     async |cx| {
         let reply = cx.call(page_request(-1, "")).await;
-        reply.must_be_refused("with negative max_entries", refused_with(Code::InvalidArgument))?;
+        reply.must_be_refused("with negative max_entries", invalid_value())?;
         Ok(())
     }
 }

@@ -24,7 +24,7 @@ check! {
             ..request_for(cx, &two_volumes(cx).await?)
         };
         let reply = cx.create_group_snapshot(request).await;
-        reply.must_be_refused("without name", refused_with(Code::InvalidArgument))?;
+        reply.must_be_refused("without name", missing_field())?;
         Ok(())
     }
 }
@@ -40,7 +40,7 @@ check! {
     }
     async |cx| {
         let reply = cx.create_group_snapshot(cx.create_group_snapshot_request(&[])).await;
-        reply.must_be_refused("without source_volume_ids", refused_with(Code::InvalidArgument))?;
+        reply.must_be_refused("without source_volume_ids", missing_field())?;
         Ok(())
     }
 }

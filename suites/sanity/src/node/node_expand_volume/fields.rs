@@ -17,7 +17,7 @@ check! {
     async |cx| {
         let request = grown(cx).await?.request(cx);
         let request = v1::NodeExpandVolumeRequest { volume_id: String::new(), ..request };
-        cx.call(request).await.must_be_refused("without volume_id", refused_with(Code::InvalidArgument))?;
+        cx.call(request).await.must_be_refused("without volume_id", missing_field())?;
         Ok(())
     }
 }
@@ -35,7 +35,7 @@ check! {
     async |cx| {
         let request = grown(cx).await?.request(cx);
         let request = v1::NodeExpandVolumeRequest { volume_path: String::new(), ..request };
-        cx.call(request).await.must_be_refused("without volume_path", refused_with(Code::InvalidArgument))?;
+        cx.call(request).await.must_be_refused("without volume_path", missing_field())?;
         Ok(())
     }
 }

@@ -18,7 +18,7 @@ check! {
         let Published { staged, target_path } = published(cx).await?;
         let request =
             v1::NodeGetVolumeStatsRequest { volume_id: String::new(), ..request(&staged, &target_path) };
-        cx.call(request).await.must_be_refused("without volume_id", refused_with(Code::InvalidArgument))?;
+        cx.call(request).await.must_be_refused("without volume_id", missing_field())?;
         Ok(())
     }
 }
@@ -36,7 +36,7 @@ check! {
     async |cx| {
         let staged = published(cx).await?.staged;
         let reply = cx.call(request(&staged, "")).await;
-        reply.must_be_refused("without volume_path", refused_with(Code::InvalidArgument))?;
+        reply.must_be_refused("without volume_path", missing_field())?;
         Ok(())
     }
 }

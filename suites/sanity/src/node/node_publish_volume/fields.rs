@@ -17,7 +17,7 @@ check! {
     }
     async |cx| {
         let request = v1::NodePublishVolumeRequest { volume_id: String::new(), ..request(cx).await? };
-        let refusal = refused_with(Code::InvalidArgument);
+        let refusal = missing_field();
         cx.node_publish(request).await.must_be_refused("without volume_id", refusal)?;
         Ok(())
     }
@@ -35,7 +35,7 @@ check! {
     }
     async |cx| {
         let request = cx.publish_request(&staged(cx).await?, "");
-        let refusal = refused_with(Code::InvalidArgument);
+        let refusal = missing_field();
         cx.node_publish(request).await.must_be_refused("without target_path", refusal)?;
         Ok(())
     }
@@ -53,7 +53,7 @@ check! {
     }
     async |cx| {
         let request = v1::NodePublishVolumeRequest { volume_capability: None, ..request(cx).await? };
-        let refusal = refused_with(Code::InvalidArgument);
+        let refusal = missing_field();
         cx.node_publish(request).await.must_be_refused("without volume_capability", refusal)?;
         Ok(())
     }

@@ -70,7 +70,7 @@ async fn mounts_are_seen(cx: &Cx, published: &Published) -> CheckResult<bool> {
     }
     let capability = cx.capability_for(AccessType::Mount, Mode::SingleNodeWriter);
     let staged = match staged_with(cx, capability.clone()).await {
-        Err(Stop::Skip(_)) => return Ok(false),
+        Err(Stop::Skip(_) | Stop::Declined(..)) => return Ok(false),
         staged => staged?,
     };
     if cx.is_mount_point(&staged.staging_path) {
