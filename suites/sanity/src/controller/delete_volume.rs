@@ -116,6 +116,7 @@ check! {
         spec: [req::CTRL_DELETEVOL_002, req::CTRL_VALIDATE_018],
         needs: [CONTROLLER, CREATE_DELETE_VOLUME],
         refuted_by: ["delete-volume-keeps-volume"],
+        follows: "controller/validate-volume-capabilities/deleted-volume",
     }
     async |cx| {
         let volume = cx.new_volume().await?;
