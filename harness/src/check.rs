@@ -108,6 +108,8 @@ pub enum Variants {
 /// }
 /// ```
 ///
+/// In place of the list in brackets, `spec` can be the name of one: `&'static [&'static Requirement]`.
+///
 /// Optional keys, in this order: `since` (after `id`; without it, the check is there since 0.1.0), `needs`, `refuted_by`,
 /// `replaces`, `plain` (names of RPCs), `follows` (the id of a check), `runs` (`Alone`, `Last`, `Finally`), `access` (`Each`).
 #[macro_export]
@@ -118,7 +120,7 @@ macro_rules! check {
             id: $id:literal,
             $(since: $since:literal,)?
             title: $title:literal,
-            spec: [$($spec:path),+ $(,)?],
+            spec: $spec:tt,
             $(needs: [$($need:expr),* $(,)?],)?
             refuted_by: [$($defect:literal),+ $(,)?],
             $(replaces: [$($replaced:literal),+ $(,)?],)?
@@ -139,7 +141,7 @@ macro_rules! check {
                 since: $crate::check!(@Since $($since)?),
                 title: $title,
                 doc: ::core::concat!($($doc, "\n"),*),
-                requirements: const { &[$(&$spec),+] },
+                requirements: $crate::check!(@Spec $spec),
                 needs: const { &[$($($need),*)?] },
                 refuted_by: &[$($defect),+],
                 replaces: &[$($($replaced),+)?],
@@ -151,6 +153,8 @@ macro_rules! check {
             }
         };
     };
+    (@Spec [$($spec:path),+ $(,)?]) => { const { &[$(&$spec),+] } };
+    (@Spec $list:ident) => { $list };
     (@Since) => { "0.1.0" };
     (@Since $since:literal) => { $since };
     (@Follows) => { ::core::option::Option::None };

@@ -75,6 +75,8 @@ pub struct Config {
     pub attach_limit_max: u32,
     /// Time limits.
     pub time_limits: TimeLimits,
+    /// How much is tried by the suites that make many calls.
+    pub effort: Effort,
 }
 
 impl Default for Config {
@@ -109,6 +111,7 @@ impl Default for Config {
             attach_limit: false,
             attach_limit_max: 256,
             time_limits: TimeLimits::default(),
+            effort: Effort::default(),
         }
     }
 }
@@ -173,6 +176,7 @@ impl Config {
         if let Some(rpc) = self.secrets.keys().find(|name| !is_rpc(name)) {
             return Err(format!("secrets: {rpc:?} is not an RPC; write for example CreateVolume"));
         }
+        self.effort.validate()?;
         self.time_limits.validate()
     }
 
@@ -493,6 +497,62 @@ impl TimeLimits {
             return Err("time-limits must lie between 1 ms and 24 hours".to_owned());
         }
         Ok(())
+    }
+}
+
+/// How much is tried by the suites that make many calls: idempotency, property, concurrency and restart.
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
+pub struct Effort {
+    /// Times that the idempotency suite makes each call.
+    pub repeat: u32,
+    /// Random sequences that each check of the property suite tries.
+    pub cases: u32,
+    /// Calls of a random sequence at the most.
+    pub steps: u32,
+    /// Calls that the concurrency suite makes.
+    pub operations: u32,
+    /// Times that the restart suite ends the driver.
+    pub kills: u32,
+    /// Time after which a check of these suites begins nothing new.
+    pub check_budget_ms: u64,
+    /// Time for all of these checks together, which then go on until it is used up, whatever the numbers above.
+    pub budget_ms: Option<u64>,
+    /// Directory in which failing cases are stored, and from which they are tried first.
+    pub regressions: Option<PathBuf>,
+}
+
+impl Default for Effort {
+    fn default() -> Effort {
+        Effort {
+            repeat: 3,
+            cases: 64,
+            steps: 40,
+            operations: 2_000,
+            kills: 20,
+            check_budget_ms: 30_000,
+            budget_ms: None,
+            regressions: None,
+        }
+    }
+}
+
+impl Effort {
+    /// Numbers are at most this.
+    const MOST: u32 = 1_000_000;
+
+    fn validate(&self) -> Result<(), String> {
+        let numbers = [
+            ("repeat", self.repeat),
+            ("cases", self.cases),
+            ("steps", self.steps),
+            ("operations", self.operations),
+            ("kills", self.kills),
+        ];
+        match numbers.iter().find(|(_, number)| *number == 0 || *number > Effort::MOST) {
+            Some((name, _)) => Err(format!("effort: {name} must lie between 1 and {}", Effort::MOST)),
+            None => Ok(()),
+        }
     }
 }
 

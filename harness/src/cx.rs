@@ -59,11 +59,6 @@ impl Session {
         &self.target
     }
 
-    /// The label of the check.
-    pub(crate) fn check(&self) -> &str {
-        &self.check
-    }
-
     /// What the user has set.
     pub fn config(&self) -> &Config {
         self.target.config()
@@ -79,13 +74,18 @@ impl Session {
         self.target.expand_size_bytes()
     }
 
+    /// The label of the check: its id, with `@block` behind it for block access.
+    pub fn label(&self) -> &str {
+        &self.check
+    }
+
     /// Time left.
     pub fn remaining(&self) -> Duration {
         self.deadline.saturating_duration_since(Instant::now())
     }
 
     /// How long the driver may take to settle, within the time left.
-    pub(crate) fn settle_limit(&self) -> Duration {
+    pub fn settle_limit(&self) -> Duration {
         self.patience().settle_limit(self.config().time_limits.settle_ms).min(self.remaining())
     }
 
@@ -148,6 +148,11 @@ impl Session {
     /// Reports something that does not stop the check: a recommendation not kept, an answer only tolerated.
     pub fn warn(&self, warning: Violation) {
         self.log.warn(warning);
+    }
+
+    /// Tells whoever watches the run something that is no verdict, such as how much was tried.
+    pub fn note(&self, note: impl Into<String>) {
+        self.log.note(note.into());
     }
 
     /// Asks again until the driver has settled, and returns `None` if it has not within its time: `time-limits:
@@ -414,9 +419,10 @@ impl Cx {
 
     /// Undoes a thing by a call, and strikes it out of the ledger if that is done.
     pub(crate) async fn undoing<T>(&self, thing: Thing, call: impl Future<Output = Reply<T>>) -> Reply<T> {
+        let undoing = self.shared.ledger.undoing(&thing, self.session.node());
         let reply = call.await;
         if matches!(reply.answer(), Answer::Ok(_)) {
-            self.shared.ledger.settle(&thing, self.session.node());
+            self.shared.ledger.undone(undoing);
         }
         reply
     }

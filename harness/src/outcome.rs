@@ -158,6 +158,8 @@ pub struct CheckReport {
     pub outcome: Outcome,
     /// Remarks that did not stop the check.
     pub warnings: Vec<Violation>,
+    /// What it has to say that is no verdict, such as how much it tried.
+    pub notes: Vec<String>,
     /// How long it took, its undoing included.
     pub duration: Duration,
     /// The calls it made; kept only where something is to be explained.

@@ -90,7 +90,7 @@ fn fault(rpc: Rpc, ended: &CheckResult) -> Option<Fault> {
             let (_, code) = **violation.refused.as_ref().filter(|refused| refused.0 == rpc)?;
             let why = format!("a plain {rpc} is refused as well: {}", violation.actual);
             // Other checks may have used up what there is.
-            Some(if effect::is_not_now(rpc, code) { Fault::Passing(why) } else { Fault::Lasting(why) })
+            Some(if effect::is_not_now(rpc.method, code) { Fault::Passing(why) } else { Fault::Lasting(why) })
         }
         Err(Stop::Broken(why) | Stop::Unanswered(why)) => {
             Some(Fault::Passing(format!("a plain {rpc} cannot be had: {why}")))

@@ -181,6 +181,7 @@ struct Inner {
     bytes: usize,
     silence: Option<Silence>,
     warnings: Vec<Violation>,
+    notes: Vec<String>,
 }
 
 /// What a check said, remarked and lost.
@@ -189,6 +190,7 @@ pub(crate) struct Told {
     pub(crate) calls: Vec<CallRecord>,
     pub(crate) calls_dropped: usize,
     pub(crate) warnings: Vec<Violation>,
+    pub(crate) notes: Vec<String>,
 }
 
 /// A call that is under way.
@@ -203,6 +205,11 @@ impl CallLog {
     /// Adds a remark that does not stop the check: a rule that is only recommended, or a tolerated answer.
     pub fn warn(&self, warning: Violation) {
         self.lock().warnings.push(warning);
+    }
+
+    /// Adds something to know that is no verdict.
+    pub(crate) fn note(&self, note: String) {
+        self.lock().notes.push(note);
     }
 
     /// Notes a call before it is sent. Until its end is noted, nobody has waited for its answer.
@@ -277,7 +284,7 @@ impl CallLog {
         }
         let calls_dropped = usize::try_from(inner.next).unwrap_or(usize::MAX) - inner.calls.len();
         let calls = inner.calls.into_iter().map(|(_, call)| call).collect();
-        Told { calls, calls_dropped, warnings: inner.warnings }
+        Told { calls, calls_dropped, warnings: inner.warnings, notes: inner.notes }
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Inner> {

@@ -46,6 +46,7 @@ impl CheckReport {
             planned,
             outcome,
             warnings: Vec::new(),
+            notes: Vec::new(),
             duration: Duration::ZERO,
             calls: Vec::new(),
             calls_dropped: 0,
@@ -119,7 +120,7 @@ async fn run_and_undo(
     }
     let leftovers = cx.finish().await;
     let silence = log.silence();
-    let Told { calls, calls_dropped, warnings } = log.take();
+    let Told { calls, calls_dropped, warnings, notes } = log.take();
 
     let outcome = judge(&planned, ended, &warnings, &leftovers, &rules);
     let outcome = listed(outcome, rules.known.reason(&label));
@@ -129,6 +130,7 @@ async fn run_and_undo(
     let report = CheckReport {
         outcome,
         warnings,
+        notes,
         duration: started.elapsed(),
         calls: if keep { calls } else { Vec::new() },
         calls_dropped: if keep { calls_dropped } else { 0 },

@@ -44,7 +44,10 @@ impl fmt::Display for Story<'_> {
         if let Some(hidden @ 1..) = report.leftovers.len().checked_sub(LEFTOVERS_SHOWN_MAX) {
             writeln!(f, "               … and {hidden} more; --report json=FILE has all")?;
         }
-        write_calls(f, report)?;
+        match report.outcome.violation().map(|violation| &violation.told[..]) {
+            Some(told @ [_, ..]) => told.iter().try_for_each(|line| writeln!(f, "  {line}"))?,
+            Some([]) | None => write_calls(f, report)?,
+        }
         writeln!(f, "  repeat       {}", report.repeat)
     }
 }

@@ -71,6 +71,8 @@ pub struct Violation {
     /// The call whose refusal is all there is against the driver. Where the plain form of it is refused as well, that proves
     /// nothing.
     pub refused: Option<Box<(Rpc, Code)>>,
+    /// The calls that lead there, a line each, where the check tells them better than the record of all its calls does.
+    pub told: Box<[String]>,
 }
 
 impl Violation {
@@ -84,6 +86,7 @@ impl Violation {
             along_with: Vec::new(),
             printed: Box::default(),
             refused: None,
+            told: Box::default(),
         }
     }
 
@@ -119,6 +122,13 @@ impl Violation {
     #[must_use]
     pub fn refused(mut self, rpc: Rpc, code: Code) -> Violation {
         self.refused = Some(Box::new((rpc, code)));
+        self
+    }
+
+    /// Tells the calls that lead there, line by line, in place of those that were recorded.
+    #[must_use]
+    pub fn told(mut self, lines: Vec<String>) -> Violation {
+        self.told = lines.into();
         self
     }
 

@@ -8,7 +8,7 @@ use tonic::{Request, Response, Status};
 
 use crate::driver::MockDriver;
 use crate::serve::Stream;
-use crate::{controller, defects, group, metadata};
+use crate::{defects, metadata};
 
 /// Implements a service whose RPCs all answer with one message.
 macro_rules! service {
@@ -41,10 +41,10 @@ service! {
         list_volumes(ListVolumesRequest) -> ListVolumesResponse = defects::list_volumes;
         get_capacity(GetCapacityRequest) -> GetCapacityResponse = defects::get_capacity;
         controller_get_capabilities(ControllerGetCapabilitiesRequest) -> ControllerGetCapabilitiesResponse = defects::controller_get_capabilities;
-        create_snapshot(CreateSnapshotRequest) -> CreateSnapshotResponse = controller::create_snapshot;
-        delete_snapshot(DeleteSnapshotRequest) -> DeleteSnapshotResponse = controller::delete_snapshot;
-        list_snapshots(ListSnapshotsRequest) -> ListSnapshotsResponse = controller::list_snapshots;
-        get_snapshot(GetSnapshotRequest) -> GetSnapshotResponse = controller::get_snapshot;
+        create_snapshot(CreateSnapshotRequest) -> CreateSnapshotResponse = defects::create_snapshot;
+        delete_snapshot(DeleteSnapshotRequest) -> DeleteSnapshotResponse = defects::delete_snapshot;
+        list_snapshots(ListSnapshotsRequest) -> ListSnapshotsResponse = defects::list_snapshots;
+        get_snapshot(GetSnapshotRequest) -> GetSnapshotResponse = defects::get_snapshot;
         controller_expand_volume(ControllerExpandVolumeRequest) -> ControllerExpandVolumeResponse = defects::controller_expand_volume;
         controller_get_volume(ControllerGetVolumeRequest) -> ControllerGetVolumeResponse = defects::controller_get_volume;
         controller_modify_volume(ControllerModifyVolumeRequest) -> ControllerModifyVolumeResponse = defects::controller_modify_volume;
@@ -54,9 +54,9 @@ service! {
 service! {
     GroupController {
         group_controller_get_capabilities(GroupControllerGetCapabilitiesRequest) -> GroupControllerGetCapabilitiesResponse = defects::group_controller_get_capabilities;
-        create_volume_group_snapshot(CreateVolumeGroupSnapshotRequest) -> CreateVolumeGroupSnapshotResponse = group::create_volume_group_snapshot;
-        delete_volume_group_snapshot(DeleteVolumeGroupSnapshotRequest) -> DeleteVolumeGroupSnapshotResponse = group::delete_volume_group_snapshot;
-        get_volume_group_snapshot(GetVolumeGroupSnapshotRequest) -> GetVolumeGroupSnapshotResponse = group::get_volume_group_snapshot;
+        create_volume_group_snapshot(CreateVolumeGroupSnapshotRequest) -> CreateVolumeGroupSnapshotResponse = defects::create_volume_group_snapshot;
+        delete_volume_group_snapshot(DeleteVolumeGroupSnapshotRequest) -> DeleteVolumeGroupSnapshotResponse = defects::delete_volume_group_snapshot;
+        get_volume_group_snapshot(GetVolumeGroupSnapshotRequest) -> GetVolumeGroupSnapshotResponse = defects::get_volume_group_snapshot;
     }
 }
 

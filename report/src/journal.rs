@@ -113,6 +113,12 @@ pub struct CheckEntry {
     /// The last lines that it printed, where it died.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub driver_printed: Vec<String>,
+    /// The calls that lead there, a line each, where the check tells them itself.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub told: Vec<String>,
+    /// What it has to say that is no verdict, such as how much it tried.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
     /// The reason in the known-failing list.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub known_because: Option<String>,
@@ -322,6 +328,8 @@ fn check_entry(report: &CheckReport) -> CheckEntry {
         expected: violation.map(|violation| violation.expected.clone()).unwrap_or_default(),
         actual: violation.map(|violation| violation.actual.clone()).unwrap_or_default(),
         driver_printed: violation.map(|violation| violation.printed.to_vec()).unwrap_or_default(),
+        told: violation.map(|violation| violation.told.to_vec()).unwrap_or_default(),
+        notes: report.notes.clone(),
         known_because,
         left_behind: report.leftovers.clone(),
         calls: first.iter().chain(last).map(call_entry).collect(),

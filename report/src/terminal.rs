@@ -126,6 +126,11 @@ impl<W: Write> Terminal<W> {
         {
             self.tell(|out| writeln!(out, "{line}"));
         }
+        if self.detail > Detail::Quiet {
+            for note in &report.notes {
+                self.tell(|out| writeln!(out, "{}: {}", report.label(), plain(note)));
+            }
+        }
     }
 
     fn crashed(&mut self, crash: &Crash) {

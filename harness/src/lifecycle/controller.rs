@@ -61,7 +61,7 @@ impl Cx {
     /// Notes that this run has made something with this id, if it has one.
     pub(super) fn made(&self, id: &str) -> bool {
         if !id.is_empty() {
-            self.target().made(id, self.check());
+            self.target().made(id, self.label());
         }
         !id.is_empty()
     }

@@ -10,7 +10,7 @@ use crate::controller;
 use crate::defect::Defect;
 use crate::driver::MockDriver;
 use crate::state::Volume;
-use crate::validate::invalid;
+use crate::validate::{self, invalid};
 
 pub(crate) async fn controller_expand_volume(
     driver: &MockDriver,
@@ -58,7 +58,7 @@ fn refuse(
     known: Option<&Volume>,
 ) -> Result<(), Status> {
     let has = |defect| driver.has(defect);
-    if has(Defect::ControllerExpandPanicsWithoutRange) {
+    if has(Defect::ControllerExpandPanicsWithoutRange) && !asked.volume_id.is_empty() {
         asked.capacity_range.expect("capacity_range is always there");
     }
     if has(Defect::ControllerExpandEmptyIdAsNotFound) && asked.volume_id.is_empty() {
@@ -90,6 +90,7 @@ fn misread_range(driver: &MockDriver, request: &mut ControllerExpandVolumeReques
         }
         return;
     };
+    let valid = validate::range(request.capacity_range.as_ref()).is_ok();
     let crossed = limit_bytes > 0 && required_bytes > limit_bytes;
     if (has(Defect::ControllerExpandAcceptsEmptyRange) && required_bytes == 0 && limit_bytes == 0)
         || (has(Defect::ControllerExpandAcceptsNegativeSize) && required_bytes.min(limit_bytes) < 0)
@@ -101,7 +102,7 @@ fn misread_range(driver: &MockDriver, request: &mut ControllerExpandVolumeReques
     }
     let grows = known.is_some_and(|known| required_bytes > known.capacity_bytes)
         && required_bytes <= driver.config.volume_size_bytes_max;
-    if has(Defect::ControllerExpandExceedsLimit) && grows && !crossed {
+    if has(Defect::ControllerExpandExceedsLimit) && grows && valid {
         let required_bytes = required_bytes.saturating_add(GIB);
         request.capacity_range = Some(CapacityRange { required_bytes, limit_bytes: 0 });
     }

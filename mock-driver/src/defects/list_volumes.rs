@@ -50,7 +50,7 @@ fn misread(driver: &MockDriver, request: &mut ListVolumesRequest) {
         request.starting_token = token_after(driver, count);
     }
     let known = given_is_known(&request.starting_token);
-    if has(Defect::ListVolumesIgnoresToken) && known || has(Defect::ListVolumesAcceptsAnyToken) && !known {
+    if has(Defect::ListVolumesIgnoresToken) || (has(Defect::ListVolumesAcceptsAnyToken) && !known) {
         request.starting_token.clear();
     }
     if has(Defect::ListVolumesAcceptsNegativeMax) && max_entries < 0 {

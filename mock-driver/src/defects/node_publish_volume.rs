@@ -4,6 +4,7 @@ use csi_proto::v1::volume_capability::access_mode::Mode;
 use csi_proto::v1::{NodePublishVolumeRequest, NodePublishVolumeResponse, VolumeCapability};
 use tonic::{Code, Status};
 
+use super::volume::made_for;
 use super::{check_lengths, forgive, is_incomplete, plain_capability, recode, volume_not_found};
 use crate::defect::Defect;
 use crate::driver::MockDriver;
@@ -25,7 +26,8 @@ pub(crate) async fn node_publish_volume(
     }
     let mut request = asked.clone();
     if has(Defect::NodePublishAcceptsMissingCapability) && request.volume_capability.is_none() {
-        request.volume_capability = Some(plain_capability());
+        let capability = made_for(driver, &request.volume_id).unwrap_or_else(plain_capability);
+        request.volume_capability = Some(capability);
     }
     if has(Defect::NodePublishAcceptsMissingStaging) && request.staging_target_path.is_empty() {
         request.staging_target_path = any_staging_path(driver, &request.volume_id);

@@ -1,16 +1,14 @@
 //! ValidateVolumeCapabilities.
 
 use csi_proto::v1::validate_volume_capabilities_response::Confirmed;
-use csi_proto::v1::{
-    ValidateVolumeCapabilitiesRequest, ValidateVolumeCapabilitiesResponse, VolumeCapability,
-};
+use csi_proto::v1::{ValidateVolumeCapabilitiesRequest, ValidateVolumeCapabilitiesResponse};
 use tonic::{Code, Status};
 
+use super::volume::made_for;
 use super::volume_not_found;
 use crate::controller;
 use crate::defect::Defect;
 use crate::driver::MockDriver;
-use crate::state::Usage;
 use crate::validate;
 
 pub(crate) async fn validate_volume_capabilities(
@@ -67,7 +65,7 @@ fn misread(
         capabilities.truncate(1);
     }
     if has(Defect::ValidateIgnoresVolume) {
-        let made_for = made_for(driver, asked);
+        let made_for = made_for(driver, &asked.volume_id);
         for capability in capabilities {
             let supported = validate::usage(capability).is_ok_and(|usage| driver.supports(&usage).is_ok());
             if let Some(made_for) = made_for.clone().filter(|_| supported) {
@@ -76,12 +74,6 @@ fn misread(
         }
     }
     request
-}
-
-/// A capability that the volume has.
-fn made_for(driver: &MockDriver, asked: &ValidateVolumeCapabilitiesRequest) -> Option<VolumeCapability> {
-    let state = driver.state();
-    state.volumes.get(&asked.volume_id)?.usages.first().map(Usage::to_proto)
 }
 
 fn unconfirmed(message: &str) -> ValidateVolumeCapabilitiesResponse {

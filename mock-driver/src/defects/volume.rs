@@ -1,9 +1,10 @@
 //! Volumes, whichever RPC reports them.
 
-use csi_proto::v1::{Topology, Volume, VolumeCondition};
+use csi_proto::v1::{Topology, Volume, VolumeCapability, VolumeCondition};
 
 use crate::defect::Defect;
 use crate::driver::MockDriver;
+use crate::state::Usage;
 
 pub(super) fn spoil_volume(driver: &MockDriver, volume: &mut Volume) {
     if driver.has(Defect::VolumeTopologyWithoutCapability) && !driver.has_topology() {
@@ -49,4 +50,10 @@ pub(super) fn spoil_condition(driver: &MockDriver, condition: Option<&mut Volume
     {
         condition.message.clear();
     }
+}
+
+/// A capability that the volume has, if there is such a volume and it is known what it was made for.
+pub(super) fn made_for(driver: &MockDriver, volume_id: &str) -> Option<VolumeCapability> {
+    let state = driver.state();
+    state.volumes.get(volume_id)?.usages.first().map(Usage::to_proto)
 }

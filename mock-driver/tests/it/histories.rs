@@ -176,3 +176,33 @@ async fn a_repeat_can_forget_that_a_publication_is_readonly() {
         assert_eq!(code(driver.node_publish_volume(Request::new(readonly.clone())).await), expected);
     }
 }
+
+/// What the next driver lists after this one was asked for two volumes, and ended while the call after was held.
+async fn listed_after_a_restart(config: Config) -> usize {
+    let driver = with(config);
+    for name in ["v", "w"] {
+        volume(&driver, name).await;
+    }
+    give_up(&driver, "x").await;
+    listed(&driver.restarted().expect("the driver starts again")).await.len()
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_answered_for_survives_and_can_be_lost() {
+    let directory = tempfile::tempdir().unwrap();
+    let files = ["1", "2", "3", "4"].map(|name| directory.path().join(name));
+    let hold = ("CreateVolume:before-answer".parse().unwrap(), Delay(Duration::from_millis(20)));
+    let base = |state| Config { state, delay: [hold].into(), ..Config::default() };
+    let defects = [
+        (None, 3),
+        (Some(Defect::RestartForgetsLastWrite), 2),
+        (Some(Defect::SavesAfterAnswer), 0),
+        (Some(Defect::RestartTakesTruncatedForEmpty), 0),
+    ];
+    for ((defect, expected), file) in defects.into_iter().zip(files) {
+        for state in [None, Some(file)] {
+            let config = Config { defects: defect.into_iter().collect(), ..base(state) };
+            assert_eq!(listed_after_a_restart(config).await, expected, "{defect:?}");
+        }
+    }
+}
