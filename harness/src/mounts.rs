@@ -46,3 +46,52 @@ fn is_same(pid: i32, part: &str) -> bool {
     let own = identity("self");
     own.is_some() && own == identity(&pid.to_string())
 }
+
+#[cfg(test)]
+mod tests {
+    use std::io::{BufRead as _, BufReader};
+    use std::process::{Command, Stdio};
+
+    use tokio::net::UnixListener;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_listener_of_this_process_shares_its_files() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("csi.sock");
+        let _listener = UnixListener::bind(&path).unwrap();
+        assert!(are_shared_with(&Endpoint::Unix(path)).await);
+    }
+
+    #[tokio::test]
+    async fn over_tcp_nothing_is_known() {
+        assert!(!are_shared_with(&Endpoint::Tcp { host: "127.0.0.1".to_owned(), port: 1 }).await);
+    }
+
+    #[test]
+    fn another_mount_namespace_shares_nothing() {
+        if !rustix::process::geteuid().is_root() {
+            println!("skipped: needs root for a mount namespace");
+            return;
+        }
+        let mut child = Command::new("unshare")
+            .args(["--mount", "sh", "-c", "echo there && read line"])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        let pid = i32::try_from(child.id()).unwrap();
+        assert!(!is_same(pid, "ns/mnt"), "{line}");
+        drop(child.stdin.take());
+        child.wait().unwrap();
+    }
+
+    #[test]
+    fn names_in_the_table_are_unescaped() {
+        assert_eq!(unescape("/a\\040b\\134c"), "/a b\\c");
+        assert!(points().contains(&PathBuf::from("/proc")));
+    }
+}

@@ -33,7 +33,7 @@ check! {
     WELL_FORMED {
         id: "controller/controller-get-capabilities/well-formed",
         title: "each entry of ControllerGetCapabilities names a capability",
-        spec: [req::CTRL_CAPS_003, req::CTRL_CAPS_002],
+        spec: [req::CTRL_CAPS_003],
         needs: [CONTROLLER],
         refuted_by: ["controller-get-capabilities-unknown-type", "controller-get-capabilities-empty-entry"],
         replaces: [

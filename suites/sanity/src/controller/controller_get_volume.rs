@@ -81,7 +81,7 @@ check! {
     CONDITION {
         id: "controller/controller-get-volume/condition",
         title: "a driver with VOLUME_CONDITION tells the condition of a volume",
-        spec: [req::CTRL_GETVOL_010, req::CTRL_GETVOL_003, req::CTRL_CAPS_008],
+        spec: [req::CTRL_GETVOL_010, req::CTRL_GETVOL_003],
         needs: [GET_VOLUME, VOLUME_CONDITION, VOLUME],
         refuted_by: ["controller-get-volume-omits-condition"],
     }
@@ -132,7 +132,7 @@ check! {
     PUBLISHED_NODES {
         id: "controller/controller-get-volume/published-nodes",
         title: "published_node_ids names the node that a volume is published to",
-        spec: [req::CTRL_GETVOL_007, req::CTRL_GETVOL_008],
+        spec: [req::CTRL_GETVOL_007],
         needs: [GET_VOLUME, LIST_VOLUMES_PUBLISHED_NODES, PUBLISH_UNPUBLISH_VOLUME, VOLUME, NODE],
         refuted_by: ["controller-get-volume-omits-published-nodes", "controller-publish-not-recorded"],
     }

@@ -180,7 +180,7 @@ check! {
     AT_THE_SAME_TIME {
         id: "controller/delete-snapshot/at-the-same-time",
         title: "equal DeleteSnapshot calls at the same time delete the snapshot",
-        spec: [req::CTRL_DELETESNAP_014, req::CTRL_DELETESNAP_013],
+        spec: [req::CTRL_DELETESNAP_014],
         needs: [CREATE_DELETE_SNAPSHOT, VOLUME],
         refuted_by: ["delete-snapshot-unknown-not-found"],
     }

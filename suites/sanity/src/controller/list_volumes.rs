@@ -229,13 +229,7 @@ check! {
     DELETED_BETWEEN_PAGES {
         id: "controller/list-volumes/deleted-between-pages",
         title: "a token of ListVolumes is good, or ABORTED, after the last volume of its page was deleted",
-        spec: [
-            req::CTRL_LISTVOL_010,
-            req::CTRL_LISTVOL_022,
-            req::CTRL_LISTVOL_003,
-            req::CTRL_LISTVOL_005,
-            req::CTRL_LISTVOL_019,
-        ],
+        spec: [req::CTRL_LISTVOL_010, req::CTRL_LISTVOL_022, req::CTRL_LISTVOL_005, req::CTRL_LISTVOL_019],
         needs: [LIST_VOLUMES, CREATE_DELETE_VOLUME],
         refuted_by: ["list-volumes-ignores-token"],
         replaces: [

@@ -147,7 +147,7 @@ check! {
     CONFIRMED_CONTEXT {
         id: "controller/validate-volume-capabilities/confirmed-context",
         title: "volume_context and parameters in confirmed are those of the request",
-        spec: [req::CTRL_VALIDATE_011, req::CTRL_VALIDATE_005],
+        spec: [req::CTRL_VALIDATE_011],
         needs: [CONTROLLER, VOLUME],
         refuted_by: ["validate-confirms-other-context"],
     }

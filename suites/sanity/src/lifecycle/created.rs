@@ -64,7 +64,7 @@ check! {
     WHOLE {
         id: "lifecycle/created-volume/forth-and-back",
         title: "a volume can be made, attached, staged, published, and all of it undone in reverse order",
-        spec: [req::GEN_LIFE_002, req::GEN_LIFE_001, req::NODE_INFO_004],
+        spec: [req::GEN_LIFE_002, req::GEN_LIFE_001],
         needs: [NODE, CREATE_DELETE_VOLUME],
         refuted_by: ["node-unpublish-keeps-publication", "controller-unpublish-keeps-attachment"],
         replaces: ["Node Service should work"],

@@ -9,7 +9,7 @@ check! {
     FORTH_AND_BACK {
         id: "lifecycle/provisioned-volume/forth-and-back",
         title: "a volume provisioned outside CSI can be validated, attached, staged, published, and all of it undone",
-        spec: [req::GEN_LIFE_003, req::GEN_LIFE_004],
+        spec: [req::GEN_LIFE_003],
         needs: [NODE, Need::Configured(Setting::Volumes)],
         refuted_by: ["node-unpublish-keeps-publication"],
         access: Each,

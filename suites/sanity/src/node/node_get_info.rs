@@ -58,7 +58,7 @@ check! {
     SAME_NODE_ID {
         id: "node/node-get-info/same-node-id",
         title: "NodeGetInfo gives the same node_id every time",
-        spec: [req::NODE_INFO_005, req::NODE_INFO_004],
+        spec: [req::NODE_INFO_005],
         needs: [NODE],
         refuted_by: ["node-get-info-id-changes"],
     }

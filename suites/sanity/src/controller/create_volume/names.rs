@@ -171,7 +171,7 @@ check! {
     TOO_LONG {
         id: "controller/create-volume/too-long-name",
         title: "CreateVolume with a name beyond the limit is answered",
-        spec: [req::GEN_ERR_001, req::GEN_SIZE_005],
+        spec: [req::GEN_ERR_001],
         needs: [CREATE_DELETE_VOLUME],
         refuted_by: ["create-volume-crashes-on-long-names"],
         runs: Last,

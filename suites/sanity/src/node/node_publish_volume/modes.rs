@@ -93,7 +93,7 @@ check! {
     MULTI_WRITER_SECOND_PATH {
         id: "node/node-publish-volume/multi-writer-second-path",
         title: "NodePublishVolume of a SINGLE_NODE_MULTI_WRITER volume at a second path is OK",
-        spec: [req::NODE_PUBLISH_015, req::NODE_PUBLISH_007, req::MSG_VOLCAP_009],
+        spec: [req::NODE_PUBLISH_015, req::NODE_PUBLISH_007],
         needs: [NODE, NODE_SINGLE_NODE_MULTI_WRITER, CREATE_DELETE_VOLUME],
         refuted_by: ["node-publish-refuses-second-path"],
     }
