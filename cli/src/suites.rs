@@ -15,10 +15,16 @@ use crate::args::Selection;
 use crate::error::Error;
 use crate::note;
 
-const SUITES: [Suite; 1] = [csi_suite_sanity::SUITE];
+const SUITES: [Suite; 4] = [
+    csi_suite_sanity::SUITE,
+    csi_suite_stateful::idempotency::SUITE,
+    csi_suite_stateful::property::SUITE,
+    csi_suite_stateful::concurrency::SUITE,
+];
 
 /// Their names, as `--suite` takes them.
-pub(crate) const NAMES: [&str; 1] = [SUITES[0].name];
+pub(crate) const NAMES: [&str; SUITES.len()] =
+    [SUITES[0].name, SUITES[1].name, SUITES[2].name, SUITES[3].name];
 
 /// All suites.
 pub(crate) fn all() -> Registry {

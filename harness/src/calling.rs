@@ -77,13 +77,13 @@ impl<'a, T: Send + 'a> Calling<'a, T> {
             let reply = (self.send)().await;
             let again = match reply.answer() {
                 Answer::Ok(_) => false,
-                Answer::Refused(refused) if effect::is_not_now(self.rpc, refused.code) => {
+                Answer::Refused(refused) if effect::is_not_now(self.rpc.method, refused.code) => {
                     let late = Instant::now() + pauses.next > settled;
                     let known = patience.is_unwilling(self.rpc) && pauses.taken >= EXHAUSTED_TRIES_MAX;
                     !late && !known
                 }
                 Answer::Refused(_) => false,
-                Answer::Unknown(NoAnswer::CutOff) => false,
+                Answer::Unknown(NoAnswer::CutOff | NoAnswer::Withheld(_)) => false,
                 Answer::Unknown(_) => {
                     unanswered += 1;
                     unanswered < UNANSWERED_TRIES_MAX && !patience.is_silent(self.rpc)
@@ -106,7 +106,9 @@ impl<'a, T: Send + 'a> Calling<'a, T> {
             let reply = (self.send)().await;
             let tries_max = match reply.answer() {
                 Answer::Refused(refused) if refused.code == Code::ResourceExhausted => EXHAUSTED_TRIES_MAX,
-                Answer::Refused(refused) if effect::is_not_now(self.rpc, refused.code) => JUDGED_TRIES_MAX,
+                Answer::Refused(refused) if effect::is_not_now(self.rpc.method, refused.code) => {
+                    JUDGED_TRIES_MAX
+                }
                 _ => 0,
             };
             if pauses.taken + 1 >= tries_max || self.session.remaining() < pauses.next {

@@ -41,10 +41,10 @@ pub struct Config {
     pub fs_type: String,
     /// mount_flags of mount volumes.
     pub mount_flags: Vec<String>,
-    /// Size of the volumes made, in bytes.
-    pub volume_size_bytes: i64,
-    /// Size that volumes are expanded to, in bytes.
-    pub expand_size_bytes: i64,
+    /// Size of the volumes made, in bytes; without it, a small one that the driver takes.
+    pub volume_size_bytes: Option<i64>,
+    /// Size that volumes are expanded to, in bytes; without it, twice the size of the volumes made.
+    pub expand_size_bytes: Option<i64>,
     /// Smallest volume the back end can make, in bytes.
     pub size_min_bytes: Option<i64>,
     /// Largest volume the back end can make, in bytes.
@@ -75,6 +75,8 @@ pub struct Config {
     pub attach_limit_max: u32,
     /// Time limits.
     pub time_limits: TimeLimits,
+    /// How much is tried by the suites that make many calls.
+    pub effort: Effort,
 }
 
 impl Default for Config {
@@ -92,8 +94,8 @@ impl Default for Config {
             access_types: vec![AccessType::Mount],
             fs_type: String::new(),
             mount_flags: Vec::new(),
-            volume_size_bytes: 10 << 30,
-            expand_size_bytes: 20 << 30,
+            volume_size_bytes: None,
+            expand_size_bytes: None,
             size_min_bytes: None,
             size_max_bytes: None,
             name_prefix: "sanity-".to_owned(),
@@ -109,6 +111,7 @@ impl Default for Config {
             attach_limit: false,
             attach_limit_max: 256,
             time_limits: TimeLimits::default(),
+            effort: Effort::default(),
         }
     }
 }
@@ -148,8 +151,8 @@ impl Config {
             }
         }
         for (name, value) in [
-            ("volume-size-bytes", Some(self.volume_size_bytes)),
-            ("expand-size-bytes", Some(self.expand_size_bytes)),
+            ("volume-size-bytes", self.volume_size_bytes),
+            ("expand-size-bytes", self.expand_size_bytes),
             ("size-min-bytes", self.size_min_bytes),
             ("size-max-bytes", self.size_max_bytes),
         ] {
@@ -157,7 +160,9 @@ impl Config {
                 return Err(format!("{name} must be a positive number of bytes"));
             }
         }
-        if self.expand_size_bytes < self.volume_size_bytes {
+        if let (Some(expanded), Some(made)) = (self.expand_size_bytes, self.volume_size_bytes)
+            && expanded < made
+        {
             return Err("expand-size-bytes must not be below volume-size-bytes".to_owned());
         }
         let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
@@ -171,6 +176,7 @@ impl Config {
         if let Some(rpc) = self.secrets.keys().find(|name| !is_rpc(name)) {
             return Err(format!("secrets: {rpc:?} is not an RPC; write for example CreateVolume"));
         }
+        self.effort.validate()?;
         self.time_limits.validate()
     }
 
@@ -494,6 +500,62 @@ impl TimeLimits {
     }
 }
 
+/// How much is tried by the suites that make many calls: idempotency, property, concurrency and restart.
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
+pub struct Effort {
+    /// Times that the idempotency suite makes each call.
+    pub repeat: u32,
+    /// Random sequences that each check of the property suite tries.
+    pub cases: u32,
+    /// Calls of a random sequence at the most.
+    pub steps: u32,
+    /// Calls that the concurrency suite makes.
+    pub operations: u32,
+    /// Times that the restart suite ends the driver.
+    pub kills: u32,
+    /// Time after which a check of these suites begins nothing new.
+    pub check_budget_ms: u64,
+    /// Time for all of these checks together, which then go on until it is used up, whatever the numbers above.
+    pub budget_ms: Option<u64>,
+    /// Directory in which failing cases are stored, and from which they are tried first.
+    pub regressions: Option<PathBuf>,
+}
+
+impl Default for Effort {
+    fn default() -> Effort {
+        Effort {
+            repeat: 3,
+            cases: 64,
+            steps: 40,
+            operations: 2_000,
+            kills: 20,
+            check_budget_ms: 30_000,
+            budget_ms: None,
+            regressions: None,
+        }
+    }
+}
+
+impl Effort {
+    /// Numbers are at most this.
+    const MOST: u32 = 1_000_000;
+
+    fn validate(&self) -> Result<(), String> {
+        let numbers = [
+            ("repeat", self.repeat),
+            ("cases", self.cases),
+            ("steps", self.steps),
+            ("operations", self.operations),
+            ("kills", self.kills),
+        ];
+        match numbers.iter().find(|(_, number)| *number == 0 || *number > Effort::MOST) {
+            Some((name, _)) => Err(format!("effort: {name} must lie between 1 and {}", Effort::MOST)),
+            None => Ok(()),
+        }
+    }
+}
+
 /// Something that only some users configure, and some checks need.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Setting {
@@ -547,7 +609,8 @@ mod tests {
 
     #[test]
     fn an_empty_file_is_the_default() {
-        assert_eq!(parse("{}").unwrap().volume_size_bytes, 10 << 30);
+        let (read, default) = (parse("{}").unwrap(), Config::default());
+        assert_eq!(format!("{read:?}"), format!("{default:?}"));
     }
 
     #[test]

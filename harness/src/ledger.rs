@@ -15,6 +15,8 @@ pub(crate) struct Ledger {
 #[derive(Debug)]
 struct Inner {
     entries: Vec<Entry>,
+    /// How many claims there have been.
+    claimed: u64,
     /// The scope around each scope. The first one is that of the whole check and has none.
     around: Vec<Scope>,
 }
@@ -33,6 +35,8 @@ struct Entry {
     scope: Scope,
     /// Calls under way that may make the thing.
     claims: usize,
+    /// The number of the latest of them.
+    latest: u64,
     exists: Exists,
 }
 
@@ -49,7 +53,7 @@ pub(crate) enum Exists {
 
 impl Default for Ledger {
     fn default() -> Ledger {
-        Ledger { inner: Mutex::new(Inner { entries: Vec::new(), around: vec![WHOLE] }) }
+        Ledger { inner: Mutex::new(Inner { entries: Vec::new(), claimed: 0, around: vec![WHOLE] }) }
     }
 }
 
@@ -59,11 +63,13 @@ impl Ledger {
     pub(crate) fn claim(&self, thing: Thing, node: usize, scope: Scope) -> Claim<'_> {
         let key = key(&thing, node);
         let mut inner = self.lock();
+        inner.claimed += 1;
+        let latest = inner.claimed;
         match inner.find(&key) {
-            Some(entry) => entry.claims += 1,
+            Some(entry) => (entry.claims, entry.latest) = (entry.claims + 1, latest),
             None => {
-                let entry = Entry { key: key.clone(), thing, node, scope, claims: 1, exists: Exists::No };
-                inner.entries.push(entry);
+                let exists = Exists::No;
+                inner.entries.push(Entry { key: key.clone(), thing, node, scope, claims: 1, latest, exists });
             }
         }
         Claim { ledger: self, key, exists: Exists::Perhaps }
@@ -79,6 +85,25 @@ impl Ledger {
         let mut inner = self.lock();
         let key = key(thing, node);
         if let Some(entry) = inner.find(&key) {
+            entry.exists = Exists::No;
+        }
+        inner.sweep(&key);
+    }
+
+    /// Notes that a call to undo a thing is about to be sent.
+    pub(crate) fn undoing(&self, thing: &Thing, node: usize) -> Undoing {
+        let key = key(thing, node);
+        let latest = self.lock().find(&key).filter(|entry| entry.claims == 0).map(|entry| entry.latest);
+        Undoing { key, latest }
+    }
+
+    /// Strikes a thing out after it was undone, unless a call to make it was under way at the same time: nobody knows
+    /// which of the two came first.
+    pub(crate) fn undone(&self, Undoing { key, latest }: Undoing) {
+        let mut inner = self.lock();
+        if let Some(entry) = inner.find(&key)
+            && Some(entry.latest) == latest
+        {
             entry.exists = Exists::No;
         }
         inner.sweep(&key);
@@ -150,6 +175,13 @@ impl Inner {
         }
         true
     }
+}
+
+/// A call under way that undoes a thing, with the latest call that may have made it before.
+#[derive(Debug)]
+pub(crate) struct Undoing {
+    key: String,
+    latest: Option<u64>,
 }
 
 /// A call under way that may make a thing. Dropped without an end, it may have made it.

@@ -181,6 +181,7 @@ struct Inner {
     bytes: usize,
     silence: Option<Silence>,
     warnings: Vec<Violation>,
+    notes: Vec<String>,
 }
 
 /// What a check said, remarked and lost.
@@ -189,6 +190,7 @@ pub(crate) struct Told {
     pub(crate) calls: Vec<CallRecord>,
     pub(crate) calls_dropped: usize,
     pub(crate) warnings: Vec<Violation>,
+    pub(crate) notes: Vec<String>,
 }
 
 /// A call that is under way.
@@ -203,6 +205,11 @@ impl CallLog {
     /// Adds a remark that does not stop the check: a rule that is only recommended, or a tolerated answer.
     pub fn warn(&self, warning: Violation) {
         self.lock().warnings.push(warning);
+    }
+
+    /// Adds something to know that is no verdict.
+    pub(crate) fn note(&self, note: String) {
+        self.lock().notes.push(note);
     }
 
     /// Notes a call before it is sent. Until its end is noted, nobody has waited for its answer.
@@ -242,8 +249,9 @@ impl CallLog {
             Answer::Unknown(NoAnswer::Timeout(_)) => {
                 inner.silence = inner.silence.or(Some(Silence::TimedOut))
             }
-            Answer::Unknown(NoAnswer::GivenUp(_) | NoAnswer::CutOff) | Answer::Ok(_) | Answer::Refused(_) => {
-            }
+            Answer::Unknown(NoAnswer::GivenUp(_) | NoAnswer::CutOff | NoAnswer::Withheld(_))
+            | Answer::Ok(_)
+            | Answer::Refused(_) => {}
         }
         let Ok(at) = inner.calls.binary_search_by_key(&number, |(number, _)| *number) else { return };
         let call = &mut inner.calls[at].1;
@@ -253,6 +261,11 @@ impl CallLog {
         let grown = call.bytes() - before;
         inner.bytes += grown;
         inner.make_room();
+    }
+
+    /// Forgets calls that went unanswered: whoever made them knows why.
+    pub(crate) fn forget_silence(&self) {
+        self.lock().silence = None;
     }
 
     /// How calls went unanswered, if any did.
@@ -271,7 +284,7 @@ impl CallLog {
         }
         let calls_dropped = usize::try_from(inner.next).unwrap_or(usize::MAX) - inner.calls.len();
         let calls = inner.calls.into_iter().map(|(_, call)| call).collect();
-        Told { calls, calls_dropped, warnings: inner.warnings }
+        Told { calls, calls_dropped, warnings: inner.warnings, notes: inner.notes }
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Inner> {

@@ -44,7 +44,10 @@ impl fmt::Display for Story<'_> {
         if let Some(hidden @ 1..) = report.leftovers.len().checked_sub(LEFTOVERS_SHOWN_MAX) {
             writeln!(f, "               … and {hidden} more; --report json=FILE has all")?;
         }
-        write_calls(f, report)?;
+        match report.outcome.violation().map(|violation| &violation.told[..]) {
+            Some(told @ [_, ..]) => told.iter().try_for_each(|line| writeln!(f, "  {line}"))?,
+            Some([]) | None => write_calls(f, report)?,
+        }
         writeln!(f, "  repeat       {}", report.repeat)
     }
 }
@@ -65,6 +68,17 @@ fn write_violation(f: &mut fmt::Formatter<'_>, report: &CheckReport, violation: 
         writeln!(f, "  the driver printed last")?;
     }
     violation.printed.iter().try_for_each(|line| writeln!(f, "    {line}"))
+}
+
+/// A message as it is on the wire, as JSON without secrets: for what was expected, and what came.
+pub fn wire<M: prost::Name + 'static>(message: &M) -> String {
+    csi_proto::redact::json(message).to_string()
+}
+
+/// The same for several messages, or for one that may not be there.
+pub fn wires<'a, M: prost::Name + 'static>(messages: impl IntoIterator<Item = &'a M>) -> String {
+    let messages: Vec<String> = messages.into_iter().map(wire).collect();
+    if messages.is_empty() { "none".to_owned() } else { messages.join(", ") }
 }
 
 /// The requirement a violation is of.

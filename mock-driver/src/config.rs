@@ -415,7 +415,7 @@ impl Config {
     /// Applies the values that quirks and defects bring with them and refuses what no driver can be.
     pub(crate) fn settle(mut self) -> Result<Self, ConfigError> {
         let has = |quirk| self.quirks.contains(&quirk);
-        if has(Quirk::MinimumSize) {
+        if has(Quirk::MinimumSize) || has(Quirk::SmallSizesRefused) {
             self.volume_size_bytes_min = self.volume_size_bytes_min.max(GIB);
         }
         if has(Quirk::ParametersDemanded) {

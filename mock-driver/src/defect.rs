@@ -237,6 +237,7 @@ named! {
     ListVolumesEmpty, "list-volumes-empty", "no volume is ever listed";
     ListVolumesEntryWithoutVolume, "list-volumes-entry-without-volume", "entries have no volume";
     ListVolumesEntryWithoutVolumeId, "list-volumes-entry-without-volume-id", "volumes in entries have no volume_id";
+    ListVolumesFailsOnUnusualNames, "list-volumes-fails-on-unusual-names", "the list is INTERNAL while a volume's name is not plain ASCII";
     ListVolumesIgnoresMaxEntries, "list-volumes-ignores-max-entries", "max_entries is ignored";
     ListVolumesIgnoresToken, "list-volumes-ignores-token", "every page is the first";
     ListVolumesInvalidTokenAsInvalidArgument, "list-volumes-invalid-token-as-invalid-argument", "a token that is not valid is INVALID_ARGUMENT";
@@ -319,6 +320,7 @@ named! {
     ListSnapshotsAcceptsNegativeMax, "list-snapshots-accepts-negative-max", "a negative max_entries means no limit";
     ListSnapshotsDropsSize, "list-snapshots-drops-size", "entries lack size_bytes";
     ListSnapshotsEntryWithoutSnapshot, "list-snapshots-entry-without-snapshot", "entries have no snapshot";
+    ListSnapshotsFailsOnUnusualNames, "list-snapshots-fails-on-unusual-names", "the list is INTERNAL while a snapshot's name is not plain ASCII";
     ListSnapshotsHidesUnready, "list-snapshots-hides-unready", "snapshots are not listed until they are ready";
     ListSnapshotsIgnoresIdFilter, "list-snapshots-ignores-id-filter", "the filter by snapshot_id is ignored";
     ListSnapshotsIgnoresMaxEntries, "list-snapshots-ignores-max-entries", "max_entries is ignored";
@@ -511,6 +513,7 @@ named! {
     NodePublishIgnoresAccessMode, "node-publish-ignores-access-mode", "a volume for a single writer is published at two paths";
     NodePublishIgnoresCapabilityConflict, "node-publish-ignores-capability-conflict", "a repeat with another capability is OK";
     NodePublishIgnoresReadonlyConflict, "node-publish-ignores-readonly-conflict", "a repeat with another readonly flag is OK";
+    NodePublishMakesOtherKind, "node-publish-makes-other-kind", "a file is at the target path of a mount, a directory at that of a block volume";
     NodePublishMakesNothing, "node-publish-makes-nothing", "OK is answered but nothing is at the target path";
     NodePublishMakesParents, "node-publish-makes-parents", "missing parent directories are made and never removed";
     NodePublishMissingStagingAsInvalidArgument, "node-publish-missing-staging-as-invalid-argument", "a missing staging_target_path is INVALID_ARGUMENT";

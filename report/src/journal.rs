@@ -113,6 +113,12 @@ pub struct CheckEntry {
     /// The last lines that it printed, where it died.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub driver_printed: Vec<String>,
+    /// The calls that lead there, a line each, where the check tells them itself.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub told: Vec<String>,
+    /// What it has to say that is no verdict, such as how much it tried.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
     /// The reason in the known-failing list.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub known_because: Option<String>,
@@ -183,6 +189,9 @@ pub struct LeakEntry {
     pub id: String,
     /// Whether this run made it.
     pub ours: bool,
+    /// The check that made it, if that is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub check: Option<String>,
 }
 
 /// A death of the driver.
@@ -254,6 +263,7 @@ impl Reporter for Journal {
                     kind: leak.kind,
                     id: leak.id.clone(),
                     ours: leak.ours,
+                    check: leak.check.clone(),
                 };
                 self.run.leaks.extend(leaks.iter().map(entry));
             }
@@ -318,6 +328,8 @@ fn check_entry(report: &CheckReport) -> CheckEntry {
         expected: violation.map(|violation| violation.expected.clone()).unwrap_or_default(),
         actual: violation.map(|violation| violation.actual.clone()).unwrap_or_default(),
         driver_printed: violation.map(|violation| violation.printed.to_vec()).unwrap_or_default(),
+        told: violation.map(|violation| violation.told.to_vec()).unwrap_or_default(),
+        notes: report.notes.clone(),
         known_because,
         left_behind: report.leftovers.clone(),
         calls: first.iter().chain(last).map(call_entry).collect(),

@@ -183,7 +183,7 @@ impl<'a> Interview<'a> {
             };
             match ask.unary().await {
                 Answer::Refused(refused)
-                    if effect::is_not_now(rpc, refused.code) && pauses.taken < TRIES_MAX =>
+                    if effect::is_not_now(rpc.method, refused.code) && pauses.taken < TRIES_MAX =>
                 {
                     pauses.pause().await;
                 }

@@ -205,7 +205,8 @@ fn size(driver: &MockDriver, range: Range, original: &Original) -> Result<i64, S
     if larger && driver.is(Quirk::LargerCopiesRefused) {
         return Err(Status::out_of_range(format!("the source has only {source_bytes} bytes")));
     }
-    if limit_bytes < min {
+    let small = required_bytes > 0 && required_bytes < min && driver.is(Quirk::SmallSizesRefused);
+    if limit_bytes < min || small {
         return Err(Status::out_of_range(format!("no volume is smaller than {min} bytes")));
     }
     if required_bytes > max && !driver.has(Defect::CreateVolumeAcceptsAnySize) {

@@ -4,8 +4,8 @@ use csi_proto::v1::list_volumes_response::Entry;
 use csi_proto::v1::{ListVolumesRequest, ListVolumesResponse};
 use tonic::{Code, Status};
 
-use super::recode;
 use super::volume::{spoil_condition, spoil_volume};
+use super::{is_plain, recode};
 use crate::controller;
 use crate::defect::Defect;
 use crate::driver::MockDriver;
@@ -18,6 +18,11 @@ pub(crate) async fn list_volumes(
     driver: &MockDriver,
     asked: &ListVolumesRequest,
 ) -> Result<ListVolumesResponse, Status> {
+    if driver.has(Defect::ListVolumesFailsOnUnusualNames)
+        && driver.state().volumes.values().any(|volume| !is_plain(volume.name.as_deref()))
+    {
+        return Err(Status::internal("cannot read the name of a volume"));
+    }
     let mut request = asked.clone();
     misread(driver, &mut request);
     let mut answer = controller::list_volumes(driver, &request).await;

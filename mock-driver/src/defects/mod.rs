@@ -130,3 +130,8 @@ fn drop_unknown(parameters: &mut Map, known: &[String]) {
     };
     parameters.retain(understood);
 }
+
+/// Whether a careless driver can print the name.
+pub(crate) fn is_plain(name: Option<&str>) -> bool {
+    name.is_none_or(|name| name.chars().all(|c| c.is_ascii_graphic()))
+}

@@ -239,6 +239,14 @@ impl Case {
         Ok(path)
     }
 
+    /// Writes the case into a folder, and says where it is, or why it is not there.
+    pub fn store_in(&self, folder: &Path) -> String {
+        match self.store(folder) {
+            Ok(path) => format!("stored; to run it again: csi-sanity replay {}", path.display()),
+            Err(error) => format!("not stored: {}", csi_harness::error_chain(&error)),
+        }
+    }
+
     /// The text of the file.
     ///
     /// # Errors

@@ -2,6 +2,16 @@
 //! same time. What they find is written down as a [`case`].
 #![warn(missing_docs)]
 
+mod budget;
 pub mod case;
+pub mod concurrency;
 pub mod history;
+pub mod idempotency;
 pub mod model;
+pub mod orchestrator;
+pub mod property;
+mod record;
+pub mod rules;
+pub mod sequence;
+mod shrink;
+mod trial;

@@ -20,6 +20,7 @@ check! {
         replaces: [
             "Controller Service [Controller Server] DeleteVolume should return appropriate values (no optional values added)",
         ],
+        plain: ["DeleteVolume"],
         access: Each,
     }
     async |cx| {
@@ -112,8 +113,8 @@ check! {
     GONE {
         id: "controller/delete-volume/gone",
         title: "a deleted volume is not listed and not found any more",
-        spec: [req::CTRL_DELETEVOL_002],
-        needs: [CREATE_DELETE_VOLUME],
+        spec: [req::CTRL_DELETEVOL_002, req::CTRL_VALIDATE_018],
+        needs: [CONTROLLER, CREATE_DELETE_VOLUME],
         refuted_by: ["delete-volume-keeps-volume"],
     }
     async |cx| {
@@ -126,6 +127,7 @@ check! {
         ensure!(
             unknown.await?.is_some(),
             "a deleted volume goes on being found";
+            of: &req::CTRL_VALIDATE_018,
             expected: "NOT_FOUND from ValidateVolumeCapabilities once the deletion is complete",
             actual: "OK until time-limits: settle-ms had passed"
         );

@@ -45,6 +45,7 @@ check! {
             "get-snapshot-without-snapshot",
         ],
         replaces: ["GetSnapshot [Controller Server] should return snapshot that match the specified snapshot id"],
+        plain: ["GetSnapshot"],
     }
     async |cx| {
         let volume = cx.node_volume().await?;
@@ -75,7 +76,7 @@ check! {
         let volume = cx.node_volume().await?;
         let made = cut_snapshot(cx, &volume.id).await?;
         let response = cx.call(request(&made.snapshot_id)).setup("the snapshot as it is").await?;
-        Ok(same_snapshot(&made, &response.snapshot.unwrap_or_default())?)
+        same_snapshot(&made, &response.snapshot.unwrap_or_default())
     }
 }
 
@@ -107,6 +108,7 @@ check! {
         replaces: [
             "GetSnapshot [Controller Server] should return an error when the specified snapshot id does not exist",
         ],
+        follows: "controller/get-snapshot/deleted-snapshot",
     }
     async |cx| {
         let reply = cx.call(request(&cx.unknown_snapshot_id())).await;

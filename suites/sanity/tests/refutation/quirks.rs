@@ -38,6 +38,7 @@ fn adapt(quirk: Quirk, config: &mut Config) {
                 config.secrets.insert(rpc.method.to_owned(), Secret(pairs(&[("password", "mock")])));
             }
         }
+        Quirk::SmallSizesRefused => config.volume_size_bytes = None,
         Quirk::ExactSizesRefused | Quirk::MinimumSize => config.size_min_bytes = Some(1 << 30),
         _ => {}
     }

@@ -3,13 +3,12 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use csi_harness::effect::is_not_now;
 use csi_harness::requirements::req;
 use csi_proto::code_name;
 use tonic::Code;
 
-use crate::model::answer::{
-    Answer, GroupSaid, Listed, Said, SnapshotSaid, VolumeSaid, leaves_open, says_not_now,
-};
+use crate::model::answer::{Answer, GroupSaid, Listed, Said, SnapshotSaid, VolumeSaid, leaves_open};
 use crate::model::around::{Around, Presence, Terms, Time};
 use crate::model::call::{Call, GroupCall, SnapshotCall, VolumeCall};
 use crate::model::expectation::Breach;
@@ -132,7 +131,7 @@ impl Taker {
         };
         if let (Some(subject), Answer::Refused(code)) = (entry.call.subject(), &entry.answer)
             && leaves_open(*code)
-            && !says_not_now(*code)
+            && !is_not_now(entry.call.method(), *code)
         {
             self.parts.remarks.push((subject.name(), says_nothing(&entry.call, *code)));
         }

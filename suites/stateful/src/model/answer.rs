@@ -71,18 +71,6 @@ pub fn leaves_open(code: Code) -> bool {
     effect::of_change(code) != Effect::None
 }
 
-/// Whether a status says no more than "not now": something is pending, the back end is busy or full.
-pub fn says_not_now(code: Code) -> bool {
-    matches!(
-        code,
-        Code::Aborted
-            | Code::Cancelled
-            | Code::DeadlineExceeded
-            | Code::ResourceExhausted
-            | Code::Unavailable
-    )
-}
-
 /// A map or list of the protocol as text, to be compared.
 pub type Text = Arc<str>;
 
@@ -261,7 +249,7 @@ mod tests {
     #[test]
     fn not_now_is_never_a_definite_no() {
         for code in (0..=16).map(Code::from_i32) {
-            assert!(!says_not_now(code) || leaves_open(code), "{code:?}");
+            assert!(!effect::is_not_now("CreateVolume", code) || leaves_open(code), "{code:?}");
         }
         assert!(!leaves_open(Code::NotFound));
         assert!(Answer::<()>::Unknown.leaves_open());

@@ -2,12 +2,13 @@
 
 use std::fmt;
 
+use csi_harness::effect::is_not_now;
 use csi_harness::requirements::Requirement;
 use csi_harness::verdict::Violation;
 use csi_proto::code_name;
 use tonic::Code;
 
-use super::answer::{Answer, says_not_now};
+use super::answer::Answer;
 
 /// What a driver may answer to a call in one certain state.
 #[derive(Clone, Debug)]
@@ -104,7 +105,7 @@ impl Expectation {
         match answer {
             Answer::Unknown => Finding::Fits,
             Answer::Done(_) => self.of_done(method),
-            Answer::Refused(code) if says_not_now(*code) => Finding::Fits,
+            Answer::Refused(code) if is_not_now(method, *code) => Finding::Fits,
             Answer::Refused(code) => self.of_refusal(method, *code),
             // That something is pending can be wrong; that the back end is busy or full can not.
             Answer::PutOff(Code::Aborted) => self.of_refusal(method, Code::Aborted),

@@ -17,7 +17,7 @@ use super::state::{GroupLife, SnapshotLife, VolumeLife};
 use super::{Model, Object};
 
 /// Places in a volume that are written to.
-const SLOTS: u8 = 4;
+pub(crate) const SLOTS: u8 = 4;
 
 /// Something to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,9 +28,10 @@ pub struct Op {
     pub pick: u32,
 }
 
-/// A sequence of things to do with a driver; it shrinks to fewer, and to earlier objects.
-pub fn ops(terms: &Terms, steps_max: usize) -> impl Strategy<Value = Vec<Op>> + use<> {
-    let verbs: Vec<Verb> = Verb::ALL.into_iter().filter(|verb| verb.is_enabled(terms)).collect();
+/// A sequence of such things to do with a driver, as far as it has what they take; it shrinks to fewer, and to earlier
+/// objects.
+pub fn ops(terms: &Terms, verbs: &[Verb], steps_max: usize) -> impl Strategy<Value = Vec<Op>> + use<> {
+    let verbs: Vec<Verb> = verbs.iter().copied().filter(|verb| verb.is_enabled(terms)).collect();
     let weighted: Vec<Verb> =
         verbs.iter().flat_map(|verb| std::iter::repeat_n(*verb, verb.weight())).collect();
     vec((select(weighted), any::<u32>()).prop_map(|(verb, pick)| Op { verb, pick }), 1..=steps_max.max(1))

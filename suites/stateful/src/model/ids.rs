@@ -29,6 +29,12 @@ impl Ids {
         Some(name.id(u16::try_from(nth).ok()?))
     }
 
+    /// The ids under a name, in the order in which they came.
+    pub fn of(&self, name: Name) -> Vec<Id> {
+        let count = self.0.get(&name).map_or(0, Vec::len);
+        (0..u16::try_from(count).unwrap_or(u16::MAX)).map(|nth| name.id(nth)).collect()
+    }
+
     /// What has an id, among these kinds.
     pub fn find(&self, kinds: &[Kind], text: &str) -> Option<Id> {
         let names = self.0.keys().filter(|name| kinds.contains(&name.kind));

@@ -83,7 +83,7 @@ fn traits() -> impl Strategy<Value = Vec<Trait>> {
 
 #[test]
 fn a_right_driver_is_never_accused() {
-    let strategy = (ops(&terms(), STEPS), traits());
+    let strategy = (ops(&terms(), &Verb::ALL, STEPS), traits());
     let verdict = runner(200, 1).run(&strategy, |(ops, traits)| {
         prop_assert_eq!(run(&ops, Toy::with(traits), |_| Way::There).1, None);
         Ok(())
@@ -94,7 +94,7 @@ fn a_right_driver_is_never_accused() {
 #[test]
 fn nor_is_one_whose_answers_get_lost() {
     let way = prop_oneof![6 => Just(Way::There), 1 => Just(Way::Lost), 1 => Just(Way::NotSent), 1 => Just(Way::Late)];
-    let strategy = (ops(&terms(), STEPS), traits(), proptest::collection::vec(way, STEPS));
+    let strategy = (ops(&terms(), &Verb::ALL, STEPS), traits(), proptest::collection::vec(way, STEPS));
     let verdict = runner(200, 2).run(&strategy, |(ops, traits, ways)| {
         prop_assert_eq!(run(&ops, Toy::with(traits), |nth| ways[nth]).1, None);
         Ok(())
@@ -105,7 +105,7 @@ fn nor_is_one_whose_answers_get_lost() {
 #[test]
 fn every_mistake_is_found_and_shrinks_to_a_few_calls() {
     for mistake in Trait::MISTAKES {
-        let verdict = runner(400, 3).run(&ops(&terms(), STEPS), |ops| {
+        let verdict = runner(400, 3).run(&ops(&terms(), &Verb::ALL, STEPS), |ops| {
             prop_assert_eq!(run(&ops, Toy::with([mistake]), |_| Way::There).1, None);
             Ok(())
         });
@@ -120,7 +120,7 @@ fn every_verb_is_generated_where_the_driver_has_it_and_nowhere_else() {
     let mut runner = runner(1, 4);
     let mut seen: Vec<&str> = Vec::new();
     for _ in 0..60 {
-        let ops = ops(&terms(), 2 * STEPS).new_tree(&mut runner).expect("a sequence").current();
+        let ops = ops(&terms(), &Verb::ALL, 2 * STEPS).new_tree(&mut runner).expect("a sequence").current();
         seen.extend(run(&ops, Toy::default(), |_| Way::There).0.iter().map(Call::method));
     }
     for verb in Verb::ALL {

@@ -1,0 +1,100 @@
+//! The concurrency suite: many callers at the same time, and afterwards the question whether any order of their calls
+//! explains the answers.
+
+mod load;
+mod pairs;
+
+use csi_harness::prelude::*;
+use csi_harness::registry::Suite;
+
+use crate::budget::Budget;
+use crate::orchestrator::ground::Ground;
+use crate::record::{Recorder, Told};
+use crate::rules::{ALL, SNAPSHOTS};
+pub(crate) use load::Load;
+
+/// Callers at the same time.
+const WORKERS: u16 = 8;
+/// Calls on one name space.
+const ROUND_CALLS: u32 = 100;
+/// Volumes that pairs of callers use at the same time.
+const LANES: u16 = 4;
+/// Pairs of calls in each lane of a round.
+const LANE_PAIRS: u32 = 10;
+
+/// The concurrency suite.
+pub const SUITE: Suite = Suite { name: "concurrency", checks: &[CHECKS], retired: &[] };
+
+const CHECKS: &[&Check] = &[&CONTROLLER_CALLS, &PAIRS];
+
+check! {
+    /// The sidecars of Kubernetes work on many volumes at once, and on one after they have lost their memory: a name is
+    /// asked for twice, a volume is attached while it is deleted, lists are read while they change.
+    CONTROLLER_CALLS {
+        id: "concurrency/controller-calls",
+        title: "what many callers are told at the same time could have been told to one after another",
+        spec: SNAPSHOTS,
+        needs: [CREATE_DELETE_VOLUME],
+        refuted_by: ["create-volume-forgets-names"],
+        runs: Alone,
+    }
+    async |cx| {
+        let ground = Ground::survey(cx).await?;
+        let budget = Budget::new(cx, cx.config().effort.operations.div_ceil(ROUND_CALLS));
+        let mut rng = cx.rng();
+        let (mut told, mut rounds) = (Told::default(), 0);
+        while budget.goes_on(rounds) {
+            let scope = cx.scope();
+            let seed = rng.u64(..);
+            let recorder = Recorder::new(&scope, &ground);
+            let load = Load::new(&ground.terms, ground.usage);
+            load.run(&recorder, WORKERS, ROUND_CALLS, seed, budget.until()).await?;
+            load.look(&recorder).await?;
+            rounds += 1;
+            if let Err(stop) = recorder.judge(seed, &mut told) {
+                cx.note(format!("round {rounds} of {ROUND_CALLS} calls was the first to go wrong"));
+                return Err(stop);
+            }
+            scope.undo().await?;
+        }
+        told.tell(cx);
+        budget.tell(cx, rounds, &format!("rounds of {ROUND_CALLS} calls"));
+        Ok(())
+    }
+}
+
+check! {
+    /// Two calls for one volume at the same moment, each of them right: the same one twice, or one that does and one that
+    /// undoes. Whatever comes of it, it is one of the two orders.
+    PAIRS {
+        id: "concurrency/pairs",
+        title: "of two calls for one volume at the same moment one comes first",
+        spec: ALL,
+        needs: [CREATE_DELETE_VOLUME],
+        refuted_by: ["create-volume-forgets-names"],
+        runs: Alone,
+        access: Each,
+    }
+    async |cx| {
+        let ground = Ground::survey(cx).await?;
+        let calls = 2 * u32::from(LANES) * LANE_PAIRS;
+        let budget = Budget::new(cx, cx.config().effort.operations.div_ceil(calls));
+        let mut rng = cx.rng();
+        let (mut told, mut rounds) = (Told::default(), 0);
+        while budget.goes_on(rounds) {
+            let scope = cx.scope();
+            let seed = rng.u64(..);
+            let recorder = Recorder::new(&scope, &ground);
+            pairs::run(&recorder, &ground, LANES, LANE_PAIRS, seed).await?;
+            rounds += 1;
+            if let Err(stop) = recorder.judge(seed, &mut told) {
+                cx.note(format!("round {rounds} of {calls} calls was the first to go wrong"));
+                return Err(stop);
+            }
+            scope.undo().await?;
+        }
+        told.tell(cx);
+        budget.tell(cx, rounds, &format!("rounds of {calls} calls"));
+        Ok(())
+    }
+}

@@ -1,0 +1,142 @@
+//! The idempotency suite: each call made several times, at every point of the life of a volume, after errors, and after the
+//! caller has given up. The model judges that the answers are compatible; what is left behind, the run notices.
+
+mod path;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use csi_harness::prelude::*;
+use csi_harness::registry::Suite;
+
+use crate::budget::Budget;
+use crate::model::call::Call;
+use crate::orchestrator::ground::Ground;
+use crate::rules::ALL;
+use crate::sequence::Item;
+use crate::trial::Trial;
+use path::Path;
+
+/// Longest time after which a caller gives up.
+const GIVEN_UP_MAX: Duration = Duration::from_millis(50);
+
+/// The idempotency suite.
+pub const SUITE: Suite = Suite { name: "idempotency", checks: &[CHECKS], retired: &[] };
+
+const CHECKS: &[&Check] = &[&EACH_CALL, &EVERY_POINT, &AFTER_ERRORS, &GIVEN_UP];
+
+check! {
+    /// Whoever does not hear the answer asks again, and so does each part of Kubernetes that is started anew.
+    EACH_CALL {
+        id: "idempotency/each-call-repeated",
+        title: "each call from the making of a volume to its deletion can be made several times",
+        spec: ALL,
+        needs: [CREATE_DELETE_VOLUME],
+        refuted_by: ["create-volume-forgets-names"],
+        access: Each,
+    }
+    async |cx| {
+        let ground = Ground::survey(cx).await?;
+        let path = Path::new(&ground);
+        let repeat = repeat(cx);
+        let items = path.forth().into_iter().chain(path.back()).flat_map(|call| repeated(call, repeat));
+        try_all(cx, &ground, vec![items.collect()]).await
+    }
+}
+
+check! {
+    /// What was done before may come again at any later time, and what was not done may be undone.
+    EVERY_POINT {
+        id: "idempotency/every-call-at-every-point",
+        title: "calls are repeated and undone at any point of the life of a volume, and its life goes on",
+        spec: ALL,
+        needs: [CREATE_DELETE_VOLUME],
+        refuted_by: ["create-volume-forgets-names"],
+        access: Each,
+    }
+    async |cx| {
+        let ground = Ground::survey(cx).await?;
+        let path = Path::new(&ground);
+        let repeat = repeat(cx);
+        let around = |(before, call, after): (Vec<Call>, Call, Vec<Call>)| {
+            let once = |calls: Vec<Call>| calls.into_iter().map(Item::Call);
+            once(before).chain(repeated(call, repeat)).chain(once(after)).collect()
+        };
+        try_all(cx, &ground, path.with_calls_out_of_turn().into_iter().map(around).collect()).await
+    }
+}
+
+check! {
+    /// A request that is refused leaves things as they are, so that the right one is answered as before.
+    AFTER_ERRORS {
+        id: "idempotency/after-an-error",
+        title: "a call is answered as before after one that contradicts it was refused",
+        spec: ALL,
+        needs: [CREATE_DELETE_VOLUME],
+        refuted_by: ["create-volume-ignores-size-conflict"],
+        access: Each,
+    }
+    async |cx| {
+        let ground = Ground::survey(cx).await?;
+        let path = Path::new(&ground);
+        let repeat = repeat(cx);
+        let after_error = |call: Call| {
+            let wrong = path.contradicting(&call).map(Item::Call);
+            let again = if wrong.is_some() { repeated(call.clone(), repeat) } else { Vec::new() };
+            [Item::Call(call)].into_iter().chain(wrong).chain(again)
+        };
+        let back = path.back().into_iter().map(Item::Call);
+        try_all(cx, &ground, vec![path.forth().into_iter().flat_map(after_error).chain(back).collect()]).await
+    }
+}
+
+check! {
+    /// A caller whose deadline has passed does not know what was done, and can only ask again.
+    GIVEN_UP {
+        id: "idempotency/given-up-and-repeated",
+        title: "a call that its caller gave up is completed when it is made again, and leaves nothing twice",
+        spec: ALL,
+        needs: [CREATE_DELETE_VOLUME],
+        refuted_by: ["create-volume-forgets-names"],
+        access: Each,
+    }
+    async |cx| {
+        let ground = Ground::survey(cx).await?;
+        let path = Path::new(&ground);
+        let repeat = repeat(cx);
+        let mut rng = cx.rng();
+        let mut given_up = |call: Call| {
+            let limit = GIVEN_UP_MAX.mul_f64(rng.f64().powi(4));
+            [Item::GivenUp(call.clone(), limit)].into_iter().chain(repeated(call, repeat)).collect::<Vec<_>>()
+        };
+        let sequences = (0..repeat).map(|_| {
+            let calls = path.forth().into_iter().chain(path.back());
+            calls.flat_map(&mut given_up).chain(path.lists().into_iter().map(Item::Call)).collect()
+        });
+        try_all(cx, &ground, sequences.collect()).await
+    }
+}
+
+fn repeat(cx: &Cx) -> usize {
+    usize::try_from(cx.config().effort.repeat).unwrap_or(usize::MAX)
+}
+
+fn repeated(call: Call, times: usize) -> Vec<Item> {
+    vec![Item::Call(call); times]
+}
+
+/// Tries one sequence after another, as far as there is time.
+async fn try_all(cx: &Cx, ground: &Arc<Ground>, sequences: Vec<Vec<Item>>) -> CheckResult {
+    let budget = Budget::new(cx, u32::try_from(sequences.len()).unwrap_or(u32::MAX));
+    let mut trial = Trial::new(cx, ground, 0);
+    let mut tries = 0;
+    for items in sequences {
+        if !budget.goes_on(tries) {
+            break;
+        }
+        trial.run(items, budget.until()).await?;
+        tries += 1;
+    }
+    budget.tell(cx, tries, "sequences");
+    Ok(())
+}

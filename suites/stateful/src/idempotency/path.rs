@@ -1,0 +1,204 @@
+//! The life of a volume, with a snapshot, a group snapshot and copies on the way, as far as the driver has them.
+
+use csi_harness::prelude::*;
+
+use crate::model::around::Terms;
+use crate::model::call::{Call, GroupCall, Size, SnapshotCall, Usage, VolumeCall, Wanted};
+use crate::model::names::{Id, Name, Node, Target};
+use crate::orchestrator::ground::Ground;
+
+const VOLUME: Id = Name::volume(0).id(0);
+const COPY: Name = Name::volume(1);
+const OTHER: Name = Name::volume(2);
+const SNAPSHOT: Name = Name::snapshot(0);
+const GROUP: Name = Name::group(0);
+const NODE: Node = Node(0);
+const TARGET: Target = Target(0);
+
+/// Everything that happens to a volume, there and back.
+#[derive(Debug)]
+pub(super) struct Path<'a> {
+    terms: &'a Terms,
+    usage: Usage,
+}
+
+impl<'a> Path<'a> {
+    pub(super) fn new(ground: &'a Ground) -> Path<'a> {
+        let terms = &ground.terms;
+        Path { terms, usage: ground.usage }
+    }
+
+    fn has(&self, capability: Capability) -> bool {
+        self.terms.has(capability)
+    }
+
+    fn has_node(&self) -> bool {
+        self.terms.nodes > 0
+    }
+
+    fn wanted(&self) -> Wanted {
+        Wanted::of(Size::at_least(self.terms.size_bytes), self.usage)
+    }
+
+    /// The calls that use a volume, in their order.
+    pub(super) fn forth(&self) -> Vec<Call> {
+        let mut calls: Vec<Call> = vec![self.create(), self.validate()];
+        if self.has_node() {
+            calls.extend(self.steps().into_iter().map(|(forth, _)| forth));
+            if self.has(Capability::GetVolumeStats) {
+                let (node, target) = (NODE, TARGET);
+                calls.push(VolumeCall::NodeGetVolumeStats { volume: VOLUME, node, target }.into());
+            }
+        }
+        calls.extend(self.copies().into_iter().map(|(forth, _)| forth));
+        calls.extend(self.lists());
+        calls
+    }
+
+    /// The calls that undo that.
+    pub(super) fn back(&self) -> Vec<Call> {
+        let mut calls: Vec<Call> = self.copies().into_iter().rev().map(|(_, back)| back).collect();
+        if self.has_node() {
+            calls.extend(self.steps().into_iter().rev().map(|(_, back)| back));
+        }
+        calls.push(self.delete());
+        calls
+    }
+
+    pub(super) fn lists(&self) -> Vec<Call> {
+        let lists =
+            [(Capability::ListVolumes, Call::ListVolumes), (Capability::ListSnapshots, Call::ListSnapshots)];
+        lists.into_iter().filter(|(capability, _)| self.has(*capability)).map(|(_, list)| list).collect()
+    }
+
+    fn create(&self) -> Call {
+        VolumeCall::CreateVolume { name: VOLUME.name, wanted: self.wanted() }.into()
+    }
+
+    fn validate(&self) -> Call {
+        VolumeCall::ValidateVolumeCapabilities { volume: VOLUME, usage: self.usage }.into()
+    }
+
+    fn delete(&self) -> Call {
+        VolumeCall::DeleteVolume { volume: VOLUME }.into()
+    }
+
+    /// The steps to a workload, each with the one that undoes it.
+    fn steps(&self) -> Vec<(Call, Call)> {
+        let (volume, node, target, usage, readonly) = (VOLUME, NODE, TARGET, self.usage, false);
+        let attach = (
+            VolumeCall::ControllerPublishVolume { volume, node, usage, readonly }.into(),
+            VolumeCall::ControllerUnpublishVolume { volume, node: Some(node) }.into(),
+        );
+        let stage = (
+            VolumeCall::NodeStageVolume { volume, node, usage }.into(),
+            VolumeCall::NodeUnstageVolume { volume, node }.into(),
+        );
+        let publish = (
+            VolumeCall::NodePublishVolume { volume, node, target, usage, readonly }.into(),
+            VolumeCall::NodeUnpublishVolume { volume, node, target }.into(),
+        );
+        let mut steps = Vec::new();
+        if self.has(Capability::PublishUnpublishVolume) {
+            steps.push(attach);
+        }
+        if self.has(Capability::StageUnstageVolume) {
+            steps.push(stage);
+        }
+        steps.push(publish);
+        steps
+    }
+
+    /// What is made from the volume, each with what deletes it.
+    fn copies(&self) -> Vec<(Call, Call)> {
+        let copy_of = |source| Wanted { source: Some(source), ..self.wanted() };
+        let copy = |name: Name, source| -> (Call, Call) {
+            (
+                VolumeCall::CreateVolume { name, wanted: copy_of(source) }.into(),
+                VolumeCall::DeleteVolume { volume: name.id(0) }.into(),
+            )
+        };
+        let mut copies = Vec::new();
+        if self.has(Capability::CreateDeleteSnapshot) {
+            let snapshot = SNAPSHOT.id(0);
+            copies.push((
+                SnapshotCall::CreateSnapshot { name: SNAPSHOT, volume: VOLUME }.into(),
+                SnapshotCall::DeleteSnapshot { snapshot }.into(),
+            ));
+            copies.push(copy(COPY, snapshot));
+        }
+        if self.has(Capability::CloneVolume) {
+            copies.push(copy(OTHER, VOLUME));
+        }
+        if self.has(Capability::CreateDeleteGetVolumeGroupSnapshot) {
+            let group = GROUP.id(0);
+            copies.push((
+                GroupCall::CreateVolumeGroupSnapshot { name: GROUP, volumes: vec![VOLUME] }.into(),
+                GroupCall::DeleteVolumeGroupSnapshot { group }.into(),
+            ));
+        }
+        copies
+    }
+
+    /// For each point of the way to a workload and back, and each call that an orchestrator may make there although it is
+    /// not the next one: what comes before, the call, and what comes after.
+    pub(super) fn with_calls_out_of_turn(&self) -> Vec<(Vec<Call>, Call, Vec<Call>)> {
+        let steps = if self.has_node() { self.steps() } else { Vec::new() };
+        let forth: Vec<Call> =
+            std::iter::once(self.create()).chain(steps.iter().map(|step| step.0.clone())).collect();
+        let back: Vec<Call> = steps.iter().rev().map(|step| step.1.clone()).chain([self.delete()]).collect();
+        let way: Vec<Call> = forth.iter().chain(&back).cloned().collect();
+        let mut all = Vec::new();
+        for at in 1..=way.len() {
+            let (before, after) = way.split_at(at);
+            // How many of the steps are done here: the first call makes the volume, the last one deletes it.
+            let done = if at <= forth.len() { at - 1 } else { way.len() - 1 - at.min(way.len() - 1) };
+            let is_there = at < way.len();
+            let mut calls: Vec<Call> = vec![self.validate()];
+            if is_there {
+                calls.push(self.create());
+                calls.extend(steps[..done].iter().map(|step| step.0.clone()));
+            }
+            // What is not done, or no longer, is undone.
+            calls.extend(steps[done..].iter().map(|step| step.1.clone()));
+            calls.extend(self.lists());
+            all.extend(calls.into_iter().map(|call| (before.to_vec(), call, after.to_vec())));
+            // Further on, deletion could leave a node with what cannot be undone any more.
+            let attached_only = done == 1 && self.has(Capability::PublishUnpublishVolume);
+            if done == 0 {
+                all.push((before.to_vec(), self.delete(), Vec::new()));
+            } else if attached_only {
+                all.push((before.to_vec(), self.delete(), after.to_vec()));
+            }
+        }
+        all
+    }
+
+    /// A call that cannot be granted after this one.
+    pub(super) fn contradicting(&self, call: &Call) -> Option<Call> {
+        let larger = Size::at_least(self.terms.larger_bytes);
+        match call {
+            Call::Volume(VolumeCall::CreateVolume { name, wanted })
+                if wanted.source.is_none() && self.terms.larger_bytes > self.terms.size_bytes =>
+            {
+                let wanted = Wanted { size: larger, ..wanted.clone() };
+                Some(VolumeCall::CreateVolume { name: *name, wanted }.into())
+            }
+            Call::Volume(VolumeCall::CreateVolume { name, wanted }) if wanted.source.is_some() => {
+                let wanted = Wanted { source: None, ..wanted.clone() };
+                Some(VolumeCall::CreateVolume { name: *name, wanted }.into())
+            }
+            Call::Volume(VolumeCall::ControllerPublishVolume { volume, node, usage, readonly })
+                if self.has(Capability::PublishReadonly) =>
+            {
+                let (volume, node, usage, readonly) = (*volume, *node, *usage, !readonly);
+                Some(VolumeCall::ControllerPublishVolume { volume, node, usage, readonly }.into())
+            }
+            Call::Volume(VolumeCall::NodePublishVolume { volume, node, target, usage, readonly }) => {
+                let (volume, node, target, usage, readonly) = (*volume, *node, *target, *usage, !readonly);
+                Some(VolumeCall::NodePublishVolume { volume, node, target, usage, readonly }.into())
+            }
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,199 @@
+//! Makes the calls of the model on a driver, as an orchestrator would, and remembers between them what an orchestrator
+//! has to: ids, contexts and paths. Everything goes through the [`Cx`], so that it is recorded and undone.
+
+mod controller;
+pub mod ground;
+mod group;
+mod memory;
+mod node;
+mod snapshot;
+mod workload;
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use csi_harness::effect::is_not_now;
+use csi_harness::prelude::*;
+use csi_harness::reply;
+use csi_proto::redact;
+use serde_json::Value;
+
+use crate::case::Came;
+use crate::model::Span;
+use crate::model::answer::{Answer, Said};
+use crate::model::around::Time;
+use crate::model::call::{Call, GroupCall, VolumeCall};
+use crate::model::names::{Id, Kind, Name};
+use ground::Ground;
+use memory::Memory;
+
+/// How often a call is made while the driver says "not now".
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Tries {
+    /// Once: the answer is judged together with the calls that were under way.
+    One,
+    /// A few times, since nothing else is under way.
+    Some,
+}
+
+/// Somebody who makes calls. Clones share what they know.
+#[derive(Clone, Debug)]
+pub struct Orchestrator {
+    cx: Cx,
+    ground: Arc<Ground>,
+    tries: Tries,
+    started: Instant,
+    memory: Arc<Mutex<Memory>>,
+}
+
+/// A call that was made.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Made {
+    /// How it ended.
+    pub answer: Answer<Said>,
+    /// From when to when.
+    pub span: Span,
+    /// What was asked, without secrets.
+    pub request: Value,
+    /// What was answered, without secrets.
+    pub came: Came,
+}
+
+impl Orchestrator {
+    /// Somebody who knows of nothing yet but the ground, for calls on a name space of their own.
+    pub fn new(cx: Cx, ground: &Arc<Ground>, tries: Tries) -> Orchestrator {
+        Orchestrator { cx, ground: ground.clone(), tries, started: Instant::now(), memory: Arc::default() }
+    }
+
+    /// The same as one of several callers at the same time.
+    pub fn worker(&self, worker: u16) -> Orchestrator {
+        Orchestrator { cx: self.cx.worker(worker.into()), ..self.clone() }
+    }
+
+    /// The time since the first call.
+    pub fn now(&self) -> Time {
+        self.started.elapsed()
+    }
+
+    /// Appends a text to the name that a name of the model stands for.
+    pub fn append_to_name(&self, name: Name, text: &str) {
+        let unique = self.cx.unique_name();
+        self.memory().append_to_name(name, unique, text);
+    }
+
+    /// Whether the driver has given this id.
+    pub fn knows(&self, id: Id) -> bool {
+        self.memory().ids.text(id).is_some()
+    }
+
+    /// The ids that the driver has given under a name, in their order.
+    pub fn ids(&self, name: Name) -> Vec<Id> {
+        self.memory().ids.of(name)
+    }
+
+    /// Makes a call. `None` if it speaks of something that was never made.
+    ///
+    /// # Errors
+    /// Broken if a path cannot be made.
+    pub async fn make(&self, call: &Call) -> CheckResult<Option<Made>> {
+        if !self.can_name(call) {
+            return Ok(None);
+        }
+        match call {
+            Call::Volume(call @ (VolumeCall::Write { .. } | VolumeCall::Read { .. })) => {
+                self.work(call).await.map(Some)
+            }
+            Call::Volume(call) => self.volume(call).await.map(Some),
+            Call::Snapshot(call) => Ok(Some(self.snapshot(call).await)),
+            Call::Group(call) => Ok(Some(self.group(call).await)),
+            Call::ListVolumes => Ok(Some(self.list_volumes().await)),
+            Call::ListSnapshots => Ok(Some(self.list_snapshots().await)),
+        }
+    }
+
+    /// Makes a call and gives it up after so long: what it does then nobody knows.
+    ///
+    /// # Errors
+    /// Broken if a path cannot be made.
+    pub async fn make_within(&self, call: &Call, limit: Duration) -> CheckResult<Option<Made>> {
+        let invoked = self.now();
+        if let Ok(made) = tokio::time::timeout(limit, self.make(call)).await {
+            return made;
+        }
+        let span = Span { invoked, returned: self.now() };
+        let came = Came::new(&Answer::<Said>::Unknown, "given up by the caller", Value::Null);
+        Ok(Some(Made { answer: Answer::Unknown, span, request: Value::Null, came }))
+    }
+
+    /// Whether the ids of everything that the call speaks of were given.
+    fn can_name(&self, call: &Call) -> bool {
+        let others: Vec<Id> = match call {
+            Call::Volume(VolumeCall::CreateVolume { wanted, .. }) => wanted.source.into_iter().collect(),
+            Call::Snapshot(crate::model::call::SnapshotCall::CreateSnapshot { volume, .. }) => vec![*volume],
+            Call::Group(GroupCall::CreateVolumeGroupSnapshot { volumes, .. }) => volumes.clone(),
+            Call::Group(GroupCall::DeleteMember { member, .. }) => vec![*member],
+            _ => Vec::new(),
+        };
+        let own = call.subject().and_then(|subject| subject.id());
+        own.into_iter().chain(others).all(|id| self.knows(id))
+    }
+
+    /// Sends a call; `said` is what the model hears of the response, and `shown` is the response in a stored case.
+    async fn send<'a, Q: csi_proto::Call, T: Send + 'a>(
+        &self,
+        request: &Q,
+        calling: Calling<'a, T>,
+        shown: impl FnOnce(&T) -> Value,
+        said: impl FnOnce(&mut Memory, &T) -> Said,
+    ) -> Made {
+        let invoked = self.now();
+        let reply = match self.tries {
+            Tries::One => calling.once().await,
+            Tries::Some => calling.await,
+        };
+        let returned = self.now();
+        let (answer, message, response) = match reply.answer() {
+            reply::Answer::Ok(response) => {
+                (Answer::Done(said(&mut self.memory(), response)), String::new(), shown(response))
+            }
+            reply::Answer::Refused(refused) => {
+                (self.refused(Q::RPC.method, refused.code), refused.message.clone(), Value::Null)
+            }
+            reply::Answer::Unknown(no_answer) => (Answer::Unknown, no_answer.to_string(), Value::Null),
+        };
+        let came = Came::new(&answer, &message, response);
+        Made { answer, span: Span { invoked, returned }, request: redact::json(request), came }
+    }
+
+    fn refused(&self, method: &str, code: Code) -> Answer<Said> {
+        match self.tries {
+            Tries::Some if is_not_now(method, code) => Answer::PutOff(code),
+            Tries::Some | Tries::One => Answer::Refused(code),
+        }
+    }
+
+    fn memory(&self) -> MutexGuard<'_, Memory> {
+        self.memory.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The id as the driver gave it.
+    fn text(&self, id: Id) -> String {
+        self.memory().ids.text(id).unwrap_or_default().to_owned()
+    }
+
+    /// The name on the wire.
+    fn name(&self, name: Name) -> String {
+        self.memory().name(name, || self.cx.unique_name())
+    }
+
+    /// The source of a copy on the wire.
+    fn source(&self, source: Id) -> v1::VolumeContentSource {
+        use v1::volume_content_source::{SnapshotSource, Type, VolumeSource};
+        let id = self.text(source);
+        let kind = match source.name.kind {
+            Kind::Volume => Type::Volume(VolumeSource { volume_id: id }),
+            Kind::Snapshot | Kind::Group | Kind::Member => Type::Snapshot(SnapshotSource { snapshot_id: id }),
+        };
+        v1::VolumeContentSource { r#type: Some(kind) }
+    }
+}

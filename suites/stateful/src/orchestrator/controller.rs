@@ -1,0 +1,219 @@
+//! The calls about volumes that go to the Controller service.
+
+use std::collections::BTreeMap;
+
+use csi_harness::prelude::*;
+use csi_proto::redact;
+use serde_json::{Value, json};
+
+use super::ground::Ground;
+use super::memory::Memory;
+use super::{Made, Orchestrator};
+use crate::case::Came;
+use crate::model::Span;
+use crate::model::answer::{Answer, Listed, Said, SourceTold, VolumeFacts, VolumeSaid, text_of};
+use crate::model::call::{Size, Usage, VolumeCall, Wanted};
+use crate::model::names::{Id, Kind, Name, Node};
+
+/// Pages of a list that are read at the most.
+const PAGES_MAX: u32 = 1_000;
+
+fn nothing<T>(_: &mut Memory, _: &T) -> Said {
+    Said::Volume(VolumeSaid::Nothing)
+}
+
+fn range(size: Size) -> v1::CapacityRange {
+    v1::CapacityRange { required_bytes: size.required_bytes, limit_bytes: size.limit_bytes }
+}
+
+impl Orchestrator {
+    pub(super) fn capability(&self, usage: Usage) -> v1::VolumeCapability {
+        self.cx.capability_for(usage.access, usage.mode)
+    }
+
+    pub(super) async fn volume(&self, call: &VolumeCall) -> CheckResult<Made> {
+        use VolumeCall::*;
+        let made = match call {
+            CreateVolume { name, wanted } => self.create_volume(*name, wanted).await,
+            DeleteVolume { volume } => self.delete_volume(*volume).await,
+            ControllerPublishVolume { volume, node, usage, readonly } => {
+                self.controller_publish(*volume, *node, *usage, *readonly).await
+            }
+            ControllerUnpublishVolume { volume, node } => self.controller_unpublish(*volume, *node).await,
+            ValidateVolumeCapabilities { volume, usage } => self.validate(*volume, *usage).await,
+            ControllerGetVolume { volume } => self.get_volume(*volume).await,
+            ControllerExpandVolume { volume, size } => self.controller_expand(*volume, *size).await,
+            ControllerModifyVolume { volume, .. } => self.modify(*volume).await,
+            NodeStageVolume { .. }
+            | NodeUnstageVolume { .. }
+            | NodePublishVolume { .. }
+            | NodeUnpublishVolume { .. }
+            | NodeExpandVolume { .. }
+            | NodeGetVolumeStats { .. } => return self.node(call).await,
+            Write { .. } | Read { .. } => return self.work(call).await,
+            // They are what other calls say.
+            Listing { .. } | Copying { .. } => self.list_volumes().await,
+        };
+        Ok(made)
+    }
+
+    async fn create_volume(&self, name: Name, wanted: &Wanted) -> Made {
+        let request = v1::CreateVolumeRequest {
+            name: self.name(name),
+            capacity_range: Some(range(wanted.size)),
+            volume_capabilities: vec![self.capability(wanted.usage)],
+            volume_content_source: wanted.source.map(|source| self.source(source)),
+            ..self.ground.request.clone()
+        };
+        let calling = self.cx.create_volume(request.clone());
+        let shown = |volume: &v1::Volume| json!({"volume": redact::json(volume)});
+        let said = |memory: &mut Memory, volume: &v1::Volume| {
+            let id = memory.ids.give(name, &volume.volume_id);
+            if let Some(id) = id {
+                memory.contexts.insert(id, volume.volume_context.clone());
+            }
+            Said::Volume(VolumeSaid::Made(facts(memory, volume, id)))
+        };
+        self.send(&request, calling, shown, said).await
+    }
+
+    async fn delete_volume(&self, volume: Id) -> Made {
+        let id = self.text(volume);
+        let request = v1::DeleteVolumeRequest { volume_id: id.clone(), ..Default::default() };
+        self.send(&request, self.cx.delete_volume(&id), redact::json, nothing).await
+    }
+
+    async fn controller_publish(&self, volume: Id, node: Node, usage: Usage, readonly: bool) -> Made {
+        let request = {
+            let memory = self.memory();
+            v1::ControllerPublishVolumeRequest {
+                volume_id: memory.ids.text(volume).unwrap_or_default().to_owned(),
+                node_id: self.ground.node(node),
+                volume_capability: Some(self.capability(usage)),
+                readonly,
+                volume_context: memory.contexts.get(&volume).cloned().unwrap_or_default(),
+                ..Default::default()
+            }
+        };
+        let calling = self.cx.controller_publish(request.clone());
+        let said = |memory: &mut Memory, response: &v1::ControllerPublishVolumeResponse| {
+            memory.publish_contexts.insert((volume, node), response.publish_context.clone());
+            Said::Volume(VolumeSaid::Attached(text_of(&response.publish_context)))
+        };
+        self.send(&request, calling, redact::json, said).await
+    }
+
+    async fn controller_unpublish(&self, volume: Id, node: Option<Node>) -> Made {
+        let volume_id = self.text(volume);
+        let node_id = node.map(|node| self.ground.node(node)).unwrap_or_default();
+        let calling = self.cx.controller_unpublish(&volume_id, &node_id);
+        let request = v1::ControllerUnpublishVolumeRequest {
+            volume_id: volume_id.clone(),
+            node_id: node_id.clone(),
+            ..Default::default()
+        };
+        self.send(&request, calling, redact::json, nothing).await
+    }
+
+    async fn validate(&self, volume: Id, usage: Usage) -> Made {
+        let request = v1::ValidateVolumeCapabilitiesRequest {
+            volume_id: self.text(volume),
+            volume_context: self.memory().contexts.get(&volume).cloned().unwrap_or_default(),
+            volume_capabilities: vec![self.capability(usage)],
+            parameters: self.cx.config().parameters.clone(),
+            ..Default::default()
+        };
+        let said = |_: &mut Memory, response: &v1::ValidateVolumeCapabilitiesResponse| {
+            Said::Volume(VolumeSaid::Confirmed(response.confirmed.is_some()))
+        };
+        self.send(&request, self.cx.call(request.clone()), redact::json, said).await
+    }
+
+    async fn get_volume(&self, volume: Id) -> Made {
+        let request = v1::ControllerGetVolumeRequest { volume_id: self.text(volume) };
+        let said = |memory: &mut Memory, response: &v1::ControllerGetVolumeResponse| {
+            let found = response.volume.clone().unwrap_or_default();
+            let nodes = response.status.as_ref().map(|status| self.ground.nodes(&status.published_node_ids));
+            let id = memory.ids.find(&[Kind::Volume], &found.volume_id);
+            Said::Volume(VolumeSaid::Seen(facts(memory, &found, id), nodes))
+        };
+        self.send(&request, self.cx.call(request.clone()), redact::json, said).await
+    }
+
+    async fn controller_expand(&self, volume: Id, size: Size) -> Made {
+        let request = v1::ControllerExpandVolumeRequest {
+            volume_id: self.text(volume),
+            capacity_range: Some(range(size)),
+            ..Default::default()
+        };
+        let said = |_: &mut Memory, response: &v1::ControllerExpandVolumeResponse| {
+            Said::Volume(VolumeSaid::Grown(response.capacity_bytes))
+        };
+        self.send(&request, self.cx.call(request.clone()), redact::json, said).await
+    }
+
+    async fn modify(&self, volume: Id) -> Made {
+        let request = v1::ControllerModifyVolumeRequest {
+            volume_id: self.text(volume),
+            mutable_parameters: self.cx.config().mutable_parameters.clone(),
+            ..Default::default()
+        };
+        self.send(&request, self.cx.call(request.clone()), redact::json, nothing).await
+    }
+
+    /// All pages of ListVolumes, of which the first one that is refused is the answer.
+    pub(super) async fn list_volumes(&self) -> Made {
+        let started = self.now();
+        let mut request = v1::ListVolumesRequest::default();
+        let mut entries = BTreeMap::new();
+        let mut pages = 0;
+        loop {
+            let said = |memory: &mut Memory, page: &v1::ListVolumesResponse| {
+                entries.extend(page.entries.iter().filter_map(|entry| listed(&self.ground, memory, entry)));
+                Said::Volume(VolumeSaid::Nothing)
+            };
+            let mut token = String::new();
+            let shown = |page: &v1::ListVolumesResponse| {
+                token.clone_from(&page.next_token);
+                redact::json(page)
+            };
+            let made = self.send(&request, self.cx.call(request.clone()), shown, said).await;
+            pages += 1;
+            let is_over = token.is_empty() || pages == PAGES_MAX;
+            if !is_over && matches!(made.answer, Answer::Done(_)) {
+                request.starting_token = token;
+                continue;
+            }
+            let listed = Listed { pages, entries };
+            return made.of_pages(started, made.answer.clone().map(|_| Said::Volumes(listed)));
+        }
+    }
+}
+
+impl Made {
+    /// The last of several pages, for all of them.
+    pub(super) fn of_pages(&self, invoked: std::time::Duration, answer: Answer<Said>) -> Made {
+        let came = Came::new(&answer, &self.came.message, self.came.response.clone());
+        let span = Span { invoked, ..self.span };
+        Made { answer, span, request: Value::Object(Default::default()), came }
+    }
+}
+
+fn listed(
+    ground: &Ground,
+    memory: &Memory,
+    entry: &v1::list_volumes_response::Entry,
+) -> Option<(Id, VolumeSaid)> {
+    let volume = entry.volume.as_ref()?;
+    let id = memory.ids.find(&[Kind::Volume], &volume.volume_id)?;
+    let nodes = entry.status.as_ref().map(|status| ground.nodes(&status.published_node_ids));
+    Some((id, VolumeSaid::Seen(facts(memory, volume, Some(id)), nodes)))
+}
+
+fn facts(memory: &Memory, volume: &v1::Volume, id: Option<Id>) -> VolumeFacts {
+    let source = match &volume.content_source {
+        None => SourceTold::LeftOut,
+        Some(source) => memory.source(source).map_or(SourceTold::Stranger, SourceTold::Known),
+    };
+    VolumeFacts::new(volume, id, source)
+}

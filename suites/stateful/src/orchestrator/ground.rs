@@ -1,0 +1,161 @@
+//! What has to be known of a driver before anything can be made up for it: asked once, before the calls begin.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use csi_harness::prelude::*;
+use csi_proto::Service;
+
+use super::workload::is_published;
+use crate::model::around::Terms;
+use crate::model::call::Usage;
+use crate::model::names::Node;
+
+/// Names of each kind that calls are made up with.
+const NAMES: u16 = 4;
+/// Places on each node at which one volume is published.
+const TARGETS: u8 = 2;
+/// A deletion is taken to need so many times what was measured.
+const SETTLE_TIMES: u32 = 4;
+
+/// A driver, as far as it is known.
+#[derive(Clone, Debug)]
+pub struct Ground {
+    /// What the model has to know.
+    pub terms: Terms,
+    /// The way to use volumes that the configuration promises to work.
+    pub usage: Usage,
+    /// What volumes are made with, name and size left out.
+    pub request: v1::CreateVolumeRequest,
+    /// Ids of the nodes.
+    nodes: Vec<String>,
+    /// Whether workloads can be played here: what is published is a mount or a device, and these tests can write to it.
+    pub has_workloads: bool,
+}
+
+impl Ground {
+    /// Asks the driver, with volumes that are deleted again.
+    ///
+    /// # Errors
+    /// Broken if a volume cannot be made, or NodeGetInfo is refused.
+    pub async fn survey(cx: &Cx) -> CheckResult<Arc<Ground>> {
+        let request = cx.create_node_volume_request().await?;
+        let nodes = nodes(cx).await?;
+        let usage = Usage { access: cx.access(), mode: Mode::SingleNodeWriter };
+        let (config, capabilities) = (cx.config(), cx.target().capabilities());
+        let mut terms = Terms {
+            capabilities: Capability::ALL.iter().copied().filter(|one| capabilities.has(*one)).collect(),
+            settle: Duration::ZERO,
+            usages: usages(cx, &request, usage).await?,
+            size_bytes: cx.volume_size_bytes(),
+            larger_bytes: cx.expand_size_bytes(),
+            names: NAMES,
+            nodes: u8::try_from(nodes.len()).unwrap_or(u8::MAX),
+            targets: TARGETS,
+            parameters: 1,
+            mutable_parameters: u8::from(!config.mutable_parameters.is_empty()),
+        };
+        terms.settle = settle(cx, &request).await?;
+        let has_workloads = has_workloads(cx).await?;
+        Ok(Arc::new(Ground { terms, usage, request, nodes, has_workloads }))
+    }
+
+    /// The id of a node on the wire; empty where it is not known.
+    pub(super) fn node(&self, node: Node) -> String {
+        self.nodes.get(usize::from(node.0)).cloned().unwrap_or_default()
+    }
+
+    /// The nodes of the run among those that are named.
+    pub(super) fn nodes(&self, ids: &[String]) -> BTreeSet<Node> {
+        let node =
+            |id: &String| u8::try_from(self.nodes.iter().position(|other| other == id)?).ok().map(Node);
+        ids.iter().filter_map(node).collect()
+    }
+}
+
+/// The ids of the nodes that a volume can be on: of more than the first only those that are where that one is.
+async fn nodes(cx: &Cx) -> CheckResult<Vec<String>> {
+    if !cx.target().serves(Service::Node) {
+        return Ok(Vec::new());
+    }
+    let first = cx.call(v1::NodeGetInfoRequest {}).setup("the id of the node").await?;
+    let mut ids = vec![first.node_id.clone()];
+    for number in 1..cx.target().nodes().len() {
+        let other = cx.at_node(number).call(v1::NodeGetInfoRequest {}).setup("the id of a node").await?;
+        if ids.contains(&other.node_id) || other.accessible_topology != first.accessible_topology {
+            break;
+        }
+        ids.push(other.node_id);
+    }
+    Ok(ids)
+}
+
+/// The ways to use volumes that CreateVolume accepts and ValidateVolumeCapabilities confirms, the first one without a
+/// question.
+async fn usages(cx: &Cx, request: &v1::CreateVolumeRequest, first: Usage) -> CheckResult<Vec<Usage>> {
+    let mut usages = vec![first];
+    let many = Usage { mode: Mode::MultiNodeMultiWriter, ..first };
+    let capability = cx.capability_for(many.access, many.mode);
+    let request = v1::CreateVolumeRequest {
+        name: cx.unique_name(),
+        volume_capabilities: vec![capability.clone()],
+        ..request.clone()
+    };
+    let reply = cx.create_volume(request).await;
+    if let Answer::Ok(volume) = reply.answer() {
+        let validate = v1::ValidateVolumeCapabilitiesRequest {
+            volume_id: volume.volume_id.clone(),
+            volume_context: volume.volume_context.clone(),
+            volume_capabilities: vec![capability],
+            ..Default::default()
+        };
+        let validated = cx.call(validate).await;
+        if matches!(validated.answer(), Answer::Ok(said) if said.confirmed.is_some()) {
+            usages.push(many);
+        }
+    }
+    Ok(usages)
+}
+
+/// How long a deleted volume goes on being there, with some time to spare.
+async fn settle(cx: &Cx, request: &v1::CreateVolumeRequest) -> CheckResult<Duration> {
+    let request = v1::CreateVolumeRequest { name: cx.unique_name(), ..request.clone() };
+    let volume = cx.create_volume(request).setup("a volume").await?;
+    cx.delete_volume(&volume.volume_id).setup("a deleted volume").await?;
+    let started = Instant::now();
+    let mut asked = 0;
+    let gone = cx.eventually(Settles::VolumeGone, || {
+        asked += 1;
+        let validate = v1::ValidateVolumeCapabilitiesRequest {
+            volume_id: volume.volume_id.clone(),
+            volume_context: volume.volume_context.clone(),
+            volume_capabilities: vec![cx.capability()],
+            ..Default::default()
+        };
+        async {
+            let reply = cx.call(validate).await;
+            let is_gone = matches!(reply.answer(), Answer::Refused(no) if no.code == Code::NotFound);
+            Ok(is_gone.then_some(()))
+        }
+    });
+    Ok(match gone.await? {
+        Some(()) if asked == 1 => Duration::ZERO,
+        Some(()) => started.elapsed() * SETTLE_TIMES,
+        None => cx.settle_limit(),
+    })
+}
+
+/// Publishes a volume and looks at what is there.
+async fn has_workloads(cx: &Cx) -> CheckResult<bool> {
+    if Need::Root.unmet(cx.target(), cx.access()).is_some() || !cx.target().serves(Service::Node) {
+        return Ok(false);
+    }
+    let scope = cx.scope();
+    let volume = scope.node_volume().await?;
+    let published = scope.published(scope.staged(scope.attached(volume).await?).await?).await?;
+    let is_there = is_published(Path::new(&published.target_path));
+    scope.undo().await?;
+    Ok(is_there)
+}

@@ -1,0 +1,91 @@
+//! The calls about group snapshots.
+
+use csi_harness::prelude::*;
+use csi_proto::redact;
+use serde_json::json;
+
+use super::memory::Memory;
+use super::{Made, Orchestrator, snapshot};
+use crate::model::answer::{GroupFacts, GroupSaid, Said};
+use crate::model::call::GroupCall;
+use crate::model::names::{Id, Kind, Name};
+
+impl Orchestrator {
+    pub(super) async fn group(&self, call: &GroupCall) -> Made {
+        match call {
+            GroupCall::CreateVolumeGroupSnapshot { name, volumes } => self.create_group(*name, volumes).await,
+            GroupCall::DeleteVolumeGroupSnapshot { group } => self.delete_group(*group).await,
+            GroupCall::DeleteMember { member, .. } => self.delete_snapshot(*member).await,
+            GroupCall::GetVolumeGroupSnapshot { group } | GroupCall::Copying { group } => {
+                self.get_group(*group).await
+            }
+        }
+    }
+
+    async fn create_group(&self, name: Name, volumes: &[Id]) -> Made {
+        let sources: Vec<String> = volumes.iter().map(|volume| self.text(*volume)).collect();
+        let sources: Vec<&str> = sources.iter().map(String::as_str).collect();
+        let request = v1::CreateVolumeGroupSnapshotRequest {
+            name: self.name(name),
+            ..self.cx.create_group_snapshot_request(&sources)
+        };
+        let calling = self.cx.create_group_snapshot(request.clone());
+        let shown = |group: &v1::VolumeGroupSnapshot| json!({"group_snapshot": redact::json(group)});
+        let said = |memory: &mut Memory, group: &v1::VolumeGroupSnapshot| {
+            let id = memory.ids.give(name, &group.group_snapshot_id);
+            for member in &group.snapshots {
+                memory.ids.give(name.members(), &member.snapshot_id);
+            }
+            Said::Group(GroupSaid::Seen(facts(memory, group, id)))
+        };
+        self.send(&request, calling, shown, said).await
+    }
+
+    async fn delete_group(&self, group: Id) -> Made {
+        let whole = self.members(group);
+        let request = v1::DeleteVolumeGroupSnapshotRequest {
+            group_snapshot_id: whole.group_snapshot_id.clone(),
+            snapshot_ids: whole.snapshots.iter().map(|member| member.snapshot_id.clone()).collect(),
+            ..Default::default()
+        };
+        let said =
+            |_: &mut Memory, _: &v1::DeleteVolumeGroupSnapshotResponse| Said::Group(GroupSaid::Nothing);
+        self.send(&request, self.cx.delete_group_snapshot(&whole), redact::json, said).await
+    }
+
+    async fn get_group(&self, group: Id) -> Made {
+        let whole = self.members(group);
+        let request = v1::GetVolumeGroupSnapshotRequest {
+            group_snapshot_id: whole.group_snapshot_id,
+            snapshot_ids: whole.snapshots.into_iter().map(|member| member.snapshot_id).collect(),
+            ..Default::default()
+        };
+        let said = |memory: &mut Memory, response: &v1::GetVolumeGroupSnapshotResponse| {
+            let found = response.group_snapshot.clone().unwrap_or_default();
+            let id = memory.ids.find(&[Kind::Group], &found.group_snapshot_id);
+            Said::Group(GroupSaid::Seen(facts(memory, &found, id)))
+        };
+        self.send(&request, self.cx.call(request.clone()), redact::json, said).await
+    }
+
+    /// The group snapshot with its members, as far as requests name them.
+    fn members(&self, group: Id) -> v1::VolumeGroupSnapshot {
+        self.memory().groups.get(&group).cloned().unwrap_or_default()
+    }
+}
+
+fn facts(memory: &mut Memory, group: &v1::VolumeGroupSnapshot, id: Option<Id>) -> GroupFacts {
+    if let Some(id) = id {
+        memory.groups.entry(id).or_insert_with(|| group.clone());
+    }
+    let member = |snapshot: &v1::Snapshot| {
+        let id = memory.ids.find(&[Kind::Member], &snapshot.snapshot_id)?;
+        Some((id, snapshot::facts(memory, snapshot, Some(id))))
+    };
+    GroupFacts {
+        id,
+        creation_time: group.creation_time.as_ref().map(|time| (time.seconds, time.nanos)),
+        ready: group.ready_to_use,
+        members: group.snapshots.iter().filter_map(member).collect(),
+    }
+}

@@ -1,0 +1,44 @@
+//! What an orchestrator keeps between calls.
+
+use std::collections::BTreeMap;
+
+use csi_harness::config::Pairs;
+use csi_harness::prelude::*;
+
+use crate::model::ids::Ids;
+use crate::model::names::{Id, Kind, Name, Node, Target};
+
+/// Names, ids, contexts and paths of one name space.
+#[derive(Debug, Default)]
+pub(super) struct Memory {
+    names: BTreeMap<Name, String>,
+    pub(super) ids: Ids,
+    /// volume_context of each volume.
+    pub(super) contexts: BTreeMap<Id, Pairs>,
+    /// publish_context of each volume on each node.
+    pub(super) publish_contexts: BTreeMap<(Id, Node), Pairs>,
+    /// Each group snapshot as it was first answered.
+    pub(super) groups: BTreeMap<Id, v1::VolumeGroupSnapshot>,
+    pub(super) staging_paths: BTreeMap<(Id, Node), String>,
+    pub(super) target_paths: BTreeMap<(Id, Node, Target), String>,
+}
+
+impl Memory {
+    pub(super) fn name(&mut self, name: Name, unique: impl FnOnce() -> String) -> String {
+        self.names.entry(name).or_insert_with(unique).clone()
+    }
+
+    pub(super) fn append_to_name(&mut self, name: Name, unique: String, text: &str) {
+        let whole = self.names.entry(name).or_insert(unique);
+        whole.push_str(text);
+    }
+
+    /// What a message says that something is a copy of, if the run has made it.
+    pub(super) fn source(&self, source: &v1::VolumeContentSource) -> Option<Id> {
+        use v1::volume_content_source::Type;
+        match source.r#type.as_ref()? {
+            Type::Volume(source) => self.ids.find(&[Kind::Volume], &source.volume_id),
+            Type::Snapshot(source) => self.ids.find(&[Kind::Snapshot, Kind::Member], &source.snapshot_id),
+        }
+    }
+}

@@ -1,0 +1,95 @@
+//! The calls about snapshots.
+
+use std::collections::BTreeMap;
+
+use csi_harness::prelude::*;
+use csi_proto::redact;
+use serde_json::json;
+
+use super::memory::Memory;
+use super::{Made, Orchestrator};
+use crate::model::answer::{Answer, Listed, Said, SnapshotFacts, SnapshotSaid};
+use crate::model::call::SnapshotCall;
+use crate::model::names::{Id, Kind, Name};
+
+/// Pages of a list that are read at the most.
+const PAGES_MAX: u32 = 1_000;
+
+impl Orchestrator {
+    pub(super) async fn snapshot(&self, call: &SnapshotCall) -> Made {
+        match call {
+            SnapshotCall::CreateSnapshot { name, volume } => self.create_snapshot(*name, *volume).await,
+            SnapshotCall::DeleteSnapshot { snapshot } => self.delete_snapshot(*snapshot).await,
+            SnapshotCall::GetSnapshot { snapshot } => self.get_snapshot(*snapshot).await,
+            // They are what other calls say.
+            SnapshotCall::Listing { .. } | SnapshotCall::Copying { .. } => self.list_snapshots().await,
+        }
+    }
+
+    async fn create_snapshot(&self, name: Name, volume: Id) -> Made {
+        let source = self.text(volume);
+        let request =
+            v1::CreateSnapshotRequest { name: self.name(name), ..self.cx.create_snapshot_request(&source) };
+        let calling = self.cx.create_snapshot(request.clone());
+        let shown = |snapshot: &v1::Snapshot| json!({"snapshot": redact::json(snapshot)});
+        let said = |memory: &mut Memory, snapshot: &v1::Snapshot| {
+            let id = memory.ids.give(name, &snapshot.snapshot_id);
+            Said::Snapshot(SnapshotSaid::Seen(facts(memory, snapshot, id)))
+        };
+        self.send(&request, calling, shown, said).await
+    }
+
+    pub(super) async fn delete_snapshot(&self, snapshot: Id) -> Made {
+        let id = self.text(snapshot);
+        let request = v1::DeleteSnapshotRequest { snapshot_id: id.clone(), ..Default::default() };
+        let said = |_: &mut Memory, _: &v1::DeleteSnapshotResponse| Said::Snapshot(SnapshotSaid::Nothing);
+        self.send(&request, self.cx.delete_snapshot(&id), redact::json, said).await
+    }
+
+    async fn get_snapshot(&self, snapshot: Id) -> Made {
+        let request = v1::GetSnapshotRequest { snapshot_id: self.text(snapshot), ..Default::default() };
+        let said = |memory: &mut Memory, response: &v1::GetSnapshotResponse| {
+            let found = response.snapshot.clone().unwrap_or_default();
+            let id = memory.ids.find(&[Kind::Snapshot, Kind::Member], &found.snapshot_id);
+            Said::Snapshot(SnapshotSaid::Seen(facts(memory, &found, id)))
+        };
+        self.send(&request, self.cx.call(request.clone()), redact::json, said).await
+    }
+
+    /// All pages of ListSnapshots, of which the first one that is refused is the answer.
+    pub(super) async fn list_snapshots(&self) -> Made {
+        let started = self.now();
+        let mut request = v1::ListSnapshotsRequest::default();
+        let mut entries = BTreeMap::new();
+        let mut pages = 0;
+        loop {
+            let said = |memory: &mut Memory, page: &v1::ListSnapshotsResponse| {
+                let snapshots = page.entries.iter().filter_map(|entry| entry.snapshot.as_ref());
+                entries.extend(snapshots.filter_map(|snapshot| {
+                    let id = memory.ids.find(&[Kind::Snapshot], &snapshot.snapshot_id)?;
+                    Some((id, SnapshotSaid::Seen(facts(memory, snapshot, Some(id)))))
+                }));
+                Said::Snapshot(SnapshotSaid::Nothing)
+            };
+            let mut token = String::new();
+            let shown = |page: &v1::ListSnapshotsResponse| {
+                token.clone_from(&page.next_token);
+                redact::json(page)
+            };
+            let made = self.send(&request, self.cx.call(request.clone()), shown, said).await;
+            pages += 1;
+            let is_over = token.is_empty() || pages == PAGES_MAX;
+            if !is_over && matches!(made.answer, Answer::Done(_)) {
+                request.starting_token = token;
+                continue;
+            }
+            let listed = Listed { pages, entries };
+            return made.of_pages(started, made.answer.clone().map(|_| Said::Snapshots(listed)));
+        }
+    }
+}
+
+/// What a message says of a snapshot.
+pub(super) fn facts(memory: &Memory, snapshot: &v1::Snapshot, id: Option<Id>) -> SnapshotFacts {
+    SnapshotFacts::new(snapshot, id, memory.ids.find(&[Kind::Volume], &snapshot.source_volume_id))
+}

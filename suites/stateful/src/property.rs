@@ -1,0 +1,139 @@
+//! The property suite: random sequences of calls, each answer judged by the model. What fails is made as short as it can
+//! be, on names of its own.
+
+use std::sync::Arc;
+
+use csi_harness::prelude::*;
+use csi_harness::registry::Suite;
+use proptest::strategy::{Strategy as _, ValueTree as _};
+use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
+
+use crate::budget::Budget;
+use crate::model::generate::{Verb, ops};
+use crate::orchestrator::ground::Ground;
+use crate::rules::{ALL, GROUPS, SNAPSHOTS, VOLUMES};
+use crate::sequence::Item;
+use crate::trial::Trial;
+
+/// The property suite.
+pub const SUITE: Suite = Suite { name: "property", checks: &[CHECKS], retired: &[] };
+
+const CHECKS: &[&Check] = &[&VOLUMES_AT_RANDOM, &SNAPSHOTS_AT_RANDOM, &GROUPS_AT_RANDOM, &NODES_AT_RANDOM];
+
+check! {
+    /// Each call may be right by itself, and wrong after another one: volumes are made, attached, expanded, modified,
+    /// copied, listed and deleted in any order that an orchestrator may choose.
+    VOLUMES_AT_RANDOM {
+        id: "property/volumes",
+        title: "volumes are what earlier calls have made of them, in whichever order the calls come",
+        spec: VOLUMES,
+        needs: [CREATE_DELETE_VOLUME],
+        refuted_by: ["create-volume-forgets-names"],
+    }
+    async |cx| {
+        use Verb::*;
+        at_random(cx, &[
+            CreateVolume, CopyVolume, DeleteVolume, GiveBack, ControllerPublishVolume, ControllerUnpublishVolume,
+            ValidateVolumeCapabilities, ControllerGetVolume, ControllerExpandVolume, ControllerModifyVolume, ListVolumes,
+        ]).await
+    }
+}
+
+check! {
+    /// Snapshots outlive volumes, volumes are made from snapshots, and names come again.
+    SNAPSHOTS_AT_RANDOM {
+        id: "property/snapshots",
+        title: "snapshots are what earlier calls have made of them, in whichever order the calls come",
+        spec: SNAPSHOTS,
+        needs: [CREATE_DELETE_VOLUME, CREATE_DELETE_SNAPSHOT],
+        refuted_by: ["create-snapshot-forgets-names"],
+    }
+    async |cx| {
+        use Verb::*;
+        at_random(cx, &[
+            CreateVolume, CopySnapshot, CopyVolume, DeleteVolume, GiveBack, CreateSnapshot, DeleteSnapshot, GetSnapshot,
+            ListSnapshots, ListVolumes,
+        ]).await
+    }
+}
+
+check! {
+    /// The same for what several volumes go into at once.
+    GROUPS_AT_RANDOM {
+        id: "property/group-snapshots",
+        title: "group snapshots are what earlier calls have made of them, in whichever order the calls come",
+        spec: GROUPS,
+        needs: [CREATE_DELETE_VOLUME, CREATE_DELETE_SNAPSHOT, CREATE_DELETE_GET_VOLUME_GROUP_SNAPSHOT],
+        refuted_by: ["create-volume-group-snapshot-forgets-names"],
+    }
+    async |cx| {
+        use Verb::*;
+        at_random(cx, &[
+            CreateVolume, CopyMember, DeleteVolume, GiveBack, CreateVolumeGroupSnapshot, DeleteVolumeGroupSnapshot,
+            GetVolumeGroupSnapshot, ListSnapshots, ListVolumes,
+        ]).await
+    }
+}
+
+check! {
+    /// Pods come and go, one call of kubelet meets the one before, and a path is used again. Where the tests run as root
+    /// on the driver's host, data are written and looked for in the volume and in its copies.
+    NODES_AT_RANDOM {
+        id: "property/nodes",
+        title: "volumes are where earlier calls have put them, with what was written to them, in whichever order the calls come",
+        spec: ALL,
+        needs: [NODE, CREATE_DELETE_VOLUME],
+        refuted_by: ["node-publish-forgets-readonly"],
+        access: Each,
+    }
+    async |cx| {
+        use Verb::*;
+        let ground = Ground::survey(cx).await?;
+        let mut verbs = vec![
+            CreateVolume, GiveBack, DeleteVolume, ControllerPublishVolume, ControllerUnpublishVolume, ControllerExpandVolume,
+            NodeStageVolume, NodeUnstageVolume, NodePublishVolume, NodeUnpublishVolume, NodeExpandVolume,
+            NodeGetVolumeStats,
+        ];
+        if ground.has_workloads {
+            verbs.extend([
+                Write, Write, Read, Read, CopySnapshot, CopyVolume, CopyMember, CreateSnapshot, DeleteSnapshot,
+                CreateVolumeGroupSnapshot, DeleteVolumeGroupSnapshot,
+            ]);
+        } else {
+            cx.note("nothing is written into volumes: what is published is no mount that can be reached as root from here");
+        }
+        run(cx, &ground, &verbs).await
+    }
+}
+
+/// Makes up sequences of such things to do, and fails with the shortest one that breaks a rule.
+async fn at_random(cx: &Cx, verbs: &[Verb]) -> CheckResult {
+    run(cx, &Ground::survey(cx).await?, verbs).await
+}
+
+async fn run(cx: &Cx, ground: &Arc<Ground>, verbs: &[Verb]) -> CheckResult {
+    let effort = &cx.config().effort;
+    let budget = Budget::new(cx, effort.cases);
+    let seed = cx.rng().u64(..);
+    let mut runner = runner(seed);
+    let strategy = ops(&ground.terms, verbs, usize::try_from(effort.steps).unwrap_or(usize::MAX));
+    let mut trial = Trial::new(cx, ground, seed);
+    let mut tries = 0;
+    while budget.goes_on(tries) {
+        let tree = strategy.new_tree(&mut runner);
+        let ops = tree.map_err(|reason| Stop::broken(format!("cannot make up calls: {reason}")))?.current();
+        tries += 1;
+        if let Err(stop) = trial.run(ops.into_iter().map(Item::Op).collect(), budget.until()).await {
+            cx.note(format!("sequence {tries} of this seed was the first to go wrong"));
+            return Err(stop);
+        }
+    }
+    budget.tell(cx, tries, "sequences");
+    Ok(())
+}
+
+fn runner(seed: u64) -> TestRunner {
+    let mut bytes = [0; 32];
+    bytes[..8].copy_from_slice(&seed.to_le_bytes());
+    TestRunner::new_with_rng(Config::default(), TestRng::from_seed(RngAlgorithm::ChaCha, &bytes))
+}

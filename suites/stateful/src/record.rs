@@ -1,0 +1,119 @@
+//! What several callers do at the same time, written down to be judged afterwards.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use csi_harness::prelude::*;
+
+use crate::case::{BreachText, Case};
+use crate::history::{Entry, History, Report, Timeline, check};
+use crate::model::around::Terms;
+use crate::model::call::Call;
+use crate::orchestrator::ground::Ground;
+use crate::orchestrator::{Made, Orchestrator, Tries};
+use crate::sequence::{case, step};
+
+/// How long a caller waits before it makes a call again.
+const PAUSE: Duration = Duration::from_millis(20);
+
+/// Callers on one name space, and what they did.
+#[derive(Clone, Debug)]
+pub(crate) struct Recorder {
+    cx: Cx,
+    terms: Terms,
+    orchestrator: Orchestrator,
+    made: Arc<Mutex<Vec<(u16, Call, Made)>>>,
+}
+
+impl Recorder {
+    pub(crate) fn new(cx: &Cx, ground: &Arc<Ground>) -> Recorder {
+        let orchestrator = Orchestrator::new(cx.clone(), ground, Tries::One);
+        Recorder { cx: cx.clone(), terms: ground.terms.clone(), orchestrator, made: Arc::default() }
+    }
+
+    pub(crate) fn orchestrator(&self) -> &Orchestrator {
+        &self.orchestrator
+    }
+
+    /// Makes a call as one of several callers. `None` if it speaks of something that was never made.
+    pub(crate) async fn make(&self, worker: u16, call: impl Into<Call>) -> CheckResult<Option<Made>> {
+        let call = call.into();
+        let made = self.orchestrator.worker(worker).make(&call).await?;
+        if let Some(made) = &made {
+            self.lock().push((worker, call, made.clone()));
+        }
+        Ok(made)
+    }
+
+    /// Two calls at the same time.
+    pub(crate) async fn at_once(&self, first: u16, calls: [Call; 2]) -> CheckResult {
+        let [one, other] = calls;
+        let (one, other) = tokio::join!(self.make(first, one), self.make(first + 1, other));
+        one.and(other).map(|_| ())
+    }
+
+    /// A while in which a driver that said "not now" may go on.
+    pub(crate) async fn pause(&self) {
+        tokio::time::sleep(PAUSE).await;
+    }
+
+    /// Judges everything that was done.
+    ///
+    /// # Errors
+    /// A violation if no order of the calls explains the answers.
+    pub(crate) fn judge(&self, seed: u64, told: &mut Told) -> CheckResult {
+        let mut made = std::mem::take(&mut *self.lock());
+        made.sort_by_key(|(_, _, made)| made.span.invoked);
+        let entry = |(worker, call, made): &(u16, Call, Made)| Entry {
+            worker: *worker,
+            call: call.clone(),
+            answer: made.answer.clone(),
+            span: made.span,
+        };
+        let history = History { terms: self.terms.clone(), entries: made.iter().map(entry).collect() };
+        let report = check(&history);
+        told.add(&self.cx, &report);
+        let Some(unordered) = report.unordered.first() else { return Ok(()) };
+        let mut lines: Vec<String> =
+            Timeline::new(&history, unordered).to_string().lines().map(str::to_owned).collect();
+        if let Some(folder) = &self.cx.config().effort.regressions {
+            let steps = made.into_iter().map(|(worker, call, made)| step(worker, call, Vec::new(), made));
+            let case =
+                Case { steps: steps.collect(), ..case(&self.cx, seed, BreachText::from(&unordered.breach)) };
+            lines.push(case.store_in(folder));
+        }
+        Err(Violation::from(unordered.breach.clone()).told(lines).into())
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Vec<(u16, Call, Made)>> {
+        self.made.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What was told of all histories of a check: each remark once, and how much could not be decided.
+#[derive(Debug, Default)]
+pub(crate) struct Told {
+    remarked: Vec<&'static str>,
+    undecided: usize,
+    objects: usize,
+}
+
+impl Told {
+    fn add(&mut self, cx: &Cx, report: &Report) {
+        self.objects += report.objects;
+        self.undecided += report.undecided.len();
+        for (_, remark) in &report.remarks {
+            if !self.remarked.contains(&remark.rule.id) {
+                self.remarked.push(remark.rule.id);
+                cx.warn(remark.clone().into());
+            }
+        }
+    }
+
+    /// Says of how many objects nothing can be said.
+    pub(crate) fn tell(&self, cx: &Cx) {
+        if self.undecided > 0 {
+            cx.note(format!("{} of {} objects are undecided", self.undecided, self.objects));
+        }
+    }
+}

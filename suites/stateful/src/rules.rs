@@ -1,0 +1,204 @@
+//! The rules that the model judges by: those that its suites can blame a driver for.
+
+use csi_harness::requirements::{Requirement, req};
+
+type Rules = &'static [&'static Requirement];
+
+const OF_VOLUMES: Rules = &[
+    &req::CTRL_CREATESNAP_001,
+    &req::CTRL_CREATESNAP_013,
+    &req::CTRL_CREATEVOL_001,
+    &req::CTRL_CREATEVOL_002,
+    &req::CTRL_CREATEVOL_003,
+    &req::CTRL_CREATEVOL_039,
+    &req::CTRL_CREATEVOL_040,
+    &req::CTRL_CREATEVOL_041,
+    &req::CTRL_CREATEVOL_042,
+    &req::CTRL_CREATEVOL_043,
+    &req::CTRL_CREATEVOL_045,
+    &req::CTRL_DELETEVOL_001,
+    &req::CTRL_DELETEVOL_002,
+    &req::CTRL_DELETEVOL_003,
+    &req::CTRL_DELETEVOL_011,
+    &req::CTRL_EXPAND_001,
+    &req::CTRL_EXPAND_003,
+    &req::CTRL_EXPAND_004,
+    &req::CTRL_EXPAND_011,
+    &req::CTRL_EXPAND_015,
+    &req::CTRL_EXPAND_016,
+    &req::CTRL_GETVOL_002,
+    &req::CTRL_GETVOL_004,
+    &req::CTRL_GETVOL_007,
+    &req::CTRL_GETVOL_011,
+    &req::CTRL_GETVOL_015,
+    &req::CTRL_LISTVOL_001,
+    &req::CTRL_LISTVOL_002,
+    &req::CTRL_LISTVOL_012,
+    &req::CTRL_MODIFYVOL_001,
+    &req::CTRL_MODIFYVOL_011,
+    &req::CTRL_PUBLISH_001,
+    &req::CTRL_PUBLISH_004,
+    &req::CTRL_PUBLISH_006,
+    &req::CTRL_PUBLISH_010,
+    &req::CTRL_PUBLISH_018,
+    &req::CTRL_PUBLISH_024,
+    &req::CTRL_PUBLISH_026,
+    &req::CTRL_PUBLISH_027,
+    &req::CTRL_UNPUBLISH_001,
+    &req::CTRL_UNPUBLISH_005,
+    &req::CTRL_UNPUBLISH_011,
+    &req::CTRL_UNPUBLISH_015,
+    &req::CTRL_VALIDATE_001,
+    &req::CTRL_VALIDATE_004,
+    &req::CTRL_VALIDATE_018,
+    &req::MSG_CAPRANGE_005,
+    &req::MSG_CAPRANGE_008,
+    &req::MSG_VOLSOURCE_004,
+    &req::MSG_VOLSOURCE_006,
+    &req::MSG_VOLUME_002,
+    &req::MSG_VOLUME_003,
+    &req::MSG_VOLUME_008,
+    &req::MSG_VOLUME_011,
+    &req::MSG_VOLUME_013,
+];
+
+const OF_SNAPSHOTS: Rules = &[
+    &req::CTRL_CREATESNAP_002,
+    &req::CTRL_CREATESNAP_024,
+    &req::CTRL_DELETESNAP_001,
+    &req::CTRL_DELETESNAP_002,
+    &req::CTRL_DELETESNAP_003,
+    &req::CTRL_GETSNAP_001,
+    &req::CTRL_GETSNAP_007,
+    &req::CTRL_GETSNAP_010,
+    &req::CTRL_INTERACT_008,
+    &req::CTRL_LISTSNAP_001,
+    &req::CTRL_LISTSNAP_002,
+    &req::MSG_SNAPSHOT_002,
+    &req::MSG_SNAPSHOT_003,
+    &req::MSG_SNAPSHOT_006,
+    &req::MSG_SNAPSHOT_007,
+    &req::MSG_SNAPSHOT_008,
+];
+
+const OF_GROUPS: Rules = &[
+    &req::CTRL_DELETESNAP_011,
+    &req::GROUP_CREATE_001,
+    &req::GROUP_CREATE_003,
+    &req::GROUP_CREATE_009,
+    &req::GROUP_CREATE_010,
+    &req::GROUP_CREATE_011,
+    &req::GROUP_CREATE_020,
+    &req::GROUP_CREATE_022,
+    &req::GROUP_CREATE_023,
+    &req::GROUP_CREATE_024,
+    &req::GROUP_CREATE_029,
+    &req::GROUP_DELETE_001,
+    &req::GROUP_DELETE_002,
+    &req::GROUP_DELETE_003,
+    &req::GROUP_GET_002,
+    &req::GROUP_GET_010,
+    &req::GROUP_GET_014,
+];
+
+const OF_NODES: Rules = &[
+    &req::CTRL_CREATESNAP_015,
+    &req::NODE_EXPAND_001,
+    &req::NODE_EXPAND_004,
+    &req::NODE_EXPAND_021,
+    &req::NODE_PUBLISH_001,
+    &req::NODE_PUBLISH_004,
+    &req::NODE_PUBLISH_007,
+    &req::NODE_PUBLISH_009,
+    &req::NODE_PUBLISH_013,
+    &req::NODE_PUBLISH_026,
+    &req::NODE_PUBLISH_027,
+    &req::NODE_PUBLISH_032,
+    &req::NODE_PUBLISH_034,
+    &req::NODE_PUBLISH_039,
+    &req::NODE_PUBLISH_040,
+    &req::NODE_STAGE_001,
+    &req::NODE_STAGE_006,
+    &req::NODE_STAGE_021,
+    &req::NODE_STAGE_022,
+    &req::NODE_STATS_001,
+    &req::NODE_STATS_017,
+    &req::NODE_UNPUBLISH_001,
+    &req::NODE_UNPUBLISH_006,
+    &req::NODE_UNPUBLISH_016,
+    &req::NODE_UNSTAGE_001,
+    &req::NODE_UNSTAGE_006,
+    &req::NODE_UNSTAGE_017,
+];
+
+/// Calls about volumes to the Controller service.
+pub static VOLUMES: Rules = OF_VOLUMES;
+/// The same with snapshots and what is copied from them.
+pub static SNAPSHOTS: Rules = &joined::<{ length(&[OF_VOLUMES, OF_SNAPSHOTS]) }>(&[OF_VOLUMES, OF_SNAPSHOTS]);
+/// The same with group snapshots.
+pub static GROUPS: Rules = {
+    const LISTS: &[Rules] = &[OF_GROUPS, OF_VOLUMES, OF_SNAPSHOTS];
+    &joined::<{ length(LISTS) }>(LISTS)
+};
+/// Volumes and what nodes do with them.
+pub static NODES: Rules = {
+    const LISTS: &[Rules] = &[OF_NODES, OF_VOLUMES];
+    &joined::<{ length(LISTS) }>(LISTS)
+};
+/// Everything.
+pub static ALL: Rules = {
+    const LISTS: &[Rules] = &[OF_VOLUMES, OF_SNAPSHOTS, OF_GROUPS, OF_NODES];
+    &joined::<{ length(LISTS) }>(LISTS)
+};
+
+const fn length(lists: &[Rules]) -> usize {
+    let (mut length, mut list) = (0, 0);
+    while list < lists.len() {
+        length += lists[list].len();
+        list += 1;
+    }
+    length
+}
+
+const fn joined<const LENGTH: usize>(lists: &[Rules]) -> [&'static Requirement; LENGTH] {
+    let mut joined = [lists[0][0]; LENGTH];
+    let (mut at, mut list) = (0, 0);
+    while list < lists.len() {
+        let mut rule = 0;
+        while rule < lists[list].len() {
+            joined[at] = lists[list][rule];
+            rule += 1;
+            at += 1;
+        }
+        list += 1;
+    }
+    joined
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn every_rule_that_is_judged_by_is_listed() {
+        let sources = [
+            include_str!("model/judge/volume.rs"),
+            include_str!("model/judge/snapshot.rs"),
+            include_str!("model/judge/group.rs"),
+            include_str!("model/judge/node.rs"),
+        ];
+        let named = |source: &'static str| {
+            let rest = source.split("req::").skip(1);
+            rest.map(|rest| {
+                rest.split(|c: char| !c.is_ascii_alphanumeric() && c != '_').next().unwrap_or_default()
+            })
+        };
+        let judged: BTreeSet<String> =
+            sources.into_iter().flat_map(named).map(|name| name.replace('_', "-")).collect();
+        let listed: BTreeSet<String> = ALL.iter().map(|rule| rule.id.to_owned()).collect();
+        assert_eq!(judged.difference(&listed).collect::<Vec<_>>(), Vec::<&String>::new());
+        assert_eq!(listed.len(), ALL.len(), "a rule stands in two lists");
+    }
+}

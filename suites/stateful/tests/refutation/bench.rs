@@ -1,0 +1,160 @@
+//! Plays the suites against a mock driver in this process, which can be killed and started like any other.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use csi_harness::Driver;
+use csi_harness::check::Check;
+use csi_harness::config::{AccessType, Config, Effort, NodeConfig, Pairs, TimeLimits};
+use csi_harness::events::{Event, Reporter};
+use csi_harness::filter::Filter;
+use csi_harness::known::KnownFailing;
+use csi_harness::outcome::{Outcome, Summary};
+use csi_harness::registry::Registry;
+use csi_harness::runner::{RunOptions, Runner};
+use csi_harness::target::Target;
+use csi_mock_driver::MockDriver;
+use csi_proto::Endpoint;
+use libtest_mimic::Failed;
+use tokio::runtime::Builder;
+use tokio::sync::watch;
+
+/// What all checks said of one driver, by label, and what the run as a whole came to.
+pub(crate) struct Played {
+    pub(crate) said: BTreeMap<String, Said>,
+    pub(crate) summary: Summary,
+}
+
+/// What one check said of one driver.
+pub(crate) struct Said {
+    pub(crate) check: &'static Check,
+    pub(crate) outcome: Outcome,
+    pub(crate) notes: Vec<String>,
+}
+
+impl Played {
+    /// Everything that is no verdict on a right driver: failures, broken checks, leaks, deaths.
+    pub(crate) fn accusations(&self) -> Vec<String> {
+        let mut all: Vec<String> = self
+            .said
+            .iter()
+            .filter_map(|(label, said)| match &said.outcome {
+                Outcome::Failed(violation) => Some(format!("{label} failed: {violation:#?}")),
+                Outcome::Broken(why) => Some(format!("{label} is broken: {why}")),
+                _ => None,
+            })
+            .collect();
+        all.extend(self.summary.leaks.iter().map(|leak| format!("left behind: {} {}", leak.kind, leak.id)));
+        all.extend(self.summary.crashes.iter().map(|crash| format!("died: {crash:?}")));
+        all
+    }
+}
+
+/// Settings with which every check can run on the mock driver.
+pub(crate) fn everything_set() -> Config {
+    Config {
+        access_types: vec![AccessType::Mount, AccessType::Block],
+        volume_size_bytes: Some(2 << 30),
+        expand_size_bytes: Some(4 << 30),
+        parameters: pairs(&[("pool", "mock"), ("tier", "silver")]),
+        mutable_parameters: pairs(&[("tier", "gold")]),
+        time_limits: TimeLimits {
+            dial_ms: 10_000,
+            call_ms: 10_000,
+            check_ms: 120_000,
+            settle_ms: Some(1_500),
+            ..TimeLimits::default()
+        },
+        ..Config::default()
+    }
+}
+
+/// So little that many drivers can be tried.
+pub(crate) fn little() -> Effort {
+    Effort { cases: 8, operations: 300, kills: 3, repeat: 2, ..Effort::default() }
+}
+
+pub(crate) fn pairs(pairs: &[(&str, &str)]) -> Pairs {
+    pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
+}
+
+pub(crate) fn registry() -> Registry {
+    Registry::new([
+        csi_suite_stateful::idempotency::SUITE,
+        csi_suite_stateful::property::SUITE,
+        csi_suite_stateful::concurrency::SUITE,
+    ])
+}
+
+/// Plays the checks that are wanted.
+pub(crate) fn play(
+    mock: csi_mock_driver::Config,
+    config: Config,
+    seed: u64,
+    wanted: impl Fn(&Check) -> bool,
+) -> Result<Played, Failed> {
+    let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+    let played = runtime.block_on(run(mock, config, seed, wanted));
+    runtime.shutdown_background();
+    played
+}
+
+async fn run(
+    mock: csi_mock_driver::Config,
+    mut config: Config,
+    seed: u64,
+    wanted: impl Fn(&Check) -> bool,
+) -> Result<Played, Failed> {
+    let dir = tempfile::tempdir()?;
+    let sockets = ["csi.sock", "node-2.sock"].map(|name| Endpoint::Unix(dir.path().join(name)));
+    config.endpoint = Some(sockets[0].to_string());
+    config.nodes = vec![NodeConfig { endpoint: sockets[1].to_string(), ..NodeConfig::default() }];
+    let latest = Mutex::new(MockDriver::new(mock)?);
+    let driver = Driver::in_process(move || {
+        let mut latest = latest.lock().unwrap_or_else(PoisonError::into_inner);
+        *latest = latest.restarted()?;
+        let nodes = (0..).map_while(|node| latest.at_node(node)).map(|driver| driver.routes());
+        Ok(sockets.iter().cloned().zip(nodes).collect())
+    });
+    let target = Target::connect_to(driver.clone(), config).await?;
+    let options = RunOptions {
+        jobs: 8,
+        seed,
+        strict: false,
+        fail_fast: false,
+        leak_check: true,
+        keep_calls: false,
+        tell_each: true,
+        registry: registry(),
+        known: KnownFailing::default(),
+        repeat: Arc::new(str::to_owned),
+    };
+    let mut plan = registry().select(&Filter::default(), &target.config().access_types);
+    plan.retain(|planned| wanted(planned.check));
+    let mut listening = Listening::default();
+    // Nobody raises it.
+    let (_stop, never) = watch::channel(Default::default());
+    let mut runner = Runner::new(target, options, never);
+    runner.report_to(&mut listening);
+    let summary = runner.run(plan).await;
+    driver.leave().await?;
+    Ok(Played { said: listening.said, summary })
+}
+
+#[derive(Default)]
+struct Listening {
+    said: BTreeMap<String, Said>,
+}
+
+impl Reporter for Listening {
+    fn event(&mut self, event: &Event<'_>) {
+        if let Event::CheckFinished(report) = event {
+            let said = Said {
+                check: report.planned.check,
+                outcome: report.outcome.clone(),
+                notes: report.notes.clone(),
+            };
+            self.said.insert(report.label(), said);
+        }
+    }
+}
