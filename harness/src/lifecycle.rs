@@ -6,6 +6,8 @@ mod controller;
 mod group;
 mod list;
 mod node;
+mod room;
+pub(crate) mod size;
 mod snapshot;
 mod thing;
 
@@ -16,6 +18,7 @@ use crate::config::AccessType;
 use crate::cx::Cx;
 
 pub use node::{Attached, NodeVolume, Published, Staged};
+pub(crate) use room::Room;
 pub(crate) use thing::Thing;
 
 /// Access modes of the protocol.

@@ -15,13 +15,13 @@ use crate::events::{Event, Reporter};
 use crate::folding::Folding;
 use crate::inventory::Inventory;
 use crate::known::KnownFailing;
+use crate::lifecycle::size::{self, Found};
 use crate::need::Need;
 use crate::outcome::{Aftermath, CheckReport, Crash, Halt, Outcome, Planned, Summary};
 use crate::premise::Premises;
 use crate::record::{CallLog, Silence};
 use crate::registry::Registry;
 use crate::run_check::{Done, Rules, killed, killed_by_one_of, raised, run_check};
-use crate::size::{self, Found};
 use crate::target::Target;
 use crate::verdict::Violation;
 

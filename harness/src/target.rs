@@ -14,13 +14,13 @@ use crate::call::Exchange;
 use crate::capability::Capabilities;
 use crate::config::Config;
 use crate::driver::{Driver, DriverError};
+use crate::lifecycle::{Room, size};
 use crate::names::Names;
 use crate::paths::Paths;
 use crate::patience::Patience;
 use crate::replies::{Breach, Replies};
 use crate::reply::{Answer, NoAnswer};
 use crate::requirements::Requirement;
-use crate::size;
 use interview::Interview;
 
 /// Pauses between two questions whether the driver is still alive: the first one, and the longest.
@@ -45,7 +45,7 @@ pub struct Target {
     /// RPCs whose plain call the driver does not survive, and the checks that say so.
     deadly: Mutex<BTreeMap<&'static str, &'static str>>,
     pub(crate) volumes: crate::volumes::Pool,
-    pub(crate) room: crate::room::Room,
+    pub(crate) room: Room,
     pub(crate) replies: Replies,
     pub(crate) patience: Patience,
 }
@@ -191,7 +191,7 @@ impl Target {
             made: Mutex::default(),
             deadly: Mutex::default(),
             volumes,
-            room: crate::room::Room::default(),
+            room: Room::default(),
             replies,
             patience,
         }))
