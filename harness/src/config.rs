@@ -10,6 +10,8 @@ use csi_proto::{RPCS, v1};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::lifecycle::size;
+
 /// String pairs as the protocol has them: parameters, contexts, secrets.
 pub type Pairs = BTreeMap<String, String>;
 
@@ -160,9 +162,8 @@ impl Config {
                 return Err(format!("{name} must be a positive number of bytes"));
             }
         }
-        if let (Some(expanded), Some(made)) = (self.expand_size_bytes, self.volume_size_bytes)
-            && expanded < made
-        {
+        let made = self.volume_size_bytes.unwrap_or_else(|| size::first_bytes(self));
+        if self.expand_size_bytes.is_some_and(|expanded| expanded < made) {
             return Err("expand-size-bytes must not be below volume-size-bytes".to_owned());
         }
         let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';

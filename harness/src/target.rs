@@ -210,8 +210,8 @@ impl Target {
 
     /// Size that volumes are expanded to, in bytes: the one configured, or twice that of the volumes made.
     pub fn expand_size_bytes(&self) -> i64 {
-        let twice = || self.volume_size_bytes().saturating_mul(2);
-        self.config.expand_size_bytes.unwrap_or_else(twice)
+        let made = self.volume_size_bytes();
+        self.config.expand_size_bytes.map_or(made.saturating_mul(2), |expanded| expanded.max(made))
     }
 
     /// Has volumes made larger from now on.

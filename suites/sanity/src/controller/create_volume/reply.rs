@@ -44,6 +44,7 @@ check! {
         let reply = cx.create_volume(cx.create_volume_request()).await;
         if let Answer::Refused(refused) = reply.answer()
             && refused.code == Code::InvalidArgument
+            && cx.config().parameters.is_empty()
         {
             // Parameters and secrets are between the driver and its user, so the request may lack one.
             let why = "does it need --parameters, --secrets or another --volume-size-bytes?";
