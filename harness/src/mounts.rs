@@ -13,6 +13,13 @@ pub(crate) fn points() -> Vec<PathBuf> {
     table.lines().filter_map(|line| line.split(' ').nth(4)).map(unescape).map(PathBuf::from).collect()
 }
 
+/// How many mounts there are at a path, one over the other.
+pub(crate) fn at(path: &Path) -> usize {
+    // The table has the true names of directories.
+    let Ok(path) = std::fs::canonicalize(path) else { return 0 };
+    points().iter().filter(|point| **point == path).count()
+}
+
 /// Undoes the octal escapes of the table.
 fn unescape(field: &str) -> String {
     ["\\040", "\\011", "\\012", "\\134"]

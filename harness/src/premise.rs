@@ -59,6 +59,8 @@ impl Premises {
         {
             return ended;
         }
+        // What the check holds may be what stands in the way; what cannot be undone now is told at the end.
+        let _ = cx.undo().await;
         match self.works(rpc, judge, cx).await {
             Ok(()) => ended,
             Err(why) => {

@@ -21,7 +21,7 @@ use crate::premise::Premises;
 use crate::record::{CallLog, Silence};
 use crate::registry::Registry;
 use crate::run_check::{Done, Rules, killed, killed_by_one_of, raised, run_check};
-use crate::size;
+use crate::size::{self, Found};
 use crate::target::Target;
 use crate::verdict::Violation;
 
@@ -385,18 +385,26 @@ impl<'a> Runner<'a> {
         let session = Session::new(target.clone(), CallLog::new(), "size of volumes", limit);
         let cx = Cx::new(session, target.config().access_types[0], NUMBER_OF_NO_CHECK, self.options.seed);
         let stop = &mut self.stop.clone();
-        let grown = tokio::select! {
-            grown = size::grown(&cx, target.volume_size_bytes()) => grown,
-            () = raised(stop) => None,
+        let found = tokio::select! {
+            found = size::find(&cx, target.volume_size_bytes()) => found,
+            () = raised(stop) => Found::First,
         };
         // What cannot be undone is found by the leak check.
         let _ = cx.finish().await;
-        if let Some(bytes) = grown {
-            target.grow_to(bytes);
-            let why =
-                "the least of the sizes tried that the driver takes; --volume-size-bytes chooses another";
-            self.emit(&Event::Remark(&format!("volumes are made with {bytes} bytes, {why}")));
-        }
+        let remark = match found {
+            Found::First => return,
+            Found::Larger(bytes) => {
+                target.grow_to(bytes);
+                let why =
+                    "the least of the sizes tried that the driver takes; --volume-size-bytes chooses another";
+                format!("volumes are made with {bytes} bytes, {why}")
+            }
+            Found::Invalid(refused) => {
+                let why = "does it need --parameters, --secrets or another --volume-size-bytes?";
+                format!("CreateVolume refuses a plain request: {refused}; {why}")
+            }
+        };
+        self.emit(&Event::Remark(&remark));
     }
 
     async fn take_inventory(&mut self) -> Option<Inventory> {

@@ -28,20 +28,35 @@ pub(crate) fn matters(plan: &[Planned]) -> bool {
     plan.iter().any(|planned| planned.check.needs.iter().any(makes))
 }
 
-/// Makes volumes until the driver takes the size of one: that size, if it is not the first one. Whatever else the driver
-/// refuses, the checks will tell.
-pub(crate) async fn grown(cx: &Cx, first_bytes: i64) -> Option<i64> {
+/// What came of looking for a size.
+#[derive(Debug)]
+pub(crate) enum Found {
+    /// The first one will do, or it is for the checks to tell what is wrong.
+    First,
+    /// The driver wants this many bytes.
+    Larger(i64),
+    /// The driver calls each request invalid.
+    Invalid(Refused),
+}
+
+/// Makes volumes until the driver takes the size of one.
+pub(crate) async fn find(cx: &Cx, first_bytes: i64) -> Found {
+    let mut invalid = None;
     let most = cx.config().size_max_bytes.unwrap_or(i64::MAX);
     let larger = LARGER_BYTES.into_iter().filter(|bytes| *bytes > first_bytes && *bytes <= most);
     for bytes in std::iter::once(first_bytes).chain(larger) {
         let range = v1::CapacityRange { required_bytes: bytes, limit_bytes: 0 };
         let request = v1::CreateVolumeRequest { capacity_range: Some(range), ..cx.create_volume_request() };
         match cx.create_volume(request).await.answer() {
-            Answer::Ok(_) => return (bytes != first_bytes).then_some(bytes),
+            Answer::Ok(_) if bytes == first_bytes => return Found::First,
+            Answer::Ok(_) => return Found::Larger(bytes),
+            Answer::Refused(Refused { code: Code::OutOfRange, .. }) => {}
             // Some say so of a size that they do not offer.
-            Answer::Refused(Refused { code: Code::OutOfRange | Code::InvalidArgument, .. }) => {}
-            Answer::Refused(_) | Answer::Unknown(_) => return None,
+            Answer::Refused(refused) if refused.code == Code::InvalidArgument => {
+                invalid = Some(refused.clone())
+            }
+            Answer::Refused(_) | Answer::Unknown(_) => return Found::First,
         }
     }
-    None
+    invalid.map_or(Found::First, Found::Invalid)
 }

@@ -30,7 +30,6 @@ named! {
     CreateVolumeLeaksAfterTimeout, "create-volume-leaks-after-timeout", "a call that is given up takes storage for a volume that is in no list and has no name";
     CreateVolumeLosesUpdates, "create-volume-loses-updates", "what changes while a volume is made is undone";
     CreateVolumeRevivesDeleted, "create-volume-revives-deleted", "a repeated request lets the volume show in the list for ever if it is deleted at the same time";
-    ListVolumesCountsInTokens, "list-volumes-counts-in-tokens", "a page token is a number of entries, so that the next page skips one if another one was deleted";
     LockKeptAfterCancel, "lock-kept-after-cancel", "a call that is given up keeps its object busy for ever";
     NodePublishForgetsReadonly, "node-publish-forgets-readonly", "a repeated request makes a readonly publication one for writing";
     RestartForgetsLastWrite, "restart-forgets-last-write", "after a restart the last change is gone, although it was answered for";
@@ -612,7 +611,6 @@ impl Defect {
             CreateVolumeLeaksAfterTimeout,
             CreateVolumeLosesUpdates,
             CreateVolumeRevivesDeleted,
-            ListVolumesCountsInTokens,
             LockKeptAfterCancel,
             NodePublishForgetsReadonly,
             RestartForgetsLastWrite,

@@ -269,6 +269,12 @@ impl MockDriver {
         Ok(())
     }
 
+    /// Whether lists show what was made at this time; only by quirk they do not at once.
+    pub(crate) fn shows(&self, made_ms: u64) -> bool {
+        let lag_ms = u64::try_from(self.config.list_lag.0.as_millis()).unwrap_or(u64::MAX);
+        !self.is(Quirk::ListsLag) || made_ms.saturating_add(lag_ms) <= now_ms()
+    }
+
     /// The longest name that a volume, snapshot or group snapshot can have.
     pub(crate) fn name_bytes_max(&self) -> usize {
         let bytes_max = self.config.name_bytes_max;

@@ -64,6 +64,8 @@ quirks! {
     SlowCalls, "slow-calls", "every call takes a tenth of a second", "GEN-TIMEOUT-001";
 
     // Lists.
+    ListsLag, "lists-lag", "a new volume or snapshot shows in lists after a while, five seconds unless --list-lag says otherwise", "CTRL-LISTVOL-003";
+    CountingTokens, "counting-tokens", "a page token counts entries, so that the next page skips one if another one was deleted meanwhile", "CTRL-LISTVOL-003";
     StartAfterTokens, "start-after-tokens", "page tokens are ids to start after, so every string is one", "CTRL-LISTVOL-022";
     SmallPages, "small-pages", "no page has more than two entries", "CTRL-LISTVOL-007";
     SurplusPublishedNodes, "surplus-published-nodes", "published_node_ids names a node that is not attached", "CTRL-LISTVOL-014";

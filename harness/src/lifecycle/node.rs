@@ -359,9 +359,12 @@ impl Cx {
 
     /// Whether the tests see a mount at a path; false where they do not share the driver's file system.
     pub fn is_mount_point(&self, path: &str) -> bool {
-        // The table has the true names of directories.
-        let path = std::fs::canonicalize(path);
-        self.paths().commands().is_none() && path.is_ok_and(|path| mounts::points().contains(&path))
+        self.mounts_at(path) > 0
+    }
+
+    /// How many mounts the tests see at a path, one over the other; none where they do not share the driver's file system.
+    pub fn mounts_at(&self, path: &str) -> usize {
+        if self.paths().commands().is_some() { 0 } else { mounts::at(Path::new(path)) }
     }
 
     /// Whether a workload could write into the directory at a target path, found out by making a file there and removing it;

@@ -2,7 +2,7 @@
 //! busy.
 
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use csi_proto::{Rpc, UnaryCall, v1};
@@ -13,6 +13,7 @@ use crate::calling::Pauses;
 use crate::cx::Session;
 use crate::effect::{self, Effect};
 use crate::ledger::Exists;
+use crate::mounts;
 use crate::reply::{Answer, NoAnswer, Refused};
 
 /// Times that a call to undo something is made.
@@ -113,16 +114,31 @@ impl Thing {
             Thing::Staging { volume_id, path } => {
                 let (volume_id, staging_target_path) = (volume_id.clone(), path.clone());
                 let request = v1::NodeUnstageVolumeRequest { volume_id, staging_target_path };
-                insist(session, request, exists).await
+                unstacked(session, path, || insist(session, request.clone(), exists)).await
             }
             Thing::Publication { volume_id, path } => {
                 let (volume_id, target_path) = (volume_id.clone(), path.clone());
-                insist(session, v1::NodeUnpublishVolumeRequest { volume_id, target_path }, exists).await
+                let request = v1::NodeUnpublishVolumeRequest { volume_id, target_path };
+                unstacked(session, path, || insist(session, request.clone(), exists)).await
             }
             Thing::StagingDirectory(path) => session.paths().remove_staging(path).await,
             Thing::TargetDirectories(path) => session.paths().remove_target(path).await,
         }
     }
+}
+
+/// Undoes what is mounted at a path, and again for each mount that a driver has put over another.
+async fn unstacked<F>(session: &Session, path: &str, mut undo: impl FnMut() -> F) -> Result<(), String>
+where
+    F: Future<Output = Result<(), String>>,
+{
+    for _ in 0..TRIES_MAX {
+        undo().await?;
+        if session.paths().commands().is_some() || mounts::at(Path::new(path)) == 0 {
+            return Ok(());
+        }
+    }
+    Err(format!("{path} is mounted still, after OK for an answer"))
 }
 
 fn delete_volume(id: &str) -> v1::DeleteVolumeRequest {

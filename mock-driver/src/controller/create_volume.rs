@@ -11,7 +11,7 @@ use super::expand_volume::rounded;
 use super::placement;
 use super::volume_message::volume_message;
 use crate::defect::Defect;
-use crate::driver::MockDriver;
+use crate::driver::{MockDriver, now_ms};
 use crate::quirk::Quirk;
 use crate::state::{Content, Map, Source, State, Usage, Volume, hash_text};
 use crate::validate::{self, Demand, Range, invalid};
@@ -156,6 +156,7 @@ fn make(
     Ok(Volume {
         id: new_id(driver, state, &request.name),
         name: Some(request.name.clone()),
+        made_ms: now_ms(),
         capacity_bytes,
         usages: wanted.usages,
         parameters: request.parameters.clone(),

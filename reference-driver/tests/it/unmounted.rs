@@ -1,5 +1,5 @@
 //! Faults that only a driver with real mounts can have, and the checks that find them: one that mounts nothing where it
-//! should, and ones that leave mounts behind.
+//! should, one that mounts twice, and ones that leave mounts behind.
 
 use std::sync::Arc;
 
@@ -18,24 +18,25 @@ use csi_proto::v1::node_server::Node;
 use csi_proto::v1::node_server::NodeServer;
 use csi_proto::v1::*;
 use csi_proto::{Endpoint, Listener};
-use rustix::mount::{UnmountFlags, unmount};
+use rustix::mount::{UnmountFlags, mount_bind, unmount};
 use tokio::sync::{oneshot, watch};
 use tonic::service::Routes;
 use tonic::{Request, Response, Status};
 
 use crate::support::*;
 
-/// The RPC that answers OK, and leaves mounts as they were.
+/// What the driver does wrong, with OK for an answer.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Idle {
-    Publish,
-    Unpublish,
-    Unstage,
+enum Fault {
+    PublishesNothing,
+    PublishesAgain,
+    UnpublishesNothing,
+    UnstagesNothing,
 }
 
-/// The driver with one idle RPC.
+/// The driver with one fault.
 #[derive(Clone)]
-struct Faulty(HostpathDriver, Idle);
+struct Faulty(HostpathDriver, Fault);
 
 type Reply<T> = Result<Response<T>, Status>;
 
@@ -46,9 +47,12 @@ impl Node for Faulty {
         request: Request<NodePublishVolumeRequest>,
     ) -> Reply<NodePublishVolumeResponse> {
         let target = request.get_ref().target_path.clone();
+        let repeated = std::path::Path::new(&target).exists();
         let done = self.0.node_publish_volume(request).await?;
-        if self.1 == Idle::Publish {
-            unmount(&target, UnmountFlags::empty()).unwrap();
+        match self.1 {
+            Fault::PublishesNothing => unmount(&target, UnmountFlags::empty()).unwrap(),
+            Fault::PublishesAgain if repeated => mount_bind(&target, &target).unwrap(),
+            _ => {}
         }
         Ok(done)
     }
@@ -58,7 +62,7 @@ impl Node for Faulty {
         request: Request<NodeUnpublishVolumeRequest>,
     ) -> Reply<NodeUnpublishVolumeResponse> {
         match self.1 {
-            Idle::Unpublish => Ok(Response::new(NodeUnpublishVolumeResponse {})),
+            Fault::UnpublishesNothing => Ok(Response::new(NodeUnpublishVolumeResponse {})),
             _ => self.0.node_unpublish_volume(request).await,
         }
     }
@@ -68,7 +72,7 @@ impl Node for Faulty {
         request: Request<NodeUnstageVolumeRequest>,
     ) -> Reply<NodeUnstageVolumeResponse> {
         match self.1 {
-            Idle::Unstage => Ok(Response::new(NodeUnstageVolumeResponse {})),
+            Fault::UnstagesNothing => Ok(Response::new(NodeUnstageVolumeResponse {})),
             _ => self.0.node_unstage_volume(request).await,
         }
     }
@@ -124,14 +128,18 @@ impl Reporter for Accusations {
     }
 }
 
-/// Runs one check on the driver with an idle RPC.
-async fn accuse(idle: Idle, access_types: &[AccessType], check: &str) -> Vec<(String, Option<&'static str>)> {
+/// Runs one check on the driver with a fault.
+async fn accuse(
+    fault: Fault,
+    access_types: &[AccessType],
+    check: &str,
+) -> Vec<(String, Option<&'static str>)> {
     let rig = Rig::new(&[]).await;
     let endpoint: Endpoint = format!("unix://{}/csi.sock", rig.ground.root.display()).parse().unwrap();
     let (stop, stopped) = oneshot::channel::<()>();
     let routes = Routes::new(IdentityServer::new(rig.driver.clone()))
         .add_service(ControllerServer::new(rig.driver.clone()))
-        .add_service(NodeServer::new(Faulty(rig.driver.clone(), idle)));
+        .add_service(NodeServer::new(Faulty(rig.driver.clone(), fault)));
     let listener = Listener::bind(&endpoint).await.unwrap();
     let serving = tokio::spawn(listener.serve(routes, async {
         let _ = stopped.await;
@@ -178,7 +186,7 @@ async fn a_target_without_the_volume_is_found() {
     needs_root!();
     let check = "node/node-publish-volume/makes-target";
     let both = [AccessType::Mount, AccessType::Block];
-    let said = accuse(Idle::Publish, &both, check).await;
+    let said = accuse(Fault::PublishesNothing, &both, check).await;
     let block = format!("{check}@block");
     assert_eq!(said, [(check.to_owned(), Some("NODE-PUBLISH-027")), (block, Some("NODE-PUBLISH-026"))]);
 }
@@ -187,7 +195,7 @@ async fn a_target_without_the_volume_is_found() {
 async fn a_mount_that_stays_at_the_target_is_found() {
     needs_root!();
     let check = "node/node-unpublish-volume/removes-target";
-    let said = accuse(Idle::Unpublish, &[AccessType::Mount], check).await;
+    let said = accuse(Fault::UnpublishesNothing, &[AccessType::Mount], check).await;
     assert_eq!(said, [(check.to_owned(), Some("NODE-UNPUBLISH-002"))]);
 }
 
@@ -195,6 +203,14 @@ async fn a_mount_that_stays_at_the_target_is_found() {
 async fn a_mount_that_stays_at_the_staging_path_is_found() {
     needs_root!();
     let check = "node/node-unstage-volume/undoes-staging";
-    let said = accuse(Idle::Unstage, &[AccessType::Mount], check).await;
+    let said = accuse(Fault::UnstagesNothing, &[AccessType::Mount], check).await;
     assert_eq!(said, [(check.to_owned(), Some("NODE-UNSTAGE-002"))]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_second_mount_over_the_first_is_found() {
+    needs_root!();
+    let check = "node/node-publish-volume/repeated";
+    let said = accuse(Fault::PublishesAgain, &[AccessType::Mount], check).await;
+    assert_eq!(said, [(check.to_owned(), Some("NODE-PUBLISH-010"))]);
 }

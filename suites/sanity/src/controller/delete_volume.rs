@@ -116,6 +116,7 @@ check! {
         spec: [req::CTRL_DELETEVOL_002, req::CTRL_VALIDATE_018],
         needs: [CONTROLLER, CREATE_DELETE_VOLUME],
         refuted_by: ["delete-volume-keeps-volume"],
+        follows: "controller/validate-volume-capabilities/deleted-volume",
     }
     async |cx| {
         let volume = cx.new_volume().await?;
@@ -232,12 +233,16 @@ async fn listed(cx: &Cx, snapshot: &v1::Snapshot) -> CheckResult {
         return Ok(());
     }
     let only = v1::ListSnapshotsRequest { snapshot_id: snapshot.snapshot_id.clone(), ..Default::default() };
-    let found = cx.list_snapshots(only).await?;
+    // It may not have been in the list before, for lists may lag.
+    let found = cx.eventually(Settles::SnapshotListed, || async {
+        let listed = cx.list_snapshots(only.clone()).await?;
+        Ok(listed.iter().any(|listed| listed.snapshot_id == snapshot.snapshot_id).then_some(()))
+    });
     ensure!(
-        found.iter().any(|listed| listed.snapshot_id == snapshot.snapshot_id),
+        found.await?.is_some(),
         "a snapshot is not listed any more after its volume was deleted with OK";
         expected: format!("snapshot {:?} in ListSnapshots", snapshot.snapshot_id),
-        actual: format!("{} entries without it", found.len())
+        actual: "not there until time-limits: settle-ms had passed"
     );
     Ok(())
 }

@@ -181,9 +181,12 @@ check! {
     async |cx| {
         let volume = cx.node_volume().await?;
         let made = cut_snapshot(cx, &volume.id).await?;
-        let listed = cx.list_snapshots(by_id(&made.snapshot_id)).await?;
-        match listed.iter().find(|snapshot| snapshot.snapshot_id == made.snapshot_id) {
-            Some(found) => same_snapshot(&made, found),
+        let listed = cx.eventually(Settles::SnapshotListed, || async {
+            let listed = cx.list_snapshots(by_id(&made.snapshot_id)).await?;
+            Ok(listed.into_iter().find(|snapshot| snapshot.snapshot_id == made.snapshot_id))
+        });
+        match listed.await? {
+            Some(found) => same_snapshot(&made, &found),
             None => Err(Stop::broken("needs the new snapshot in the list")),
         }
     }

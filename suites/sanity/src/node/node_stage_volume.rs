@@ -38,8 +38,16 @@ check! {
     }
     async |cx| {
         let request = request(cx).await?;
+        let path = request.staging_target_path.clone();
         cx.node_stage(request.clone()).setup("a staged volume").await?;
+        let mounted = cx.mounts_at(&path);
         cx.node_stage(request).await.must("answer OK to the same request again")?;
+        ensure!(
+            cx.mounts_at(&path) <= mounted,
+            "a repeated NodeStageVolume has mounted the volume again, over the first mount";
+            expected: format!("{mounted} in the mount table at {path}, as before"),
+            actual: cx.mounts_at(&path)
+        );
         Ok(())
     }
 }

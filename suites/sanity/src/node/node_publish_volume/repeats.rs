@@ -16,8 +16,17 @@ check! {
     }
     async |cx| {
         let request = request(cx).await?;
+        let path = request.target_path.clone();
         cx.node_publish(request.clone()).setup("a published volume").await?;
+        let mounted = cx.mounts_at(&path);
         cx.node_publish(request).await.must("answer OK to the same request again")?;
+        ensure!(
+            cx.mounts_at(&path) <= mounted,
+            "a repeated NodePublishVolume has mounted the volume again, over the first mount";
+            of: &req::NODE_PUBLISH_010,
+            expected: format!("{mounted} in the mount table at {path}, as before"),
+            actual: cx.mounts_at(&path)
+        );
         Ok(())
     }
 }
