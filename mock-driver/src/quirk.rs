@@ -57,7 +57,7 @@ quirks! {
     CreationTimesVague, "creation-times-vague", "the creation time of a snapshot is told with other fractions of a second each time", "MSG-SNAPSHOT-007";
     SnapshotsReadyAfterPolls, "snapshots-ready-after-polls", "a snapshot is ready once it was looked at three times", "CTRL-CREATESNAP-009";
     SnapshotsReadyAfterTime, "snapshots-ready-after-time", "a snapshot is ready after half a second", "CTRL-CREATESNAP-009";
-    BackgroundDeletion, "background-deletion", "a deleted volume is still listed three times", "CTRL-LISTVOL-003";
+    BackgroundDeletion, "background-deletion", "a deleted volume is still listed, or said to be busy as a source, three times", "CTRL-LISTVOL-003";
     ModificationsLimited, "modifications-limited", "a volume can be modified once, then RESOURCE_EXHAUSTED", "CTRL-MODIFYVOL-003";
 
     ThrottlesEveryFifthCall, "throttles-every-fifth-call", "every fifth call is UNAVAILABLE and does nothing", "GEN-ERR-003";

@@ -46,7 +46,7 @@ fn make(
 ) -> Result<Snapshot, Status> {
     let source = &request.source_volume_id;
     if state.volumes.get(source).is_none() && !driver.has(Defect::CreateSnapshotIgnoresMissingSource) {
-        return Err(Status::not_found(format!("source volume {source} does not exist")));
+        return Err(state.no_source(source));
     }
     if !driver.is(Quirk::UnknownParametersIgnored) {
         validate::known_parameters("parameters", &request.parameters, &driver.config.parameters)?;

@@ -172,7 +172,7 @@ fn make(
     })
 }
 
-fn original(state: &State, source: &Source) -> Result<Original, Status> {
+fn original(state: &mut State, source: &Source) -> Result<Original, Status> {
     match source {
         Source::Snapshot(id) => {
             let snapshot = state.snapshots.get(id);
@@ -184,9 +184,7 @@ fn original(state: &State, source: &Source) -> Result<Original, Status> {
             Ok(Original { content: Some(snapshot.content.clone()), size_bytes: snapshot.size_bytes })
         }
         Source::Volume(id) => {
-            let volume = state.volumes.get(id);
-            let volume =
-                volume.ok_or_else(|| Status::not_found(format!("source volume {id} does not exist")))?;
+            let Some(volume) = state.volumes.get(id) else { return Err(state.no_source(id)) };
             Ok(Original { content: Some(volume.content.clone()), size_bytes: volume.capacity_bytes })
         }
     }

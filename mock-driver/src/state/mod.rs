@@ -10,6 +10,7 @@ mod table;
 use std::hash::{BuildHasher, RandomState};
 
 use serde::{Deserialize, Serialize};
+use tonic::Status;
 
 pub use self::file::StateFileError;
 
@@ -123,10 +124,24 @@ impl State {
     /// The volumes that are on their way out, each for one of its last times.
     pub(crate) fn lingering(&mut self) -> Vec<Volume> {
         let seen = self.leaving.iter().map(|(volume, _)| volume.clone()).collect();
-        self.leaving.retain_mut(|(_, left)| {
-            *left -= 1;
+        self.let_go(|_| true);
+        seen
+    }
+
+    /// Why a volume cannot be copied that is not there: its deletion still runs, for one of its last times, or it is gone.
+    pub(crate) fn no_source(&mut self, id: &str) -> Status {
+        if self.leaving.iter().all(|(volume, _)| volume.id != id) {
+            return Status::not_found(format!("source volume {id} does not exist"));
+        }
+        self.let_go(|volume| volume.id == id);
+        Status::aborted(format!("source volume {id} is being deleted"))
+    }
+
+    /// Brings the end of these volumes nearer.
+    fn let_go(&mut self, which: impl Fn(&Volume) -> bool) {
+        self.leaving.retain_mut(|(volume, left)| {
+            *left -= u32::from(which(volume));
             *left > 0
         });
-        seen
     }
 }
