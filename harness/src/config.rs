@@ -498,7 +498,7 @@ impl TimeLimits {
     }
 }
 
-/// How much is tried by the suites that make many calls: idempotency, property, concurrency and restart.
+/// How much is tried by the suites that make many calls: idempotency, property and concurrency.
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
 pub struct Effort {
@@ -508,15 +508,13 @@ pub struct Effort {
     pub cases: u32,
     /// Calls of a random sequence at the most.
     pub steps: u32,
-    /// Calls that the concurrency suite makes.
+    /// Calls that each check of the concurrency suite makes.
     pub operations: u32,
-    /// Times that the restart suite ends the driver.
-    pub kills: u32,
     /// Time after which a check of these suites begins nothing new.
     pub check_budget_ms: u64,
     /// Time for all of these checks together, which then go on until it is used up, whatever the numbers above.
     pub budget_ms: Option<u64>,
-    /// Directory in which failing cases are stored, and from which they are tried first.
+    /// Directory in which failing cases are stored.
     pub regressions: Option<PathBuf>,
 }
 
@@ -526,8 +524,7 @@ impl Default for Effort {
             repeat: 3,
             cases: 64,
             steps: 40,
-            operations: 2_000,
-            kills: 20,
+            operations: 1_000,
             check_budget_ms: 30_000,
             budget_ms: None,
             regressions: None,
@@ -545,11 +542,14 @@ impl Effort {
             ("cases", self.cases),
             ("steps", self.steps),
             ("operations", self.operations),
-            ("kills", self.kills),
         ];
-        match numbers.iter().find(|(_, number)| *number == 0 || *number > Effort::MOST) {
-            Some((name, _)) => Err(format!("effort: {name} must lie between 1 and {}", Effort::MOST)),
-            None => Ok(()),
+        if let Some((name, _)) = numbers.iter().find(|(_, number)| *number == 0 || *number > Effort::MOST) {
+            return Err(format!("effort: {name} must lie between 1 and {}", Effort::MOST));
+        }
+        let longest = Duration::from_secs(24 * 60 * 60).as_millis() as u64;
+        match self.budget_ms.iter().chain([&self.check_budget_ms]).any(|ms| *ms == 0 || *ms > longest) {
+            true => Err("effort: budgets must lie between 1 ms and 24 hours".to_owned()),
+            false => Ok(()),
         }
     }
 }
@@ -632,6 +632,8 @@ mod tests {
             ("secrets: {MakeVolume: {a: b}}", "MakeVolume"),
             ("time-limits: {call-ms: 0}", "time-limits"),
             ("time-limits: {rpc-ms: {Sleep: 5}}", "Sleep"),
+            ("effort: {cases: 0}", "cases"),
+            ("effort: {budget-ms: 0}", "budgets"),
             ("name-length-max: 3", "name-length-max"),
             ("name-prefix: a_b", "name-prefix"),
             ("name-prefix: far-too-long", "name-prefix"),

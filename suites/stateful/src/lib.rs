@@ -14,4 +14,5 @@ mod record;
 pub mod rules;
 pub mod sequence;
 mod shrink;
+mod stock;
 mod trial;

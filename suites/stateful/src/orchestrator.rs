@@ -117,12 +117,28 @@ impl Orchestrator {
     /// Broken if a path cannot be made.
     pub async fn make_within(&self, call: &Call, limit: Duration) -> CheckResult<Option<Made>> {
         let invoked = self.now();
-        if let Ok(made) = tokio::time::timeout(limit, self.make(call)).await {
-            return made;
+        tokio::select! {
+            made = self.make(call) => return made,
+            () = pass(limit) => {}
         }
         let span = Span { invoked, returned: self.now() };
         let came = Came::new(&Answer::<Said>::Unknown, "given up by the caller", Value::Null);
         Ok(Some(Made { answer: Answer::Unknown, span, request: Value::Null, came }))
+    }
+
+    /// Makes a call until the driver says something other than "not now", as long as it may take to settle.
+    ///
+    /// # Errors
+    /// Broken if a path cannot be made.
+    pub async fn insist(&self, call: &Call) -> CheckResult<Option<Made>> {
+        let invoked = self.now();
+        let until = Instant::now() + self.cx.settle_limit();
+        loop {
+            let Some(made) = self.make(call).await? else { return Ok(None) };
+            if !matches!(made.answer, Answer::PutOff(_)) || Instant::now() >= until {
+                return Ok(Some(Made { span: Span { invoked, ..made.span }, ..made }));
+            }
+        }
     }
 
     /// Whether the ids of everything that the call speaks of were given.
@@ -195,5 +211,17 @@ impl Orchestrator {
             Kind::Snapshot | Kind::Group | Kind::Member => Type::Snapshot(SnapshotSource { snapshot_id: id }),
         };
         v1::VolumeContentSource { r#type: Some(kind) }
+    }
+}
+
+/// Waits. What is shorter than a clock can tell is counted in turns of other tasks.
+async fn pass(time: Duration) {
+    match time.as_millis() {
+        0 => {
+            for _ in 0..time.as_micros() {
+                tokio::task::yield_now().await;
+            }
+        }
+        _ => tokio::time::sleep(time).await,
     }
 }

@@ -415,9 +415,7 @@ fn attach(view: &View<'_>, volume: Id, there: Option<&VolumeLife>) -> Vec<Volume
             },
         };
         calls.push(VolumeCall::ControllerPublishVolume { volume, node, usage, readonly });
-        if view.terms.has(Capability::PublishReadonly)
-            && there.is_some_and(|life| life.attached.contains_key(&node))
-        {
+        if view.terms.has(Capability::PublishReadonly) && there.is_some() {
             calls.push(VolumeCall::ControllerPublishVolume { volume, node, usage, readonly: !readonly });
         }
     }
