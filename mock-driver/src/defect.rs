@@ -32,6 +32,10 @@ named! {
     CreateVolumeRevivesDeleted, "create-volume-revives-deleted", "a repeated request lets the volume show in the list for ever if it is deleted at the same time";
     ListVolumesCountsInTokens, "list-volumes-counts-in-tokens", "a page token is a number of entries, so that the next page skips one if another one was deleted";
     LockKeptAfterCancel, "lock-kept-after-cancel", "a call that is given up keeps its object busy for ever";
+    NodePublishForgetsReadonly, "node-publish-forgets-readonly", "a repeated request makes a readonly publication one for writing";
+    RestartForgetsLastWrite, "restart-forgets-last-write", "after a restart the last change is gone, although it was answered for";
+    RestartTakesTruncatedForEmpty, "restart-takes-truncated-for-empty", "the state is written in place, and a driver that was killed meanwhile starts empty";
+    SavesAfterAnswer, "saves-after-answer", "a change is answered for some time before it is written";
 
     // GetPluginInfo.
     GetPluginInfoUnimplemented, "get-plugin-info-unimplemented", "GetPluginInfo answers UNIMPLEMENTED although it is mandatory or advertised";
@@ -607,6 +611,10 @@ impl Defect {
             CreateVolumeRevivesDeleted,
             ListVolumesCountsInTokens,
             LockKeptAfterCancel,
+            NodePublishForgetsReadonly,
+            RestartForgetsLastWrite,
+            RestartTakesTruncatedForEmpty,
+            SavesAfterAnswer,
         ]
     };
 

@@ -25,8 +25,9 @@ use crate::call_log::CallLog;
 use crate::capability::{Capabilities, Capability};
 use crate::config::{Config, ConfigError, CrashMode, Failure, NodeConfig};
 use crate::defect::Defect;
+use crate::defects::SAVING;
 use crate::quirk::Quirk;
-use crate::state::{Content, Map, State, StateFile, Usage, Volume};
+use crate::state::{Content, Map, State, StateFile, Store, Usage, Volume};
 use crate::validate::{self, invalid};
 
 /// An in-memory CSI driver, as one of its nodes serves it. All nodes share everything but that.
@@ -54,7 +55,7 @@ pub struct Shared {
     defects: BTreeSet<Defect>,
     quirks: BTreeSet<Quirk>,
     state: Mutex<State>,
-    pub(crate) state_file: Option<StateFile>,
+    pub(crate) store: Store,
     pub(crate) call_log: Option<CallLog>,
     /// Injected failures that are still to come, by RPC.
     pub(crate) failures: Mutex<BTreeMap<&'static str, Failure>>,
@@ -77,7 +78,7 @@ impl MockDriver {
     /// The same driver after a restart. It knows what is in its state file; if it has none, what this one knew when it
     /// ended.
     pub fn restarted(&self) -> Result<Arc<Self>, ConfigError> {
-        Self::begin(self.config.clone(), Some(self.state().clone()))
+        Self::begin(self.config.clone(), self.store.remembered(&self.state()))
     }
 
     fn begin(config: Config, memory: Option<State>) -> Result<Arc<Self>, ConfigError> {
@@ -102,24 +103,31 @@ impl MockDriver {
         }
         let capabilities = Capabilities::choose(&config.only, &without);
         let zones = zones(&config.nodes, &capabilities);
-        let state_file = config.state.as_deref().map(StateFile::new);
-        let stored = match &state_file {
-            Some(file) => file.load()?,
-            None => memory,
+        let defects: BTreeSet<Defect> = config.defects.iter().copied().collect();
+        let (store, stored) = match config.state.as_deref().map(StateFile::new) {
+            Some(file) => {
+                let stored = match file.load() {
+                    Err(_) if defects.contains(&Defect::RestartTakesTruncatedForEmpty) => None,
+                    loaded => loaded?,
+                };
+                (Store::File(file), stored)
+            }
+            None if SAVING.iter().any(|defect| defects.contains(defect)) => {
+                (Store::Saved(Mutex::default()), memory)
+            }
+            None => (Store::Memory, memory),
         };
         let mut state = stored.unwrap_or_else(|| State::new(config.seed));
         state.recount(zones.len());
         add_static_volumes(&mut state, &config);
-        if let Some(file) = &state_file {
-            file.save(&state)?;
-        }
+        store.save(&state)?;
         let shared = Shared {
             capabilities,
             zones,
-            defects: config.defects.iter().copied().collect(),
+            defects,
             quirks,
             state: Mutex::new(state),
-            state_file,
+            store,
             call_log: config.call_log.as_deref().map(CallLog::open).transpose()?,
             failures: Mutex::new(config.fail.iter().map(|(rpc, failure)| (rpc.as_str(), *failure)).collect()),
             answers: AtomicU32::new(0),
@@ -170,6 +178,25 @@ impl MockDriver {
         }
     }
 
+    /// What all nodes share, for work that outlives a call.
+    pub(crate) fn shared(&self) -> Arc<Shared> {
+        self.shared.clone()
+    }
+}
+
+impl Shared {
+    /// The state, also after a handler panicked: a defect that panics does so before it changes anything.
+    pub(crate) fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Makes the state survive a restart.
+    pub(crate) fn save(&self, state: &State) -> Result<(), Status> {
+        self.store.save(state).map_err(|error| Status::internal(error.to_string()))
+    }
+}
+
+impl MockDriver {
     /// Whether a defect is asked for.
     pub(crate) fn has(&self, defect: Defect) -> bool {
         self.defects.contains(&defect)
@@ -199,11 +226,6 @@ impl MockDriver {
     /// A number that no call before got; for defects.
     pub(crate) fn another_number(&self) -> u32 {
         self.answers.fetch_add(1, Ordering::Relaxed)
-    }
-
-    /// The state, also after a handler panicked: a defect that panics does so before it changes anything.
-    pub(crate) fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Ends the driver, as far as that may go.

@@ -11,7 +11,7 @@ use tonic::{Code, Status};
 use crate::call::{Call, NODE_VOLUME};
 use crate::config::RpcName;
 use crate::defect::Defect;
-use crate::defects::Glance;
+use crate::defects::{Glance, save_otherwise, saves_otherwise};
 use crate::driver::MockDriver;
 use crate::hold::{HoldPoint, Step};
 use crate::quirk::Quirk;
@@ -77,7 +77,6 @@ impl MockDriver {
             Some(refusal) => Err(refusal),
             None => handler.await,
         };
-        let answer = if R::CHANGES { self.save(&self.state()).and(answer) } else { answer };
         self.hold::<R>(Step::BeforeAnswer).await;
         if let Some(pending) = pending {
             pending.end(answer.is_err() && self.has(Defect::LockNeverReleasedAfterError));
@@ -94,11 +93,17 @@ impl MockDriver {
     ) -> Result<T, Status> {
         let glance = Glance::take(self, request);
         self.hold::<R>(Step::BeforeCommit).await;
-        let mut state = self.state();
-        glance.impose(&mut state);
-        let answer = change(&mut state);
-        glance.repeat(&mut state);
-        self.save(&state).and(answer)
+        let answer = {
+            let mut state = self.state();
+            glance.impose(&mut state);
+            if self.has(Defect::RestartForgetsLastWrite) {
+                self.save(&state)?;
+            }
+            let answer = change(&mut state);
+            glance.repeat(&mut state);
+            if saves_otherwise(self) { answer } else { self.save(&state).and(answer) }
+        };
+        save_otherwise(self).await.and(answer)
     }
 
     /// Waits for as long as calls were told to at this step.
@@ -189,11 +194,6 @@ impl MockDriver {
             Err(Demand::Missing(key)) => Err(invalid(format!("secret `{key}` is missing"))),
             Err(Demand::Wrong(key)) => Err(Status::unauthenticated(format!("secret `{key}` is not valid"))),
         }
-    }
-
-    fn save(&self, state: &State) -> Result<(), Status> {
-        let Some(file) = &self.state_file else { return Ok(()) };
-        file.save(state).map_err(|error| Status::internal(error.to_string()))
     }
 
     /// What defects do to every error.

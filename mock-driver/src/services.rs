@@ -8,7 +8,7 @@ use tonic::{Request, Response, Status};
 
 use crate::driver::MockDriver;
 use crate::serve::Stream;
-use crate::{controller, defects, group, identity, metadata, node};
+use crate::{defects, metadata};
 
 /// Implements a service whose RPCs all answer with one message.
 macro_rules! service {
@@ -25,9 +25,9 @@ macro_rules! service {
 
 service! {
     Identity {
-        get_plugin_info(GetPluginInfoRequest) -> GetPluginInfoResponse = identity::get_plugin_info;
-        get_plugin_capabilities(GetPluginCapabilitiesRequest) -> GetPluginCapabilitiesResponse = identity::get_plugin_capabilities;
-        probe(ProbeRequest) -> ProbeResponse = identity::probe;
+        get_plugin_info(GetPluginInfoRequest) -> GetPluginInfoResponse = defects::get_plugin_info;
+        get_plugin_capabilities(GetPluginCapabilitiesRequest) -> GetPluginCapabilitiesResponse = defects::get_plugin_capabilities;
+        probe(ProbeRequest) -> ProbeResponse = defects::probe;
     }
 }
 
@@ -36,40 +36,40 @@ service! {
         create_volume(CreateVolumeRequest) -> CreateVolumeResponse = defects::create_volume;
         delete_volume(DeleteVolumeRequest) -> DeleteVolumeResponse = defects::delete_volume;
         controller_publish_volume(ControllerPublishVolumeRequest) -> ControllerPublishVolumeResponse = defects::controller_publish_volume;
-        controller_unpublish_volume(ControllerUnpublishVolumeRequest) -> ControllerUnpublishVolumeResponse = controller::controller_unpublish_volume;
-        validate_volume_capabilities(ValidateVolumeCapabilitiesRequest) -> ValidateVolumeCapabilitiesResponse = controller::validate_volume_capabilities;
+        controller_unpublish_volume(ControllerUnpublishVolumeRequest) -> ControllerUnpublishVolumeResponse = defects::controller_unpublish_volume;
+        validate_volume_capabilities(ValidateVolumeCapabilitiesRequest) -> ValidateVolumeCapabilitiesResponse = defects::validate_volume_capabilities;
         list_volumes(ListVolumesRequest) -> ListVolumesResponse = defects::list_volumes;
-        get_capacity(GetCapacityRequest) -> GetCapacityResponse = controller::get_capacity;
-        controller_get_capabilities(ControllerGetCapabilitiesRequest) -> ControllerGetCapabilitiesResponse = controller::controller_get_capabilities;
-        create_snapshot(CreateSnapshotRequest) -> CreateSnapshotResponse = controller::create_snapshot;
-        delete_snapshot(DeleteSnapshotRequest) -> DeleteSnapshotResponse = controller::delete_snapshot;
-        list_snapshots(ListSnapshotsRequest) -> ListSnapshotsResponse = controller::list_snapshots;
-        get_snapshot(GetSnapshotRequest) -> GetSnapshotResponse = controller::get_snapshot;
-        controller_expand_volume(ControllerExpandVolumeRequest) -> ControllerExpandVolumeResponse = controller::controller_expand_volume;
-        controller_get_volume(ControllerGetVolumeRequest) -> ControllerGetVolumeResponse = controller::controller_get_volume;
-        controller_modify_volume(ControllerModifyVolumeRequest) -> ControllerModifyVolumeResponse = controller::controller_modify_volume;
+        get_capacity(GetCapacityRequest) -> GetCapacityResponse = defects::get_capacity;
+        controller_get_capabilities(ControllerGetCapabilitiesRequest) -> ControllerGetCapabilitiesResponse = defects::controller_get_capabilities;
+        create_snapshot(CreateSnapshotRequest) -> CreateSnapshotResponse = defects::create_snapshot;
+        delete_snapshot(DeleteSnapshotRequest) -> DeleteSnapshotResponse = defects::delete_snapshot;
+        list_snapshots(ListSnapshotsRequest) -> ListSnapshotsResponse = defects::list_snapshots;
+        get_snapshot(GetSnapshotRequest) -> GetSnapshotResponse = defects::get_snapshot;
+        controller_expand_volume(ControllerExpandVolumeRequest) -> ControllerExpandVolumeResponse = defects::controller_expand_volume;
+        controller_get_volume(ControllerGetVolumeRequest) -> ControllerGetVolumeResponse = defects::controller_get_volume;
+        controller_modify_volume(ControllerModifyVolumeRequest) -> ControllerModifyVolumeResponse = defects::controller_modify_volume;
     }
 }
 
 service! {
     GroupController {
-        group_controller_get_capabilities(GroupControllerGetCapabilitiesRequest) -> GroupControllerGetCapabilitiesResponse = group::group_controller_get_capabilities;
-        create_volume_group_snapshot(CreateVolumeGroupSnapshotRequest) -> CreateVolumeGroupSnapshotResponse = group::create_volume_group_snapshot;
-        delete_volume_group_snapshot(DeleteVolumeGroupSnapshotRequest) -> DeleteVolumeGroupSnapshotResponse = group::delete_volume_group_snapshot;
-        get_volume_group_snapshot(GetVolumeGroupSnapshotRequest) -> GetVolumeGroupSnapshotResponse = group::get_volume_group_snapshot;
+        group_controller_get_capabilities(GroupControllerGetCapabilitiesRequest) -> GroupControllerGetCapabilitiesResponse = defects::group_controller_get_capabilities;
+        create_volume_group_snapshot(CreateVolumeGroupSnapshotRequest) -> CreateVolumeGroupSnapshotResponse = defects::create_volume_group_snapshot;
+        delete_volume_group_snapshot(DeleteVolumeGroupSnapshotRequest) -> DeleteVolumeGroupSnapshotResponse = defects::delete_volume_group_snapshot;
+        get_volume_group_snapshot(GetVolumeGroupSnapshotRequest) -> GetVolumeGroupSnapshotResponse = defects::get_volume_group_snapshot;
     }
 }
 
 service! {
     Node {
-        node_stage_volume(NodeStageVolumeRequest) -> NodeStageVolumeResponse = node::node_stage_volume;
-        node_unstage_volume(NodeUnstageVolumeRequest) -> NodeUnstageVolumeResponse = node::node_unstage_volume;
-        node_publish_volume(NodePublishVolumeRequest) -> NodePublishVolumeResponse = node::node_publish_volume;
-        node_unpublish_volume(NodeUnpublishVolumeRequest) -> NodeUnpublishVolumeResponse = node::node_unpublish_volume;
-        node_get_volume_stats(NodeGetVolumeStatsRequest) -> NodeGetVolumeStatsResponse = node::node_get_volume_stats;
-        node_expand_volume(NodeExpandVolumeRequest) -> NodeExpandVolumeResponse = node::node_expand_volume;
-        node_get_capabilities(NodeGetCapabilitiesRequest) -> NodeGetCapabilitiesResponse = node::node_get_capabilities;
-        node_get_info(NodeGetInfoRequest) -> NodeGetInfoResponse = node::node_get_info;
+        node_stage_volume(NodeStageVolumeRequest) -> NodeStageVolumeResponse = defects::node_stage_volume;
+        node_unstage_volume(NodeUnstageVolumeRequest) -> NodeUnstageVolumeResponse = defects::node_unstage_volume;
+        node_publish_volume(NodePublishVolumeRequest) -> NodePublishVolumeResponse = defects::node_publish_volume;
+        node_unpublish_volume(NodeUnpublishVolumeRequest) -> NodeUnpublishVolumeResponse = defects::node_unpublish_volume;
+        node_get_volume_stats(NodeGetVolumeStatsRequest) -> NodeGetVolumeStatsResponse = defects::node_get_volume_stats;
+        node_expand_volume(NodeExpandVolumeRequest) -> NodeExpandVolumeResponse = defects::node_expand_volume;
+        node_get_capabilities(NodeGetCapabilitiesRequest) -> NodeGetCapabilitiesResponse = defects::node_get_capabilities;
+        node_get_info(NodeGetInfoRequest) -> NodeGetInfoResponse = defects::node_get_info;
     }
 }
 

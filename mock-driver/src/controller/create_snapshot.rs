@@ -19,28 +19,36 @@ pub(crate) async fn create_snapshot(
     driver: &MockDriver,
     request: &v1::CreateSnapshotRequest,
 ) -> Result<v1::CreateSnapshotResponse, Status> {
-    parse(driver, request)?;
-    let mut state = driver.state();
-    let known = state.snapshots.named(&request.name).map(|snapshot| snapshot.id.clone());
-    let known = known.filter(|_| !driver.has(Defect::CreateSnapshotForgetsNames));
-    if let Some(existing) = known.and_then(|id| state.snapshots.get_mut(&id)) {
-        look_at(existing);
-        return repeated(driver, existing, request);
-    }
-    if state.volumes.get(&request.source_volume_id).is_none() {
-        if driver.has(Defect::CreateSnapshotUnknownSourceAsInternal) {
-            return Err(Status::internal("the source has no record"));
+    validate::name(&request.name, driver.name_bytes_max())?;
+    validate::map("parameters", &request.parameters)?;
+    driver.check_id_format("source_volume_id", &request.source_volume_id, "vol")?;
+    let snapshot = driver.change(request, |state| {
+        if let Some(existing) = state.snapshots.named_mut(&request.name) {
+            if existing.source_volume_id != request.source_volume_id {
+                let message = "a snapshot of this name exists with another source_volume_id";
+                return Err(Status::already_exists(message));
+            }
+            look_at(existing);
+            return Ok(snapshot_message(driver, existing));
         }
-        if !driver.has(Defect::CreateSnapshotIgnoresMissingSource) {
-            return Err(Status::not_found(format!(
-                "source volume {} does not exist",
-                request.source_volume_id
-            )));
-        }
+        let snapshot = make(driver, state, request)?;
+        let message = snapshot_message(driver, &snapshot);
+        state.snapshots.insert(snapshot);
+        Ok(message)
+    });
+    Ok(v1::CreateSnapshotResponse { snapshot: Some(snapshot.await?) })
+}
+
+fn make(
+    driver: &MockDriver,
+    state: &mut State,
+    request: &v1::CreateSnapshotRequest,
+) -> Result<Snapshot, Status> {
+    let source = &request.source_volume_id;
+    if state.volumes.get(source).is_none() && !driver.has(Defect::CreateSnapshotIgnoresMissingSource) {
+        return Err(Status::not_found(format!("source volume {source} does not exist")));
     }
-    if !driver.is(Quirk::UnknownParametersIgnored)
-        && !driver.has(Defect::CreateSnapshotIgnoresUnknownParameters)
-    {
+    if !driver.is(Quirk::UnknownParametersIgnored) {
         validate::known_parameters("parameters", &request.parameters, &driver.config.parameters)?;
     }
     if state.snapshots.len() >= driver.config.objects_max as usize {
@@ -50,68 +58,7 @@ pub(crate) async fn create_snapshot(
         true => format!("snap-{:016x}", hash_text(&request.name)),
         false => state.fresh_id("snap"),
     };
-    let snapshot = cut(driver, &mut state, id, &request.source_volume_id);
-    let snapshot = Snapshot { name: Some(request.name.clone()), ..snapshot };
-    let message = snapshot_message(driver, &snapshot);
-    state.snapshots.insert(snapshot);
-    if driver.has(Defect::CreateSnapshotAnswersWithoutSnapshot) {
-        return Ok(v1::CreateSnapshotResponse::default());
-    }
-    Ok(v1::CreateSnapshotResponse { snapshot: Some(message) })
-}
-
-fn parse(driver: &MockDriver, request: &v1::CreateSnapshotRequest) -> Result<(), Status> {
-    let name_missing = request.name.is_empty() && driver.has(Defect::CreateSnapshotAcceptsEmptyName);
-    if driver.has(Defect::CreateSnapshotRefusesLongNames) && request.name.len() > 63 {
-        return Err(validate::invalid("name is longer than 63 bytes"));
-    }
-    if driver.has(Defect::CreateSnapshotRefusesUnicodeNames) && !request.name.is_ascii() {
-        return Err(validate::invalid("name is not ASCII"));
-    }
-    if !name_missing {
-        let long = driver.is(Quirk::LongNamesAccepted);
-        let bytes_max = driver.config.name_bytes_max;
-        validate::name(&request.name, if long { bytes_max.max(4096) } else { bytes_max })?;
-    }
-    validate::map("parameters", &request.parameters)?;
-    let source_missing = request.source_volume_id.is_empty();
-    if source_missing && driver.has(Defect::CreateSnapshotEmptySourceAsNotFound) {
-        return Err(Status::not_found("the source volume does not exist"));
-    }
-    driver.check_id_format("source_volume_id", &request.source_volume_id, "vol")
-}
-
-/// A snapshot of this name exists; it is the one asked for if it has the same source.
-fn repeated(
-    driver: &MockDriver,
-    existing: &Snapshot,
-    request: &v1::CreateSnapshotRequest,
-) -> Result<v1::CreateSnapshotResponse, Status> {
-    let other_source = existing.source_volume_id != request.source_volume_id;
-    if other_source && !driver.has(Defect::CreateSnapshotIgnoresSourceConflict) {
-        let message = "a snapshot of this name exists with another source_volume_id";
-        return Err(match driver.has(Defect::CreateSnapshotConflictAsInternal) {
-            true => Status::internal(message),
-            false => Status::already_exists(message),
-        });
-    }
-    if driver.has(Defect::CreateSnapshotRefusesRepeats) {
-        return Err(Status::already_exists("a snapshot of this name exists"));
-    }
-    let mut message = snapshot_message(driver, existing);
-    if driver.has(Defect::CreateSnapshotRepeatChangesTime) {
-        message.creation_time = Some(super::timestamp(now_ms() + 1000));
-    }
-    if driver.has(Defect::CreateSnapshotRepeatDropsSize) {
-        message.size_bytes = 0;
-    }
-    if driver.has(Defect::CreateSnapshotRepeatNotReady) {
-        message.ready_to_use = false;
-    }
-    if driver.has(Defect::CreateSnapshotRepeatChangesId) {
-        message.snapshot_id.push_str("-0");
-    }
-    Ok(v1::CreateSnapshotResponse { snapshot: Some(message) })
+    Ok(Snapshot { name: Some(request.name.clone()), ..cut(driver, state, id, source) })
 }
 
 /// Makes a snapshot of a volume as it is now. Workloads have written since the last one.

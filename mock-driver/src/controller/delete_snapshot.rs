@@ -14,52 +14,42 @@ pub(crate) async fn delete_snapshot(
     request: &v1::DeleteSnapshotRequest,
 ) -> Result<v1::DeleteSnapshotResponse, Status> {
     let id = &request.snapshot_id;
-    if id.is_empty() && driver.has(Defect::DeleteSnapshotAcceptsEmptyId) {
-        return Ok(v1::DeleteSnapshotResponse {});
-    }
     driver.check_id_format("snapshot_id", id, "snap")?;
-    let mut state = driver.state();
-    let Some(snapshot) = state.snapshots.get(id) else {
-        if driver.has(Defect::DeleteSnapshotUnknownNotFound) {
-            return Err(Status::not_found(format!("snapshot {id} does not exist")));
+    let deleted = driver.change(request, |state| {
+        // A snapshot that is not there is as good as deleted.
+        let Some(snapshot) = state.snapshots.get(id).cloned() else { return Ok(()) };
+        if let Some(group) = &snapshot.group
+            && !driver.is(Quirk::GroupMembersDeletable)
+        {
+            return Err(invalid(format!("the snapshot belongs to group snapshot {group}")));
         }
-        return Ok(v1::DeleteSnapshotResponse {});
-    };
-    if let Some(group) = &snapshot.group
-        && !driver.is(Quirk::GroupMembersDeletable)
-    {
-        if driver.has(Defect::DeleteSnapshotGroupMemberAsInternal) {
-            return Err(Status::internal("the snapshot has a parent"));
+        check_unused(driver, state, id)?;
+        if driver.has(Defect::DeleteSnapshotDeletesVolume) {
+            state.remove_volume(&snapshot.source_volume_id);
         }
-        return Err(invalid(format!("the snapshot belongs to group snapshot {group}")));
-    }
-    check_unused(driver, &state, id)?;
-    let source_volume_id = snapshot.source_volume_id.clone();
-    if driver.has(Defect::DeleteSnapshotDeletesVolume) {
-        state.remove_volume(&source_volume_id);
-    }
-    if driver.has(Defect::DeleteSnapshotKeepsSnapshot) {
-        return Ok(v1::DeleteSnapshotResponse {});
-    }
-    let removed = state.snapshots.remove(id);
-    if let Some(group) = removed.and_then(|snapshot| snapshot.group)
-        && let Some(group) = state.groups.get_mut(&group)
-    {
-        group.snapshot_ids.retain(|member| member != id);
-    }
+        if driver.has(Defect::DeleteSnapshotKeepsSnapshot) {
+            return Ok(());
+        }
+        state.snapshots.remove(id);
+        if let Some(group) = snapshot.group.and_then(|group| state.groups.get_mut(&group)) {
+            group.snapshot_ids.retain(|member| member != id);
+        }
+        Ok(())
+    });
+    deleted.await?;
     Ok(v1::DeleteSnapshotResponse {})
 }
 
 /// FAILED_PRECONDITION if volumes depend on the snapshot. Copies are complete, so they do so only by quirk.
 pub(crate) fn check_unused(driver: &MockDriver, state: &State, id: &str) -> Result<(), Status> {
-    let pins = driver.is(Quirk::CopiesPinSnapshots) || driver.has(Defect::DeleteSnapshotInUseAsInternal);
-    let copied = Source::Snapshot(id.to_owned());
-    if !pins || !state.volumes.values().any(|volume| volume.source.as_ref() == Some(&copied)) {
-        return Ok(());
+    match driver.is(Quirk::CopiesPinSnapshots) && has_copies(state, id) {
+        true => Err(Status::failed_precondition(format!("volumes made from snapshot {id} exist"))),
+        false => Ok(()),
     }
-    let message = format!("volumes made from snapshot {id} exist");
-    Err(match driver.has(Defect::DeleteSnapshotInUseAsInternal) {
-        true => Status::internal(message),
-        false => Status::failed_precondition(message),
-    })
+}
+
+/// Whether there are volumes made from the snapshot.
+pub(crate) fn has_copies(state: &State, id: &str) -> bool {
+    let copied = Source::Snapshot(id.to_owned());
+    state.volumes.values().any(|volume| volume.source.as_ref() == Some(&copied))
 }

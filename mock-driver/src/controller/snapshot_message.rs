@@ -3,7 +3,6 @@
 use csi_proto::v1;
 use prost_types::Timestamp;
 
-use crate::defect::Defect;
 use crate::driver::{MockDriver, now_ms};
 use crate::quirk::Quirk;
 use crate::state::Snapshot;
@@ -20,36 +19,14 @@ pub(crate) fn look_at(snapshot: &mut Snapshot) {
 
 /// The Snapshot message, the same whichever RPC reports it.
 pub(crate) fn snapshot_message(driver: &MockDriver, snapshot: &Snapshot) -> v1::Snapshot {
-    let mut message = v1::Snapshot {
+    v1::Snapshot {
         size_bytes: if driver.is(Quirk::SnapshotSizeUnknown) { 0 } else { snapshot.size_bytes },
         snapshot_id: snapshot.id.clone(),
         source_volume_id: snapshot.source_volume_id.clone(),
         creation_time: Some(timestamp(snapshot.created_ms)),
         ready_to_use: is_ready(snapshot),
         group_snapshot_id: snapshot.group.clone().unwrap_or_default(),
-    };
-    if driver.has(Defect::SnapshotWithoutId) {
-        message.snapshot_id.clear();
     }
-    if driver.has(Defect::SnapshotIdFromSource) {
-        message.snapshot_id = format!("snap-of-{}", snapshot.source_volume_id);
-    }
-    if driver.has(Defect::SnapshotWithoutSource) {
-        message.source_volume_id.clear();
-    }
-    if driver.has(Defect::SnapshotWithoutCreationTime) {
-        message.creation_time = None;
-    }
-    if driver.has(Defect::SnapshotSizeNegative) {
-        message.size_bytes = -1;
-    }
-    if driver.has(Defect::SnapshotNeverReady) {
-        message.ready_to_use = false;
-    }
-    if driver.has(Defect::SnapshotGroupIdMissing) {
-        message.group_snapshot_id.clear();
-    }
-    message
 }
 
 /// A moment on the wire.

@@ -4,7 +4,6 @@ use csi_proto::v1::controller_service_capability::rpc::Type as ControllerType;
 use csi_proto::v1::{self};
 
 use super::placement;
-use crate::defect::Defect;
 use crate::driver::MockDriver;
 use crate::quirk::Quirk;
 use crate::state::Volume;
@@ -22,42 +21,10 @@ pub(super) fn volume_message(driver: &MockDriver, volume: &Volume) -> v1::Volume
 }
 
 fn accessible_topology(driver: &MockDriver, volume: &Volume) -> Vec<v1::Topology> {
-    if driver.has(Defect::VolumeTopologyWithoutCapability) && !driver.has_topology() {
-        return vec![v1::Topology { segments: [("zone".to_owned(), "zone-a".to_owned())].into() }];
-    }
     if !placement::constrains(driver) {
         return Vec::new();
     }
-    let mut segments = driver.zones.get(volume.zone).cloned().unwrap_or_default();
-    if driver.has(Defect::VolumeTopologyValueEmpty) {
-        segments.values_mut().for_each(String::clear);
-    }
-    if driver.has(Defect::VolumeTopologyKeyInvalid) {
-        segments.insert("mock.example/zone/room".to_owned(), "r1".to_owned());
-    }
-    if driver.has(Defect::VolumeTopologyKeyPrefixDiffers) {
-        segments.insert("other.example/rack".to_owned(), "r1".to_owned());
-    }
-    if driver.has(Defect::VolumeTopologyKeyPrefixUpperCase) {
-        segments = segments.into_iter().map(|(key, value)| (key.to_uppercase(), value)).collect();
-    }
-    if driver.has(Defect::VolumeTopologyKeysDifferInCase) {
-        let upper: Vec<_> = segments
-            .iter()
-            .filter_map(|(key, value)| {
-                let (prefix, name) = key.split_once('/')?;
-                Some((format!("{prefix}/{}", name.to_uppercase()), value.clone()))
-            })
-            .collect();
-        segments.extend(upper);
-    }
-    if driver.has(Defect::VolumeTopologyValueTooLong) {
-        segments.values_mut().for_each(|value| *value = "z".repeat(64));
-    }
-    if driver.has(Defect::VolumeTopologyMissing) {
-        return Vec::new();
-    }
-    vec![v1::Topology { segments }]
+    vec![v1::Topology { segments: driver.zones.get(volume.zone).cloned().unwrap_or_default() }]
 }
 
 /// The nodes a volume is attached to, where they are reported.
@@ -82,6 +49,5 @@ pub(crate) fn state_of_health(driver: &MockDriver, volume: &Volume) -> v1::Volum
     let known = &driver.config.abnormal_volumes;
     let abnormal = known.iter().any(|given| *given == volume.id || Some(given) == volume.name.as_ref());
     let message = if abnormal { "the volume is said to be abnormal" } else { "the volume is available" };
-    let message = if driver.has(Defect::ConditionMessageEmpty) { "" } else { message };
     v1::VolumeCondition { abnormal, message: message.to_owned() }
 }

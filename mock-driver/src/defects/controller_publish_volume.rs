@@ -3,6 +3,7 @@
 use csi_proto::v1::{ControllerPublishVolumeRequest, ControllerPublishVolumeResponse};
 use tonic::{Code, Status};
 
+use super::volume::made_for;
 use super::{plain_capability, recode};
 use crate::controller;
 use crate::defect::Defect;
@@ -20,7 +21,8 @@ pub(crate) async fn controller_publish_volume(
     }
     let mut request = asked.clone();
     if has(Defect::ControllerPublishAcceptsMissingCapability) && request.volume_capability.is_none() {
-        request.volume_capability = Some(plain_capability());
+        let capability = made_for(driver, &request.volume_id).unwrap_or_else(plain_capability);
+        request.volume_capability = Some(capability);
     }
     let present = attachment(driver, asked);
     if let Some(present) = &present {

@@ -6,6 +6,7 @@ use csi_proto::v1::{self, CreateVolumeRequest, CreateVolumeResponse};
 use tonic::{Code, Status};
 
 use super::overlap::GivenUp;
+use super::volume::spoil_volume;
 use super::{GIB, drop_unknown, plain_capability, recode};
 use crate::config::StaticVolume;
 use crate::controller;
@@ -33,6 +34,9 @@ pub(crate) async fn create_volume(
     let given_up = GivenUp::watch(driver, &request);
     let mut answer = controller::create_volume(driver, &request).await;
     given_up.answered();
+    if let Ok(CreateVolumeResponse { volume: Some(volume) }) = &mut answer {
+        spoil_volume(driver, volume);
+    }
     match (&mut answer, known) {
         (Ok(response), Some(_)) => repeated(driver, asked, response),
         (Ok(response), None) => first(driver, response)?,

@@ -5,6 +5,7 @@ use csi_proto::v1::{ListVolumesRequest, ListVolumesResponse};
 use tonic::{Code, Status};
 
 use super::recode;
+use super::volume::{spoil_condition, spoil_volume};
 use crate::controller;
 use crate::defect::Defect;
 use crate::driver::MockDriver;
@@ -44,7 +45,7 @@ fn misread(driver: &MockDriver, request: &mut ListVolumesRequest) {
         request.starting_token = token_after(driver, count);
     }
     let known = given_is_known(&request.starting_token);
-    if has(Defect::ListVolumesIgnoresToken) && known || has(Defect::ListVolumesAcceptsAnyToken) && !known {
+    if has(Defect::ListVolumesIgnoresToken) || (has(Defect::ListVolumesAcceptsAnyToken) && !known) {
         request.starting_token.clear();
     }
     if has(Defect::ListVolumesAcceptsNegativeMax) && max_entries < 0 {
@@ -84,6 +85,7 @@ fn spoil_entry(driver: &MockDriver, entry: &mut Entry) {
         entry.status = None;
     }
     if let Some(status) = &mut entry.status {
+        spoil_condition(driver, status.volume_condition.as_mut());
         if has(Defect::ListVolumesOmitsPublishedNodes) {
             status.published_node_ids.clear();
         }
@@ -92,6 +94,7 @@ fn spoil_entry(driver: &MockDriver, entry: &mut Entry) {
         }
     }
     if let Some(volume) = &mut entry.volume {
+        spoil_volume(driver, volume);
         if has(Defect::ListVolumesDropsContext) {
             volume.volume_context.clear();
         }

@@ -1,11 +1,35 @@
 //! What defects do to requests and answers, an RPC to a file. Each function stands between the service and the handler
 //! of its RPC, which knows nothing of it; the few defects that change what happens to the state stand in the handlers.
 
+mod capabilities;
+mod controller_expand_volume;
+mod controller_get_volume;
+mod controller_modify_volume;
 mod controller_publish_volume;
+mod controller_unpublish_volume;
+mod create_group_snapshot;
+mod create_snapshot;
 mod create_volume;
+mod delete_snapshot;
 mod delete_volume;
+mod get_capacity;
+mod get_snapshot;
+mod group_snapshot;
+mod identity;
+mod list_snapshots;
 mod list_volumes;
+mod node_expand_volume;
+mod node_get_info;
+mod node_get_volume_stats;
+mod node_publish_volume;
+mod node_stage_volume;
+mod node_unpublish_volume;
+mod node_unstage_volume;
 mod overlap;
+mod saving;
+mod snapshot;
+mod validate_volume_capabilities;
+mod volume;
 
 use std::collections::BTreeMap;
 
@@ -14,14 +38,41 @@ use csi_proto::v1::volume_capability::{AccessMode, AccessType, MountVolume};
 use csi_proto::v1::{self};
 use tonic::{Code, Status};
 
+use crate::defect::Defect;
+use crate::driver::MockDriver;
 use crate::state::Map;
-use crate::validate;
+use crate::validate::{self, invalid};
 
+pub(crate) use self::capabilities::{
+    controller_get_capabilities, get_plugin_capabilities, group_controller_get_capabilities,
+    node_get_capabilities,
+};
+pub(crate) use self::controller_expand_volume::controller_expand_volume;
+pub(crate) use self::controller_get_volume::controller_get_volume;
+pub(crate) use self::controller_modify_volume::controller_modify_volume;
 pub(crate) use self::controller_publish_volume::controller_publish_volume;
+pub(crate) use self::controller_unpublish_volume::controller_unpublish_volume;
+pub(crate) use self::create_group_snapshot::create_volume_group_snapshot;
+pub(crate) use self::create_snapshot::create_snapshot;
 pub(crate) use self::create_volume::create_volume;
+pub(crate) use self::delete_snapshot::delete_snapshot;
 pub(crate) use self::delete_volume::delete_volume;
+pub(crate) use self::get_capacity::get_capacity;
+pub(crate) use self::get_snapshot::get_snapshot;
+pub(crate) use self::group_snapshot::{delete_volume_group_snapshot, get_volume_group_snapshot};
+pub(crate) use self::identity::{get_plugin_info, probe};
+pub(crate) use self::list_snapshots::list_snapshots;
 pub(crate) use self::list_volumes::list_volumes;
+pub(crate) use self::node_expand_volume::node_expand_volume;
+pub(crate) use self::node_get_info::node_get_info;
+pub(crate) use self::node_get_volume_stats::node_get_volume_stats;
+pub(crate) use self::node_publish_volume::node_publish_volume;
+pub(crate) use self::node_stage_volume::node_stage_volume;
+pub(crate) use self::node_unpublish_volume::node_unpublish_volume;
+pub(crate) use self::node_unstage_volume::node_unstage_volume;
 pub(crate) use self::overlap::Glance;
+pub(crate) use self::saving::{SAVING, save_otherwise, saves_otherwise};
+pub(crate) use self::validate_volume_capabilities::validate_volume_capabilities;
 
 const GIB: i64 = 1 << 30;
 
@@ -32,6 +83,35 @@ fn recode<T>(answer: &mut Result<T, Status>, from: Code, to: Code) {
     {
         *status = Status::new(to, status.message());
     }
+}
+
+/// OK in place of this code.
+fn forgive<T: Default>(answer: &mut Result<T, Status>, code: Code) {
+    if answer.as_ref().is_err_and(|status| status.code() == code) {
+        *answer = Ok(T::default());
+    }
+}
+
+fn volume_not_found(id: &str) -> Status {
+    Status::not_found(format!("volume {id} does not exist"))
+}
+
+/// Limits on the length of a path: fewer than 128 bytes, or no more.
+fn check_lengths(driver: &MockDriver, paths: &[&str], [fewer, no_more]: [Defect; 2]) -> Result<(), Status> {
+    let most = match () {
+        () if driver.has(fewer) => 127,
+        () if driver.has(no_more) => 128,
+        () => return Ok(()),
+    };
+    match paths.iter().any(|path| path.len() > most) {
+        true => Err(invalid("a path is longer than a string of the protocol may be")),
+        false => Ok(()),
+    }
+}
+
+/// Whether a capability is given, but not all of it.
+fn is_incomplete(capability: Option<&v1::VolumeCapability>) -> bool {
+    capability.is_some_and(|capability| validate::usage(capability).is_err())
 }
 
 /// A capability that every volume has, in place of one that is missing or incomplete.

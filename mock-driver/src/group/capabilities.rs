@@ -1,11 +1,9 @@
 //! GroupControllerGetCapabilities.
 
 use csi_proto::v1;
-use csi_proto::v1::group_controller_service_capability::rpc::Type as GroupType;
 use tonic::Status;
 
 use crate::capability::group_capability;
-use crate::defect::Defect;
 use crate::driver::MockDriver;
 use crate::identity::FUTURE_TYPE;
 use crate::quirk::Quirk;
@@ -17,12 +15,6 @@ pub(crate) async fn group_controller_get_capabilities(
     let mut capabilities = driver.capabilities.group();
     if driver.is(Quirk::FutureCapability) {
         capabilities.push(group_capability(FUTURE_TYPE));
-    }
-    if driver.has(Defect::GroupControllerGetCapabilitiesUnknownType) {
-        capabilities.push(group_capability(GroupType::Unknown as i32));
-    }
-    if driver.has(Defect::GroupControllerGetCapabilitiesEmptyEntry) {
-        capabilities.push(v1::GroupControllerServiceCapability::default());
     }
     Ok(v1::GroupControllerGetCapabilitiesResponse { capabilities })
 }

@@ -4,7 +4,6 @@ use csi_proto::v1;
 use tonic::Status;
 
 use crate::controller::{look_at, snapshot_message, timestamp};
-use crate::defect::Defect;
 use crate::driver::MockDriver;
 use crate::state::{Group, State};
 use crate::validate::invalid;
@@ -22,54 +21,25 @@ pub(super) fn group_message(
             snapshots.push(snapshot_message(driver, snapshot));
         }
     }
-    let mut message = v1::VolumeGroupSnapshot {
+    v1::VolumeGroupSnapshot {
         group_snapshot_id: group.id.clone(),
         ready_to_use: snapshots.iter().all(|snapshot| snapshot.ready_to_use),
         snapshots,
         creation_time: Some(timestamp(group.created_ms)),
-    };
-    if driver.has(Defect::GroupSnapshotReadyTooEarly) {
-        message.ready_to_use = true;
-        message.snapshots.iter_mut().take(1).for_each(|snapshot| snapshot.ready_to_use = false);
     }
-    if driver.has(Defect::GroupSnapshotNeverReady) {
-        message.ready_to_use = false;
-    }
-    if driver.has(Defect::GroupSnapshotWithoutMembers) {
-        message.snapshots.clear();
-    }
-    if driver.has(Defect::GroupSnapshotWithoutId) {
-        message.group_snapshot_id.clear();
-    }
-    if driver.has(Defect::GroupSnapshotWithoutCreationTime) {
-        message.creation_time = None;
-    }
-    if driver.has(Defect::GroupSnapshotMembersWithoutGroup) {
-        message.snapshots.iter_mut().for_each(|snapshot| snapshot.group_snapshot_id.clear());
-    }
-    if driver.has(Defect::GroupSnapshotMembersOfOtherGroup) {
-        message.snapshots.iter_mut().for_each(|snapshot| snapshot.group_snapshot_id.push_str("-0"));
-    }
-    message
 }
 
 /// The snapshot ids that a caller gives have to be those of the group, in any order.
-pub(super) fn check_members(driver: &MockDriver, group: &Group, given: &[String]) -> Result<(), Status> {
+pub(super) fn check_members(group: &Group, given: &[String]) -> Result<(), Status> {
     if given.is_empty() {
-        return match driver.has(Defect::GroupSnapshotAcceptsMissingMembers) {
-            true => Ok(()),
-            false => Err(invalid("snapshot_ids is missing")),
-        };
+        return Err(invalid("snapshot_ids is missing"));
     }
     let mut given: Vec<&String> = given.iter().collect();
     let mut members: Vec<&String> = group.snapshot_ids.iter().collect();
     given.sort_unstable();
     members.sort_unstable();
-    if given == members || driver.has(Defect::GroupSnapshotIgnoresMemberMismatch) {
-        return Ok(());
+    match given == members {
+        true => Ok(()),
+        false => Err(invalid("snapshot_ids are not those of the group snapshot")),
     }
-    Err(match driver.has(Defect::GroupSnapshotMemberMismatchAsInternal) {
-        true => Status::internal("members differ"),
-        false => invalid("snapshot_ids are not those of the group snapshot"),
-    })
 }

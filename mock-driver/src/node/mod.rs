@@ -51,7 +51,7 @@ fn check_usage(driver: &MockDriver, volume: &Volume, usage: &Usage) -> Result<()
     }
 }
 
-fn stages(driver: &MockDriver) -> bool {
+pub(crate) fn stages(driver: &MockDriver) -> bool {
     driver.node_can(NodeType::StageUnstageVolume)
 }
 

@@ -6,9 +6,8 @@ use csi_proto::v1::{self, VolumeUsage};
 use std::path::Path;
 use tonic::Status;
 
-use super::{meant, not_found, target};
+use super::{meant, not_found};
 use crate::controller::state_of_health;
-use crate::defect::Defect;
 use crate::driver::MockDriver;
 use crate::quirk::Quirk;
 use crate::state::Volume;
@@ -25,47 +24,20 @@ pub(crate) async fn node_get_volume_stats(
     driver: &MockDriver,
     request: &v1::NodeGetVolumeStatsRequest,
 ) -> Result<v1::NodeGetVolumeStatsResponse, Status> {
-    if !(request.volume_id.is_empty() && driver.has(Defect::NodeGetVolumeStatsEmptyIdAsNotFound)) {
-        driver.check_id_format("volume_id", &request.volume_id, "vol")?;
-    }
     let path = request.volume_path.as_str();
-    if !(path.is_empty() && driver.has(Defect::NodeGetVolumeStatsMissingPathAsNotFound)) {
-        validate::required("volume_path", path)?;
-    }
-    if driver.has(Defect::NodeGetVolumeStatsDemandsStagingPath)
-        && super::stages(driver)
-        && request.staging_target_path.is_empty()
-    {
-        return Err(validate::invalid("staging_target_path is missing"));
-    }
-    for path in [path, &request.staging_target_path] {
-        let limits =
-            [Defect::NodeGetVolumeStatsRefusesPathsOf128Bytes, Defect::NodeGetVolumeStatsRefusesLongPaths];
-        target::length(driver, path, limits)?;
-    }
+    driver.check_id_format("volume_id", &request.volume_id, "vol")?;
+    validate::required("volume_path", path)?;
     let state = driver.state();
-    let Some(volume) = meant(driver, &state, &request.volume_id, path) else {
-        if driver.has(Defect::NodeGetVolumeStatsUnknownOk) {
-            return Ok(v1::NodeGetVolumeStatsResponse::default());
-        }
-        return Err(not_found(&request.volume_id));
-    };
+    let volume = meant(driver, &state, &request.volume_id, path);
+    let volume = volume.ok_or_else(|| not_found(&request.volume_id))?;
     let here = volume.on(driver.this_node());
     let publication = here.published.get(path);
     let usage = publication.map(|publication| &publication.usage).or_else(|| here.staged.get(path));
-    if driver.has(Defect::NodeGetVolumeStatsRefusesStagingPath) && publication.is_none() {
-        return Err(Status::not_found("the volume is not published at volume_path"));
-    }
-    if usage.is_none() && !driver.has(Defect::NodeGetVolumeStatsIgnoresPath) {
-        return Err(match driver.has(Defect::NodeGetVolumeStatsWrongPathAsInternal) {
-            true => Status::internal("statfs: no such file or directory"),
-            false => Status::not_found(format!("volume {} is not at volume_path", volume.id)),
-        });
-    }
+    let usage =
+        usage.ok_or_else(|| Status::not_found(format!("volume {} is not at volume_path", volume.id)))?;
     let lost = publication.is_some_and(|publication| publication.made.is_some() && !Path::new(path).exists());
-    let is_block = usage.is_some_and(|usage| usage.is_block());
     Ok(v1::NodeGetVolumeStatsResponse {
-        usage: if lost { Vec::new() } else { usages(driver, volume, is_block) },
+        usage: if lost { Vec::new() } else { usages(driver, volume, usage.is_block()) },
         volume_condition: condition(driver, volume, lost),
     })
 }
@@ -77,52 +49,28 @@ fn usages(driver: &MockDriver, volume: &Volume, is_block: bool) -> Vec<VolumeUsa
     {
         return Vec::new();
     }
+    let total = volume.capacity_bytes;
+    if is_block {
+        return vec![VolumeUsage { total, unit: Unit::Bytes as i32, ..VolumeUsage::default() }];
+    }
     let entry = |total: i64, used: i64, unit: Unit| VolumeUsage {
         total,
         used,
         available: (total - used).max(0),
         unit: unit as i32,
     };
-    let total = volume.capacity_bytes;
-    let mut usages = match is_block {
-        true => vec![VolumeUsage { total, unit: Unit::Bytes as i32, ..VolumeUsage::default() }],
-        false => vec![
-            entry(total, OVERHEAD_BYTES.min(total), Unit::Bytes),
-            entry(total / BYTES_PER_INODE, INODES_USED.min(total / BYTES_PER_INODE), Unit::Inodes),
-        ],
-    };
-    if driver.has(Defect::NodeGetVolumeStatsUnitUnknown) {
-        usages.iter_mut().for_each(|usage| usage.unit = Unit::Unknown as i32);
-    }
-    if driver.has(Defect::NodeGetVolumeStatsAvailableNegative) {
-        usages.iter_mut().for_each(|usage| usage.available = -1);
-    }
-    if driver.has(Defect::NodeGetVolumeStatsUsedNegative) {
-        usages.iter_mut().for_each(|usage| usage.used = -1);
-    }
-    if driver.has(Defect::NodeGetVolumeStatsTotalNegative) {
-        usages.iter_mut().for_each(|usage| usage.total = -1);
-    }
-    if driver.has(Defect::NodeGetVolumeStatsTotalZero) {
-        usages.iter_mut().for_each(|usage| usage.total = 0);
-    }
-    if driver.has(Defect::NodeGetVolumeStatsSumExceedsTotal) {
-        usages.iter_mut().for_each(|usage| usage.available = usage.total);
-    }
-    if driver.has(Defect::NodeGetVolumeStatsEmpty) {
-        usages.clear();
-    }
-    usages
+    let inodes = total / BYTES_PER_INODE;
+    vec![
+        entry(total, OVERHEAD_BYTES.min(total), Unit::Bytes),
+        entry(inodes, INODES_USED.min(inodes), Unit::Inodes),
+    ]
 }
 
 fn condition(driver: &MockDriver, volume: &Volume, lost: bool) -> Option<v1::VolumeCondition> {
-    if !driver.node_can(NodeType::VolumeCondition)
-        || driver.has(Defect::NodeGetVolumeStatsOmitsCondition)
-        || driver.has(Defect::NodeGetVolumeStatsEmpty)
-    {
+    if !driver.node_can(NodeType::VolumeCondition) {
         return None;
     }
-    if lost && !driver.has(Defect::NodeGetVolumeStatsHidesLostTarget) {
+    if lost {
         let message = "the target path is gone".to_owned();
         return Some(v1::VolumeCondition { abnormal: true, message });
     }

@@ -32,14 +32,6 @@ pub(super) fn path<'a>(field: &str, given: &'a str) -> Result<&'a str, Status> {
     Ok(given)
 }
 
-/// Limits on the length of a path that only defects have: fewer than 128 bytes, or no more.
-pub(super) fn length(driver: &MockDriver, path: &str, [fewer, no_more]: [Defect; 2]) -> Result<(), Status> {
-    if (path.len() >= 128 && driver.has(fewer)) || (path.len() > 128 && driver.has(no_more)) {
-        return Err(invalid("a path is longer than a string of the protocol may be"));
-    }
-    Ok(())
-}
-
 /// Makes the directory or file at a target path. Returns what was made; none if it was there before.
 pub(super) fn make(
     driver: &MockDriver,
@@ -75,9 +67,6 @@ pub(super) fn make(
         Ok(()) => Ok(Some(identity(&parent, name).map_err(|errno| failed("look at", target, errno))?.0)),
         Err(Errno::EXIST) => {
             let (_, present) = identity(&parent, name).map_err(|errno| failed("look at", target, errno))?;
-            if driver.has(Defect::NodePublishRefusesExistingTarget) {
-                return Err(Status::internal("target_path exists"));
-            }
             if present != wanted {
                 return Err(invalid(format!("target_path {target} exists and is no {}", noun(wanted))));
             }

@@ -108,6 +108,12 @@ impl StateFile {
         Ok(Some(stored.state))
     }
 
+    /// Empties the file; for defects.
+    pub(crate) fn truncate(&self) -> Result<(), StateFileError> {
+        std::fs::write(&self.path, "")
+            .map_err(|source| StateFileError::Write { path: self.path.clone(), source })
+    }
+
     /// Replaces the file, so that a reader sees either the old state or the new one.
     pub(crate) fn save(&self, state: &State) -> Result<(), StateFileError> {
         let failed = |source| StateFileError::Write { path: self.path.clone(), source };

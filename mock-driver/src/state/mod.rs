@@ -4,6 +4,7 @@ mod content;
 mod file;
 mod model;
 mod page;
+mod store;
 mod table;
 
 use std::hash::{BuildHasher, RandomState};
@@ -18,6 +19,7 @@ pub(crate) use self::model::{
     Access, Attachment, Group, Made, Map, Publication, Snapshot, Source, Usage, Volume,
 };
 pub(crate) use self::page::{List, sequence, token};
+pub(crate) use self::store::Store;
 pub(crate) use self::table::{Row, Table};
 
 /// Times that a volume deleted in the background is still listed.

@@ -108,6 +108,10 @@ impl<T: Row + Clone> Table<T> {
         self.rows.get(self.by_name.get(name)?)
     }
 
+    pub(crate) fn named_mut(&mut self, name: &str) -> Option<&mut T> {
+        self.rows.get_mut(self.by_name.get(name)?)
+    }
+
     pub(crate) fn len(&self) -> usize {
         self.rows.len()
     }

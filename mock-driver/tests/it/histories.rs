@@ -7,10 +7,13 @@ use std::time::Duration;
 
 use csi_mock_driver::{Config, Defect, Delay, MockDriver};
 use csi_proto::v1::controller_server::Controller as _;
+use csi_proto::v1::node_server::Node as _;
 use csi_proto::v1::{self};
 use tonic::{Code, Request};
 
-use crate::support::{GIB, code, defective, empty, ok, publish_request, volume, volume_request, with};
+use crate::support::{
+    GIB, code, defective, empty, ok, publish_request, volume, volume_request, with, writer,
+};
 
 /// A driver whose CreateVolume is held at a step, long enough for others to overtake it.
 fn held(step: &str) -> Arc<MockDriver> {
@@ -145,5 +148,61 @@ async fn a_repeat_can_forget_that_an_attachment_is_readonly() {
     for expected in [Code::Ok, Code::Ok, Code::AlreadyExists] {
         let answer = driver.controller_publish_volume(Request::new(readonly.clone())).await;
         assert_eq!(code(answer), expected);
+    }
+}
+
+#[tokio::test]
+async fn a_repeat_can_forget_that_a_publication_is_readonly() {
+    let driver = defective(Defect::NodePublishForgetsReadonly);
+    let directory = tempfile::tempdir().unwrap();
+    let path = |name: &str| directory.path().join(name).to_string_lossy().into_owned();
+    let id = volume(&driver, "v").await;
+    let stage = v1::NodeStageVolumeRequest {
+        volume_id: id.clone(),
+        staging_target_path: path("staging"),
+        volume_capability: Some(writer()),
+        ..Default::default()
+    };
+    ok(driver.node_stage_volume(Request::new(stage)).await);
+    let readonly = v1::NodePublishVolumeRequest {
+        volume_id: id,
+        staging_target_path: path("staging"),
+        target_path: path("target"),
+        volume_capability: Some(writer()),
+        readonly: true,
+        ..Default::default()
+    };
+    for expected in [Code::Ok, Code::Ok, Code::AlreadyExists] {
+        assert_eq!(code(driver.node_publish_volume(Request::new(readonly.clone())).await), expected);
+    }
+}
+
+/// What the next driver lists after this one was asked for two volumes, and ended while the call after was held.
+async fn listed_after_a_restart(config: Config) -> usize {
+    let driver = with(config);
+    for name in ["v", "w"] {
+        volume(&driver, name).await;
+    }
+    give_up(&driver, "x").await;
+    listed(&driver.restarted().expect("the driver starts again")).await.len()
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_answered_for_survives_and_can_be_lost() {
+    let directory = tempfile::tempdir().unwrap();
+    let files = ["1", "2", "3", "4"].map(|name| directory.path().join(name));
+    let hold = ("CreateVolume:before-answer".parse().unwrap(), Delay(Duration::from_millis(20)));
+    let base = |state| Config { state, delay: [hold].into(), ..Config::default() };
+    let defects = [
+        (None, 3),
+        (Some(Defect::RestartForgetsLastWrite), 2),
+        (Some(Defect::SavesAfterAnswer), 0),
+        (Some(Defect::RestartTakesTruncatedForEmpty), 0),
+    ];
+    for ((defect, expected), file) in defects.into_iter().zip(files) {
+        for state in [None, Some(file)] {
+            let config = Config { defects: defect.into_iter().collect(), ..base(state) };
+            assert_eq!(listed_after_a_restart(config).await, expected, "{defect:?}");
+        }
     }
 }

@@ -149,7 +149,7 @@ pub(super) fn complete_snapshot(snapshot: &v1::Snapshot, source_volume_id: &str)
 }
 
 /// Checks that two reports of one snapshot agree in what cannot change.
-pub(super) fn same_snapshot(first: &v1::Snapshot, again: &v1::Snapshot) -> Result<(), Violation> {
+pub(super) fn same_snapshot(first: &v1::Snapshot, again: &v1::Snapshot) -> CheckResult {
     let parts = |s: &v1::Snapshot| (s.snapshot_id.clone(), s.source_volume_id.clone(), s.creation_time);
     // The size may become known only once the snapshot is ready.
     let settled = first.ready_to_use && again.ready_to_use && first.size_bytes > 0;
@@ -165,5 +165,6 @@ pub(super) fn same_snapshot(first: &v1::Snapshot, again: &v1::Snapshot) -> Resul
             s.size_bytes
         )
     };
-    Err(Violation::new("one snapshot is reported in two ways").expected(told(first)).actual(told(again)))
+    let differs = Violation::new("one snapshot is reported in two ways");
+    Err(differs.expected(told(first)).actual(told(again)).into())
 }

@@ -1,0 +1,109 @@
+//! ControllerExpandVolume.
+
+use csi_proto::v1::plugin_capability::volume_expansion::Type as ExpansionType;
+use csi_proto::v1::{CapacityRange, ControllerExpandVolumeRequest, ControllerExpandVolumeResponse};
+use tonic::{Code, Status};
+
+use super::{GIB, forgive, recode, volume_not_found};
+use crate::capability::Capability;
+use crate::controller;
+use crate::defect::Defect;
+use crate::driver::MockDriver;
+use crate::state::Volume;
+use crate::validate::{self, invalid};
+
+pub(crate) async fn controller_expand_volume(
+    driver: &MockDriver,
+    asked: &ControllerExpandVolumeRequest,
+) -> Result<ControllerExpandVolumeResponse, Status> {
+    let has = |defect| driver.has(defect);
+    let known = driver.state().volumes.get(&asked.volume_id).cloned();
+    refuse(driver, asked, known.as_ref())?;
+    let mut request = asked.clone();
+    if has(Defect::ControllerExpandIgnoresCapability) {
+        request.volume_capability = None;
+    }
+    misread_range(driver, &mut request, known.as_ref());
+    let mut answer = controller::controller_expand_volume(driver, &request).await;
+    if has(Defect::ControllerExpandUnknownOk) {
+        forgive(&mut answer, Code::NotFound);
+    }
+    for (defect, from) in [
+        (Defect::ControllerExpandOutOfRangeAsInternal, Code::OutOfRange),
+        (Defect::ControllerExpandInUseAsInternal, Code::FailedPrecondition),
+    ] {
+        if has(defect) {
+            recode(&mut answer, from, Code::Internal);
+        }
+    }
+    let mut response = answer?;
+    if let Some(known) = known.filter(|_| has(Defect::ControllerExpandAnswersOldSize)) {
+        response.capacity_bytes = known.capacity_bytes;
+    }
+    if has(Defect::ControllerExpandAnswersZero) {
+        response.capacity_bytes = 0;
+    }
+    if has(Defect::ControllerExpandNodeExpansionNotRequired) {
+        response.node_expansion_required = false;
+    }
+    if has(Defect::ControllerExpandNodeExpansionAlwaysRequired) {
+        response.node_expansion_required = true;
+    }
+    Ok(response)
+}
+
+fn refuse(
+    driver: &MockDriver,
+    asked: &ControllerExpandVolumeRequest,
+    known: Option<&Volume>,
+) -> Result<(), Status> {
+    let has = |defect| driver.has(defect);
+    if has(Defect::ControllerExpandPanicsWithoutRange) && !asked.volume_id.is_empty() {
+        asked.capacity_range.expect("capacity_range is always there");
+    }
+    if has(Defect::ControllerExpandEmptyIdAsNotFound) && asked.volume_id.is_empty() {
+        return Err(volume_not_found(""));
+    }
+    if has(Defect::ControllerExpandDemandsCapability) && asked.volume_capability.is_none() {
+        return Err(invalid("volume_capability is missing"));
+    }
+    let (Some(known), Some(range)) = (known, asked.capacity_range) else { return Ok(()) };
+    let large_enough = range.required_bytes > 0 && range.required_bytes <= known.capacity_bytes;
+    if has(Defect::ControllerExpandRefusesRepeats) && large_enough {
+        return Err(Status::out_of_range("the volume is large enough"));
+    }
+    let online = driver.advertises(Capability::Expansion(ExpansionType::Online));
+    let grows = range.required_bytes > known.capacity_bytes;
+    if has(Defect::ControllerExpandRefusesOnline) && online && grows && known.is_in_use_on_a_node() {
+        return Err(Status::failed_precondition("the volume is in use"));
+    }
+    Ok(())
+}
+
+/// Makes a possible range of one that should be refused, or a wrong one.
+fn misread_range(driver: &MockDriver, request: &mut ControllerExpandVolumeRequest, known: Option<&Volume>) {
+    let has = |defect| driver.has(defect);
+    let present = CapacityRange { required_bytes: 1, limit_bytes: 0 };
+    let Some(CapacityRange { required_bytes, limit_bytes }) = request.capacity_range else {
+        if has(Defect::ControllerExpandAcceptsMissingRange) {
+            request.capacity_range = Some(present);
+        }
+        return;
+    };
+    let valid = validate::range(request.capacity_range.as_ref()).is_ok();
+    let crossed = limit_bytes > 0 && required_bytes > limit_bytes;
+    if (has(Defect::ControllerExpandAcceptsEmptyRange) && required_bytes == 0 && limit_bytes == 0)
+        || (has(Defect::ControllerExpandAcceptsNegativeSize) && required_bytes.min(limit_bytes) < 0)
+    {
+        request.capacity_range = Some(present);
+    }
+    if has(Defect::ControllerExpandAcceptsCrossedRange) && crossed {
+        request.capacity_range = Some(CapacityRange { required_bytes, limit_bytes: 0 });
+    }
+    let grows = known.is_some_and(|known| required_bytes > known.capacity_bytes)
+        && required_bytes <= driver.config.volume_size_bytes_max;
+    if has(Defect::ControllerExpandExceedsLimit) && grows && valid {
+        let required_bytes = required_bytes.saturating_add(GIB);
+        request.capacity_range = Some(CapacityRange { required_bytes, limit_bytes: 0 });
+    }
+}

@@ -1,0 +1,90 @@
+//! CreateSnapshot.
+
+use csi_proto::v1::{CreateSnapshotRequest, CreateSnapshotResponse, Snapshot};
+use tonic::{Code, Status};
+
+use super::snapshot::spoil_snapshot;
+use super::{drop_unknown, recode, volume_not_found};
+use crate::controller;
+use crate::defect::Defect;
+use crate::driver::{MockDriver, now_ms};
+use crate::validate::invalid;
+
+pub(crate) async fn create_snapshot(
+    driver: &MockDriver,
+    asked: &CreateSnapshotRequest,
+) -> Result<CreateSnapshotResponse, Status> {
+    let has = |defect| driver.has(defect);
+    refuse(driver, asked)?;
+    let mut request = asked.clone();
+    if has(Defect::CreateSnapshotAcceptsEmptyName) && request.name.is_empty() {
+        request.name = "unnamed".to_owned();
+    }
+    if has(Defect::CreateSnapshotIgnoresUnknownParameters) {
+        drop_unknown(&mut request.parameters, &driver.config.parameters);
+    }
+    if has(Defect::CreateSnapshotForgetsNames) {
+        driver.state().snapshots.forget_name(&request.name);
+    }
+    let source = {
+        let state = driver.state();
+        state.snapshots.named(&request.name).map(|known| known.source_volume_id.clone())
+    };
+    if let Some(source) = &source {
+        if has(Defect::CreateSnapshotRefusesRepeats) && *source == request.source_volume_id {
+            return Err(Status::already_exists("a snapshot of this name exists"));
+        }
+        if has(Defect::CreateSnapshotIgnoresSourceConflict) {
+            request.source_volume_id = source.clone();
+        }
+    }
+    let mut answer = controller::create_snapshot(driver, &request).await;
+    for (defect, from) in [
+        (Defect::CreateSnapshotConflictAsInternal, Code::AlreadyExists),
+        (Defect::CreateSnapshotUnknownSourceAsInternal, Code::NotFound),
+    ] {
+        if has(defect) {
+            recode(&mut answer, from, Code::Internal);
+        }
+    }
+    let mut response = answer?;
+    if let Some(snapshot) = &mut response.snapshot {
+        spoil_snapshot(driver, snapshot);
+        if source.is_some() {
+            spoil_repeated(driver, snapshot);
+        }
+    }
+    if has(Defect::CreateSnapshotAnswersWithoutSnapshot) && source.is_none() {
+        response.snapshot = None;
+    }
+    Ok(response)
+}
+
+fn refuse(driver: &MockDriver, asked: &CreateSnapshotRequest) -> Result<(), Status> {
+    if driver.has(Defect::CreateSnapshotRefusesLongNames) && asked.name.len() > 63 {
+        return Err(invalid("name is longer than 63 bytes"));
+    }
+    if driver.has(Defect::CreateSnapshotRefusesUnicodeNames) && !asked.name.is_ascii() {
+        return Err(invalid("name is not ASCII"));
+    }
+    if driver.has(Defect::CreateSnapshotEmptySourceAsNotFound) && asked.source_volume_id.is_empty() {
+        return Err(volume_not_found(""));
+    }
+    Ok(())
+}
+
+fn spoil_repeated(driver: &MockDriver, snapshot: &mut Snapshot) {
+    let has = |defect| driver.has(defect);
+    if has(Defect::CreateSnapshotRepeatChangesTime) {
+        snapshot.creation_time = Some(controller::timestamp(now_ms() + 1000));
+    }
+    if has(Defect::CreateSnapshotRepeatDropsSize) {
+        snapshot.size_bytes = 0;
+    }
+    if has(Defect::CreateSnapshotRepeatNotReady) {
+        snapshot.ready_to_use = false;
+    }
+    if has(Defect::CreateSnapshotRepeatChangesId) {
+        snapshot.snapshot_id.push_str("-0");
+    }
+}

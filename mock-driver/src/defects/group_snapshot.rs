@@ -1,0 +1,106 @@
+//! DeleteVolumeGroupSnapshot and GetVolumeGroupSnapshot, and group snapshots, whichever RPC reports them.
+
+use csi_proto::v1::{
+    DeleteVolumeGroupSnapshotRequest, DeleteVolumeGroupSnapshotResponse, GetVolumeGroupSnapshotRequest,
+    GetVolumeGroupSnapshotResponse, VolumeGroupSnapshot,
+};
+use tonic::{Code, Status};
+
+use super::forgive;
+use super::snapshot::spoil_snapshot;
+use crate::defect::Defect;
+use crate::driver::MockDriver;
+use crate::group;
+
+pub(crate) async fn delete_volume_group_snapshot(
+    driver: &MockDriver,
+    asked: &DeleteVolumeGroupSnapshotRequest,
+) -> Result<DeleteVolumeGroupSnapshotResponse, Status> {
+    let (id, has) = (&asked.group_snapshot_id, |defect| driver.has(defect));
+    if has(Defect::DeleteGroupSnapshotAcceptsEmptyId) && id.is_empty() {
+        return Ok(DeleteVolumeGroupSnapshotResponse {});
+    }
+    let known = driver.state().groups.get(id).is_some();
+    if has(Defect::DeleteGroupSnapshotUnknownNotFound) && !known && !id.is_empty() {
+        return Err(Status::not_found(format!("group snapshot {id} does not exist")));
+    }
+    let mut request = asked.clone();
+    misread_members(driver, id, &mut request.snapshot_ids)?;
+    group::delete_volume_group_snapshot(driver, &request).await
+}
+
+pub(crate) async fn get_volume_group_snapshot(
+    driver: &MockDriver,
+    asked: &GetVolumeGroupSnapshotRequest,
+) -> Result<GetVolumeGroupSnapshotResponse, Status> {
+    let (id, has) = (&asked.group_snapshot_id, |defect| driver.has(defect));
+    if has(Defect::GetGroupSnapshotEmptyIdAsNotFound) && id.is_empty() {
+        return Err(Status::not_found("group snapshot  does not exist"));
+    }
+    let mut request = asked.clone();
+    misread_members(driver, id, &mut request.snapshot_ids)?;
+    let mut answer = group::get_volume_group_snapshot(driver, &request).await;
+    if has(Defect::GetGroupSnapshotUnknownOk) {
+        forgive(&mut answer, Code::NotFound);
+    }
+    let mut response = answer?;
+    if let Some(group) = &mut response.group_snapshot {
+        spoil_group(driver, group);
+        if has(Defect::GetGroupSnapshotOtherId) {
+            group.group_snapshot_id.push_str("-0");
+        }
+    }
+    if has(Defect::GetGroupSnapshotWithoutGroup) {
+        response.group_snapshot = None;
+    }
+    Ok(response)
+}
+
+/// Takes missing or wrong members for the right ones, or refuses wrong ones with another code.
+fn misread_members(driver: &MockDriver, id: &str, given: &mut Vec<String>) -> Result<(), Status> {
+    let has = |defect| driver.has(defect);
+    let state = driver.state();
+    let Some(group) = state.groups.get(id) else { return Ok(()) };
+    let members = &group.snapshot_ids;
+    if given.is_empty() {
+        if has(Defect::GroupSnapshotAcceptsMissingMembers) {
+            *given = members.clone();
+        }
+        return Ok(());
+    }
+    let differ = given.len() != members.len() || given.iter().any(|one| !members.contains(one));
+    if differ && has(Defect::GroupSnapshotMemberMismatchAsInternal) {
+        return Err(Status::internal("members differ"));
+    }
+    if differ && has(Defect::GroupSnapshotIgnoresMemberMismatch) {
+        *given = members.clone();
+    }
+    Ok(())
+}
+
+pub(super) fn spoil_group(driver: &MockDriver, group: &mut VolumeGroupSnapshot) {
+    let has = |defect| driver.has(defect);
+    group.snapshots.iter_mut().for_each(|snapshot| spoil_snapshot(driver, snapshot));
+    if has(Defect::SnapshotNeverReady) || has(Defect::GroupSnapshotNeverReady) {
+        group.ready_to_use = false;
+    }
+    if has(Defect::GroupSnapshotReadyTooEarly) {
+        group.ready_to_use = true;
+        group.snapshots.iter_mut().take(1).for_each(|snapshot| snapshot.ready_to_use = false);
+    }
+    if has(Defect::GroupSnapshotWithoutMembers) {
+        group.snapshots.clear();
+    }
+    if has(Defect::GroupSnapshotWithoutId) {
+        group.group_snapshot_id.clear();
+    }
+    if has(Defect::GroupSnapshotWithoutCreationTime) {
+        group.creation_time = None;
+    }
+    if has(Defect::GroupSnapshotMembersWithoutGroup) {
+        group.snapshots.iter_mut().for_each(|snapshot| snapshot.group_snapshot_id.clear());
+    }
+    if has(Defect::GroupSnapshotMembersOfOtherGroup) {
+        group.snapshots.iter_mut().for_each(|snapshot| snapshot.group_snapshot_id.push_str("-0"));
+    }
+}

@@ -1,0 +1,63 @@
+//! GetPluginInfo and Probe.
+
+use csi_proto::v1::{GetPluginInfoRequest, GetPluginInfoResponse, ProbeRequest, ProbeResponse};
+use tonic::Status;
+
+use crate::defect::Defect;
+use crate::driver::MockDriver;
+use crate::identity;
+
+pub(crate) async fn get_plugin_info(
+    driver: &MockDriver,
+    request: &GetPluginInfoRequest,
+) -> Result<GetPluginInfoResponse, Status> {
+    if driver.has(Defect::GetPluginInfoFails) {
+        return Err(Status::internal("the backend is away"));
+    }
+    let mut response = identity::get_plugin_info(driver, request).await?;
+    if driver.has(Defect::GetPluginInfoNameEmpty) {
+        response.name.clear();
+    }
+    if driver.has(Defect::GetPluginInfoNameWithSlash) {
+        response.name = format!("{}/mock", response.name);
+    }
+    if driver.has(Defect::GetPluginInfoNameTooLong) {
+        response.name = format!("{}.{}", "m".repeat(63), response.name);
+    }
+    if driver.has(Defect::GetPluginInfoNameEndsInDash) {
+        response.name.push('-');
+    }
+    if driver.has(Defect::GetPluginInfoNameWithUnderscore) {
+        response.name = format!("mock_{}", response.name);
+    }
+    if driver.has(Defect::GetPluginInfoNameWithoutHost) {
+        response.name = "mock".to_owned();
+    }
+    if driver.has(Defect::GetPluginInfoNameChanges) {
+        response.name = format!("m{}.{}", driver.another_number(), response.name);
+    }
+    if driver.has(Defect::GetPluginInfoVersionEmpty) {
+        response.vendor_version.clear();
+    }
+    if driver.has(Defect::GetPluginInfoVersionTooLong) {
+        response.vendor_version = "1".repeat(129);
+    }
+    if driver.has(Defect::GetPluginInfoManifestTooLarge) {
+        response.manifest.insert("changes".to_owned(), "x".repeat(5 << 10));
+    }
+    Ok(response)
+}
+
+pub(crate) async fn probe(driver: &MockDriver, request: &ProbeRequest) -> Result<ProbeResponse, Status> {
+    if driver.has(Defect::ProbeFails) {
+        return Err(Status::failed_precondition("the backend is not configured"));
+    }
+    if driver.has(Defect::ProbeCrashes) {
+        driver.crash("Probe");
+    }
+    let mut response = identity::probe(driver, request).await?;
+    if driver.has(Defect::ProbeNeverReady) {
+        response.ready = Some(false);
+    }
+    Ok(response)
+}

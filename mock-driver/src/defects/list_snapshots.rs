@@ -1,0 +1,109 @@
+//! ListSnapshots.
+
+use csi_proto::v1::list_snapshots_response::Entry;
+use csi_proto::v1::{ListSnapshotsRequest, ListSnapshotsResponse};
+use tonic::{Code, Status};
+
+use super::recode;
+use super::snapshot::spoil_snapshot;
+use crate::controller;
+use crate::defect::Defect;
+use crate::driver::MockDriver;
+use crate::state::{List, sequence, token};
+
+pub(crate) async fn list_snapshots(
+    driver: &MockDriver,
+    asked: &ListSnapshotsRequest,
+) -> Result<ListSnapshotsResponse, Status> {
+    let has = |defect| driver.has(defect);
+    let mut request = asked.clone();
+    misread(driver, &mut request);
+    let mut answer = controller::list_snapshots(driver, &request).await;
+    if has(Defect::ListSnapshotsInvalidTokenAsInvalidArgument) {
+        recode(&mut answer, Code::Aborted, Code::InvalidArgument);
+    }
+    let mut response = answer?;
+    let filtered = !asked.snapshot_id.is_empty() || !asked.source_volume_id.is_empty();
+    if has(Defect::ListSnapshotsUnknownFilterNotFound) && filtered && response.entries.is_empty() {
+        return Err(Status::not_found("nothing matches"));
+    }
+    spoil(driver, asked, &mut response);
+    Ok(response)
+}
+
+fn misread(driver: &MockDriver, request: &mut ListSnapshotsRequest) {
+    let has = |defect| driver.has(defect);
+    let max_entries = request.max_entries;
+    if has(Defect::ListSnapshotsPanicsOnNegativeMax) && max_entries < 0 {
+        panic!("attempt to allocate {max_entries} entries");
+    }
+    if (has(Defect::ListSnapshotsAcceptsNegativeMax) && max_entries < 0)
+        || (has(Defect::ListSnapshotsIgnoresMaxEntries) && max_entries > 0)
+    {
+        request.max_entries = 0;
+    }
+    let given = &request.starting_token;
+    let known = given.is_empty() || sequence(List::Snapshots, given).is_some();
+    if has(Defect::ListSnapshotsIgnoresToken) || (has(Defect::ListSnapshotsAcceptsAnyToken) && !known) {
+        request.starting_token.clear();
+    }
+    if has(Defect::ListSnapshotsIgnoresIdFilter) {
+        request.snapshot_id.clear();
+    }
+    if has(Defect::ListSnapshotsIgnoresSourceFilter) {
+        request.source_volume_id.clear();
+    }
+    let both = !request.snapshot_id.is_empty() && !request.source_volume_id.is_empty();
+    if has(Defect::ListSnapshotsJoinsFilters) && both {
+        // What passes either filter is picked from all of them afterwards.
+        request.snapshot_id.clear();
+        request.source_volume_id.clear();
+    }
+}
+
+fn spoil(driver: &MockDriver, asked: &ListSnapshotsRequest, response: &mut ListSnapshotsResponse) {
+    let has = |defect| driver.has(defect);
+    let ListSnapshotsResponse { entries, next_token } = response;
+    entries.retain(|entry| !is_hidden(driver, asked, entry));
+    if has(Defect::ListSnapshotsOnePerSource) && !asked.source_volume_id.is_empty() {
+        entries.truncate(1);
+    }
+    if has(Defect::ListSnapshotsSkipsLastOfPage) && !next_token.is_empty() {
+        entries.pop();
+    }
+    entries.iter_mut().for_each(|entry| spoil_entry(driver, entry));
+    if has(Defect::ListSnapshotsNeverSetsNextToken) {
+        next_token.clear();
+    }
+    if has(Defect::ListSnapshotsTokenOnLastPage) && next_token.is_empty() {
+        *next_token = token(List::Snapshots, u64::MAX - 1);
+    }
+}
+
+fn is_hidden(driver: &MockDriver, asked: &ListSnapshotsRequest, entry: &Entry) -> bool {
+    let has = |defect| driver.has(defect);
+    let Some(snapshot) = &entry.snapshot else { return false };
+    let joined = has(Defect::ListSnapshotsJoinsFilters)
+        && !asked.snapshot_id.is_empty()
+        && !asked.source_volume_id.is_empty();
+    let passes =
+        snapshot.snapshot_id == asked.snapshot_id || snapshot.source_volume_id == asked.source_volume_id;
+    (has(Defect::ListSnapshotsOmitsGroupMembers) && !snapshot.group_snapshot_id.is_empty())
+        || (has(Defect::ListSnapshotsHidesUnready) && !snapshot.ready_to_use)
+        || (joined && !passes)
+}
+
+fn spoil_entry(driver: &MockDriver, entry: &mut Entry) {
+    if let Some(snapshot) = &mut entry.snapshot {
+        spoil_snapshot(driver, snapshot);
+        if driver.has(Defect::ListSnapshotsDropsSize) {
+            snapshot.size_bytes = 0;
+        }
+        if driver.has(Defect::ListSnapshotsStaleReady) {
+            snapshot.ready_to_use = false;
+        }
+    }
+    if driver.has(Defect::ListSnapshotsEntryWithoutSnapshot) {
+        entry.snapshot = None;
+    }
+}

@@ -1,0 +1,62 @@
+//! NodeExpandVolume.
+
+use csi_proto::v1::{NodeExpandVolumeRequest, NodeExpandVolumeResponse};
+use tonic::{Code, Status};
+
+use super::{check_lengths, forgive, recode, volume_not_found};
+use crate::defect::Defect;
+use crate::driver::MockDriver;
+use crate::node;
+use crate::validate::{self, invalid};
+
+pub(crate) async fn node_expand_volume(
+    driver: &MockDriver,
+    asked: &NodeExpandVolumeRequest,
+) -> Result<NodeExpandVolumeResponse, Status> {
+    let has = |defect| driver.has(defect);
+    refuse(driver, asked)?;
+    let mut request = asked.clone();
+    if has(Defect::NodeExpandIgnoresCapability) {
+        request.volume_capability = None;
+    }
+    let present = driver.state().volumes.get(&asked.volume_id).map(|volume| volume.capacity_bytes);
+    let mut answer = node::node_expand_volume(driver, &request).await;
+    if has(Defect::NodeExpandUnknownOk) && present.is_none() {
+        forgive(&mut answer, Code::NotFound);
+    }
+    if has(Defect::NodeExpandOutOfRangeAsInternal) {
+        recode(&mut answer, Code::OutOfRange, Code::Internal);
+    }
+    let range = validate::range(asked.capacity_range.as_ref());
+    let large_enough = range.is_ok_and(|range| present.is_some_and(|present| range.contains(present)));
+    if has(Defect::NodeExpandRefusesRepeats) && large_enough && answer.is_ok() {
+        return Err(Status::internal("resize: nothing to do"));
+    }
+    if let Ok(response) = &mut answer
+        && has(Defect::NodeExpandAnswersWrongSize)
+    {
+        response.capacity_bytes /= 2;
+    }
+    answer
+}
+
+fn refuse(driver: &MockDriver, asked: &NodeExpandVolumeRequest) -> Result<(), Status> {
+    let has = |defect| driver.has(defect);
+    if (has(Defect::NodeExpandEmptyIdAsNotFound) && asked.volume_id.is_empty())
+        || (has(Defect::NodeExpandMissingPathAsNotFound) && asked.volume_path.is_empty())
+    {
+        return Err(volume_not_found(&asked.volume_id));
+    }
+    if has(Defect::NodeExpandDemandsStagingPath) && asked.staging_target_path.is_empty() {
+        return Err(invalid("staging_target_path is missing"));
+    }
+    let limits = [Defect::NodeExpandRefusesPathsOf128Bytes, Defect::NodeExpandRefusesLongPaths];
+    check_lengths(driver, &[&asked.volume_path, &asked.staging_target_path], limits)?;
+    let state = driver.state();
+    let Some(volume) = state.volumes.get(&asked.volume_id) else { return Ok(()) };
+    let here = volume.on(driver.this_node());
+    if has(Defect::NodeExpandRefusesStagingPath) && here.staged.contains_key(&asked.volume_path) {
+        return Err(Status::internal("resize: not a file system"));
+    }
+    Ok(())
+}

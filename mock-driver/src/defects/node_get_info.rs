@@ -1,0 +1,62 @@
+//! NodeGetInfo.
+
+use csi_proto::v1::{NodeGetInfoRequest, NodeGetInfoResponse, Topology};
+use tonic::Status;
+
+use crate::defect::Defect;
+use crate::driver::MockDriver;
+use crate::node;
+
+pub(crate) async fn node_get_info(
+    driver: &MockDriver,
+    request: &NodeGetInfoRequest,
+) -> Result<NodeGetInfoResponse, Status> {
+    let has = |defect| driver.has(defect);
+    if has(Defect::NodeGetInfoFails) {
+        return Err(Status::internal("the metadata server does not answer"));
+    }
+    let mut response = node::node_get_info(driver, request).await?;
+    let NodeGetInfoResponse { node_id, max_volumes_per_node, accessible_topology } = &mut response;
+    if has(Defect::NodeGetInfoIdEmpty) {
+        node_id.clear();
+    }
+    if has(Defect::NodeGetInfoIdTooLong) {
+        *node_id = "n".repeat(257);
+    }
+    if has(Defect::NodeGetInfoIdLong) {
+        *node_id = "n".repeat(200);
+    }
+    if has(Defect::NodeGetInfoIdChanges) {
+        node_id.push_str(&driver.another_number().to_string());
+    }
+    if has(Defect::NodeGetInfoLimitNegative) {
+        *max_volumes_per_node = -1;
+    }
+    if has(Defect::NodeGetInfoOmitsTopology) {
+        *accessible_topology = None;
+    }
+    if has(Defect::NodeGetInfoTopologyWithoutCapability) {
+        accessible_topology.get_or_insert_with(|| Topology { segments: driver.this_node().topology.clone() });
+    }
+    if let Some(topology) = accessible_topology {
+        spoil_topology(driver, topology);
+    }
+    Ok(response)
+}
+
+fn spoil_topology(driver: &MockDriver, Topology { segments }: &mut Topology) {
+    let has = |defect| driver.has(defect);
+    if has(Defect::NodeGetInfoTopologyValueEmpty) {
+        segments.values_mut().for_each(String::clear);
+    }
+    if has(Defect::NodeGetInfoTopologyKeyInvalid) {
+        segments.insert("-zone-".to_owned(), "zone-a".to_owned());
+    }
+    if has(Defect::NodeGetInfoTopologyValueInvalid) {
+        segments.values_mut().for_each(|value| value.push_str(" (first floor)"));
+    }
+    if has(Defect::NodeGetInfoTopologyKeyTooLong) {
+        let prefix = &driver.config.driver_name;
+        segments.insert(format!("{prefix}/{}", "z".repeat(64)), "zone-a".to_owned());
+    }
+}

@@ -1,0 +1,98 @@
+//! NodeGetVolumeStats.
+
+use csi_proto::v1::volume_usage::Unit;
+use csi_proto::v1::{NodeGetVolumeStatsRequest, NodeGetVolumeStatsResponse, VolumeCondition, VolumeUsage};
+use tonic::{Code, Status};
+
+use super::volume::spoil_condition;
+use super::{check_lengths, forgive, recode, volume_not_found};
+use crate::defect::Defect;
+use crate::driver::MockDriver;
+use crate::node;
+use crate::validate::invalid;
+
+pub(crate) async fn node_get_volume_stats(
+    driver: &MockDriver,
+    asked: &NodeGetVolumeStatsRequest,
+) -> Result<NodeGetVolumeStatsResponse, Status> {
+    let has = |defect| driver.has(defect);
+    refuse(driver, asked)?;
+    let (known, elsewhere) = {
+        let state = driver.state();
+        let volume = state.volumes.get(&asked.volume_id);
+        let elsewhere = volume.is_some_and(|volume| !volume.on(driver.this_node()).has(&asked.volume_path));
+        (volume.is_some(), elsewhere)
+    };
+    let mut answer = node::node_get_volume_stats(driver, asked).await;
+    if (has(Defect::NodeGetVolumeStatsUnknownOk) && !known)
+        || (has(Defect::NodeGetVolumeStatsIgnoresPath) && elsewhere)
+    {
+        forgive(&mut answer, Code::NotFound);
+    }
+    if has(Defect::NodeGetVolumeStatsWrongPathAsInternal) && elsewhere {
+        recode(&mut answer, Code::NotFound, Code::Internal);
+    }
+    let mut response = answer?;
+    response.usage.iter_mut().for_each(|usage| spoil_usage(driver, usage));
+    spoil_condition(driver, response.volume_condition.as_mut());
+    let abnormal = response.volume_condition.as_ref().is_some_and(|condition| condition.abnormal);
+    if has(Defect::NodeGetVolumeStatsHidesLostTarget) && abnormal {
+        let message = "the volume is available".to_owned();
+        response.volume_condition = Some(VolumeCondition { abnormal: false, message });
+    }
+    if has(Defect::NodeGetVolumeStatsOmitsCondition) {
+        response.volume_condition = None;
+    }
+    if has(Defect::NodeGetVolumeStatsEmpty) {
+        response = NodeGetVolumeStatsResponse::default();
+    }
+    Ok(response)
+}
+
+fn refuse(driver: &MockDriver, asked: &NodeGetVolumeStatsRequest) -> Result<(), Status> {
+    let has = |defect| driver.has(defect);
+    let path = &asked.volume_path;
+    if (has(Defect::NodeGetVolumeStatsEmptyIdAsNotFound) && asked.volume_id.is_empty())
+        || (has(Defect::NodeGetVolumeStatsMissingPathAsNotFound) && path.is_empty())
+    {
+        return Err(volume_not_found(&asked.volume_id));
+    }
+    if has(Defect::NodeGetVolumeStatsDemandsStagingPath)
+        && node::stages(driver)
+        && asked.staging_target_path.is_empty()
+    {
+        return Err(invalid("staging_target_path is missing"));
+    }
+    let limits =
+        [Defect::NodeGetVolumeStatsRefusesPathsOf128Bytes, Defect::NodeGetVolumeStatsRefusesLongPaths];
+    check_lengths(driver, &[path, &asked.staging_target_path], limits)?;
+    let state = driver.state();
+    let volume = state.volumes.get(&asked.volume_id);
+    let is_staged = volume.is_some_and(|volume| volume.on(driver.this_node()).staged.contains_key(path));
+    if has(Defect::NodeGetVolumeStatsRefusesStagingPath) && is_staged {
+        return Err(Status::not_found("the volume is not published at volume_path"));
+    }
+    Ok(())
+}
+
+fn spoil_usage(driver: &MockDriver, usage: &mut VolumeUsage) {
+    let has = |defect| driver.has(defect);
+    if has(Defect::NodeGetVolumeStatsUnitUnknown) {
+        usage.unit = Unit::Unknown as i32;
+    }
+    if has(Defect::NodeGetVolumeStatsAvailableNegative) {
+        usage.available = -1;
+    }
+    if has(Defect::NodeGetVolumeStatsUsedNegative) {
+        usage.used = -1;
+    }
+    if has(Defect::NodeGetVolumeStatsTotalNegative) {
+        usage.total = -1;
+    }
+    if has(Defect::NodeGetVolumeStatsTotalZero) {
+        usage.total = 0;
+    }
+    if has(Defect::NodeGetVolumeStatsSumExceedsTotal) {
+        usage.available = usage.total;
+    }
+}

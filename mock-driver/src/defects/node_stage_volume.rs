@@ -1,0 +1,56 @@
+//! NodeStageVolume.
+
+use csi_proto::v1::{NodeStageVolumeRequest, NodeStageVolumeResponse};
+use tonic::{Code, Status};
+
+use super::{check_lengths, forgive, is_incomplete, recode, volume_not_found};
+use crate::defect::Defect;
+use crate::driver::MockDriver;
+use crate::node;
+use crate::state::Usage;
+
+pub(crate) async fn node_stage_volume(
+    driver: &MockDriver,
+    asked: &NodeStageVolumeRequest,
+) -> Result<NodeStageVolumeResponse, Status> {
+    let has = |defect| driver.has(defect);
+    let capability = asked.volume_capability.as_ref();
+    if has(Defect::NodeStagePanicsWithoutCapability) {
+        capability.expect("volume_capability is always there");
+    }
+    if has(Defect::NodeStageEmptyIdAsNotFound) && asked.volume_id.is_empty() {
+        return Err(volume_not_found(""));
+    }
+    let limits = [Defect::NodeStageRefusesPathsOf128Bytes, Defect::NodeStageRefusesLongPaths];
+    check_lengths(driver, &[&asked.staging_target_path], limits)?;
+    if (has(Defect::NodeStageAcceptsMissingPath) && asked.staging_target_path.is_empty())
+        || (has(Defect::NodeStageAcceptsMissingCapability) && capability.is_none())
+        || (has(Defect::NodeStageAcceptsIncompleteCapability) && is_incomplete(capability))
+    {
+        return Ok(NodeStageVolumeResponse {});
+    }
+    let mut request = asked.clone();
+    if let Some(present) = staged(driver, asked) {
+        if has(Defect::NodeStageRefusesRepeats) {
+            return Err(Status::already_exists("the volume is staged"));
+        }
+        if has(Defect::NodeStageIgnoresCapabilityConflict) {
+            request.volume_capability = Some(present.to_proto());
+        }
+    }
+    let mut answer = node::node_stage_volume(driver, &request).await;
+    if has(Defect::NodeStageUnknownVolumeOk) {
+        forgive(&mut answer, Code::NotFound);
+    }
+    if has(Defect::NodeStageConflictAsInternal) {
+        recode(&mut answer, Code::AlreadyExists, Code::Internal);
+    }
+    answer
+}
+
+/// How the volume is staged at the path already.
+fn staged(driver: &MockDriver, asked: &NodeStageVolumeRequest) -> Option<Usage> {
+    let state = driver.state();
+    let volume = state.volumes.get(&asked.volume_id)?;
+    volume.on(driver.this_node()).staged.get(&asked.staging_target_path).cloned()
+}

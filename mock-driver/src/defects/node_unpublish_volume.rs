@@ -1,0 +1,45 @@
+//! NodeUnpublishVolume.
+
+use csi_proto::v1::{NodeUnpublishVolumeRequest, NodeUnpublishVolumeResponse};
+use tonic::{Code, Status};
+
+use super::{check_lengths, recode};
+use crate::defect::Defect;
+use crate::driver::MockDriver;
+use crate::node;
+
+pub(crate) async fn node_unpublish_volume(
+    driver: &MockDriver,
+    request: &NodeUnpublishVolumeRequest,
+) -> Result<NodeUnpublishVolumeResponse, Status> {
+    let has = |defect| driver.has(defect);
+    if (has(Defect::NodeUnpublishAcceptsEmptyId) && request.volume_id.is_empty())
+        || (has(Defect::NodeUnpublishAcceptsMissingPath) && request.target_path.is_empty())
+    {
+        return Ok(NodeUnpublishVolumeResponse {});
+    }
+    let limits = [Defect::NodeUnpublishRefusesPathsOf128Bytes, Defect::NodeUnpublishRefusesLongPaths];
+    check_lengths(driver, &[&request.target_path], limits)?;
+    refuse(driver, request)?;
+    let mut answer = node::node_unpublish_volume(driver, request).await;
+    if has(Defect::NodeUnpublishUnknownAsInternal) {
+        recode(&mut answer, Code::NotFound, Code::Internal);
+    }
+    answer
+}
+
+fn refuse(driver: &MockDriver, request: &NodeUnpublishVolumeRequest) -> Result<(), Status> {
+    let (state, path) = (driver.state(), &request.target_path);
+    let Some(volume) = state.volumes.get(&request.volume_id) else { return Ok(()) };
+    match volume.on(driver.this_node()).published.get(path) {
+        Some(publication)
+            if publication.usage.is_block() && driver.has(Defect::NodeUnpublishFailsOnBlock) =>
+        {
+            Err(Status::internal("rmdir: not a directory"))
+        }
+        None if !path.is_empty() && driver.has(Defect::NodeUnpublishRefusesRepeats) => {
+            Err(Status::not_found("nothing is published there"))
+        }
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,38 @@
+//! NodeUnstageVolume.
+
+use csi_proto::v1::{NodeUnstageVolumeRequest, NodeUnstageVolumeResponse};
+use tonic::{Code, Status};
+
+use super::{check_lengths, recode};
+use crate::defect::Defect;
+use crate::driver::MockDriver;
+use crate::node;
+
+pub(crate) async fn node_unstage_volume(
+    driver: &MockDriver,
+    request: &NodeUnstageVolumeRequest,
+) -> Result<NodeUnstageVolumeResponse, Status> {
+    let has = |defect| driver.has(defect);
+    if (has(Defect::NodeUnstageAcceptsEmptyId) && request.volume_id.is_empty())
+        || (has(Defect::NodeUnstageAcceptsMissingPath) && request.staging_target_path.is_empty())
+    {
+        return Ok(NodeUnstageVolumeResponse {});
+    }
+    let limits = [Defect::NodeUnstageRefusesPathsOf128Bytes, Defect::NodeUnstageRefusesLongPaths];
+    check_lengths(driver, &[&request.staging_target_path], limits)?;
+    if has(Defect::NodeUnstageRefusesRepeats) && !is_staged(driver, request) {
+        return Err(Status::failed_precondition("the volume is not staged"));
+    }
+    let mut answer = node::node_unstage_volume(driver, request).await;
+    if has(Defect::NodeUnstageUnknownAsInternal) {
+        recode(&mut answer, Code::NotFound, Code::Internal);
+    }
+    answer
+}
+
+/// Whether the volume is staged at the path; of volumes and paths that cannot be, nothing is said.
+fn is_staged(driver: &MockDriver, request: &NodeUnstageVolumeRequest) -> bool {
+    let (state, path) = (driver.state(), &request.staging_target_path);
+    let volume = state.volumes.get(&request.volume_id);
+    path.is_empty() || volume.is_none_or(|volume| volume.on(driver.this_node()).staged.contains_key(path))
+}

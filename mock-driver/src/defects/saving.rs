@@ -1,0 +1,39 @@
+//! What goes wrong when the state is written, and shows after a restart.
+
+use std::time::Duration;
+
+use tonic::Status;
+
+use crate::defect::Defect;
+use crate::driver::MockDriver;
+
+/// How long a change that was answered for is not written.
+const LATE: Duration = Duration::from_secs(1);
+/// How long the state is in a half-written file.
+const HALF_WRITTEN: Duration = Duration::from_millis(20);
+
+/// Defects with a way of saving of their own.
+pub(crate) const SAVING: [Defect; 3] =
+    [Defect::RestartForgetsLastWrite, Defect::RestartTakesTruncatedForEmpty, Defect::SavesAfterAnswer];
+
+pub(crate) fn saves_otherwise(driver: &MockDriver) -> bool {
+    SAVING.iter().any(|defect| driver.has(*defect))
+}
+
+/// Saves as the defect does, after a change.
+pub(crate) async fn save_otherwise(driver: &MockDriver) -> Result<(), Status> {
+    if driver.has(Defect::SavesAfterAnswer) {
+        let shared = driver.shared();
+        tokio::spawn(async move {
+            tokio::time::sleep(LATE).await;
+            // The call was answered long ago, so there is nobody to tell.
+            _ = shared.save(&shared.state());
+        });
+    }
+    if driver.has(Defect::RestartTakesTruncatedForEmpty) {
+        driver.store.truncate().map_err(|error| Status::internal(error.to_string()))?;
+        tokio::time::sleep(HALF_WRITTEN).await;
+        driver.save(&driver.state())?;
+    }
+    Ok(())
+}

@@ -1,0 +1,59 @@
+//! Volumes, whichever RPC reports them.
+
+use csi_proto::v1::{Topology, Volume, VolumeCapability, VolumeCondition};
+
+use crate::defect::Defect;
+use crate::driver::MockDriver;
+use crate::state::Usage;
+
+pub(super) fn spoil_volume(driver: &MockDriver, volume: &mut Volume) {
+    if driver.has(Defect::VolumeTopologyWithoutCapability) && !driver.has_topology() {
+        let segments = [("zone".to_owned(), "zone-a".to_owned())].into();
+        volume.accessible_topology = vec![Topology { segments }];
+        return;
+    }
+    volume.accessible_topology.iter_mut().for_each(|topology| spoil_topology(driver, topology));
+    if driver.has(Defect::VolumeTopologyMissing) {
+        volume.accessible_topology.clear();
+    }
+}
+
+fn spoil_topology(driver: &MockDriver, Topology { segments }: &mut Topology) {
+    let has = |defect| driver.has(defect);
+    if has(Defect::VolumeTopologyValueEmpty) {
+        segments.values_mut().for_each(String::clear);
+    }
+    if has(Defect::VolumeTopologyValueTooLong) {
+        segments.values_mut().for_each(|value| *value = "z".repeat(64));
+    }
+    if has(Defect::VolumeTopologyKeyInvalid) {
+        segments.insert("mock.example/zone/room".to_owned(), "r1".to_owned());
+    }
+    if has(Defect::VolumeTopologyKeyPrefixDiffers) {
+        segments.insert("other.example/rack".to_owned(), "r1".to_owned());
+    }
+    if has(Defect::VolumeTopologyKeyPrefixUpperCase) {
+        *segments = segments.iter().map(|(key, value)| (key.to_uppercase(), value.clone())).collect();
+    }
+    if has(Defect::VolumeTopologyKeysDifferInCase) {
+        for (key, value) in segments.clone() {
+            if let Some((prefix, name)) = key.split_once('/') {
+                segments.insert(format!("{prefix}/{}", name.to_uppercase()), value);
+            }
+        }
+    }
+}
+
+pub(super) fn spoil_condition(driver: &MockDriver, condition: Option<&mut VolumeCondition>) {
+    if let Some(condition) = condition
+        && driver.has(Defect::ConditionMessageEmpty)
+    {
+        condition.message.clear();
+    }
+}
+
+/// A capability that the volume has, if there is such a volume and it is known what it was made for.
+pub(super) fn made_for(driver: &MockDriver, volume_id: &str) -> Option<VolumeCapability> {
+    let state = driver.state();
+    state.volumes.get(volume_id)?.usages.first().map(Usage::to_proto)
+}

@@ -1,0 +1,49 @@
+//! What survives the end of a driver.
+
+use std::sync::{Mutex, PoisonError};
+
+use super::{State, StateFile, StateFileError};
+
+/// Where the state is for the driver that comes after this one.
+#[derive(Debug)]
+pub(crate) enum Store {
+    /// In memory: the next one takes it over as it is.
+    Memory,
+    /// In memory, as it was saved last, which may not be what it is; for defects.
+    Saved(Mutex<Option<Box<State>>>),
+    /// In a file.
+    File(StateFile),
+}
+
+impl Store {
+    pub(crate) fn save(&self, state: &State) -> Result<(), StateFileError> {
+        match self {
+            Store::Memory => Ok(()),
+            Store::Saved(saved) => {
+                *saved.lock().unwrap_or_else(PoisonError::into_inner) = Some(Box::new(state.clone()));
+                Ok(())
+            }
+            Store::File(file) => file.save(state),
+        }
+    }
+
+    /// Leaves nothing that can be read, as one who writes in place does until all is written; for defects.
+    pub(crate) fn truncate(&self) -> Result<(), StateFileError> {
+        match self {
+            Store::Memory => Ok(()),
+            Store::Saved(saved) => {
+                *saved.lock().unwrap_or_else(PoisonError::into_inner) = None;
+                Ok(())
+            }
+            Store::File(file) => file.truncate(),
+        }
+    }
+
+    /// What the next driver in this process finds in memory.
+    pub(crate) fn remembered(&self, now: &State) -> Option<State> {
+        match self {
+            Store::Saved(saved) => saved.lock().unwrap_or_else(PoisonError::into_inner).as_deref().cloned(),
+            Store::Memory | Store::File(_) => Some(now.clone()),
+        }
+    }
+}
