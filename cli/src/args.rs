@@ -283,7 +283,7 @@ pub(crate) struct CourseArgs {
     pub(crate) dry_run: bool,
 }
 
-/// How much is tried by the suites idempotency, property and concurrency.
+/// How much is tried by the suites idempotency, property, concurrency and restart.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Effort of the suites that make many calls")]
 pub(crate) struct EffortArgs {
@@ -299,7 +299,10 @@ pub(crate) struct EffortArgs {
     /// Calls that each check of the concurrency suite makes [default: 1000]
     #[arg(long, value_name = "NUMBER")]
     pub(crate) operations: Option<u32>,
-    /// Time for all checks of property and concurrency together, such as 1h: they go on until it is used up, whatever the
+    /// Times that the restart suite ends the driver [default: 20]
+    #[arg(long, value_name = "NUMBER")]
+    pub(crate) kills: Option<u32>,
+    /// Time for all checks of property, concurrency and restart together, such as 1h: they go on until it is used up, whatever the
     /// numbers above [default: by these numbers, and no more than 30s for each check]
     #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     pub(crate) budget: Option<Duration>,

@@ -142,6 +142,7 @@ fn effort(config: &mut Config, args: &EffortArgs) {
         (&mut effort.cases, args.cases),
         (&mut effort.steps, args.steps),
         (&mut effort.operations, args.operations),
+        (&mut effort.kills, args.kills),
     ] {
         replace(number, &given);
     }

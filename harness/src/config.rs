@@ -498,7 +498,7 @@ impl TimeLimits {
     }
 }
 
-/// How much is tried by the suites that make many calls: idempotency, property and concurrency.
+/// How much is tried by the suites that make many calls: idempotency, property, concurrency and restart.
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
 pub struct Effort {
@@ -510,6 +510,8 @@ pub struct Effort {
     pub steps: u32,
     /// Calls that each check of the concurrency suite makes.
     pub operations: u32,
+    /// Times that the restart suite ends the driver.
+    pub kills: u32,
     /// Time after which a check of these suites begins nothing new.
     pub check_budget_ms: u64,
     /// Time for all of these checks together, which then go on until it is used up, whatever the numbers above.
@@ -525,6 +527,7 @@ impl Default for Effort {
             cases: 64,
             steps: 40,
             operations: 1_000,
+            kills: 20,
             check_budget_ms: 30_000,
             budget_ms: None,
             regressions: None,
@@ -542,6 +545,7 @@ impl Effort {
             ("cases", self.cases),
             ("steps", self.steps),
             ("operations", self.operations),
+            ("kills", self.kills),
         ];
         if let Some((name, _)) = numbers.iter().find(|(_, number)| *number == 0 || *number > Effort::MOST) {
             return Err(format!("effort: {name} must lie between 1 and {}", Effort::MOST));

@@ -1,18 +1,17 @@
 //! The concurrency suite: many callers at the same time, and afterwards the question whether any order of their calls
 //! explains the answers.
 
-mod load;
 mod pairs;
 
 use csi_harness::prelude::*;
 use csi_harness::registry::Suite;
 
 use crate::budget::Budget;
+use crate::load::Load;
 use crate::orchestrator::ground::Ground;
 use crate::record::{Recorder, Told};
 use crate::rules::AT_ONCE;
 use crate::stock::{self, Stock};
-use load::Load;
 
 /// Callers at the same time.
 const WORKERS: u16 = 8;
@@ -44,7 +43,7 @@ check! {
         let budget = Budget::new(cx, cx.config().effort.operations.div_ceil(ROUND_CALLS));
         let mut rng = cx.rng();
         let (mut told, mut rounds) = (Told::default(), 0);
-        let before = Stock::take(cx).await?;
+        let before = Stock::before(cx, &ground).await?;
         while budget.goes_on(rounds) {
             let scope = cx.scope();
             let seed = rng.u64(..);
@@ -86,7 +85,7 @@ check! {
         let budget = Budget::new(cx, cx.config().effort.operations.div_ceil(calls));
         let mut rng = cx.rng();
         let (mut told, mut rounds) = (Told::default(), 0);
-        let before = Stock::take(cx).await?;
+        let before = Stock::before(cx, &ground).await?;
         while budget.goes_on(rounds) {
             let scope = cx.scope();
             let seed = rng.u64(..);

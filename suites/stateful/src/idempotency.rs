@@ -119,7 +119,7 @@ check! {
             let limit = GIVEN_UP_MAX.mul_f64(10_f64.powf(-5.0 * rng.f64()));
             [Item::GivenUp(call.clone(), limit), Item::Insist(call.clone()), Item::Call(call)]
         };
-        let before = Stock::take(cx).await?;
+        let before = Stock::before(cx, &ground).await?;
         let sequences = (0..GIVEN_UP_TIMES * repeat(cx)).map(|_| {
             let calls = path.forth().into_iter().chain(path.back());
             calls.flat_map(&mut given_up).collect()

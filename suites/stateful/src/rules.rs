@@ -150,6 +150,12 @@ pub static GIVEN_UP: Rules = {
     const LISTS: &[Rules] = &[&[&req::GEN_TIMEOUT_002], OF_VOLUMES, OF_SNAPSHOTS, OF_GROUPS, OF_NODES];
     &joined::<{ length(LISTS) }>(LISTS)
 };
+/// Everything, and what is said of drivers that end.
+pub static RESTARTED: Rules = {
+    const OF_ENDS: Rules = &[&req::GEN_TIMEOUT_002, &req::GEN_ERR_001, &req::GEN_CONC_003];
+    const LISTS: &[Rules] = &[OF_ENDS, OF_VOLUMES, OF_SNAPSHOTS, OF_GROUPS, OF_NODES];
+    &joined::<{ length(LISTS) }>(LISTS)
+};
 /// Everything.
 pub static ALL: Rules = {
     const LISTS: &[Rules] = &[OF_VOLUMES, OF_SNAPSHOTS, OF_GROUPS, OF_NODES];

@@ -16,11 +16,33 @@ pub(crate) struct Stock {
 }
 
 impl Stock {
-    /// Looks, as far as the driver lets one.
+    /// Looks before anything is made, as far as the driver lets one. Its capacity counts only if a volume takes up exactly
+    /// its size of it and gives that back: the free space of a file system that others use tells nothing.
     ///
     /// # Errors
-    /// Broken if it refuses to tell.
-    pub(crate) async fn take(cx: &Cx) -> CheckResult<Stock> {
+    /// Broken if it refuses to tell, or a volume cannot be made.
+    pub(crate) async fn before(cx: &Cx, ground: &Ground) -> CheckResult<Stock> {
+        let before = Stock::take(cx).await?;
+        let scope = cx.scope();
+        let request = v1::CreateVolumeRequest {
+            name: cx.unique_name(),
+            capacity_range: Some(v1::CapacityRange {
+                required_bytes: ground.terms.size_bytes,
+                limit_bytes: 0,
+            }),
+            ..ground.request.clone()
+        };
+        scope.create_volume(request).setup("a volume").await?;
+        let with_volume = Stock::take(cx).await?;
+        scope.undo().await?;
+        let after = Stock::take(cx).await?;
+        let taken = before.available_bytes.zip(with_volume.available_bytes).map(|(before, now)| before - now);
+        let counts =
+            taken == Some(ground.terms.size_bytes) && after.available_bytes == before.available_bytes;
+        Ok(Stock { available_bytes: before.available_bytes.filter(|_| counts), ..before })
+    }
+
+    async fn take(cx: &Cx) -> CheckResult<Stock> {
         let has = |capability| cx.target().capabilities().has(capability);
         let listed = if has(Capability::ListVolumes) { cx.list_volumes().await? } else { Vec::new() };
         let volumes = listed.into_iter().filter_map(|entry| entry.volume);

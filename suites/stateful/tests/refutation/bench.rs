@@ -70,7 +70,7 @@ pub(crate) fn everything_set() -> Config {
 
 /// So little that many drivers can be tried.
 pub(crate) fn little() -> Effort {
-    Effort { cases: 8, operations: 300, repeat: 2, ..Effort::default() }
+    Effort { cases: 8, operations: 300, kills: 3, repeat: 2, ..Effort::default() }
 }
 
 pub(crate) fn pairs(pairs: &[(&str, &str)]) -> Pairs {
@@ -82,6 +82,7 @@ pub(crate) fn registry() -> Registry {
         csi_suite_stateful::idempotency::SUITE,
         csi_suite_stateful::property::SUITE,
         csi_suite_stateful::concurrency::SUITE,
+        csi_suite_stateful::restart::SUITE,
     ])
 }
 
