@@ -115,6 +115,8 @@ pub(crate) struct RunArgs {
     #[command(flatten)]
     pub(crate) course: CourseArgs,
     #[command(flatten)]
+    pub(crate) effort: EffortArgs,
+    #[command(flatten)]
     pub(crate) limits: LimitArgs,
     #[command(flatten)]
     pub(crate) output: OutputArgs,
@@ -281,13 +283,41 @@ pub(crate) struct CourseArgs {
     pub(crate) dry_run: bool,
 }
 
+/// How much is tried by the suites idempotency, property, concurrency and restart.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Effort of the suites that make many calls")]
+pub(crate) struct EffortArgs {
+    /// Times that the idempotency suite makes each call [default: 3]
+    #[arg(long, value_name = "NUMBER")]
+    pub(crate) repeat: Option<u32>,
+    /// Random sequences that each check of the property suite tries [default: 64]
+    #[arg(long, value_name = "NUMBER")]
+    pub(crate) cases: Option<u32>,
+    /// Calls of a random sequence at the most [default: 40]
+    #[arg(long, value_name = "NUMBER")]
+    pub(crate) steps: Option<u32>,
+    /// Calls that each check of the concurrency suite makes [default: 1000]
+    #[arg(long, value_name = "NUMBER")]
+    pub(crate) operations: Option<u32>,
+    /// Times that the restart suite ends the driver [default: 20]
+    #[arg(long, value_name = "NUMBER")]
+    pub(crate) kills: Option<u32>,
+    /// Time for all checks of property, concurrency and restart together, such as 1h: they go on until it is used up, whatever the
+    /// numbers above [default: by these numbers, and no more than 30s for each check]
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
+    pub(crate) budget: Option<Duration>,
+    /// Directory in which failing cases are stored, as YAML
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub(crate) regressions: Option<PathBuf>,
+}
+
 /// How long things may take. Durations are like 500ms, 10s or 1m30s.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Time limits (500ms, 10s, 1m30s)")]
 pub(crate) struct LimitArgs {
-    /// The whole run
-    #[arg(long, value_name = "DURATION", value_parser = parse_duration, default_value = "1h")]
-    pub(crate) timeout: Duration,
+    /// The whole run [default: 1h, and --budget]
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
+    pub(crate) timeout: Option<Duration>,
     /// Reaching the endpoint [default: 30s]
     #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     pub(crate) dial_timeout: Option<Duration>,

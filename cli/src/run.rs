@@ -22,6 +22,8 @@ use crate::repeat::Repeat;
 use crate::settings;
 use crate::stop::{Stopper, say};
 
+/// Time for a whole run, where the user says nothing.
+const TIMEOUT: Duration = Duration::from_secs(60 * 60);
 /// Time after which the user is told what is waited for.
 const CONNECTING_SILENTLY: Duration = Duration::from_secs(2);
 
@@ -118,7 +120,8 @@ async fn execute(
     driver: Option<Driver>,
     log: Option<&mut LogFile>,
 ) -> Result<Exit, Error> {
-    let (timer, limit) = (stopper.clone(), args.limits.timeout);
+    let whole = args.limits.timeout.unwrap_or(TIMEOUT + args.effort.budget.unwrap_or_default());
+    let (timer, limit) = (stopper.clone(), whole);
     tokio::spawn(async move { timer.on_timeout(limit).await });
     let ended = run_plan(args, plan, repeat, stopper, driver.clone(), log).await;
     if let Some(driver) = driver

@@ -7,7 +7,7 @@ use csi_harness::config::{Config, NodeConfig, Pairs, Secret, read_yaml};
 use csi_harness::registry::did_you_mean;
 use csi_proto::RPCS;
 
-use crate::args::{LimitArgs, PathArgs, RunArgs, TargetArgs, VolumeArgs};
+use crate::args::{EffortArgs, LimitArgs, PathArgs, RunArgs, TargetArgs, VolumeArgs};
 use crate::embedded;
 use crate::error::Error;
 
@@ -26,6 +26,7 @@ pub(crate) fn config(args: &RunArgs) -> Result<Config, Error> {
     volumes(&mut config, &args.volumes)?;
     paths(&mut config, &args.paths);
     limits(&mut config, &args.limits);
+    effort(&mut config, &args.effort);
     config.validate().map_err(|problem| match &args.target.config {
         Some(path) => Error::Settings(format!("{} and flags: {problem}", path.display())),
         None => Error::Settings(problem),
@@ -120,6 +121,25 @@ fn limits(config: &mut Config, args: &LimitArgs) {
         replace(limit, &given.map(ms));
     }
     replace(&mut limits.settle_ms, &args.settle_timeout.map(|given| Some(ms(given))));
+}
+
+fn effort(config: &mut Config, args: &EffortArgs) {
+    let effort = &mut config.effort;
+    for (number, given) in [
+        (&mut effort.repeat, args.repeat),
+        (&mut effort.cases, args.cases),
+        (&mut effort.steps, args.steps),
+        (&mut effort.operations, args.operations),
+        (&mut effort.kills, args.kills),
+    ] {
+        replace(number, &given);
+    }
+    replace(&mut effort.budget_ms, &args.budget.map(|given| Some(ms(given))));
+    replace(&mut effort.regressions, &args.regressions.clone().map(Some));
+    if let Some(budget_ms) = effort.budget_ms {
+        // A check whose share of the budget is longer than its time limit could not use it.
+        config.time_limits.check_ms = config.time_limits.check_ms.max(budget_ms);
+    }
 }
 
 /// Secrets by RPC. The keys of the Go csi-sanity end in `Secret`, and one of them has a name of its own.

@@ -15,16 +15,17 @@ use crate::args::Selection;
 use crate::error::Error;
 use crate::note;
 
-const SUITES: [Suite; 4] = [
+const SUITES: [Suite; 5] = [
     csi_suite_sanity::SUITE,
     csi_suite_stateful::idempotency::SUITE,
     csi_suite_stateful::property::SUITE,
     csi_suite_stateful::concurrency::SUITE,
+    csi_suite_stateful::restart::SUITE,
 ];
 
 /// Their names, as `--suite` takes them.
 pub(crate) const NAMES: [&str; SUITES.len()] =
-    [SUITES[0].name, SUITES[1].name, SUITES[2].name, SUITES[3].name];
+    [SUITES[0].name, SUITES[1].name, SUITES[2].name, SUITES[3].name, SUITES[4].name];
 
 /// All suites.
 pub(crate) fn all() -> Registry {

@@ -511,7 +511,7 @@ pub struct Effort {
     pub cases: u32,
     /// Calls of a random sequence at the most.
     pub steps: u32,
-    /// Calls that the concurrency suite makes.
+    /// Calls that each check of the concurrency suite makes.
     pub operations: u32,
     /// Times that the restart suite ends the driver.
     pub kills: u32,
@@ -519,7 +519,7 @@ pub struct Effort {
     pub check_budget_ms: u64,
     /// Time for all of these checks together, which then go on until it is used up, whatever the numbers above.
     pub budget_ms: Option<u64>,
-    /// Directory in which failing cases are stored, and from which they are tried first.
+    /// Directory in which failing cases are stored.
     pub regressions: Option<PathBuf>,
 }
 
@@ -529,7 +529,7 @@ impl Default for Effort {
             repeat: 3,
             cases: 64,
             steps: 40,
-            operations: 2_000,
+            operations: 1_000,
             kills: 20,
             check_budget_ms: 30_000,
             budget_ms: None,
@@ -550,9 +550,13 @@ impl Effort {
             ("operations", self.operations),
             ("kills", self.kills),
         ];
-        match numbers.iter().find(|(_, number)| *number == 0 || *number > Effort::MOST) {
-            Some((name, _)) => Err(format!("effort: {name} must lie between 1 and {}", Effort::MOST)),
-            None => Ok(()),
+        if let Some((name, _)) = numbers.iter().find(|(_, number)| *number == 0 || *number > Effort::MOST) {
+            return Err(format!("effort: {name} must lie between 1 and {}", Effort::MOST));
+        }
+        let longest = Duration::from_secs(24 * 60 * 60).as_millis() as u64;
+        match self.budget_ms.iter().chain([&self.check_budget_ms]).any(|ms| *ms == 0 || *ms > longest) {
+            true => Err("effort: budgets must lie between 1 ms and 24 hours".to_owned()),
+            false => Ok(()),
         }
     }
 }
@@ -636,6 +640,8 @@ mod tests {
             ("secrets: {MakeVolume: {a: b}}", "MakeVolume"),
             ("time-limits: {call-ms: 0}", "time-limits"),
             ("time-limits: {rpc-ms: {Sleep: 5}}", "Sleep"),
+            ("effort: {cases: 0}", "cases"),
+            ("effort: {budget-ms: 0}", "budgets"),
             ("name-length-max: 3", "name-length-max"),
             ("name-prefix: a_b", "name-prefix"),
             ("name-prefix: far-too-long", "name-prefix"),

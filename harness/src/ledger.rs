@@ -122,15 +122,15 @@ impl Ledger {
         while let Some((thing, node, exists)) = self.youngest(scope, &left) {
             match thing.undo(&session.at_node(node), exists).await {
                 Ok(()) => self.settle(&thing, node),
-                Err(why) => left.push((key(&thing, node), why)),
+                Err(why) => left.push((key(&thing, node), format!("{thing}: {why}"))),
             }
         }
-        left.into_iter().map(|(thing, why)| format!("{thing}: {why}")).collect()
+        left.into_iter().map(|(_, why)| why).collect()
     }
 
     /// What is still in the ledger.
     pub(crate) fn open(&self) -> Vec<String> {
-        self.lock().entries.iter().map(|entry| entry.key.clone()).collect()
+        self.lock().entries.iter().map(|entry| entry.thing.to_string()).collect()
     }
 
     /// The youngest thing in a scope that may be there, but for those that could not be undone.
@@ -141,7 +141,11 @@ impl Ledger {
                 && inner.is_within(entry.scope, scope)
                 && !left.iter().any(|(key, _)| *key == entry.key)
         };
-        let entry = inner.entries.iter().rev().find(of_scope)?;
+        let youngest = inner.entries.iter().rev().find(of_scope)?;
+        // A volume made anew under an old id may be younger than what it is attached to.
+        let user =
+            inner.entries.iter().rev().find(|entry| of_scope(entry) && entry.thing.uses(&youngest.thing));
+        let entry = user.unwrap_or(youngest);
         Some((entry.thing.clone(), entry.node, entry.exists))
     }
 
@@ -152,7 +156,12 @@ impl Ledger {
 
 /// What tells a thing from others: those of one node may look like those of another.
 fn key(thing: &Thing, node: usize) -> String {
-    if thing.is_on_node() && node > 0 { format!("{thing} on node {node}") } else { thing.to_string() }
+    match thing.request() {
+        _ if thing.is_on_node() && node > 0 => format!("{thing} on node {node}"),
+        // Of two requests under one name only one can be answered for what there is.
+        Some(request) => format!("{thing} {request:?}"),
+        None => thing.to_string(),
+    }
 }
 
 impl Inner {

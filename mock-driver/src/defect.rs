@@ -630,6 +630,7 @@ impl Defect {
                 | CreateVolumeLosesUpdates
                 | CreateVolumeRacesOnName
                 | CreateVolumeRevivesDeleted
+                | LockKeptAfterCancel
         );
         held.then_some(HoldPoint { rpc: RpcName("CreateVolume"), step: Step::BeforeCommit })
     }

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use csi_proto::{Rpc, UnaryCall, v1};
+use prost::Message as _;
 use tonic::Code;
 
 use super::group;
@@ -71,6 +72,29 @@ impl fmt::Display for Thing {
 }
 
 impl Thing {
+    /// Whether this is a use of that, and has to be undone before it.
+    pub(crate) fn uses(&self, that: &Thing) -> bool {
+        match (self, that) {
+            (
+                Thing::Attachment { volume_id, .. }
+                | Thing::Staging { volume_id, .. }
+                | Thing::Publication { volume_id, .. },
+                Thing::Volume(id),
+            ) => volume_id == id,
+            _ => false,
+        }
+    }
+
+    /// The request that is to make it, encoded, where nobody knows its id yet.
+    pub(crate) fn request(&self) -> Option<Vec<u8>> {
+        match self {
+            Thing::VolumeNamed(request) => Some(request.encode_to_vec()),
+            Thing::SnapshotNamed(request) => Some(request.encode_to_vec()),
+            Thing::GroupSnapshotNamed(request) => Some(request.encode_to_vec()),
+            _ => None,
+        }
+    }
+
     /// Whether it is on one node only.
     pub(crate) fn is_on_node(&self) -> bool {
         matches!(

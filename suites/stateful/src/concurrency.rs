@@ -1,17 +1,17 @@
 //! The concurrency suite: many callers at the same time, and afterwards the question whether any order of their calls
 //! explains the answers.
 
-mod load;
 mod pairs;
 
 use csi_harness::prelude::*;
 use csi_harness::registry::Suite;
 
 use crate::budget::Budget;
+use crate::load::Load;
 use crate::orchestrator::ground::Ground;
 use crate::record::{Recorder, Told};
-use crate::rules::{ALL, SNAPSHOTS};
-pub(crate) use load::Load;
+use crate::rules::AT_ONCE;
+use crate::stock::{self, Stock};
 
 /// Callers at the same time.
 const WORKERS: u16 = 8;
@@ -33,9 +33,9 @@ check! {
     CONTROLLER_CALLS {
         id: "concurrency/controller-calls",
         title: "what many callers are told at the same time could have been told to one after another",
-        spec: SNAPSHOTS,
+        spec: AT_ONCE,
         needs: [CREATE_DELETE_VOLUME],
-        refuted_by: ["create-volume-forgets-names"],
+        refuted_by: ["create-volume-counts-overlaps-twice", "create-volume-loses-updates", "create-volume-races-on-name", "create-volume-revives-deleted"],
         runs: Alone,
     }
     async |cx| {
@@ -43,6 +43,7 @@ check! {
         let budget = Budget::new(cx, cx.config().effort.operations.div_ceil(ROUND_CALLS));
         let mut rng = cx.rng();
         let (mut told, mut rounds) = (Told::default(), 0);
+        let before = Stock::before(cx, &ground).await?;
         while budget.goes_on(rounds) {
             let scope = cx.scope();
             let seed = rng.u64(..);
@@ -58,6 +59,9 @@ check! {
             scope.undo().await?;
         }
         told.tell(cx);
+        if let Some(missing) = before.missing(cx, &ground).await? {
+            stock::remark(cx, &req::GEN_CONC_003, missing);
+        }
         budget.tell(cx, rounds, &format!("rounds of {ROUND_CALLS} calls"));
         Ok(())
     }
@@ -69,9 +73,9 @@ check! {
     PAIRS {
         id: "concurrency/pairs",
         title: "of two calls for one volume at the same moment one comes first",
-        spec: ALL,
+        spec: AT_ONCE,
         needs: [CREATE_DELETE_VOLUME],
-        refuted_by: ["create-volume-forgets-names"],
+        refuted_by: ["create-volume-loses-updates", "create-volume-races-on-name"],
         runs: Alone,
         access: Each,
     }
@@ -81,6 +85,7 @@ check! {
         let budget = Budget::new(cx, cx.config().effort.operations.div_ceil(calls));
         let mut rng = cx.rng();
         let (mut told, mut rounds) = (Told::default(), 0);
+        let before = Stock::before(cx, &ground).await?;
         while budget.goes_on(rounds) {
             let scope = cx.scope();
             let seed = rng.u64(..);
@@ -94,6 +99,9 @@ check! {
             scope.undo().await?;
         }
         told.tell(cx);
+        if let Some(missing) = before.missing(cx, &ground).await? {
+            stock::remark(cx, &req::GEN_CONC_003, missing);
+        }
         budget.tell(cx, rounds, &format!("rounds of {calls} calls"));
         Ok(())
     }

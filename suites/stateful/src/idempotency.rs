@@ -12,18 +12,21 @@ use csi_harness::registry::Suite;
 use crate::budget::Budget;
 use crate::model::call::Call;
 use crate::orchestrator::ground::Ground;
-use crate::rules::ALL;
+use crate::rules::{ALL, GIVEN_UP};
 use crate::sequence::Item;
+use crate::stock::{self, Stock};
 use crate::trial::Trial;
 use path::Path;
 
 /// Longest time after which a caller gives up.
 const GIVEN_UP_MAX: Duration = Duration::from_millis(50);
+/// Walks through the life of a volume for each of the times that calls are repeated.
+const GIVEN_UP_TIMES: usize = 3;
 
 /// The idempotency suite.
 pub const SUITE: Suite = Suite { name: "idempotency", checks: &[CHECKS], retired: &[] };
 
-const CHECKS: &[&Check] = &[&EACH_CALL, &EVERY_POINT, &AFTER_ERRORS, &GIVEN_UP];
+const CHECKS: &[&Check] = &[&EACH_CALL, &EVERY_POINT, &AFTER_ERRORS, &GIVEN_UP_AND_REPEATED];
 
 check! {
     /// Whoever does not hear the answer asks again, and so does each part of Kubernetes that is started anew.
@@ -32,7 +35,7 @@ check! {
         title: "each call from the making of a volume to its deletion can be made several times",
         spec: ALL,
         needs: [CREATE_DELETE_VOLUME],
-        refuted_by: ["create-volume-forgets-names"],
+        refuted_by: ["create-volume-forgets-names", "controller-publish-refuses-repeats", "node-stage-refuses-repeats", "create-snapshot-refuses-repeats"],
         access: Each,
     }
     async |cx| {
@@ -51,7 +54,7 @@ check! {
         title: "calls are repeated and undone at any point of the life of a volume, and its life goes on",
         spec: ALL,
         needs: [CREATE_DELETE_VOLUME],
-        refuted_by: ["create-volume-forgets-names"],
+        refuted_by: ["controller-unpublish-refuses-repeats", "node-unstage-refuses-repeats", "node-unpublish-refuses-repeats", "node-publish-refuses-repeats"],
         access: Each,
     }
     async |cx| {
@@ -73,7 +76,7 @@ check! {
         title: "a call is answered as before after one that contradicts it was refused",
         spec: ALL,
         needs: [CREATE_DELETE_VOLUME],
-        refuted_by: ["create-volume-ignores-size-conflict"],
+        refuted_by: ["create-volume-ignores-size-conflict", "controller-publish-forgets-readonly"],
         access: Each,
     }
     async |cx| {
@@ -83,37 +86,49 @@ check! {
         let after_error = |call: Call| {
             let wrong = path.contradicting(&call).map(Item::Call);
             let again = if wrong.is_some() { repeated(call.clone(), repeat) } else { Vec::new() };
-            [Item::Call(call)].into_iter().chain(wrong).chain(again)
+            repeated(call, repeat).into_iter().chain(wrong).chain(again)
         };
-        let back = path.back().into_iter().map(Item::Call);
-        try_all(cx, &ground, vec![path.forth().into_iter().flat_map(after_error).chain(back).collect()]).await
+        let back = || path.back().into_iter().map(Item::Call);
+        let forth = path.forth().into_iter().flat_map(after_error).chain(back()).collect();
+        let readonly = path.readonly().into_iter().flat_map(after_error).chain(back()).collect();
+        try_all(cx, &ground, vec![forth, readonly]).await
     }
 }
 
 check! {
     /// A caller whose deadline has passed does not know what was done, and can only ask again.
-    GIVEN_UP {
+    GIVEN_UP_AND_REPEATED {
         id: "idempotency/given-up-and-repeated",
         title: "a call that its caller gave up is completed when it is made again, and leaves nothing twice",
-        spec: ALL,
+        spec: GIVEN_UP,
         needs: [CREATE_DELETE_VOLUME],
-        refuted_by: ["create-volume-forgets-names"],
+        refuted_by: [
+            "create-volume-doubles-after-timeout",
+            "create-volume-leaks-after-timeout",
+            "lock-kept-after-cancel",
+        ],
+        runs: Alone,
         access: Each,
     }
     async |cx| {
         let ground = Ground::survey(cx).await?;
         let path = Path::new(&ground);
-        let repeat = repeat(cx);
         let mut rng = cx.rng();
         let mut given_up = |call: Call| {
-            let limit = GIVEN_UP_MAX.mul_f64(rng.f64().powi(4));
-            [Item::GivenUp(call.clone(), limit)].into_iter().chain(repeated(call, repeat)).collect::<Vec<_>>()
+            // As often shorter than a tenth of the longest as between that and the longest.
+            let limit = GIVEN_UP_MAX.mul_f64(10_f64.powf(-5.0 * rng.f64()));
+            [Item::GivenUp(call.clone(), limit), Item::Insist(call.clone()), Item::Call(call)]
         };
-        let sequences = (0..repeat).map(|_| {
+        let before = Stock::before(cx, &ground).await?;
+        let sequences = (0..GIVEN_UP_TIMES * repeat(cx)).map(|_| {
             let calls = path.forth().into_iter().chain(path.back());
-            calls.flat_map(&mut given_up).chain(path.lists().into_iter().map(Item::Call)).collect()
+            calls.flat_map(&mut given_up).collect()
         });
-        try_all(cx, &ground, sequences.collect()).await
+        try_all(cx, &ground, sequences.collect()).await?;
+        if let Some(missing) = before.missing(cx, &ground).await? {
+            stock::remark(cx, &req::GEN_TIMEOUT_002, missing);
+        }
+        Ok(())
     }
 }
 
@@ -134,8 +149,11 @@ async fn try_all(cx: &Cx, ground: &Arc<Ground>, sequences: Vec<Vec<Item>>) -> Ch
         if !budget.goes_on(tries) {
             break;
         }
-        trial.run(items, budget.until()).await?;
         tries += 1;
+        if let Err(stop) = trial.run(items, budget.until()).await {
+            cx.note(format!("sequence {tries} was the first to go wrong"));
+            return Err(stop);
+        }
     }
     budget.tell(cx, tries, "sequences");
     Ok(())

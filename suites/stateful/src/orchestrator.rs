@@ -57,6 +57,17 @@ pub struct Made {
     pub request: Value,
     /// What was answered, without secrets.
     pub came: Came,
+    /// The entries of all pages, of a list.
+    listing: Listing,
+}
+
+/// Entries as they came. Whose they are may be known only once other calls have been answered.
+#[derive(Clone, Debug, Default, PartialEq)]
+enum Listing {
+    #[default]
+    None,
+    Volumes(u32, Vec<v1::list_volumes_response::Entry>),
+    Snapshots(u32, Vec<v1::Snapshot>),
 }
 
 impl Orchestrator {
@@ -73,6 +84,19 @@ impl Orchestrator {
     /// The time since the first call.
     pub fn now(&self) -> Time {
         self.started.elapsed()
+    }
+
+    /// How a call ended, by what is known now of the ids in it.
+    pub fn answer(&self, made: &Made) -> Answer<Said> {
+        match (&made.answer, &made.listing) {
+            (Answer::Done(_), Listing::Volumes(pages, entries)) => {
+                Answer::Done(Said::Volumes(self.listed_volumes(*pages, entries)))
+            }
+            (Answer::Done(_), Listing::Snapshots(pages, snapshots)) => {
+                Answer::Done(Said::Snapshots(self.listed_snapshots(*pages, snapshots)))
+            }
+            (answer, _) => answer.clone(),
+        }
     }
 
     /// Appends a text to the name that a name of the model stands for.
@@ -117,12 +141,29 @@ impl Orchestrator {
     /// Broken if a path cannot be made.
     pub async fn make_within(&self, call: &Call, limit: Duration) -> CheckResult<Option<Made>> {
         let invoked = self.now();
-        if let Ok(made) = tokio::time::timeout(limit, self.make(call)).await {
-            return made;
+        tokio::select! {
+            made = self.make(call) => return made,
+            () = pass(limit) => {}
         }
         let span = Span { invoked, returned: self.now() };
         let came = Came::new(&Answer::<Said>::Unknown, "given up by the caller", Value::Null);
-        Ok(Some(Made { answer: Answer::Unknown, span, request: Value::Null, came }))
+        let (answer, request) = (Answer::Unknown, Value::Null);
+        Ok(Some(Made { answer, span, request, came, listing: Listing::None }))
+    }
+
+    /// Makes a call until the driver says something other than "not now", as long as it may take to settle.
+    ///
+    /// # Errors
+    /// Broken if a path cannot be made.
+    pub async fn insist(&self, call: &Call) -> CheckResult<Option<Made>> {
+        let invoked = self.now();
+        let until = Instant::now() + self.cx.settle_limit();
+        loop {
+            let Some(made) = self.make(call).await? else { return Ok(None) };
+            if !matches!(made.answer, Answer::PutOff(_)) || Instant::now() >= until {
+                return Ok(Some(Made { span: Span { invoked, ..made.span }, ..made }));
+            }
+        }
     }
 
     /// Whether the ids of everything that the call speaks of were given.
@@ -162,7 +203,8 @@ impl Orchestrator {
             reply::Answer::Unknown(no_answer) => (Answer::Unknown, no_answer.to_string(), Value::Null),
         };
         let came = Came::new(&answer, &message, response);
-        Made { answer, span: Span { invoked, returned }, request: redact::json(request), came }
+        let (span, request) = (Span { invoked, returned }, redact::json(request));
+        Made { answer, span, request, came, listing: Listing::None }
     }
 
     fn refused(&self, method: &str, code: Code) -> Answer<Said> {
@@ -195,5 +237,17 @@ impl Orchestrator {
             Kind::Snapshot | Kind::Group | Kind::Member => Type::Snapshot(SnapshotSource { snapshot_id: id }),
         };
         v1::VolumeContentSource { r#type: Some(kind) }
+    }
+}
+
+/// Waits. What is shorter than a clock can tell is counted in turns of other tasks.
+async fn pass(time: Duration) {
+    match time.as_millis() {
+        0 => {
+            for _ in 0..time.as_micros() {
+                tokio::task::yield_now().await;
+            }
+        }
+        _ => tokio::time::sleep(time).await,
     }
 }

@@ -28,7 +28,7 @@ check! {
         title: "volumes are what earlier calls have made of them, in whichever order the calls come",
         spec: VOLUMES,
         needs: [CREATE_DELETE_VOLUME],
-        refuted_by: ["create-volume-forgets-names"],
+        refuted_by: ["create-volume-forgets-names", "delete-volume-keeps-name"],
     }
     async |cx| {
         use Verb::*;
@@ -46,7 +46,7 @@ check! {
         title: "snapshots are what earlier calls have made of them, in whichever order the calls come",
         spec: SNAPSHOTS,
         needs: [CREATE_DELETE_VOLUME, CREATE_DELETE_SNAPSHOT],
-        refuted_by: ["create-snapshot-forgets-names"],
+        refuted_by: ["create-snapshot-forgets-names", "create-snapshot-repeat-changes-time", "delete-volume-deletes-snapshots"],
     }
     async |cx| {
         use Verb::*;
@@ -64,7 +64,7 @@ check! {
         title: "group snapshots are what earlier calls have made of them, in whichever order the calls come",
         spec: GROUPS,
         needs: [CREATE_DELETE_VOLUME, CREATE_DELETE_SNAPSHOT, CREATE_DELETE_GET_VOLUME_GROUP_SNAPSHOT],
-        refuted_by: ["create-volume-group-snapshot-forgets-names"],
+        refuted_by: ["create-group-snapshot-forgets-names", "create-group-snapshot-repeat-drops-members", "create-group-snapshot-drops-last-source"],
     }
     async |cx| {
         use Verb::*;
@@ -83,7 +83,7 @@ check! {
         title: "volumes are where earlier calls have put them, with what was written to them, in whichever order the calls come",
         spec: ALL,
         needs: [NODE, CREATE_DELETE_VOLUME],
-        refuted_by: ["node-publish-forgets-readonly"],
+        refuted_by: ["node-publish-ignores-readonly-conflict", "node-stage-refuses-repeats", "node-unpublish-refuses-repeats"],
         access: Each,
     }
     async |cx| {

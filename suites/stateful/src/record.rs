@@ -7,6 +7,7 @@ use csi_harness::prelude::*;
 
 use crate::case::{BreachText, Case};
 use crate::history::{Entry, History, Report, Timeline, check};
+use crate::model::answer::Answer;
 use crate::model::around::Terms;
 use crate::model::call::Call;
 use crate::orchestrator::ground::Ground;
@@ -57,6 +58,15 @@ impl Recorder {
         tokio::time::sleep(PAUSE).await;
     }
 
+    /// The calls that were not answered, a line each.
+    pub(crate) fn unanswered(&self) -> Vec<String> {
+        let mut lines = vec!["calls under way when it ended".to_owned()];
+        let made = self.lock();
+        let unanswered = made.iter().filter(|(_, _, made)| made.answer == Answer::Unknown);
+        lines.extend(unanswered.map(|(worker, call, _)| format!("  worker {worker:<3} {call}")));
+        lines
+    }
+
     /// Judges everything that was done.
     ///
     /// # Errors
@@ -67,15 +77,15 @@ impl Recorder {
         let entry = |(worker, call, made): &(u16, Call, Made)| Entry {
             worker: *worker,
             call: call.clone(),
-            answer: made.answer.clone(),
+            answer: self.orchestrator.answer(made),
             span: made.span,
         };
         let history = History { terms: self.terms.clone(), entries: made.iter().map(entry).collect() };
         let report = check(&history);
         told.add(&self.cx, &report);
         let Some(unordered) = report.unordered.first() else { return Ok(()) };
-        let mut lines: Vec<String> =
-            Timeline::new(&history, unordered).to_string().lines().map(str::to_owned).collect();
+        let mut lines = vec!["calls that no order explains".to_owned()];
+        lines.extend(Timeline::new(&history, unordered).lines());
         if let Some(folder) = &self.cx.config().effort.regressions {
             let steps = made.into_iter().map(|(worker, call, made)| step(worker, call, Vec::new(), made));
             let case =

@@ -4,6 +4,8 @@ use std::time::{Duration, Instant};
 
 use csi_harness::prelude::*;
 
+use csi_proto::code_name;
+
 use crate::case::{BreachText, Case, Driver, FORM, Step};
 use crate::model::Model;
 use crate::model::answer::Answer;
@@ -45,13 +47,15 @@ pub enum Item {
     Call(Call),
     /// This call, given up by the caller after so long.
     GivenUp(Call, Duration),
+    /// This call, made until the driver says something other than "not now", as long as it may take to settle.
+    Insist(Call),
 }
 
 impl Item {
     fn call(&self, model: &Model, nth: usize, now: Time) -> Option<Call> {
         match self {
             Item::Op(op) => generate(model, *op, u32::try_from(nth).unwrap_or(u32::MAX), now),
-            Item::Call(call) | Item::GivenUp(call, _) => Some(call.clone()),
+            Item::Call(call) | Item::GivenUp(call, _) | Item::Insist(call) => Some(call.clone()),
         }
     }
 }
@@ -78,15 +82,21 @@ pub async fn play(
         let expected = model.expected(&call, now);
         let made = match item {
             Item::GivenUp(_, limit) => orchestrator.make_within(&call, *limit).await?,
+            Item::Insist(_) => orchestrator.insist(&call).await?,
             Item::Op(_) | Item::Call(_) => orchestrator.make(&call).await?,
         };
         let Some(made) = made else { continue };
         let taken = model.take(&call, &made.answer, made.span);
+        if let (Item::Insist(_), Answer::PutOff(code)) = (item, &made.answer) {
+            sequence.breach = Some(never_done(&call, *code));
+        }
         let is_deletion = deletes(&call) && matches!(made.answer, Answer::Done(_));
         sequence.steps.push(step(0, call, expected, made));
         sequence.remarks.extend(taken.remarks);
         if let Some(Lost::Wrong(breach)) = taken.stop {
             sequence.breach = Some(*breach);
+        }
+        if sequence.breach.is_some() {
             break;
         }
         if is_deletion {
@@ -107,6 +117,16 @@ pub(crate) fn step(worker: u16, call: Call, expected: Vec<String>, made: Made) -
         request: made.request,
         expected,
         came: made.came,
+    }
+}
+
+/// What is to be said of a driver that goes on saying "not now".
+fn never_done(call: &Call, code: Code) -> Breach {
+    Breach {
+        rule: &req::GEN_TIMEOUT_002,
+        message: format!("{} is put off for ever after a call that was given up", call.method()),
+        expected: "the work picked up where it stood, and OK once it is done".to_owned(),
+        actual: code_name(code).to_owned(),
     }
 }
 

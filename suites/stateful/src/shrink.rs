@@ -25,16 +25,19 @@ impl<T: Clone> Shrinker<T> {
 
     /// The next sequence to try, if there is one.
     pub(crate) fn candidate(&mut self) -> Option<Vec<T>> {
-        while self.at >= self.smallest.len() {
+        loop {
+            let left_out = self.left_out();
+            if !left_out.is_empty() && left_out.len() < self.smallest.len() {
+                let mut fewer = self.smallest.clone();
+                fewer.drain(left_out);
+                return Some(fewer);
+            }
             self.part = if self.part == 1 && self.helped { 1 } else { self.part / 2 };
             (self.at, self.helped) = (0, false);
             if self.part == 0 {
                 return None;
             }
         }
-        let mut fewer = self.smallest.clone();
-        fewer.drain(self.left_out());
-        Some(fewer).filter(|fewer| !fewer.is_empty())
     }
 
     /// Takes in whether the candidate fails.
@@ -49,7 +52,8 @@ impl<T: Clone> Shrinker<T> {
     }
 
     fn left_out(&self) -> Range<usize> {
-        self.at..(self.at + self.part).min(self.smallest.len())
+        let end = (self.at + self.part).min(self.smallest.len());
+        self.at.min(end)..end
     }
 }
 

@@ -66,7 +66,11 @@ impl<'a> Trial<'a> {
         let scope = self.cx.scope();
         let orchestrator = Orchestrator::new(scope.clone(), self.ground, Tries::Some);
         let sequence = play(&orchestrator, &self.terms, pace, items).await?;
-        scope.undo().await?;
+        let undone = scope.undo().await;
+        // Where a rule is broken, that what it left cannot be undone comes second.
+        if sequence.breach.is_none() {
+            undone?;
+        }
         Ok(sequence)
     }
 
@@ -91,7 +95,7 @@ impl<'a> Trial<'a> {
                 best = sequence;
             }
         }
-        if !best.deletes() {
+        if !best.deletes() || breach.rule == &req::GEN_TIMEOUT_002 {
             return Ok(Some(best));
         }
         // What is deleted may go on being there for a while. With time to settle, what is wrong is wrong.

@@ -213,8 +213,6 @@ pub(super) fn same_snapshot(first: &v1::Snapshot, again: &v1::Snapshot) -> Check
             s.size_bytes
         )
     };
-    Err(Violation::new("one snapshot is reported in two ways")
-        .expected(told(first))
-        .actual(told(again))
-        .into())
+    let differs = Violation::new("one snapshot is reported in two ways");
+    Err(differs.expected(told(first)).actual(told(again)).into())
 }

@@ -68,29 +68,31 @@ impl Timeline {
     }
 }
 
-impl fmt::Display for Timeline {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "{}", self.message)?;
+impl Timeline {
+    /// The calls, a line each, and what is wrong with them.
+    pub fn lines(&self) -> Vec<String> {
         let span_us = self.rows.iter().map(|row| row.to_us).max().unwrap_or(0).max(1);
         let call_width = self.rows.iter().map(|row| row.call.chars().count()).max().unwrap_or(0);
-        for row in &self.rows {
-            let column = |us: u64| (u128::from(us) * COLUMNS as u128 / u128::from(span_us)) as usize;
+        let column = |us: u64| (u128::from(us) * COLUMNS as u128 / u128::from(span_us)) as usize;
+        let line = |row: &Row| {
             let (from, to) = (column(row.from_us), column(row.to_us));
             let bar = format!("{}├{}┤", " ".repeat(from), "─".repeat(to - from));
-            writeln!(
-                f,
-                "  worker {:<3} {:<call_width$}  {bar:<width$}  {}",
-                row.worker,
-                row.call,
-                row.answer,
-                width = COLUMNS + 2
-            )?;
-        }
+            let (worker, call, answer, width) = (row.worker, &row.call, &row.answer, COLUMNS + 2);
+            format!("  worker {worker:<3} {call:<call_width$}  {bar:<width$}  {answer}")
+        };
         let count = match self.rows.len() {
             1 => "this call".to_owned(),
             rows => format!("these {rows} calls, each at a moment between its beginning and its end,"),
         };
-        writeln!(f, "  there is no order of {count} that explains the answers")?;
+        let verdict = format!("  there is no order of {count} that explains the answers");
+        self.rows.iter().map(line).chain([verdict]).collect()
+    }
+}
+
+impl fmt::Display for Timeline {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "{}", self.message)?;
+        self.lines().iter().try_for_each(|line| writeln!(f, "{line}"))?;
         if !self.expected.is_empty() {
             writeln!(f, "  expected  {}", self.expected)?;
             writeln!(f, "  actual    {}", self.actual)?;

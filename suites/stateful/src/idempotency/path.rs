@@ -55,6 +55,16 @@ impl<'a> Path<'a> {
         calls
     }
 
+    /// The making of a volume that is attached for reading only, as far as the driver has that.
+    pub(super) fn readonly(&self) -> Vec<Call> {
+        let mut calls = vec![self.create()];
+        if self.has_node() && self.has(Capability::PublishReadonly) {
+            let (volume, node, usage, readonly) = (VOLUME, NODE, self.usage, true);
+            calls.push(VolumeCall::ControllerPublishVolume { volume, node, usage, readonly }.into());
+        }
+        calls
+    }
+
     /// The calls that undo that.
     pub(super) fn back(&self) -> Vec<Call> {
         let mut calls: Vec<Call> = self.copies().into_iter().rev().map(|(_, back)| back).collect();

@@ -414,10 +414,11 @@ fn attach(view: &View<'_>, volume: Id, there: Option<&VolumeLife>) -> Vec<Volume
                 None => continue,
             },
         };
-        calls.push(VolumeCall::ControllerPublishVolume { volume, node, usage, readonly });
-        if view.terms.has(Capability::PublishReadonly)
-            && there.is_some_and(|life| life.attached.contains_key(&node))
-        {
+        // Of what is attached for reading only not much can be done.
+        let times = if there.is_some_and(|life| !life.attached.contains_key(&node)) { 5 } else { 1 };
+        let call = VolumeCall::ControllerPublishVolume { volume, node, usage, readonly };
+        calls.extend(std::iter::repeat_n(call, times));
+        if view.terms.has(Capability::PublishReadonly) && there.is_some() {
             calls.push(VolumeCall::ControllerPublishVolume { volume, node, usage, readonly: !readonly });
         }
     }

@@ -1,17 +1,15 @@
 //! The calls about volumes that go to the Controller service.
 
-use std::collections::BTreeMap;
-
 use csi_harness::prelude::*;
 use csi_proto::redact;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::ground::Ground;
 use super::memory::Memory;
-use super::{Made, Orchestrator};
-use crate::case::Came;
+use super::{Listing, Made, Orchestrator};
 use crate::model::Span;
-use crate::model::answer::{Answer, Listed, Said, SourceTold, VolumeFacts, VolumeSaid, text_of};
+use crate::model::answer::{Listed, Said, SourceTold, VolumeFacts, VolumeSaid, text_of};
+use crate::model::around::Time;
 use crate::model::call::{Size, Usage, VolumeCall, Wanted};
 use crate::model::names::{Id, Kind, Name, Node};
 
@@ -165,37 +163,39 @@ impl Orchestrator {
     pub(super) async fn list_volumes(&self) -> Made {
         let started = self.now();
         let mut request = v1::ListVolumesRequest::default();
-        let mut entries = BTreeMap::new();
-        let mut pages = 0;
+        let (mut entries, mut pages) = (Vec::new(), 0);
         loop {
-            let said = |memory: &mut Memory, page: &v1::ListVolumesResponse| {
-                entries.extend(page.entries.iter().filter_map(|entry| listed(&self.ground, memory, entry)));
-                Said::Volume(VolumeSaid::Nothing)
-            };
             let mut token = String::new();
             let shown = |page: &v1::ListVolumesResponse| {
                 token.clone_from(&page.next_token);
+                entries.extend(page.entries.iter().cloned());
                 redact::json(page)
             };
-            let made = self.send(&request, self.cx.call(request.clone()), shown, said).await;
+            let made = self.send(&request, self.cx.call(request.clone()), shown, nothing).await;
             pages += 1;
-            let is_over = token.is_empty() || pages == PAGES_MAX;
-            if !is_over && matches!(made.answer, Answer::Done(_)) {
+            if !token.is_empty() && pages < PAGES_MAX {
                 request.starting_token = token;
                 continue;
             }
-            let listed = Listed { pages, entries };
-            return made.of_pages(started, made.answer.clone().map(|_| Said::Volumes(listed)));
+            return self.listed(started, made, Listing::Volumes(pages, entries));
         }
     }
-}
 
-impl Made {
+    pub(super) fn listed_volumes(
+        &self,
+        pages: u32,
+        entries: &[v1::list_volumes_response::Entry],
+    ) -> Listed<VolumeSaid> {
+        let memory = self.memory();
+        let entries = entries.iter().filter_map(|entry| listed(&self.ground, &memory, entry));
+        Listed { pages, entries: entries.collect() }
+    }
+
     /// The last of several pages, for all of them.
-    pub(super) fn of_pages(&self, invoked: std::time::Duration, answer: Answer<Said>) -> Made {
-        let came = Came::new(&answer, &self.came.message, self.came.response.clone());
-        let span = Span { invoked, ..self.span };
-        Made { answer, span, request: Value::Object(Default::default()), came }
+    pub(super) fn listed(&self, invoked: Time, last: Made, listing: Listing) -> Made {
+        let span = Span { invoked, ..last.span };
+        let made = Made { span, listing, ..last };
+        Made { answer: self.answer(&made), ..made }
     }
 }
 

@@ -1,14 +1,12 @@
 //! The calls about snapshots.
 
-use std::collections::BTreeMap;
-
 use csi_harness::prelude::*;
 use csi_proto::redact;
 use serde_json::json;
 
 use super::memory::Memory;
-use super::{Made, Orchestrator};
-use crate::model::answer::{Answer, Listed, Said, SnapshotFacts, SnapshotSaid};
+use super::{Listing, Made, Orchestrator};
+use crate::model::answer::{Listed, Said, SnapshotFacts, SnapshotSaid};
 use crate::model::call::SnapshotCall;
 use crate::model::names::{Id, Kind, Name};
 
@@ -60,32 +58,32 @@ impl Orchestrator {
     pub(super) async fn list_snapshots(&self) -> Made {
         let started = self.now();
         let mut request = v1::ListSnapshotsRequest::default();
-        let mut entries = BTreeMap::new();
-        let mut pages = 0;
+        let (mut snapshots, mut pages) = (Vec::new(), 0);
         loop {
-            let said = |memory: &mut Memory, page: &v1::ListSnapshotsResponse| {
-                let snapshots = page.entries.iter().filter_map(|entry| entry.snapshot.as_ref());
-                entries.extend(snapshots.filter_map(|snapshot| {
-                    let id = memory.ids.find(&[Kind::Snapshot], &snapshot.snapshot_id)?;
-                    Some((id, SnapshotSaid::Seen(facts(memory, snapshot, Some(id)))))
-                }));
-                Said::Snapshot(SnapshotSaid::Nothing)
-            };
             let mut token = String::new();
             let shown = |page: &v1::ListSnapshotsResponse| {
                 token.clone_from(&page.next_token);
+                snapshots.extend(page.entries.iter().filter_map(|entry| entry.snapshot.clone()));
                 redact::json(page)
             };
+            let said = |_: &mut Memory, _: &v1::ListSnapshotsResponse| Said::Snapshot(SnapshotSaid::Nothing);
             let made = self.send(&request, self.cx.call(request.clone()), shown, said).await;
             pages += 1;
-            let is_over = token.is_empty() || pages == PAGES_MAX;
-            if !is_over && matches!(made.answer, Answer::Done(_)) {
+            if !token.is_empty() && pages < PAGES_MAX {
                 request.starting_token = token;
                 continue;
             }
-            let listed = Listed { pages, entries };
-            return made.of_pages(started, made.answer.clone().map(|_| Said::Snapshots(listed)));
+            return self.listed(started, made, Listing::Snapshots(pages, snapshots));
         }
+    }
+
+    pub(super) fn listed_snapshots(&self, pages: u32, snapshots: &[v1::Snapshot]) -> Listed<SnapshotSaid> {
+        let memory = self.memory();
+        let entry = |snapshot: &v1::Snapshot| {
+            let id = memory.ids.find(&[Kind::Snapshot], &snapshot.snapshot_id)?;
+            Some((id, SnapshotSaid::Seen(facts(&memory, snapshot, Some(id)))))
+        };
+        Listed { pages, entries: snapshots.iter().filter_map(entry).collect() }
     }
 }
 

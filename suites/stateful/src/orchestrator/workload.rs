@@ -10,7 +10,7 @@ use std::time::Duration;
 use csi_harness::prelude::*;
 use serde_json::Value;
 
-use super::{Made, Orchestrator};
+use super::{Listing, Made, Orchestrator};
 use crate::case::Came;
 use crate::model::Span;
 use crate::model::answer::{Answer, Found, Said, VolumeSaid};
@@ -47,7 +47,8 @@ impl Orchestrator {
             Err(_) => (Answer::Unknown, format!("nothing within {} s", LIMIT.as_secs())),
         };
         let came = Came::new(&answer, &message, Value::Null);
-        Ok(Made { answer, span: Span { invoked, returned: self.now() }, request: Value::Null, came })
+        let span = Span { invoked, returned: self.now() };
+        Ok(Made { answer, span, request: Value::Null, came, listing: Listing::None })
     }
 }
 

@@ -8,6 +8,7 @@ use csi_harness::prelude::*;
 use fastrand::Rng;
 use tokio::task::JoinSet;
 
+use crate::model::answer::Answer;
 use crate::model::around::Terms;
 use crate::model::call::{Call, Size, SnapshotCall, Usage, VolumeCall, Wanted};
 use crate::model::names::{Id, Name, Node};
@@ -28,7 +29,7 @@ impl Load {
         Load { terms: terms.clone(), usage }
     }
 
-    /// Lets so many callers make so many calls in all.
+    /// Lets so many callers make so many calls in all. One that gets no answer makes no more.
     ///
     /// # Errors
     /// Broken if a path cannot be made.
@@ -48,7 +49,10 @@ impl Load {
             running.spawn(async move {
                 while begun.fetch_add(1, Ordering::Relaxed) < calls && Instant::now() < until {
                     let call = load.ask(&recorder, &mut rng);
-                    recorder.make(worker, call).await?;
+                    let made = recorder.make(worker, call).await?;
+                    if made.is_some_and(|made| made.answer == Answer::Unknown) {
+                        break;
+                    }
                 }
                 CheckResult::Ok(())
             });

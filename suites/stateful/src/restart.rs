@@ -1,0 +1,130 @@
+//! The restart suite: the driver is killed, or told to stop, under load. What it has answered for is still there
+//! afterwards, and calls that it did not answer are completed when they are made again.
+
+mod used;
+
+use std::time::{Duration, Instant};
+
+use csi_harness::Driver;
+use csi_harness::prelude::*;
+use csi_harness::registry::Suite;
+
+use crate::budget::Budget;
+use crate::load::Load;
+use crate::orchestrator::ground::Ground;
+use crate::record::{Recorder, Told};
+use crate::rules::RESTARTED;
+use crate::stock::{self, Stock};
+use used::Used;
+
+/// Callers at the same time.
+const WORKERS: u16 = 6;
+/// Longest time under load before the end.
+const LOAD_MAX: Duration = Duration::from_millis(60);
+/// How long a driver may take to stop.
+const STOP_GRACE: Duration = Duration::from_secs(10);
+
+/// The restart suite.
+pub const SUITE: Suite = Suite { name: "restart", checks: &[CHECKS], retired: &[] };
+
+const CHECKS: &[&Check] = &[&UNDER_LOAD];
+
+check! {
+    /// Plugins are updated, evicted and run out of memory while volumes are in use. An orchestrator goes by what it was
+    /// told, and makes calls again that were not answered.
+    UNDER_LOAD {
+        id: "restart/under-load",
+        title: "what was answered for survives that the driver is killed or stopped, and the rest can be asked for again",
+        spec: RESTARTED,
+        needs: [CREATE_DELETE_VOLUME, RESTARTS],
+        refuted_by: ["restart-forgets-last-write", "restart-takes-truncated-for-empty", "saves-after-answer"],
+        access: Each,
+    }
+    async |cx| {
+        let ground = Ground::survey(cx).await?;
+        let driver = cx.target().driver().ok_or_else(|| Stop::skip("nobody may end the driver"))?;
+        let budget = Budget::new(cx, cx.config().effort.kills);
+        let mut rng = cx.rng();
+        let (mut told, mut longest) = (Told::default(), Duration::ZERO);
+        let before = Stock::before(cx, &ground).await?;
+        let mut rounds = 0;
+        while budget.goes_on(rounds) {
+            let scope = cx.scope();
+            let seed = rng.u64(..);
+            rounds += 1;
+            let round = Round { cx: &scope, ground: &ground, driver, seed, kills: rounds % 4 != 0 };
+            match round.run(LOAD_MAX.mul_f64(rng.f64()), &mut told).await {
+                Ok(away) => longest = longest.max(away),
+                Err(stop) => {
+                    cx.note(format!("round {rounds}, in which the driver was ended, was the first to go wrong"));
+                    return Err(stop);
+                }
+            }
+            scope.undo().await?;
+        }
+        told.tell(cx);
+        budget.tell(cx, rounds, "ends of the driver");
+        cx.note(format!("ended {rounds} times; at the latest after {} ms it answered again", longest.as_millis()));
+        if let Some(missing) = before.missing(cx, &ground).await? {
+            stock::remark(cx, &req::GEN_TIMEOUT_002, missing);
+        }
+        Ok(())
+    }
+}
+
+/// One life of the driver.
+struct Round<'a> {
+    cx: &'a Cx,
+    ground: &'a std::sync::Arc<Ground>,
+    driver: &'a Driver,
+    seed: u64,
+    /// Whether it is killed, and not told to stop.
+    kills: bool,
+}
+
+impl Round<'_> {
+    /// Ends the driver after so long under load, and looks what is left: how long it was away.
+    async fn run(&self, load_time: Duration, told: &mut Told) -> CheckResult<Duration> {
+        let recorder = Recorder::new(self.cx, self.ground);
+        let used = Used::new(self.ground, &recorder);
+        used.forth().await?;
+        let load = Load::new(&self.ground.terms, self.ground.usage);
+        let (loaded, ended) = tokio::join!(
+            load.run(&recorder, WORKERS, u32::MAX, self.seed, Instant::now() + load_time + STOP_GRACE),
+            async {
+                tokio::time::sleep(load_time).await;
+                let ended = Instant::now();
+                self.end().await.map(|()| ended)
+            }
+        );
+        loaded?;
+        let ended = ended?;
+        if self.cx.target().bring_back().await.is_none() {
+            return Err(self.stays_away(&recorder));
+        }
+        let away = ended.elapsed();
+        load.look(&recorder).await?;
+        used.again().await?;
+        recorder.judge(self.seed, told)?;
+        Ok(away)
+    }
+
+    async fn end(&self) -> CheckResult {
+        let ended = match self.kills {
+            true => self.driver.kill().await,
+            false => self.driver.stop(STOP_GRACE).await,
+        };
+        ended.map(|_| ()).map_err(|error| Stop::broken(csi_harness::error_chain(&error)))
+    }
+
+    fn stays_away(&self, recorder: &Recorder) -> Stop {
+        let how = if self.kills { "killed" } else { "told to stop" };
+        Violation::new(format!("the driver does not answer any more after it was {how} and started again"))
+            .of(&req::GEN_ERR_001)
+            .expected("a driver that starts from whatever state it was ended in")
+            .actual("no answer")
+            .printed(self.driver.last_lines())
+            .told(recorder.unanswered())
+            .into()
+    }
+}

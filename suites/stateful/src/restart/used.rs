@@ -1,0 +1,103 @@
+//! A volume in use while the driver ends.
+
+use csi_harness::prelude::*;
+
+use crate::model::answer::Answer;
+use crate::model::call::{Call, Size, VolumeCall, Wanted};
+use crate::model::names::{Id, Name, Node, Slot, Stamp, Target};
+use crate::orchestrator::ground::Ground;
+use crate::record::Recorder;
+
+/// Beyond the names that the load has.
+const VOLUME: Id = Name::volume(100).id(0);
+const NODE: Node = Node(0);
+const TARGET: Target = Target(0);
+/// What the workload has written.
+const STAMP: Stamp = Stamp(7);
+/// Times that a call is made while the driver says "not now".
+const TRIES_MAX: u32 = 20;
+
+pub(super) struct Used<'a> {
+    ground: &'a Ground,
+    recorder: &'a Recorder,
+}
+
+impl<'a> Used<'a> {
+    pub(super) fn new(ground: &'a Ground, recorder: &'a Recorder) -> Used<'a> {
+        Used { ground, recorder }
+    }
+
+    /// Makes a volume and puts it to use.
+    pub(super) async fn forth(&self) -> CheckResult {
+        self.make_all(self.steps()).await?;
+        if self.ground.has_workloads {
+            let (volume, node, target, slot, stamp) = (VOLUME, NODE, TARGET, Slot(0), STAMP);
+            self.make(VolumeCall::Write { volume, node, target, slot, stamp }.into()).await?;
+        }
+        Ok(())
+    }
+
+    /// Does what parts of an orchestrator do when they are back: everything again. Then the volume is given back.
+    pub(super) async fn again(&self) -> CheckResult {
+        self.make_all(self.steps()).await?;
+        if self.ground.has_workloads {
+            let (volume, node, target) = (VOLUME, NODE, TARGET);
+            self.make(VolumeCall::Read { volume, node, target }.into()).await?;
+        }
+        self.make_all(self.back()).await
+    }
+
+    async fn make_all(&self, calls: Vec<Call>) -> CheckResult {
+        for call in calls {
+            self.make(call).await?;
+        }
+        Ok(())
+    }
+
+    async fn make(&self, call: Call) -> CheckResult {
+        for _ in 0..TRIES_MAX {
+            match self.recorder.make(0, call.clone()).await?.map(|made| made.answer) {
+                Some(answer @ (Answer::Refused(_) | Answer::Unknown)) if answer.leaves_open() => {
+                    self.recorder.pause().await;
+                }
+                _ => break,
+            }
+        }
+        Ok(())
+    }
+
+    fn steps(&self) -> Vec<Call> {
+        let (volume, node, target, usage, readonly) = (VOLUME, NODE, TARGET, self.ground.usage, false);
+        let terms = &self.ground.terms;
+        let wanted = Wanted::of(Size::at_least(terms.size_bytes), usage);
+        let mut steps: Vec<Call> = vec![VolumeCall::CreateVolume { name: VOLUME.name, wanted }.into()];
+        if terms.nodes == 0 {
+            return steps;
+        }
+        if terms.has(Capability::PublishUnpublishVolume) {
+            steps.push(VolumeCall::ControllerPublishVolume { volume, node, usage, readonly }.into());
+        }
+        if terms.has(Capability::StageUnstageVolume) {
+            steps.push(VolumeCall::NodeStageVolume { volume, node, usage }.into());
+        }
+        steps.push(VolumeCall::NodePublishVolume { volume, node, target, usage, readonly }.into());
+        steps
+    }
+
+    fn back(&self) -> Vec<Call> {
+        let (volume, node, target) = (VOLUME, NODE, TARGET);
+        let terms = &self.ground.terms;
+        let mut back: Vec<Call> = Vec::new();
+        if terms.nodes > 0 {
+            back.push(VolumeCall::NodeUnpublishVolume { volume, node, target }.into());
+            if terms.has(Capability::StageUnstageVolume) {
+                back.push(VolumeCall::NodeUnstageVolume { volume, node }.into());
+            }
+            if terms.has(Capability::PublishUnpublishVolume) {
+                back.push(VolumeCall::ControllerUnpublishVolume { volume, node: Some(node) }.into());
+            }
+        }
+        back.push(VolumeCall::DeleteVolume { volume }.into());
+        back
+    }
+}

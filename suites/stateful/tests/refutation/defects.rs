@@ -1,0 +1,120 @@
+//! Every check finds the defects that it names, and how soon is in a committed table: how many of its tries it takes at
+//! each of some seeds.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use csi_harness::check::Check;
+use csi_harness::config::Config;
+use csi_harness::outcome::Outcome;
+use csi_harness::refutation::{Trial, on_a_defect};
+use csi_mock_driver::Defect;
+use libtest_mimic::Failed;
+
+use crate::bench::{Said, everything_set, play, registry};
+
+/// Seeds at which a defect has to be found.
+const SEEDS: [u64; 1] = [1];
+/// Seeds of the table.
+const SEEDS_OF_TABLE: [u64; 5] = [1, 2, 3, 4, 5];
+/// Where a check is named for defects that no single call shows, the table has the tries that each took.
+const HEADER: &str = "\
+# How many tries (sequences, or rounds of calls) a check needs to find a defect, at the seeds 1 to 5.
+# `end` is a check that finds it when everything is done, `-` one that does not find it.
+# UPDATE=1 cargo test -p csi-suite-stateful --test refutation defect/ writes this file.
+";
+
+type Rows = Arc<Mutex<BTreeMap<String, String>>>;
+
+pub(crate) fn trials() -> Vec<libtest_mimic::Trial> {
+    let rows = Rows::default();
+    let pairs: Vec<(&'static Check, &'static str)> = registry()
+        .checks()
+        .flat_map(|(_, check)| check.refuted_by.iter().map(move |defect| (check, *defect)))
+        .collect();
+    let trial = |(check, defect): (&'static Check, &'static str)| {
+        let rows = rows.clone();
+        libtest_mimic::Trial::test(format!("defect/{defect}/{}", check.id), move || {
+            is_found(&rows, check, defect)
+        })
+    };
+    pairs.into_iter().map(trial).collect()
+}
+
+fn is_found(rows: &Rows, check: &'static Check, defect: &'static str) -> Result<(), Failed> {
+    let updates = std::env::var_os("UPDATE").is_some();
+    let mut tries = Vec::new();
+    for seed in if updates { &SEEDS_OF_TABLE[..] } else { &SEEDS[..] } {
+        let said = found_at(check, defect, *seed)?;
+        let outcomes: Vec<&Outcome> = said.iter().map(|said| &said.outcome).collect();
+        tries.push(match on_a_defect(&outcomes) {
+            Trial::Good => tries_of(&said),
+            Trial::Skipped(why) | Trial::Bad(why) if !updates => {
+                return Err(Failed::from(format!("{} does not find {defect}: {why}", check.id)));
+            }
+            Trial::Skipped(_) | Trial::Bad(_) => "-".to_owned(),
+        });
+        misattributed(check, &said)?;
+    }
+    if updates {
+        let mut rows = rows.lock().unwrap_or_else(PoisonError::into_inner);
+        rows.insert(format!("{defect} {}", check.id), tries.join(" "));
+        write(&rows)?;
+    }
+    Ok(())
+}
+
+fn found_at(check: &'static Check, defect: &str, seed: u64) -> Result<Vec<Said>, Failed> {
+    let defect: Defect = defect.parse().map_err(|_| format!("there is no defect {defect}"))?;
+    let mock = csi_mock_driver::Config { defects: vec![defect], ..Default::default() };
+    let mut config: Config = everything_set();
+    config.time_limits.settle_ms = Some(100);
+    let played = play(mock, config, seed, |other| other.id == check.id)?;
+    Ok(played.said.into_values().collect())
+}
+
+/// Accusations by rules that the check does not name.
+fn misattributed(check: &Check, said: &[Said]) -> Result<(), Failed> {
+    let violations = said.iter().filter_map(|said| said.outcome.violation());
+    for rule in violations.filter_map(|violation| violation.requirement) {
+        if !check.requirements.contains(&rule) {
+            return Err(Failed::from(format!("{} blames {}, which it does not name", check.id, rule.id)));
+        }
+    }
+    Ok(())
+}
+
+/// How many tries it took, as the check says.
+fn tries_of(said: &[Said]) -> String {
+    let number = |note: &String| {
+        let mut words = note.split(' ').skip_while(|word| !["sequence", "round"].contains(word));
+        note.contains("was the first to go wrong")
+            .then(|| words.nth(1).and_then(|word| word.parse::<u32>().ok()))
+    };
+    let tries = said.iter().flat_map(|said| &said.notes).filter_map(number).flatten().min();
+    tries.map_or_else(|| "end".to_owned(), |tries| tries.to_string())
+}
+
+fn path() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/refutation/tries.txt")
+}
+
+/// Writes the rows of this run, and keeps the others that are still named.
+fn write(seen: &BTreeMap<String, String>) -> Result<(), Failed> {
+    let committed = std::fs::read_to_string(path()).unwrap_or_default();
+    let mut rows: BTreeMap<String, String> = committed
+        .lines()
+        .filter(|line| !line.starts_with('#'))
+        .filter_map(|line| line.split_once(": ").map(|(row, tries)| (row.to_owned(), tries.to_owned())))
+        .collect();
+    rows.extend(seen.clone());
+    let named = |row: &str| {
+        registry()
+            .checks()
+            .any(|(_, check)| check.refuted_by.iter().any(|defect| row == format!("{defect} {}", check.id)))
+    };
+    let lines: String =
+        rows.iter().filter(|(row, _)| named(row)).map(|(row, tries)| format!("{row}: {tries}\n")).collect();
+    Ok(std::fs::write(path(), format!("{HEADER}{lines}"))?)
+}
