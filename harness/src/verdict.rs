@@ -45,6 +45,16 @@ impl Stop {
             other => other,
         }
     }
+
+    /// Holds a refusal against the driver although the plain form of the call may be refused as well: the check is about
+    /// just that.
+    #[must_use]
+    pub fn of_a_plain_call(self) -> Stop {
+        match self {
+            Stop::Violation(violation) => Violation { refused: None, ..*violation }.into(),
+            other => other,
+        }
+    }
 }
 
 impl From<Violation> for Stop {

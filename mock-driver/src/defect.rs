@@ -573,7 +573,8 @@ named! {
     NodeExpandOutOfRangeAsInternal, "node-expand-out-of-range-as-internal", "a size that is not allowed is INTERNAL";
     NodeExpandRefusesLongPaths, "node-expand-refuses-long-paths", "NodeExpandVolume takes paths of up to 128 bytes only";
     NodeExpandRefusesPathsOf128Bytes, "node-expand-refuses-paths-of-128-bytes", "NodeExpandVolume takes paths of up to 127 bytes only";
-    NodeExpandRefusesRepeats, "node-expand-refuses-repeats", "a volume that is large enough is FAILED_PRECONDITION";
+    NodeExpandRefusesSmallSizes, "node-expand-refuses-small-sizes", "a size below 3 GiB is INTERNAL";
+    NodeExpandRefusesRepeats, "node-expand-refuses-repeats", "a volume that the node has grown enough already is INTERNAL";
     NodeExpandRefusesStagingPath, "node-expand-refuses-staging-path", "the staging path is INTERNAL";
     NodeExpandUnknownOk, "node-expand-unknown-ok", "an unknown volume is OK";
 

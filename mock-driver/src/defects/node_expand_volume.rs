@@ -7,6 +7,7 @@ use super::{check_lengths, forgive, recode, volume_not_found};
 use crate::defect::Defect;
 use crate::driver::MockDriver;
 use crate::node;
+use crate::state::Volume;
 use crate::validate::{self, invalid};
 
 pub(crate) async fn node_expand_volume(
@@ -19,17 +20,24 @@ pub(crate) async fn node_expand_volume(
     if has(Defect::NodeExpandIgnoresCapability) {
         request.volume_capability = None;
     }
-    let present = driver.state().volumes.get(&asked.volume_id).map(|volume| volume.capacity_bytes);
+    let size = |volume: &Volume| volume.on(driver.this_node()).grown_bytes;
+    let known = driver.state().volumes.get(&asked.volume_id).map(size);
     let mut answer = node::node_expand_volume(driver, &request).await;
-    if has(Defect::NodeExpandUnknownOk) && present.is_none() {
+    if has(Defect::NodeExpandUnknownOk) && known.is_none() {
         forgive(&mut answer, Code::NotFound);
     }
     if has(Defect::NodeExpandOutOfRangeAsInternal) {
         recode(&mut answer, Code::OutOfRange, Code::Internal);
     }
     let range = validate::range(asked.capacity_range.as_ref());
-    let large_enough = range.is_ok_and(|range| present.is_some_and(|present| range.contains(present)));
-    if has(Defect::NodeExpandRefusesRepeats) && large_enough && answer.is_ok() {
+    let (small, repeated) = match (&answer, range) {
+        (Ok(_), Ok(range)) => {
+            (range.required_bytes < 3 * GIB, known.is_some_and(|size| size > 0 && range.contains(size)))
+        }
+        _ => (false, false),
+    };
+    if has(Defect::NodeExpandRefusesSmallSizes) && small || has(Defect::NodeExpandRefusesRepeats) && repeated
+    {
         return Err(Status::internal("resize: nothing to do"));
     }
     if let Ok(response) = &mut answer

@@ -36,6 +36,9 @@ pub(crate) async fn node_expand_volume(
         let grown = grown(driver, volume, range)?;
         let id = volume.id.clone();
         state.resize_volume(&id, grown);
+        if let Some(volume) = state.volumes.get_mut(&id) {
+            volume.on_mut(driver.this_node()).grown_bytes = grown;
+        }
         Ok(grown)
     });
     let grown = grown.await?;

@@ -175,6 +175,9 @@ pub(crate) struct OnNode {
     pub(crate) staged: BTreeMap<String, Usage>,
     /// By target path.
     pub(crate) published: BTreeMap<String, Publication>,
+    /// The size that NodeExpandVolume has grown it to here, 0 if it has not.
+    #[serde(default)]
+    pub(crate) grown_bytes: i64,
 }
 
 impl OnNode {
@@ -231,7 +234,8 @@ impl Volume {
 
     /// What a node has of it.
     pub(crate) fn on(&self, node: &NodeConfig) -> &OnNode {
-        static UNUSED: OnNode = OnNode { staged: BTreeMap::new(), published: BTreeMap::new() };
+        static UNUSED: OnNode =
+            OnNode { staged: BTreeMap::new(), published: BTreeMap::new(), grown_bytes: 0 };
         self.on_nodes.get(&node.id).unwrap_or(&UNUSED)
     }
 

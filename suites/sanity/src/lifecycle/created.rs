@@ -66,7 +66,7 @@ check! {
         title: "a volume can be made, attached, staged, published, and all of it undone in reverse order",
         spec: [req::GEN_LIFE_002, req::GEN_LIFE_001],
         needs: [NODE, CREATE_DELETE_VOLUME],
-        refuted_by: ["node-unpublish-keeps-publication", "controller-unpublish-keeps-attachment"],
+        refuted_by: ["node-unpublish-keeps-publication"],
         replaces: ["Node Service should work"],
         access: Each,
     }
@@ -114,7 +114,7 @@ check! {
         title: "a volume can be given back at each step of its way",
         spec: [req::GEN_LIFE_002, req::GEN_LIFE_001],
         needs: [NODE, CREATE_DELETE_VOLUME],
-        refuted_by: ["controller-unpublish-keeps-attachment"],
+        refuted_by: ["node-unstage-keeps-staging"],
         access: Each,
     }
     async |cx| { about_the_way(cx, partial(cx).await) }

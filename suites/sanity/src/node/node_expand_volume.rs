@@ -126,7 +126,7 @@ check! {
         title: "NodeExpandVolume of a volume that is large enough is OK",
         spec: [req::NODE_EXPAND_003],
         needs: [NODE, NODE_EXPAND_VOLUME, CREATE_DELETE_VOLUME],
-        refuted_by: ["node-expand-refuses-repeats"],
+        refuted_by: ["node-expand-refuses-small-sizes"],
     }
     async |cx| {
         let Published { staged, target_path } = published(cx).await?;

@@ -19,13 +19,15 @@ check! {
         spec: [req::CTRL_CAPS_011],
         needs: [SINGLE_NODE_MULTI_WRITER, CREATE_DELETE_VOLUME],
         refuted_by: ["single-node-writer-refused"],
+        follows: "controller/create-volume/works",
     }
     async |cx| {
         if create_with_mode(cx, Mode::SingleNodeSingleWriter).await.code()? != Code::Ok {
             create_with_mode(cx, Mode::SingleNodeMultiWriter).setup("one of the newer single-node modes").await?;
         }
         let reply = create_with_mode(cx, Mode::SingleNodeWriter).await;
-        reply.must("make a SINGLE_NODE_WRITER volume although it has SINGLE_NODE_MULTI_WRITER")?;
+        let made = reply.must("make a SINGLE_NODE_WRITER volume although it has SINGLE_NODE_MULTI_WRITER");
+        made.map_err(Stop::of_a_plain_call)?;
         Ok(())
     }
 }

@@ -41,7 +41,12 @@ check! {
         access: Each,
     }
     async |cx| {
-        let reply = cx.create_volume(cx.create_volume_request()).await;
+        // Mutable parameters are optional, and another check is about them.
+        let request = v1::CreateVolumeRequest {
+            mutable_parameters: Default::default(),
+            ..cx.create_volume_request()
+        };
+        let reply = cx.create_volume(request).await;
         if let Answer::Refused(refused) = reply.answer()
             && refused.code == Code::InvalidArgument
             && cx.config().parameters.is_empty()

@@ -26,11 +26,12 @@ check! {
         spec: [req::NODE_PUBLISH_017, req::NODE_CAPS_008],
         needs: [NODE, NODE_SINGLE_NODE_MULTI_WRITER, CREATE_DELETE_VOLUME],
         refuted_by: ["node-publish-refuses-single-node-writer"],
+        follows: "node/node-publish-volume/works",
     }
     async |cx| {
         let staged = staged_for(cx, Mode::SingleNodeWriter).await?;
         let reply = cx.node_publish(at_new_path(cx, &staged, Mode::SingleNodeWriter, false).await?).await;
-        reply.must("publish with SINGLE_NODE_WRITER")?;
+        reply.must("publish with SINGLE_NODE_WRITER").map_err(Stop::of_a_plain_call)?;
         Ok(())
     }
 }
