@@ -3,7 +3,7 @@
 use csi_proto::v1::{NodeExpandVolumeRequest, NodeExpandVolumeResponse};
 use tonic::{Code, Status};
 
-use super::{check_lengths, forgive, recode, volume_not_found};
+use super::{GIB, check_lengths, forgive, recode, volume_not_found};
 use crate::defect::Defect;
 use crate::driver::MockDriver;
 use crate::node;
