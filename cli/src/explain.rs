@@ -7,6 +7,7 @@ use csi_harness::need::Need;
 use csi_harness::registry::{Registry, did_you_mean};
 use csi_harness::requirements::{Requirement, req};
 use csi_harness::retired::Fate;
+use csi_suite_sanity::proven;
 
 use crate::coverage;
 use crate::error::Error;
@@ -57,6 +58,11 @@ fn explain_check(mut out: impl Write, check: &Check) -> io::Result<()> {
     let needs: Vec<_> = check.needs.iter().map(Need::describe).collect();
     write_list(&mut out, "needs", needs.iter().map(String::as_str))?;
     write_list(&mut out, "refuted by these defects of the mock driver", check.refuted_by.iter().copied())?;
+    write_list(
+        &mut out,
+        "not told where this one accuses the driver of the same fault",
+        check.follows.into_iter(),
+    )?;
     write_list(&mut out, "covers these cases of the Go csi-sanity", check.replaces.iter().copied())?;
     writeln!(out, "\nruns {}, {}; since {}", course(check.runs), access(check.access), check.since)
 }
@@ -84,10 +90,14 @@ fn explain_requirement(
 ) -> io::Result<()> {
     write_rule(&mut out, rule)?;
     let checks: Vec<_> = coverage::checks_of(rule, registry).collect();
-    match checks.is_empty() {
-        true => writeln!(out, "\nnot checked: {}", coverage::untested_because(rule)),
-        false => write_list(&mut out, "checked by", checks.into_iter()),
+    if checks.is_empty() {
+        return writeln!(out, "\nnot checked: {}", coverage::untested_because(rule));
     }
+    let by = match proven::rules().contains(rule.id) {
+        true => "checked by",
+        false => "claimed, not proven: no defect of the mock driver makes these blame it for this rule",
+    };
+    write_list(&mut out, by, checks.into_iter())
 }
 
 fn write_rule(out: &mut impl Write, rule: &Requirement) -> io::Result<()> {

@@ -207,6 +207,8 @@ fn run_options(args: &CourseArgs, seed: u64, known: KnownFailing, repeat: Repeat
         fail_fast: args.fail_fast,
         leak_check: !args.no_leak_check,
         keep_calls: false,
+        tell_each: false,
+        registry: crate::suites::all(),
         known,
         repeat: Arc::new(move |labels| repeat.command(labels, seed)),
     }

@@ -140,13 +140,13 @@ async fn play(registry: &Registry, wanted: Wanted, defect: Option<Defect>) -> Re
     let mut outcomes = Collector(Vec::new());
     // The sender may go: a signal that nobody can raise stays down.
     let (_, stop) = watch::channel(Default::default());
-    let mut runner = Runner::new(target, run_options(), stop);
+    let mut runner = Runner::new(target, run_options(registry), stop);
     runner.report_to(&mut outcomes);
     runner.run(plan).await;
     Ok(outcomes.0)
 }
 
-fn run_options() -> RunOptions {
+fn run_options(registry: &Registry) -> RunOptions {
     RunOptions {
         jobs: 8,
         seed: 0,
@@ -154,6 +154,8 @@ fn run_options() -> RunOptions {
         fail_fast: false,
         leak_check: false,
         keep_calls: false,
+        tell_each: true,
+        registry: registry.clone(),
         known: KnownFailing::default(),
         repeat: Arc::new(str::to_owned),
     }

@@ -6,7 +6,6 @@ use std::time::Duration;
 use csi_harness::config::{Config, NodeConfig, Pairs, Secret, read_yaml};
 use csi_harness::registry::did_you_mean;
 use csi_proto::RPCS;
-use serde::Deserialize;
 
 use crate::args::{EffortArgs, LimitArgs, PathArgs, RunArgs, TargetArgs, VolumeArgs};
 use crate::embedded;
@@ -14,12 +13,11 @@ use crate::error::Error;
 
 /// Makes the configuration of a run.
 pub(crate) fn config(args: &RunArgs) -> Result<Config, Error> {
-    let (mut config, mut expand_given) = match &args.target.config {
-        Some(path) => (read_yaml(path)?, read_yaml::<Given>(path)?.expand_size_bytes.is_some()),
-        None if args.target.is_embedded() => (embedded::settings(), false),
-        None => (Config::default(), false),
+    let mut config = match &args.target.config {
+        Some(path) => read_yaml(path)?,
+        None if args.target.is_embedded() => embedded::settings(),
+        None => Config::default(),
     };
-    expand_given |= args.volumes.expand_size_bytes.is_some();
     target(&mut config, &args.target)?;
     if args.output.driver_log.is_some() && config.driver_command.is_none() {
         let problem = "only what --driver-command starts can be listened to".to_owned();
@@ -29,21 +27,11 @@ pub(crate) fn config(args: &RunArgs) -> Result<Config, Error> {
     paths(&mut config, &args.paths);
     limits(&mut config, &args.limits);
     effort(&mut config, &args.effort);
-    if !expand_given {
-        config.expand_size_bytes = config.volume_size_bytes.saturating_mul(2);
-    }
     config.validate().map_err(|problem| match &args.target.config {
         Some(path) => Error::Settings(format!("{} and flags: {problem}", path.display())),
         None => Error::Settings(problem),
     })?;
     Ok(config)
-}
-
-/// What of a configuration file has to be known to be given.
-#[derive(Deserialize)]
-#[serde(rename_all = "kebab-case")]
-struct Given {
-    expand_size_bytes: Option<i64>,
 }
 
 fn target(config: &mut Config, args: &TargetArgs) -> Result<(), Error> {
@@ -72,8 +60,8 @@ fn volumes(config: &mut Config, args: &VolumeArgs) -> Result<(), Error> {
         config.mount_flags = args.mount_flag.clone();
     }
     replace(&mut config.fs_type, &args.fs_type);
-    replace(&mut config.volume_size_bytes, &args.volume_size_bytes);
-    replace(&mut config.expand_size_bytes, &args.expand_size_bytes);
+    replace(&mut config.volume_size_bytes, &args.volume_size_bytes.map(Some));
+    replace(&mut config.expand_size_bytes, &args.expand_size_bytes.map(Some));
     replace(&mut config.size_min_bytes, &args.size_min_bytes.map(Some));
     replace(&mut config.size_max_bytes, &args.size_max_bytes.map(Some));
     replace(&mut config.name_prefix, &args.name_prefix);
@@ -242,24 +230,24 @@ mod tests {
         assert_eq!((config.time_limits.call_ms, config.time_limits.dial_ms), (2000, 6));
         assert_eq!(
             (config.volume_size_bytes, config.fs_type.as_str(), config.attach_limit),
-            (1000, "xfs", true)
+            (Some(1000), "xfs", true)
         );
         assert_eq!(config.mount_flags, ["ro", "-x"]);
         assert_eq!(config.paths.create_timeout_ms, Some(3000));
     }
 
     #[test]
-    fn volumes_are_expanded_to_twice_their_size_unless_somebody_says_otherwise() {
+    fn sizes_are_those_that_somebody_names() {
         let endpoint = ["--endpoint", "/csi.sock"];
         let sizes = |more: &[&str]| {
             let config = read(&[&endpoint[..], more].concat()).unwrap();
             (config.volume_size_bytes, config.expand_size_bytes)
         };
-        assert_eq!(sizes(&[]), (10 << 30, 20 << 30));
-        assert_eq!(sizes(&["--volume-size-bytes", "7"]), (7, 14));
-        assert_eq!(sizes(&["--volume-size-bytes", "7", "--expand-size-bytes", "9"]), (7, 9));
+        assert_eq!(sizes(&[]), (None, None));
+        assert_eq!(sizes(&["--volume-size-bytes", "7"]), (Some(7), None));
+        assert_eq!(sizes(&["--volume-size-bytes", "7", "--expand-size-bytes", "9"]), (Some(7), Some(9)));
         let yaml = file("volume-size-bytes: 7\nexpand-size-bytes: 8\n");
-        assert_eq!(sizes(&["--config", yaml.path().to_str().unwrap()]), (7, 8));
+        assert_eq!(sizes(&["--config", yaml.path().to_str().unwrap()]), (Some(7), Some(8)));
     }
 
     #[test]

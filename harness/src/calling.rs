@@ -83,7 +83,7 @@ impl<'a, T: Send + 'a> Calling<'a, T> {
                     !late && !known
                 }
                 Answer::Refused(_) => false,
-                Answer::Unknown(NoAnswer::CutOff) => false,
+                Answer::Unknown(NoAnswer::CutOff | NoAnswer::Withheld(_)) => false,
                 Answer::Unknown(_) => {
                     unanswered += 1;
                     unanswered < UNANSWERED_TRIES_MAX && !patience.is_silent(self.rpc)

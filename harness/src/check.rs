@@ -32,6 +32,10 @@ pub struct Check {
     /// Full titles of the specs of the Go csi-sanity that it covers, so that `-ginkgo.focus` and `-ginkgo.skip`
     /// go on selecting the same things.
     pub replaces: &'static [&'static str],
+    /// RPCs whose plain call it judges. While that is refused, no other check holds a refusal of the RPC against the driver.
+    pub plain: &'static [&'static str],
+    /// A check that shows the same fault: where that one accuses the driver, this one does not.
+    pub follows: Option<&'static str>,
     /// With which other checks it may run at the same time.
     pub runs: Runs,
     /// For which of the configured access types it runs.
@@ -107,7 +111,7 @@ pub enum Variants {
 /// In place of the list in brackets, `spec` can be the name of one: `&'static [&'static Requirement]`.
 ///
 /// Optional keys, in this order: `since` (after `id`; without it, the check is there since 0.1.0), `needs`, `refuted_by`,
-/// `replaces`, `runs` (`Alone`, `Last`, `Finally`), `access` (`Each`).
+/// `replaces`, `plain` (names of RPCs), `follows` (the id of a check), `runs` (`Alone`, `Last`, `Finally`), `access` (`Each`).
 #[macro_export]
 macro_rules! check {
     (
@@ -120,6 +124,8 @@ macro_rules! check {
             $(needs: [$($need:expr),* $(,)?],)?
             refuted_by: [$($defect:literal),+ $(,)?],
             $(replaces: [$($replaced:literal),+ $(,)?],)?
+            $(plain: [$($plain:literal),+ $(,)?],)?
+            $(follows: $follows:literal,)?
             $(runs: $runs:ident,)?
             $(access: $access:ident,)?
         }
@@ -139,6 +145,8 @@ macro_rules! check {
                 needs: const { &[$($($need),*)?] },
                 refuted_by: &[$($defect),+],
                 replaces: &[$($($replaced),+)?],
+                plain: &[$($($plain),+)?],
+                follows: $crate::check!(@Follows $($follows)?),
                 runs: $crate::check!(@Runs $($runs)?),
                 access: $crate::check!(@Variants $($access)?),
                 body,
@@ -149,6 +157,8 @@ macro_rules! check {
     (@Spec $list:ident) => { $list };
     (@Since) => { "0.1.0" };
     (@Since $since:literal) => { $since };
+    (@Follows) => { ::core::option::Option::None };
+    (@Follows $follows:literal) => { ::core::option::Option::Some($follows) };
     (@Runs) => { $crate::check::Runs::Parallel };
     (@Runs $runs:ident) => { $crate::check::Runs::$runs };
     (@Variants) => { $crate::check::Variants::First };

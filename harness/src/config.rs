@@ -41,10 +41,10 @@ pub struct Config {
     pub fs_type: String,
     /// mount_flags of mount volumes.
     pub mount_flags: Vec<String>,
-    /// Size of the volumes made, in bytes.
-    pub volume_size_bytes: i64,
-    /// Size that volumes are expanded to, in bytes.
-    pub expand_size_bytes: i64,
+    /// Size of the volumes made, in bytes; without it, a small one that the driver takes.
+    pub volume_size_bytes: Option<i64>,
+    /// Size that volumes are expanded to, in bytes; without it, twice the size of the volumes made.
+    pub expand_size_bytes: Option<i64>,
     /// Smallest volume the back end can make, in bytes.
     pub size_min_bytes: Option<i64>,
     /// Largest volume the back end can make, in bytes.
@@ -94,8 +94,8 @@ impl Default for Config {
             access_types: vec![AccessType::Mount],
             fs_type: String::new(),
             mount_flags: Vec::new(),
-            volume_size_bytes: 10 << 30,
-            expand_size_bytes: 20 << 30,
+            volume_size_bytes: None,
+            expand_size_bytes: None,
             size_min_bytes: None,
             size_max_bytes: None,
             name_prefix: "sanity-".to_owned(),
@@ -151,8 +151,8 @@ impl Config {
             }
         }
         for (name, value) in [
-            ("volume-size-bytes", Some(self.volume_size_bytes)),
-            ("expand-size-bytes", Some(self.expand_size_bytes)),
+            ("volume-size-bytes", self.volume_size_bytes),
+            ("expand-size-bytes", self.expand_size_bytes),
             ("size-min-bytes", self.size_min_bytes),
             ("size-max-bytes", self.size_max_bytes),
         ] {
@@ -160,7 +160,9 @@ impl Config {
                 return Err(format!("{name} must be a positive number of bytes"));
             }
         }
-        if self.expand_size_bytes < self.volume_size_bytes {
+        if let (Some(expanded), Some(made)) = (self.expand_size_bytes, self.volume_size_bytes)
+            && expanded < made
+        {
             return Err("expand-size-bytes must not be below volume-size-bytes".to_owned());
         }
         let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
@@ -611,7 +613,8 @@ mod tests {
 
     #[test]
     fn an_empty_file_is_the_default() {
-        assert_eq!(parse("{}").unwrap().volume_size_bytes, 10 << 30);
+        let (read, default) = (parse("{}").unwrap(), Config::default());
+        assert_eq!(format!("{read:?}"), format!("{default:?}"));
     }
 
     #[test]

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use csi_proto::{Call, Service, StreamingCall, UnaryCall};
+use tokio::sync::OwnedSemaphorePermit;
 use tonic::transport::Channel;
 
 use crate::call::Exchange;
@@ -14,7 +15,6 @@ use crate::config::{AccessType, Config};
 use crate::ledger::{Exists, Ledger, Scope, WHOLE};
 use crate::lifecycle::Thing;
 use crate::names::CheckNames;
-use crate::outcome::Planned;
 use crate::paths::Paths;
 use crate::patience::{Patience, Settles, Waiting};
 use crate::record::{CallLog, Message};
@@ -62,6 +62,16 @@ impl Session {
     /// What the user has set.
     pub fn config(&self) -> &Config {
         self.target.config()
+    }
+
+    /// Size of the volumes made, in bytes.
+    pub fn volume_size_bytes(&self) -> i64 {
+        self.target.volume_size_bytes()
+    }
+
+    /// Size that volumes are expanded to, in bytes.
+    pub fn expand_size_bytes(&self) -> i64 {
+        self.target.expand_size_bytes()
     }
 
     /// The label of the check: its id, with `@block` behind it for block access.
@@ -194,6 +204,10 @@ impl Session {
         F: Future<Output = Answer<T>>,
     {
         let rpc = Q::RPC;
+        if let Some(judge) = self.target.deadly(rpc) {
+            let why = format!("the driver does not survive a plain {rpc}, as {judge} says");
+            return Reply::new(rpc, Answer::Unknown(NoAnswer::Withheld(why)), self.log.clone());
+        }
         let whole = self.config().time_limits.call(rpc.method);
         let limit = whole.min(self.remaining());
         let ticket =
@@ -253,18 +267,22 @@ struct Shared {
     generators: AtomicU64,
     /// Given back only after the ledger is worked off.
     leases: tokio::sync::Mutex<Vec<Lease>>,
+    /// Room for attached volumes; given back with the leases.
+    room: tokio::sync::OnceCell<Option<OwnedSemaphorePermit>>,
 }
 
 impl Cx {
-    pub(crate) fn new(session: Session, planned: &Planned, seed: u64) -> Cx {
+    /// For a check that is planned; and for whoever else works as one, with a number for its names.
+    pub(crate) fn new(session: Session, access: AccessType, number: usize, seed: u64) -> Cx {
         let shared = Shared {
             ledger: Ledger::default(),
-            names: session.target.names.of_check(planned.number),
-            seed: mixed(seed, &planned.label()),
+            names: session.target.names.of_check(number),
+            seed: mixed(seed, &session.check),
             generators: AtomicU64::new(0),
             leases: tokio::sync::Mutex::default(),
+            room: tokio::sync::OnceCell::new(),
         };
-        Cx { session, access: planned.access, scope: WHOLE, shared: Arc::new(shared) }
+        Cx { session, access, scope: WHOLE, shared: Arc::new(shared) }
     }
 
     /// The access type this run of the check is for.
@@ -343,6 +361,11 @@ impl Cx {
 
     pub(crate) fn leases(&self) -> &tokio::sync::Mutex<Vec<Lease>> {
         &self.shared.leases
+    }
+
+    /// Waits until the node has room for the volumes of this check, too.
+    pub(crate) async fn enter_node(&self) {
+        self.shared.room.get_or_init(|| self.target.room.enter(&self.session)).await;
     }
 
     /// Everything that is not undone, undone; and what could not be.

@@ -84,7 +84,8 @@ impl Plan {
         config.validate()?;
         let known = options.known_failing.as_deref().map_or(Ok(KnownFailing::default()), KnownFailing::load);
         let known = known.map_err(|error| crate::error_chain(&error))?;
-        let checks = Registry::new(suites.iter().copied()).select(&Filter::default(), &config.access_types);
+        let registry = Registry::new(suites.iter().copied());
+        let checks = registry.select(&Filter::default(), &config.access_types);
         let labels: Vec<String> = checks.iter().map(Planned::label).collect();
         let unmatched = known.unmatched(labels.iter().map(String::as_str));
         if !unmatched.is_empty() {
@@ -98,6 +99,8 @@ impl Plan {
             fail_fast: false,
             leak_check: true,
             keep_calls: false,
+            tell_each: false,
+            registry,
             known,
             repeat: Arc::new(|labels| match labels.contains(',') {
                 true => "cargo test".to_owned(),

@@ -1,9 +1,11 @@
 //! What exists before and after a run: volumes and snapshots of the driver, mounts below our own directories.
 
 use std::collections::BTreeSet;
+use std::path::PathBuf;
 
 use crate::capability::Capability;
 use crate::cx::Session;
+use crate::mounts;
 use crate::outcome::Leak;
 use crate::paths::Paths;
 use crate::patience::Settles;
@@ -53,8 +55,9 @@ impl Inventory {
     fn new_since(&self, now: &Inventory, session: &Session) -> Vec<Leak> {
         let target = session.target();
         let leak = |(kind, id): &(&'static str, String)| {
-            let ours = *kind == "mount" || target.has_made(id) || id.contains(target.run_prefix());
-            Leak { kind, id: id.clone(), ours }
+            let check = target.maker_of(id);
+            let ours = *kind == "mount" || check.is_some() || id.contains(target.run_prefix());
+            Leak { kind, id: id.clone(), ours, check }
         };
         now.things.difference(&self.things).map(leak).collect()
     }
@@ -62,29 +65,15 @@ impl Inventory {
 
 fn text(stop: Stop) -> String {
     match stop {
-        Stop::Broken(why) | Stop::Unanswered(why) | Stop::Skip(why) => why,
+        Stop::Broken(why) | Stop::Unanswered(why) | Stop::Skip(why) | Stop::Declined(_, why) => why,
         Stop::Violation(violation) => violation.message,
     }
 }
 
 /// Mount points below the directories of this run, on nodes whose file system is here.
 fn mounts(session: &Session) -> Vec<String> {
-    let table = std::fs::read("/proc/self/mountinfo").unwrap_or_default();
-    let table = String::from_utf8_lossy(&table);
     let nodes = session.target().nodes().iter().map(Node::paths);
     let roots: Vec<_> = nodes.filter(|paths| paths.commands().is_none()).flat_map(Paths::roots).collect();
-    table
-        .lines()
-        .filter_map(|line| line.split(' ').nth(4))
-        .map(unescape)
-        .filter(|point| roots.iter().any(|root| std::path::Path::new(point).starts_with(root)))
-        .collect()
-}
-
-/// Undoes the octal escapes of the mount table.
-fn unescape(field: &str) -> String {
-    ["\\040", "\\011", "\\012", "\\134"]
-        .iter()
-        .zip([" ", "\t", "\n", "\\"])
-        .fold(field.to_owned(), |text, (escape, plain)| text.replace(escape, plain))
+    let ours = |point: &PathBuf| roots.iter().any(|root| point.starts_with(root));
+    mounts::points().into_iter().filter(ours).map(|point| point.to_string_lossy().into_owned()).collect()
 }

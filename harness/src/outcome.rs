@@ -128,7 +128,7 @@ pub enum Verdict {
     Conforms,
     /// A check passes although it is listed as known to fail.
     ListOutOfDate,
-    /// Something kept a check from judging, or the time was up.
+    /// Something kept a check from judging, the time was up, or no check did apply.
     NotJudged,
     /// The driver broke a rule that binds, left something behind, or died.
     Deviates,
@@ -210,6 +210,8 @@ pub struct Leak {
     pub id: String,
     /// Whether this run made it. Something else may belong to another user and is only mentioned.
     pub ours: bool,
+    /// Label of the check that made it, if that is known.
+    pub check: Option<String>,
 }
 
 /// What came of a run.
@@ -253,6 +255,16 @@ impl Summary {
         } += 1;
     }
 
+    /// How many checks there were.
+    pub fn checks(&self) -> usize {
+        self.judged() + self.skipped + self.broken
+    }
+
+    /// How many of them said something of the driver.
+    fn judged(&self) -> usize {
+        self.passed + self.failed + self.warned + self.known_failures + self.unexpected_passes
+    }
+
     /// The verdict on the whole run.
     pub fn verdict(&self) -> Verdict {
         let died = self.crashes.iter().any(|crash| !crash.known);
@@ -260,7 +272,7 @@ impl Summary {
             Verdict::Interrupted
         } else if self.failed > 0 || died || self.own_leaks().next().is_some() {
             Verdict::Deviates
-        } else if self.broken > 0 || self.halt == Halt::TimeUp {
+        } else if self.broken > 0 || self.halt == Halt::TimeUp || self.judged() == 0 {
             Verdict::NotJudged
         } else if self.unexpected_passes > 0 {
             Verdict::ListOutOfDate
@@ -282,7 +294,7 @@ mod tests {
     #[test]
     fn the_gravest_decides() {
         let crash = |known| Crash { under_way: Vec::new(), known, aftermath: Aftermath::Back, log: None };
-        let leak = |ours| Leak { kind: "volume", id: "v".to_owned(), ours };
+        let leak = |ours| Leak { kind: "volume", id: "v".to_owned(), ours, check: None };
         let mut summary =
             Summary { passed: 3, warned: 1, skipped: 1, known_failures: 1, ..Summary::default() };
         summary.crashes.push(crash(true));
@@ -302,5 +314,7 @@ mod tests {
             assert_eq!(Summary { halt: Halt::Interrupted, ..deviation }.verdict(), Verdict::Interrupted);
         }
         assert_eq!(Summary { halt: Halt::TimeUp, ..Summary::default() }.verdict(), Verdict::NotJudged);
+        let nothing = Summary { skipped: 9, ..Summary::default() };
+        assert_eq!(nothing.verdict(), Verdict::NotJudged, "a verdict over nothing");
     }
 }

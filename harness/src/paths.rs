@@ -24,8 +24,10 @@ const KUBELET_MODE: u32 = 0o750;
 /// What lies at a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PathKind {
-    /// A regular file, or a device: what block access is published at.
+    /// A regular file; or a block device where a command looks, which does not tell them apart.
     File,
+    /// A block device: what block access is published at.
+    Device,
     /// A directory.
     Directory,
     /// Nothing.
@@ -290,7 +292,8 @@ async fn remove_empty(path: &Path) {
 async fn look(path: &Path) -> Result<PathKind, String> {
     match tokio::fs::symlink_metadata(path).await {
         Ok(found) if found.is_dir() => Ok(PathKind::Directory),
-        Ok(found) if found.is_file() || is_device(&found) => Ok(PathKind::File),
+        Ok(found) if found.is_file() => Ok(PathKind::File),
+        Ok(found) if is_device(&found) => Ok(PathKind::Device),
         Ok(_) => Ok(PathKind::Other),
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(PathKind::NotFound),
         Err(error) => Err(format!("failed to look at {}: {error}", path.display())),

@@ -249,8 +249,9 @@ impl CallLog {
             Answer::Unknown(NoAnswer::Timeout(_)) => {
                 inner.silence = inner.silence.or(Some(Silence::TimedOut))
             }
-            Answer::Unknown(NoAnswer::GivenUp(_) | NoAnswer::CutOff) | Answer::Ok(_) | Answer::Refused(_) => {
-            }
+            Answer::Unknown(NoAnswer::GivenUp(_) | NoAnswer::CutOff | NoAnswer::Withheld(_))
+            | Answer::Ok(_)
+            | Answer::Refused(_) => {}
         }
         let Ok(at) = inner.calls.binary_search_by_key(&number, |(number, _)| *number) else { return };
         let call = &mut inner.calls[at].1;
@@ -260,6 +261,11 @@ impl CallLog {
         let grown = call.bytes() - before;
         inner.bytes += grown;
         inner.make_room();
+    }
+
+    /// Forgets calls that went unanswered: whoever made them knows why.
+    pub(crate) fn forget_silence(&self) {
+        self.lock().silence = None;
     }
 
     /// How calls went unanswered, if any did.

@@ -1,9 +1,11 @@
 //! Rules that hold for every reply, whichever RPC it answers: watched over the whole run, for checks to report.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::{Mutex, PoisonError};
 
-use csi_proto::reflect::prost_reflect::{DynamicMessage, FieldDescriptor, ReflectMessage as _, Value};
+use csi_proto::reflect::prost_reflect::{
+    DynamicMessage, FieldDescriptor, MapKey, ReflectMessage as _, Value,
+};
 use csi_proto::reflect::{self, MAP_BYTES_MAX};
 use csi_proto::{Call, Rpc, code_name, redact};
 use prost::Message as _;
@@ -66,7 +68,8 @@ impl<Q: Call> Heard<'_, Q> {
         // The filters of lists may be empty, and what is found is the plugin's all the same.
         let asked = (!Q::RPC.method.starts_with("List")).then(|| reflect::message(self.request)).flatten();
         if let Some(message) = reflect::message(message) {
-            self.fields(&Asked(asked), &message);
+            let legal = reflect::message(self.request).is_none_or(|request| is_within_limits(&request));
+            self.fields(&Asked { message: asked, legal }, &message);
         }
     }
 
@@ -112,16 +115,13 @@ impl<Q: Call> Heard<'_, Q> {
                 values.iter().take(ELEMENTS_MAX).for_each(|value| self.value(asked, field, value));
             }
             Value::String(text)
-                if text.len() > reflect::text_bytes_max(field) && !asked.says(field, text) =>
+                if asked.legal && text.len() > reflect::text_bytes_max(field) && !asked.says(field, text) =>
             {
                 self.note(&req::GEN_SIZE_001, &place(field), format!("{} bytes", text.len()));
             }
             Value::Map(entries) => {
-                let bytes: usize = entries
-                    .iter()
-                    .map(|(key, value)| key.as_str().map_or(0, str::len) + value.as_str().map_or(0, str::len))
-                    .sum();
-                if bytes > MAP_BYTES_MAX {
+                let bytes = map_bytes(entries);
+                if asked.legal && bytes > MAP_BYTES_MAX {
                     self.note(&req::GEN_SIZE_002, &place(field), format!("{bytes} bytes"));
                 }
             }
@@ -144,13 +144,36 @@ impl<Q: Call> Heard<'_, Q> {
     }
 }
 
-/// The request that a reply answers, unless it asks for a list.
-struct Asked(Option<DynamicMessage>);
+/// Whether the strings and maps of a request are as short as the protocol wants them. What answers one that is not proves
+/// nothing about sizes: the driver may have made its id of our name.
+fn is_within_limits(request: &DynamicMessage) -> bool {
+    request.fields().all(|(field, value)| match value {
+        Value::String(text) => text.len() <= reflect::text_bytes_max(&field),
+        Value::Map(entries) => map_bytes(entries) <= MAP_BYTES_MAX,
+        _ => true,
+    })
+}
+
+/// Bytes of keys and values.
+fn map_bytes(entries: &HashMap<MapKey, Value>) -> usize {
+    let bytes = |(key, value): (&MapKey, &Value)| {
+        key.as_str().map_or(0, str::len) + value.as_str().map_or(0, str::len)
+    };
+    entries.iter().map(bytes).sum()
+}
+
+/// What is known of the request that a reply answers.
+struct Asked {
+    /// The request itself, unless it asks for a list.
+    message: Option<DynamicMessage>,
+    /// Whether it keeps to the limits of size.
+    legal: bool,
+}
 
 impl Asked {
     /// Whether the request has this text in its own field of the same name.
     fn says(&self, field: &FieldDescriptor, text: &str) -> bool {
-        let value = self.0.as_ref().and_then(|request| request.get_field_by_name(field.name()));
+        let value = self.message.as_ref().and_then(|request| request.get_field_by_name(field.name()));
         value.is_some_and(|value| value.as_str() == Some(text))
     }
 }
@@ -223,6 +246,17 @@ mod tests {
             replies.heard(&request, None).message(&volume(answered));
             let found = replies.breaches.lock().unwrap().len();
             assert_eq!(found, breaches, "asked for {asked:?}");
+        }
+    }
+
+    #[test]
+    fn what_answers_an_illegal_request_proves_nothing_about_sizes() {
+        for (name_bytes, breaches) in [(128, 1), (129, 0)] {
+            let request = v1::CreateVolumeRequest { name: "n".repeat(name_bytes), ..Default::default() };
+            let volume = v1::Volume { volume_id: "v".repeat(133), ..Default::default() };
+            let replies = Replies::default();
+            replies.heard(&request, None).message(&v1::CreateVolumeResponse { volume: Some(volume) });
+            assert_eq!(replies.breaches(&req::GEN_SIZE_001).len(), breaches, "a name of {name_bytes} bytes");
         }
     }
 

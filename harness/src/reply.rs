@@ -73,7 +73,10 @@ impl Refused {
 
 impl fmt::Display for Refused {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {:?}", code_name(self.code), self.message)
+        // Some send a whole stack; the recorded call has all of it.
+        let (first, more) = self.message.split_once('\n').unwrap_or((&self.message, ""));
+        let more = if more.trim().is_empty() { "" } else { " …" };
+        write!(f, "{} {first:?}{more}", code_name(self.code))
     }
 }
 
@@ -88,6 +91,8 @@ pub enum NoAnswer {
     Broken(String),
     /// The check was over before.
     CutOff,
+    /// It was not sent, because.
+    Withheld(String),
 }
 
 impl fmt::Display for NoAnswer {
@@ -97,6 +102,7 @@ impl fmt::Display for NoAnswer {
             NoAnswer::GivenUp(status) => write!(f, "the driver gave up: {status}"),
             NoAnswer::Broken(why) => write!(f, "the connection broke: {why}"),
             NoAnswer::CutOff => f.write_str("no answer when the check was over"),
+            NoAnswer::Withheld(why) => write!(f, "not sent: {why}"),
         }
     }
 }
@@ -173,6 +179,7 @@ impl<T> Reply<T> {
         match &self.answer {
             Answer::Ok(_) => Exists::Yes,
             Answer::Refused(refused) if effect::of(self.rpc, refused.code) == Effect::None => Exists::No,
+            Answer::Unknown(NoAnswer::Withheld(_)) => Exists::No,
             Answer::Refused(_) | Answer::Unknown(_) => Exists::Perhaps,
         }
     }
@@ -210,6 +217,7 @@ impl<T> Reply<T> {
             Violation::new(format!("{rpc} has to {what}, and was refused"))
                 .expected("OK")
                 .actual(refused)
+                .refused(rpc, refused.code)
                 .into()
         })
     }
@@ -232,11 +240,11 @@ impl<T> Reply<T> {
     /// The driver may refuse, and then the check does not apply: `because` says why.
     ///
     /// # Errors
-    /// Skip if it refused; broken if there is no answer.
+    /// Declined if it refused; broken if there is no answer.
     pub fn or_skip(self, because: &str) -> Result<T, Stop> {
         match self.answer {
             Answer::Refused(refused) => {
-                Err(Stop::skip(format!("{because}: {} was refused: {refused}", self.rpc)))
+                Err(Stop::Declined(self.rpc, format!("{because}: {} was refused: {refused}", self.rpc)))
             }
             _ => self.setup("an answer"),
         }
@@ -256,7 +264,9 @@ impl<T> Reply<T> {
             Answer::Unknown(no_answer) => Err(unanswered(rpc, &no_answer)),
             Answer::Refused(refused) if refusal.accepts(refused.code) => Ok(refused),
             Answer::Refused(refused) => {
-                let wrong = wrong(format!("{rpc} {what} is refused with the wrong code")).actual(&refused);
+                let wrong = wrong(format!("{rpc} {what} is refused with the wrong code"))
+                    .actual(&refused)
+                    .refused(rpc, refused.code);
                 match refusal.tolerated.iter().find(|(code, _)| *code == refused.code) {
                     Some((_, because)) => {
                         self.log

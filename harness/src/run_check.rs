@@ -11,7 +11,9 @@ use crate::cx::{Cx, Session};
 use crate::driver::Driver;
 use crate::known::KnownFailing;
 use crate::outcome::{CheckReport, Halt, Outcome, Planned};
-use crate::record::{CallLog, Silence, Told};
+use crate::premise::Premises;
+use crate::record::{CallLog, CallRecord, Silence, Told};
+use crate::reply::{Answer, NoAnswer};
 use crate::story;
 use crate::target::Target;
 use crate::verdict::{CheckResult, Stop, Violation};
@@ -23,6 +25,7 @@ pub(crate) struct Rules {
     pub(crate) strict: bool,
     pub(crate) keep_calls: bool,
     pub(crate) known: Arc<KnownFailing>,
+    pub(crate) premises: Arc<Premises>,
     pub(crate) repeat: Arc<dyn Fn(&str) -> String + Send + Sync>,
 }
 
@@ -57,8 +60,21 @@ impl CheckReport {
 pub(crate) struct Done {
     pub(crate) report: CheckReport,
     pub(crate) silence: Option<Silence>,
-    /// Whether the call that got no answer was one that it only builds on, so that another check has to report it.
-    pub(crate) unfounded: bool,
+    /// Whether the check has ended the driver itself, so that its death says nothing.
+    pub(crate) on_purpose: bool,
+    /// What the check worked with, where it left something that can be undone once the driver is back.
+    pub(crate) cx: Option<Cx>,
+}
+
+impl Done {
+    /// The call that the driver may have died of: the last one that got no answer.
+    pub(crate) fn fatal_call(&self) -> Option<&CallRecord> {
+        let unanswered = |call: &&CallRecord| {
+            matches!(call.outcome, Answer::Unknown(NoAnswer::Broken(_) | NoAnswer::Timeout(_)))
+        };
+        let calls = &self.report.calls;
+        calls.iter().rev().find(unanswered).or_else(|| calls.iter().rev().find(|call| !call.cleanup))
+    }
 }
 
 /// Runs one check and undoes what it made. A raised stop signal ends the body early; the undoing still happens.
@@ -72,7 +88,7 @@ pub(crate) async fn run_check(
     run.catch_unwind().await.unwrap_or_else(|panic| {
         let why = format!("the harness itself panicked: {}", panic_text(&*panic));
         let report = CheckReport::without_calls(planned, Outcome::Broken(why), &rules);
-        Done { report, silence: None, unfounded: true }
+        Done { report, silence: None, on_purpose: false, cx: None }
     })
 }
 
@@ -87,32 +103,29 @@ async fn run_and_undo(
     let check_limit = Duration::from_millis(target.config().time_limits.check_ms);
     let log = CallLog::new();
     let session = Session::new(target.clone(), log.clone(), &label, check_limit);
-    let cx = Cx::new(session, &planned, rules.seed);
+    let cx = Cx::new(session, planned.access, planned.number, rules.seed);
     let ends = target.driver().map(Driver::ends);
 
     let ended = match unmet(&planned, &target) {
         Some(reason) => Err(Stop::Skip(reason)),
         None => tokio::select! {
-            ended = body(&planned, &cx, check_limit) => ended,
+            ended = judged(&planned, &cx, check_limit, &rules) => ended,
             () = raised(&mut stop) => Err(Stop::skip("interrupted")),
         },
     };
-    let mut silence = log.silence();
-    let mut unfounded = !matches!(ended, Err(Stop::Unanswered(_)));
-    if target.driver().map(Driver::ends) != ends {
-        // The driver was ended on purpose, so calls without an answer say nothing, unless it stays away now.
-        let back = target.bring_back().await.is_some();
-        silence = (!back).then_some(Silence::TimedOut);
-        unfounded |= !back;
+    let on_purpose = target.driver().map(Driver::ends) != ends;
+    if on_purpose && target.bring_back().await.is_some() {
+        // Calls that its end has left without an answer say nothing.
+        log.forget_silence();
     }
-
     let leftovers = cx.finish().await;
+    let silence = log.silence();
     let Told { calls, calls_dropped, warnings, notes } = log.take();
 
     let outcome = judge(&planned, ended, &warnings, &leftovers, &rules);
     let outcome = listed(outcome, rules.known.reason(&label));
     let told = !matches!(outcome, Outcome::Passed | Outcome::Skipped(_));
-    let keep = told || rules.keep_calls;
+    let keep = told || rules.keep_calls || silence.is_some();
     let repeat = rules.repeat_command(&label, &outcome);
     let report = CheckReport {
         outcome,
@@ -125,7 +138,8 @@ async fn run_and_undo(
         repeat,
         planned,
     };
-    Done { report, silence, unfounded }
+    let cx = (!report.leftovers.is_empty()).then_some(cx);
+    Done { report, silence, on_purpose, cx }
 }
 
 /// Resolves once the signal is raised.
@@ -138,6 +152,12 @@ pub(crate) async fn raised(stop: &mut watch::Receiver<Halt>) {
 
 fn unmet(planned: &Planned, target: &Target) -> Option<String> {
     planned.check.needs.iter().find_map(|need| need.unmet(target, planned.access))
+}
+
+/// What the body ends with, and what that is worth.
+async fn judged(planned: &Planned, cx: &Cx, limit: Duration, rules: &Rules) -> CheckResult {
+    let ended = body(planned, cx, limit).await;
+    rules.premises.weigh(planned.check, cx, ended).await
 }
 
 /// The body, with its deadline, and with a panic caught: that is a fault of the check.
@@ -175,7 +195,7 @@ fn judge(
     };
     match ended {
         Err(Stop::Violation(violation)) => by_level(*violation),
-        Err(Stop::Skip(reason)) => Outcome::Skipped(reason),
+        Err(Stop::Skip(reason) | Stop::Declined(_, reason)) => Outcome::Skipped(reason),
         Err(Stop::Broken(reason) | Stop::Unanswered(reason)) => Outcome::Broken(reason),
         Ok(()) => match warnings.first() {
             Some(warning) if rules.strict => Outcome::Failed(warning.clone()),
@@ -201,18 +221,27 @@ fn listed(outcome: Outcome, reason: Option<&str>) -> Outcome {
     }
 }
 
-/// The violation of a check whose last call ended without a gRPC status: the driver died of it, or lives on and breaks
+/// The violation of a check one of whose calls ended without a gRPC status: the driver died of it, or lives on and breaks
 /// it off each time.
-pub(crate) fn killed(report: &CheckReport, alive: bool, printed: Vec<String>) -> Violation {
-    let last = report.calls.iter().rev().find(|call| !call.cleanup);
+pub(crate) fn killed(done: &Done, alive: bool) -> Violation {
+    let last = done.fatal_call();
     let call = last.map_or_else(|| "a call".to_owned(), |call| call.rpc.to_string());
     let message = match alive {
         true => format!("the driver lives on, but {call} ends without a gRPC status"),
         false => format!("the driver did not survive {call}"),
     };
+    cut_off(message).actual(last.map_or_else(String::new, story::call_line))
+}
+
+/// The violation of checks that were under way when the driver died, none of which is known to have killed it.
+pub(crate) fn killed_by_one_of(under_way: &[String]) -> Violation {
+    let message =
+        "the driver died while several calls were under way; alone, none of them is known to kill it";
+    cut_off(message.to_owned()).actual(under_way.join("; "))
+}
+
+fn cut_off(message: String) -> Violation {
     Violation::new(message)
         .of(&crate::requirements::req::GEN_ERR_001)
         .expected("an answer, whatever the request, and a driver that goes on serving")
-        .actual(last.map_or_else(String::new, story::call_line))
-        .printed(printed)
 }

@@ -7,22 +7,31 @@ use std::time::{Duration, Instant};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
+use crate::capability::Capability;
 use crate::check::Runs;
-use crate::cx::Session;
+use crate::cx::{Cx, Session};
 use crate::driver::Driver;
 use crate::events::{Event, Reporter};
+use crate::folding::Folding;
 use crate::inventory::Inventory;
 use crate::known::KnownFailing;
 use crate::need::Need;
 use crate::outcome::{Aftermath, CheckReport, Crash, Halt, Outcome, Planned, Summary};
+use crate::premise::Premises;
 use crate::record::{CallLog, Silence};
-use crate::run_check::{Done, Rules, killed, run_check};
+use crate::registry::Registry;
+use crate::run_check::{Done, Rules, killed, killed_by_one_of, raised, run_check};
+use crate::size;
 use crate::target::Target;
+use crate::verdict::Violation;
 
 /// Deaths of the driver after which a run gives up.
 const CRASHES_MAX: usize = 50;
 /// Time limit of each look at what exists.
 const INVENTORY_LIMIT: Duration = Duration::from_secs(300);
+
+/// What names have where those of a check have its number.
+const NUMBER_OF_NO_CHECK: usize = usize::MAX;
 
 /// How to run.
 pub struct RunOptions {
@@ -38,6 +47,10 @@ pub struct RunOptions {
     pub leak_check: bool,
     /// Whether the calls of checks that passed are reported as well.
     pub keep_calls: bool,
+    /// Whether a check is told also where it only shows again what another one shows.
+    pub tell_each: bool,
+    /// The suites that the checks are chosen from.
+    pub registry: Registry,
     /// Checks that have to fail.
     pub known: KnownFailing,
     /// Makes the command that runs one check alone, from its label.
@@ -60,6 +73,7 @@ pub struct Runner<'a> {
     rules: Rules,
     reporters: Vec<&'a mut dyn Reporter>,
     stop: watch::Receiver<Halt>,
+    folding: Folding,
     summary: Summary,
     dead: bool,
 }
@@ -83,6 +97,7 @@ impl<'a> Runner<'a> {
             strict: options.strict,
             keep_calls: options.keep_calls,
             known: Arc::new(options.known.clone()),
+            premises: Arc::new(Premises::of(&options.registry)),
             repeat: options.repeat.clone(),
         };
         Runner {
@@ -91,6 +106,7 @@ impl<'a> Runner<'a> {
             rules,
             reporters: Vec::new(),
             stop,
+            folding: Folding::default(),
             summary: Summary::default(),
             dead: false,
         }
@@ -110,6 +126,12 @@ impl<'a> Runner<'a> {
             self.emit(&Event::Remark(remark));
         }
         let before = self.take_inventory().await;
+        if size::matters(&plan) {
+            self.find_size().await;
+        }
+        if !self.options.tell_each {
+            self.folding = Folding::of(&plan);
+        }
         self.run_phases(plan).await;
         if let Some(before) = before {
             self.report_leaks(&before).await;
@@ -121,23 +143,20 @@ impl<'a> Runner<'a> {
         summary
     }
 
-    /// Parallel checks, then those that run alone, then those that may kill the driver. Checks that were under way
-    /// when the driver died are run again behind them, one by one, to find the one that kills it. Those that judge the
-    /// whole run come last.
+    /// Parallel checks, then those that run alone, then those that may kill the driver. Those that judge the whole run
+    /// come last.
     async fn run_phases(&mut self, plan: Vec<Planned>) {
         let (parallel, mut solo): (Vec<_>, Vec<_>) =
             plan.into_iter().partition(|planned| planned.check.runs == Runs::Parallel && !restarts(planned));
         solo.sort_by_key(|planned| planned.check.runs);
         let last = solo.split_off(solo.partition_point(|planned| planned.check.runs < Runs::Finally));
-        let suspects = self.run_parallel(parallel.into()).await;
-        for planned in solo.into_iter().chain(suspects).chain(last) {
-            self.run_alone(planned).await;
-        }
+        self.run_parallel(parallel.into()).await;
+        self.run_one_by_one(solo).await;
+        self.run_one_by_one(last).await;
     }
 
-    async fn run_parallel(&mut self, mut waiting: VecDeque<Planned>) -> Vec<Planned> {
+    async fn run_parallel(&mut self, mut waiting: VecDeque<Planned>) {
         let mut running = JoinSet::new();
-        let mut suspects = Vec::new();
         loop {
             while running.len() < self.options.jobs.max(1)
                 && !self.is_over()
@@ -150,10 +169,10 @@ impl<'a> Runner<'a> {
             // Panics are caught where the check runs, and nobody cancels the task.
             let Ok(done) = done else { continue };
             if done.silence.is_some() && !self.target.is_alive().await {
-                suspects.extend(self.driver_died(done, &mut running).await);
+                self.driver_died(done, &mut running, &mut waiting).await;
             } else if done.silence == Some(Silence::ConnectionBroke) {
                 // The driver is back already, or dropped the connection: alone, the check shows which.
-                suspects.push(done.report.planned);
+                self.run_one_by_one(vec![done.report.planned]).await;
             } else {
                 self.finish(done.report);
             }
@@ -161,45 +180,89 @@ impl<'a> Runner<'a> {
         for planned in waiting {
             self.leave_out(planned);
         }
-        suspects
     }
 
-    /// Lets the other running checks end, then brings the driver back. The checks that had a call without an answer
-    /// are returned, to be run again alone; if the driver stays away, they are judged as they are.
-    async fn driver_died(&mut self, first: Done, running: &mut JoinSet<Done>) -> Vec<Planned> {
+    /// Lets the other running checks end, brings the driver back, and finds out which of those that had a call without an
+    /// answer kills it, by running them again one by one. If it stays away, one of them has to tell of it.
+    async fn driver_died(
+        &mut self,
+        first: Done,
+        running: &mut JoinSet<Done>,
+        waiting: &mut VecDeque<Planned>,
+    ) {
         let mut involved = vec![first];
         while let Some(other) = running.join_next().await {
             let Ok(other) = other else { continue };
             if other.silence.is_some() { involved.push(other) } else { self.finish(other.report) }
         }
-        self.crash(&involved).await;
-        if self.dead {
-            for done in involved {
-                self.finish(done.report);
-            }
-            return Vec::new();
+        if let [alone] = &mut involved[..]
+            && self.options.jobs <= 1
+        {
+            self.accuse(alone, false);
+            self.crash(&mut involved).await;
+            return involved.into_iter().for_each(|done| self.finish(done.report));
         }
-        involved.into_iter().map(|done| done.report.planned).collect()
+        let under_way = self.crash(&mut involved).await;
+        if self.dead {
+            match &mut involved[..] {
+                [alone] => self.accuse(alone, false),
+                [one, ..] => self.accuse_of(&mut one.report, killed_by_one_of(&under_way)),
+                [] => {}
+            }
+            return involved.into_iter().for_each(|done| self.finish(done.report));
+        }
+        self.judges_first(&involved, waiting).await;
+        let crashes = self.summary.crashes.len();
+        let mut reports = Vec::new();
+        for done in involved {
+            reports.push(self.run_alone(done.report.planned).await);
+        }
+        if self.summary.crashes.len() == crashes
+            && !reports.iter().any(|report| matches!(report.outcome, Outcome::Failed(_)))
+            && let Some(report) = reports.first_mut()
+        {
+            self.accuse_of(report, killed_by_one_of(&under_way));
+        }
+        reports.into_iter().for_each(|report| self.finish(report));
     }
 
-    async fn run_alone(&mut self, planned: Planned) {
+    /// Runs those that judge the plain form of the calls under way, if they still wait: a driver that does not survive
+    /// that is told once.
+    async fn judges_first(&mut self, involved: &[Done], waiting: &mut VecDeque<Planned>) {
+        for done in involved {
+            let judge = done.fatal_call().and_then(|call| self.rules.premises.judge_of(call.rpc));
+            let at =
+                waiting.iter().position(|planned| judge.is_some_and(|judge| planned.check.id == judge.id));
+            if let Some(planned) = at.and_then(|at| waiting.remove(at)) {
+                let report = self.run_alone(planned).await;
+                self.finish(report);
+            }
+        }
+    }
+
+    async fn run_one_by_one(&mut self, plan: Vec<Planned>) {
+        for planned in plan {
+            let report = self.run_alone(planned).await;
+            self.finish(report);
+        }
+    }
+
+    async fn run_alone(&mut self, planned: Planned) -> CheckReport {
         if self.is_over() {
-            return self.leave_out(planned);
+            return self.left_out(planned);
         }
         self.emit(&Event::CheckStarted(&planned));
         let mut done = self.run_one(planned).await;
         if done.silence.is_some() && !self.target.is_alive().await {
             self.accuse(&mut done, false);
-            // What the check had made died with the driver, or is found by the leak check.
-            done.report.leftovers.clear();
-            self.crash(std::slice::from_ref(&done)).await;
+            self.crash(std::slice::from_mut(&mut done)).await;
         } else if done.silence == Some(Silence::ConnectionBroke) {
             done = self.run_one(done.report.planned).await;
             if done.silence == Some(Silence::ConnectionBroke) {
                 self.accuse(&mut done, true);
             }
         }
-        self.finish(done.report);
+        done.report
     }
 
     async fn run_one(&mut self, planned: Planned) -> Done {
@@ -225,29 +288,36 @@ impl<'a> Runner<'a> {
         }
     }
 
-    /// Makes the last call of the check a violation: it ended with no gRPC status, alone and reproducibly. A call
-    /// that the check only builds on is left to the check that judges it.
+    /// Makes the call of the check that ended with no gRPC status, alone and reproducibly, a violation.
     fn accuse(&self, done: &mut Done, alive: bool) {
-        if done.unfounded {
+        if done.on_purpose {
             return;
         }
-        let report = &mut done.report;
         let dead = self.target.driver().filter(|_| !alive);
-        let violation = killed(report, alive, dead.map(Driver::last_lines).unwrap_or_default());
+        let violation = killed(done, alive).printed(dead.map(Driver::last_lines).unwrap_or_default());
+        if let Some(call) = done.fatal_call().filter(|_| !alive)
+            && let Some(judge) = self.rules.premises.judge_of(call.rpc)
+            && judge.id == done.report.planned.check.id
+        {
+            self.target.is_killed_by(call.rpc, judge.id);
+        }
+        self.accuse_of(&mut done.report, violation);
+    }
+
+    fn accuse_of(&self, report: &mut CheckReport, violation: Violation) {
         report.outcome = match self.rules.known.reason(&report.label()) {
             Some(reason) => Outcome::KnownFailure { violation, reason: reason.to_owned() },
             None => Outcome::Failed(violation),
         };
     }
 
-    /// Notes a death of the driver and tries to have it back.
-    async fn crash(&mut self, involved: &[Done]) {
+    /// Notes a death of the driver, tries to have it back, and undoes what the checks could not. Returns what was under way.
+    async fn crash(&mut self, involved: &mut [Done]) -> Vec<String> {
         let asked = |done: &Done| {
-            let last = done.report.calls.iter().rev().find(|call| !call.cleanup);
-            let rpc = last.map_or("a call", |call| call.rpc.method);
+            let rpc = done.fatal_call().map_or("a call", |call| call.rpc.method);
             format!("{}: {rpc}", done.report.label())
         };
-        let under_way = involved.iter().map(asked).collect();
+        let under_way: Vec<String> = involved.iter().map(asked).collect();
         let known = involved.iter().any(|done| self.rules.known.reason(&done.report.label()).is_some());
         let driver = self.target.driver();
         let log = driver.and_then(Driver::log).map(|log| log.path().to_owned());
@@ -258,9 +328,21 @@ impl<'a> Runner<'a> {
         let back = self.target.bring_back().await.is_some();
         self.dead = !back || self.summary.crashes.len() + 1 >= CRASHES_MAX;
         let aftermath = if back { Aftermath::Back } else { Aftermath::Gone };
-        let crash = Crash { under_way, known, aftermath, log };
+        let crash = Crash { under_way: under_way.clone(), known, aftermath, log };
         self.emit(&Event::Crashed(&crash));
         self.summary.crashes.push(crash);
+        for done in involved {
+            done.report.leftovers = match done.cx.take().filter(|_| back) {
+                Some(cx) => cx.finish().await,
+                // What the check had made died with the driver, or is found by the leak check.
+                None => Vec::new(),
+            };
+        }
+        if back && !self.target.is_alive().await {
+            // Undoing has killed it again, which the check of that call tells.
+            self.dead |= self.target.bring_back().await.is_none();
+        }
+        under_way
     }
 
     fn is_over(&self) -> bool {
@@ -269,6 +351,11 @@ impl<'a> Runner<'a> {
 
     /// Reports a check that is not run any more.
     fn leave_out(&mut self, planned: Planned) {
+        let report = self.left_out(planned);
+        self.finish(report);
+    }
+
+    fn left_out(&self, planned: Planned) -> CheckReport {
         let outcome = if self.dead {
             Outcome::Broken("the driver is dead".to_owned())
         } else if *self.stop.borrow() != Halt::None {
@@ -276,12 +363,40 @@ impl<'a> Runner<'a> {
         } else {
             Outcome::Skipped("another check failed before (--fail-fast)".to_owned())
         };
-        self.finish(CheckReport::without_calls(planned, outcome, &self.rules));
+        CheckReport::without_calls(planned, outcome, &self.rules)
     }
 
     fn finish(&mut self, report: CheckReport) {
-        self.summary.count(&report.outcome);
-        self.emit(&Event::CheckFinished(&report));
+        for report in self.folding.take(report) {
+            self.summary.count(&report.outcome);
+            self.emit(&Event::CheckFinished(&report));
+        }
+    }
+
+    /// Finds a size that the driver takes, where the user names none.
+    async fn find_size(&mut self) {
+        let target = self.target.clone();
+        if target.config().volume_size_bytes.is_some()
+            || !target.capabilities().has(Capability::CreateDeleteVolume)
+        {
+            return;
+        }
+        let limit = Duration::from_millis(target.config().time_limits.check_ms);
+        let session = Session::new(target.clone(), CallLog::new(), "size of volumes", limit);
+        let cx = Cx::new(session, target.config().access_types[0], NUMBER_OF_NO_CHECK, self.options.seed);
+        let stop = &mut self.stop.clone();
+        let grown = tokio::select! {
+            grown = size::grown(&cx, target.volume_size_bytes()) => grown,
+            () = raised(stop) => None,
+        };
+        // What cannot be undone is found by the leak check.
+        let _ = cx.finish().await;
+        if let Some(bytes) = grown {
+            target.grow_to(bytes);
+            let why =
+                "the least of the sizes tried that the driver takes; --volume-size-bytes chooses another";
+            self.emit(&Event::Remark(&format!("volumes are made with {bytes} bytes, {why}")));
+        }
     }
 
     async fn take_inventory(&mut self) -> Option<Inventory> {

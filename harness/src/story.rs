@@ -70,6 +70,17 @@ fn write_violation(f: &mut fmt::Formatter<'_>, report: &CheckReport, violation: 
     violation.printed.iter().try_for_each(|line| writeln!(f, "    {line}"))
 }
 
+/// A message as it is on the wire, as JSON without secrets: for what was expected, and what came.
+pub fn wire<M: prost::Name + 'static>(message: &M) -> String {
+    csi_proto::redact::json(message).to_string()
+}
+
+/// The same for several messages, or for one that may not be there.
+pub fn wires<'a, M: prost::Name + 'static>(messages: impl IntoIterator<Item = &'a M>) -> String {
+    let messages: Vec<String> = messages.into_iter().map(wire).collect();
+    if messages.is_empty() { "none".to_owned() } else { messages.join(", ") }
+}
+
 /// The requirement a violation is of.
 pub fn rule(report: &CheckReport, violation: &Violation) -> Option<&'static Requirement> {
     violation.requirement.or_else(|| report.planned.check.requirements.first().copied())

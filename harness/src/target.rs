@@ -2,9 +2,9 @@
 
 mod interview;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::process::ExitStatus;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use csi_proto::{DialError, Endpoint, Rpc, Service, v1};
@@ -20,6 +20,7 @@ use crate::patience::Patience;
 use crate::replies::{Breach, Replies};
 use crate::reply::{Answer, NoAnswer};
 use crate::requirements::Requirement;
+use crate::size;
 use interview::Interview;
 
 /// Pauses between two questions whether the driver is still alive: the first one, and the longest.
@@ -37,8 +38,14 @@ pub struct Target {
     services: BTreeSet<Service>,
     remarks: Vec<String>,
     pub(crate) names: Names,
-    made: Mutex<BTreeSet<String>>,
+    /// Where the driver wants volumes to be larger than those made at first.
+    grown_bytes: OnceLock<i64>,
+    /// Ids and paths, and the checks that made them.
+    made: Mutex<BTreeMap<String, String>>,
+    /// RPCs whose plain call the driver does not survive, and the checks that say so.
+    deadly: Mutex<BTreeMap<&'static str, &'static str>>,
     pub(crate) volumes: crate::volumes::Pool,
+    pub(crate) room: crate::room::Room,
     pub(crate) replies: Replies,
     pub(crate) patience: Patience,
 }
@@ -180,8 +187,11 @@ impl Target {
             services,
             remarks,
             names,
+            grown_bytes: OnceLock::new(),
             made: Mutex::default(),
+            deadly: Mutex::default(),
             volumes,
+            room: crate::room::Room::default(),
             replies,
             patience,
         }))
@@ -190,6 +200,24 @@ impl Target {
     /// What the user has set.
     pub fn config(&self) -> &Config {
         &self.config
+    }
+
+    /// Size of the volumes made, in bytes: the one configured, or a small one that the driver takes.
+    pub fn volume_size_bytes(&self) -> i64 {
+        let found = || self.grown_bytes.get().copied().unwrap_or_else(|| size::first_bytes(&self.config));
+        self.config.volume_size_bytes.unwrap_or_else(found)
+    }
+
+    /// Size that volumes are expanded to, in bytes: the one configured, or twice that of the volumes made.
+    pub fn expand_size_bytes(&self) -> i64 {
+        let twice = || self.volume_size_bytes().saturating_mul(2);
+        self.config.expand_size_bytes.unwrap_or_else(twice)
+    }
+
+    /// Has volumes made larger from now on.
+    pub(crate) fn grow_to(&self, bytes: i64) {
+        // Once in the life of a target is enough.
+        let _ = self.grown_bytes.set(bytes);
     }
 
     /// The process of the driver, if the run may end and start it.
@@ -319,11 +347,24 @@ impl Target {
         self.wait_until_alive(limit).await.map(|_| started.elapsed())
     }
 
-    pub(crate) fn has_made(&self, id: &str) -> bool {
-        self.made.lock().unwrap_or_else(PoisonError::into_inner).contains(id)
+    /// The check that says of an RPC that the driver does not survive its plain call, which then nobody makes again.
+    pub(crate) fn deadly(&self, rpc: Rpc) -> Option<&'static str> {
+        self.deadly.lock().unwrap_or_else(PoisonError::into_inner).get(rpc.method).copied()
     }
 
-    pub(crate) fn made(&self, id: &str) {
-        self.made.lock().unwrap_or_else(PoisonError::into_inner).insert(id.to_owned());
+    /// Notes what a check has found: the driver does not survive a plain call.
+    pub(crate) fn is_killed_by(&self, rpc: Rpc, check: &'static str) {
+        self.deadly.lock().unwrap_or_else(PoisonError::into_inner).insert(rpc.method, check);
+    }
+
+    /// The check that has made something with this id or path.
+    pub(crate) fn maker_of(&self, id: &str) -> Option<String> {
+        self.made.lock().unwrap_or_else(PoisonError::into_inner).get(id).cloned()
+    }
+
+    /// Notes that a check has made something.
+    pub(crate) fn made(&self, id: &str, check: &str) {
+        let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
+        made.entry(id.to_owned()).or_insert_with(|| check.to_owned());
     }
 }

@@ -2,6 +2,9 @@
 
 use std::fmt;
 
+use csi_proto::Rpc;
+use tonic::Code;
+
 use crate::requirements::Requirement;
 
 /// How a check's body ends. Everything but `Ok` says why.
@@ -14,6 +17,9 @@ pub enum Stop {
     Violation(Box<Violation>),
     /// What the check learnt while running makes it pointless for this driver.
     Skip(String),
+    /// The driver refused what it need not offer, which makes the check pointless, unless it refuses the plain form of the
+    /// call as well.
+    Declined(Rpc, String),
     /// The check could not judge: a call it builds on failed, or the environment is at fault.
     Broken(String),
     /// The call to judge got no answer, which proves nothing by itself; the driver may have died of it.
@@ -62,6 +68,9 @@ pub struct Violation {
     pub along_with: Vec<String>,
     /// The last lines that it printed, where it died.
     pub printed: Box<[String]>,
+    /// The call whose refusal is all there is against the driver. Where the plain form of it is refused as well, that proves
+    /// nothing.
+    pub refused: Option<Box<(Rpc, Code)>>,
     /// The calls that lead there, a line each, where the check tells them better than the record of all its calls does.
     pub told: Box<[String]>,
 }
@@ -76,6 +85,7 @@ impl Violation {
             actual: String::new(),
             along_with: Vec::new(),
             printed: Box::default(),
+            refused: None,
             told: Box::default(),
         }
     }
@@ -105,6 +115,13 @@ impl Violation {
     #[must_use]
     pub fn actual(mut self, actual: impl fmt::Display) -> Violation {
         self.actual = actual.to_string();
+        self
+    }
+
+    /// Names the call whose refusal is all there is against the driver.
+    #[must_use]
+    pub fn refused(mut self, rpc: Rpc, code: Code) -> Violation {
+        self.refused = Some(Box::new((rpc, code)));
         self
     }
 

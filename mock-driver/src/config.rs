@@ -78,6 +78,8 @@ pub struct Config {
     pub abnormal_volumes: Vec<String>,
     /// Block size of snapshot metadata.
     pub metadata_block_bytes: i64,
+    /// How long a new volume or snapshot is in no list, where the quirk `lists-lag` is asked for.
+    pub list_lag: Delay,
     /// Time that an RPC is held, before it has any effect or at another step.
     pub delay: BTreeMap<HoldPoint, Delay>,
     /// Errors that an RPC answers with before it works.
@@ -118,6 +120,7 @@ impl Default for Config {
             volumes: Vec::new(),
             abnormal_volumes: Vec::new(),
             metadata_block_bytes: 64 << 10,
+            list_lag: Delay(Duration::from_secs(5)),
             delay: BTreeMap::new(),
             fail: BTreeMap::new(),
             seed: None,
@@ -415,7 +418,7 @@ impl Config {
     /// Applies the values that quirks and defects bring with them and refuses what no driver can be.
     pub(crate) fn settle(mut self) -> Result<Self, ConfigError> {
         let has = |quirk| self.quirks.contains(&quirk);
-        if has(Quirk::MinimumSize) {
+        if has(Quirk::MinimumSize) || has(Quirk::SmallSizesRefused) {
             self.volume_size_bytes_min = self.volume_size_bytes_min.max(GIB);
         }
         if has(Quirk::ParametersDemanded) {

@@ -30,7 +30,6 @@ named! {
     CreateVolumeLeaksAfterTimeout, "create-volume-leaks-after-timeout", "a call that is given up takes storage for a volume that is in no list and has no name";
     CreateVolumeLosesUpdates, "create-volume-loses-updates", "what changes while a volume is made is undone";
     CreateVolumeRevivesDeleted, "create-volume-revives-deleted", "a repeated request lets the volume show in the list for ever if it is deleted at the same time";
-    ListVolumesCountsInTokens, "list-volumes-counts-in-tokens", "a page token is a number of entries, so that the next page skips one if another one was deleted";
     LockKeptAfterCancel, "lock-kept-after-cancel", "a call that is given up keeps its object busy for ever";
     NodePublishForgetsReadonly, "node-publish-forgets-readonly", "a repeated request makes a readonly publication one for writing";
     RestartForgetsLastWrite, "restart-forgets-last-write", "after a restart the last change is gone, although it was answered for";
@@ -237,6 +236,7 @@ named! {
     ListVolumesEmpty, "list-volumes-empty", "no volume is ever listed";
     ListVolumesEntryWithoutVolume, "list-volumes-entry-without-volume", "entries have no volume";
     ListVolumesEntryWithoutVolumeId, "list-volumes-entry-without-volume-id", "volumes in entries have no volume_id";
+    ListVolumesFailsOnUnusualNames, "list-volumes-fails-on-unusual-names", "the list is INTERNAL while a volume's name is not plain ASCII";
     ListVolumesIgnoresMaxEntries, "list-volumes-ignores-max-entries", "max_entries is ignored";
     ListVolumesIgnoresToken, "list-volumes-ignores-token", "every page is the first";
     ListVolumesInvalidTokenAsInvalidArgument, "list-volumes-invalid-token-as-invalid-argument", "a token that is not valid is INVALID_ARGUMENT";
@@ -319,6 +319,7 @@ named! {
     ListSnapshotsAcceptsNegativeMax, "list-snapshots-accepts-negative-max", "a negative max_entries means no limit";
     ListSnapshotsDropsSize, "list-snapshots-drops-size", "entries lack size_bytes";
     ListSnapshotsEntryWithoutSnapshot, "list-snapshots-entry-without-snapshot", "entries have no snapshot";
+    ListSnapshotsFailsOnUnusualNames, "list-snapshots-fails-on-unusual-names", "the list is INTERNAL while a snapshot's name is not plain ASCII";
     ListSnapshotsHidesUnready, "list-snapshots-hides-unready", "snapshots are not listed until they are ready";
     ListSnapshotsIgnoresIdFilter, "list-snapshots-ignores-id-filter", "the filter by snapshot_id is ignored";
     ListSnapshotsIgnoresMaxEntries, "list-snapshots-ignores-max-entries", "max_entries is ignored";
@@ -511,6 +512,7 @@ named! {
     NodePublishIgnoresAccessMode, "node-publish-ignores-access-mode", "a volume for a single writer is published at two paths";
     NodePublishIgnoresCapabilityConflict, "node-publish-ignores-capability-conflict", "a repeat with another capability is OK";
     NodePublishIgnoresReadonlyConflict, "node-publish-ignores-readonly-conflict", "a repeat with another readonly flag is OK";
+    NodePublishMakesOtherKind, "node-publish-makes-other-kind", "a file is at the target path of a mount, a directory at that of a block volume";
     NodePublishMakesNothing, "node-publish-makes-nothing", "OK is answered but nothing is at the target path";
     NodePublishMakesParents, "node-publish-makes-parents", "missing parent directories are made and never removed";
     NodePublishMissingStagingAsInvalidArgument, "node-publish-missing-staging-as-invalid-argument", "a missing staging_target_path is INVALID_ARGUMENT";
@@ -609,7 +611,6 @@ impl Defect {
             CreateVolumeLeaksAfterTimeout,
             CreateVolumeLosesUpdates,
             CreateVolumeRevivesDeleted,
-            ListVolumesCountsInTokens,
             LockKeptAfterCancel,
             NodePublishForgetsReadonly,
             RestartForgetsLastWrite,

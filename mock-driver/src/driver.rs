@@ -15,6 +15,7 @@ use csi_proto::v1::identity_server::IdentityServer;
 use csi_proto::v1::node_server::NodeServer;
 use csi_proto::v1::node_service_capability::rpc::Type as NodeType;
 use csi_proto::v1::plugin_capability::service::Type as ServiceType;
+use csi_proto::v1::plugin_capability::volume_expansion::Type as ExpansionType;
 use csi_proto::v1::snapshot_metadata_server::SnapshotMetadataServer;
 use tonic::Status;
 use tonic::codegen::http;
@@ -86,6 +87,9 @@ impl MockDriver {
         let quirks: BTreeSet<Quirk> = config.quirks.iter().copied().collect();
         if quirks.contains(&Quirk::NoStaging) {
             without.push(Capability::Node(NodeType::StageUnstageVolume));
+        }
+        if quirks.contains(&Quirk::ExpandsOnlineOnly) {
+            without.push(Capability::Expansion(ExpansionType::Offline));
         }
         if quirks.contains(&Quirk::NoPluginCapabilities) {
             // Topology has to be advertised where it is reported.
@@ -263,6 +267,12 @@ impl MockDriver {
             return Err(format!("access mode {} is not supported", usage.mode().as_str_name()));
         }
         Ok(())
+    }
+
+    /// Whether lists show what was made at this time; only by quirk they do not at once.
+    pub(crate) fn shows(&self, made_ms: u64) -> bool {
+        let lag_ms = u64::try_from(self.config.list_lag.0.as_millis()).unwrap_or(u64::MAX);
+        !self.is(Quirk::ListsLag) || made_ms.saturating_add(lag_ms) <= now_ms()
     }
 
     /// The longest name that a volume, snapshot or group snapshot can have.

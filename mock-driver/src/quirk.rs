@@ -45,13 +45,16 @@ quirks! {
     SizeGranule, "size-granule", "sizes are rounded up to whole GiB", "CTRL-CREATEVOL-018";
     ExactSizesRefused, "exact-sizes-refused", "sizes that are no multiple of 4 MiB cannot be had exactly", "MSG-CAPRANGE-002";
     MinimumSize, "minimum-size", "no volume is smaller than 1 GiB", "CTRL-CAPACITY-010";
+    SmallSizesRefused, "small-sizes-refused", "a size below 1 GiB is OUT_OF_RANGE, and not rounded up", "CTRL-CREATEVOL-047";
     CapacityUnknown, "capacity-unknown", "the size of volumes is reported as 0", "MSG-VOLUME-001";
     SnapshotSizeUnknown, "snapshot-size-unknown", "the size of snapshots is reported as 0", "MSG-SNAPSHOT-002";
     NoSizeLimits, "no-size-limits", "neither a minimum nor a maximum volume size is reported", "CTRL-CAPACITY-008";
+    ExpandsOnlineOnly, "expands-online-only", "only a volume that is published on a node can be expanded; OFFLINE is not advertised", "ID-PCAPS-012";
     LargerCopiesRefused, "larger-copies-refused", "a copy cannot be larger than its source", "CTRL-CREATEVOL-008";
     NodeExpandUnknownSize, "node-expand-unknown-size", "NodeExpandVolume reports 0 bytes", "NODE-EXPAND-019";
 
     // Time.
+    CreationTimesVague, "creation-times-vague", "the creation time of a snapshot is told with other fractions of a second each time", "MSG-SNAPSHOT-007";
     SnapshotsReadyAfterPolls, "snapshots-ready-after-polls", "a snapshot is ready once it was looked at three times", "CTRL-CREATESNAP-009";
     SnapshotsReadyAfterTime, "snapshots-ready-after-time", "a snapshot is ready after half a second", "CTRL-CREATESNAP-009";
     BackgroundDeletion, "background-deletion", "a deleted volume is still listed three times", "CTRL-LISTVOL-003";
@@ -61,6 +64,8 @@ quirks! {
     SlowCalls, "slow-calls", "every call takes a tenth of a second", "GEN-TIMEOUT-001";
 
     // Lists.
+    ListsLag, "lists-lag", "a new volume or snapshot shows in lists after a while, five seconds unless --list-lag says otherwise", "CTRL-LISTVOL-003";
+    CountingTokens, "counting-tokens", "a page token counts entries, so that the next page skips one if another one was deleted meanwhile", "CTRL-LISTVOL-003";
     StartAfterTokens, "start-after-tokens", "page tokens are ids to start after, so every string is one", "CTRL-LISTVOL-022";
     SmallPages, "small-pages", "no page has more than two entries", "CTRL-LISTVOL-007";
     SurplusPublishedNodes, "surplus-published-nodes", "published_node_ids names a node that is not attached", "CTRL-LISTVOL-014";
@@ -83,6 +88,7 @@ quirks! {
 
     // Nodes and streams.
     UsageEmpty, "usage-empty", "NodeGetVolumeStats reports no usage where the condition is reported", "NODE-STATS-013";
+    ReadOnlyAlways, "read-only-always", "every volume is published read-only, so that readonly makes no difference", "NODE-PUBLISH-004";
     OneNewWriterMode, "one-new-writer-mode", "of the newer single-node modes only SINGLE_NODE_SINGLE_WRITER is supported", "CTRL-CAPS-012";
     VariableLengthMetadata, "variable-length-metadata", "block metadata come as ranges of different lengths", "META-FORMAT-005";
     EmptyMetadataMessages, "empty-metadata-messages", "streams of block metadata contain messages without tuples", "META-ALLOC-015";

@@ -6,12 +6,12 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use csi_proto::{RPCS, StreamingCall, UnaryCall};
-use tonic::{Code, Status};
+use tonic::Status;
 
 use crate::call::{Call, NODE_VOLUME};
 use crate::config::RpcName;
 use crate::defect::Defect;
-use crate::defects::{Glance, save_otherwise, saves_otherwise};
+use crate::defects::{Glance, save_otherwise, saves_otherwise, spoil_status};
 use crate::driver::MockDriver;
 use crate::hold::{HoldPoint, Step};
 use crate::quirk::Quirk;
@@ -81,7 +81,7 @@ impl MockDriver {
         if let Some(pending) = pending {
             pending.end(answer.is_err() && self.has(Defect::LockNeverReleasedAfterError));
         }
-        answer.map_err(|status| self.spoil(status, request))
+        answer.map_err(|status| spoil_status(self, request, status))
     }
 
     /// Changes the state in one step: either all of it happens or nothing, also if the caller gives up, and no other
@@ -194,32 +194,6 @@ impl MockDriver {
             Err(Demand::Missing(key)) => Err(invalid(format!("secret `{key}` is missing"))),
             Err(Demand::Wrong(key)) => Err(Status::unauthenticated(format!("secret `{key}` is not valid"))),
         }
-    }
-
-    /// What defects do to every error.
-    fn spoil<R: Call>(&self, status: Status, request: &R) -> Status {
-        if self.has(Defect::StatusMessageEmpty) {
-            return Status::new(status.code(), "");
-        }
-        if self.has(Defect::StatusDetailsSet) {
-            // A google.rpc.Status with code 3 and one empty detail.
-            return Status::with_details(status.code(), status.message(), vec![8, 3, 26, 0].into());
-        }
-        if self.has(Defect::SecretsInErrors)
-            && let Some(secrets) = request.secrets()
-        {
-            return Status::new(status.code(), format!("{} (secrets {secrets:?})", status.message()));
-        }
-        if self.has(Defect::NotFoundAsInternal) && status.code() == Code::NotFound {
-            return Status::internal(status.message());
-        }
-        if self.has(Defect::InvalidArgumentAsInternal) && status.code() == Code::InvalidArgument {
-            return Status::internal(status.message());
-        }
-        if self.has(Defect::InvalidArgumentAsUnknown) && status.code() == Code::InvalidArgument {
-            return Status::unknown(status.message());
-        }
-        status
     }
 }
 

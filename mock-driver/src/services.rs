@@ -6,9 +6,9 @@ use csi_proto::v1::{
 };
 use tonic::{Request, Response, Status};
 
+use crate::defects;
 use crate::driver::MockDriver;
 use crate::serve::Stream;
-use crate::{defects, metadata};
 
 /// Implements a service whose RPCs all answer with one message.
 macro_rules! service {
@@ -83,7 +83,7 @@ impl SnapshotMetadata for MockDriver {
         request: Request<v1::GetMetadataAllocatedRequest>,
     ) -> Result<Response<Self::GetMetadataAllocatedStream>, Status> {
         let request = request.into_inner();
-        let handler = metadata::get_metadata_allocated(self, &request);
+        let handler = defects::get_metadata_allocated(self, &request);
         self.serve_stream(&request, handler).await.map(Response::new)
     }
 
@@ -92,7 +92,7 @@ impl SnapshotMetadata for MockDriver {
         request: Request<v1::GetMetadataDeltaRequest>,
     ) -> Result<Response<Self::GetMetadataDeltaStream>, Status> {
         let request = request.into_inner();
-        let handler = metadata::get_metadata_delta(self, &request);
+        let handler = defects::get_metadata_delta(self, &request);
         self.serve_stream(&request, handler).await.map(Response::new)
     }
 }

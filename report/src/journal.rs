@@ -189,6 +189,9 @@ pub struct LeakEntry {
     pub id: String,
     /// Whether this run made it.
     pub ours: bool,
+    /// The check that made it, if that is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub check: Option<String>,
 }
 
 /// A death of the driver.
@@ -260,6 +263,7 @@ impl Reporter for Journal {
                     kind: leak.kind,
                     id: leak.id.clone(),
                     ours: leak.ours,
+                    check: leak.check.clone(),
                 };
                 self.run.leaks.extend(leaks.iter().map(entry));
             }

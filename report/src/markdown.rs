@@ -110,7 +110,8 @@ fn trouble(text: &mut String, run: &Run) -> std::fmt::Result {
     }
     for leak in &run.leaks {
         let whose = if leak.ours { "left behind" } else { "new, and in no reply to this run" };
-        writeln!(text, "- {} {} is {whose}.", leak.kind, code(&leak.id))?;
+        let made = leak.check.as_ref().map_or_else(String::new, |check| format!(", made by {}", code(check)));
+        writeln!(text, "- {} {} is {whose}{made}.", leak.kind, code(&leak.id))?;
     }
     if !run.crashes.is_empty() || !run.leaks.is_empty() {
         writeln!(text)?;

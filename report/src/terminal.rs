@@ -4,6 +4,7 @@ mod progress;
 mod stories;
 mod wrap;
 
+use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::io::{self, Write};
 
@@ -49,6 +50,8 @@ pub struct Terminal<W: Write> {
     progress: Progress,
     stories: Stories,
     areas: Areas,
+    /// Why checks did not apply, and how many did not.
+    skipped: BTreeMap<String, usize>,
     lost: Option<io::Error>,
 }
 
@@ -68,6 +71,7 @@ impl<W: Write> Terminal<W> {
             progress: Progress::hidden(),
             stories: Stories::default(),
             areas: Areas::default(),
+            skipped: BTreeMap::new(),
             lost: None,
         }
     }
@@ -111,6 +115,9 @@ impl<W: Write> Terminal<W> {
     fn check_finished(&mut self, report: &CheckReport) {
         self.areas.add(report.planned.check.area(), &report.outcome);
         self.stories.add(report);
+        if let Outcome::Skipped(why) = &report.outcome {
+            *self.skipped.entry(why.clone()).or_default() += 1;
+        }
         self.progress.finished(report);
         if self.detail >= Detail::Verbose {
             self.tell(|out| write_line(out, report));
@@ -129,7 +136,9 @@ impl<W: Write> Terminal<W> {
     fn crashed(&mut self, crash: &Crash) {
         let after = match crash.aftermath {
             Aftermath::Back => "it is back, and the run goes on",
-            Aftermath::Gone => "it stayed away",
+            Aftermath::Gone => {
+                "it stayed away; with --driver-command or --restart-command, the run could go on"
+            }
         };
         self.tell(|out| {
             writeln!(out, "{BAD}the driver is dead or silent{BAD:#}; {after}. Calls without an answer:")?;
@@ -142,6 +151,7 @@ impl<W: Write> Terminal<W> {
         self.progress.end();
         let stories = std::mem::take(&mut self.stories);
         let areas = std::mem::take(&mut self.areas);
+        let skipped = std::mem::take(&mut self.skipped);
         let (detail, columns) = (self.detail, self.columns);
         self.tell(|out| {
             stories.write(out, detail, columns)?;
@@ -150,7 +160,8 @@ impl<W: Write> Terminal<W> {
                 write_areas(out, &areas)?;
                 write_not_judged(out, summary, columns)?;
             }
-            write_summary(out, summary)
+            write_summary(out, summary)?;
+            write_skipped(out, summary, &skipped)
         });
     }
 }
@@ -217,7 +228,8 @@ fn write_leaks(out: &mut impl Write, leaks: &[Leak]) -> io::Result<()> {
             writeln!(out, "\n{title}")?;
         }
         for leak in leaks.iter().take(shown_max) {
-            writeln!(out, "  {} {}", leak.kind, plain(&leak.id))?;
+            let made = leak.check.as_ref().map(|check| format!(" {DIM}made by {check}{DIM:#}"));
+            writeln!(out, "  {} {}{}", leak.kind, plain(&leak.id), made.unwrap_or_default())?;
         }
         match leaks.len().saturating_sub(shown_max) {
             0 => {}
@@ -286,6 +298,22 @@ fn write_summary(out: &mut impl Write, summary: &Summary) -> io::Result<()> {
         parts.push(format!("{ODD}stopped early{ODD:#}"));
     }
     writeln!(out, "{} {DIM}in {:.1} s{DIM:#}", parts.join(", "), summary.duration.as_secs_f64())
+}
+
+/// Where most checks did not apply, how little was tested, and the commonest reason.
+fn write_skipped(
+    out: &mut impl Write,
+    summary: &Summary,
+    reasons: &BTreeMap<String, usize>,
+) -> io::Result<()> {
+    let checks = summary.checks();
+    let Some((why, times)) = reasons.iter().max_by_key(|(_, times)| **times) else { return Ok(()) };
+    if summary.skipped * 2 <= checks || summary.halt != Halt::None {
+        return Ok(());
+    }
+    let tested = checks - summary.skipped;
+    let little = format!("only {tested} of {} did apply", count(checks, "check"));
+    writeln!(out, "{ODD}note{ODD:#}: {little}; {times} did not because {}", plain(why))
 }
 
 /// Text from a driver, without power over the terminal.

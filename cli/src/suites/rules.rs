@@ -1,11 +1,14 @@
 //! A check blames a driver only for rules that bind it: what its rules require stands in its `needs`.
 
+use std::collections::BTreeMap;
+
 use csi_harness::capability::Capability::{ControllerService, GroupControllerService};
 use csi_harness::need::Need;
 use csi_harness::requirements::{Requirement, req};
-use csi_proto::Service;
+use csi_proto::{RPCS, Service};
 
 const CHOSEN: &str = "the body chooses the rule by what the driver advertises";
+const LISTED: &str = "the body looks at the list where there is one";
 const MEMBERS: &str = "the members of a group are Snapshot messages too";
 
 /// Checks that do not ask for all that a rule of theirs requires, with the rule, and why that is right.
@@ -17,6 +20,8 @@ const EXCEPTIONS: &[(&str, &Requirement, &str)] = &[
     ("node/node-publish-volume/single-node-second-path", &req::NODE_PUBLISH_013, CHOSEN),
     ("node/node-publish-volume/single-node-second-path", &req::NODE_PUBLISH_016, CHOSEN),
     ("node/node-get-volume-stats/works", &req::NODE_CAPS_004, "it is named, and the other rule is blamed"),
+    ("controller/create-volume/any-name", &req::CTRL_LISTVOL_002, LISTED),
+    ("controller/create-snapshot/unusual-names", &req::CTRL_LISTSNAP_002, LISTED),
     ("lifecycle/created-volume/forth-and-back", &req::GEN_LIFE_002, CHOSEN),
     ("lifecycle/created-volume/each-step-repeated", &req::GEN_LIFE_002, CHOSEN),
     ("lifecycle/created-volume/forth-again", &req::GEN_LIFE_002, CHOSEN),
@@ -27,11 +32,8 @@ const EXCEPTIONS: &[(&str, &Requirement, &str)] = &[
 #[test]
 fn checks_need_what_their_rules_require() {
     let mut found = Vec::new();
-    for (suite, check) in super::all().checks() {
-        // The others judge by a model, which is told what the driver advertises.
-        if suite != csi_suite_sanity::SUITE.name {
-            continue;
-        }
+    // The stateful suites call only what is advertised, and judge by the rules of what they call.
+    for (_, check) in super::all().checks().filter(|(suite, _)| *suite == "sanity") {
         for rule in check.requirements {
             if !rule.requires.iter().all(|wanted| is_given(wanted, check.needs)) {
                 found.push((check.id, rule.id));
@@ -42,6 +44,27 @@ fn checks_need_what_their_rules_require() {
     found.sort_unstable();
     listed.sort_unstable();
     assert_eq!(found, listed, "left: what checks do not ask for; right: EXCEPTIONS");
+}
+
+/// A plain call has one judge, and a check that follows another one follows one that exists.
+#[test]
+fn plain_calls_and_leaders_exist() {
+    let registry = super::all();
+    let mut judges = BTreeMap::new();
+    for (_, check) in registry.checks() {
+        for method in check.plain {
+            assert!(RPCS.iter().any(|rpc| rpc.method == *method), "{}: there is no RPC {method}", check.id);
+            let other = judges.insert(*method, check.id);
+            assert_eq!(other, None, "{} judges the plain {method} as well", check.id);
+        }
+        if let Some(leader) = check.follows {
+            assert!(
+                registry.find(leader).is_ok_and(|leader| leader.id != check.id),
+                "{}: {leader}",
+                check.id
+            );
+        }
+    }
 }
 
 /// Whether a driver that meets the needs of a check advertises what is wanted.

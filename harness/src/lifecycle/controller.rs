@@ -12,7 +12,7 @@ impl Cx {
         v1::CreateVolumeRequest {
             name: self.unique_name(),
             capacity_range: Some(v1::CapacityRange {
-                required_bytes: config.volume_size_bytes,
+                required_bytes: self.volume_size_bytes(),
                 limit_bytes: 0,
             }),
             volume_capabilities: vec![self.capability()],
@@ -61,7 +61,7 @@ impl Cx {
     /// Notes that this run has made something with this id, if it has one.
     pub(super) fn made(&self, id: &str) -> bool {
         if !id.is_empty() {
-            self.target().made(id);
+            self.target().made(id, self.label());
         }
         !id.is_empty()
     }

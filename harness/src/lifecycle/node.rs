@@ -1,14 +1,19 @@
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
-use csi_proto::{Service, v1};
+use csi_proto::{Call as _, Service, v1};
 
 use super::Thing;
 use crate::calling::Calling;
 use crate::capability::Capability;
 use crate::config::Pairs;
 use crate::cx::Cx;
+use crate::mounts;
 use crate::paths::{PathKind, Place};
 use crate::verdict::Stop;
+
+/// Bits of a file's mode without one of which only root writes.
+const WRITE_BITS: u32 = 0o222;
 
 /// A volume to publish on the node: made for the check, or pre-provisioned.
 #[derive(Clone, Debug, Default)]
@@ -87,6 +92,8 @@ impl Cx {
             let info = self.call(v1::NodeGetInfoRequest {}).setup("the topology of the node").await?;
             request.accessibility_requirements = info
                 .accessible_topology
+                // Without segments it names no place, and a requirement would have nothing in it.
+                .filter(|here| !here.segments.is_empty())
                 .map(|here| v1::TopologyRequirement { requisite: vec![here.clone()], preferred: vec![here] });
         }
         Ok(request)
@@ -134,13 +141,20 @@ impl Cx {
         }
     }
 
-    /// Sends ControllerPublishVolume. The volume is detached after the check.
+    /// Sends ControllerPublishVolume, once there is room on the node. The volume is detached after the check.
     pub fn controller_publish(
         &self,
         request: v1::ControllerPublishVolumeRequest,
     ) -> Calling<'_, v1::ControllerPublishVolumeResponse> {
         let (volume_id, node_id) = (request.volume_id.clone(), request.node_id.clone());
-        self.make(Thing::Attachment { volume_id, node_id }, request)
+        let thing = Thing::Attachment { volume_id, node_id };
+        Calling::new(self, v1::ControllerPublishVolumeRequest::RPC, move || {
+            let (thing, request) = (thing.clone(), request.clone());
+            async move {
+                self.enter_node().await;
+                self.making(thing, self.call(request).once()).await
+            }
+        })
     }
 
     /// Sends ControllerUnpublishVolume.
@@ -292,6 +306,7 @@ impl Cx {
 
     async fn make_staging(&self, place: Place) -> Result<String, Stop> {
         let path = self.paths().make_staging(&place).await.map_err(Stop::Broken)?;
+        self.made(&path.to_string_lossy());
         self.owns(Thing::StagingDirectory(path.clone()));
         text(path)
     }
@@ -318,6 +333,7 @@ impl Cx {
 
     async fn make_target(&self, place: Place) -> Result<String, Stop> {
         let path = self.paths().make_target(&place).await.map_err(Stop::Broken)?;
+        self.made(&path.to_string_lossy());
         self.owns(Thing::TargetDirectories(path.clone()));
         text(path)
     }
@@ -339,6 +355,35 @@ impl Cx {
     /// Broken if it cannot be looked at.
     pub async fn path_kind(&self, path: &str) -> Result<PathKind, Stop> {
         self.paths().check(Path::new(path)).await.map_err(Stop::Broken)
+    }
+
+    /// Whether the tests see a mount at a path; false where they do not share the driver's file system.
+    pub fn is_mount_point(&self, path: &str) -> bool {
+        // The table has the true names of directories.
+        let path = std::fs::canonicalize(path);
+        self.paths().commands().is_none() && path.is_ok_and(|path| mounts::points().contains(&path))
+    }
+
+    /// Whether a workload could write into the directory at a target path, found out by making a file there and removing it;
+    /// none where the tests may not see the volume there.
+    pub async fn is_writable(&self, path: &str) -> Option<bool> {
+        let visible = self.is_mount_point(path)
+            || (self.paths().commands().is_none() && self.shares_files_with_driver().await);
+        let found = std::fs::metadata(path).ok().filter(|found| visible && found.is_dir())?;
+        let file = Path::new(path).join(self.unique_name());
+        let written = found.permissions().mode() & WRITE_BITS != 0 && std::fs::write(&file, "").is_ok();
+        // What cannot be removed is found when the volume is unpublished.
+        let _ = std::fs::remove_file(&file);
+        Some(written)
+    }
+
+    /// Whether the tests are known to see what the driver does to files: they have its mount namespace and its root
+    /// directory, or a command of the user looks where the driver is.
+    pub async fn shares_files_with_driver(&self) -> bool {
+        match self.paths().commands() {
+            Some(commands) => commands.check_path_command.is_some(),
+            None => mounts::are_shared_with(self.target().node(self.node()).endpoint()).await,
+        }
     }
 }
 

@@ -71,15 +71,18 @@ impl fmt::Display for Thing {
 }
 
 impl Thing {
-    /// Whether this is a use of that, and has to be undone before it.
+    /// Whether this may be a use of that, and has to be undone before it.
     pub(crate) fn uses(&self, that: &Thing) -> bool {
-        match (self, that) {
-            (
-                Thing::Attachment { volume_id, .. }
-                | Thing::Staging { volume_id, .. }
-                | Thing::Publication { volume_id, .. },
-                Thing::Volume(id),
-            ) => volume_id == id,
+        let (Thing::Attachment { volume_id, .. }
+        | Thing::Staging { volume_id, .. }
+        | Thing::Publication { volume_id, .. }) = self
+        else {
+            return false;
+        };
+        match that {
+            Thing::Volume(id) => volume_id == id,
+            // Its id nobody knows yet.
+            Thing::VolumeNamed(_) => true,
             _ => false,
         }
     }
@@ -218,20 +221,25 @@ impl Tries<'_> {
 
     /// Pauses before the next try, or says why there is none.
     async fn again_after(&mut self, refused: &Refused) -> Result<(), String> {
-        self.again(refused, refused.code == Code::Unimplemented).await
+        self.again(&format!("answered {refused}"), refused.code == Code::Unimplemented).await
     }
 
     /// The same after a call without an answer.
     async fn again_unanswered(&mut self, no_answer: &NoAnswer) -> Result<(), String> {
-        self.again(no_answer, self.session.patience().is_silent(self.rpc)).await
+        let withheld = matches!(no_answer, NoAnswer::Withheld(_));
+        self.again(
+            &format!("has no result: {no_answer}"),
+            withheld || self.session.patience().is_silent(self.rpc),
+        )
+        .await
     }
 
-    async fn again(&mut self, why: &impl fmt::Display, in_vain: bool) -> Result<(), String> {
+    async fn again(&mut self, why: &str, in_vain: bool) -> Result<(), String> {
         let pause = self.pauses.next;
         let late = self.session.remaining() < pause || Instant::now() + pause > self.settled;
         let known = self.session.patience().is_unwilling(self.rpc) && self.pauses.taken > 0;
         if in_vain || late || known || self.pauses.taken + 1 >= TRIES_MAX {
-            return self.done(Err(format!("{} answered {why}", self.rpc)));
+            return self.done(Err(format!("{} {why}", self.rpc)));
         }
         self.pauses.pause().await;
         Ok(())

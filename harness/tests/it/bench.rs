@@ -6,6 +6,7 @@ use csi_harness::config::{Config, TimeLimits};
 use csi_harness::events::{Event, Reporter};
 use csi_harness::outcome::{Halt, Outcome, Planned, Summary};
 use csi_harness::prelude::*;
+use csi_harness::registry::Registry;
 use csi_harness::runner::{RunOptions, Runner};
 use csi_harness::story::Story;
 use csi_harness::target::Target;
@@ -48,8 +49,8 @@ pub(crate) struct Call {
 /// Short limits, so that a hanging driver is noticed soon.
 pub(crate) fn config() -> Config {
     Config {
-        volume_size_bytes: 1 << 30,
-        expand_size_bytes: 2 << 30,
+        volume_size_bytes: Some(1 << 30),
+        expand_size_bytes: Some(2 << 30),
         time_limits: TimeLimits {
             call_ms: 2_000,
             check_ms: 10_000,
@@ -97,6 +98,8 @@ pub(crate) fn options() -> RunOptions {
         fail_fast: false,
         leak_check: true,
         keep_calls: false,
+        tell_each: false,
+        registry: Registry::new([]),
         known: Default::default(),
         repeat: Arc::new(|label| format!("csi-sanity run --filter {label}")),
     }

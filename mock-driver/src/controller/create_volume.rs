@@ -11,7 +11,7 @@ use super::expand_volume::rounded;
 use super::placement;
 use super::volume_message::volume_message;
 use crate::defect::Defect;
-use crate::driver::MockDriver;
+use crate::driver::{MockDriver, now_ms};
 use crate::quirk::Quirk;
 use crate::state::{Content, Map, Source, State, Usage, Volume, hash_text};
 use crate::validate::{self, Demand, Range, invalid};
@@ -156,6 +156,7 @@ fn make(
     Ok(Volume {
         id: new_id(driver, state, &request.name),
         name: Some(request.name.clone()),
+        made_ms: now_ms(),
         capacity_bytes,
         usages: wanted.usages,
         parameters: request.parameters.clone(),
@@ -205,7 +206,8 @@ fn size(driver: &MockDriver, range: Range, original: &Original) -> Result<i64, S
     if larger && driver.is(Quirk::LargerCopiesRefused) {
         return Err(Status::out_of_range(format!("the source has only {source_bytes} bytes")));
     }
-    if limit_bytes < min {
+    let small = required_bytes > 0 && required_bytes < min && driver.is(Quirk::SmallSizesRefused);
+    if limit_bytes < min || small {
         return Err(Status::out_of_range(format!("no volume is smaller than {min} bytes")));
     }
     if required_bytes > max && !driver.has(Defect::CreateVolumeAcceptsAnySize) {

@@ -71,6 +71,10 @@ fn grown(driver: &MockDriver, state: &State, volume: &Volume, range: Range) -> R
     if required_bytes > max && !driver.has(Defect::ControllerExpandAcceptsAnySize) {
         return Err(Status::out_of_range(format!("no volume is larger than {max} bytes")));
     }
+    if driver.is(Quirk::ExpandsOnlineOnly) && !volume.is_in_use_on_a_node() {
+        let message = "the volume is not in use, and can be expanded only when it is";
+        return Err(Status::failed_precondition(message));
+    }
     let online = driver.advertises(Capability::Expansion(ExpansionType::Online));
     if !online && volume.is_in_use_on_a_node() && !driver.has(Defect::ControllerExpandIgnoresUse) {
         let message = "the volume is in use, and can be expanded only when it is not";

@@ -18,7 +18,7 @@ pub(crate) async fn list_snapshots(
     let token = &request.starting_token;
     let mut state = driver.state();
     let listed = page::page(driver, List::Snapshots, &state.snapshots, token, max_entries, |snapshot| {
-        matches(request, snapshot)
+        matches(request, snapshot) && driver.shows(snapshot.created_ms)
     })?;
     let next_token = listed.next_token;
     let ids: Vec<String> = listed.rows.iter().map(|snapshot| snapshot.id.clone()).collect();

@@ -19,7 +19,8 @@ pub(crate) async fn list_volumes(
     let token = &request.starting_token;
     let mut state = driver.state();
     let lingering = if token.is_empty() { state.lingering() } else { Vec::new() };
-    let listed = page::page(driver, List::Volumes, &state.volumes, token, max_entries, |_| true)?;
+    let shown = |volume: &Volume| driver.shows(volume.made_ms);
+    let listed = page::page(driver, List::Volumes, &state.volumes, token, max_entries, shown)?;
     let mut entries: Vec<Entry> = listed.rows.iter().map(|volume| entry(driver, volume)).collect();
     let room = if max_entries == 0 { usize::MAX } else { max_entries - entries.len() };
     entries.extend(lingering.iter().take(room).map(|volume| entry(driver, volume)));

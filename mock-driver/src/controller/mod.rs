@@ -33,7 +33,7 @@ pub(crate) use self::list_snapshots::list_snapshots;
 pub(crate) use self::list_volumes::list_volumes;
 pub(crate) use self::modify_volume::controller_modify_volume;
 pub(crate) use self::publish_volume::{check_context, controller_publish_volume};
-pub(crate) use self::snapshot_message::{is_ready, look_at, snapshot_message, timestamp};
+pub(crate) use self::snapshot_message::{creation_time, is_ready, look_at, snapshot_message, timestamp};
 pub(crate) use self::unpublish_volume::controller_unpublish_volume;
 pub(crate) use self::validate_capabilities::{confirmed, validate_volume_capabilities};
 pub(crate) use self::volume_message::state_of_health;

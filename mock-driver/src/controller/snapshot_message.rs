@@ -23,10 +23,16 @@ pub(crate) fn snapshot_message(driver: &MockDriver, snapshot: &Snapshot) -> v1::
         size_bytes: if driver.is(Quirk::SnapshotSizeUnknown) { 0 } else { snapshot.size_bytes },
         snapshot_id: snapshot.id.clone(),
         source_volume_id: snapshot.source_volume_id.clone(),
-        creation_time: Some(timestamp(snapshot.created_ms)),
+        creation_time: Some(creation_time(driver, snapshot.created_ms)),
         ready_to_use: is_ready(snapshot),
         group_snapshot_id: snapshot.group.clone().unwrap_or_default(),
     }
+}
+
+/// The moment at which something was cut.
+pub(crate) fn creation_time(driver: &MockDriver, created_ms: u64) -> Timestamp {
+    let vague = driver.is(Quirk::CreationTimesVague);
+    timestamp(if vague { created_ms / 1000 * 1000 + now_ms() % 1000 } else { created_ms })
 }
 
 /// A moment on the wire.

@@ -4,8 +4,8 @@ use csi_proto::v1::list_snapshots_response::Entry;
 use csi_proto::v1::{ListSnapshotsRequest, ListSnapshotsResponse};
 use tonic::{Code, Status};
 
-use super::recode;
 use super::snapshot::spoil_snapshot;
+use super::{is_plain, recode};
 use crate::controller;
 use crate::defect::Defect;
 use crate::driver::MockDriver;
@@ -16,6 +16,11 @@ pub(crate) async fn list_snapshots(
     asked: &ListSnapshotsRequest,
 ) -> Result<ListSnapshotsResponse, Status> {
     let has = |defect| driver.has(defect);
+    if has(Defect::ListSnapshotsFailsOnUnusualNames)
+        && driver.state().snapshots.values().any(|snapshot| !is_plain(snapshot.name.as_deref()))
+    {
+        return Err(Status::internal("cannot read the name of a snapshot"));
+    }
     let mut request = asked.clone();
     misread(driver, &mut request);
     let mut answer = controller::list_snapshots(driver, &request).await;

@@ -4,20 +4,22 @@ use csi_proto::v1::list_volumes_response::Entry;
 use csi_proto::v1::{ListVolumesRequest, ListVolumesResponse};
 use tonic::{Code, Status};
 
-use super::recode;
 use super::volume::{spoil_condition, spoil_volume};
+use super::{is_plain, recode};
 use crate::controller;
 use crate::defect::Defect;
 use crate::driver::MockDriver;
 use crate::state::{List, sequence, token};
 
-/// A token behind the last volume there can be.
-const BEYOND: u64 = u64::MAX - 1;
-
 pub(crate) async fn list_volumes(
     driver: &MockDriver,
     asked: &ListVolumesRequest,
 ) -> Result<ListVolumesResponse, Status> {
+    if driver.has(Defect::ListVolumesFailsOnUnusualNames)
+        && driver.state().volumes.values().any(|volume| !is_plain(volume.name.as_deref()))
+    {
+        return Err(Status::internal("cannot read the name of a volume"));
+    }
     let mut request = asked.clone();
     misread(driver, &mut request);
     let mut answer = controller::list_volumes(driver, &request).await;
@@ -39,12 +41,7 @@ fn misread(driver: &MockDriver, request: &mut ListVolumesRequest) {
     if has(Defect::ListVolumesPanicsOnNumericToken) && given.parse::<i64>().is_ok() {
         panic!("index {given} out of range");
     }
-    if has(Defect::ListVolumesCountsInTokens)
-        && let Some(count) = sequence(List::Volumes, given)
-    {
-        request.starting_token = token_after(driver, count);
-    }
-    let known = given_is_known(&request.starting_token);
+    let known = given.is_empty() || sequence(List::Volumes, given).is_some();
     if has(Defect::ListVolumesIgnoresToken) || (has(Defect::ListVolumesAcceptsAnyToken) && !known) {
         request.starting_token.clear();
     }
@@ -57,26 +54,6 @@ fn misread(driver: &MockDriver, request: &mut ListVolumesRequest) {
     if has(Defect::ListVolumesOneEntryTooMany) && max_entries > 0 {
         request.max_entries = max_entries.saturating_add(1);
     }
-}
-
-fn given_is_known(given: &str) -> bool {
-    given.is_empty() || sequence(List::Volumes, given).is_some()
-}
-
-/// The token behind so many volumes, as they stand in the list now.
-fn token_after(driver: &MockDriver, count: u64) -> String {
-    let state = driver.state();
-    let mut sequences = state.volumes.after(0).map(|(sequence, _)| sequence);
-    let last = usize::try_from(count).ok().and_then(|count| sequences.nth(count.saturating_sub(1)));
-    token(List::Volumes, last.unwrap_or(BEYOND))
-}
-
-/// The token that counts the volumes up to that of another token.
-fn count_up_to(driver: &MockDriver, given: &str) -> String {
-    let last = sequence(List::Volumes, given).unwrap_or(BEYOND);
-    let state = driver.state();
-    let count = state.volumes.after(0).filter(|(sequence, _)| *sequence <= last).count();
-    token(List::Volumes, count as u64)
 }
 
 fn spoil_entry(driver: &MockDriver, entry: &mut Entry) {
@@ -126,10 +103,7 @@ fn spoil(driver: &MockDriver, asked: &ListVolumesRequest, response: &mut ListVol
         next_token.clear();
     }
     if has(Defect::ListVolumesTokenOnLastPage) && next_token.is_empty() {
-        *next_token = token(List::Volumes, BEYOND);
-    }
-    if has(Defect::ListVolumesCountsInTokens) && !next_token.is_empty() {
-        *next_token = count_up_to(driver, next_token);
+        *next_token = token(List::Volumes, u64::MAX - 1);
     }
     if has(Defect::ListVolumesEmpty) {
         entries.clear();

@@ -18,6 +18,7 @@ mod group_snapshot;
 mod identity;
 mod list_snapshots;
 mod list_volumes;
+mod metadata;
 mod node_expand_volume;
 mod node_get_info;
 mod node_get_volume_stats;
@@ -28,6 +29,7 @@ mod node_unstage_volume;
 mod overlap;
 mod saving;
 mod snapshot;
+mod status;
 mod validate_volume_capabilities;
 mod volume;
 
@@ -63,6 +65,7 @@ pub(crate) use self::group_snapshot::{delete_volume_group_snapshot, get_volume_g
 pub(crate) use self::identity::{get_plugin_info, probe};
 pub(crate) use self::list_snapshots::list_snapshots;
 pub(crate) use self::list_volumes::list_volumes;
+pub(crate) use self::metadata::{get_metadata_allocated, get_metadata_delta};
 pub(crate) use self::node_expand_volume::node_expand_volume;
 pub(crate) use self::node_get_info::node_get_info;
 pub(crate) use self::node_get_volume_stats::node_get_volume_stats;
@@ -72,6 +75,7 @@ pub(crate) use self::node_unpublish_volume::node_unpublish_volume;
 pub(crate) use self::node_unstage_volume::node_unstage_volume;
 pub(crate) use self::overlap::Glance;
 pub(crate) use self::saving::{SAVING, save_otherwise, saves_otherwise};
+pub(crate) use self::status::spoil_status;
 pub(crate) use self::validate_volume_capabilities::validate_volume_capabilities;
 
 const GIB: i64 = 1 << 30;
@@ -129,4 +133,9 @@ fn drop_unknown(parameters: &mut Map, known: &[String]) {
         validate::known_parameters("parameters", &one, known).is_ok()
     };
     parameters.retain(understood);
+}
+
+/// Whether a careless driver can print the name.
+pub(crate) fn is_plain(name: Option<&str>) -> bool {
+    name.is_none_or(|name| name.chars().all(|c| c.is_ascii_graphic()))
 }

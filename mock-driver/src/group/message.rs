@@ -3,7 +3,7 @@
 use csi_proto::v1;
 use tonic::Status;
 
-use crate::controller::{look_at, snapshot_message, timestamp};
+use crate::controller::{creation_time, look_at, snapshot_message};
 use crate::driver::MockDriver;
 use crate::state::{Group, State};
 use crate::validate::invalid;
@@ -25,7 +25,7 @@ pub(super) fn group_message(
         group_snapshot_id: group.id.clone(),
         ready_to_use: snapshots.iter().all(|snapshot| snapshot.ready_to_use),
         snapshots,
-        creation_time: Some(timestamp(group.created_ms)),
+        creation_time: Some(creation_time(driver, group.created_ms)),
     }
 }
 

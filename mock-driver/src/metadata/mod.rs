@@ -6,7 +6,6 @@ use csi_proto::v1::{self, BlockMetadata, BlockMetadataType};
 use tonic::Status;
 
 use self::ranges::{Asked, messages};
-use crate::defect::Defect;
 use crate::driver::MockDriver;
 use crate::quirk::Quirk;
 use crate::state::{Snapshot, State};
@@ -16,17 +15,11 @@ pub(crate) async fn get_metadata_allocated(
     driver: &MockDriver,
     request: &v1::GetMetadataAllocatedRequest,
 ) -> Result<Vec<v1::GetMetadataAllocatedResponse>, Status> {
-    if !(request.snapshot_id.is_empty() && driver.has(Defect::GetMetadataAllocatedEmptyIdAsNotFound)) {
-        driver.check_id_format("snapshot_id", &request.snapshot_id, "snap")?;
-    }
+    driver.check_id_format("snapshot_id", &request.snapshot_id, "snap")?;
     let max_results = validate::not_negative("max_results", request.max_results)?;
     let state = driver.state();
-    let Some(snapshot) = state.snapshots.get(&request.snapshot_id) else {
-        if driver.has(Defect::GetMetadataAllocatedUnknownOk) {
-            return Ok(Vec::new());
-        }
-        return Err(not_found("snapshot", &request.snapshot_id));
-    };
+    let snapshot = state.snapshots.get(&request.snapshot_id);
+    let snapshot = snapshot.ok_or_else(|| not_found("snapshot", &request.snapshot_id))?;
     let asked = Asked { starting_offset: request.starting_offset, max_results, snapshot, base: None };
     let messages = messages(driver, &asked)?.into_iter();
     Ok(messages
@@ -43,35 +36,22 @@ pub(crate) async fn get_metadata_delta(
     request: &v1::GetMetadataDeltaRequest,
 ) -> Result<Vec<v1::GetMetadataDeltaResponse>, Status> {
     let (base_id, target_id) = (&request.base_snapshot_id, &request.target_snapshot_id);
-    let empty_tolerated = driver.has(Defect::GetMetadataDeltaEmptyIdAsNotFound);
-    if !(base_id.is_empty() && empty_tolerated) {
-        driver.check_id_format("base_snapshot_id", base_id, "snap")?;
-    }
-    if !(target_id.is_empty() && empty_tolerated) {
-        driver.check_id_format("target_snapshot_id", target_id, "snap")?;
-    }
+    driver.check_id_format("base_snapshot_id", base_id, "snap")?;
+    driver.check_id_format("target_snapshot_id", target_id, "snap")?;
     let max_results = validate::not_negative("max_results", request.max_results)?;
     let state = driver.state();
-    let unknown = [base_id, target_id].into_iter().any(|id| state.snapshots.get(id).is_none());
-    if unknown && driver.has(Defect::GetMetadataDeltaUnknownOk) {
-        return Ok(Vec::new());
-    }
     let base = find(&state, "base", base_id)?;
     let target = find(&state, "target", target_id)?;
-    if base.source_volume_id != target.source_volume_id && !driver.has(Defect::GetMetadataDeltaMixesVolumes) {
+    if base.source_volume_id != target.source_volume_id {
         return Err(invalid("the two snapshots are of different volumes"));
     }
     if driver.is(Quirk::ChangeTrackingOff) {
         return Err(Status::failed_precondition("changed blocks are not tracked"));
     }
-    let base = (!driver.has(Defect::GetMetadataDeltaAnswersAllocated)).then_some(base);
-    let asked = Asked { starting_offset: request.starting_offset, max_results, snapshot: target, base };
-    let mut messages = messages(driver, &asked)?;
-    if driver.has(Defect::GetMetadataDeltaAnswersNothing) {
-        messages.clear();
-    }
+    let starting_offset = request.starting_offset;
+    let asked = Asked { starting_offset, max_results, snapshot: target, base: Some(base) };
+    let messages = messages(driver, &asked)?.into_iter();
     Ok(messages
-        .into_iter()
         .map(|(style, volume_capacity_bytes, block_metadata)| v1::GetMetadataDeltaResponse {
             block_metadata_type: style as i32,
             volume_capacity_bytes,

@@ -4,7 +4,6 @@ use csi_proto::v1::{BlockMetadata, BlockMetadataType};
 use tonic::Status;
 
 use super::Message;
-use crate::defect::Defect;
 use crate::driver::MockDriver;
 use crate::quirk::Quirk;
 use crate::state::{Extent, Snapshot};
@@ -26,17 +25,11 @@ pub(super) struct Asked<'a> {
 /// The messages of the stream.
 pub(super) fn messages(driver: &MockDriver, asked: &Asked<'_>) -> Result<Vec<Message>, Status> {
     let capacity = asked.snapshot.size_bytes;
-    let beyond = asked.starting_offset < 0 || asked.starting_offset > capacity;
-    if beyond && !driver.has(Defect::GetMetadataAcceptsAnyOffset) {
-        return Err(match driver.has(Defect::GetMetadataOffsetAsInternal) {
-            true => Status::internal("seek failed"),
-            false => Status::out_of_range(format!(
-                "starting_offset {} is not in 0 to {capacity}",
-                asked.starting_offset
-            )),
-        });
+    if asked.starting_offset < 0 || asked.starting_offset > capacity {
+        let message = format!("starting_offset {} is not in 0 to {capacity}", asked.starting_offset);
+        return Err(Status::out_of_range(message));
     }
-    let mut style = match driver.is(Quirk::VariableLengthMetadata) {
+    let style = match driver.is(Quirk::VariableLengthMetadata) {
         true => BlockMetadataType::VariableLength,
         false => BlockMetadataType::FixedLength,
     };
@@ -45,27 +38,14 @@ pub(super) fn messages(driver: &MockDriver, asked: &Asked<'_>) -> Result<Vec<Mes
     let extents = asked.snapshot.content.extents(base, block_bytes);
     let unit = (style == BlockMetadataType::FixedLength).then_some(block_bytes);
     let mut tuples = tuples(&extents, unit);
-    spoil_tuples(driver, &mut tuples, asked.starting_offset);
-    if !driver.has(Defect::GetMetadataIgnoresOffset) {
-        tuples.retain(|tuple| tuple.byte_offset + tuple.size_bytes > asked.starting_offset);
-    }
-    if driver.has(Defect::GetMetadataTypeUnknown) {
-        style = BlockMetadataType::Unknown;
-    }
+    tuples.retain(|tuple| tuple.byte_offset + tuple.size_bytes > asked.starting_offset);
     let most = if driver.is(Quirk::FewerMetadataThanAsked) { TUPLES_FEW } else { TUPLES_DEFAULT };
-    let length = match asked.max_results {
-        0 => most,
-        _ if driver.has(Defect::GetMetadataIgnoresMaxResults) => most,
-        asked => asked.min(most),
-    };
-    let mut messages: Vec<Message> =
-        tuples.chunks(length).map(|chunk| (style, capacity, chunk.to_vec())).collect();
-    if driver.is(Quirk::EmptyMetadataMessages) {
-        messages =
-            messages.into_iter().flat_map(|message| [(style, capacity, Vec::new()), message]).collect();
-    }
-    spoil_messages(driver, &mut messages);
-    Ok(messages)
+    let length = if asked.max_results == 0 { most } else { asked.max_results.min(most) };
+    let messages = tuples.chunks(length).map(|chunk| (style, capacity, chunk.to_vec()));
+    Ok(match driver.is(Quirk::EmptyMetadataMessages) {
+        true => messages.flat_map(|message| [(style, capacity, Vec::new()), message]).collect(),
+        false => messages.collect(),
+    })
 }
 
 /// Extents as they are, or cut into blocks of one size.
@@ -79,41 +59,4 @@ fn tuples(extents: &[Extent], unit: Option<i64>) -> Vec<BlockMetadata> {
         (0..extent.length / unit).map(move |block| tuple(first + block * unit, unit))
     };
     extents.iter().flat_map(blocks).collect()
-}
-
-fn spoil_tuples(driver: &MockDriver, tuples: &mut Vec<BlockMetadata>, starting_offset: i64) {
-    if driver.has(Defect::GetMetadataUnordered) {
-        tuples.reverse();
-    }
-    if driver.has(Defect::GetMetadataOverlaps)
-        && let Some(first) = tuples.first().copied()
-    {
-        tuples.insert(1, BlockMetadata { byte_offset: first.byte_offset + 1, ..first });
-    }
-    if driver.has(Defect::GetMetadataEmptyRanges) {
-        tuples.iter_mut().for_each(|tuple| tuple.size_bytes = 0);
-    }
-    if driver.has(Defect::GetMetadataSizesVary)
-        && let Some(first) = tuples.first_mut()
-    {
-        first.size_bytes /= 2;
-    }
-    if driver.has(Defect::GetMetadataResumeSkipsBlock) && starting_offset > 0 {
-        tuples.retain(|tuple| tuple.byte_offset > starting_offset);
-    }
-}
-
-fn spoil_messages(driver: &MockDriver, messages: &mut Vec<Message>) {
-    if driver.has(Defect::GetMetadataEndsEarly) {
-        messages.truncate(1);
-    }
-    if driver.has(Defect::GetMetadataTypeChanges) {
-        messages.iter_mut().skip(1).for_each(|message| message.0 = BlockMetadataType::VariableLength);
-    }
-    if driver.has(Defect::GetMetadataCapacityChanges) {
-        messages.iter_mut().skip(1).for_each(|message| message.1 += 4096);
-    }
-    if driver.has(Defect::GetMetadataCapacityZero) {
-        messages.iter_mut().for_each(|message| message.1 = 0);
-    }
 }

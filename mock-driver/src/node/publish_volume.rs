@@ -7,6 +7,7 @@ use tonic::Status;
 use super::{check_contexts, check_maps, check_usage, not_found, stages, target};
 use crate::defect::Defect;
 use crate::driver::MockDriver;
+use crate::quirk::Quirk;
 use crate::state::{Publication, Usage, Volume};
 use crate::validate;
 
@@ -24,15 +25,16 @@ pub(crate) async fn node_publish_volume(
         check_contexts(driver, volume, &request.volume_context, &request.publish_context)?;
         check_staged(driver, volume, &request.staging_target_path)?;
         if let Some(present) = volume.on(driver.this_node()).published.get(path) {
-            return check_same(present, &usage, request.readonly);
+            return check_same(driver, present, &usage, request.readonly);
         }
         if !driver.has(Defect::NodePublishAcceptsAnyCapability) {
             check_usage(driver, volume, &usage)?;
         }
         check_other_paths(driver, volume, &usage)?;
+        let readonly = request.readonly || driver.is(Quirk::ReadOnlyAlways);
         let made = match driver.has(Defect::NodePublishMakesNothing) {
             true => None,
-            false => target::make(driver, path, &usage.access, request.readonly)?,
+            false => target::make(driver, path, &usage.access, readonly)?,
         };
         let publication = Publication { usage, readonly: request.readonly, made };
         volume.on_mut(driver.this_node()).published.insert(path.to_owned(), publication);
@@ -57,8 +59,14 @@ fn check_staged(driver: &MockDriver, volume: &Volume, path: &str) -> Result<(), 
 }
 
 /// ALREADY_EXISTS if the volume is published here in another way.
-fn check_same(present: &Publication, usage: &Usage, readonly: bool) -> Result<(), Status> {
-    if present.usage == *usage && present.readonly == readonly {
+fn check_same(
+    driver: &MockDriver,
+    present: &Publication,
+    usage: &Usage,
+    readonly: bool,
+) -> Result<(), Status> {
+    let same_readonly = present.readonly == readonly || driver.is(Quirk::ReadOnlyAlways);
+    if present.usage == *usage && same_readonly {
         return Ok(());
     }
     let message = "the volume is published here with another volume_capability or readonly flag";

@@ -48,9 +48,10 @@ pub(super) fn make(
         opened => opened,
     }
     .map_err(|errno| unusable(target, errno))?;
-    let wanted = match access {
-        Access::Block => FileType::RegularFile,
-        Access::Mount { .. } => FileType::Directory,
+    let is_block = matches!(access, Access::Block);
+    let wanted = match is_block == driver.has(Defect::NodePublishMakesOtherKind) {
+        true => FileType::Directory,
+        false => FileType::RegularFile,
     };
     let made = match wanted {
         FileType::Directory => {

@@ -144,6 +144,9 @@ pub(crate) struct Volume {
     pub(crate) id: String,
     /// None for volumes that were not made by CreateVolume.
     pub(crate) name: Option<String>,
+    /// Milliseconds since 1970; 0 for volumes that were always there.
+    #[serde(default)]
+    pub(crate) made_ms: u64,
     pub(crate) capacity_bytes: i64,
     /// What it was made for; empty for volumes that were not made by CreateVolume, which take anything.
     pub(crate) usages: Vec<Usage>,
@@ -197,6 +200,7 @@ impl Volume {
         Self {
             id: volume.id.clone(),
             name: None,
+            made_ms: 0,
             capacity_bytes: volume.capacity_bytes,
             usages: Vec::new(),
             parameters: Map::new(),

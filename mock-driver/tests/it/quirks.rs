@@ -1,6 +1,8 @@
 //! Legal but unusual drivers.
 
-use csi_mock_driver::{Capability, Config, Quirk, StaticVolume};
+use std::time::Duration;
+
+use csi_mock_driver::{Capability, Config, Delay, Quirk, StaticVolume};
 use csi_proto::v1::controller_server::Controller as _;
 use csi_proto::v1::identity_server::Identity as _;
 use csi_proto::v1::node_server::Node as _;
@@ -179,6 +181,21 @@ async fn tokens_and_pages_are_the_drivers_choice() {
     }
     let page = ok(small.list_volumes(empty()).await);
     assert_eq!((page.entries.len(), page.next_token.is_empty()), (2, false));
+}
+
+#[tokio::test]
+async fn lists_can_lag() {
+    let lagging = |list_lag| {
+        with(Config { quirks: vec![Quirk::ListsLag], list_lag: Delay(list_lag), ..Config::default() })
+    };
+    for (list_lag, expected) in [(Duration::from_secs(3600), 0), (Duration::ZERO, 1)] {
+        let driver = lagging(list_lag);
+        let id = volume(&driver, "v").await;
+        snapshot(&driver, "s", &id).await;
+        assert_eq!(ok(driver.list_volumes(empty()).await).entries.len(), expected);
+        assert_eq!(ok(driver.list_snapshots(empty()).await).entries.len(), expected);
+        assert_eq!(volume(&driver, "v").await, id);
+    }
 }
 
 #[tokio::test]

@@ -22,3 +22,4 @@ mod sanity;
 mod snapshots;
 mod state;
 mod support;
+mod unmounted;

@@ -55,6 +55,8 @@ fn options() -> RunOptions {
         fail_fast: false,
         leak_check: false,
         keep_calls: false,
+        tell_each: false,
+        registry: Registry::new([SUITE]),
         known: KnownFailing::load(&path).unwrap(),
         repeat: Arc::new(|label| format!("csi-sanity run --filter {label}")),
     }
@@ -79,7 +81,12 @@ impl Reporter for Troubles<'_> {
         let under_way = vec!["identity/probe/answers: Probe".to_owned()];
         let log = Some("driver.log".into());
         let crash = Crash { under_way, known: false, aftermath: Aftermath::Back, log };
-        let leak = |id: &str, ours| Leak { kind: "volume", id: id.to_owned(), ours };
+        let leak = |id: &str, ours| Leak {
+            kind: "volume",
+            id: id.to_owned(),
+            ours,
+            check: ours.then(|| "snapshots/leaves".to_owned()),
+        };
         let leaks = vec![leak("vol-1", true), leak("somebody's", false)];
         self.pass(&Event::Crashed(&crash));
         self.pass(&Event::Leaked(&leaks));
@@ -158,7 +165,7 @@ async fn secrets_appear_nowhere() {
 
 #[test]
 fn what_the_run_left_behind_is_told_in_full_and_what_others_made_in_short() {
-    let leak = |ours| move |n| Leak { kind: "volume", id: format!("{ours}-{n}"), ours };
+    let leak = |ours| move |n| Leak { kind: "volume", id: format!("{ours}-{n}"), ours, check: None };
     let leaks = (0..50).map(leak(true)).chain((0..50).map(leak(false))).collect();
     let mut text = Vec::new();
     let mut terminal = Terminal::new(&mut text, Detail::Normal);

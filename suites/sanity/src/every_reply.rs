@@ -73,5 +73,11 @@ fn place(breach: &Breach) -> String {
 fn told(breach: &Breach) -> String {
     let check = breach.check.as_deref().unwrap_or("the first questions");
     let request = shortened(&breach.request.to_string());
-    format!("{}: {}, in {check}, to {request}", place(breach), breach.actual)
+    format!("{}: {}{}, in {check}, to {request}", place(breach), breach.actual, of_a_long_name(breach))
+}
+
+/// Ids are often made of names: where only a long one makes them too long, the author has to know.
+fn of_a_long_name(breach: &Breach) -> String {
+    let name_bytes = breach.request["name"].as_str().map_or(0, str::len);
+    if name_bytes > 64 { format!(" for a name of {name_bytes} bytes") } else { String::new() }
 }

@@ -5,15 +5,19 @@
 
 mod controller;
 mod every_reply;
+mod expansion;
 mod gated;
 mod group;
 mod identity;
 mod lifecycle;
+mod moment;
 mod node;
+pub mod proven;
 mod topology;
 pub mod untested;
 
 use csi_harness::registry::Suite;
+use csi_harness::retired::{Fate, Retired};
 
 /// Every check of the specification.
 pub const SUITE: Suite = Suite {
@@ -66,6 +70,7 @@ pub const SUITE: Suite = Suite {
         node::node_publish_volume::CHECKS,
         node::node_publish_volume::fields::CHECKS,
         node::node_publish_volume::repeats::CHECKS,
+        node::node_publish_volume::target::CHECKS,
         node::node_publish_volume::modes::CHECKS,
         node::node_publish_volume::paths::CHECKS,
         node::node_unpublish_volume::CHECKS,
@@ -79,5 +84,9 @@ pub const SUITE: Suite = Suite {
         lifecycle::created::CHECKS,
         lifecycle::provisioned::CHECKS,
     ],
-    retired: &[],
+    retired: &[Retired {
+        id: "controller/create-volume/mutable-parameters-win",
+        since: "0.1.0",
+        fate: Fate::Gone("volume_context is opaque, so that it does not show which value a volume got"),
+    }],
 };

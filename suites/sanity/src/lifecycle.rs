@@ -21,10 +21,11 @@ impl Walk<'_> {
         }
         let node_id = cx.node_id().await?;
         let request = cx.controller_publish_request(&volume, &node_id);
-        let mut publish_context = Default::default();
-        for _ in 0..self.times {
+        let first = cx.controller_publish(request.clone()).setup("an attached volume").await?;
+        let mut publish_context = first.publish_context;
+        for _ in 1..self.times {
             let reply = cx.controller_publish(request.clone()).await;
-            publish_context = reply.must("attach the volume to this node")?.publish_context;
+            publish_context = reply.must("attach the volume to this node again")?.publish_context;
         }
         Ok(Attached { volume, publish_context })
     }

@@ -85,8 +85,12 @@ fn gone_refusal(cx: &Cx) -> csi_harness::reply::Refusal {
 
 /// A new volume made and staged for one access mode; skips where the driver does not offer it.
 pub(crate) async fn staged_for(cx: &Cx, mode: Mode) -> CheckResult<Staged> {
+    staged_with(cx, cx.capability_with_mode(mode)).await
+}
+
+/// A new volume made and staged for one use; skips where the driver does not offer it.
+pub(crate) async fn staged_with(cx: &Cx, capability: v1::VolumeCapability) -> CheckResult<Staged> {
     let because = "the driver does not offer the access mode";
-    let capability = cx.capability_with_mode(mode);
     let request = v1::CreateVolumeRequest {
         volume_capabilities: vec![capability.clone()],
         ..cx.create_node_volume_request().await?

@@ -4,6 +4,8 @@
 use csi_harness::prelude::*;
 use csi_harness::reply::Refusal;
 
+use crate::moment::{moment, same_moment};
+
 /// A volume that does not exist, by an id that is made up.
 pub(super) fn unknown_volume(cx: &Cx) -> NodeVolume {
     v1::Volume { volume_id: cx.unknown_volume_id(), ..Default::default() }.into()
@@ -13,6 +15,18 @@ pub(super) fn unknown_volume(cx: &Cx) -> NodeVolume {
 pub(super) fn unknown_id() -> Refusal {
     refused_with(Code::NotFound)
         .or(Code::InvalidArgument, "the id is made up, so it need not have the driver's format")
+}
+
+/// The refusal of a size that the driver does not have. The general table asks for INVALID_ARGUMENT for an unsupported value
+/// ([`GEN_ERR_005`](req::GEN_ERR_005)) as those of the RPCs ask for OUT_OF_RANGE, and neither says which comes first.
+pub(super) fn unsupported_size() -> Refusal {
+    refused_with(Code::OutOfRange)
+        .or_warn(Code::InvalidArgument, "which tells less: the RPC has a code of its own for sizes")
+}
+
+/// The refusal of a size that may be more than there is space for.
+pub(super) fn too_large() -> Refusal {
+    unsupported_size().or(Code::ResourceExhausted, "the storage may be what does not suffice")
 }
 
 /// Asks about something deleted until the answer is NOT_FOUND: deletion may go on in the background after OK.
@@ -88,10 +102,7 @@ pub(super) async fn refused_capability(cx: &Cx) -> CheckResult<Option<v1::Volume
 pub(super) fn expand_request(cx: &Cx, volume_id: &str) -> v1::ControllerExpandVolumeRequest {
     v1::ControllerExpandVolumeRequest {
         volume_id: volume_id.to_owned(),
-        capacity_range: Some(v1::CapacityRange {
-            required_bytes: cx.config().expand_size_bytes,
-            limit_bytes: 0,
-        }),
+        capacity_range: Some(v1::CapacityRange { required_bytes: cx.expand_size_bytes(), limit_bytes: 0 }),
         volume_capability: Some(cx.capability()),
         ..Default::default()
     }
@@ -115,6 +126,40 @@ pub(super) async fn cut_snapshot(cx: &Cx, source_volume_id: &str) -> CheckResult
     cx.create_snapshot(cx.create_snapshot_request(source_volume_id)).setup("a snapshot").await
 }
 
+/// The list that a driver keeps of things with names, if it can be had: to find out whether a name breaks it.
+pub(super) enum Named {
+    Volumes,
+    Snapshots,
+}
+
+/// How the list is refused; `None` where it is not, or where there is none.
+pub(super) async fn list_refusal(cx: &Cx, named: &Named) -> CheckResult<Option<Refused>> {
+    let has = |capability| cx.target().capabilities().has(capability);
+    match named {
+        Named::Volumes if has(Capability::ListVolumes) => {
+            Ok(cx.call(v1::ListVolumesRequest::default()).await.any_answer()?.err())
+        }
+        Named::Snapshots if has(Capability::ListSnapshots) => {
+            Ok(cx.call(v1::ListSnapshotsRequest::default()).await.any_answer()?.err())
+        }
+        Named::Volumes | Named::Snapshots => Ok(None),
+    }
+}
+
+/// The list could be had before, and has to be had with a thing of this name in it.
+pub(super) async fn still_listed(cx: &Cx, named: &Named, name: &str) -> CheckResult {
+    let Some(refused) = list_refusal(cx, named).await? else { return Ok(()) };
+    let (rpc, thing, rule) = match named {
+        Named::Volumes => ("ListVolumes", "volume", &req::CTRL_LISTVOL_002),
+        Named::Snapshots => ("ListSnapshots", "snapshot", &req::CTRL_LISTSNAP_002),
+    };
+    Err(Violation::new(format!("{rpc} fails since there is a {thing} named {name:?}"))
+        .of(rule)
+        .expected("OK, as before")
+        .actual(refused)
+        .into())
+}
+
 /// Checks what every Snapshot message has to have, whichever RPC reports it.
 pub(super) fn complete_snapshot(snapshot: &v1::Snapshot, source_volume_id: &str) -> CheckResult {
     ensure!(
@@ -122,7 +167,7 @@ pub(super) fn complete_snapshot(snapshot: &v1::Snapshot, source_volume_id: &str)
         "the snapshot has no snapshot_id";
         of: &req::MSG_SNAPSHOT_003,
         expected: "an id",
-        actual: format!("{snapshot:?}")
+        actual: wire(snapshot)
     );
     ensure!(
         snapshot.source_volume_id == source_volume_id,
@@ -150,21 +195,26 @@ pub(super) fn complete_snapshot(snapshot: &v1::Snapshot, source_volume_id: &str)
 
 /// Checks that two reports of one snapshot agree in what cannot change.
 pub(super) fn same_snapshot(first: &v1::Snapshot, again: &v1::Snapshot) -> CheckResult {
-    let parts = |s: &v1::Snapshot| (s.snapshot_id.clone(), s.source_volume_id.clone(), s.creation_time);
+    let ids = |s: &v1::Snapshot| (s.snapshot_id.clone(), s.source_volume_id.clone());
     // The size may become known only once the snapshot is ready.
     let settled = first.ready_to_use && again.ready_to_use && first.size_bytes > 0;
-    if parts(first) == parts(again) && (!settled || first.size_bytes == again.size_bytes) {
+    if ids(first) == ids(again)
+        && same_moment(first.creation_time.as_ref(), again.creation_time.as_ref())
+        && (!settled || first.size_bytes == again.size_bytes)
+    {
         return Ok(());
     }
     let told = |s: &v1::Snapshot| {
         format!(
-            "snapshot_id {:?}, source_volume_id {:?}, creation_time {:?}, size_bytes {}",
+            "snapshot_id {:?}, source_volume_id {:?}, creation_time {}, size_bytes {}",
             s.snapshot_id,
             s.source_volume_id,
-            s.creation_time.as_ref().map(|time| (time.seconds, time.nanos)),
+            moment(s.creation_time.as_ref()),
             s.size_bytes
         )
     };
-    let differs = Violation::new("one snapshot is reported in two ways");
-    Err(differs.expected(told(first)).actual(told(again)).into())
+    Err(Violation::new("one snapshot is reported in two ways")
+        .expected(told(first))
+        .actual(told(again))
+        .into())
 }

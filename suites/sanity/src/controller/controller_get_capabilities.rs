@@ -47,7 +47,7 @@ check! {
                 number != 0,
                 "an entry of ControllerGetCapabilities names no capability";
                 expected: "an rpc with a type other than UNKNOWN",
-                actual: format!("{capability:?}")
+                actual: wire(&capability)
             );
         }
         Ok(())

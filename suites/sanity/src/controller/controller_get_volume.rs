@@ -36,6 +36,7 @@ check! {
             "controller-get-volume-other-id",
             "controller-get-volume-without-volume",
         ],
+        plain: ["ControllerGetVolume"],
         access: Each,
     }
     async |cx| {
@@ -161,9 +162,9 @@ check! {
         refuted_by: ["controller-get-volume-stale-capacity", "controller-expand-changes-nothing"],
     }
     async |cx| {
-        let made = cx.new_volume().await?;
-        let grown = cx.call(expand_request(cx, &made.volume_id)).setup("an expanded volume").await?;
-        let response = cx.call(request(&made.volume_id)).setup("the volume as it is").await?;
+        let made = crate::expansion::expandable(cx).await?;
+        let grown = cx.call(expand_request(cx, &made.id)).setup("an expanded volume").await?;
+        let response = cx.call(request(&made.id)).setup("the volume as it is").await?;
         let size = response.volume.unwrap_or_default().capacity_bytes;
         ensure!(
             size == 0 || size == grown.capacity_bytes,
@@ -198,6 +199,7 @@ check! {
         spec: [req::CTRL_GETVOL_015],
         needs: [GET_VOLUME],
         refuted_by: ["controller-get-volume-unknown-ok", "not-found-as-internal"],
+        follows: "controller/controller-get-volume/deleted-volume",
     }
     async |cx| {
         let reply = cx.call(request(&cx.unknown_volume_id())).await;

@@ -39,7 +39,15 @@ async fn must_refuse_unknown_key(cx: &Cx, volume: &v1::Volume) -> CheckResult {
         ("with an unknown key", unknown_only),
         ("with an unknown key among known ones", request_with_unknown_key(cx, &volume.volume_id)),
     ] {
-        cx.call(request).await.must_be_refused(what, refused_with(Code::InvalidArgument))?;
+        let refusal = refused_with(Code::InvalidArgument);
+        let done = cx.call(request).await.may_be_refused(what, refusal)?;
+        ensure!(
+            done.is_none(),
+            "ControllerModifyVolume {what} was done";
+            of: &req::CTRL_MODIFYVOL_006,
+            expected: "INVALID_ARGUMENT, unless the driver ignores what it does not know",
+            actual: "OK"
+        );
     }
     Ok(())
 }
@@ -93,6 +101,7 @@ check! {
         replaces: [
             "ModifyVolume [Controller Server] should modify a volume created without a volume attribute class",
         ],
+        plain: ["ControllerModifyVolume"],
         access: Each,
     }
     async |cx| {
@@ -141,7 +150,8 @@ check! {
 }
 
 check! {
-    /// A mistyped key would otherwise look as if it had been applied.
+    /// A mistyped key would otherwise look as if it had been applied. Which keys are invalid the driver says, so that OK is
+    /// only remarked on.
     UNKNOWN_KEY_OF_PLAIN {
         id: "controller/controller-modify-volume/unknown-key",
         title: "ControllerModifyVolume with an unknown key is refused",
@@ -163,7 +173,7 @@ check! {
     UNKNOWN_KEY_OF_MODIFIED {
         id: "controller/controller-modify-volume/unknown-key-later",
         title: "ControllerModifyVolume with an unknown key is refused for a volume made with mutable parameters",
-        spec: [req::CTRL_MODIFYVOL_009],
+        spec: [req::CTRL_MODIFYVOL_009, req::CTRL_MODIFYVOL_006],
         needs: [MODIFY_VOLUME, CREATE_DELETE_VOLUME, Need::Configured(Setting::MutableParameters)],
         refuted_by: ["controller-modify-accepts-unknown-keys"],
         replaces: [
@@ -252,6 +262,7 @@ check! {
         needs: [MODIFY_VOLUME, Need::Configured(Setting::MutableParameters)],
         refuted_by: ["controller-modify-unknown-ok", "not-found-as-internal"],
         replaces: ["ModifyVolume [Controller Server] should fail if volume does not exist"],
+        follows: "controller/controller-modify-volume/deleted-volume",
     }
     async |cx| {
         let reply = cx.call(request(cx, &cx.unknown_volume_id())).await;

@@ -98,6 +98,7 @@ check! {
             "controller-unpublish-keeps-attachment",
         ],
         replaces: ["Controller Service [Controller Server] volume lifecycle should work"],
+        plain: ["ControllerPublishVolume", "ControllerUnpublishVolume"],
         access: Each,
     }
     async |cx| {
@@ -196,6 +197,7 @@ check! {
         replaces: [
             "Controller Service [Controller Server] ControllerPublishVolume should fail when the volume does not exist",
         ],
+        follows: "controller/controller-publish-volume/deleted-volume",
     }
     async |cx| {
         let node_id = cx.node_id().await?;
@@ -358,13 +360,17 @@ check! {
             return Err(Stop::skip(format!("the node takes {limit} volumes, more than attach-limit-max")));
         }
         let refusal = || refused_with(Code::ResourceExhausted);
-        for _ in 0..limit {
+        for number in 1..=limit {
             let volume = cx.node_volume().await?;
             let reply = publish(cx, &volume, &node.node_id).await;
-            // Volumes of others on the node use up the limit earlier.
-            if reply.may_be_refused("up to the limit of the node", refusal())?.is_none() {
-                return Ok(());
+            if reply.may_be_refused("up to the limit of the node", refusal())?.is_some() {
+                continue;
             }
+            // Volumes of others on the node use up the limit earlier, but one that takes none at all shows no limit.
+            return match number {
+                1 => Err(Stop::broken("needs a node that has room for a volume, and this one is full")),
+                _ => Ok(()),
+            };
         }
         let volume = cx.node_volume().await?;
         let reply = publish(cx, &volume, &node.node_id).await;

@@ -37,6 +37,7 @@ check! {
         replaces: [
             "DeleteSnapshot [Controller Server] should return appropriate values (no optional values added)",
         ],
+        plain: ["DeleteSnapshot"],
         access: Each,
     }
     async |cx| {

@@ -20,6 +20,7 @@ check! {
         replaces: [
             "Controller Service [Controller Server] DeleteVolume should return appropriate values (no optional values added)",
         ],
+        plain: ["DeleteVolume"],
         access: Each,
     }
     async |cx| {
@@ -112,8 +113,8 @@ check! {
     GONE {
         id: "controller/delete-volume/gone",
         title: "a deleted volume is not listed and not found any more",
-        spec: [req::CTRL_DELETEVOL_002],
-        needs: [CREATE_DELETE_VOLUME],
+        spec: [req::CTRL_DELETEVOL_002, req::CTRL_VALIDATE_018],
+        needs: [CONTROLLER, CREATE_DELETE_VOLUME],
         refuted_by: ["delete-volume-keeps-volume"],
     }
     async |cx| {
@@ -126,6 +127,7 @@ check! {
         ensure!(
             unknown.await?.is_some(),
             "a deleted volume goes on being found";
+            of: &req::CTRL_VALIDATE_018,
             expected: "NOT_FOUND from ValidateVolumeCapabilities once the deletion is complete",
             actual: "OK until time-limits: settle-ms had passed"
         );
@@ -230,12 +232,16 @@ async fn listed(cx: &Cx, snapshot: &v1::Snapshot) -> CheckResult {
         return Ok(());
     }
     let only = v1::ListSnapshotsRequest { snapshot_id: snapshot.snapshot_id.clone(), ..Default::default() };
-    let found = cx.list_snapshots(only).await?;
+    // It may not have been in the list before, for lists may lag.
+    let found = cx.eventually(Settles::SnapshotListed, || async {
+        let listed = cx.list_snapshots(only.clone()).await?;
+        Ok(listed.iter().any(|listed| listed.snapshot_id == snapshot.snapshot_id).then_some(()))
+    });
     ensure!(
-        found.iter().any(|listed| listed.snapshot_id == snapshot.snapshot_id),
+        found.await?.is_some(),
         "a snapshot is not listed any more after its volume was deleted with OK";
         expected: format!("snapshot {:?} in ListSnapshots", snapshot.snapshot_id),
-        actual: format!("{} entries without it", found.len())
+        actual: "not there until time-limits: settle-ms had passed"
     );
     Ok(())
 }

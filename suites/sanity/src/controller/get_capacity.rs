@@ -2,7 +2,7 @@
 
 use csi_harness::prelude::*;
 
-use super::common::refused_capability;
+use super::common::{refused_capability, too_large, unsupported_size};
 
 /// A size that no storage has, far enough below the largest number to be rounded up.
 const HUGE_BYTES: i64 = 1 << 62;
@@ -47,6 +47,7 @@ check! {
         replaces: [
             "Controller Service [Controller Server] GetCapacity should return capacity (no optional values added)",
         ],
+        plain: ["GetCapacity"],
     }
     async |cx| {
         let reply = cx.call(v1::GetCapacityRequest::default()).await;
@@ -210,7 +211,7 @@ check! {
     MAXIMUM_HOLDS {
         id: "controller/get-capacity/maximum-holds",
         title: "CreateVolume refuses a volume above maximum_volume_size",
-        spec: [req::CTRL_CAPACITY_007],
+        spec: [req::CTRL_CAPACITY_007, req::CTRL_CREATEVOL_047],
         needs: [GET_CAPACITY, CREATE_DELETE_VOLUME],
         refuted_by: ["get-capacity-maximum-too-small", "create-volume-accepts-any-size"],
         runs: Alone,
@@ -224,10 +225,9 @@ check! {
         cx.new_volume().await?;
         let above = v1::CapacityRange { required_bytes: maximum + 1, limit_bytes: 0 };
         let create = v1::CreateVolumeRequest { capacity_range: Some(above), ..cx.create_volume_request() };
-        let refusal = refused_with(Code::OutOfRange)
-            .or(Code::ResourceExhausted, "there may be less space than the largest volume needs")
-            .or(Code::InvalidArgument, "a size that the driver never has may be called invalid");
-        let made = cx.create_volume(create).await.may_be_refused("above maximum_volume_size", refusal)?;
+        let reply = cx.create_volume(create).await;
+        let made = reply.may_be_refused("above maximum_volume_size", too_large());
+        let made = made.map_err(|stop| stop.of(&req::CTRL_CREATEVOL_047))?;
         if let Some(volume) = made {
             // The largest possible volume changes with the space that others give back.
             cx.warn(
@@ -283,9 +283,8 @@ check! {
         cx.new_volume().await?;
         let below = v1::CapacityRange { required_bytes: 0, limit_bytes: minimum - 1 };
         let create = v1::CreateVolumeRequest { capacity_range: Some(below), ..cx.create_volume_request() };
-        let refusal = refused_with(Code::OutOfRange)
-            .or(Code::InvalidArgument, "a size that the driver never has may be called invalid");
-        cx.create_volume(create).await.must_be_refused("below minimum_volume_size", refusal)?;
+        let reply = cx.create_volume(create).await;
+        reply.must_be_refused("below minimum_volume_size", unsupported_size())?;
         Ok(())
     }
 }

@@ -45,6 +45,7 @@ check! {
             "get-snapshot-without-snapshot",
         ],
         replaces: ["GetSnapshot [Controller Server] should return snapshot that match the specified snapshot id"],
+        plain: ["GetSnapshot"],
     }
     async |cx| {
         let volume = cx.node_volume().await?;
@@ -107,6 +108,7 @@ check! {
         replaces: [
             "GetSnapshot [Controller Server] should return an error when the specified snapshot id does not exist",
         ],
+        follows: "controller/get-snapshot/deleted-snapshot",
     }
     async |cx| {
         let reply = cx.call(request(&cx.unknown_snapshot_id())).await;

@@ -59,6 +59,7 @@ check! {
         replaces: [
             "ListSnapshots [Controller Server] should return appropriate values (no optional values added)",
         ],
+        plain: ["ListSnapshots"],
     }
     async |cx| {
         cx.call(v1::ListSnapshotsRequest::default()).await.must("list the snapshots")?;
@@ -121,18 +122,23 @@ check! {
     async |cx| {
         let volume = cx.node_volume().await?;
         let made = cut_snapshot(cx, &volume.id).await?;
-        let page = cx.call(by_id(&made.snapshot_id)).setup("a list").await?;
+        // What is just made may be listed a little later.
+        let listed = cx.eventually(Settles::SnapshotListed, || async {
+            let page = cx.call(by_id(&made.snapshot_id)).setup("a list").await?;
+            Ok((!page.entries.is_empty()).then_some(page.entries))
+        });
+        let entries = listed.await?.ok_or_else(|| Stop::broken("needs the new snapshot in the list"))?;
         ensure!(
-            page.entries.iter().all(|entry| entry.snapshot.is_some()),
+            entries.iter().all(|entry| entry.snapshot.is_some()),
             "an entry has no snapshot";
             expected: "snapshot in each entry",
-            actual: format!("{:?}", page.entries)
+            actual: wires(&entries)
         );
-        let own = page.entries.into_iter().filter_map(|entry| entry.snapshot);
-        for snapshot in own.filter(|snapshot| snapshot.snapshot_id == made.snapshot_id) {
-            complete_snapshot(&snapshot, &volume.id)?;
+        let mut own = entries.into_iter().filter_map(|entry| entry.snapshot);
+        match own.find(|snapshot| snapshot.snapshot_id == made.snapshot_id || snapshot.snapshot_id.is_empty()) {
+            Some(snapshot) => complete_snapshot(&snapshot, &volume.id),
+            None => Err(Stop::broken("needs the new snapshot in the list")),
         }
-        Ok(())
     }
 }
 
@@ -175,9 +181,12 @@ check! {
     async |cx| {
         let volume = cx.node_volume().await?;
         let made = cut_snapshot(cx, &volume.id).await?;
-        let listed = cx.list_snapshots(by_id(&made.snapshot_id)).await?;
-        match listed.iter().find(|snapshot| snapshot.snapshot_id == made.snapshot_id) {
-            Some(found) => same_snapshot(&made, found),
+        let listed = cx.eventually(Settles::SnapshotListed, || async {
+            let listed = cx.list_snapshots(by_id(&made.snapshot_id)).await?;
+            Ok(listed.into_iter().find(|snapshot| snapshot.snapshot_id == made.snapshot_id))
+        });
+        match listed.await? {
+            Some(found) => same_snapshot(&made, &found),
             None => Err(Stop::broken("needs the new snapshot in the list")),
         }
     }

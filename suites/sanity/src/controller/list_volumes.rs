@@ -113,6 +113,7 @@ check! {
         replaces: [
             "Controller Service [Controller Server] ListVolumes should return appropriate values (no optional values added)",
         ],
+        plain: ["ListVolumes"],
     }
     async |cx| {
         page(cx, 0, "").await.must("list the volumes")?;
@@ -362,7 +363,7 @@ check! {
                 !volume.volume_id.is_empty() && volume.capacity_bytes >= 0,
                 "an entry of ListVolumes has no volume with an id and a size";
                 expected: "volume_id, and capacity_bytes of 0 or more",
-                actual: format!("{entry:?}")
+                actual: wire(&entry)
             );
         }
         Ok(())
@@ -427,7 +428,7 @@ check! {
                 entry.status.is_some(),
                 "an entry of ListVolumes has no status";
                 expected: "status, as LIST_VOLUMES_PUBLISHED_NODES is advertised",
-                actual: format!("{entry:?}")
+                actual: wire(&entry)
             );
         }
         Ok(())
@@ -450,7 +451,7 @@ check! {
                 entry.status.as_ref().is_some_and(|status| status.volume_condition.is_some()),
                 "an entry of ListVolumes has no volume_condition";
                 expected: "status.volume_condition, as VOLUME_CONDITION is advertised",
-                actual: format!("{entry:?}")
+                actual: wire(&entry)
             );
         }
         Ok(())

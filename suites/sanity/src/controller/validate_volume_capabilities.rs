@@ -92,6 +92,7 @@ check! {
         replaces: [
             "Controller Service [Controller Server] ValidateVolumeCapabilities should return appropriate values (no optional values added)",
         ],
+        plain: ["ValidateVolumeCapabilities"],
         access: Each,
     }
     async |cx| {
@@ -131,8 +132,8 @@ check! {
         if !confirmed.volume_capabilities.contains(&asked) {
             cx.warn(
                 Violation::new("confirmed names other capabilities than those that were asked about")
-                    .expected(format!("{asked:?}"))
-                    .actual(format!("{:?}", confirmed.volume_capabilities)),
+                    .expected(wire(&asked))
+                    .actual(wires(&confirmed.volume_capabilities)),
             );
         }
         Ok(())
@@ -313,8 +314,8 @@ check! {
         ensure!(
             first.confirmed == again.confirmed,
             "the same validation has two verdicts";
-            expected: format!("confirmed {:?}", first.confirmed),
-            actual: format!("confirmed {:?}", again.confirmed)
+            expected: format!("confirmed {}", wires(&first.confirmed)),
+            actual: format!("confirmed {}", wires(&again.confirmed))
         );
         Ok(())
     }
@@ -347,6 +348,7 @@ check! {
         replaces: [
             "Controller Service [Controller Server] ValidateVolumeCapabilities should fail when the requested volume does not exist",
         ],
+        follows: "controller/validate-volume-capabilities/deleted-volume",
     }
     async |cx| {
         let volume = unknown_volume(cx);

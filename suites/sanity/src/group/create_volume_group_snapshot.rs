@@ -20,6 +20,7 @@ check! {
             "create-volume-group-snapshot-unimplemented",
             "create-group-snapshot-answers-without-group",
         ],
+        plain: ["CreateVolumeGroupSnapshot"],
     }
     async |cx| {
         let request = request_for(cx, &two_volumes(cx).await?);

@@ -12,6 +12,7 @@ check! {
         spec: [req::GROUP_DELETE_001, req::GROUP_DELETE_002],
         needs: [CREATE_DELETE_GET_VOLUME_GROUP_SNAPSHOT, CREATE_DELETE_VOLUME],
         refuted_by: ["delete-volume-group-snapshot-unimplemented", "delete-group-snapshot-keeps-group"],
+        plain: ["DeleteVolumeGroupSnapshot"],
     }
     async |cx| {
         let group = new_group(cx).await?;

@@ -16,6 +16,7 @@ check! {
             "get-group-snapshot-without-group",
             "get-group-snapshot-other-id",
         ],
+        plain: ["GetVolumeGroupSnapshot"],
     }
     async |cx| {
         let made = new_group(cx).await?;
@@ -76,6 +77,7 @@ check! {
         replaces: [
             "GroupController Service [GroupController VolumeGroupSnapshots] GetVolumeGroupSnapshot should fail when an invalid volume id is used",
         ],
+        follows: "group/get-volume-group-snapshot/deleted-group",
     }
     async |cx| {
         let request = v1::GetVolumeGroupSnapshotRequest {

@@ -43,7 +43,7 @@ check! {
                 named,
                 "an entry of GroupControllerGetCapabilities names no capability";
                 expected: "an rpc with a type other than UNKNOWN",
-                actual: format!("{capability:?}")
+                actual: wire(&capability)
             );
         }
         Ok(())

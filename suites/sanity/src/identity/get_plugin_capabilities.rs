@@ -40,7 +40,7 @@ check! {
                 number != 0,
                 "an entry of GetPluginCapabilities names no capability";
                 expected: "a service or a volume expansion with a type other than UNKNOWN",
-                actual: format!("{capability:?}")
+                actual: wire(&capability)
             );
         }
         Ok(())
@@ -78,7 +78,7 @@ check! {
     }
     async |cx| {
         let as_set = |capabilities: Vec<v1::PluginCapability>| -> BTreeSet<String> {
-            capabilities.iter().map(|capability| format!("{capability:?}")).collect()
+            capabilities.iter().map(wire).collect()
         };
         let first = as_set(capabilities(cx).await?);
         for _ in 1..ASKED {
@@ -157,7 +157,7 @@ check! {
     }
     async |cx| {
         let reply = cx.call(v1::GetPluginCapabilitiesRequest {}).await;
-        let offered = format!("{:?}", reply.setup("what the plugin offers")?.capabilities);
+        let offered = wires(&reply.setup("what the plugin offers")?.capabilities);
         let has = |capability| cx.target().capabilities().has(capability);
         let controller = has(Capability::ExpandVolume);
         ensure!(

@@ -7,6 +7,7 @@ pub(crate) mod refusals;
 use csi_harness::prelude::*;
 
 use super::{attached, published};
+use crate::expansion::is_online_only;
 
 /// A volume that only its node still has to make use of.
 struct Grown {
@@ -35,7 +36,7 @@ fn request(cx: &Cx, staged: &Staged, volume_path: &str, required_bytes: i64) -> 
 
 /// Expands the volume on the controller, where there is something to do; returns the size to ask the node for.
 async fn expand_on_controller(cx: &Cx, volume_id: &str) -> CheckResult<i64> {
-    let wanted = cx.config().expand_size_bytes;
+    let wanted = cx.expand_size_bytes();
     if !cx.target().capabilities().has(Capability::ExpandVolume) {
         return Ok(wanted);
     }
@@ -61,15 +62,9 @@ async fn expand(
     Ok(reply)
 }
 
-/// Whether the controller expands volumes only while they are in use.
-fn expands_online_only(cx: &Cx) -> bool {
-    let capabilities = cx.target().capabilities();
-    capabilities.has(Capability::OnlineExpansion) && !capabilities.has(Capability::OfflineExpansion)
-}
-
 /// A volume expanded on the controller, before or after it is published as the driver wants it.
 async fn grown(cx: &Cx) -> CheckResult<Grown> {
-    if expands_online_only(cx) {
+    if is_online_only(cx) {
         let published = published(cx).await?;
         let size_bytes = expand_on_controller(cx, &published.staged.attached.volume.id).await?;
         return Ok(Grown { published, size_bytes });
@@ -89,6 +84,7 @@ check! {
         needs: [NODE, NODE_EXPAND_VOLUME, CREATE_DELETE_VOLUME],
         refuted_by: ["node-expand-volume-unimplemented", "node-expand-answers-wrong-size"],
         replaces: ["Node Service NodeExpandVolume should work if node-expand is called after node-publish"],
+        plain: ["NodeExpandVolume"],
         access: Each,
     }
     async |cx| {

@@ -46,7 +46,7 @@ check! {
                 named,
                 "an entry of NodeGetCapabilities names no capability";
                 expected: "an rpc with a type other than UNKNOWN",
-                actual: format!("{capability:?}")
+                actual: wire(&capability)
             );
         }
         Ok(())

@@ -33,6 +33,7 @@ check! {
         spec: [req::NODE_STATS_001, req::NODE_CAPS_004],
         needs: [NODE, STATS, VOLUME],
         refuted_by: ["node-get-volume-stats-unimplemented"],
+        plain: ["NodeGetVolumeStats"],
         access: Each,
     }
     async |cx| {
@@ -80,7 +81,7 @@ check! {
                 usage.unit != Unit::Unknown as i32,
                 "a usage has no unit";
                 expected: "BYTES or INODES",
-                actual: format!("{usage:?}")
+                actual: wire(&usage)
             );
         }
         Ok(())
@@ -114,7 +115,7 @@ check! {
                     "{name} of a usage is negative";
                     of: rule,
                     expected: "0 or more",
-                    actual: format!("{usage:?}")
+                    actual: wire(&usage)
                 );
             }
             // File systems without a fixed number of inodes report 0 of them.
@@ -123,7 +124,7 @@ check! {
                     Violation::new("total of a usage in bytes is 0")
                         .of(&req::MSG_USAGE_002)
                         .expected("the size of the volume")
-                        .actual(format!("{usage:?}")),
+                        .actual(wire(&usage)),
                 );
             }
         }
@@ -153,14 +154,14 @@ check! {
             "the volume_condition has no message";
             of: &req::MSG_USAGE_006,
             expected: "a text that says how the volume is",
-            actual: format!("{condition:?}")
+            actual: wire(&condition)
         );
         if condition.abnormal {
             cx.warn(
                 Violation::new("a volume that was just published is in an abnormal condition")
                     .of(&req::MSG_USAGE_005)
                     .expected("abnormal false")
-                    .actual(format!("{condition:?}")),
+                    .actual(wire(&condition)),
             );
         }
         Ok(())

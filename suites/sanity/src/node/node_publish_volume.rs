@@ -4,10 +4,11 @@ pub(crate) mod fields;
 pub(crate) mod modes;
 pub(crate) mod paths;
 pub(crate) mod repeats;
+pub(crate) mod target;
 
 use csi_harness::prelude::*;
 
-use super::{gone, published, refused_or_stateless, staged, unsupported_access};
+use super::{gone, refused_or_stateless, staged, unsupported_access};
 
 async fn request(cx: &Cx) -> CheckResult<v1::NodePublishVolumeRequest> {
     let staged = staged(cx).await?;
@@ -22,45 +23,11 @@ check! {
         spec: [req::NODE_PUBLISH_001],
         needs: [NODE, VOLUME],
         refuted_by: ["node-publish-volume-unimplemented"],
+        plain: ["NodePublishVolume"],
         access: Each,
     }
     async |cx| {
         cx.node_publish(request(cx).await?).await.must("publish a volume that is on the node")?;
-        Ok(())
-    }
-}
-
-check! {
-    /// The orchestrator makes the parent directory only: what a directory of its own would hide is a missing mount.
-    MAKES_TARGET {
-        id: "node/node-publish-volume/makes-target",
-        title: "NodePublishVolume makes the target path",
-        spec: [req::NODE_PUBLISH_028, req::NODE_PUBLISH_026, req::NODE_PUBLISH_027],
-        needs: [NODE, VOLUME],
-        refuted_by: ["node-publish-makes-nothing"],
-        access: Each,
-    }
-    async |cx| {
-        cx.need_path_kind()?;
-        let path = published(cx).await?.target_path;
-        let kind = cx.path_kind(&path).await?;
-        ensure!(
-            kind != PathKind::NotFound,
-            "NodePublishVolume was done, and nothing is at the target path {path}";
-            expected: "a directory for mount access, a file or device for block access",
-            actual: "nothing, as seen by the tests; configure `paths` if the driver has another file system"
-        );
-        let (wrong, rule, expected) = match cx.access() {
-            AccessType::Mount => (PathKind::File, &req::NODE_PUBLISH_027, "a directory"),
-            AccessType::Block => (PathKind::Directory, &req::NODE_PUBLISH_026, "a block device"),
-        };
-        ensure!(
-            kind != wrong,
-            "what is at the target path {path} cannot be used with {} access", cx.access();
-            of: rule,
-            expected: expected,
-            actual: format!("{kind:?}")
-        );
         Ok(())
     }
 }
@@ -108,4 +75,4 @@ check! {
     }
 }
 
-pub(crate) static CHECKS: &[&Check] = &[&WORKS, &MAKES_TARGET, &UNKNOWN_VOLUME, &BEYOND_VOLUME];
+pub(crate) static CHECKS: &[&Check] = &[&WORKS, &UNKNOWN_VOLUME, &BEYOND_VOLUME];

@@ -17,6 +17,7 @@ check! {
         spec: [req::NODE_STAGE_001],
         needs: [NODE, STAGE_UNSTAGE_VOLUME, VOLUME],
         refuted_by: ["node-stage-volume-unimplemented"],
+        plain: ["NodeStageVolume"],
         access: Each,
     }
     async |cx| {

@@ -12,6 +12,7 @@ check! {
         spec: [req::NODE_UNPUBLISH_001],
         needs: [NODE, VOLUME],
         refuted_by: ["node-unpublish-volume-unimplemented"],
+        plain: ["NodeUnpublishVolume"],
         access: Each,
     }
     async |cx| {
@@ -27,7 +28,7 @@ check! {
     REMOVES_TARGET {
         id: "node/node-unpublish-volume/removes-target",
         title: "NodeUnpublishVolume removes the target path",
-        spec: [req::NODE_UNPUBLISH_010],
+        spec: [req::NODE_UNPUBLISH_010, req::NODE_UNPUBLISH_002],
         needs: [NODE, VOLUME],
         refuted_by: ["node-unpublish-leaves-target"],
         replaces: ["Node Service NodeUnpublishVolume should remove target path"],
@@ -40,6 +41,13 @@ check! {
             return Err(Stop::broken(format!("needs a target path, but nothing is at {target_path}")));
         }
         cx.node_unpublish(&staged.attached.volume.id, &target_path).setup("an unpublished volume").await?;
+        ensure!(
+            !cx.is_mount_point(&target_path),
+            "NodeUnpublishVolume was done, and the volume is still mounted at the target path {target_path}";
+            of: &req::NODE_UNPUBLISH_002,
+            expected: "no mount, and nothing at the path",
+            actual: "a mount point"
+        );
         let kind = cx.path_kind(&target_path).await?;
         ensure!(
             kind == PathKind::NotFound,

@@ -12,6 +12,7 @@ check! {
         spec: [req::NODE_UNSTAGE_001, req::NODE_UNSTAGE_002],
         needs: [NODE, STAGE_UNSTAGE_VOLUME, VOLUME],
         refuted_by: ["node-unstage-volume-unimplemented"],
+        plain: ["NodeUnstageVolume"],
         access: Each,
     }
     async |cx| {
@@ -21,6 +22,48 @@ check! {
         again.must("stage a volume that was unstaged").map_err(|stop| stop.of(&req::NODE_UNSTAGE_002))?;
         Ok(())
     }
+}
+
+check! {
+    /// What staging did stands in the way of whoever has the path or the volume next.
+    UNDOES_STAGING {
+        id: "node/node-unstage-volume/undoes-staging",
+        title: "NodeUnstageVolume undoes what NodeStageVolume did",
+        spec: [req::NODE_UNSTAGE_002],
+        needs: [NODE, STAGE_UNSTAGE_VOLUME, CREATE_DELETE_VOLUME],
+        refuted_by: ["node-unstage-keeps-staging"],
+        access: Each,
+    }
+    async |cx| {
+        let Staged { attached, staging_path } = staged(cx).await?;
+        cx.node_unstage(&attached.volume.id, &staging_path).setup("an unstaged volume").await?;
+        ensure!(
+            !cx.is_mount_point(&staging_path),
+            "NodeUnstageVolume was done, and something is still mounted at the staging path {staging_path}";
+            expected: "no mount",
+            actual: "a mount point"
+        );
+        let again = stage_otherwise(cx, &attached, &staging_path).await?;
+        // A volume that was never staged tells what the driver says of the access type itself.
+        let never_staged = super::attached(cx).await?;
+        let at_first = stage_otherwise(cx, &never_staged, &cx.staging_path().await?).await?;
+        ensure!(
+            again != Code::AlreadyExists || at_first == Code::AlreadyExists,
+            "a volume that was unstaged is taken for a staged one";
+            expected: "the volume is staged with another access type, or refused for that alone",
+            actual: "ALREADY_EXISTS"
+        );
+        Ok(())
+    }
+}
+
+/// What NodeStageVolume says of the other access type.
+async fn stage_otherwise(cx: &Cx, attached: &Attached, staging_path: &str) -> CheckResult<Code> {
+    let request = v1::NodeStageVolumeRequest {
+        volume_capability: Some(cx.capability_for(cx.access().other(), Mode::SingleNodeWriter)),
+        ..cx.stage_request(attached, staging_path)
+    };
+    cx.node_stage(request).await.code()
 }
 
 check! {
@@ -144,6 +187,7 @@ check! {
 
 pub(crate) static CHECKS: &[&Check] = &[
     &WORKS,
+    &UNDOES_STAGING,
     &REPEATED,
     &NEVER_STAGED,
     &NO_VOLUME_ID,

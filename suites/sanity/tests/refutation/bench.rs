@@ -73,8 +73,8 @@ pub(crate) fn play(jobs: usize, mock: csi_mock_driver::Config, config: Config) -
 pub(crate) fn everything_set() -> Config {
     Config {
         access_types: vec![AccessType::Mount, AccessType::Block],
-        volume_size_bytes: 2 << 30,
-        expand_size_bytes: 4 << 30,
+        volume_size_bytes: Some(2 << 30),
+        expand_size_bytes: Some(4 << 30),
         size_min_bytes: Some(1 << 20),
         size_max_bytes: Some(16 << 40),
         parameters: pairs(&[("pool", "mock"), ("tier", "silver")]),
@@ -139,6 +139,8 @@ async fn run(jobs: usize, mock: csi_mock_driver::Config, mut config: Config) -> 
         fail_fast: false,
         leak_check: true,
         keep_calls: true,
+        tell_each: true,
+        registry: registry(),
         known: KnownFailing::default(),
         repeat: Arc::new(str::to_owned),
     };

@@ -15,7 +15,8 @@ use libtest_mimic::Failed;
 use crate::bench::{self, Played, everything_on, everything_set, lacks, registry};
 
 const HEADER: &str = "\
-# Which checks say something of a driver with one defect: the defect, then the checks, a line each.
+# Which checks say something of a driver with one defect: the defect, then the checks, a line each, with the rule that they
+# blame it for.
 # Defects that no check finds yet are left out.
 # UPDATE=1 cargo test -p csi-suite-sanity --test refutation writes this file.
 ";
@@ -38,19 +39,21 @@ pub(crate) fn trials() -> Vec<libtest_mimic::Trial> {
 fn is_found(rows: &Rows, defect: Defect) -> Result<(), Failed> {
     let id = defect.id();
     let played = play(defect, Vec::new())?;
-    let mut wrong = Vec::new();
+    let mut wrong = misattributed(&played)?;
+    let mut lines = lines(&played)?;
     for check in refuted_by(id) {
         let absent = lacks(check);
         let said = if absent.is_empty() {
             not_found(&played, check)
         } else {
-            not_found(&play(defect, absent)?, check)
+            let without = play(defect, absent)?;
+            lines.extend(self::lines(&without)?.into_iter().filter(|(label, _)| is_run_of(label, check)));
+            not_found(&without, check)
         };
         wrong.extend(said.map(|said| format!("{} does not find {id}: {said}", check.id)));
     }
-    wrong.extend(misattributed(&played)?);
 
-    let row = row(&played);
+    let row = lines.into_values().collect::<Vec<_>>().join("\n");
     let mut seen = rows.lock().unwrap_or_else(PoisonError::into_inner);
     seen.insert(id, row.clone());
     if std::env::var_os("UPDATE").is_some() {
@@ -92,12 +95,16 @@ fn refuted_by(defect: &'static str) -> impl Iterator<Item = &'static Check> {
 
 /// What the check said, unless it accuses the driver in at least one of its runs.
 fn not_found(played: &Played, check: &Check) -> Option<String> {
-    let said = played.said.iter().filter(|(label, _)| label.split('@').next() == Some(check.id));
+    let said = played.said.iter().filter(|(label, _)| is_run_of(label, check));
     let outcomes: Vec<_> = said.map(|(_, said)| &said.outcome).collect();
     match on_a_defect(&outcomes) {
         Trial::Good => None,
         Trial::Skipped(why) | Trial::Bad(why) => Some(why),
     }
+}
+
+fn is_run_of(label: &str, check: &Check) -> bool {
+    label.split('@').next() == Some(check.id)
 }
 
 /// Accusations by rules that the check does not name, or that do not bind a driver with these capabilities.
@@ -118,18 +125,20 @@ fn misattributed(played: &Played) -> Result<Vec<String>, Failed> {
     Ok(wrong)
 }
 
-/// One line for each check that has something to say, in the order of their labels.
-fn row(played: &Played) -> String {
-    played
-        .said
-        .iter()
-        .filter_map(|(label, said)| match &said.outcome {
-            Outcome::Failed(_) => Some(format!("  {label}")),
-            Outcome::Warned(_) => Some(format!("  {label} (warns)")),
-            _ => None,
-        })
-        .collect::<Vec<_>>()
-        .join("\n")
+/// One line for each check that has something to say, by label.
+fn lines(played: &Played) -> Result<BTreeMap<String, String>, Failed> {
+    let mut lines = BTreeMap::new();
+    for (label, said) in &played.said {
+        let (violation, warns) = match &said.outcome {
+            Outcome::Failed(violation) => (violation, ""),
+            Outcome::Warned(violation) => (violation, " (warns)"),
+            _ => continue,
+        };
+        let first = registry().find(label)?.requirements[0];
+        let rule = violation.requirement.unwrap_or(first).id;
+        lines.insert(label.clone(), format!("  {label} {rule}{warns}"));
+    }
+    Ok(lines)
 }
 
 fn matrix_path() -> PathBuf {

@@ -16,6 +16,7 @@ pub(crate) fn trials() -> Vec<Trial> {
     vec![
         Trial::test("healthy/all-pass", move || all_pass(played(&a)?)),
         Trial::test("healthy/all-call-what-they-speak-of", move || all_call(played(&b)?)),
+        Trial::test("healthy/few-volumes-on-a-node", all_find_room),
     ]
 }
 
@@ -38,6 +39,12 @@ fn all_pass(played: &Played) -> Result<(), Failed> {
         }
     }
     if wrong.is_empty() { Ok(()) } else { Err(Failed::from(wrong.join("\n"))) }
+}
+
+/// Checks that run at the same time do not fill a node with room for fewer volumes than there are checks.
+fn all_find_room() -> Result<(), Failed> {
+    let mock = csi_mock_driver::Config { max_volumes_per_node: 5, ..everything_on() };
+    all_pass(&bench::play(JOBS, mock, everything_set())?)
 }
 
 fn all_call(played: &Played) -> Result<(), Failed> {

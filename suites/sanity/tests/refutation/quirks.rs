@@ -1,8 +1,10 @@
 //! Legal but unusual drivers: none of them is accused.
 
+use std::time::Duration;
+
 use csi_harness::config::{AccessType, Config, Secret};
 use csi_harness::outcome::Outcome;
-use csi_mock_driver::Quirk;
+use csi_mock_driver::{Delay, Quirk};
 use libtest_mimic::{Failed, Trial};
 
 use crate::bench::{self, JOBS, everything_on, everything_set, pairs};
@@ -17,6 +19,10 @@ pub(crate) fn trials() -> Vec<Trial> {
 fn is_not_accused(quirk: Quirk) -> Result<(), Failed> {
     let mut mock = everything_on();
     mock.quirks = vec![quirk];
+    if quirk == Quirk::ListsLag {
+        // Long enough to be noticed by whoever does not wait.
+        mock.list_lag = Delay(Duration::from_millis(500));
+    }
     let mut config = everything_set();
     adapt(quirk, &mut config);
     let played = bench::play(JOBS, mock, config)?;
@@ -38,6 +44,7 @@ fn adapt(quirk: Quirk, config: &mut Config) {
                 config.secrets.insert(rpc.method.to_owned(), Secret(pairs(&[("password", "mock")])));
             }
         }
+        Quirk::SmallSizesRefused => config.volume_size_bytes = None,
         Quirk::ExactSizesRefused | Quirk::MinimumSize => config.size_min_bytes = Some(1 << 30),
         _ => {}
     }

@@ -53,8 +53,8 @@ impl Played {
 pub(crate) fn everything_set() -> Config {
     Config {
         access_types: vec![AccessType::Mount, AccessType::Block],
-        volume_size_bytes: 2 << 30,
-        expand_size_bytes: 4 << 30,
+        volume_size_bytes: Some(2 << 30),
+        expand_size_bytes: Some(4 << 30),
         parameters: pairs(&[("pool", "mock"), ("tier", "silver")]),
         mutable_parameters: pairs(&[("tier", "gold")]),
         time_limits: TimeLimits {
@@ -124,6 +124,8 @@ async fn run(
         fail_fast: false,
         leak_check: true,
         keep_calls: false,
+        tell_each: true,
+        registry: registry(),
         known: KnownFailing::default(),
         repeat: Arc::new(str::to_owned),
     };

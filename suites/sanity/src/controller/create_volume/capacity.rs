@@ -2,6 +2,7 @@
 
 use csi_harness::prelude::*;
 
+use super::super::common::{too_large, unsupported_size};
 use super::not_negative;
 
 /// More than any back end has.
@@ -18,7 +19,7 @@ fn make(cx: &Cx, required_bytes: i64, limit_bytes: i64) -> Calling<'_, v1::Volum
 
 /// A size just above the configured one, which is a multiple of nothing.
 fn odd_size(cx: &Cx) -> CheckResult<i64> {
-    let bytes = cx.config().volume_size_bytes + 1;
+    let bytes = cx.volume_size_bytes() + 1;
     match cx.config().size_max_bytes {
         Some(most) if bytes > most => Err(Stop::skip("--volume-size-bytes is --size-max-bytes")),
         _ => Ok(bytes),
@@ -58,7 +59,7 @@ check! {
         access: Each,
     }
     async |cx| {
-        let size = cx.config().volume_size_bytes;
+        let size = cx.volume_size_bytes();
         ensure_at_least(&make(cx, size, 0).setup("a volume of the configured size").await?, size)?;
         let odd = odd_size(cx)?;
         ensure_at_least(&make(cx, odd, 0).setup("a volume of one byte more").await?, odd)
@@ -70,16 +71,18 @@ check! {
     AT_MOST_LIMIT {
         id: "controller/create-volume/limit-bytes",
         title: "a volume is not larger than limit_bytes, or OUT_OF_RANGE says that it would be",
-        spec: [req::MSG_CAPRANGE_008, req::CTRL_CREATEVOL_018, req::MSG_CAPRANGE_005],
+        spec: [req::MSG_CAPRANGE_008, req::MSG_CAPRANGE_005, req::CTRL_CREATEVOL_047],
         needs: [CREATE_DELETE_VOLUME],
         refuted_by: ["create-volume-exceeds-limit"],
+        follows: "controller/create-volume/crossed-capacity-range",
     }
     async |cx| {
         let odd = odd_size(cx)?;
         cx.new_volume().await?;
         for limit in [odd, odd + (1 << 20)] {
             let reply = make(cx, odd, limit).await;
-            let made = reply.may_be_refused("with a narrow capacity_range", refused_with(Code::OutOfRange))?;
+            let made = reply.may_be_refused("with a narrow capacity_range", unsupported_size());
+            let made = made.map_err(|stop| stop.of(&req::CTRL_CREATEVOL_047))?;
             if let Some(volume) = made {
                 ensure_at_least(&volume, odd)?;
                 ensure_at_most(&volume, limit)?;
@@ -97,12 +100,13 @@ check! {
         spec: [req::MSG_CAPRANGE_002],
         needs: [CREATE_DELETE_VOLUME],
         refuted_by: ["create-volume-exceeds-limit", "create-volume-rounds-down"],
+        follows: "controller/create-volume/limit-bytes",
     }
     async |cx| {
         cx.new_volume().await?;
-        for size in [cx.config().volume_size_bytes, odd_size(cx)?] {
+        for size in [cx.volume_size_bytes(), odd_size(cx)?] {
             let reply = make(cx, size, size).await;
-            let made = reply.may_be_refused("with an exact size", refused_with(Code::OutOfRange))?;
+            let made = reply.may_be_refused("with an exact size", unsupported_size())?;
             let actual = made.map_or(0, |volume| volume.capacity_bytes);
             ensure!(
                 actual == 0 || actual == size,
@@ -157,9 +161,7 @@ check! {
     }
     async |cx| {
         cx.new_volume().await?;
-        let refusal = refused_with(Code::OutOfRange)
-            .or(Code::ResourceExhausted, "the storage may be what does not suffice");
-        match make(cx, EXBIBYTE, 0).await.may_be_refused("of an exbibyte", refusal)? {
+        match make(cx, EXBIBYTE, 0).await.may_be_refused("of an exbibyte", too_large())? {
             Some(volume) => ensure_at_least(&volume, EXBIBYTE),
             None => Ok(()),
         }
@@ -174,11 +176,11 @@ check! {
         spec: [req::CTRL_CREATEVOL_047, req::MSG_CAPRANGE_008],
         needs: [CREATE_DELETE_VOLUME],
         refuted_by: ["create-volume-out-of-range-as-internal", "create-volume-out-of-range-as-invalid-argument"],
+        follows: "controller/create-volume/limit-bytes",
     }
     async |cx| {
         cx.new_volume().await?;
-        let refusal = refused_with(Code::OutOfRange);
-        match make(cx, 0, 1).await.may_be_refused("with limit_bytes 1", refusal)? {
+        match make(cx, 0, 1).await.may_be_refused("with limit_bytes 1", unsupported_size())? {
             Some(volume) => ensure_at_most(&volume, 1),
             None => Ok(()),
         }

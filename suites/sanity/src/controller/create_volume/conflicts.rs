@@ -76,7 +76,7 @@ check! {
         ],
     }
     async |cx| {
-        let (request, small) = sized_volume(cx, cx.config().volume_size_bytes).await?;
+        let (request, small) = sized_volume(cx, cx.volume_size_bytes()).await?;
         let large = larger_size(cx, small)?;
         let other_name = with_range(&cx.create_volume_request(), large, 0);
         cx.create_volume(other_name).await.or_skip("a volume of --expand-size-bytes cannot be had")?;
@@ -101,7 +101,7 @@ check! {
         ],
     }
     async |cx| {
-        let (small_request, small) = sized_volume(cx, cx.config().volume_size_bytes).await?;
+        let (small_request, small) = sized_volume(cx, cx.volume_size_bytes()).await?;
         let (request, large) = sized_volume(cx, larger_size(cx, small)?).await?;
         let required = small_request.capacity_range.unwrap_or_default().required_bytes;
         let again = with_range(&request, required, large - 1);
@@ -115,7 +115,7 @@ check! {
 
 /// A size above that of the volume.
 fn larger_size(cx: &Cx, bytes: i64) -> CheckResult<i64> {
-    let large = cx.config().expand_size_bytes;
+    let large = cx.expand_size_bytes();
     if large > bytes {
         Ok(large)
     } else {
@@ -184,11 +184,12 @@ check! {
 }
 
 check! {
-    /// A class of service asked for under a name that another class has.
+    /// A class of service asked for under a name that another class has. The rule about OK counts mutable_parameters, and
+    /// that about ALREADY_EXISTS leaves them out, so that every verdict is a remark.
     OTHER_MUTABLE_PARAMETERS {
         id: "controller/create-volume/taken-with-other-mutable-parameters",
         title: "CreateVolume with a name used before and other mutable_parameters is refused",
-        spec: [req::CTRL_CREATEVOL_002],
+        spec: [req::CTRL_CREATEVOL_030],
         needs: [CREATE_DELETE_VOLUME, MODIFY_VOLUME, Need::Configured(Setting::MutableParameters)],
         refuted_by: ["create-volume-ignores-mutable-parameter-conflict"],
     }

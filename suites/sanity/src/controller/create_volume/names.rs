@@ -2,6 +2,8 @@
 
 use csi_harness::prelude::*;
 
+use super::super::common::{Named, list_refusal, still_listed};
+
 /// Bytes of a name at the most.
 const NAME_BYTES_MAX: usize = 128;
 
@@ -38,12 +40,18 @@ check! {
     ANY_TEXT {
         id: "controller/create-volume/any-name",
         title: "CreateVolume takes any Unicode name without control characters",
-        spec: [req::CTRL_CREATEVOL_014, req::CTRL_CREATEVOL_002],
+        spec: [req::CTRL_CREATEVOL_014, req::CTRL_CREATEVOL_002, req::CTRL_LISTVOL_002],
         needs: [CREATE_DELETE_VOLUME],
-        refuted_by: ["create-volume-refuses-unicode-names", "create-volume-internal-on-path-names"],
+        refuted_by: [
+            "create-volume-refuses-unicode-names",
+            "create-volume-internal-on-path-names",
+            "list-volumes-fails-on-unusual-names",
+        ],
+        runs: Last,
     }
     async |cx| {
         cx.new_volume().await?;
+        let listed = list_refusal(cx, &Named::Volumes).await?.is_none();
         let mut refusals = Vec::new();
         for text in ODD_TEXTS {
             let name = format!("{}{text}", cx.unique_name());
@@ -51,7 +59,12 @@ check! {
                 continue;
             }
             match make(cx, &name).await? {
-                Ok(volume) => repeat_and_delete(cx, &name, &volume).await?,
+                Ok(volume) => {
+                    if listed {
+                        still_listed(cx, &Named::Volumes, &name).await?;
+                    }
+                    repeat_and_delete(cx, &name, &volume).await?;
+                }
                 Err(refused) => refusals.push(format!("{name:?}: {refused}")),
             }
         }

@@ -37,10 +37,19 @@ check! {
         replaces: [
             "Controller Service [Controller Server] CreateVolume should return appropriate values SingleNodeWriter WithCapacity 1Gi",
         ],
+        plain: ["CreateVolume"],
         access: Each,
     }
     async |cx| {
-        let volume = cx.create_volume(cx.create_volume_request()).await.must("make a volume")?;
+        let reply = cx.create_volume(cx.create_volume_request()).await;
+        if let Answer::Refused(refused) = reply.answer()
+            && refused.code == Code::InvalidArgument
+        {
+            // Parameters and secrets are between the driver and its user, so the request may lack one.
+            let why = "does it need --parameters, --secrets or another --volume-size-bytes?";
+            return Err(Stop::broken(format!("CreateVolume refuses a plain request: {refused}; {why}")));
+        }
+        let volume = reply.must("make a volume")?;
         ensure!(
             volume != v1::Volume::default(),
             "CreateVolume succeeded without a volume in the reply";
@@ -53,7 +62,7 @@ check! {
             "the new volume has no id";
             of: &req::MSG_VOLUME_003,
             expected: "a volume_id",
-            actual: format!("{volume:?}")
+            actual: wire(&volume)
         );
         not_negative(&volume)
     }
@@ -179,12 +188,7 @@ check! {
     AT_THE_SAME_TIME {
         id: "controller/create-volume/same-name-at-the-same-time",
         title: "identical CreateVolume requests at the same time make one volume",
-        spec: [
-            req::CTRL_CREATEVOL_011,
-            req::CTRL_CREATEVOL_002,
-            req::GEN_CONC_003,
-            req::GEN_ERR_008,
-        ],
+        spec: [req::CTRL_CREATEVOL_011],
         needs: [CREATE_DELETE_VOLUME],
         refuted_by: ["create-volume-races-on-name"],
     }
@@ -206,7 +210,6 @@ check! {
         ensure!(
             ids.len() == 1,
             "identical requests at the same time made several volumes";
-            of: &req::CTRL_CREATEVOL_002,
             expected: "one volume_id in all answers",
             actual: format!("{ids:?}")
         );
@@ -229,7 +232,7 @@ check! {
             volume.accessible_topology.is_empty(),
             "the volume has accessible_topology, but VOLUME_ACCESSIBILITY_CONSTRAINTS is not advertised";
             expected: "VOLUME_ACCESSIBILITY_CONSTRAINTS, or no accessible_topology",
-            actual: format!("{:?}", volume.accessible_topology)
+            actual: wires(&volume.accessible_topology)
         );
         Ok(())
     }

@@ -59,17 +59,21 @@ async fn walk(cx: &Cx, max_entries: i32) -> CheckResult<Vec<Vec<String>>> {
     Err(Stop::broken(format!("the list has not ended after {PAGES_MAX} pages")))
 }
 
-/// Which of the ids are on no page. Others may add and remove entries, so a gap counts only if it stays.
+/// Which of the ids are on no page. Lists may lag, and others may add and remove entries, so a gap counts only if it
+/// stays.
 async fn lasting_gap(cx: &Cx, own: &BTreeSet<String>, max_entries: i32) -> CheckResult<Vec<String>> {
-    let mut missing = Vec::new();
-    for _ in 0..3 {
-        let listed: BTreeSet<String> = walk(cx, max_entries).await?.into_iter().flatten().collect();
-        missing = own.difference(&listed).cloned().collect();
-        if missing.is_empty() {
-            break;
-        }
+    let complete = cx.eventually(Settles::SnapshotListed, || async {
+        Ok(gap(cx, own, max_entries).await?.is_empty().then_some(()))
+    });
+    match complete.await? {
+        Some(()) => Ok(Vec::new()),
+        None => gap(cx, own, max_entries).await,
     }
-    Ok(missing)
+}
+
+async fn gap(cx: &Cx, own: &BTreeSet<String>, max_entries: i32) -> CheckResult<Vec<String>> {
+    let listed: BTreeSet<String> = walk(cx, max_entries).await?.into_iter().flatten().collect();
+    Ok(own.difference(&listed).cloned().collect())
 }
 
 check! {

@@ -3,6 +3,7 @@
 use csi_harness::prelude::*;
 
 use crate::group::{member_ids, request_for, two_volumes};
+use crate::moment::{moment, same_moment};
 
 /// What must not change between two answers about one group snapshot.
 fn same(first: &v1::VolumeGroupSnapshot, again: &v1::VolumeGroupSnapshot) -> CheckResult {
@@ -19,10 +20,10 @@ fn same(first: &v1::VolumeGroupSnapshot, again: &v1::VolumeGroupSnapshot) -> Che
         actual: format!("{:?}", member_ids(again))
     );
     ensure!(
-        first.creation_time == again.creation_time,
+        same_moment(first.creation_time.as_ref(), again.creation_time.as_ref()),
         "the creation_time of a group snapshot has changed";
-        expected: format!("{:?}", first.creation_time),
-        actual: format!("{:?}", again.creation_time)
+        expected: moment(first.creation_time.as_ref()),
+        actual: moment(again.creation_time.as_ref())
     );
     Ok(())
 }

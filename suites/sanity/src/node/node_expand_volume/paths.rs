@@ -9,7 +9,7 @@ use crate::node::{PATH_BYTES_LONG, PATH_BYTES_MAX, published_at_path_of, staged,
 fn present_bytes(cx: &Cx, staged: &Staged) -> i64 {
     match staged.attached.volume.size_bytes {
         known @ 1.. => known,
-        _ => cx.config().volume_size_bytes,
+        _ => cx.volume_size_bytes(),
     }
 }
 

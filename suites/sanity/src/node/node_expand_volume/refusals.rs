@@ -21,7 +21,7 @@ check! {
     async |cx| {
         let staged = Staged { attached: gone(cx).await?, staging_path: String::new() };
         let path = cx.target_path().await?;
-        let reply = cx.call(request(cx, &staged, &path, cx.config().expand_size_bytes)).await;
+        let reply = cx.call(request(cx, &staged, &path, cx.expand_size_bytes())).await;
         refused_or_stateless(cx, reply, "NodeExpandVolume of a volume that does not exist")
     }
 }
@@ -38,7 +38,7 @@ check! {
     async |cx| {
         let staged = Staged { attached: attached(cx).await?, staging_path: String::new() };
         let path = cx.target_path().await?;
-        let present = staged.attached.volume.size_bytes.max(cx.config().volume_size_bytes);
+        let present = staged.attached.volume.size_bytes.max(cx.volume_size_bytes());
         let reply = cx.call(request(cx, &staged, &path, present)).await;
         if reply.any_answer()?.is_ok() {
             cx.warn(

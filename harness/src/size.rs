@@ -1,0 +1,47 @@
+//! How large the volumes of a run are: small, since some drivers write every byte, but as large as the driver wants them at
+//! the least.
+
+use csi_proto::v1;
+use tonic::Code;
+
+use crate::capability::Capability;
+use crate::config::Config;
+use crate::cx::Cx;
+use crate::need::Need;
+use crate::outcome::Planned;
+use crate::reply::{Answer, Refused};
+
+/// The first size tried, in bytes: any file system fits into it, and xfs only just.
+pub(crate) const SMALL_BYTES: i64 = 320 << 20;
+/// Sizes tried after it, in bytes.
+const LARGER_BYTES: [i64; 7] = [1 << 30, 4 << 30, 16 << 30, 64 << 30, 256 << 30, 1 << 40, 4 << 40];
+
+/// The size to begin with where the user names none: small, within the limits of the back end, with room to grow.
+pub(crate) fn first_bytes(config: &Config) -> i64 {
+    let most = config.size_max_bytes.map_or(i64::MAX, |most| (most / 2).max(1));
+    SMALL_BYTES.min(most).max(config.size_min_bytes.unwrap_or(1))
+}
+
+/// Whether any of the checks makes a volume.
+pub(crate) fn matters(plan: &[Planned]) -> bool {
+    let makes = |need: &Need| matches!(need, Need::Volume | Need::Has(Capability::CreateDeleteVolume));
+    plan.iter().any(|planned| planned.check.needs.iter().any(makes))
+}
+
+/// Makes volumes until the driver takes the size of one: that size, if it is not the first one. Whatever else the driver
+/// refuses, the checks will tell.
+pub(crate) async fn grown(cx: &Cx, first_bytes: i64) -> Option<i64> {
+    let most = cx.config().size_max_bytes.unwrap_or(i64::MAX);
+    let larger = LARGER_BYTES.into_iter().filter(|bytes| *bytes > first_bytes && *bytes <= most);
+    for bytes in std::iter::once(first_bytes).chain(larger) {
+        let range = v1::CapacityRange { required_bytes: bytes, limit_bytes: 0 };
+        let request = v1::CreateVolumeRequest { capacity_range: Some(range), ..cx.create_volume_request() };
+        match cx.create_volume(request).await.answer() {
+            Answer::Ok(_) => return (bytes != first_bytes).then_some(bytes),
+            // Some say so of a size that they do not offer.
+            Answer::Refused(Refused { code: Code::OutOfRange | Code::InvalidArgument, .. }) => {}
+            Answer::Refused(_) | Answer::Unknown(_) => return None,
+        }
+    }
+    None
+}

@@ -1,0 +1,319 @@
+//! One fault of the driver is one failure.
+
+use csi_harness::outcome::{Aftermath, Outcome};
+use csi_harness::prelude::*;
+use csi_harness::registry::{Registry, Suite};
+use csi_harness::target::Target;
+use csi_harness::{Driver, check::Check};
+use csi_mock_driver::Defect;
+use tokio::sync::watch;
+
+use crate::bench::{self, Bench, Ran, config, options};
+use crate::process::Mock;
+
+check! {
+    /// The plain call.
+    TAKES {
+        id: "one-fault/takes",
+        title: "a snapshot is taken",
+        spec: [req::CTRL_CREATESNAP_001],
+        refuted_by: ["create-snapshot-unimplemented"],
+        plain: ["CreateSnapshot"],
+    }
+    async |cx| {
+        let volume = cx.new_volume().await?;
+        cx.create_snapshot(cx.create_snapshot_request(&volume.volume_id)).await.must("take a snapshot")?;
+        Ok(())
+    }
+}
+
+fn nameless(cx: &Cx, volume: v1::Volume) -> v1::CreateSnapshotRequest {
+    v1::CreateSnapshotRequest { name: String::new(), ..cx.create_snapshot_request(&volume.volume_id) }
+}
+
+check! {
+    /// An odd call, which has to be refused in its own way.
+    REFUSES_ODD {
+        id: "one-fault/refuses-odd",
+        title: "a snapshot without a name is refused",
+        spec: [req::CTRL_CREATESNAP_001],
+        refuted_by: ["create-snapshot-unimplemented"],
+    }
+    async |cx| {
+        let reply = cx.create_snapshot(nameless(cx, cx.new_volume().await?)).await;
+        reply.must_be_refused("without a name", refused_with(Code::InvalidArgument))?;
+        Ok(())
+    }
+}
+
+check! {
+    /// An odd call, which has to be done.
+    TAKES_ODD {
+        id: "one-fault/takes-odd",
+        title: "a snapshot with a long name is taken",
+        spec: [req::CTRL_CREATESNAP_001],
+        refuted_by: ["create-snapshot-unimplemented"],
+    }
+    async |cx| {
+        let name = cx.unique_name_of_length(128);
+        let volume = cx.new_volume().await?;
+        let request = v1::CreateSnapshotRequest { name, ..cx.create_snapshot_request(&volume.volume_id) };
+        cx.create_snapshot(request).await.must("take the longest name")?;
+        Ok(())
+    }
+}
+
+check! {
+    /// A conclusion from a refusal.
+    CONCLUDES {
+        id: "one-fault/concludes",
+        title: "does not apply where no such snapshot can be had",
+        spec: [req::CTRL_CREATESNAP_001],
+        refuted_by: ["create-snapshot-unimplemented"],
+    }
+    async |cx| {
+        let volume = cx.new_volume().await?;
+        let request = cx.create_snapshot_request(&volume.volume_id);
+        cx.create_snapshot(request).await.or_skip("the driver takes no such snapshot")?;
+        Ok(())
+    }
+}
+
+const ALL: &[&Check] = &[&TAKES_ODD, &REFUSES_ODD, &CONCLUDES, &TAKES];
+const SUITE: Suite = Suite { name: "one-fault", checks: &[ALL, FAMILY, DEADLY], retired: &[] };
+
+async fn ran_with(defects: Vec<Defect>, checks: &[&'static Check]) -> Ran {
+    let mock = csi_mock_driver::Config { defects, ..Default::default() };
+    let mut bench = Bench::start(mock, config()).await;
+    bench.options.registry = Registry::new([SUITE]);
+    bench.run(checks).await
+}
+
+/// Where the plain call is refused, only its judge says so, and in a run without that nobody does.
+#[tokio::test]
+async fn a_refusal_proves_nothing_where_the_plain_call_is_refused() {
+    for checks in [ALL, &ALL[..3]] {
+        let ran = ran_with(vec![Defect::CreateSnapshotUnimplemented], checks).await;
+        for check in &ALL[..3] {
+            let Outcome::Broken(why) = ran.outcome(check) else { panic!("{:?}", ran.outcomes) };
+            assert!(why.contains("a plain CreateSnapshot is refused as well: UNIMPLEMENTED"), "{why}");
+            assert!(why.contains(TAKES.id), "{why}");
+        }
+        assert_eq!(ran.summary.failed, checks.len() - 3);
+    }
+    let ran = ran_with(vec![], ALL).await;
+    assert_eq!((ran.summary.passed, ran.summary.broken), (4, 0), "{:?}", ran.outcomes);
+}
+
+/// One that does the plain call is judged by each odd one.
+#[tokio::test]
+async fn a_refusal_counts_where_the_plain_call_is_done() {
+    let ran = ran_with(vec![Defect::CreateSnapshotRefusesLongNames], ALL).await;
+    assert!(matches!(ran.outcome(&TAKES_ODD), Outcome::Failed(_)), "{:?}", ran.outcomes);
+    assert_eq!((ran.summary.passed, ran.summary.failed), (3, 1));
+}
+
+check! {
+    /// Those that follow it end before.
+    LEADS {
+        id: "one-fault/leads",
+        title: "limits count",
+        spec: [req::CTRL_CREATEVOL_047],
+        refuted_by: ["create-volume-accepts-crossed-range"],
+    }
+    async |cx| {
+        for _ in 0..5 {
+            cx.call(v1::ProbeRequest {}).await.must("be answered")?;
+        }
+        crossed(cx, cx.create_volume_request()).await
+    }
+}
+
+check! {
+    /// The same again.
+    FOLLOWS {
+        id: "one-fault/follows",
+        title: "limits count for another request, too",
+        spec: [req::CTRL_CREATEVOL_047],
+        refuted_by: ["create-volume-accepts-crossed-range"],
+        follows: "one-fault/leads",
+    }
+    async |cx| {
+        crossed(cx, cx.create_volume_request()).await
+    }
+}
+
+check! {
+    /// It follows one that passes.
+    FOLLOWS_ANOTHER {
+        id: "one-fault/follows-another",
+        title: "limits count for a third request",
+        spec: [req::CTRL_CREATEVOL_047],
+        refuted_by: ["create-volume-accepts-crossed-range"],
+        follows: "one-fault/passes",
+    }
+    async |cx| {
+        crossed(cx, cx.create_volume_request()).await
+    }
+}
+
+check! {
+    /// Leads others astray.
+    PASSES {
+        id: "one-fault/passes",
+        title: "is right",
+        spec: [req::ID_PROBE_001],
+        refuted_by: ["probe-fails"],
+    }
+    async |cx| {
+        cx.call(v1::ProbeRequest {}).await.must("be answered")?;
+        Ok(())
+    }
+}
+
+const FAMILY: &[&Check] = &[&FOLLOWS, &FOLLOWS_ANOTHER, &LEADS, &PASSES];
+
+async fn crossed(cx: &Cx, request: v1::CreateVolumeRequest) -> CheckResult {
+    let capacity_range = Some(v1::CapacityRange { required_bytes: 2 << 30, limit_bytes: 1 << 30 });
+    let reply = cx.create_volume(v1::CreateVolumeRequest { capacity_range, ..request }).await;
+    reply.must_be_refused(
+        "with a crossed range",
+        refused_with(Code::OutOfRange).or(Code::InvalidArgument, "as bad"),
+    )?;
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_fault_that_others_show_again_is_told_once() {
+    let defect = || vec![Defect::CreateVolumeAcceptsCrossedRange];
+    let ran = ran_with(defect(), FAMILY).await;
+    let Outcome::Skipped(why) = ran.outcome(&FOLLOWS) else { panic!("{:?}", ran.outcomes) };
+    assert!(why.starts_with("the same fault as in one-fault/leads: "), "{why}");
+    for check in [&LEADS, &FOLLOWS_ANOTHER] {
+        assert!(matches!(ran.outcome(check), Outcome::Failed(_)), "{:?}", ran.outcomes);
+    }
+    assert_eq!((ran.summary.failed, ran.summary.passed, ran.summary.skipped), (2, 1, 1));
+
+    let ran = ran_with(defect(), &[&FOLLOWS]).await;
+    assert_eq!(ran.summary.failed, 1, "alone, it says what it sees");
+}
+
+fn ask(cx: &Cx) -> Calling<'_, v1::DeleteVolumeResponse> {
+    cx.call(v1::DeleteVolumeRequest { volume_id: "..".to_owned(), ..Default::default() })
+}
+
+check! {
+    /// Builds on a call that kills.
+    BUILDS {
+        id: "one-fault/builds",
+        title: "builds on a deletion",
+        spec: [req::CTRL_DELETEVOL_001],
+        refuted_by: ["delete-volume-crashes-on-paths"],
+    }
+    async |cx| {
+        ask(cx).setup("a deletion").await?;
+        Ok(())
+    }
+}
+
+check! {
+    /// The same, a second time.
+    BUILDS_TOO {
+        id: "one-fault/builds-too",
+        title: "builds on a deletion as well",
+        spec: [req::CTRL_DELETEVOL_001],
+        refuted_by: ["delete-volume-crashes-on-paths"],
+    }
+    async |cx| {
+        ask(cx).setup("a deletion").await?;
+        Ok(())
+    }
+}
+
+check! {
+    /// The plain call of a driver that dies of it.
+    DELETES {
+        id: "one-fault/deletes",
+        title: "a volume is deleted",
+        spec: [req::CTRL_DELETEVOL_001],
+        refuted_by: ["delete-volume-crashes-on-paths"],
+        plain: ["DeleteVolume"],
+    }
+    async |cx| {
+        ask(cx).await.must("delete")?;
+        Ok(())
+    }
+}
+
+const DEADLY: &[&Check] = &[&BUILDS, &PASSES, &BUILDS_TOO, &DELETES];
+
+async fn killed(jobs: usize, restarts: bool, checks: &[&'static Check]) -> Ran {
+    let mut mock = Mock::new("defects: [delete-volume-crashes-on-paths]");
+    let driver = Driver::of(&mock.config, None).expect("the configuration says how to run it");
+    let target = if restarts {
+        Target::connect_to(driver.clone(), mock.config.clone()).await
+    } else {
+        driver.start().await.expect("it starts");
+        mock.config.time_limits.restart_ms = 100;
+        Target::connect(mock.config.clone()).await
+    };
+    let registry = Registry::new([SUITE]);
+    let options = csi_harness::runner::RunOptions { jobs, registry, leak_check: false, ..options() };
+    let ran =
+        bench::run(target.expect("it answers"), options, watch::channel(Default::default()).1, checks).await;
+    driver.leave().await.expect("it stops");
+    ran
+}
+
+check! {
+    /// The driver dies only when this is undone.
+    LEAVES_DEADLY {
+        id: "one-fault/leaves-deadly",
+        title: "leaves something that kills",
+        spec: [req::CTRL_DELETEVOL_001],
+        refuted_by: ["delete-volume-crashes-on-paths"],
+    }
+    async |cx| {
+        cx.owns_volume("..");
+        Ok(())
+    }
+}
+
+/// The others are judged as ever.
+#[tokio::test]
+async fn a_death_while_undoing_is_told() {
+    let ran = killed(4, true, &[&LEAVES_DEADLY, &PASSES]).await;
+    let Outcome::Failed(violation) = ran.outcome(&LEAVES_DEADLY) else { panic!("{:?}", ran.outcomes) };
+    assert!(violation.message.contains("did not survive DeleteVolume"), "{violation:?}");
+    assert_eq!((ran.summary.failed, ran.summary.passed), (1, 1));
+}
+
+/// The judge of the plain call is asked at once, and nobody makes the call again.
+#[tokio::test]
+async fn a_driver_that_dies_of_a_plain_call_is_told_once() {
+    let ran = killed(4, true, DEADLY).await;
+    let Outcome::Failed(violation) = ran.outcome(&DELETES) else { panic!("{:?}", ran.outcomes) };
+    assert!(violation.message.contains("did not survive DeleteVolume"), "{violation:?}");
+    for check in [&BUILDS, &BUILDS_TOO] {
+        let Outcome::Broken(why) = ran.outcome(check) else { panic!("{:?}", ran.outcomes) };
+        assert!(
+            why.contains("not sent: the driver does not survive a plain") && why.contains(DELETES.id),
+            "{why}"
+        );
+    }
+    assert_eq!((ran.summary.failed, ran.summary.passed), (1, 1));
+    assert_eq!(ran.summary.crashes.len(), 2, "one among others, and one to find out: {:?}", ran.summary);
+}
+
+/// Without anybody to start it again, the call is named all the same.
+#[tokio::test]
+async fn a_death_without_restart_names_the_call() {
+    for jobs in [1, 4] {
+        let ran = killed(jobs, false, &[&BUILDS, &PASSES]).await;
+        let Outcome::Failed(violation) = ran.outcome(&BUILDS) else { panic!("{jobs}: {:?}", ran.outcomes) };
+        assert!(violation.message.contains("did not survive DeleteVolume"), "{violation:?}");
+        assert_eq!(ran.summary.failed, 1);
+        assert_eq!(ran.summary.crashes.len(), 1);
+        assert_eq!(ran.summary.crashes[0].aftermath, Aftermath::Gone);
+    }
+}

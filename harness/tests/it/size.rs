@@ -1,0 +1,72 @@
+//! The size of volumes where the user names none.
+
+use csi_harness::config::Config;
+use csi_harness::prelude::*;
+use csi_mock_driver::Quirk;
+use tokio::sync::watch;
+
+use crate::bench::{Bench, config, options, run};
+
+check! {
+    /// Sees what it gets.
+    MAKES {
+        id: "size/makes",
+        title: "makes a volume",
+        spec: [req::CTRL_CREATEVOL_001],
+        needs: [CREATE_DELETE_VOLUME],
+        refuted_by: ["create-volume-unimplemented"],
+    }
+    async |cx| {
+        cx.new_volume().await?;
+        Ok(())
+    }
+}
+
+check! {
+    /// Makes nothing.
+    ASKS {
+        id: "size/asks",
+        title: "asks only",
+        spec: [req::ID_PROBE_001],
+        refuted_by: ["probe-fails"],
+    }
+    async |cx| {
+        cx.call(v1::ProbeRequest {}).await.must("be answered")?;
+        Ok(())
+    }
+}
+
+/// The sizes of volumes made and expanded, on a driver that refuses to make smaller ones than that.
+async fn found(volume_size_bytes_min: i64, settings: Config, check: &'static Check) -> (i64, i64) {
+    let quirks = match volume_size_bytes_min {
+        1 => Vec::new(),
+        _ => vec![Quirk::SmallSizesRefused],
+    };
+    let mock = csi_mock_driver::Config { volume_size_bytes_min, quirks, ..Default::default() };
+    let bench = Bench::start(mock, Config { time_limits: config().time_limits, ..settings }).await;
+    let target = bench.target.clone();
+    let ran = run(target.clone(), options(), watch::channel(Default::default()).1, &[check]).await;
+    assert_eq!((ran.summary.passed, ran.summary.leaks.len()), (1, 0), "{:?}", ran.outcomes);
+    (target.volume_size_bytes(), target.expand_size_bytes())
+}
+
+#[tokio::test]
+async fn volumes_are_small_and_as_large_as_the_driver_wants() {
+    let unset = Config::default;
+    assert_eq!(found(1, unset(), &MAKES).await, (320 << 20, 640 << 20));
+    assert_eq!(found(1 << 30, unset(), &MAKES).await, (1 << 30, 2 << 30));
+    assert_eq!(found((1 << 30) + 1, unset(), &MAKES).await, (4 << 30, 8 << 30));
+    assert_eq!(found(1 << 30, unset(), &ASKS).await, (320 << 20, 640 << 20), "nobody makes a volume");
+}
+
+#[tokio::test]
+async fn what_the_user_names_stays() {
+    let named = Config { volume_size_bytes: Some(5 << 20), ..Config::default() };
+    assert_eq!(found(1, named.clone(), &MAKES).await, (5 << 20, 10 << 20));
+    let expanded = Config { expand_size_bytes: Some(6 << 20), ..named };
+    assert_eq!(found(1, expanded, &MAKES).await, (5 << 20, 6 << 20));
+    let limits = Config { size_max_bytes: Some(100 << 20), ..Config::default() };
+    assert_eq!(found(1, limits, &MAKES).await, (50 << 20, 100 << 20), "with room to grow");
+    let limits = Config { size_min_bytes: Some(2 << 30), ..Config::default() };
+    assert_eq!(found(1, limits, &MAKES).await, (2 << 30, 4 << 30));
+}

@@ -1,0 +1,177 @@
+//! GetMetadataAllocated and GetMetadataDelta.
+
+use csi_proto::v1::{
+    BlockMetadata, BlockMetadataType, GetMetadataAllocatedRequest, GetMetadataAllocatedResponse,
+    GetMetadataDeltaRequest, GetMetadataDeltaResponse,
+};
+use tonic::{Code, Status};
+
+use super::recode;
+use crate::defect::Defect;
+use crate::driver::MockDriver;
+use crate::metadata;
+
+pub(crate) async fn get_metadata_allocated(
+    driver: &MockDriver,
+    asked: &GetMetadataAllocatedRequest,
+) -> Result<Vec<GetMetadataAllocatedResponse>, Status> {
+    if driver.has(Defect::GetMetadataAllocatedEmptyIdAsNotFound) && asked.snapshot_id.is_empty() {
+        return Err(Status::not_found("snapshot  does not exist"));
+    }
+    let mut request = asked.clone();
+    let GetMetadataAllocatedRequest { snapshot_id, starting_offset, max_results, .. } = &mut request;
+    misread(driver, snapshot_id, starting_offset, max_results);
+    let mut answer = metadata::get_metadata_allocated(driver, &request).await;
+    let unknown = answer.as_ref().is_err_and(|status| status.code() == Code::NotFound);
+    if driver.has(Defect::GetMetadataAllocatedUnknownOk) && unknown {
+        return Ok(Vec::new());
+    }
+    if driver.has(Defect::GetMetadataOffsetAsInternal) {
+        recode(&mut answer, Code::OutOfRange, Code::Internal);
+    }
+    let mut messages = answer?;
+    spoil(driver, asked.starting_offset, &mut messages);
+    Ok(messages)
+}
+
+pub(crate) async fn get_metadata_delta(
+    driver: &MockDriver,
+    asked: &GetMetadataDeltaRequest,
+) -> Result<Vec<GetMetadataDeltaResponse>, Status> {
+    let has = |defect| driver.has(defect);
+    let empty = asked.base_snapshot_id.is_empty() || asked.target_snapshot_id.is_empty();
+    if has(Defect::GetMetadataDeltaEmptyIdAsNotFound) && empty {
+        return Err(Status::not_found("snapshot  does not exist"));
+    }
+    let mut request = asked.clone();
+    let GetMetadataDeltaRequest { target_snapshot_id, starting_offset, max_results, .. } = &mut request;
+    misread(driver, target_snapshot_id, starting_offset, max_results);
+    let mut answer = metadata::get_metadata_delta(driver, &request).await;
+    let unknown = answer.as_ref().is_err_and(|status| status.code() == Code::NotFound);
+    if has(Defect::GetMetadataDeltaUnknownOk) && unknown {
+        return Ok(Vec::new());
+    }
+    let mixed = answer.as_ref().is_err_and(|status| status.code() == Code::InvalidArgument) && !empty;
+    if (has(Defect::GetMetadataDeltaMixesVolumes) && mixed)
+        || (has(Defect::GetMetadataDeltaAnswersAllocated) && answer.is_ok())
+    {
+        answer = allocated(driver, &request).await;
+    }
+    if has(Defect::GetMetadataOffsetAsInternal) {
+        recode(&mut answer, Code::OutOfRange, Code::Internal);
+    }
+    let mut messages = answer?;
+    spoil(driver, asked.starting_offset, &mut messages);
+    if has(Defect::GetMetadataDeltaAnswersNothing) {
+        messages.clear();
+    }
+    Ok(messages)
+}
+
+/// What is allocated in the target, as an answer to the question what differs.
+async fn allocated(
+    driver: &MockDriver,
+    request: &GetMetadataDeltaRequest,
+) -> Result<Vec<GetMetadataDeltaResponse>, Status> {
+    let request = GetMetadataAllocatedRequest {
+        snapshot_id: request.target_snapshot_id.clone(),
+        starting_offset: request.starting_offset,
+        max_results: request.max_results,
+        secrets: request.secrets.clone(),
+    };
+    let messages = metadata::get_metadata_allocated(driver, &request).await?.into_iter();
+    Ok(messages
+        .map(|message| GetMetadataDeltaResponse {
+            block_metadata_type: message.block_metadata_type,
+            volume_capacity_bytes: message.volume_capacity_bytes,
+            block_metadata: message.block_metadata,
+        })
+        .collect())
+}
+
+fn misread(driver: &MockDriver, snapshot_id: &str, starting_offset: &mut i64, max_results: &mut i32) {
+    if driver.has(Defect::GetMetadataIgnoresMaxResults) && *max_results > 0 {
+        *max_results = 0;
+    }
+    let capacity = driver.state().snapshots.get(snapshot_id).map(|snapshot| snapshot.size_bytes);
+    let Some(capacity) = capacity else { return };
+    let valid = (0..=capacity).contains(starting_offset);
+    if driver.has(Defect::GetMetadataAcceptsAnyOffset) && !valid {
+        *starting_offset = (*starting_offset).clamp(0, capacity);
+    }
+    if driver.has(Defect::GetMetadataIgnoresOffset) && valid {
+        *starting_offset = 0;
+    }
+}
+
+/// A message of either stream.
+trait Message {
+    fn style(&mut self) -> &mut i32;
+    fn capacity(&mut self) -> &mut i64;
+    fn tuples(&mut self) -> &mut Vec<BlockMetadata>;
+}
+
+macro_rules! messages {
+    ($($message:ty),*) => {
+        $(impl Message for $message {
+            fn style(&mut self) -> &mut i32 {
+                &mut self.block_metadata_type
+            }
+
+            fn capacity(&mut self) -> &mut i64 {
+                &mut self.volume_capacity_bytes
+            }
+
+            fn tuples(&mut self) -> &mut Vec<BlockMetadata> {
+                &mut self.block_metadata
+            }
+        })*
+    };
+}
+
+messages!(GetMetadataAllocatedResponse, GetMetadataDeltaResponse);
+
+fn spoil<M: Message>(driver: &MockDriver, starting_offset: i64, messages: &mut Vec<M>) {
+    let has = |defect| driver.has(defect);
+    if has(Defect::GetMetadataUnordered) {
+        messages.reverse();
+        messages.iter_mut().for_each(|message| message.tuples().reverse());
+    }
+    messages.iter_mut().for_each(|message| spoil_tuples(driver, starting_offset, message.tuples()));
+    if has(Defect::GetMetadataEndsEarly) {
+        messages.truncate(1);
+    }
+    if has(Defect::GetMetadataTypeUnknown) {
+        messages.iter_mut().for_each(|message| *message.style() = BlockMetadataType::Unknown as i32);
+    }
+    if has(Defect::GetMetadataTypeChanges) {
+        let other = BlockMetadataType::VariableLength as i32;
+        messages.iter_mut().skip(1).for_each(|message| *message.style() = other);
+    }
+    if has(Defect::GetMetadataCapacityChanges) {
+        messages.iter_mut().skip(1).for_each(|message| *message.capacity() += 4096);
+    }
+    if has(Defect::GetMetadataCapacityZero) {
+        messages.iter_mut().for_each(|message| *message.capacity() = 0);
+    }
+}
+
+fn spoil_tuples(driver: &MockDriver, starting_offset: i64, tuples: &mut Vec<BlockMetadata>) {
+    let has = |defect| driver.has(defect);
+    if has(Defect::GetMetadataOverlaps)
+        && let Some(first) = tuples.first().copied()
+    {
+        tuples.insert(1, BlockMetadata { byte_offset: first.byte_offset + 1, ..first });
+    }
+    if has(Defect::GetMetadataEmptyRanges) {
+        tuples.iter_mut().for_each(|tuple| tuple.size_bytes = 0);
+    }
+    if has(Defect::GetMetadataSizesVary)
+        && let Some(first) = tuples.first_mut()
+    {
+        first.size_bytes /= 2;
+    }
+    if has(Defect::GetMetadataResumeSkipsBlock) && starting_offset > 0 {
+        tuples.retain(|tuple| tuple.byte_offset > starting_offset);
+    }
+}

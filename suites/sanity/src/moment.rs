@@ -1,0 +1,17 @@
+//! Times in replies.
+
+use prost_types::Timestamp;
+
+/// Whether two times mean the same moment: a driver may keep it in whole seconds and tell it more exactly at first.
+pub(crate) fn same_moment(first: Option<&Timestamp>, again: Option<&Timestamp>) -> bool {
+    let nanoseconds = |time: &Timestamp| i128::from(time.seconds) * 1_000_000_000 + i128::from(time.nanos);
+    match (first, again) {
+        (Some(first), Some(again)) => (nanoseconds(first) - nanoseconds(again)).abs() < 1_000_000_000,
+        (first, again) => first == again,
+    }
+}
+
+/// A time as it is on the wire.
+pub(crate) fn moment(time: Option<&Timestamp>) -> String {
+    time.map_or_else(|| "none".to_owned(), |time| format!("{} s and {} ns", time.seconds, time.nanos))
+}

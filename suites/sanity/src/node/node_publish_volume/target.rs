@@ -1,0 +1,87 @@
+//! What a workload finds at the target path.
+
+use csi_harness::prelude::*;
+use csi_harness::requirements::Requirement;
+
+use crate::node::{published, staged_with};
+
+check! {
+    /// The orchestrator makes the parent directory only: what a directory of its own would hide is a missing mount.
+    MAKES_TARGET {
+        id: "node/node-publish-volume/makes-target",
+        title: "NodePublishVolume makes the target path, a mounted directory or a block device",
+        spec: [req::NODE_PUBLISH_027, req::NODE_PUBLISH_026, req::NODE_PUBLISH_028],
+        needs: [NODE, VOLUME],
+        refuted_by: ["node-publish-makes-nothing", "node-publish-makes-other-kind"],
+        access: Each,
+    }
+    async |cx| {
+        cx.need_path_kind()?;
+        let published = published(cx).await?;
+        let path = &published.target_path;
+        let (rule, expected) = asked_for(cx.access());
+        let kind = cx.path_kind(path).await?;
+        if kind == PathKind::NotFound {
+            // Without a word on whose files these are, the driver may have made it where nobody looks.
+            let rule = if cx.shares_files_with_driver().await { rule } else { &req::NODE_PUBLISH_028 };
+            let actual = "nothing, as seen by the tests; configure `paths` if the driver has another file system";
+            let message = format!("NodePublishVolume was done, and nothing is at the target path {path}");
+            return Err(Violation::new(message).of(rule).expected(expected).actual(actual).into());
+        }
+        let wrong = match cx.access() {
+            AccessType::Mount => matches!(kind, PathKind::File | PathKind::Device),
+            AccessType::Block => kind == PathKind::Directory,
+        };
+        ensure!(
+            !wrong,
+            "what is at the target path {path} cannot be used with {} access", cx.access();
+            of: rule,
+            expected: expected,
+            actual: format!("{kind:?}")
+        );
+        let empty = match cx.access() {
+            AccessType::Mount => kind == PathKind::Directory && !cx.is_mount_point(path),
+            AccessType::Block => kind == PathKind::File,
+        };
+        ensure!(
+            !(empty && mounts_are_seen(cx, &published).await?),
+            "NodePublishVolume was done, and the volume is not at the target path {path}";
+            of: rule,
+            expected: expected,
+            actual: format!("{kind:?}, and nothing is mounted there, though the driver mounts volumes elsewhere")
+        );
+        Ok(())
+    }
+}
+
+/// What has to be at a target path, and the rule that says so.
+fn asked_for(access: AccessType) -> (&'static Requirement, &'static str) {
+    match access {
+        AccessType::Mount => (&req::NODE_PUBLISH_027, "a directory at which the volume is mounted"),
+        AccessType::Block => (&req::NODE_PUBLISH_026, "a block device"),
+    }
+}
+
+/// Whether the driver mounts volumes, and the tests see it: a driver of a mount namespace of its own, or one that only acts
+/// as if it mounted something, leaves nothing in the mount table to go by.
+async fn mounts_are_seen(cx: &Cx, published: &Published) -> CheckResult<bool> {
+    if cx.access() == AccessType::Mount {
+        return Ok(cx.is_mount_point(&published.staged.staging_path));
+    }
+    let capability = cx.capability_for(AccessType::Mount, Mode::SingleNodeWriter);
+    let staged = match staged_with(cx, capability.clone()).await {
+        Err(Stop::Skip(_)) => return Ok(false),
+        staged => staged?,
+    };
+    if cx.is_mount_point(&staged.staging_path) {
+        return Ok(true);
+    }
+    let target_path = cx.target_path().await?;
+    let request = v1::NodePublishVolumeRequest {
+        volume_capability: Some(capability),
+        ..cx.publish_request(&staged, &target_path)
+    };
+    Ok(cx.node_publish(request).await.any_answer()?.is_ok() && cx.is_mount_point(&target_path))
+}
+
+pub(crate) static CHECKS: &[&Check] = &[&MAKES_TARGET];
