@@ -72,15 +72,18 @@ impl fmt::Display for Thing {
 }
 
 impl Thing {
-    /// Whether this is a use of that, and has to be undone before it.
+    /// Whether this may be a use of that, and has to be undone before it.
     pub(crate) fn uses(&self, that: &Thing) -> bool {
-        match (self, that) {
-            (
-                Thing::Attachment { volume_id, .. }
-                | Thing::Staging { volume_id, .. }
-                | Thing::Publication { volume_id, .. },
-                Thing::Volume(id),
-            ) => volume_id == id,
+        let (Thing::Attachment { volume_id, .. }
+        | Thing::Staging { volume_id, .. }
+        | Thing::Publication { volume_id, .. }) = self
+        else {
+            return false;
+        };
+        match that {
+            Thing::Volume(id) => volume_id == id,
+            // Its id nobody knows yet.
+            Thing::VolumeNamed(_) => true,
             _ => false,
         }
     }

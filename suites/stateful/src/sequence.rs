@@ -34,8 +34,8 @@ pub struct Sequence {
 pub struct Pace {
     /// When no more calls are to be begun.
     pub until: Instant,
-    /// How long is waited after each deletion, so that nothing of it is seen any more.
-    pub after_deletion: Duration,
+    /// How long is waited after each deletion and before each list, so that whatever takes its time is over.
+    pub to_settle: Duration,
 }
 
 /// Something to do in a sequence.
@@ -79,6 +79,9 @@ pub async fn play(
         sequence.used = nth + 1;
         let now = orchestrator.now();
         let Some(call) = item.call(&model, nth, now) else { continue };
+        if lists(&call) {
+            tokio::time::sleep(pace.to_settle).await;
+        }
         let expected = model.expected(&call, now);
         let made = match item {
             Item::GivenUp(_, limit) => orchestrator.make_within(&call, *limit).await?,
@@ -100,7 +103,7 @@ pub async fn play(
             break;
         }
         if is_deletion {
-            tokio::time::sleep(pace.after_deletion).await;
+            tokio::time::sleep(pace.to_settle).await;
         }
     }
     Ok(sequence)
@@ -130,6 +133,10 @@ fn never_done(call: &Call, code: Code) -> Breach {
     }
 }
 
+fn lists(call: &Call) -> bool {
+    matches!(call, Call::ListVolumes | Call::ListSnapshots)
+}
+
 fn deletes(call: &Call) -> bool {
     matches!(
         call,
@@ -140,9 +147,9 @@ fn deletes(call: &Call) -> bool {
 }
 
 impl Sequence {
-    /// Whether something was deleted on the way.
-    pub fn deletes(&self) -> bool {
-        self.steps.iter().any(|step| deletes(&step.call))
+    /// Whether time may change what was seen: something was deleted or listed.
+    pub fn takes_time(&self) -> bool {
+        self.steps.iter().any(|step| deletes(&step.call) || lists(&step.call))
     }
 
     /// The sequence as a table, the step that broke the rule marked.

@@ -40,7 +40,7 @@ impl<'a> Trial<'a> {
     /// # Errors
     /// A violation, told by the shortest sequence found that breaks the same rule. Broken if something cannot be undone.
     pub(crate) async fn run(&mut self, items: Vec<Item>, until: Instant) -> CheckResult {
-        let sequence = self.attempt(Pace { until, after_deletion: Duration::ZERO }, &items).await?;
+        let sequence = self.attempt(Pace { until, to_settle: Duration::ZERO }, &items).await?;
         self.remark(&sequence.remarks);
         let Some(breach) = sequence.breach.clone() else { return Ok(()) };
         let items = items[..sequence.used].to_vec();
@@ -74,7 +74,7 @@ impl<'a> Trial<'a> {
         Ok(sequence)
     }
 
-    /// The shortest sequence found that breaks the same rule. `None` if the driver only needed time after a deletion.
+    /// The shortest sequence found that breaks the same rule. `None` if the driver only needed time.
     async fn minimal(
         &self,
         items: Vec<Item>,
@@ -84,7 +84,7 @@ impl<'a> Trial<'a> {
         let is_the_same =
             |sequence: &Sequence| sequence.breach.as_ref().is_some_and(|other| other.rule == breach.rule);
         let until = Instant::now() + SHRINK_LIMIT.min(self.cx.remaining() / 2);
-        let pace = Pace { until, after_deletion: Duration::ZERO };
+        let pace = Pace { until, to_settle: Duration::ZERO };
         let (mut shrinker, mut best) = (Shrinker::new(items), found);
         for _ in 0..SHRINK_TRIES_MAX {
             let Some(items) = shrinker.candidate().filter(|_| Instant::now() < until) else { break };
@@ -95,12 +95,11 @@ impl<'a> Trial<'a> {
                 best = sequence;
             }
         }
-        if !best.deletes() || breach.rule == &req::GEN_TIMEOUT_002 {
+        if !best.takes_time() || breach.rule == &req::GEN_TIMEOUT_002 {
             return Ok(Some(best));
         }
-        // What is deleted may go on being there for a while. With time to settle, what is wrong is wrong.
-        let pace =
-            Pace { until: Instant::now() + self.cx.remaining(), after_deletion: self.cx.settle_limit() };
+        // What is deleted may go on being there, and what is new may be listed late. With time to settle, wrong is wrong.
+        let pace = Pace { until: Instant::now() + self.cx.remaining(), to_settle: self.cx.settle_limit() };
         let slow = self.attempt(pace, &shrinker.into_smallest()).await?;
         Ok(is_the_same(&slow).then_some(slow))
     }

@@ -213,6 +213,8 @@ pub(super) fn same_snapshot(first: &v1::Snapshot, again: &v1::Snapshot) -> Check
             s.size_bytes
         )
     };
-    let differs = Violation::new("one snapshot is reported in two ways");
-    Err(differs.expected(told(first)).actual(told(again)).into())
+    Err(Violation::new("one snapshot is reported in two ways")
+        .expected(told(first))
+        .actual(told(again))
+        .into())
 }

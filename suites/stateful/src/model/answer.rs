@@ -153,6 +153,18 @@ pub enum Found {
     Other,
 }
 
+/// A moment in seconds and nanoseconds.
+pub type Moment = (i64, i32);
+
+/// Whether two times mean the same moment: a driver may keep it in whole seconds and tell it more exactly at first.
+pub fn is_same_moment(one: Option<Moment>, other: Option<Moment>) -> bool {
+    let nanoseconds = |(seconds, nanos): Moment| i128::from(seconds) * 1_000_000_000 + i128::from(nanos);
+    match (one, other) {
+        (Some(one), Some(other)) => (nanoseconds(one) - nanoseconds(other)).abs() < 1_000_000_000,
+        (one, other) => one == other,
+    }
+}
+
 /// What the driver says of a snapshot.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct SnapshotFacts {

@@ -20,6 +20,8 @@ pub struct Terms {
     pub capabilities: BTreeSet<Capability>,
     /// How long a deleted object may still be seen.
     pub settle: Duration,
+    /// Whether what is new may be missing from lists for a while.
+    pub lists_lag: bool,
     /// Ways to use volumes that CreateVolume is known to accept.
     pub usages: Vec<Usage>,
     /// A size that CreateVolume is known to accept, in bytes.

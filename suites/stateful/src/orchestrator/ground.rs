@@ -48,6 +48,7 @@ impl Ground {
         let mut terms = Terms {
             capabilities: Capability::ALL.iter().copied().filter(|one| capabilities.has(*one)).collect(),
             settle: Duration::ZERO,
+            lists_lag: false,
             usages: usages(cx, &request, usage).await?,
             size_bytes: cx.volume_size_bytes(),
             larger_bytes: cx.expand_size_bytes(),
@@ -57,7 +58,10 @@ impl Ground {
             parameters: 1,
             mutable_parameters: u8::from(!config.mutable_parameters.is_empty()),
         };
-        terms.settle = settle(cx, &request).await?;
+        let scope = cx.scope();
+        terms.settle = settle(&scope, &request).await?;
+        terms.lists_lag = lists_lag(&scope, &request).await?;
+        scope.undo().await?;
         let has_workloads = has_workloads(cx).await?;
         Ok(Arc::new(Ground { terms, usage, request, nodes, has_workloads }))
     }
@@ -119,6 +123,32 @@ async fn usages(cx: &Cx, request: &v1::CreateVolumeRequest, first: Usage) -> Che
     Ok(usages)
 }
 
+/// Whether what is new is missing from lists.
+async fn lists_lag(cx: &Cx, request: &v1::CreateVolumeRequest) -> CheckResult<bool> {
+    let has = |capability| cx.target().capabilities().has(capability);
+    let request = v1::CreateVolumeRequest { name: cx.unique_name(), ..request.clone() };
+    let id = cx.create_volume(request).setup("a volume").await?.volume_id;
+    if has(Capability::ListVolumes) && !is_listed(cx, &id).await? {
+        return Ok(true);
+    }
+    if has(Capability::ListSnapshots) && has(Capability::CreateDeleteSnapshot) {
+        let request = cx.create_snapshot_request(&id);
+        let reply = cx.create_snapshot(request).await;
+        if let Answer::Ok(snapshot) = reply.answer() {
+            let listed = cx.list_snapshots(Default::default()).await?;
+            return Ok(!listed.iter().any(|other| other.snapshot_id == snapshot.snapshot_id));
+        }
+    }
+    Ok(false)
+}
+
+async fn is_listed(cx: &Cx, id: &str) -> CheckResult<bool> {
+    let is_it = |entry: &v1::list_volumes_response::Entry| {
+        entry.volume.as_ref().is_some_and(|volume| volume.volume_id == id)
+    };
+    Ok(cx.list_volumes().await?.iter().any(is_it))
+}
+
 /// How long a deleted volume goes on being there, with some time to spare.
 async fn settle(cx: &Cx, request: &v1::CreateVolumeRequest) -> CheckResult<Duration> {
     let request = v1::CreateVolumeRequest { name: cx.unique_name(), ..request.clone() };
@@ -128,23 +158,28 @@ async fn settle(cx: &Cx, request: &v1::CreateVolumeRequest) -> CheckResult<Durat
     let mut asked = 0;
     let gone = cx.eventually(Settles::VolumeGone, || {
         asked += 1;
-        let validate = v1::ValidateVolumeCapabilitiesRequest {
-            volume_id: volume.volume_id.clone(),
-            volume_context: volume.volume_context.clone(),
-            volume_capabilities: vec![cx.capability()],
-            ..Default::default()
-        };
-        async {
-            let reply = cx.call(validate).await;
-            let is_gone = matches!(reply.answer(), Answer::Refused(no) if no.code == Code::NotFound);
-            Ok(is_gone.then_some(()))
-        }
+        is_gone(cx, &volume)
     });
     Ok(match gone.await? {
         Some(()) if asked == 1 => Duration::ZERO,
         Some(()) => started.elapsed() * SETTLE_TIMES,
         None => cx.settle_limit(),
     })
+}
+
+/// Whether neither calls nor lists know the volume.
+async fn is_gone(cx: &Cx, volume: &v1::Volume) -> CheckResult<Option<()>> {
+    let validate = v1::ValidateVolumeCapabilitiesRequest {
+        volume_id: volume.volume_id.clone(),
+        volume_context: volume.volume_context.clone(),
+        volume_capabilities: vec![cx.capability()],
+        ..Default::default()
+    };
+    let reply = cx.call(validate).await;
+    let is_unknown = matches!(reply.answer(), Answer::Refused(no) if no.code == Code::NotFound);
+    let lists = cx.target().capabilities().has(Capability::ListVolumes);
+    let is_gone = is_unknown && !(lists && is_listed(cx, &volume.volume_id).await?);
+    Ok(is_gone.then_some(()))
 }
 
 /// Publishes a volume and looks at what is there.

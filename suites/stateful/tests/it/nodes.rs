@@ -122,7 +122,7 @@ fn publishing_is_repeatable_and_keeps_readonly() {
         readonly(true, WRITER),
         [
             (no(Code::AlreadyExists), "fits"),
-            (ok(), "NODE-PUBLISH-040"),
+            (ok(), "odd NODE-PUBLISH-040"),
             (no(Code::Internal), "NODE-PUBLISH-040"),
         ],
     );

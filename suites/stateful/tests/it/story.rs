@@ -29,6 +29,7 @@ pub(crate) fn terms() -> Terms {
     Terms {
         capabilities: Capability::ALL.iter().copied().collect(),
         settle: Duration::from_secs(5),
+        lists_lag: false,
         usages: vec![WRITER, MANY],
         size_bytes: GIB,
         larger_bytes: 2 * GIB,

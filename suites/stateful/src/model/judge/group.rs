@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use csi_harness::requirements::req;
 use tonic::Code;
 
-use crate::model::answer::{GroupFacts, GroupSaid};
+use crate::model::answer::{GroupFacts, GroupSaid, is_same_moment};
 use crate::model::around::{Around, Presence};
 use crate::model::call::GroupCall;
 use crate::model::expectation::{Expectation, Finding, anything, must, must_be_refused, says};
@@ -205,7 +205,7 @@ fn same(life: &GroupLife, facts: &GroupFacts) -> Finding {
         list(&members),
     );
     let time = says(
-        life.creation_time.is_none() || facts.creation_time == life.creation_time,
+        life.creation_time.is_none() || is_same_moment(facts.creation_time, life.creation_time),
         &req::GROUP_CREATE_003,
         "the creation_time of a group snapshot has changed",
         format!("{:?}", life.creation_time),

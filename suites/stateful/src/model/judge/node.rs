@@ -99,6 +99,7 @@ pub(super) fn publish(
         Some(_) => {
             let what = "with another readonly at the path where the volume is published";
             must_be_refused(&req::NODE_PUBLISH_040, Code::AlreadyExists, what)
+                .or_done_remark("unless readonly makes no difference to this driver")
         }
         None if usage != life.wanted.usage => {
             must(&req::NODE_PUBLISH_032, "publish the volume, or to refuse a use that it was not made for")

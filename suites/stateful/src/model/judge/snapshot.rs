@@ -3,7 +3,7 @@
 use csi_harness::requirements::req;
 use tonic::Code;
 
-use crate::model::answer::{SnapshotFacts, SnapshotSaid};
+use crate::model::answer::{SnapshotFacts, SnapshotSaid, is_same_moment};
 use crate::model::around::{Around, Presence};
 use crate::model::call::SnapshotCall;
 use crate::model::expectation::{Expectation, Finding, anything, must, must_be_refused, says};
@@ -38,7 +38,7 @@ pub(in crate::model) fn snapshot_said(
             })
         }
         (SnapshotCall::GetSnapshot { snapshot: id } | SnapshotCall::Listing { snapshot: id }, said) => {
-            looked_up(snapshot.find(*id, around.invoked), *id, said)
+            looked_up(snapshot.find(*id, around.invoked), *id, said, around)
         }
         _ => Finding::Fits,
     }
@@ -165,7 +165,7 @@ fn same(life: &SnapshotLife, facts: &SnapshotFacts) -> Finding {
         shown(facts.id),
     );
     let time = says(
-        life.creation_time.is_none() || facts.creation_time == life.creation_time,
+        life.creation_time.is_none() || is_same_moment(facts.creation_time, life.creation_time),
         &req::CTRL_CREATESNAP_002,
         "the creation_time of a snapshot has changed",
         format!("{:?}", life.creation_time),
@@ -189,7 +189,7 @@ fn same(life: &SnapshotLife, facts: &SnapshotFacts) -> Finding {
     id.and(time).and(size).and(ready)
 }
 
-fn looked_up(held: Held<'_, SnapshotLife>, id: Id, said: &SnapshotSaid) -> Finding {
+fn looked_up(held: Held<'_, SnapshotLife>, id: Id, said: &SnapshotSaid, around: &Around) -> Finding {
     match (held, said) {
         (Held::Here(life), SnapshotSaid::Seen(facts)) => {
             let asked = says(
@@ -203,7 +203,7 @@ fn looked_up(held: Held<'_, SnapshotLife>, id: Id, said: &SnapshotSaid) -> Findi
         }
         (Held::Here(_), SnapshotSaid::Unlisted { pages }) => says(
             // Pages may miss what exists while others come and go.
-            *pages > 1,
+            *pages > 1 || around.terms.lists_lag,
             &req::CTRL_LISTSNAP_002,
             "a snapshot that exists is not in the list",
             "all snapshots, however they came about",

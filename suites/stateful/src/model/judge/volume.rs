@@ -65,12 +65,14 @@ pub(in crate::model) fn volume_said(
     match (call, said) {
         (VolumeCall::Listing { .. }, VolumeSaid::Unlisted { pages }) => says(
             // Pages may miss what exists while other volumes come and go.
-            *pages > 1,
+            *pages > 1 || around.terms.lists_lag,
             &req::CTRL_LISTVOL_002,
             "a volume that exists is not in the list",
             "every volume that the driver knows",
             "a list without it, on one page",
         ),
+        // What changes may show there late as well.
+        (VolumeCall::Listing { .. }, VolumeSaid::Seen(..)) if around.terms.lists_lag => Finding::Fits,
         (VolumeCall::Listing { .. }, VolumeSaid::Seen(facts, nodes)) => {
             seen(life, facts, nodes.as_ref(), &req::CTRL_LISTVOL_012, around)
         }
