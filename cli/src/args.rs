@@ -49,6 +49,9 @@ pub(crate) enum Command {
     },
     /// Show that every check can fail: on a correct driver it passes, on each of its defects it does not
     SelfTest(SelfTestArgs),
+    /// Run a failing case again that --regressions has stored, on any driver
+    #[command(after_help = exit_codes())]
+    Replay(Box<ReplayArgs>),
     /// Print a shell completion script
     Completions {
         /// For which shell
@@ -83,8 +86,34 @@ pub(crate) struct SelfTestArgs {
     pub(crate) jobs: u64,
 }
 
-/// Which checks.
 #[derive(Debug, Args)]
+pub(crate) struct ReplayArgs {
+    /// The case
+    #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) file: PathBuf,
+    /// Do not run it, but print it: as shell commands with grpcurl, or as a test in Rust
+    #[arg(long, value_name = "FORM", value_enum)]
+    pub(crate) format: Option<CaseForm>,
+    #[command(flatten)]
+    pub(crate) target: TargetArgs,
+    #[command(flatten)]
+    pub(crate) volumes: VolumeArgs,
+    #[command(flatten)]
+    pub(crate) paths: PathArgs,
+    #[command(flatten)]
+    pub(crate) limits: LimitArgs,
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum CaseForm {
+    Grpcurl,
+    Rust,
+}
+
+/// Which checks.
+#[derive(Debug, Default, Args)]
 #[command(next_help_heading = "Selection")]
 pub(crate) struct Selection {
     /// Suites, separated by commas
@@ -257,7 +286,7 @@ pub(crate) struct PathArgs {
 }
 
 /// How to run.
-#[derive(Debug, Args)]
+#[derive(Debug, Default, Args)]
 #[command(next_help_heading = "Run")]
 pub(crate) struct CourseArgs {
     /// List of checks that have to fail: `pattern  # reason` on each line
@@ -284,7 +313,7 @@ pub(crate) struct CourseArgs {
 }
 
 /// How much is tried by the suites idempotency, property, concurrency and restart.
-#[derive(Debug, Args)]
+#[derive(Debug, Default, Args)]
 #[command(next_help_heading = "Effort of the suites that make many calls")]
 pub(crate) struct EffortArgs {
     /// Times that the idempotency suite makes each call [default: 3]

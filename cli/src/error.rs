@@ -7,6 +7,7 @@ use csi_harness::config::ConfigError;
 use csi_harness::known::KnownFailingError;
 use csi_harness::target::TargetError;
 use csi_report::DestinationError;
+use csi_suite_stateful::case::CaseError;
 
 use crate::embedded::EmbeddedError;
 use crate::exit::Exit;
@@ -32,6 +33,8 @@ pub(crate) enum Error {
     NothingSelected,
     #[error("--filter: {0}; `csi-sanity list` shows all of them")]
     IdleFilter(String),
+    #[error(transparent)]
+    Case(#[from] CaseError),
     #[error("{0}")]
     UnknownId(String),
     #[error("failed to do what --report {format} asks")]
@@ -59,6 +62,7 @@ impl Error {
             | Error::Secrets { .. }
             | Error::KnownFailing(_)
             | Error::DriverLog { .. }
+            | Error::Case(_)
             | Error::UnknownId(_) => Exit::Usage,
             Error::Report { source, .. } => match source {
                 DestinationError::Open { .. } => Exit::Usage,

@@ -14,6 +14,7 @@ mod go_flags;
 mod list;
 mod manual;
 mod repeat;
+mod replay;
 mod run;
 mod self_test;
 mod settings;
@@ -76,6 +77,7 @@ fn execute(cli: Cli, repeat: repeat::Repeat) -> Result<Exit, Error> {
         Command::Explain { id } => explain::explain(&id),
         Command::Coverage { format } => coverage::coverage(format),
         Command::SelfTest(args) => self_test::self_test(&args),
+        Command::Replay(args) => replay::replay(*args, repeat),
         Command::Completions { shell } => manual::completions(shell),
         Command::Man => manual::man(),
     }

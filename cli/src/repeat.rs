@@ -30,15 +30,21 @@ const LEFT_OUT: &[&str] = &[
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Repeat {
     flags: String,
+    /// The stored case that is run, if it is one.
+    case: Option<String>,
 }
 
 impl Repeat {
-    /// Takes the flags of `run` that were given, here or in the environment.
+    /// Takes the flags of `run` or `replay` that were given, here or in the environment.
     pub(crate) fn from_matches(matches: &ArgMatches) -> Repeat {
         let mut flags = String::new();
-        let Some(("run", matches)) = matches.subcommand() else { return Repeat { flags } };
+        let Some((name @ ("run" | "replay"), matches)) = matches.subcommand() else {
+            return Repeat::default();
+        };
+        let case = matches.try_get_raw("file").ok().flatten().and_then(|mut files| files.next());
+        let case = case.map(|file| quoted(&file.to_string_lossy()));
         let command = Cli::command();
-        let arguments = command.find_subcommand("run").into_iter().flat_map(|run| run.get_arguments());
+        let arguments = command.find_subcommand(name).into_iter().flat_map(|run| run.get_arguments());
         for argument in arguments {
             let id = argument.get_id().as_str();
             // A group is no argument; asking for one would be a mistake of ours.
@@ -55,12 +61,15 @@ impl Repeat {
                 }
             }
         }
-        Repeat { flags }
+        Repeat { flags, case }
     }
 
     /// The command for one check, by its label.
     pub(crate) fn command(&self, label: &str, seed: u64) -> String {
-        format!("csi-sanity run{} --filter {} --seed {seed}", self.flags, quoted(label))
+        match &self.case {
+            Some(case) => format!("csi-sanity replay {case}{}", self.flags),
+            None => format!("csi-sanity run{} --filter {} --seed {seed}", self.flags, quoted(label)),
+        }
     }
 }
 

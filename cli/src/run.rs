@@ -1,6 +1,7 @@
 //! `csi-sanity run`: connects, runs the chosen checks, reports, and says how it ended.
 
 use std::io::Write;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -9,9 +10,11 @@ use csi_harness::Driver;
 use csi_harness::config::Config;
 use csi_harness::known::KnownFailing;
 use csi_harness::outcome::{Planned, Summary};
+use csi_harness::registry::Registry;
 use csi_harness::runner::{RunOptions, Runner};
 use csi_harness::target::{Target, TargetError};
 use csi_report::{Destination, Detail, Format, Journal, Terminal};
+use csi_suite_stateful::case::Case;
 
 use crate::args::{Color, CourseArgs, OutputArgs, RunArgs};
 use crate::driver_log::LogFile;
@@ -29,10 +32,19 @@ const CONNECTING_SILENTLY: Duration = Duration::from_secs(2);
 
 /// Runs the checks. A second signal leaves at once.
 pub(crate) fn run(args: &RunArgs, repeat: Repeat) -> Result<Exit, Error> {
-    let mut plan = Plan::new(args)?;
-    if args.course.dry_run {
-        return dry_run(&plan);
+    let plan = Plan::new(args)?;
+    match args.course.dry_run {
+        true => dry_run(&plan),
+        false => carry_out(args, plan, repeat),
     }
+}
+
+/// Runs a stored case.
+pub(crate) fn run_case(file: PathBuf, case: &Case, args: &RunArgs, repeat: Repeat) -> Result<Exit, Error> {
+    carry_out(args, Plan::of_case(file, case, args)?, repeat)
+}
+
+fn carry_out(args: &RunArgs, mut plan: Plan, repeat: Repeat) -> Result<Exit, Error> {
     let (driver, mut log) = process(args, &mut plan.config)?;
     let runtime = tokio::runtime::Runtime::new().map_err(Error::Runtime)?;
     let stopper = Stopper::new();
@@ -74,11 +86,18 @@ struct Plan {
 }
 
 impl Plan {
+    fn of_case(file: PathBuf, case: &Case, args: &RunArgs) -> Result<Plan, Error> {
+        let mut config = reachable(args)?;
+        config.effort.replay = Some(file);
+        config.access_types = vec![case.access()];
+        let checks = Registry::new([csi_suite_stateful::replay::SUITE]);
+        let checks = checks.select(&Default::default(), &config.access_types);
+        let reports = open_reports(&args.output)?;
+        Ok(Plan { config, checks, known: KnownFailing::default(), reports })
+    }
+
     fn new(args: &RunArgs) -> Result<Plan, Error> {
-        let config = settings::config(args)?;
-        if config.endpoint.is_none() && !args.target.is_embedded() {
-            return Err(TargetError::NoEndpoint.into());
-        }
+        let config = reachable(args)?;
         let registry = args.selection.registry();
         let known = args.selection.known_failing(args.course.known_failing.as_deref())?;
         let labels: Vec<String> =
@@ -94,6 +113,15 @@ impl Plan {
         let reports = open_reports(&args.output)?;
         Ok(Plan { config, checks, known, reports })
     }
+}
+
+/// The settings of a run that has somewhere to go.
+fn reachable(args: &RunArgs) -> Result<Config, Error> {
+    let config = settings::config(args)?;
+    if config.endpoint.is_none() && !args.target.is_embedded() {
+        return Err(TargetError::NoEndpoint.into());
+    }
+    Ok(config)
 }
 
 fn open_reports(args: &OutputArgs) -> Result<Vec<(Format, Destination)>, Error> {

@@ -521,6 +521,9 @@ pub struct Effort {
     pub budget_ms: Option<u64>,
     /// Directory in which failing cases are stored.
     pub regressions: Option<PathBuf>,
+    /// The stored case that is run again; no part of a file.
+    #[serde(skip)]
+    pub replay: Option<PathBuf>,
 }
 
 impl Default for Effort {
@@ -534,6 +537,7 @@ impl Default for Effort {
             check_budget_ms: 30_000,
             budget_ms: None,
             regressions: None,
+            replay: None,
         }
     }
 }

@@ -8,4 +8,5 @@ mod interrupt;
 mod output;
 mod peers;
 mod program;
+mod replay;
 mod reports;

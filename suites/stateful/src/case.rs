@@ -15,7 +15,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use csi_harness::capability::Capability;
-use csi_harness::config::{ConfigError, read_yaml};
+use csi_harness::config::{AccessType, ConfigError, read_yaml};
 use csi_proto::code_name;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -237,6 +237,16 @@ impl Case {
         fs::write(&unfinished, self.to_yaml()?).map_err(write)?;
         fs::rename(&unfinished, &path).map_err(write)?;
         Ok(path)
+    }
+
+    /// Whether several workers made the calls.
+    pub fn is_concurrent(&self) -> bool {
+        self.steps.iter().any(|step| step.worker != self.steps[0].worker)
+    }
+
+    /// The access type that it was found with.
+    pub fn access(&self) -> AccessType {
+        if self.check.ends_with("@block") { AccessType::Block } else { AccessType::Mount }
     }
 
     /// Writes the case into a folder, and says where it is, or why it is not there.

@@ -12,6 +12,7 @@ pub mod model;
 pub mod orchestrator;
 pub mod property;
 mod record;
+pub mod replay;
 pub mod restart;
 pub mod rules;
 pub mod sequence;

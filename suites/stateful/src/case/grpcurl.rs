@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use crate::model::ids::Ids;
 
-use super::wire::{Given, PathPart, given, is_concurrent, named, needed, one_line, rpc_path, variable};
+use super::wire::{Given, PathPart, given, named, needed, one_line, rpc_path, variable};
 use super::{Case, Step};
 
 const HEAD: &str = "\
@@ -16,7 +16,7 @@ call() { grpcurl -plaintext -unix -authority localhost -proto csi.proto -d \"$2\
 /// The calls as commands, one below the other; ids are taken from the answers.
 pub(super) fn lines(case: &Case) -> String {
     let mut text = format!("# {}: {}\n{HEAD}", case.breach.requirement, one_line(&case.breach.message));
-    if is_concurrent(case) {
+    if case.is_concurrent() {
         text.push_str("# The workers made their calls at the same time; here they come one after another.\n");
     }
     let mut ids = Ids::default();
@@ -35,7 +35,7 @@ pub(super) fn lines(case: &Case) -> String {
 }
 
 fn comment(case: &Case, number: usize, step: &Step) -> String {
-    let worker = if is_concurrent(case) { format!(" worker {}:", step.worker) } else { String::new() };
+    let worker = if case.is_concurrent() { format!(" worker {}:", step.worker) } else { String::new() };
     let mut text = format!("\n# {number}.{worker} {}: {}\n", step.call, one_line(&step.came.to_string()));
     if !step.expected.is_empty() {
         text.push_str(&format!("#    expected {}\n", one_line(&step.expected.join("; "))));

@@ -10,14 +10,14 @@ use serde::de::DeserializeSeed as _;
 
 use crate::model::ids::Ids;
 
-use super::wire::{Given, PathPart, given, is_concurrent, named, needed, one_line, rpc_path, variable};
+use super::wire::{Given, PathPart, given, named, needed, one_line, rpc_path, variable};
 use super::{Case, Step};
 
 /// The calls as a function that makes them and asserts what the last one is answered.
 pub(super) fn test(case: &Case) -> String {
     let pool = DescriptorPool::decode(DESCRIPTOR_SET).ok();
     let mut text = format!("/// {}: {}\n", case.breach.requirement, one_line(&case.breach.message));
-    if is_concurrent(case) {
+    if case.is_concurrent() {
         text.push_str(
             "///\n/// The workers made their calls at the same time; here they come one after another.\n",
         );

@@ -7,7 +7,7 @@ use crate::model::call::{Call, GroupCall, SnapshotCall, VolumeCall};
 use crate::model::ids::Ids;
 use crate::model::names::{Id, Kind, Name};
 
-use super::{Case, Step};
+use super::Step;
 
 /// Where an answer has ids, as paths into its JSON.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -93,11 +93,6 @@ pub(super) fn variable(id: Id) -> String {
 pub(super) fn rpc_path(step: &Step) -> Option<&'static str> {
     let method = step.call.method();
     RPCS.iter().find(|rpc| rpc.method == method).map(|rpc| rpc.path)
-}
-
-/// Whether several workers made the calls.
-pub(super) fn is_concurrent(case: &Case) -> bool {
-    case.steps.iter().any(|step| step.worker != case.steps[0].worker)
 }
 
 /// A text that cannot leave its comment.

@@ -90,7 +90,7 @@ fn tries_of(said: &[Said]) -> String {
     let number = |note: &String| {
         let mut words = note.split(' ').skip_while(|word| !["sequence", "round"].contains(word));
         note.contains("was the first to go wrong")
-            .then(|| words.nth(1).and_then(|word| word.parse::<u32>().ok()))
+            .then(|| words.nth(1).and_then(|word| word.trim_end_matches(',').parse::<u32>().ok()))
     };
     let tries = said.iter().flat_map(|said| &said.notes).filter_map(number).flatten().min();
     tries.map_or_else(|| "end".to_owned(), |tries| tries.to_string())

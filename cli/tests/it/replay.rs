@@ -1,0 +1,30 @@
+//! A failing case, stored and run again.
+
+use crate::program::check;
+
+#[test]
+fn a_case_is_stored_run_again_and_printed() {
+    let folder = tempfile::tempdir().unwrap();
+    let cases = folder.path().to_str().unwrap();
+    let defect = ["--mock-defect", "create-volume-ignores-size-conflict"];
+    let find = ["--suite", "idempotency", "--filter", "idempotency/after-an-error", "--regressions", cases];
+    let said = check(&[&find[..], &defect].concat(), 1, &[]);
+    assert!(said.stdout.contains(">") && said.stdout.contains("csi-sanity replay"), "{}", said.stdout);
+
+    let mut stored = std::fs::read_dir(cases).unwrap().map(|file| file.unwrap().path());
+    let case = stored.next().unwrap();
+    let case = case.to_str().unwrap();
+    let said = check(&[&["replay", case][..], &defect].concat(), 1, &[]);
+    assert!(said.stdout.contains("CTRL-CREATEVOL-041"), "still failing: {}", said.stdout);
+    let said = check(&["replay", case], 0, &[]);
+    assert!(said.stdout.contains("fixed"), "{}", said.stdout);
+    for (form, text) in [("grpcurl", "csi.v1.Controller/CreateVolume"), ("rust", "async fn")] {
+        let said = check(&["replay", case, "--format", form], 0, &[]);
+        assert!(said.stdout.contains(text), "{}", said.stdout);
+    }
+}
+
+#[test]
+fn what_is_no_case_is_named() {
+    check(&["replay", "/no/such/case.yaml"], 2, &["/no/such/case.yaml"]);
+}

@@ -1,0 +1,85 @@
+//! A stored case, run again: does the driver still break the rule?
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use csi_harness::prelude::*;
+use csi_harness::registry::Suite;
+use tokio::task::JoinSet;
+
+use crate::case::{Case, Step};
+use crate::orchestrator::ground::Ground;
+use crate::record::{Recorder, Told};
+use crate::rules::RESTARTED;
+use crate::sequence::Item;
+use crate::trial::Trial;
+
+/// Times that calls at the same time are made again: what they do differs from time to time.
+const AT_ONCE_TIMES: u32 = 50;
+
+/// The one check that runs a case. It is in no list: only `csi-sanity replay` has it.
+pub const SUITE: Suite = Suite { name: "replay", checks: &[&[&CASE]], retired: &[] };
+
+check! {
+    /// Runs the case that the configuration names.
+    CASE {
+        id: "replay/case",
+        title: "the driver keeps the rule that it broke when the case was stored",
+        spec: RESTARTED,
+        needs: [CREATE_DELETE_VOLUME],
+        refuted_by: ["create-volume-forgets-names"],
+        runs: Alone,
+    }
+    async |cx| {
+        let path = cx.config().effort.replay.as_ref().ok_or_else(|| Stop::skip("no case is named"))?;
+        let case = Case::load(path).map_err(|error| Stop::broken(csi_harness::error_chain(&error)))?;
+        match case.is_concurrent() {
+            true => at_once(cx, &case).await,
+            false => one_after_another(cx, &case).await,
+        }
+    }
+}
+
+async fn one_after_another(cx: &Cx, case: &Case) -> CheckResult {
+    let ground = Ground::survey(cx).await?;
+    let items = case.steps.iter().map(|step| Item::Call(step.call.clone())).collect();
+    Trial::new(cx, &ground, case.seed).run(items, Instant::now() + cx.remaining()).await?;
+    cx.note("fixed: none of the answers breaks a rule");
+    Ok(())
+}
+
+/// Each worker makes its calls again, each at the time at which it was made.
+async fn at_once(cx: &Cx, case: &Case) -> CheckResult {
+    let ground = Ground::survey(cx).await?;
+    let mut told = Told::default();
+    for _ in 0..AT_ONCE_TIMES {
+        let scope = cx.scope();
+        let recorder = Recorder::new(&scope, &ground);
+        let mut workers: BTreeMap<u16, Vec<Step>> = BTreeMap::new();
+        for step in &case.steps {
+            workers.entry(step.worker).or_default().push(step.clone());
+        }
+        let mut running = JoinSet::new();
+        for (worker, steps) in workers {
+            let recorder = recorder.clone();
+            running.spawn(async move {
+                for step in steps {
+                    let due = Duration::from_micros(step.from_us);
+                    tokio::time::sleep(due.saturating_sub(recorder.orchestrator().now())).await;
+                    recorder.make(worker, step.call).await?;
+                }
+                CheckResult::Ok(())
+            });
+        }
+        while let Some(ended) = running.join_next().await {
+            ended.map_err(|panic| Stop::broken(format!("a caller failed: {panic}")))??;
+        }
+        recorder.judge(case.seed, &mut told)?;
+        scope.undo().await?;
+    }
+    told.tell(cx);
+    cx.note(format!(
+        "not seen again in {AT_ONCE_TIMES} attempts, which is no proof that calls at the same time are right now"
+    ));
+    Ok(())
+}
