@@ -10,7 +10,7 @@ use crate::budget::Budget;
 use crate::load::Load;
 use crate::orchestrator::ground::Ground;
 use crate::record::{Recorder, Told};
-use crate::rules::AT_ONCE;
+use crate::rules::ALL;
 use crate::stock::{self, Stock};
 
 /// Callers at the same time.
@@ -33,7 +33,7 @@ check! {
     CONTROLLER_CALLS {
         id: "concurrency/controller-calls",
         title: "what many callers are told at the same time could have been told to one after another",
-        spec: AT_ONCE,
+        spec: ALL,
         needs: [CREATE_DELETE_VOLUME],
         refuted_by: ["create-volume-counts-overlaps-twice", "create-volume-loses-updates", "create-volume-races-on-name", "create-volume-revives-deleted"],
         runs: Alone,
@@ -73,7 +73,7 @@ check! {
     PAIRS {
         id: "concurrency/pairs",
         title: "of two calls for one volume at the same moment one comes first",
-        spec: AT_ONCE,
+        spec: ALL,
         needs: [CREATE_DELETE_VOLUME],
         refuted_by: ["create-volume-loses-updates", "create-volume-races-on-name"],
         runs: Alone,

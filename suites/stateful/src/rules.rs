@@ -5,6 +5,7 @@ use csi_harness::requirements::{Requirement, req};
 type Rules = &'static [&'static Requirement];
 
 const OF_VOLUMES: Rules = &[
+    &req::GEN_CONC_003,
     &req::CTRL_CREATESNAP_001,
     &req::CTRL_CREATESNAP_013,
     &req::CTRL_CREATEVOL_001,
@@ -140,11 +141,6 @@ pub static GROUPS: Rules = {
     const LISTS: &[Rules] = &[OF_GROUPS, OF_VOLUMES, OF_SNAPSHOTS];
     &joined::<{ length(LISTS) }>(LISTS)
 };
-/// Everything, and what is said of calls at the same time.
-pub static AT_ONCE: Rules = {
-    const LISTS: &[Rules] = &[&[&req::GEN_CONC_003], OF_VOLUMES, OF_SNAPSHOTS, OF_GROUPS, OF_NODES];
-    &joined::<{ length(LISTS) }>(LISTS)
-};
 /// Everything, and what is said of calls that are given up.
 pub static GIVEN_UP: Rules = {
     const LISTS: &[Rules] = &[&[&req::GEN_TIMEOUT_002], OF_VOLUMES, OF_SNAPSHOTS, OF_GROUPS, OF_NODES];
@@ -152,7 +148,7 @@ pub static GIVEN_UP: Rules = {
 };
 /// Everything, and what is said of drivers that end.
 pub static RESTARTED: Rules = {
-    const OF_ENDS: Rules = &[&req::GEN_TIMEOUT_002, &req::GEN_ERR_001, &req::GEN_CONC_003];
+    const OF_ENDS: Rules = &[&req::GEN_TIMEOUT_002, &req::GEN_ERR_001];
     const LISTS: &[Rules] = &[OF_ENDS, OF_VOLUMES, OF_SNAPSHOTS, OF_GROUPS, OF_NODES];
     &joined::<{ length(LISTS) }>(LISTS)
 };

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use csi_harness::effect::is_not_now;
-use csi_harness::requirements::Requirement;
+use csi_harness::requirements::{Requirement, req};
 use csi_harness::verdict::Violation;
 use csi_proto::code_name;
 use tonic::Code;
@@ -181,6 +181,15 @@ pub enum Finding {
 }
 
 impl Finding {
+    /// The same of a call that met another one, for which there is a recommendation only.
+    #[must_use]
+    pub fn beside_another_call(self) -> Finding {
+        match self {
+            Finding::Wrong(breach) => Finding::Odd(Breach { rule: &req::GEN_CONC_003, ..breach }),
+            other => other,
+        }
+    }
+
     /// The graver of two.
     #[must_use]
     pub fn and(self, other: Finding) -> Finding {
@@ -235,8 +244,6 @@ pub(super) fn says(
 
 #[cfg(test)]
 mod tests {
-    use csi_harness::requirements::req;
-
     use super::*;
 
     fn found(expectation: &Expectation, answer: Answer<()>) -> &'static str {

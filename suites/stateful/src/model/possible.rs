@@ -442,6 +442,12 @@ impl<O: Object> Possible<O> {
         if *answer == Answer::PutOff(Code::Aborted) && pending {
             finding = Finding::Fits;
         }
+        // Of a call that meets another one it is only said how it should be refused.
+        if let (Answer::Refused(code), true) = (answer, pending)
+            && leaves_open(*code)
+        {
+            finding = finding.beside_another_call();
+        }
         let mut ended = Slots::only(slot);
         if let Answer::Done(said) = answer {
             finding = finding.and(state.weigh(call, said, around));

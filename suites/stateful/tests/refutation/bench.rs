@@ -70,7 +70,7 @@ pub(crate) fn everything_set() -> Config {
 
 /// So little that many drivers can be tried.
 pub(crate) fn little() -> Effort {
-    Effort { cases: 8, operations: 300, kills: 3, repeat: 2, ..Effort::default() }
+    Effort { cases: 3, operations: 100, kills: 1, repeat: 2, check_budget_ms: 1_500, ..Effort::default() }
 }
 
 pub(crate) fn pairs(pairs: &[(&str, &str)]) -> Pairs {
