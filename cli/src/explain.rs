@@ -61,7 +61,7 @@ fn explain_check(mut out: impl Write, check: &Check) -> io::Result<()> {
     write_list(
         &mut out,
         "not told where this one accuses the driver of the same fault",
-        check.follows.into_iter(),
+        check.leader().into_iter(),
     )?;
     write_list(&mut out, "covers these cases of the Go csi-sanity", check.replaces.iter().copied())?;
     writeln!(out, "\nruns {}, {}; since {}", course(check.runs), access(check.access), check.since)

@@ -13,6 +13,9 @@ use crate::verdict::CheckResult;
 /// The body of a check at work.
 pub type CheckFuture<'a> = Pin<Box<dyn Future<Output = CheckResult> + Send + 'a>>;
 
+/// What [`Check::follows`] says of a check that judges many things at once.
+pub const SAME_RULE: &str = "*";
+
 /// One check, declared with [`check!`](crate::check!).
 pub struct Check {
     /// Stable path of the check, such as `controller/create-volume/no-name`; never reused for something else.
@@ -34,7 +37,8 @@ pub struct Check {
     pub replaces: &'static [&'static str],
     /// RPCs whose plain call it judges. While that is refused, no other check holds a refusal of the RPC against the driver.
     pub plain: &'static [&'static str],
-    /// A check that shows the same fault: where that one accuses the driver, this one does not.
+    /// A check that shows the same fault: where that one accuses the driver, this one does not. [`SAME_RULE`] stands for
+    /// any check that accuses the driver by the same rule.
     pub follows: Option<&'static str>,
     /// With which other checks it may run at the same time.
     pub runs: Runs,
@@ -48,6 +52,11 @@ impl Check {
     /// The part of the id before the last slash: the area a report sums up.
     pub fn area(&self) -> &'static str {
         self.id.rsplit_once('/').map_or(self.id, |(area, _)| area)
+    }
+
+    /// The check that it follows, as catalogues tell it.
+    pub fn leader(&self) -> Option<&'static str> {
+        self.follows.map(|leader| if leader == SAME_RULE { "any check, by the same rule" } else { leader })
     }
 
     /// The name of its run for one access type: the id, with `@block` behind it for block access.

@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use crate::check::SAME_RULE;
 use crate::outcome::{CheckReport, Outcome, Planned};
+use crate::story;
 
 /// A check that others follow.
 #[derive(Debug, Default)]
@@ -17,6 +19,8 @@ struct Leader {
 #[derive(Debug, Default)]
 pub(crate) struct Folding {
     leaders: BTreeMap<&'static str, Leader>,
+    /// The rules that the driver was accused of breaking, and the first check that did.
+    rules: BTreeMap<&'static str, String>,
     waiting: Vec<CheckReport>,
 }
 
@@ -34,7 +38,11 @@ impl Folding {
                 leader.ahead += 1;
             }
         }
-        Folding { leaders, waiting: Vec::new() }
+        // Those that follow any other check wait for all of them.
+        if let Some(any) = leaders.get_mut(SAME_RULE) {
+            any.ahead = usize::MAX;
+        }
+        Folding { leaders, ..Folding::default() }
     }
 
     /// Takes a report, and gives back those that can be told now.
@@ -46,11 +54,16 @@ impl Folding {
             }
         }
         self.waiting.push(report);
-        let (ready, waiting) =
+        let (ready, waiting): (Vec<_>, _) =
             std::mem::take(&mut self.waiting).into_iter().partition(|one| !self.waits(one));
         self.waiting = waiting;
-        let ready: Vec<CheckReport> = ready;
         ready.into_iter().map(|report| self.folded(report)).collect()
+    }
+
+    /// Those that still wait when everything has ended.
+    pub(crate) fn rest(&mut self) -> Vec<CheckReport> {
+        let waiting = std::mem::take(&mut self.waiting);
+        waiting.into_iter().map(|report| self.folded(report)).collect()
     }
 
     /// Whether the report has to wait for a check that it follows.
@@ -63,13 +76,25 @@ impl Folding {
         self.leaders.get(report.planned.check.follows?)
     }
 
-    fn folded(&self, mut report: CheckReport) -> CheckReport {
-        let accuses = self.leader_of(&report).and_then(|leader| leader.accuses.as_ref());
-        if let (Some(what), Some(_), Some(leader)) =
-            (accuses, report.outcome.violation(), report.planned.check.follows)
-        {
-            report.outcome = Outcome::Skipped(format!("the same fault as in {leader}: {what}"));
+    fn folded(&mut self, mut report: CheckReport) -> CheckReport {
+        let Some(violation) = report.outcome.violation() else { return report };
+        let rule = story::rule(&report, violation).map_or("", |rule| rule.id);
+        let same = match report.planned.check.follows {
+            Some(SAME_RULE) => {
+                self.rules.get(rule).map(|first| format!("the same fault as in {first}: {rule}"))
+            }
+            Some(leader) => self
+                .leaders
+                .get(leader)
+                .and_then(|leader| leader.accuses.as_ref())
+                .map(|what| format!("the same fault as in {leader}: {what}")),
+            None => None,
+        };
+        if let Some(why) = same {
+            report.outcome = Outcome::Skipped(why);
             report.calls.clear();
+        } else {
+            self.rules.entry(rule).or_insert_with(|| report.label());
         }
         report
     }

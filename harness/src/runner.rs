@@ -133,6 +133,8 @@ impl<'a> Runner<'a> {
             self.folding = Folding::of(&plan);
         }
         self.run_phases(plan).await;
+        let rest = self.folding.rest();
+        self.tell(rest);
         if let Some(before) = before {
             self.report_leaks(&before).await;
         }
@@ -367,7 +369,12 @@ impl<'a> Runner<'a> {
     }
 
     fn finish(&mut self, report: CheckReport) {
-        for report in self.folding.take(report) {
+        let ready = self.folding.take(report);
+        self.tell(ready);
+    }
+
+    fn tell(&mut self, reports: Vec<CheckReport>) {
+        for report in reports {
             self.summary.count(&report.outcome);
             self.emit(&Event::CheckFinished(&report));
         }

@@ -171,6 +171,20 @@ check! {
     }
 }
 
+check! {
+    /// Judges many things, and meets the same rule.
+    FOLLOWS_ANY {
+        id: "one-fault/follows-any",
+        title: "limits count among other things",
+        spec: [req::CTRL_CREATEVOL_047],
+        refuted_by: ["create-volume-accepts-crossed-range"],
+        follows: "*",
+    }
+    async |cx| {
+        crossed(cx, cx.create_volume_request()).await
+    }
+}
+
 const FAMILY: &[&Check] = &[&FOLLOWS, &FOLLOWS_ANOTHER, &LEADS, &PASSES];
 
 async fn crossed(cx: &Cx, request: v1::CreateVolumeRequest) -> CheckResult {
@@ -196,6 +210,12 @@ async fn a_fault_that_others_show_again_is_told_once() {
 
     let ran = ran_with(defect(), &[&FOLLOWS]).await;
     assert_eq!(ran.summary.failed, 1, "alone, it says what it sees");
+
+    let ran = ran_with(defect(), &[&FOLLOWS_ANY, &LEADS]).await;
+    let Outcome::Skipped(why) = ran.outcome(&FOLLOWS_ANY) else { panic!("{:?}", ran.outcomes) };
+    assert_eq!(why, "the same fault as in one-fault/leads: CTRL-CREATEVOL-047");
+    let ran = ran_with(defect(), &[&FOLLOWS_ANY, &PASSES]).await;
+    assert_eq!((ran.summary.failed, ran.summary.passed), (1, 1), "nobody else says it");
 }
 
 fn ask(cx: &Cx) -> Calling<'_, v1::DeleteVolumeResponse> {

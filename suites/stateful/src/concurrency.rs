@@ -36,6 +36,7 @@ check! {
         spec: ALL,
         needs: [CREATE_DELETE_VOLUME],
         refuted_by: ["create-volume-counts-overlaps-twice", "create-volume-loses-updates", "create-volume-races-on-name", "create-volume-revives-deleted"],
+        follows: "*",
         runs: Alone,
     }
     async |cx| {
@@ -76,6 +77,7 @@ check! {
         spec: ALL,
         needs: [CREATE_DELETE_VOLUME],
         refuted_by: ["create-volume-loses-updates", "create-volume-races-on-name"],
+        follows: "*",
         runs: Alone,
         access: Each,
     }

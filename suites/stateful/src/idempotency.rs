@@ -36,6 +36,7 @@ check! {
         spec: ALL,
         needs: [CREATE_DELETE_VOLUME],
         refuted_by: ["create-volume-forgets-names", "controller-publish-refuses-repeats", "node-stage-refuses-repeats", "create-snapshot-refuses-repeats"],
+        follows: "*",
         access: Each,
     }
     async |cx| {
@@ -55,6 +56,7 @@ check! {
         spec: ALL,
         needs: [CREATE_DELETE_VOLUME],
         refuted_by: ["controller-unpublish-refuses-repeats", "node-unstage-refuses-repeats", "node-unpublish-refuses-repeats", "node-publish-refuses-repeats"],
+        follows: "*",
         access: Each,
     }
     async |cx| {
@@ -77,6 +79,7 @@ check! {
         spec: ALL,
         needs: [CREATE_DELETE_VOLUME],
         refuted_by: ["create-volume-ignores-size-conflict", "controller-publish-forgets-readonly"],
+        follows: "*",
         access: Each,
     }
     async |cx| {
@@ -107,6 +110,7 @@ check! {
             "create-volume-leaks-after-timeout",
             "lock-kept-after-cancel",
         ],
+        follows: "*",
         runs: Alone,
         access: Each,
     }

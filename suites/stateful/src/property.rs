@@ -29,6 +29,7 @@ check! {
         spec: VOLUMES,
         needs: [CREATE_DELETE_VOLUME],
         refuted_by: ["create-volume-forgets-names", "delete-volume-keeps-name"],
+        follows: "*",
     }
     async |cx| {
         use Verb::*;
@@ -47,6 +48,7 @@ check! {
         spec: SNAPSHOTS,
         needs: [CREATE_DELETE_VOLUME, CREATE_DELETE_SNAPSHOT],
         refuted_by: ["create-snapshot-forgets-names", "create-snapshot-repeat-changes-time", "delete-volume-deletes-snapshots"],
+        follows: "*",
     }
     async |cx| {
         use Verb::*;
@@ -65,6 +67,7 @@ check! {
         spec: GROUPS,
         needs: [CREATE_DELETE_VOLUME, CREATE_DELETE_SNAPSHOT, CREATE_DELETE_GET_VOLUME_GROUP_SNAPSHOT],
         refuted_by: ["create-group-snapshot-forgets-names", "create-group-snapshot-repeat-drops-members", "create-group-snapshot-drops-last-source"],
+        follows: "*",
     }
     async |cx| {
         use Verb::*;
@@ -84,6 +87,7 @@ check! {
         spec: ALL,
         needs: [NODE, CREATE_DELETE_VOLUME],
         refuted_by: ["node-publish-ignores-readonly-conflict", "node-stage-refuses-repeats", "node-unpublish-refuses-repeats"],
+        follows: "*",
         access: Each,
     }
     async |cx| {

@@ -38,6 +38,7 @@ check! {
         spec: RESTARTED,
         needs: [CREATE_DELETE_VOLUME, RESTARTS],
         refuted_by: ["restart-forgets-last-write", "restart-takes-truncated-for-empty", "saves-after-answer"],
+        follows: "*",
         access: Each,
     }
     async |cx| {
