@@ -67,13 +67,14 @@ pub(crate) struct Done {
 }
 
 impl Done {
-    /// The call that the driver may have died of: the last one that got no answer.
+    /// The call that the driver may have died of: the first one that broke off, since those after it met a dead driver; or
+    /// the last one that took too long.
     pub(crate) fn fatal_call(&self) -> Option<&CallRecord> {
-        let unanswered = |call: &&CallRecord| {
-            matches!(call.outcome, Answer::Unknown(NoAnswer::Broken(_) | NoAnswer::Timeout(_)))
-        };
+        let broke = |call: &&CallRecord| matches!(call.outcome, Answer::Unknown(NoAnswer::Broken(_)));
+        let late = |call: &&CallRecord| matches!(call.outcome, Answer::Unknown(NoAnswer::Timeout(_)));
         let calls = &self.report.calls;
-        calls.iter().rev().find(unanswered).or_else(|| calls.iter().rev().find(|call| !call.cleanup))
+        let unanswered = calls.iter().find(broke).or_else(|| calls.iter().rev().find(late));
+        unanswered.or_else(|| calls.iter().rev().find(|call| !call.cleanup))
     }
 }
 

@@ -268,7 +268,11 @@ check! {
 const DEADLY: &[&Check] = &[&BUILDS, &PASSES, &BUILDS_TOO, &DELETES];
 
 async fn killed(jobs: usize, restarts: bool, checks: &[&'static Check]) -> Ran {
-    let mut mock = Mock::new("defects: [delete-volume-crashes-on-paths]");
+    killed_with("delete-volume-crashes-on-paths", jobs, restarts, checks).await
+}
+
+async fn killed_with(defect: &str, jobs: usize, restarts: bool, checks: &[&'static Check]) -> Ran {
+    let mut mock = Mock::new(&format!("defects: [{defect}]"));
     let driver = Driver::of(&mock.config, None).expect("the configuration says how to run it");
     let target = if restarts {
         Target::connect_to(driver.clone(), mock.config.clone()).await
@@ -296,6 +300,31 @@ check! {
     async |cx| {
         cx.owns_volume("..");
         Ok(())
+    }
+}
+
+check! {
+    /// What was made before the death is undone by calls that nobody answers.
+    MAKES_AND_KILLS {
+        id: "one-fault/makes-and-kills",
+        title: "makes something, and kills",
+        spec: [req::CTRL_DELETEVOL_001],
+        refuted_by: ["probe-crashes"],
+    }
+    async |cx| {
+        cx.new_volume().await?;
+        cx.call(v1::ProbeRequest {}).await.must("be answered")?;
+        Ok(())
+    }
+}
+
+/// The call is named that killed the driver, and none that met a dead one.
+#[tokio::test]
+async fn the_first_call_without_an_answer_is_named() {
+    for jobs in [1, 4] {
+        let ran = killed_with("probe-crashes", jobs, true, &[&MAKES_AND_KILLS]).await;
+        let Outcome::Failed(violation) = ran.outcome(&MAKES_AND_KILLS) else { panic!("{:?}", ran.outcomes) };
+        assert!(violation.message.contains("did not survive Probe"), "{violation:?}");
     }
 }
 
