@@ -300,19 +300,23 @@ fn write_summary(out: &mut impl Write, summary: &Summary) -> io::Result<()> {
     writeln!(out, "{} {DIM}in {:.1} s{DIM:#}", parts.join(", "), summary.duration.as_secs_f64())
 }
 
-/// Where most checks did not apply, how little was tested, and the commonest reason.
+/// Where most checks did not apply, how little was tested, and the commonest reason: of those that name a flag, if there
+/// are any, since these the user can change.
 fn write_skipped(
     out: &mut impl Write,
     summary: &Summary,
     reasons: &BTreeMap<String, usize>,
 ) -> io::Result<()> {
+    let commonest = |named: bool| {
+        let some = reasons.iter().filter(|(why, _)| !named || why.contains("--"));
+        some.max_by_key(|(_, times)| **times)
+    };
+    let Some((why, times)) = commonest(true).or_else(|| commonest(false)) else { return Ok(()) };
     let checks = summary.checks();
-    let Some((why, times)) = reasons.iter().max_by_key(|(_, times)| **times) else { return Ok(()) };
     if summary.skipped * 2 <= checks || summary.halt != Halt::None {
         return Ok(());
     }
-    let tested = checks - summary.skipped;
-    let little = format!("only {tested} of {} did apply", count(checks, "check"));
+    let little = format!("only {} of {} did apply", checks - summary.skipped, count(checks, "check"));
     writeln!(out, "{ODD}note{ODD:#}: {little}; {times} did not because {}", plain(why))
 }
 
@@ -334,5 +338,27 @@ pub(crate) fn heading(kind: Kind) -> (Style, &'static str) {
         Kind::Broken => (ODD, "NOT JUDGED"),
         Kind::Known => (ODD, "KNOWN FAILURE"),
         Kind::Warned => (ODD, "WARNING"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn said(skipped: usize, reasons: &[(&str, usize)]) -> String {
+        let summary = Summary { passed: 4, skipped, ..Summary::default() };
+        let reasons = reasons.iter().map(|(why, times)| ((*why).to_owned(), *times)).collect();
+        let mut out = anstream::StripStream::new(Vec::new());
+        write_skipped(&mut out, &summary, &reasons).unwrap();
+        String::from_utf8(out.into_inner()).unwrap()
+    }
+
+    #[test]
+    fn where_little_was_tested_the_user_learns_what_to_change() {
+        let reasons = [("it cannot", 5), ("--config names no `volumes`", 2)];
+        assert_eq!(said(4, &reasons), "", "half of the checks");
+        let some = "note: only 4 of 11 checks did apply; ";
+        assert_eq!(said(7, &reasons), format!("{some}2 did not because --config names no `volumes`\n"));
+        assert_eq!(said(7, &reasons[..1]), format!("{some}5 did not because it cannot\n"));
     }
 }
