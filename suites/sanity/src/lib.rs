@@ -84,9 +84,16 @@ pub const SUITE: Suite = Suite {
         lifecycle::created::CHECKS,
         lifecycle::provisioned::CHECKS,
     ],
-    retired: &[Retired {
-        id: "controller/create-volume/mutable-parameters-win",
-        since: "0.1.0",
-        fate: Fate::Gone("volume_context is opaque, so that it does not show which value a volume got"),
-    }],
+    retired: &[
+        Retired {
+            id: "controller/create-volume/mutable-parameters-win",
+            since: "0.1.0",
+            fate: Fate::Gone("volume_context is opaque, so that it does not show which value a volume got"),
+        },
+        Retired {
+            id: "controller/create-volume/infeasible-topology",
+            since: "0.1.0",
+            fate: Fate::Gone("a caller may ask only for topology that the plugin supports"),
+        },
+    ],
 };

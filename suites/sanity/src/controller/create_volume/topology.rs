@@ -1,4 +1,4 @@
-//! accessibility_requirements: the volume lies where it was asked to, or there is no volume.
+//! accessibility_requirements: the volume lies where it was asked to.
 
 use csi_harness::prelude::*;
 
@@ -110,52 +110,6 @@ fn reachable(volume: &v1::Volume, requisite: &[Segments]) -> CheckResult {
 }
 
 check! {
-    /// Making the volume anywhere else would be found out only when its workload cannot start.
-    INFEASIBLE {
-        id: "controller/create-volume/infeasible-topology",
-        title: "CreateVolume with no requisite topology that exists is refused",
-        spec: [req::MSG_TOPOREQ_013],
-        needs: [CREATE_DELETE_VOLUME, VOLUME_ACCESSIBILITY_CONSTRAINTS],
-        refuted_by: ["create-volume-ignores-requisite", "create-volume-infeasible-topology-as-internal"],
-    }
-    async |cx| {
-        let mut asked = known_topologies(cx).await?.swap_remove(0);
-        asked.values_mut().for_each(|value| *value = "csi-sanity-no-such-place".to_owned());
-        let accessibility_requirements = requirement(vec![asked.clone()]);
-        let request = v1::CreateVolumeRequest { accessibility_requirements, ..cx.create_volume_request() };
-        let why = "RESOURCE_EXHAUSTED and INVALID_ARGUMENT tell the caller what is wrong";
-        let refusal = refused_with(Code::ResourceExhausted)
-            .or(Code::InvalidArgument, "the place does not exist")
-            .or_warn(Code::NotFound, why)
-            .or_warn(Code::OutOfRange, why)
-            .or_warn(Code::FailedPrecondition, why)
-            .or_warn(Code::Unavailable, why)
-            .or_warn(Code::Unknown, why)
-            .or_warn(Code::Internal, why);
-        let reply = cx.create_volume(request).await;
-        let Some(volume) = reply.may_be_refused("in a place that does not exist", refusal)? else {
-            return Ok(());
-        };
-        let reported = &volume.accessible_topology;
-        if reported.is_empty() {
-            return Ok(());
-        }
-        // Callers may only send topology that the plugin has reported, so it need not be ready for this. And a controller that
-        // does not know all nodes cannot know better.
-        let elsewhere = !reported.iter().any(|place| within(&asked, &place.segments));
-        cx.warn(
-            Violation::new(match elsewhere {
-                true => "a place that does not exist was required, and the volume was made elsewhere",
-                false => "a volume is said to be in a place that does not exist",
-            })
-                .expected(format!("a refusal, since {asked:?} does not exist"))
-                .actual(format!("OK with accessible_topology {}", wires(reported))),
-        );
-        Ok(())
-    }
-}
-
-check! {
     /// It requires nothing and prefers nothing; callers in the field send it all the same.
     EMPTY {
         id: "controller/create-volume/empty-topology-requirement",
@@ -173,4 +127,4 @@ check! {
     }
 }
 
-pub(crate) static CHECKS: &[&Check] = &[&REQUISITE, &INFEASIBLE, &EMPTY];
+pub(crate) static CHECKS: &[&Check] = &[&REQUISITE, &EMPTY];
