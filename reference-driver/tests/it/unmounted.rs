@@ -212,5 +212,5 @@ async fn a_second_mount_over_the_first_is_found() {
     needs_root!();
     let check = "node/node-publish-volume/repeated";
     let said = accuse(Fault::PublishesAgain, &[AccessType::Mount], check).await;
-    assert_eq!(said, [(check.to_owned(), Some("NODE-PUBLISH-010"))]);
+    assert_eq!(said, [(check.to_owned(), Some("NODE-PUBLISH-004"))]);
 }

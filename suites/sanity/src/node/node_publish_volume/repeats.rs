@@ -23,7 +23,6 @@ check! {
         ensure!(
             cx.mounts_at(&path) <= mounted,
             "a repeated NodePublishVolume has mounted the volume again, over the first mount";
-            of: &req::NODE_PUBLISH_010,
             expected: format!("{mounted} in the mount table at {path}, as before"),
             actual: cx.mounts_at(&path)
         );
