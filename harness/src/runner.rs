@@ -214,6 +214,7 @@ impl<'a> Runner<'a> {
             return involved.into_iter().for_each(|done| self.finish(done.report));
         }
         self.judges_first(&involved, waiting).await;
+        involved.sort_by_key(|done| !self.judges_its_fatal_call(done));
         let crashes = self.summary.crashes.len();
         let mut reports = Vec::new();
         for done in involved {
@@ -240,6 +241,11 @@ impl<'a> Runner<'a> {
                 self.finish(report);
             }
         }
+    }
+
+    fn judges_its_fatal_call(&self, done: &Done) -> bool {
+        let judge = done.fatal_call().and_then(|call| self.rules.premises.judge_of(call.rpc));
+        judge.is_some_and(|judge| judge.id == done.report.planned.check.id)
     }
 
     async fn run_one_by_one(&mut self, plan: Vec<Planned>) {

@@ -358,7 +358,7 @@ async fn a_driver_that_dies_of_a_plain_call_is_told_once() {
 #[tokio::test]
 async fn a_death_without_restart_names_the_call() {
     for jobs in [1, 4] {
-        let ran = killed(jobs, false, &[&BUILDS, &PASSES]).await;
+        let ran = killed(jobs, false, &[&BUILDS]).await;
         let Outcome::Failed(violation) = ran.outcome(&BUILDS) else { panic!("{jobs}: {:?}", ran.outcomes) };
         assert!(violation.message.contains("did not survive DeleteVolume"), "{violation:?}");
         assert_eq!(ran.summary.failed, 1);

@@ -26,11 +26,11 @@ pub static UNTESTED: &[(&Requirement, &str)] = &[
     (&req::ID_PROBE_011, "needs a driver that is put into a broken state"),
     (&req::ID_PROBE_013, "needs a driver that is put into a broken state"),
     (&req::ID_PROBE_014, "needs a driver that is put into a broken state"),
+    (&req::MSG_TOPOLOGY_005, "which company a prefix belongs to cannot be told from its letters"),
     (
         &req::MSG_TOPOREQ_013,
         "a caller may ask only for topology that the plugin supports, and all of that may be met",
     ),
-    (&req::MSG_TOPOLOGY_005, "which company a prefix belongs to cannot be told from its letters"),
 ];
 
 #[cfg(test)]
