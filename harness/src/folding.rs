@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::check::SAME_RULE;
 use crate::outcome::{CheckReport, Outcome, Planned};
+use crate::requirements::req;
 use crate::story;
 
 /// A check that others follow.
@@ -80,6 +81,8 @@ impl Folding {
         let Some(violation) = report.outcome.violation() else { return report };
         let rule = story::rule(&report, violation).map_or("", |rule| rule.id);
         let same = match report.planned.check.follows {
+            // Each death and each call that breaks off is a fault of its own.
+            Some(SAME_RULE) if rule == req::GEN_ERR_001.id => None,
             Some(SAME_RULE) => {
                 self.rules.get(rule).map(|first| format!("the same fault as in {first}: {rule}"))
             }

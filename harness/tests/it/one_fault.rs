@@ -185,6 +185,35 @@ check! {
     }
 }
 
+check! {
+    /// Judges many things, and meets a death of its own.
+    DIES_AS_WELL {
+        id: "one-fault/dies-as-well",
+        title: "something else breaks off as well",
+        spec: [req::GEN_ERR_001],
+        refuted_by: ["none"],
+        follows: "*",
+    }
+    async |_cx| {
+        ensure!(false, "broken off");
+        Ok(())
+    }
+}
+
+check! {
+    /// The first of two deaths.
+    DIES {
+        id: "one-fault/dies",
+        title: "something breaks off",
+        spec: [req::GEN_ERR_001],
+        refuted_by: ["none"],
+    }
+    async |_cx| {
+        ensure!(false, "broken off");
+        Ok(())
+    }
+}
+
 const FAMILY: &[&Check] = &[&FOLLOWS, &FOLLOWS_ANOTHER, &LEADS, &PASSES];
 
 async fn crossed(cx: &Cx, request: v1::CreateVolumeRequest) -> CheckResult {
@@ -214,6 +243,8 @@ async fn a_fault_that_others_show_again_is_told_once() {
     let ran = ran_with(defect(), &[&FOLLOWS_ANY, &LEADS]).await;
     let Outcome::Skipped(why) = ran.outcome(&FOLLOWS_ANY) else { panic!("{:?}", ran.outcomes) };
     assert_eq!(why, "the same fault as in one-fault/leads: CTRL-CREATEVOL-047");
+    let ran = ran_with(defect(), &[&DIES, &DIES_AS_WELL]).await;
+    assert_eq!(ran.summary.failed, 2, "one death does not explain another");
     let ran = ran_with(defect(), &[&FOLLOWS_ANY, &PASSES]).await;
     assert_eq!((ran.summary.failed, ran.summary.passed), (1, 1), "nobody else says it");
 }
