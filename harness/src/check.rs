@@ -13,6 +13,9 @@ use crate::verdict::CheckResult;
 /// The body of a check at work.
 pub type CheckFuture<'a> = Pin<Box<dyn Future<Output = CheckResult> + Send + 'a>>;
 
+/// The body of a check. A check of this program is a function; one that is made for what a user describes holds that.
+pub type Body = &'static (dyn for<'a> Fn(&'a Cx) -> CheckFuture<'a> + Send + Sync);
+
 /// What [`Check::follows`] says of a check that judges many things at once.
 pub const SAME_RULE: &str = "*";
 
@@ -35,6 +38,8 @@ pub struct Check {
     /// Full titles of the specs of the Go csi-sanity that it covers, so that `-ginkgo.focus` and `-ginkgo.skip`
     /// go on selecting the same things.
     pub replaces: &'static [&'static str],
+    /// The name that other tools and their dashboards know the test by, where it is one of theirs.
+    pub known_as: Option<&'static str>,
     /// RPCs whose plain call it judges. While that is refused, no other check holds a refusal of the RPC against the driver.
     pub plain: &'static [&'static str],
     /// A check that shows the same fault: where that one accuses the driver, this one does not. [`SAME_RULE`] stands for
@@ -45,7 +50,7 @@ pub struct Check {
     /// For which of the configured access types it runs.
     pub access: Variants,
     /// What it does.
-    pub body: fn(&Cx) -> CheckFuture<'_>,
+    pub body: Body,
 }
 
 impl Check {
@@ -154,11 +159,12 @@ macro_rules! check {
                 needs: const { &[$($($need),*)?] },
                 refuted_by: &[$($defect),+],
                 replaces: &[$($($replaced),+)?],
+                known_as: ::core::option::Option::None,
                 plain: &[$($($plain),+)?],
                 follows: $crate::check!(@Follows $($follows)?),
                 runs: $crate::check!(@Runs $($runs)?),
                 access: $crate::check!(@Variants $($access)?),
-                body,
+                body: &body,
             }
         };
     };

@@ -12,6 +12,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::lifecycle::size;
 
+/// Longest time that can be set: 24 hours.
+const LONGEST_MS: u64 = 24 * 60 * 60 * 1000;
+
 /// String pairs as the protocol has them: parameters, contexts, secrets.
 pub type Pairs = BTreeMap<String, String>;
 
@@ -493,8 +496,12 @@ impl TimeLimits {
             ));
         }
         let all = [self.dial_ms, self.call_ms, self.check_ms, self.undo_ms, self.restart_ms, self.alive_ms];
-        let longest = Duration::from_secs(24 * 60 * 60).as_millis() as u64;
-        if all.iter().chain(&self.settle_ms).chain(self.rpc_ms.values()).any(|ms| *ms == 0 || *ms > longest) {
+        if all
+            .iter()
+            .chain(&self.settle_ms)
+            .chain(self.rpc_ms.values())
+            .any(|ms| *ms == 0 || *ms > LONGEST_MS)
+        {
             return Err("time-limits must lie between 1 ms and 24 hours".to_owned());
         }
         Ok(())
@@ -519,7 +526,7 @@ pub struct Effort {
     pub check_budget_ms: u64,
     /// Time for all of these checks together, which then go on until it is used up, whatever the numbers above.
     pub budget_ms: Option<u64>,
-    /// Directory in which failing cases are stored.
+    /// Directory in which failing cases are stored, and from which the property suite takes what it tries first.
     pub regressions: Option<PathBuf>,
     /// The stored case that is run again; no part of a file.
     #[serde(skip)]
@@ -530,7 +537,7 @@ impl Default for Effort {
     fn default() -> Effort {
         Effort {
             repeat: 3,
-            cases: 64,
+            cases: 256,
             steps: 40,
             operations: 1_000,
             kills: 20,
@@ -557,8 +564,7 @@ impl Effort {
         if let Some((name, _)) = numbers.iter().find(|(_, number)| *number == 0 || *number > Effort::MOST) {
             return Err(format!("effort: {name} must lie between 1 and {}", Effort::MOST));
         }
-        let longest = Duration::from_secs(24 * 60 * 60).as_millis() as u64;
-        match self.budget_ms.iter().chain([&self.check_budget_ms]).any(|ms| *ms == 0 || *ms > longest) {
+        match self.budget_ms.iter().chain([&self.check_budget_ms]).any(|ms| *ms == 0 || *ms > LONGEST_MS) {
             true => Err("effort: budgets must lie between 1 ms and 24 hours".to_owned()),
             false => Ok(()),
         }

@@ -102,6 +102,12 @@ impl Session {
         self.node
     }
 
+    /// Breaks all connections to the driver, as if the caller had died, and waits until others stand. Whatever is under way
+    /// gets no answer, so that only checks that run alone may do this.
+    pub async fn break_connections(&self) {
+        self.target.break_connections(self.remaining()).await;
+    }
+
     /// A call, recorded when it is sent. Secrets configured for the RPC are filled in unless the request has some.
     pub fn call<Q>(&self, mut request: Q) -> Calling<'_, Q::Response>
     where
@@ -212,12 +218,15 @@ impl Session {
         let limit = whole.min(self.remaining());
         let ticket =
             self.log.sent(rpc, self.node, self.worker, self.cleanup, Message::request(request.clone()));
-        let sent = Instant::now();
-        let answer = if limit.is_zero() {
+        let (sent, breaks) = (Instant::now(), self.target.breaks());
+        let mut answer = if limit.is_zero() {
             Answer::Unknown(NoAnswer::CutOff)
         } else {
             send(self.exchange(service, request, limit)).await
         };
+        if matches!(answer, Answer::Unknown(NoAnswer::Broken(_))) && self.target.has_broken_since(breaks) {
+            answer = Answer::Unknown(NoAnswer::Severed);
+        }
         if matches!(answer, Answer::Unknown(NoAnswer::Timeout(_))) && limit == whole {
             self.patience().kept_silent(rpc);
         }

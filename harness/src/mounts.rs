@@ -1,9 +1,11 @@
 //! The mount table of this process, and whether a driver is known to have the same one.
 
+use std::io;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use csi_proto::Endpoint;
+use rustix::mount::{UnmountFlags, unmount};
 use tokio::net::UnixStream;
 
 /// The mount points that this process sees; none where the system has no such table.
@@ -18,6 +20,19 @@ pub(crate) fn at(path: &Path) -> usize {
     // The table has the true names of directories.
     let Ok(path) = std::fs::canonicalize(path) else { return 0 };
     points().iter().filter(|point| **point == path).count()
+}
+
+/// Unmounts everything at a path and below it, what was mounted last first: how many mounts that were. Whoever still looks
+/// into one does not hold it.
+pub(crate) fn unmount_below(path: &Path) -> io::Result<usize> {
+    // Of a link that a driver has made, nothing is followed.
+    let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else { return Ok(0) };
+    let path = std::fs::canonicalize(parent)?.join(name);
+    let below: Vec<PathBuf> = points().into_iter().filter(|point| point.starts_with(&path)).collect();
+    for point in below.iter().rev() {
+        unmount(point, UnmountFlags::DETACH | UnmountFlags::NOFOLLOW)?;
+    }
+    Ok(below.len())
 }
 
 /// Undoes the octal escapes of the table.
@@ -87,6 +102,27 @@ mod tests {
         assert!(!is_same(pid, "ns/mnt"), "{line}");
         drop(child.stdin.take());
         child.wait().unwrap();
+    }
+
+    #[test]
+    fn mounts_are_taken_away_with_those_over_and_below_them() {
+        if !rustix::process::geteuid().is_root() {
+            println!("skipped: needs root to mount");
+            return;
+        }
+        let dir = tempfile::tempdir().unwrap();
+        let [below, beside] = ["target", "target-2"].map(|name| dir.path().join(name));
+        for path in [&below, &below, &beside] {
+            std::fs::create_dir_all(path).unwrap();
+            rustix::mount::mount_bind(path, path).unwrap();
+        }
+        let inner = below.join("inner");
+        std::fs::create_dir(&inner).unwrap();
+        rustix::mount::mount_bind(&inner, &inner).unwrap();
+        assert_eq!(unmount_below(&below).unwrap(), 3);
+        assert_eq!((at(&below), at(&inner), at(&beside)), (0, 0, 1));
+        assert_eq!(unmount_below(&beside).unwrap(), 1);
+        assert_eq!(unmount_below(dir.path()).unwrap(), 0);
     }
 
     #[test]

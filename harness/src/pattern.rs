@@ -17,7 +17,7 @@ impl Pattern {
     /// # Errors
     /// It is empty, too long, or has characters that no label has.
     pub fn new(text: &str) -> Result<Pattern, String> {
-        let allowed = |c: char| c.is_ascii_alphanumeric() || "-/_@*?.".contains(c);
+        let allowed = |c: char| c.is_ascii_alphanumeric() || "-/_@*?.:".contains(c);
         if text.is_empty() {
             return Err("a pattern is empty".to_owned());
         }

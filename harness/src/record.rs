@@ -249,7 +249,9 @@ impl CallLog {
             Answer::Unknown(NoAnswer::Timeout(_)) => {
                 inner.silence = inner.silence.or(Some(Silence::TimedOut))
             }
-            Answer::Unknown(NoAnswer::GivenUp(_) | NoAnswer::CutOff | NoAnswer::Withheld(_))
+            Answer::Unknown(
+                NoAnswer::GivenUp(_) | NoAnswer::Severed | NoAnswer::CutOff | NoAnswer::Withheld(_),
+            )
             | Answer::Ok(_)
             | Answer::Refused(_) => {}
         }

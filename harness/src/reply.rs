@@ -90,6 +90,8 @@ pub enum NoAnswer {
     GivenUp(Refused),
     /// The connection broke, or what came was not gRPC.
     Broken(String),
+    /// The check has broken the connection.
+    Severed,
     /// The check was over before.
     CutOff,
     /// It was not sent, because.
@@ -102,6 +104,7 @@ impl fmt::Display for NoAnswer {
             NoAnswer::Timeout(limit) => write!(f, "no answer within {} ms", limit.as_millis()),
             NoAnswer::GivenUp(status) => write!(f, "the driver gave up: {status}"),
             NoAnswer::Broken(why) => write!(f, "the connection broke: {why}"),
+            NoAnswer::Severed => f.write_str("no answer, since the connection was broken from here"),
             NoAnswer::CutOff => f.write_str("no answer when the check was over"),
             NoAnswer::Withheld(why) => write!(f, "not sent: {why}"),
         }

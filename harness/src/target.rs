@@ -4,10 +4,11 @@ mod interview;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::ExitStatus;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
-use csi_proto::{DialError, Endpoint, Rpc, Service, v1};
+use csi_proto::{Breaker, DialError, Endpoint, Rpc, Service, v1};
 use tonic::transport::Channel;
 
 use crate::call::Exchange;
@@ -48,6 +49,8 @@ pub struct Target {
     pub(crate) room: Room,
     pub(crate) replies: Replies,
     pub(crate) patience: Patience,
+    /// How often the breaking of connections from here has begun or ended: odd while they break.
+    breaks: AtomicU64,
 }
 
 /// A node of the driver: where its Node service is, and where its paths are made.
@@ -79,13 +82,30 @@ impl Node {
 struct Peer {
     endpoint: Endpoint,
     channel: Channel,
+    breaker: Breaker,
 }
 
 impl Peer {
     async fn dial(endpoint: &str, limit: Duration) -> Result<Peer, TargetError> {
         let endpoint = endpoint.parse()?;
-        let channel = csi_proto::dial(&endpoint, limit).await?;
-        Ok(Peer { endpoint, channel })
+        let (channel, breaker) = csi_proto::dial_breakable(&endpoint, limit).await?;
+        Ok(Peer { endpoint, channel, breaker })
+    }
+}
+
+/// The time in which connections break; ends when dropped, also if the check is over before.
+struct Breaking<'a>(&'a AtomicU64);
+
+impl<'a> Breaking<'a> {
+    fn begin(breaks: &'a AtomicU64) -> Breaking<'a> {
+        breaks.fetch_add(1, Ordering::SeqCst);
+        Breaking(breaks)
+    }
+}
+
+impl Drop for Breaking<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_add(1, Ordering::SeqCst);
     }
 }
 
@@ -194,6 +214,7 @@ impl Target {
             room: Room::default(),
             replies,
             patience,
+            breaks: AtomicU64::new(0),
         }))
     }
 
@@ -287,6 +308,25 @@ impl Target {
             }
         };
         peer.channel.clone()
+    }
+
+    /// Breaks all connections and waits until others stand: once the break is on its way, no answer comes over the old ones.
+    pub(crate) async fn break_connections(&self, limit: Duration) {
+        let _breaking = Breaking::begin(&self.breaks);
+        let peers = self.nodes.iter().map(|node| &node.peer).chain(&self.controller);
+        peers.for_each(|peer| peer.breaker.break_connection());
+        let alive = Duration::from_millis(self.config.time_limits.alive_ms);
+        self.wait_until_alive(limit.min(alive)).await;
+    }
+
+    /// How often the breaking of connections from here has begun or ended.
+    pub(crate) fn breaks(&self) -> u64 {
+        self.breaks.load(Ordering::SeqCst)
+    }
+
+    /// Whether connections were broken from here since `breaks` was asked for, or were being broken then.
+    pub(crate) fn has_broken_since(&self, breaks: u64) -> bool {
+        breaks % 2 == 1 || self.breaks() != breaks
     }
 
     /// Whether the driver still answers within `time-limits: alive-ms`: any gRPC status counts. It is not Probe that is

@@ -31,8 +31,11 @@ named! {
     CreateVolumeLosesUpdates, "create-volume-loses-updates", "what changes while a volume is made is undone";
     CreateVolumeRevivesDeleted, "create-volume-revives-deleted", "a repeated request lets the volume show in the list for ever if it is deleted at the same time";
     LockKeptAfterCancel, "lock-kept-after-cancel", "a call that is given up keeps its object busy for ever";
+    LockOwnedByConnection, "lock-owned-by-connection", "when a call is given up or its connection breaks, its object stays busy for all other connections";
     NodePublishForgetsReadonly, "node-publish-forgets-readonly", "a repeated request makes a readonly publication one for writing";
     RestartForgetsLastWrite, "restart-forgets-last-write", "after a restart the last change is gone, although it was answered for";
+    RestartForgetsPublished, "restart-forgets-published", "a volume that was published before a restart cannot be unpublished after it";
+    RestartForgetsStaged, "restart-forgets-staged", "a volume that was staged before a restart cannot be staged again after it";
     RestartTakesTruncatedForEmpty, "restart-takes-truncated-for-empty", "the state is written in place, and a driver that was killed meanwhile starts empty";
     SavesAfterAnswer, "saves-after-answer", "a change is answered for some time before it is written";
 
@@ -613,8 +616,11 @@ impl Defect {
             CreateVolumeLosesUpdates,
             CreateVolumeRevivesDeleted,
             LockKeptAfterCancel,
+            LockOwnedByConnection,
             NodePublishForgetsReadonly,
             RestartForgetsLastWrite,
+            RestartForgetsPublished,
+            RestartForgetsStaged,
             RestartTakesTruncatedForEmpty,
             SavesAfterAnswer,
         ]
@@ -632,6 +638,7 @@ impl Defect {
                 | CreateVolumeRacesOnName
                 | CreateVolumeRevivesDeleted
                 | LockKeptAfterCancel
+                | LockOwnedByConnection
         );
         held.then_some(HoldPoint { rpc: RpcName("CreateVolume"), step: Step::BeforeCommit })
     }

@@ -7,7 +7,6 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use csi_proto::Service;
 use csi_proto::v1::controller_server::ControllerServer;
 use csi_proto::v1::controller_service_capability::rpc::Type as ControllerType;
 use csi_proto::v1::group_controller_server::GroupControllerServer;
@@ -17,6 +16,7 @@ use csi_proto::v1::node_service_capability::rpc::Type as NodeType;
 use csi_proto::v1::plugin_capability::service::Type as ServiceType;
 use csi_proto::v1::plugin_capability::volume_expansion::Type as ExpansionType;
 use csi_proto::v1::snapshot_metadata_server::SnapshotMetadataServer;
+use csi_proto::{ConnectionNumber, Service};
 use tonic::Status;
 use tonic::codegen::http;
 use tonic::service::Routes;
@@ -66,8 +66,10 @@ pub struct Shared {
     pub(crate) calls: AtomicU32,
     /// Calls that were put off, by RPC and request.
     pub(crate) put_off: Mutex<BTreeSet<(&'static str, Vec<u8>)>>,
-    /// Objects with an operation pending.
-    pub(crate) busy: Mutex<BTreeSet<String>>,
+    /// Objects with an operation pending, each with the connection for which it is free all the same, as a defect has it.
+    pub(crate) busy: Mutex<BTreeMap<String, Option<ConnectionNumber>>>,
+    /// Paths at which volumes were staged or published before this driver started; for defects.
+    pub(crate) inherited: Mutex<BTreeSet<String>>,
 }
 
 impl MockDriver {
@@ -123,6 +125,7 @@ impl MockDriver {
         };
         let mut state = stored.unwrap_or_else(|| State::new(config.seed));
         state.recount(zones.len());
+        let inherited = state.paths_in_use().cloned().collect();
         add_static_volumes(&mut state, &config);
         store.save(&state)?;
         let shared = Shared {
@@ -138,6 +141,7 @@ impl MockDriver {
             calls: AtomicU32::new(0),
             put_off: Mutex::default(),
             busy: Mutex::default(),
+            inherited: Mutex::new(inherited),
             config,
         };
         Ok(Arc::new(Self { shared: Arc::new(shared), node: 0 }))
@@ -192,6 +196,16 @@ impl Shared {
     /// The state, also after a handler panicked: a defect that panics does so before it changes anything.
     pub(crate) fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether a volume was staged or published at the path before this driver started, and not again since.
+    pub(crate) fn has_inherited(&self, path: &str) -> bool {
+        self.inherited.lock().unwrap_or_else(PoisonError::into_inner).contains(path)
+    }
+
+    /// Notes that a volume is in use at the path by what this driver did.
+    pub(crate) fn takes_over(&self, path: &str) {
+        self.inherited.lock().unwrap_or_else(PoisonError::into_inner).remove(path);
     }
 
     /// Makes the state survive a restart.

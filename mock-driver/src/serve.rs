@@ -5,7 +5,7 @@ use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use csi_proto::{RPCS, StreamingCall, UnaryCall};
+use csi_proto::{ConnectionNumber, RPCS, StreamingCall, UnaryCall};
 use tonic::Status;
 
 use crate::call::{Call, NODE_VOLUME};
@@ -31,6 +31,7 @@ impl MockDriver {
     /// against the call before.
     pub(crate) async fn serve<R>(
         &self,
+        connection: Option<ConnectionNumber>,
         request: &R,
         handler: impl Future<Output = Result<R::Response, Status>>,
     ) -> Result<R::Response, Status>
@@ -38,7 +39,7 @@ impl MockDriver {
         R: UnaryCall + Call,
     {
         let started = Instant::now();
-        let answer = self.run(request, handler).await;
+        let answer = self.run(connection, request, handler).await;
         if let Some(log) = &self.call_log {
             let response = answer.as_ref().map(std::slice::from_ref);
             log.write(R::METHOD, request, response, started.elapsed())?;
@@ -49,6 +50,7 @@ impl MockDriver {
     /// As [`MockDriver::serve`], for an answer of many messages.
     pub(crate) async fn serve_stream<R>(
         &self,
+        connection: Option<ConnectionNumber>,
         request: &R,
         handler: impl Future<Output = Result<Vec<R::Response>, Status>>,
     ) -> Result<Stream<R::Response>, Status>
@@ -56,7 +58,7 @@ impl MockDriver {
         R: StreamingCall + Call,
     {
         let started = Instant::now();
-        let answer = self.run(request, handler).await;
+        let answer = self.run(connection, request, handler).await;
         if let Some(log) = &self.call_log {
             log.write(R::METHOD, request, answer.as_deref(), started.elapsed())?;
         }
@@ -66,12 +68,13 @@ impl MockDriver {
 
     async fn run<R: Call, T>(
         &self,
+        connection: Option<ConnectionNumber>,
         request: &R,
         handler: impl Future<Output = Result<T, Status>>,
     ) -> Result<T, Status> {
         self.check_offered::<R>()?;
         self.throttle(request)?;
-        let pending = self.lock(request)?;
+        let pending = self.lock(connection, request)?;
         self.take_time::<R>().await;
         let answer = match self.injected_failure(R::METHOD).or_else(|| self.check_secrets(request).err()) {
             Some(refusal) => Err(refusal),
@@ -144,7 +147,11 @@ impl MockDriver {
     }
 
     /// Turns a second operation on one object away while the first is pending, as CSI advises (ABORTED).
-    fn lock<R: Call>(&self, request: &R) -> Result<Option<Pending<'_>>, Status> {
+    fn lock<R: Call>(
+        &self,
+        connection: Option<ConnectionNumber>,
+        request: &R,
+    ) -> Result<Option<Pending<'_>>, Status> {
         let Some((kind, name)) = request.locks() else { return Ok(None) };
         // Without a name the request is malformed, whatever else is pending.
         if name.is_empty() || (R::METHOD == "CreateVolume" && self.has(Defect::CreateVolumeRacesOnName)) {
@@ -158,10 +165,17 @@ impl MockDriver {
             object = "everything".to_owned();
         }
         let mut busy = self.busy.lock().unwrap_or_else(PoisonError::into_inner);
-        if !busy.insert(object.clone()) {
+        let is_free = match busy.get(&object) {
+            None => true,
+            Some(owner) => owner.is_some() && *owner == connection,
+        };
+        if !is_free {
             return Err(Status::aborted(format!("an operation on {object} is pending")));
         }
-        Ok(Some(Pending { driver: self, object, stuck: self.has(Defect::LockKeptAfterCancel) }))
+        busy.insert(object.clone(), None);
+        let owner = connection.filter(|_| self.has(Defect::LockOwnedByConnection));
+        let stuck = owner.is_some() || self.has(Defect::LockKeptAfterCancel);
+        Ok(Some(Pending { driver: self, object, stuck, owner }))
     }
 
     async fn take_time<R: Call>(&self) {
@@ -203,6 +217,8 @@ struct Pending<'a> {
     object: String,
     /// Whether the object stays busy, as defects have it.
     stuck: bool,
+    /// The connection for which it is free even then.
+    owner: Option<ConnectionNumber>,
 }
 
 impl Pending<'_> {
@@ -213,8 +229,11 @@ impl Pending<'_> {
 
 impl Drop for Pending<'_> {
     fn drop(&mut self) {
-        if !self.stuck {
-            self.driver.busy.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.object);
+        let mut busy = self.driver.busy.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.stuck {
+            busy.insert(self.object.clone(), self.owner);
+        } else {
+            busy.remove(&self.object);
         }
     }
 }

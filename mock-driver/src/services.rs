@@ -16,8 +16,9 @@ macro_rules! service {
         #[tonic::async_trait]
         impl $service for MockDriver {
             $(async fn $rpc(&self, request: Request<v1::$request>) -> Result<Response<v1::$response>, Status> {
+                let connection = request.extensions().get().copied();
                 let request = request.into_inner();
-                self.serve(&request, $handler(self, &request)).await.map(Response::new)
+                self.serve(connection, &request, $handler(self, &request)).await.map(Response::new)
             })*
         }
     };
@@ -82,17 +83,19 @@ impl SnapshotMetadata for MockDriver {
         &self,
         request: Request<v1::GetMetadataAllocatedRequest>,
     ) -> Result<Response<Self::GetMetadataAllocatedStream>, Status> {
+        let connection = request.extensions().get().copied();
         let request = request.into_inner();
         let handler = defects::get_metadata_allocated(self, &request);
-        self.serve_stream(&request, handler).await.map(Response::new)
+        self.serve_stream(connection, &request, handler).await.map(Response::new)
     }
 
     async fn get_metadata_delta(
         &self,
         request: Request<v1::GetMetadataDeltaRequest>,
     ) -> Result<Response<Self::GetMetadataDeltaStream>, Status> {
+        let connection = request.extensions().get().copied();
         let request = request.into_inner();
         let handler = defects::get_metadata_delta(self, &request);
-        self.serve_stream(&request, handler).await.map(Response::new)
+        self.serve_stream(connection, &request, handler).await.map(Response::new)
     }
 }

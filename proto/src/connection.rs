@@ -31,6 +31,11 @@ impl<W> Connection<W> {
     pub(crate) fn new(stream: Box<dyn Stream>, watcher: W) -> Self {
         Self { stream, watcher }
     }
+
+    /// Who watches it.
+    pub(crate) fn watcher(&self) -> &W {
+        &self.watcher
+    }
 }
 
 impl<W: Watcher> AsyncRead for Connection<W> {

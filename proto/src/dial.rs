@@ -1,8 +1,11 @@
 //! Connecting to a CSI plugin.
 
+use std::future::{Future, pending};
 use std::io;
 use std::os::unix::fs::FileTypeExt as _;
 use std::path::Path;
+use std::pin::Pin;
+use std::task::Context;
 use std::time::Duration;
 
 use hyper_util::rt::TokioIo;
@@ -45,13 +48,26 @@ const RECONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 ///
 /// [`DialError`] says what was tried, for how long, and why the last attempt failed.
 pub async fn dial(endpoint: &Endpoint, deadline: Duration) -> Result<Channel, DialError> {
+    dial_breakable(endpoint, deadline).await.map(|(channel, _)| channel)
+}
+
+/// The same, with what breaks the connection under the channel.
+///
+/// # Errors
+///
+/// As for [`dial`].
+pub async fn dial_breakable(
+    endpoint: &Endpoint,
+    deadline: Duration,
+) -> Result<(Channel, Breaker), DialError> {
+    let breaker = Breaker(watch::Sender::new(()));
     let start = Instant::now();
     let mut attempts = 0;
     let mut pause = RETRY_PAUSE_MIN;
     loop {
         attempts += 1;
-        let reason = match attempt(endpoint, start + deadline).await {
-            Ok(channel) => return Ok(channel),
+        let reason = match attempt(endpoint, start + deadline, &breaker).await {
+            Ok(channel) => return Ok((channel, breaker)),
             Err(reason) => reason,
         };
         if reason.is_final() || start.elapsed() + pause >= deadline {
@@ -59,6 +75,29 @@ pub async fn dial(endpoint: &Endpoint, deadline: Duration) -> Result<Channel, Di
         }
         sleep(pause).await;
         pause = (pause * 2).min(RETRY_PAUSE_MAX);
+    }
+}
+
+/// Breaks the connection under a channel, as the end of the caller's process would: the RPCs under way fail, and the next
+/// one connects anew.
+#[derive(Clone, Debug)]
+pub struct Breaker(watch::Sender<()>);
+
+impl Breaker {
+    /// Breaks the connection that there is now.
+    pub fn break_connection(&self) {
+        self.0.send_replace(());
+    }
+
+    /// Resolves when the connection that is made now has to break.
+    fn broken(&self) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+        let mut broken = self.0.subscribe();
+        Box::pin(async move {
+            // Where nobody is left who could break it, it stands.
+            if broken.changed().await.is_err() {
+                pending().await
+            }
+        })
     }
 }
 
@@ -130,7 +169,7 @@ impl DialReason {
     }
 }
 
-async fn attempt(endpoint: &Endpoint, until: Instant) -> Result<Channel, DialReason> {
+async fn attempt(endpoint: &Endpoint, until: Instant, breaker: &Breaker) -> Result<Channel, DialReason> {
     if let Endpoint::Unix(path) = endpoint {
         // The kernel refuses a connect to a file of any other type as if nobody listened.
         if let Some(kind) = other_than_socket(path).await.map_err(DialReason::from_connect)? {
@@ -142,8 +181,8 @@ async fn attempt(endpoint: &Endpoint, until: Instant) -> Result<Channel, DialRea
         Err(_) => return Err(DialReason::Unanswered),
     };
     let (heard, first_bytes) = watch::channel(Vec::new());
-    let first = Connection::new(stream, FirstBytes(Some(heard)));
-    let channel = match timeout_at(until, channel(endpoint, first)).await {
+    let first = Connection::new(stream, Client::new(FirstBytes(Some(heard)), breaker));
+    let channel = match timeout_at(until, channel(endpoint, first, breaker)).await {
         // All it has done so far is to write its half of the handshake.
         Ok(channel) => channel.map_err(|_| DialReason::Closed)?,
         Err(_) => return Err(DialReason::Silent),
@@ -180,18 +219,19 @@ async fn connect(endpoint: &Endpoint) -> io::Result<Box<dyn Stream>> {
 /// A channel over a connection that stands, which makes its later ones by itself.
 async fn channel(
     endpoint: &Endpoint,
-    first: Connection<FirstBytes>,
+    first: Connection<Client>,
+    breaker: &Breaker,
 ) -> Result<Channel, tonic::transport::Error> {
-    let endpoint = endpoint.clone();
+    let (endpoint, breaker) = (endpoint.clone(), breaker.clone());
     let mut first = Some(first);
     let connector = tower::service_fn(move |_: http::Uri| {
-        let (first, endpoint) = (first.take(), endpoint.clone());
+        let (first, endpoint, breaker) = (first.take(), endpoint.clone(), breaker.clone());
         async move {
             let stream = match first {
                 Some(first) => first,
                 None => {
                     let stream = timeout(RECONNECT_TIMEOUT, connect(&endpoint)).await??;
-                    Connection::new(stream, FirstBytes(None))
+                    Connection::new(stream, Client::new(FirstBytes(None), &breaker))
                 }
             };
             Ok::<_, io::Error>(TokioIo::new(stream))
@@ -237,15 +277,39 @@ fn opens_http2(bytes: &[u8]) -> Option<bool> {
     Some(header[3] == SETTINGS && header[5..] == [0; 4])
 }
 
+/// The client's end of a connection: shows what is read first, and breaks.
+struct Client {
+    first_bytes: FirstBytes,
+    /// When to read as closed; none once it has come.
+    broken: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
+}
+
+impl Client {
+    fn new(first_bytes: FirstBytes, breaker: &Breaker) -> Self {
+        Self { first_bytes, broken: Some(breaker.broken()) }
+    }
+}
+
+impl Watcher for Client {
+    fn heard(&mut self, bytes: &[u8]) {
+        self.first_bytes.heard(bytes);
+    }
+
+    fn has_ended(&mut self, cx: &mut Context<'_>) -> bool {
+        if self.broken.as_mut().is_some_and(|broken| broken.as_mut().poll(cx).is_ready()) {
+            self.broken = None;
+        }
+        self.broken.is_none()
+    }
+}
+
 /// Tells the first bytes that are read until they are enough to judge the peer.
 struct FirstBytes(Option<watch::Sender<Vec<u8>>>);
 
 impl FirstBytes {
     /// Enough of an HTTP/1 answer or a banner to recognise it by.
     const BYTES_MAX: usize = 40;
-}
 
-impl Watcher for FirstBytes {
     fn heard(&mut self, bytes: &[u8]) {
         let Some(heard) = &self.0 else { return };
         heard.send_modify(|first| {

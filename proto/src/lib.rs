@@ -15,10 +15,10 @@ mod serve;
 
 pub use call::{Call, RPCS, Rpc, Service, StreamingCall, UnaryCall};
 pub use code::code_name;
-pub use dial::{DialError, DialReason, MESSAGE_BYTES_MAX, dial};
+pub use dial::{Breaker, DialError, DialReason, MESSAGE_BYTES_MAX, dial, dial_breakable};
 pub use endpoint::{Endpoint, ParseEndpointError, SOCKET_PATH_BYTES_MAX};
 pub use request_log::{LoggedService, RequestLog};
-pub use serve::{BindError, Listener, STOP_GRACE, ServeError, stop_signal};
+pub use serve::{BindError, ConnectionNumber, Listener, STOP_GRACE, ServeError, stop_signal};
 
 /// Messages, clients and servers generated from `csi.proto`.
 #[expect(clippy::all, clippy::allow_attributes, reason = "generated")]

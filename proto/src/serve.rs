@@ -262,21 +262,27 @@ impl Drop for SocketFile {
     }
 }
 
+/// Tells one connection from the others of a listener; it is in the extensions of each request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ConnectionNumber(u64);
+
 /// Connections as they come.
 fn accept(
     socket: Socket,
     stopped: watch::Receiver<()>,
 ) -> impl futures_util::Stream<Item = io::Result<Connection<UntilStop>>> {
-    stream::unfold((socket, stopped), |(socket, stopped)| async {
+    stream::unfold((socket, stopped, 0), |(socket, stopped, number)| async move {
         let accepted = match socket.accept().await {
-            Ok(stream) => Ok(Connection::new(stream, UntilStop::new(stopped.clone()))),
+            Ok(stream) => {
+                Ok(Connection::new(stream, UntilStop::new(stopped.clone(), ConnectionNumber(number))))
+            }
             Err(error) => {
                 tracing::warn!(%error, "failed to accept a connection");
                 tokio::time::sleep(ACCEPT_PAUSE).await;
                 Err(error)
             }
         };
-        Some((accepted, (socket, stopped)))
+        Some((accepted, (socket, stopped, number + 1)))
     })
 }
 
@@ -296,6 +302,7 @@ impl Socket {
 /// Makes a connection read as closed by the peer once serving is over, whereupon its calls are dropped. One on which
 /// the peer has not said a word, and which HTTP/2 therefore cannot wind up, does so at the stop already.
 struct UntilStop {
+    number: ConnectionNumber,
     /// Changes at the stop, ends when serving is over.
     stopped: watch::Receiver<()>,
     heard: bool,
@@ -304,12 +311,12 @@ struct UntilStop {
 }
 
 impl UntilStop {
-    fn new(stopped: watch::Receiver<()>) -> Self {
+    fn new(stopped: watch::Receiver<()>, number: ConnectionNumber) -> Self {
         let mut stop = stopped.clone();
         let end = async move {
             let _ = stop.changed().await;
         };
-        Self { stopped, heard: false, end: Some(Box::pin(end)) }
+        Self { number, stopped, heard: false, end: Some(Box::pin(end)) }
     }
 }
 
@@ -331,7 +338,9 @@ impl Watcher for UntilStop {
 }
 
 impl Connected for Connection<UntilStop> {
-    type ConnectInfo = ();
+    type ConnectInfo = ConnectionNumber;
 
-    fn connect_info(&self) {}
+    fn connect_info(&self) -> ConnectionNumber {
+        self.watcher().number
+    }
 }

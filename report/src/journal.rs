@@ -135,6 +135,9 @@ pub struct CheckEntry {
     /// What a right driver does, as one sentence.
     #[serde(skip)]
     pub title: &'static str,
+    /// The name that other tools know it by.
+    #[serde(skip)]
+    pub(crate) known_as: Option<&'static str>,
     /// What it shares with others that met the same fault.
     #[serde(skip)]
     pub(crate) fault: String,
@@ -336,6 +339,7 @@ fn check_entry(report: &CheckReport) -> CheckEntry {
         calls_left_out: report.calls.len() - first.len() - last.len() + report.calls_dropped,
         repeat: report.repeat.clone(),
         title: report.planned.check.title,
+        known_as: report.planned.check.known_as,
         fault: fault::key(report),
         story: if told { Story(report).to_string() } else { String::new() },
     }

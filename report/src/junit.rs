@@ -43,7 +43,7 @@ fn case(check: &CheckEntry, area: &str) -> TestCase {
             status.set_description(check.story.as_str());
         }
     }
-    let mut case = TestCase::new(check.id.as_str(), status);
+    let mut case = TestCase::new(check.known_as.unwrap_or(&check.id), status);
     case.set_classname(area);
     case.set_time(Duration::from_millis(check.duration_ms));
     case.add_property(Property::new("requirements", check.requirements.join(" ")));

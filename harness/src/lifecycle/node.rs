@@ -6,7 +6,7 @@ use csi_proto::{Call as _, Service, v1};
 use super::Thing;
 use crate::calling::Calling;
 use crate::capability::Capability;
-use crate::config::Pairs;
+use crate::config::{AccessType, Pairs};
 use crate::cx::Cx;
 use crate::mounts;
 use crate::paths::{PathKind, Place};
@@ -304,6 +304,20 @@ impl Cx {
         if path.len() == bytes { Ok(path) } else { Err(no_path_of(bytes)) }
     }
 
+    /// The staging directory that kubelet has for a volume: found by its id for a file system, by `name`, under which the
+    /// orchestrator knows the volume, for a device.
+    ///
+    /// # Errors
+    /// Broken if it cannot be made.
+    pub async fn kubelet_staging_path(
+        &self,
+        volume_id: &str,
+        name: &str,
+        access: AccessType,
+    ) -> Result<String, Stop> {
+        self.make_staging(self.paths().layout().staging(volume_id, name, access)).await
+    }
+
     async fn make_staging(&self, place: Place) -> Result<String, Stop> {
         let path = self.paths().make_staging(&place).await.map_err(Stop::Broken)?;
         self.made(&path.to_string_lossy());
@@ -318,6 +332,29 @@ impl Cx {
     pub async fn target_path(&self) -> Result<String, Stop> {
         let place = self.paths().layout().target(&self.unique_name(), self.access());
         self.make_target(place).await
+    }
+
+    /// The target path that kubelet has for a volume known by `name` in the pod with this UID.
+    ///
+    /// # Errors
+    /// Broken if the parent cannot be made.
+    pub async fn kubelet_target_path(
+        &self,
+        pod_uid: &str,
+        name: &str,
+        access: AccessType,
+    ) -> Result<String, Stop> {
+        self.make_target(self.paths().layout().target_in(pod_uid, name, access)).await
+    }
+
+    /// Writes a file that belongs to the check and is removed after it, such as kubelet's `vol_data.json`.
+    ///
+    /// # Errors
+    /// Broken if it cannot be written.
+    pub async fn write_file(&self, path: &Path, text: &str) -> Result<(), Stop> {
+        self.owns(Thing::File(path.to_owned()));
+        let written = tokio::fs::write(path, text).await;
+        written.map_err(|error| Stop::broken(format!("failed to write {}: {error}", path.display())))
     }
 
     /// A target path that has exactly so many bytes.
@@ -365,6 +402,21 @@ impl Cx {
     /// How many mounts the tests see at a path, one over the other; none where they do not share the driver's file system.
     pub fn mounts_at(&self, path: &str) -> usize {
         if self.paths().commands().is_some() { 0 } else { mounts::at(Path::new(path)) }
+    }
+
+    /// Takes away the mounts at paths that the run has made, and below them, as a reboot of the node does; directories stay.
+    /// Returns how many there were. Only for a driver of which [`Cx::shares_files_with_driver`] says that it has the same
+    /// mounts.
+    ///
+    /// # Errors
+    /// Broken if one cannot be unmounted.
+    pub fn unmount_below<'a>(&self, paths: impl IntoIterator<Item = &'a str>) -> Result<usize, Stop> {
+        let mut count = 0;
+        for path in paths.into_iter().map(Path::new).filter(|path| path.exists()) {
+            let failed = |error| Stop::broken(format!("failed to unmount {}: {error}", path.display()));
+            count += mounts::unmount_below(path).map_err(failed)?;
+        }
+        Ok(count)
     }
 
     /// Whether a workload could write into the directory at a target path, found out by making a file there and removing it;

@@ -12,7 +12,7 @@ use crate::outcome::Planned;
 use crate::reply::{Answer, Refused};
 
 /// The first size tried, in bytes: any file system fits into it, and xfs only just.
-pub(crate) const SMALL_BYTES: i64 = 320 << 20;
+const SMALL_BYTES: i64 = 320 << 20;
 /// Sizes tried after it, in bytes.
 const LARGER_BYTES: [i64; 7] = [1 << 30, 4 << 30, 16 << 30, 64 << 30, 256 << 30, 1 << 40, 4 << 40];
 

@@ -2,6 +2,7 @@
 //! busy.
 
 use std::fmt;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
@@ -49,6 +50,8 @@ pub(crate) enum Thing {
     StagingDirectory(PathBuf),
     /// The directories above a target path.
     TargetDirectories(PathBuf),
+    /// A file that the check wrote beside them.
+    File(PathBuf),
 }
 
 impl fmt::Display for Thing {
@@ -67,6 +70,7 @@ impl fmt::Display for Thing {
             Thing::Publication { volume_id, path } => write!(f, "volume {volume_id} published at {path}"),
             Thing::StagingDirectory(path) => write!(f, "directory {}", path.display()),
             Thing::TargetDirectories(path) => write!(f, "directories above {}", path.display()),
+            Thing::File(path) => write!(f, "file {}", path.display()),
         }
     }
 }
@@ -106,6 +110,7 @@ impl Thing {
                 | Thing::Publication { .. }
                 | Thing::StagingDirectory(_)
                 | Thing::TargetDirectories(_)
+                | Thing::File(_)
         )
     }
 
@@ -150,6 +155,12 @@ impl Thing {
             }
             Thing::StagingDirectory(path) => session.paths().remove_staging(path).await,
             Thing::TargetDirectories(path) => session.paths().remove_target(path).await,
+            Thing::File(path) => match tokio::fs::remove_file(path).await {
+                Err(error) if error.kind() != ErrorKind::NotFound => {
+                    Err(format!("failed to remove {}: {error}", path.display()))
+                }
+                _ => Ok(()),
+            },
         }
     }
 }

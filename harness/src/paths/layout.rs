@@ -49,18 +49,23 @@ impl Layout {
 
     /// Where a volume is published: below a pod of its own, and under this name of the volume.
     pub(crate) fn target(&self, name: &str, access: AccessType) -> Place {
-        let pod = pod_uid(name);
+        self.target_in(&pod_uid(name), name, access)
+    }
+
+    /// Where a volume of this name is published for the pod with this UID.
+    pub(crate) fn target_in(&self, pod: &str, name: &str, access: AccessType) -> Place {
         match (self.kind, access) {
             (PathLayout::Flat, _) => Place::flat(name),
             (PathLayout::Kubelet, AccessType::Mount) => Place {
                 shared: "pods".into(),
-                own: [&pod, "volumes", "kubernetes.io~csi", name].iter().collect(),
+                own: [pod, "volumes", "kubernetes.io~csi", name].iter().collect(),
                 target: "mount".to_owned(),
             },
+            // Pods that share the volume share the directory.
             (PathLayout::Kubelet, AccessType::Block) => Place {
-                shared: "plugins/kubernetes.io/csi/volumeDevices/publish".into(),
-                own: name.into(),
-                target: pod,
+                shared: ["plugins/kubernetes.io/csi/volumeDevices/publish", name].iter().collect(),
+                own: PathBuf::new(),
+                target: pod.to_owned(),
             },
         }
     }

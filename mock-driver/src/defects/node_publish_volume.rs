@@ -44,6 +44,9 @@ pub(crate) async fn node_publish_volume(
     if has(Defect::NodePublishConflictAsInternal) {
         recode(&mut answer, Code::AlreadyExists, Code::Internal);
     }
+    if answer.is_ok() {
+        driver.takes_over(&asked.target_path);
+    }
     if present.is_some() && answer.is_ok() && has(Defect::NodePublishForgetsReadonly) {
         forget_readonly(driver, asked);
     }

@@ -34,6 +34,9 @@ pub(crate) async fn node_stage_volume(
         if has(Defect::NodeStageRefusesRepeats) {
             return Err(Status::already_exists("the volume is staged"));
         }
+        if has(Defect::RestartForgetsStaged) && driver.has_inherited(&asked.staging_target_path) {
+            return Err(Status::internal("mount: already mounted"));
+        }
         if has(Defect::NodeStageIgnoresCapabilityConflict) {
             request.volume_capability = Some(present.to_proto());
         }

@@ -37,6 +37,9 @@ fn refuse(driver: &MockDriver, request: &NodeUnpublishVolumeRequest) -> Result<(
         {
             Err(Status::internal("rmdir: not a directory"))
         }
+        Some(_) if driver.has(Defect::RestartForgetsPublished) && driver.has_inherited(path) => {
+            Err(Status::internal("the target path is not in the table of mounts"))
+        }
         None if !path.is_empty() && driver.has(Defect::NodeUnpublishRefusesRepeats) => {
             Err(Status::not_found("nothing is published there"))
         }

@@ -81,6 +81,12 @@ impl State {
         }
     }
 
+    /// Where volumes are staged or published, on all nodes.
+    pub(crate) fn paths_in_use(&self) -> impl Iterator<Item = &String> {
+        let on_nodes = self.volumes.values().flat_map(|volume| volume.on_nodes.values());
+        on_nodes.flat_map(|node| node.staged.keys().chain(node.published.keys()))
+    }
+
     /// Bytes that the volumes of a zone take up.
     pub(crate) fn allocated(&self, zone: usize) -> i64 {
         self.allocated.get(zone).copied().unwrap_or_default()

@@ -111,6 +111,33 @@ async fn it_serves_ends_on_sigterm_and_removes_its_socket() {
 }
 
 #[tokio::test]
+async fn a_second_driver_gives_way_to_the_one_that_runs() {
+    let ground = Ground::new();
+    let mut first = Process::start(&ground.root, &[]);
+    let before = first.channel().await;
+    create_at(&before, "before").await;
+    let endpoint = format!("--endpoint={}", first.endpoint);
+    let state = |name: &str| format!("--statedir={}/{name}", ground.root.display());
+    let (code, text) = run(&["--nodeid=node1", &endpoint, &state("state")]);
+    assert!(code == Some(1) && text.contains("state is in use by another process"), "{text}");
+    let (code, text) = run(&["--nodeid=node1", &endpoint, &state("another")]);
+    assert!(code == Some(1) && text.contains("another process already listens there"), "{text}");
+
+    create_at(&before, "on the old connection").await;
+    create_at(&first.channel().await, "on a new one").await;
+    first.kill();
+    let second = Process::start(&ground.root, &[]);
+    let mut controller = controller_client::ControllerClient::new(second.channel().await);
+    let listed = controller.list_volumes(ListVolumesRequest::default()).await.unwrap().into_inner();
+    assert_eq!(listed.entries.len(), 3);
+}
+
+async fn create_at(channel: &tonic::transport::Channel, name: &str) {
+    let mut controller = controller_client::ControllerClient::new(channel.clone());
+    controller.create_volume(create_request(name, MIB, mount(""))).await.unwrap();
+}
+
+#[tokio::test]
 async fn metrics_count_calls() {
     let ground = Ground::new();
     let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();

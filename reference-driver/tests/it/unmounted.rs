@@ -1,8 +1,11 @@
 //! Faults that only a driver with real mounts can have, and the checks that find them: one that mounts nothing where it
-//! should, one that mounts twice, and ones that leave mounts behind.
+//! should, one that mounts twice, ones that leave mounts behind, and ones that go by what was mounted before a reboot.
 
-use std::sync::Arc;
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::sync::{Arc, Mutex};
 
+use csi_harness::Driver;
 use csi_harness::config::{AccessType, Config};
 use csi_harness::events::{Event, Reporter};
 use csi_harness::filter::Filter;
@@ -12,14 +15,14 @@ use csi_harness::registry::Registry;
 use csi_harness::runner::{RunOptions, Runner};
 use csi_harness::target::Target;
 use csi_hostpath_driver::HostpathDriver;
+use csi_proto::Endpoint;
 use csi_proto::v1::controller_server::ControllerServer;
 use csi_proto::v1::identity_server::IdentityServer;
 use csi_proto::v1::node_server::Node;
 use csi_proto::v1::node_server::NodeServer;
 use csi_proto::v1::*;
-use csi_proto::{Endpoint, Listener};
 use rustix::mount::{UnmountFlags, mount_bind, unmount};
-use tokio::sync::{oneshot, watch};
+use tokio::sync::watch;
 use tonic::service::Routes;
 use tonic::{Request, Response, Status};
 
@@ -32,11 +35,13 @@ enum Fault {
     PublishesAgain,
     UnpublishesNothing,
     UnstagesNothing,
+    StagesByRecord,
+    UnpublishesOnlyMounts,
 }
 
-/// The driver with one fault.
+/// The driver with one fault, and the paths at which it has staged, whatever came after.
 #[derive(Clone)]
-struct Faulty(HostpathDriver, Fault);
+struct Faulty(HostpathDriver, Fault, Arc<Mutex<BTreeSet<String>>>);
 
 type Reply<T> = Result<Response<T>, Status>;
 
@@ -61,7 +66,13 @@ impl Node for Faulty {
         &self,
         request: Request<NodeUnpublishVolumeRequest>,
     ) -> Reply<NodeUnpublishVolumeResponse> {
+        let is_mounted = || {
+            let above = Path::new(&request.get_ref().target_path).join("..");
+            rustix::fs::stat(&request.get_ref().target_path).unwrap().st_dev
+                != rustix::fs::stat(above).unwrap().st_dev
+        };
         match self.1 {
+            Fault::UnpublishesOnlyMounts if !is_mounted() => Err(Status::internal("umount: not mounted")),
             Fault::UnpublishesNothing => Ok(Response::new(NodeUnpublishVolumeResponse {})),
             _ => self.0.node_unpublish_volume(request).await,
         }
@@ -81,7 +92,12 @@ impl Node for Faulty {
         &self,
         request: Request<NodeStageVolumeRequest>,
     ) -> Reply<NodeStageVolumeResponse> {
-        self.0.node_stage_volume(request).await
+        let path = request.get_ref().staging_target_path.clone();
+        let is_new = self.2.lock().unwrap().insert(path);
+        match self.1 {
+            Fault::StagesByRecord if !is_new => Ok(Response::new(NodeStageVolumeResponse {})),
+            _ => self.0.node_stage_volume(request).await,
+        }
     }
 
     async fn node_get_volume_stats(
@@ -118,7 +134,7 @@ impl Reporter for Accusations {
     fn event(&mut self, event: &Event<'_>) {
         let Event::CheckFinished(report) = event else { return };
         match &report.outcome {
-            Outcome::Failed(violation) => {
+            Outcome::Failed(violation) | Outcome::Warned(violation) => {
                 let first = report.planned.check.requirements[0];
                 self.0.push((report.label(), Some(violation.requirement.unwrap_or(first).id)));
             }
@@ -128,31 +144,35 @@ impl Reporter for Accusations {
     }
 }
 
+fn suites() -> Registry {
+    Registry::new([csi_suite_sanity::SUITE, csi_suite_stateful::restart::SUITE])
+}
+
 /// Runs one check on the driver with a fault.
 async fn accuse(
     fault: Fault,
     access_types: &[AccessType],
     check: &str,
 ) -> Vec<(String, Option<&'static str>)> {
-    let rig = Rig::new(&[]).await;
-    let endpoint: Endpoint = format!("unix://{}/csi.sock", rig.ground.root.display()).parse().unwrap();
-    let (stop, stopped) = oneshot::channel::<()>();
-    let routes = Routes::new(IdentityServer::new(rig.driver.clone()))
-        .add_service(ControllerServer::new(rig.driver.clone()))
-        .add_service(NodeServer::new(Faulty(rig.driver.clone(), fault)));
-    let listener = Listener::bind(&endpoint).await.unwrap();
-    let serving = tokio::spawn(listener.serve(routes, async {
-        let _ = stopped.await;
-    }));
+    let ground = Ground::new();
+    let endpoint: Endpoint = format!("unix://{}/csi.sock", ground.root.display()).parse().unwrap();
+    let (served_at, root, staged) = (endpoint.clone(), ground.root.clone(), Arc::default());
+    let driver = Driver::in_process(move || {
+        let driver = HostpathDriver::new(config(&root, &["--backend=image"]))?;
+        let routes = Routes::new(IdentityServer::new(driver.clone()))
+            .add_service(ControllerServer::new(driver.clone()))
+            .add_service(NodeServer::new(Faulty(driver, fault, Arc::clone(&staged))));
+        Ok(vec![(served_at.clone(), routes)])
+    });
     let settings = Config {
         endpoint: Some(endpoint.to_string()),
-        mount_dir: Some(rig.ground.root.join("mounts")),
-        staging_dir: Some(rig.ground.root.join("staging")),
+        mount_dir: Some(ground.root.join("mounts")),
+        staging_dir: Some(ground.root.join("staging")),
         access_types: access_types.to_vec(),
         volume_size_bytes: Some(64 << 20),
         ..Config::default()
     };
-    let target = Target::connect(settings).await.unwrap();
+    let target = Target::connect_to(driver.clone(), settings).await.unwrap();
     let options = RunOptions {
         jobs: 1,
         seed: 1,
@@ -161,21 +181,20 @@ async fn accuse(
         leak_check: false,
         keep_calls: false,
         tell_each: false,
-        registry: Registry::new([csi_suite_sanity::SUITE]),
+        registry: suites(),
         known: KnownFailing::default(),
         repeat: Arc::new(str::to_owned),
     };
     let mut filter = Filter::default();
     filter.add(check).unwrap();
-    let plan = Registry::new([csi_suite_sanity::SUITE]).select(&filter, &target.config().access_types);
+    let plan = suites().select(&filter, &target.config().access_types);
     let mut said = Accusations::default();
     let (_never, signal) = watch::channel(Default::default());
     let mut runner = Runner::new(target.clone(), options, signal);
     runner.report_to(&mut said);
     runner.run(plan).await;
-    drop((target, stop));
-    serving.await.unwrap().unwrap();
-    for left in rig.ground.mount_points().iter().rev() {
+    driver.leave().await.unwrap();
+    for left in ground.mount_points().iter().rev() {
         unmount(left, UnmountFlags::DETACH).unwrap();
     }
     said.0
@@ -213,4 +232,20 @@ async fn a_second_mount_over_the_first_is_found() {
     let check = "node/node-publish-volume/repeated";
     let said = accuse(Fault::PublishesAgain, &[AccessType::Mount], check).await;
     assert_eq!(said, [(check.to_owned(), Some("NODE-PUBLISH-004"))]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_reboot_finds_a_staging_that_is_only_recorded() {
+    needs_root!();
+    let check = "restart/reboot";
+    let said = accuse(Fault::StagesByRecord, &[AccessType::Mount], check).await;
+    assert_eq!(said, [(check.to_owned(), Some("NODE-PUBLISH-005"))]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_reboot_finds_an_unpublication_that_wants_a_mount() {
+    needs_root!();
+    let check = "restart/reboot";
+    let said = accuse(Fault::UnpublishesOnlyMounts, &[AccessType::Mount], check).await;
+    assert_eq!(said, [(check.to_owned(), Some("NODE-UNPUBLISH-006"))]);
 }

@@ -4,7 +4,6 @@
 //! ```text
 //! cargo bench -p csi-suite-stateful
 //! ```
-#![expect(clippy::unwrap_used, reason = "a bench that cannot be set up has nothing to measure")]
 
 #[path = "../tests/it/plain.rs"]
 mod plain;
@@ -17,11 +16,13 @@ mod story;
 #[expect(dead_code, reason = "shared with the tests")]
 mod toy;
 
+use std::fmt;
+
 use csi_suite_stateful::history::{History, Parts, check};
 use divan::Bencher;
 use divan::counter::ItemsCount;
 
-use crate::simulation::{Plan, simulate};
+use crate::simulation::{Plan, Race, simulate};
 
 fn main() {
     divan::main();
@@ -55,34 +56,45 @@ fn by_workers(bencher: Bencher<'_, '_>, workers: u16) {
     judge(bencher, &history(10_000, 100, workers));
 }
 
-/// The straightforward search, of two volumes and four workers.
-#[divan::bench(args = [4, 8, 12, 16], sample_count = 5, sample_size = 1)]
-fn plainly(bencher: Bencher<'_, '_>, calls: usize) {
-    let volumes = small(calls);
-    bencher.counter(ItemsCount::new(calls)).bench_local(|| plain::has_order(&volumes.volumes));
+/// The straightforward search, of a hundred volumes and sixteen workers.
+#[divan::bench(args = small(), sample_count = 3, sample_size = 1)]
+fn plainly(bencher: Bencher<'_, '_>, small: &Small) {
+    bencher.bench_local(|| plain::has_order(&small.parts.volumes, PLAIN_STEPS_MAX));
 }
 
 /// The same histories, judged as usual.
-#[divan::bench(args = [4, 8, 12, 16], sample_count = 5, sample_size = 1)]
-fn not_plainly(bencher: Bencher<'_, '_>, calls: usize) {
-    let history = small_history(calls);
-    bencher.counter(ItemsCount::new(calls)).bench_local(|| check(&history));
+#[divan::bench(args = small(), sample_count = 3, sample_size = 1)]
+fn not_plainly(bencher: Bencher<'_, '_>, small: &Small) {
+    bencher.bench_local(|| check(&small.history));
 }
 
-/// A history that has no order, so that the straightforward search has to try everything.
-fn small_history(calls: usize) -> History {
-    let of = |seed| {
-        simulate(&Plan {
-            calls,
-            volumes: 2,
-            workers: 4,
-            races: [simulation::Race::OnNames].into(),
-            ..Plan::new(seed)
+/// Steps after which the straightforward search gives up.
+const PLAIN_STEPS_MAX: u64 = 10_000;
+
+/// A history that is shown as its number of calls, and what the straightforward search finds.
+struct Small {
+    history: History,
+    parts: Parts,
+}
+
+impl fmt::Display for Small {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let is_right = check(&self.history).unordered.is_empty();
+        let gave_up = plain::has_order(&self.parts.volumes, PLAIN_STEPS_MAX).is_none();
+        let (right, gave_up) =
+            (if is_right { "right" } else { "wrong" }, if gave_up { ", gave up" } else { "" });
+        write!(f, "{} {right}{gave_up}", self.history.entries.len())
+    }
+}
+
+/// Histories of a right driver, and of one with a race.
+fn small() -> impl Iterator<Item = Small> {
+    [None, Some(Race::OnNames)].into_iter().flat_map(|race| {
+        [20, 50, 100, 200].into_iter().map(move |calls| {
+            let races = race.into_iter().collect();
+            let history = simulate(&Plan { calls, volumes: 100, workers: 16, races, ..Plan::new(1) });
+            let parts = Parts::of(&history);
+            Small { history, parts }
         })
-    };
-    (0..).map(of).find(|history| !check(history).unordered.is_empty()).unwrap()
-}
-
-fn small(calls: usize) -> Parts {
-    Parts::of(&small_history(calls))
+    })
 }

@@ -38,6 +38,21 @@ impl Budget {
         tries < self.tries_max && Instant::now() < self.until()
     }
 
+    /// Says how far it came, if time ran out or was what counts; what the tries do is chosen at random, one apart from the
+    /// other, and all of them were right.
+    pub(crate) fn tell_at_random(&self, cx: &Cx, tries: u32, what: &str) {
+        match rarest(tries).filter(|_| self.tries_max == u32::MAX) {
+            Some(rarest) => cx.note(format!(
+                "{tries} {what} in {} s, all right: what goes wrong 1 time in {rarest} would have been seen with a probability of \
+                 95 %; for 1 time in {} run ten times as long, --budget {}s",
+                self.started.elapsed().as_secs(),
+                rarest * 10,
+                (self.limit * SHARES * 10).as_secs(),
+            )),
+            None => self.tell(cx, tries, what),
+        }
+    }
+
     /// Says how far it came, if time ran out or was what counts.
     pub(crate) fn tell(&self, cx: &Cx, tries: u32, what: &str) {
         if self.tries_max == u32::MAX {
@@ -45,6 +60,39 @@ impl Budget {
         } else if tries < self.tries_max {
             let (most, seconds) = (self.tries_max, self.limit.as_secs());
             cx.note(format!("{tries} of {most} {what}: the time for it, {seconds} s, was over"));
+        }
+    }
+}
+
+/// The rarest fault, as one in so many tries, that so many would have shown with a probability of 95 %. For many that is a
+/// third of their number, the rule of three. `None` of so few that a fault in every second try could have gone unseen.
+fn rarest(tries: u32) -> Option<u64> {
+    if tries == 0 {
+        return None;
+    }
+    let unseen: f64 = 0.05;
+    let per_try = 1.0 - unseen.powf(1.0 / f64::from(tries));
+    let one_in = (1.0 / per_try).floor() as u64;
+    (one_in >= 2).then_some(one_in)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_many_tries_would_have_shown_is_a_third_of_their_number() {
+        for tries in 0..5 {
+            assert_eq!(rarest(tries), None, "a coin falls on one side four times with a probability of 6 %");
+        }
+        assert_eq!(rarest(5), Some(2));
+        assert_eq!(rarest(256), Some(85));
+        assert_eq!(rarest(3_000), Some(1001));
+        for tries in [5, 59, 256, 100_000, u32::MAX] {
+            let unseen = |one_in: u64| (1.0 - 1.0 / one_in as f64).powf(tries.into());
+            let rarest = rarest(tries).unwrap_or_default();
+            assert!(unseen(rarest) <= 0.05 + 1e-6, "{tries}: {rarest} is often seen");
+            assert!(unseen(rarest + 1) > 0.05 - 1e-6, "{tries}: so is something rarer");
         }
     }
 }

@@ -4,6 +4,7 @@
 //! Calls are stored as the model knows them (`call`), so that they can be made again on any driver, and as they went over
 //! the wire (`request`, `response`), for readers. Secrets are in neither.
 
+mod fit;
 mod grpcurl;
 mod rust_test;
 mod wire;
@@ -29,6 +30,8 @@ use crate::model::names::Name;
 pub const FORM: u32 = 1;
 /// Largest file that is read, in bytes.
 pub const CASE_BYTES_MAX: u64 = 4 << 20;
+/// Files of a folder that are read at the most.
+pub const FILES_MAX: usize = 1_000;
 /// Steps of a case at the most.
 pub const STEPS_MAX: usize = 10_000;
 
@@ -162,6 +165,20 @@ pub enum CaseError {
         /// Why.
         source: io::Error,
     },
+    /// The folder cannot be read.
+    #[error("failed to read the folder {}", folder.display())]
+    ReadFolder {
+        /// Which folder.
+        folder: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// There are too many files in the folder.
+    #[error("{} has more than {FILES_MAX} cases; take out those that are fixed", folder.display())]
+    TooMany {
+        /// Which folder.
+        folder: PathBuf,
+    },
     /// The file is too large to be a case.
     #[error("{} has {bytes} bytes; a case has {CASE_BYTES_MAX} at the most", path.display())]
     TooLarge {
@@ -208,6 +225,31 @@ impl Case {
         let case: Case = read_yaml(path)?;
         case.validate().map_err(|problem| CaseError::Invalid { path: path.to_owned(), problem })?;
         Ok(case)
+    }
+
+    /// Reads all cases of a folder, by the names of their files. A folder that is not there has none.
+    ///
+    /// # Errors
+    /// The folder or one of its files cannot be read, or there are more than [`FILES_MAX`].
+    pub fn load_all(folder: &Path) -> Result<Vec<(PathBuf, Case)>, CaseError> {
+        let read = |source| CaseError::ReadFolder { folder: folder.to_owned(), source };
+        let entries = match fs::read_dir(folder) {
+            Ok(entries) => entries,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(error) => return Err(read(error)),
+        };
+        let mut paths = Vec::new();
+        for entry in entries {
+            let path = entry.map_err(read)?.path();
+            if path.extension().is_some_and(|extension| extension == "yaml") {
+                paths.push(path);
+            }
+            if paths.len() > FILES_MAX {
+                return Err(CaseError::TooMany { folder: folder.to_owned() });
+            }
+        }
+        paths.sort();
+        paths.into_iter().map(|path| Case::load(&path).map(|case| (path, case))).collect()
     }
 
     fn validate(&self) -> Result<(), String> {

@@ -3,6 +3,8 @@
 
 mod pairs;
 
+use std::sync::Arc;
+
 use csi_harness::prelude::*;
 use csi_harness::registry::Suite;
 
@@ -40,31 +42,7 @@ check! {
         runs: Alone,
     }
     async |cx| {
-        let ground = Ground::survey(cx).await?;
-        let budget = Budget::new(cx, cx.config().effort.operations.div_ceil(ROUND_CALLS));
-        let mut rng = cx.rng();
-        let (mut told, mut rounds) = (Told::default(), 0);
-        let before = Stock::before(cx, &ground).await?;
-        while budget.goes_on(rounds) {
-            let scope = cx.scope();
-            let seed = rng.u64(..);
-            let recorder = Recorder::new(&scope, &ground);
-            let load = Load::new(&ground.terms, ground.usage);
-            load.run(&recorder, WORKERS, ROUND_CALLS, seed, budget.until()).await?;
-            load.look(&recorder).await?;
-            rounds += 1;
-            if let Err(stop) = recorder.judge(seed, &mut told) {
-                cx.note(format!("round {rounds} of {ROUND_CALLS} calls was the first to go wrong"));
-                return Err(stop);
-            }
-            scope.undo().await?;
-        }
-        told.tell(cx);
-        if let Some(missing) = before.missing(cx, &ground).await? {
-            stock::remark(cx, &req::GEN_CONC_003, missing);
-        }
-        budget.tell(cx, rounds, &format!("rounds of {ROUND_CALLS} calls"));
-        Ok(())
+        in_rounds(cx, Calls::OfManyWorkers).await
     }
 }
 
@@ -82,29 +60,68 @@ check! {
         access: Each,
     }
     async |cx| {
-        let ground = Ground::survey(cx).await?;
-        let calls = 2 * u32::from(LANES) * LANE_PAIRS;
-        let budget = Budget::new(cx, cx.config().effort.operations.div_ceil(calls));
-        let mut rng = cx.rng();
-        let (mut told, mut rounds) = (Told::default(), 0);
-        let before = Stock::before(cx, &ground).await?;
-        while budget.goes_on(rounds) {
-            let scope = cx.scope();
-            let seed = rng.u64(..);
-            let recorder = Recorder::new(&scope, &ground);
-            pairs::run(&recorder, &ground, LANES, LANE_PAIRS, seed).await?;
-            rounds += 1;
-            if let Err(stop) = recorder.judge(seed, &mut told) {
-                cx.note(format!("round {rounds} of {calls} calls was the first to go wrong"));
-                return Err(stop);
-            }
-            scope.undo().await?;
-        }
-        told.tell(cx);
-        if let Some(missing) = before.missing(cx, &ground).await? {
-            stock::remark(cx, &req::GEN_CONC_003, missing);
-        }
-        budget.tell(cx, rounds, &format!("rounds of {calls} calls"));
-        Ok(())
+        in_rounds(cx, Calls::InPairs).await
     }
+}
+
+/// What is called at the same time.
+#[derive(Clone, Copy)]
+enum Calls {
+    OfManyWorkers,
+    InPairs,
+}
+
+impl Calls {
+    /// Calls of one round at the most.
+    fn of_a_round(self) -> u32 {
+        match self {
+            Calls::OfManyWorkers => ROUND_CALLS,
+            Calls::InPairs => 2 * u32::from(LANES) * LANE_PAIRS,
+        }
+    }
+
+    async fn make(
+        self,
+        recorder: &Recorder,
+        ground: &Arc<Ground>,
+        seed: u64,
+        budget: &Budget,
+    ) -> CheckResult {
+        match self {
+            Calls::OfManyWorkers => {
+                let load = Load::new(&ground.terms, ground.usage);
+                load.run(recorder, WORKERS, ROUND_CALLS, seed, budget.until()).await?;
+                load.look(recorder).await
+            }
+            Calls::InPairs => pairs::run(recorder, ground, LANES, LANE_PAIRS, seed).await,
+        }
+    }
+}
+
+/// Makes calls until enough were made, in rounds that are judged and undone one by one.
+async fn in_rounds(cx: &Cx, calls: Calls) -> CheckResult {
+    let ground = Ground::survey(cx).await?;
+    let number = calls.of_a_round();
+    let budget = Budget::new(cx, cx.config().effort.operations.div_ceil(number));
+    let mut rng = cx.rng();
+    let (mut told, mut rounds) = (Told::default(), 0);
+    let before = Stock::before(cx, &ground).await?;
+    while budget.goes_on(rounds) {
+        let scope = cx.scope();
+        let seed = rng.u64(..);
+        let recorder = Recorder::new(&scope, &ground);
+        calls.make(&recorder, &ground, seed, &budget).await?;
+        rounds += 1;
+        if let Err(stop) = recorder.judge(seed, &mut told) {
+            cx.note(format!("round {rounds} of {number} calls was the first to go wrong"));
+            return Err(stop);
+        }
+        scope.undo().await?;
+    }
+    told.tell(cx);
+    if let Some(missing) = before.missing(cx, &ground).await? {
+        stock::remark(cx, &req::GEN_CONC_003, missing);
+    }
+    budget.tell_at_random(cx, rounds, &format!("rounds of {number} calls"));
+    Ok(())
 }

@@ -1,5 +1,5 @@
 //! The idempotency suite: each call made several times, at every point of the life of a volume, after errors, and after the
-//! caller has given up. The model judges that the answers are compatible; what is left behind, the run notices.
+//! caller has given up or its connection broke. The model judges that the answers are compatible; what is left behind, the run notices.
 
 mod path;
 
@@ -18,15 +18,16 @@ use crate::stock::{self, Stock};
 use crate::trial::Trial;
 use path::Path;
 
-/// Longest time after which a caller gives up.
-const GIVEN_UP_MAX: Duration = Duration::from_millis(50);
+/// Longest time after which a caller gives up, or its connection breaks.
+const UNANSWERED_MAX: Duration = Duration::from_millis(50);
 /// Walks through the life of a volume for each of the times that calls are repeated.
-const GIVEN_UP_TIMES: usize = 3;
+const UNANSWERED_TIMES: usize = 3;
 
 /// The idempotency suite.
 pub const SUITE: Suite = Suite { name: "idempotency", checks: &[CHECKS], retired: &[] };
 
-const CHECKS: &[&Check] = &[&EACH_CALL, &EVERY_POINT, &AFTER_ERRORS, &GIVEN_UP_AND_REPEATED];
+const CHECKS: &[&Check] =
+    &[&EACH_CALL, &EVERY_POINT, &AFTER_ERRORS, &GIVEN_UP_AND_REPEATED, &BROKEN_AND_REPEATED];
 
 check! {
     /// Whoever does not hear the answer asks again, and so does each part of Kubernetes that is started anew.
@@ -115,25 +116,47 @@ check! {
         access: Each,
     }
     async |cx| {
-        let ground = Ground::survey(cx).await?;
-        let path = Path::new(&ground);
-        let mut rng = cx.rng();
-        let mut given_up = |call: Call| {
-            // As often shorter than a tenth of the longest as between that and the longest.
-            let limit = GIVEN_UP_MAX.mul_f64(10_f64.powf(-5.0 * rng.f64()));
-            [Item::GivenUp(call.clone(), limit), Item::Insist(call.clone()), Item::Call(call)]
-        };
-        let before = Stock::before(cx, &ground).await?;
-        let sequences = (0..GIVEN_UP_TIMES * repeat(cx)).map(|_| {
-            let calls = path.forth().into_iter().chain(path.back());
-            calls.flat_map(&mut given_up).collect()
-        });
-        try_all(cx, &ground, sequences.collect()).await?;
-        if let Some(missing) = before.missing(cx, &ground).await? {
-            stock::remark(cx, &req::GEN_TIMEOUT_002, missing);
-        }
-        Ok(())
+        made_again(cx, Item::GivenUp).await
     }
+}
+
+check! {
+    /// A sidecar that dies takes its connection with it, and the next one asks again over another.
+    BROKEN_AND_REPEATED {
+        id: "idempotency/connection-broken-and-repeated",
+        title: "a call whose connection broke is completed when it is made again over another one, and leaves nothing twice",
+        spec: GIVEN_UP,
+        needs: [CREATE_DELETE_VOLUME],
+        refuted_by: ["lock-owned-by-connection"],
+        follows: "*",
+        runs: Alone,
+        access: Each,
+    }
+    async |cx| {
+        made_again(cx, Item::Broken).await
+    }
+}
+
+/// Makes each call twice that got no answer within a random time, as such an item has it.
+async fn made_again(cx: &Cx, unanswered: fn(Call, Duration) -> Item) -> CheckResult {
+    let ground = Ground::survey(cx).await?;
+    let path = Path::new(&ground);
+    let mut rng = cx.rng();
+    let mut again = |call: Call| {
+        // As often shorter than a tenth of the longest as between that and the longest.
+        let limit = UNANSWERED_MAX.mul_f64(10_f64.powf(-5.0 * rng.f64()));
+        [unanswered(call.clone(), limit), Item::Insist(call.clone()), Item::Call(call)]
+    };
+    let before = Stock::before(cx, &ground).await?;
+    let sequences = (0..UNANSWERED_TIMES * repeat(cx)).map(|_| {
+        let calls = path.forth().into_iter().chain(path.back());
+        calls.flat_map(&mut again).collect()
+    });
+    try_all(cx, &ground, sequences.collect()).await?;
+    if let Some(missing) = before.missing(cx, &ground).await? {
+        stock::remark(cx, &req::GEN_TIMEOUT_002, missing);
+    }
+    Ok(())
 }
 
 fn repeat(cx: &Cx) -> usize {

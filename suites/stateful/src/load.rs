@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use csi_harness::prelude::*;
 use fastrand::Rng;
@@ -16,6 +16,9 @@ use crate::record::Recorder;
 
 /// Names of volumes, and as many of snapshots.
 const NAMES: u16 = 4;
+/// How long at the most a caller waits that was told "not now", at first and in the end.
+const PAUSE_MIN: Duration = Duration::from_millis(20);
+const PAUSE_MAX: Duration = Duration::from_secs(1);
 
 /// What callers may ask for.
 #[derive(Clone, Debug)]
@@ -29,7 +32,8 @@ impl Load {
         Load { terms: terms.clone(), usage }
     }
 
-    /// Lets so many callers make so many calls in all. One that gets no answer makes no more.
+    /// Lets so many callers make so many calls in all. One that gets no answer makes no more; one that is told "not now"
+    /// waits, longer each time, lest a slow driver be asked nothing else.
     ///
     /// # Errors
     /// Broken if a path cannot be made.
@@ -47,11 +51,17 @@ impl Load {
             let (load, recorder, begun) = (self.clone(), recorder.clone(), begun.clone());
             let mut rng = Rng::with_seed(seed.wrapping_add(worker.into()));
             running.spawn(async move {
+                let mut pause = PAUSE_MIN;
                 while begun.fetch_add(1, Ordering::Relaxed) < calls && Instant::now() < until {
                     let call = load.ask(&recorder, &mut rng);
                     let made = recorder.make(worker, call).await?;
-                    if made.is_some_and(|made| made.answer == Answer::Unknown) {
-                        break;
+                    match made.map(|made| made.answer) {
+                        Some(Answer::Unknown) => break,
+                        Some(answer) if answer.leaves_open() => {
+                            tokio::time::sleep(pause.mul_f64(rng.f64())).await;
+                            pause = (pause * 2).min(PAUSE_MAX);
+                        }
+                        _ => pause = PAUSE_MIN,
                     }
                 }
                 CheckResult::Ok(())

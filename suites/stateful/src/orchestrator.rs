@@ -7,7 +7,7 @@ mod group;
 mod memory;
 mod node;
 mod snapshot;
-mod workload;
+pub(crate) mod workload;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -149,6 +149,19 @@ impl Orchestrator {
         let came = Came::new(&Answer::<Said>::Unknown, "given up by the caller", Value::Null);
         let (answer, request) = (Answer::Unknown, Value::Null);
         Ok(Some(Made { answer, span, request, came, listing: Listing::None }))
+    }
+
+    /// Makes a call and breaks the connection if there is no answer after so long.
+    ///
+    /// # Errors
+    /// Broken if a path cannot be made.
+    pub async fn make_and_break(&self, call: &Call, limit: Duration) -> CheckResult<Option<Made>> {
+        let mut made = std::pin::pin!(self.make(call));
+        tokio::select! {
+            made = &mut made => return made,
+            () = pass(limit) => {}
+        }
+        tokio::join!(made, self.cx.break_connections()).0
     }
 
     /// Makes a call until the driver says something other than "not now", as long as it may take to settle.

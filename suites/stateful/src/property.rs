@@ -1,5 +1,7 @@
 //! The property suite: random sequences of calls, each answer judged by the model. What fails is made as short as it can
-//! be, on names of its own.
+//! be, on names of its own. What failed in an earlier run is tried first.
+
+mod stored;
 
 use std::sync::Arc;
 
@@ -118,6 +120,7 @@ async fn at_random(cx: &Cx, verbs: &[Verb]) -> CheckResult {
 async fn run(cx: &Cx, ground: &Arc<Ground>, verbs: &[Verb]) -> CheckResult {
     let effort = &cx.config().effort;
     let budget = Budget::new(cx, effort.cases);
+    stored::try_again(cx, ground, &budget).await?;
     let seed = cx.rng().u64(..);
     let mut runner = runner(seed);
     let strategy = ops(&ground.terms, verbs, usize::try_from(effort.steps).unwrap_or(usize::MAX));
@@ -132,7 +135,7 @@ async fn run(cx: &Cx, ground: &Arc<Ground>, verbs: &[Verb]) -> CheckResult {
             return Err(stop);
         }
     }
-    budget.tell(cx, tries, "sequences");
+    budget.tell_at_random(cx, tries, "sequences");
     Ok(())
 }
 

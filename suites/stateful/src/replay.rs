@@ -1,6 +1,7 @@
 //! A stored case, run again: does the driver still break the rule?
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use csi_harness::prelude::*;
@@ -33,28 +34,30 @@ check! {
     async |cx| {
         let path = cx.config().effort.replay.as_ref().ok_or_else(|| Stop::skip("no case is named"))?;
         let case = Case::load(path).map_err(|error| Stop::broken(csi_harness::error_chain(&error)))?;
+        let ground = Ground::survey(cx).await?;
+        if let Some(why) = case.unfit_for(&ground.terms, ground.has_workloads) {
+            return Err(Stop::skip(why));
+        }
         match case.is_concurrent() {
-            true => at_once(cx, &case).await,
-            false => one_after_another(cx, &case).await,
+            true => at_once(cx, &ground, &case).await,
+            false => one_after_another(cx, &ground, &case).await,
         }
     }
 }
 
-async fn one_after_another(cx: &Cx, case: &Case) -> CheckResult {
-    let ground = Ground::survey(cx).await?;
+async fn one_after_another(cx: &Cx, ground: &Arc<Ground>, case: &Case) -> CheckResult {
     let items = case.steps.iter().map(|step| Item::Call(step.call.clone())).collect();
-    Trial::new(cx, &ground, case.seed).run(items, Instant::now() + cx.remaining()).await?;
+    Trial::new(cx, ground, case.seed).run(items, Instant::now() + cx.remaining()).await?;
     cx.note("fixed: none of the answers breaks a rule");
     Ok(())
 }
 
 /// Each worker makes its calls again, each at the time at which it was made.
-async fn at_once(cx: &Cx, case: &Case) -> CheckResult {
-    let ground = Ground::survey(cx).await?;
+async fn at_once(cx: &Cx, ground: &Arc<Ground>, case: &Case) -> CheckResult {
     let mut told = Told::default();
     for _ in 0..AT_ONCE_TIMES {
         let scope = cx.scope();
-        let recorder = Recorder::new(&scope, &ground);
+        let recorder = Recorder::new(&scope, ground);
         let mut workers: BTreeMap<u16, Vec<Step>> = BTreeMap::new();
         for step in &case.steps {
             workers.entry(step.worker).or_default().push(step.clone());

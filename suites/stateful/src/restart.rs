@@ -1,13 +1,16 @@
-//! The restart suite: the driver is killed, or told to stop, under load. What it has answered for is still there
-//! afterwards, and calls that it did not answer are completed when they are made again.
+//! The restart suite: the driver is killed, or told to stop, under load or while volumes are in use. What it has answered
+//! for is still there afterwards, and calls that it did not answer are completed when they are made again.
+//!
+//! Calls afterwards go over the connections from before, as those of an orchestrator that does not notice the end.
 
+mod in_use;
 mod used;
 
 use std::time::{Duration, Instant};
 
-use csi_harness::Driver;
 use csi_harness::prelude::*;
 use csi_harness::registry::Suite;
+use csi_harness::{Driver, DriverError, End};
 
 use crate::budget::Budget;
 use crate::load::Load;
@@ -27,7 +30,7 @@ const STOP_GRACE: Duration = Duration::from_secs(10);
 /// The restart suite.
 pub const SUITE: Suite = Suite { name: "restart", checks: &[CHECKS], retired: &[] };
 
-const CHECKS: &[&Check] = &[&UNDER_LOAD];
+const CHECKS: &[&Check] = &[&UNDER_LOAD, &in_use::KILLED, &in_use::REBOOT];
 
 check! {
     /// Plugins are updated, evicted and run out of memory while volumes are in use. An orchestrator goes by what it was
@@ -43,7 +46,7 @@ check! {
     }
     async |cx| {
         let ground = Ground::survey(cx).await?;
-        let driver = cx.target().driver().ok_or_else(|| Stop::skip("nobody may end the driver"))?;
+        let driver = driver(cx)?;
         let budget = Budget::new(cx, cx.config().effort.kills);
         let mut rng = cx.rng();
         let (mut told, mut longest) = (Told::default(), Duration::ZERO);
@@ -65,12 +68,38 @@ check! {
         }
         told.tell(cx);
         budget.tell(cx, rounds, "ends of the driver");
-        cx.note(format!("ended {rounds} times; at the latest after {} ms it answered again", longest.as_millis()));
+        cx.note(format!("ended {rounds} times; started, it answered after {} ms at the latest", longest.as_millis()));
         if let Some(missing) = before.missing(cx, &ground).await? {
             stock::remark(cx, &req::GEN_TIMEOUT_002, missing);
         }
         Ok(())
     }
+}
+
+/// The driver, which a check may end.
+fn driver(cx: &Cx) -> CheckResult<&Driver> {
+    cx.target().driver().ok_or_else(|| Stop::skip("nobody may end the driver"))
+}
+
+async fn kill(driver: &Driver) -> CheckResult {
+    ended(driver.kill().await)
+}
+
+fn ended(end: Result<End, DriverError>) -> CheckResult {
+    end.map(drop).map_err(|error| Stop::broken(csi_harness::error_chain(&error)))
+}
+
+/// Starts the driver that was ended: how long it took until it answered.
+async fn bring_back(cx: &Cx, driver: &Driver, how: &str, unanswered: Vec<String>) -> CheckResult<Duration> {
+    cx.target().bring_back().await.ok_or_else(|| {
+        Violation::new(format!("the driver does not answer any more after it was {how} and started again"))
+            .of(&req::GEN_ERR_001)
+            .expected("a driver that starts from whatever state it was ended in")
+            .actual("no answer")
+            .printed(driver.last_lines())
+            .told(unanswered)
+            .into()
+    })
 }
 
 /// One life of the driver.
@@ -84,7 +113,7 @@ struct Round<'a> {
 }
 
 impl Round<'_> {
-    /// Ends the driver after so long under load, and looks what is left: how long it was away.
+    /// Ends the driver after so long under load, and looks what is left: how long it took to start.
     async fn run(&self, load_time: Duration, told: &mut Told) -> CheckResult<Duration> {
         let recorder = Recorder::new(self.cx, self.ground);
         let used = Used::new(self.ground, &recorder);
@@ -94,38 +123,24 @@ impl Round<'_> {
             load.run(&recorder, WORKERS, u32::MAX, self.seed, Instant::now() + load_time + STOP_GRACE),
             async {
                 tokio::time::sleep(load_time).await;
-                let ended = Instant::now();
-                self.end().await.map(|()| ended)
+                self.end().await
             }
         );
         loaded?;
-        let ended = ended?;
-        if self.cx.target().bring_back().await.is_none() {
-            return Err(self.stays_away(&recorder));
-        }
-        let away = ended.elapsed();
+        ended?;
+        let how = if self.kills { "killed" } else { "told to stop" };
+        let away = bring_back(self.cx, self.driver, how, recorder.unanswered()).await?;
         load.look(&recorder).await?;
         used.again().await?;
+        used.back().await?;
         recorder.judge(self.seed, told)?;
         Ok(away)
     }
 
     async fn end(&self) -> CheckResult {
-        let ended = match self.kills {
-            true => self.driver.kill().await,
-            false => self.driver.stop(STOP_GRACE).await,
-        };
-        ended.map(|_| ()).map_err(|error| Stop::broken(csi_harness::error_chain(&error)))
-    }
-
-    fn stays_away(&self, recorder: &Recorder) -> Stop {
-        let how = if self.kills { "killed" } else { "told to stop" };
-        Violation::new(format!("the driver does not answer any more after it was {how} and started again"))
-            .of(&req::GEN_ERR_001)
-            .expected("a driver that starts from whatever state it was ended in")
-            .actual("no answer")
-            .printed(self.driver.last_lines())
-            .told(recorder.unanswered())
-            .into()
+        match self.kills {
+            true => kill(self.driver).await,
+            false => ended(self.driver.stop(STOP_GRACE).await),
+        }
     }
 }

@@ -47,6 +47,8 @@ pub enum Item {
     Call(Call),
     /// This call, given up by the caller after so long.
     GivenUp(Call, Duration),
+    /// This call, whose connection breaks after so long.
+    Broken(Call, Duration),
     /// This call, made until the driver says something other than "not now", as long as it may take to settle.
     Insist(Call),
 }
@@ -55,7 +57,9 @@ impl Item {
     fn call(&self, model: &Model, nth: usize, now: Time) -> Option<Call> {
         match self {
             Item::Op(op) => generate(model, *op, u32::try_from(nth).unwrap_or(u32::MAX), now),
-            Item::Call(call) | Item::GivenUp(call, _) | Item::Insist(call) => Some(call.clone()),
+            Item::Call(call) | Item::GivenUp(call, _) | Item::Broken(call, _) | Item::Insist(call) => {
+                Some(call.clone())
+            }
         }
     }
 }
@@ -85,6 +89,7 @@ pub async fn play(
         let expected = model.expected(&call, now);
         let made = match item {
             Item::GivenUp(_, limit) => orchestrator.make_within(&call, *limit).await?,
+            Item::Broken(_, limit) => orchestrator.make_and_break(&call, *limit).await?,
             Item::Insist(_) => orchestrator.insist(&call).await?,
             Item::Op(_) | Item::Call(_) => orchestrator.make(&call).await?,
         };
@@ -127,7 +132,7 @@ pub(crate) fn step(worker: u16, call: Call, expected: Vec<String>, made: Made) -
 fn never_done(call: &Call, code: Code) -> Breach {
     Breach {
         rule: &req::GEN_TIMEOUT_002,
-        message: format!("{} is put off for ever after a call that was given up", call.method()),
+        message: format!("{} is put off for ever after a call that got no answer", call.method()),
         expected: "the work picked up where it stood, and OK once it is done".to_owned(),
         actual: code_name(code).to_owned(),
     }

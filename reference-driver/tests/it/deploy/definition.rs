@@ -189,13 +189,12 @@ fn storage_class(definition: &Definition) -> Value {
 }
 
 #[test]
-fn every_definition_is_looked_at() {
-    let files =
-        std::fs::read_dir(root().join("driver-definitions")).unwrap().map(|entry| entry.unwrap().path());
-    let found: BTreeSet<String> = files
-        .filter(|path| path.is_file())
-        .map(|path| path.file_name().unwrap().to_str().unwrap().to_owned())
-        .collect();
+fn every_definition_of_this_driver_is_looked_at() {
+    let files = std::fs::read_dir(root().join("driver-definitions")).unwrap();
+    let names = files.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    // The driver in Go goes by the same name.
+    let found: BTreeSet<String> =
+        names.filter(|name| name.starts_with("hostpath") && name != "hostpath-go.yaml").collect();
     assert_eq!(found, BTreeSet::from(DEFINITIONS.map(str::to_owned)));
 }
 

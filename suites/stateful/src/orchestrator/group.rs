@@ -36,6 +36,8 @@ impl Orchestrator {
             for member in &group.snapshots {
                 memory.ids.give(name.members(), &member.snapshot_id);
             }
+            // An id that is made of the name comes again, with other members.
+            memory.groups.extend(id.map(|id| (id, group.clone())));
             Said::Group(GroupSaid::Seen(facts(memory, group, id)))
         };
         self.send(&request, calling, shown, said).await
@@ -74,10 +76,7 @@ impl Orchestrator {
     }
 }
 
-fn facts(memory: &mut Memory, group: &v1::VolumeGroupSnapshot, id: Option<Id>) -> GroupFacts {
-    if let Some(id) = id {
-        memory.groups.entry(id).or_insert_with(|| group.clone());
-    }
+fn facts(memory: &Memory, group: &v1::VolumeGroupSnapshot, id: Option<Id>) -> GroupFacts {
     let member = |snapshot: &v1::Snapshot| {
         let id = memory.ids.find(&[Kind::Member], &snapshot.snapshot_id)?;
         Some((id, snapshot::facts(memory, snapshot, Some(id))))

@@ -17,7 +17,7 @@ pub(super) struct Memory {
     pub(super) contexts: BTreeMap<Id, Pairs>,
     /// publish_context of each volume on each node.
     pub(super) publish_contexts: BTreeMap<(Id, Node), Pairs>,
-    /// Each group snapshot as it was first answered.
+    /// Each group snapshot as it was last made.
     pub(super) groups: BTreeMap<Id, v1::VolumeGroupSnapshot>,
     pub(super) staging_paths: BTreeMap<(Id, Node), String>,
     pub(super) target_paths: BTreeMap<(Id, Node, Target), String>,

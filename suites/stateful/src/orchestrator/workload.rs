@@ -22,6 +22,8 @@ use crate::model::names::{Slot, Stamp};
 const LIMIT: Duration = Duration::from_secs(60);
 /// Distance between the places of a device, in bytes.
 const PLACE_BYTES: u64 = 64 << 10;
+/// What statfs(2) says of FUSE.
+const FUSE_SUPER_MAGIC: i64 = 0x6573_5546;
 /// What stands before the number of a write, so that nothing else is taken for one.
 const MARK: [u8; 12] = *b"csi-sanity: ";
 
@@ -36,20 +38,40 @@ impl Orchestrator {
         };
         let path = PathBuf::from(self.target_path(at).await?);
         let invoked = self.now();
-        let work = tokio::task::spawn_blocking(move || match write {
+        let work = play(move || match write {
             Some((slot, stamp)) => self::write(&path, slot, stamp).map(|()| VolumeSaid::Nothing),
             None => read(&path).map(VolumeSaid::Read),
         });
-        let (answer, message) = match tokio::time::timeout(LIMIT, work).await {
-            Ok(Ok(Ok(said))) => (Answer::Done(Said::Volume(said)), String::new()),
-            Ok(Ok(Err(error))) => (Answer::Refused(code(&error)), error.to_string()),
-            Ok(Err(panic)) => return Err(Stop::broken(format!("a workload failed: {panic}"))),
-            Err(_) => (Answer::Unknown, format!("nothing within {} s", LIMIT.as_secs())),
+        let (answer, message) = match work.await? {
+            Ok(said) => (Answer::Done(Said::Volume(said)), String::new()),
+            Err(error) if error.kind() == io::ErrorKind::TimedOut => (Answer::Unknown, error.to_string()),
+            Err(error) => (Answer::Refused(code(&error)), error.to_string()),
         };
         let came = Came::new(&answer, &message, Value::Null);
         let span = Span { invoked, returned: self.now() };
         Ok(Made { answer, span, request: Value::Null, came, listing: Listing::None })
     }
+}
+
+/// Does what a workload does, which may hang with its volume.
+///
+/// # Errors
+/// Broken if it panics. The error inside is that of the volume, `TimedOut` if nothing came of it in time.
+pub(crate) async fn play<T: Send + 'static>(
+    work: impl FnOnce() -> io::Result<T> + Send + 'static,
+) -> CheckResult<io::Result<T>> {
+    match tokio::time::timeout(LIMIT, tokio::task::spawn_blocking(work)).await {
+        Ok(Ok(done)) => Ok(done),
+        Ok(Err(panic)) => Err(Stop::broken(format!("a workload failed: {panic}"))),
+        Err(_) => {
+            Ok(Err(io::Error::new(io::ErrorKind::TimedOut, format!("nothing within {} s", LIMIT.as_secs()))))
+        }
+    }
+}
+
+/// Whether the file system at a path is served by a process, and ends with it.
+pub(crate) fn is_fuse(path: &Path) -> bool {
+    rustix::fs::statfs(path).is_ok_and(|found| found.f_type == FUSE_SUPER_MAGIC)
 }
 
 /// Whether something is published at a path: another file system than above it, or a device.
@@ -94,7 +116,7 @@ fn place(path: &Path, slot: Slot) -> io::Result<(PathBuf, u64)> {
     })
 }
 
-fn write(path: &Path, slot: Slot, stamp: Stamp) -> io::Result<()> {
+pub(crate) fn write(path: &Path, slot: Slot, stamp: Stamp) -> io::Result<()> {
     let (place, offset) = place(path, slot)?;
     let is_file = place != path;
     let file = OpenOptions::new()
@@ -114,7 +136,7 @@ fn read(path: &Path) -> io::Result<BTreeMap<Slot, Found>> {
     (0..SLOTS).map(|slot| Ok((Slot(slot), found(path, Slot(slot))?))).collect()
 }
 
-fn found(path: &Path, slot: Slot) -> io::Result<Found> {
+pub(crate) fn found(path: &Path, slot: Slot) -> io::Result<Found> {
     let (place, offset) = place(path, slot)?;
     let mut bytes = [0; MARK.len() + 4];
     let file = match File::open(&place) {

@@ -37,14 +37,19 @@ impl<'a> Used<'a> {
         Ok(())
     }
 
-    /// Does what parts of an orchestrator do when they are back: everything again. Then the volume is given back.
+    /// Does what parts of an orchestrator do when they are back: everything again.
     pub(super) async fn again(&self) -> CheckResult {
         self.make_all(self.steps()).await?;
         if self.ground.has_workloads {
             let (volume, node, target) = (VOLUME, NODE, TARGET);
             self.make(VolumeCall::Read { volume, node, target }.into()).await?;
         }
-        self.make_all(self.back()).await
+        Ok(())
+    }
+
+    /// Gives the volume back.
+    pub(super) async fn back(&self) -> CheckResult {
+        self.make_all(self.steps_back()).await
     }
 
     async fn make_all(&self, calls: Vec<Call>) -> CheckResult {
@@ -84,7 +89,7 @@ impl<'a> Used<'a> {
         steps
     }
 
-    fn back(&self) -> Vec<Call> {
+    fn steps_back(&self) -> Vec<Call> {
         let (volume, node, target) = (VOLUME, NODE, TARGET);
         let terms = &self.ground.terms;
         let mut back: Vec<Call> = Vec::new();

@@ -11,7 +11,8 @@ use csi_mock_driver::{Defect, MockDriver};
 use csi_proto::{Endpoint, Listener, redact, v1};
 use csi_suite_stateful::case::{BreachText, CASE_BYTES_MAX, Came, Case, Driver, FORM, Format, Step};
 use csi_suite_stateful::model::answer::Answer;
-use csi_suite_stateful::model::call::{Call, Size, Wanted};
+use csi_suite_stateful::model::around::Terms;
+use csi_suite_stateful::model::call::{Call, Size, VolumeCall, Wanted};
 use csi_suite_stateful::model::names::Name;
 use serde_json::json;
 use tonic::Code;
@@ -127,8 +128,37 @@ fn a_case_is_the_same_after_it_was_stored_and_loaded() {
 }
 
 #[test]
+fn a_case_is_not_for_a_driver_that_lacks_what_it_asks_for() {
+    let with = |call: Call| {
+        let mut case = case();
+        case.driver.capabilities = Capability::ALL.to_vec();
+        case.steps[0].call = call;
+        case
+    };
+    let unfit = |call: Call, terms: Terms| with(call).unfit_for(&terms, false);
+    let lacks = |capability| {
+        let mut terms = terms();
+        terms.capabilities.remove(&capability);
+        terms
+    };
+    assert_eq!(unfit(attach(v(1), N2).into(), terms()), None);
+    for (call, terms) in [
+        (attach(v(1), N2).into(), Terms { nodes: 1, ..terms() }),
+        (create(v(1), Wanted { usage: MANY, ..wanted() }).into(), Terms { usages: vec![WRITER], ..terms() }),
+        (expand(v(1), GIB).into(), lacks(Capability::ExpandVolume)),
+        (Call::ListSnapshots, lacks(Capability::ListSnapshots)),
+        (VolumeCall::Read { volume: v(1), node: N1, target: T1 }.into(), terms()),
+    ] {
+        assert!(unfit(call.clone(), terms).is_some(), "{call}");
+    }
+    let mut before = with(Call::ListVolumes);
+    before.driver.capabilities.retain(|one| *one != Capability::StageUnstageVolume);
+    assert!(before.unfit_for(&terms(), true).is_some_and(|why| why.contains("STAGE_UNSTAGE_VOLUME")));
+}
+
+#[test]
 fn every_kind_of_call_can_be_stored() {
-    use csi_suite_stateful::model::call::{GroupCall, SnapshotCall, VolumeCall};
+    use csi_suite_stateful::model::call::{GroupCall, SnapshotCall};
     use csi_suite_stateful::model::names::{Slot, Stamp};
     let (volume, node, target, usage, size) =
         (v(2), N1, T2, MANY, Size { required_bytes: 1, limit_bytes: 2 });

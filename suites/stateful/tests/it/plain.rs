@@ -1,5 +1,6 @@
 //! The straightforward search of Wing and Gong: every order is tried, of all objects together, and nothing remembered.
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
 
 use csi_suite_stateful::history::Part;
@@ -10,15 +11,18 @@ use csi_suite_stateful::model::expectation::Finding;
 use csi_suite_stateful::model::names::Name;
 use csi_suite_stateful::model::state::Volume;
 
-/// Whether there is an order of all calls.
-pub(crate) fn has_order(volumes: &BTreeMap<Name, Vec<Part<Volume>>>) -> bool {
+/// Whether there is an order of all calls; `None` if that is not known after so many steps.
+pub(crate) fn has_order(volumes: &BTreeMap<Name, Vec<Part<Volume>>>, steps_max: u64) -> Option<bool> {
     let calls: Vec<(Name, &Part<Volume>)> =
         volumes.iter().flat_map(|(name, parts)| parts.iter().map(|part| (*name, part))).collect();
     let states = volumes.keys().map(|name| (*name, Volume::default())).collect();
-    Plain { calls }.search(&states, &mut Vec::new(), &mut Vec::new())
+    let plain = Plain { calls, steps: Cell::new(steps_max) };
+    let found = plain.search(&states, &mut Vec::new(), &mut Vec::new());
+    (found || plain.steps.get() > 0).then_some(found)
 }
 
 struct Plain<'a> {
+    steps: Cell<u64>,
     calls: Vec<(Name, &'a Part<Volume>)>,
 }
 
@@ -31,6 +35,9 @@ impl Plain<'_> {
 
     /// Whether there is an order of what is not done yet. `between` are the states since the last call with an answer.
     fn search(&self, states: &States, done: &mut Vec<usize>, between: &mut Vec<States>) -> bool {
+        if self.is_out_of_steps() {
+            return false;
+        }
         let known = (0..self.calls.len()).filter(|call| self.is_known(*call));
         let left: Vec<usize> = known.filter(|call| !done.contains(call)).collect();
         if left.is_empty() {
@@ -71,6 +78,9 @@ impl Plain<'_> {
                 continue;
             }
             for after in as_done(&states[&name], part) {
+                if self.is_out_of_steps() {
+                    return false;
+                }
                 let mut states = states.clone();
                 states.insert(name, after);
                 if !between.contains(&states) && self.search(&states, done, between) {
@@ -79,6 +89,12 @@ impl Plain<'_> {
             }
         }
         false
+    }
+
+    /// Counts a step.
+    fn is_out_of_steps(&self) -> bool {
+        self.steps.update(|steps| steps.saturating_sub(1));
+        self.steps.get() == 0
     }
 
     fn settles(&self, call: usize, earlier: usize) -> bool {

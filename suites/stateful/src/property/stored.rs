@@ -1,0 +1,45 @@
+//! Cases that earlier runs have stored, tried before anything new is made up: what was mended stays mended.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use csi_harness::prelude::*;
+
+use crate::budget::Budget;
+use crate::case::Case;
+use crate::orchestrator::ground::Ground;
+use crate::sequence::Item;
+use crate::trial::Trial;
+
+/// Tries the cases of this check that are in the folder of the configuration, and says of each what has become of it.
+///
+/// # Errors
+/// The violation of the first one that still fails. Broken if the folder cannot be read.
+pub(super) async fn try_again(cx: &Cx, ground: &Arc<Ground>, budget: &Budget) -> CheckResult {
+    let mut first = Ok(());
+    for (path, case) in of_check(cx)? {
+        let file = path.display();
+        if let Some(why) = case.unfit_for(&ground.terms, ground.has_workloads) {
+            cx.note(format!("{file}: not tried, {why}"));
+        } else if !budget.goes_on(0) {
+            cx.note(format!("{file}: not tried, the time was over"));
+        } else {
+            let tried = Trial::new(cx, ground, case.seed).run(calls(case), budget.until()).await;
+            cx.note(format!("{file}: {}", if tried.is_ok() { "fixed" } else { "still failing" }));
+            first = first.and(tried);
+        }
+    }
+    first
+}
+
+fn calls(case: Case) -> Vec<Item> {
+    case.steps.into_iter().map(|step| Item::Call(step.call)).collect()
+}
+
+/// The cases that this check has found, with their files.
+fn of_check(cx: &Cx) -> CheckResult<Vec<(PathBuf, Case)>> {
+    let Some(folder) = &cx.config().effort.regressions else { return Ok(Vec::new()) };
+    let mut cases = Case::load_all(folder).map_err(|error| Stop::broken(csi_harness::error_chain(&error)))?;
+    cases.retain(|(_, case)| case.check == cx.label());
+    Ok(cases)
+}

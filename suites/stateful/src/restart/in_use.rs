@@ -1,0 +1,203 @@
+//! Volumes in use while the driver is killed: with their mounts still there, as after an update of the driver, and
+//! without, as after a reboot of the node.
+
+use std::path::{Path, PathBuf};
+
+use csi_harness::prelude::*;
+use csi_harness::requirements::Requirement;
+
+use super::{bring_back, driver, kill};
+use crate::model::answer::Found;
+use crate::model::names::{Slot, Stamp};
+use crate::orchestrator::workload;
+
+/// What the workload has written, and where.
+const WRITTEN: (Slot, Stamp) = (Slot(0), Stamp(7));
+
+check! {
+    /// Plugins are updated while pods run. kubelet publishes again for pods that stay, and gives back the volumes of those
+    /// that went meanwhile without publishing them before.
+    pub(super) KILLED {
+        id: "restart/in-use",
+        title: "volumes that were in use when the driver was killed can be used further, and given back",
+        spec: [req::NODE_STAGE_007, req::NODE_PUBLISH_005, req::NODE_UNPUBLISH_007, req::NODE_UNSTAGE_007, req::GEN_ERR_001],
+        needs: [NODE, VOLUME, RESTARTS],
+        refuted_by: ["restart-forgets-published", "restart-forgets-staged"],
+        follows: "*",
+        access: Each,
+    }
+    async |cx| {
+        let volumes = Volumes::in_use(cx).await?;
+        if volumes.are_served_by_processes() {
+            return Err(Stop::skip("the processes that serve its mounts may have ended with the driver"));
+        }
+        volumes.end_driver(false).await?;
+        volumes.stays.again(cx).await?;
+        volumes.stays.back(cx, AFTER_KILL).await?;
+        volumes.goes.back(cx, AFTER_KILL).await
+    }
+}
+
+check! {
+    /// After a reboot the directories of pods are there and the mounts are not. kubelet stages and publishes again for pods
+    /// that stay, and gives back the volumes of the others, which are not mounted.
+    pub(super) REBOOT {
+        id: "restart/reboot",
+        title: "after a reboot volumes can be staged and published again, and given back without that",
+        spec: [
+            req::NODE_UNPUBLISH_006,
+            req::NODE_UNSTAGE_006,
+            req::NODE_UNPUBLISH_007,
+            req::NODE_UNSTAGE_007,
+            req::NODE_STAGE_007,
+            req::NODE_PUBLISH_005,
+            req::GEN_ERR_001,
+        ],
+        needs: [NODE, VOLUME, RESTARTS],
+        refuted_by: ["restart-forgets-published", "restart-forgets-staged"],
+        follows: "restart/in-use",
+        access: Each,
+    }
+    async |cx| {
+        let volumes = Volumes::in_use(cx).await?;
+        let rules = match volumes.end_driver(true).await? {
+            0 => {
+                cx.note("no mount could be taken away, so that the driver was started again and nothing else");
+                volumes.stays.again(cx).await?;
+                AFTER_KILL
+            }
+            _ => {
+                // The specification does not speak of reboots, and what a driver keeps where only a true one reaches is still
+                // there.
+                match volumes.stays.again(cx).await {
+                    Err(Stop::Violation(violation)) => cx.warn(*violation),
+                    other => other?,
+                }
+                WITHOUT_MOUNTS
+            }
+        };
+        volumes.stays.back(cx, rules).await?;
+        volumes.goes.back(cx, rules).await
+    }
+}
+
+/// What asks a driver to unpublish and to unstage.
+type Rules = [&'static Requirement; 2];
+
+const AFTER_KILL: Rules = [&req::NODE_UNPUBLISH_007, &req::NODE_UNSTAGE_007];
+const WITHOUT_MOUNTS: Rules = [&req::NODE_UNPUBLISH_006, &req::NODE_UNSTAGE_006];
+
+/// A volume of a pod that stays on the node, and one of a pod that goes while the driver is away.
+struct Volumes<'a> {
+    cx: &'a Cx,
+    stays: InUse,
+    goes: InUse,
+}
+
+impl Volumes<'_> {
+    async fn in_use(cx: &Cx) -> CheckResult<Volumes<'_>> {
+        Ok(Volumes { cx, stays: InUse::begin(cx).await?, goes: InUse::begin(cx).await? })
+    }
+
+    /// Kills the driver and starts it, on request without the mounts that there were: how many were taken away.
+    async fn end_driver(&self, takes_mounts: bool) -> CheckResult<usize> {
+        let driver = driver(self.cx)?;
+        let takes_mounts = takes_mounts && self.cx.shares_files_with_driver().await;
+        kill(driver).await?;
+        let taken = match takes_mounts {
+            true => self.cx.unmount_below(self.paths())?,
+            false => 0,
+        };
+        bring_back(self.cx, driver, "killed", Vec::new()).await?;
+        Ok(taken)
+    }
+
+    /// Target paths before those that they may be bound from.
+    fn paths(&self) -> impl Iterator<Item = &str> {
+        let volumes = [&self.stays.published, &self.goes.published];
+        let targets = volumes.into_iter().map(|volume| volume.target_path.as_str());
+        targets.chain(volumes.into_iter().map(|volume| volume.staged.staging_path.as_str()))
+    }
+
+    /// Whether the file systems end with processes, which may be those of the driver.
+    fn are_served_by_processes(&self) -> bool {
+        self.paths().any(|path| workload::is_fuse(Path::new(path)))
+    }
+}
+
+/// A volume in use.
+struct InUse {
+    published: Published,
+    /// Whether the tests could play a workload on it.
+    has_data: bool,
+}
+
+impl InUse {
+    async fn begin(cx: &Cx) -> CheckResult<InUse> {
+        let attached = cx.attached(cx.node_volume().await?).await?;
+        let published = cx.published(cx.staged(attached).await?).await?;
+        let path = PathBuf::from(&published.target_path);
+        let has_data = Need::Root.unmet(cx.target(), cx.access()).is_none() && workload::is_published(&path);
+        if has_data {
+            let (slot, stamp) = WRITTEN;
+            let written = workload::play(move || workload::write(&path, slot, stamp)).await?;
+            written.map_err(|error| Stop::broken(format!("failed to write to the volume: {error}")))?;
+        }
+        Ok(InUse { published, has_data })
+    }
+
+    /// Stages and publishes once more, and looks for the data.
+    async fn again(&self, cx: &Cx) -> CheckResult {
+        let Published { staged, target_path } = &self.published;
+        if !staged.staging_path.is_empty() {
+            let request = cx.stage_request(&staged.attached, &staged.staging_path);
+            let again = cx.node_stage(request).await.must("stage again what was staged before it ended");
+            again.map_err(|stop| stop.of(&req::NODE_STAGE_007))?;
+        }
+        let again = cx.node_publish(cx.publish_request(staged, target_path)).await;
+        let again = again.must("publish again what was published before it ended");
+        again.map_err(|stop| stop.of(&req::NODE_PUBLISH_005))?;
+        if self.has_data { self.find_data().await } else { Ok(()) }
+    }
+
+    async fn find_data(&self) -> CheckResult {
+        let path = PathBuf::from(&self.published.target_path);
+        let (slot, stamp) = WRITTEN;
+        let actual = match workload::play(move || workload::found(&path, slot)).await? {
+            Ok(Found::Stamp(found)) if found == stamp => return Ok(()),
+            Ok(_) => "something else".to_owned(),
+            Err(error) => error.to_string(),
+        };
+        Err(Violation::new("what was written before the driver ended is not at the target path any more")
+            .of(&req::NODE_PUBLISH_005)
+            .expected("what was written")
+            .actual(actual)
+            .into())
+    }
+
+    /// Gives the volume back.
+    async fn back(&self, cx: &Cx, [unpublish, unstage]: Rules) -> CheckResult {
+        let Published { staged, target_path } = &self.published;
+        let id = &staged.attached.volume.id;
+        let done = cx.node_unpublish(id, target_path).await;
+        done.must("unpublish what was published before it ended").map_err(|stop| stop.of(unpublish))?;
+        is_unmounted(cx, target_path, "NodeUnpublishVolume", unpublish)?;
+        if staged.staging_path.is_empty() {
+            return Ok(());
+        }
+        let done = cx.node_unstage(id, &staged.staging_path).await;
+        done.must("unstage what was staged before it ended").map_err(|stop| stop.of(unstage))?;
+        is_unmounted(cx, &staged.staging_path, "NodeUnstageVolume", unstage)
+    }
+}
+
+fn is_unmounted(cx: &Cx, path: &str, method: &str, rule: &'static Requirement) -> CheckResult {
+    ensure!(
+        !cx.is_mount_point(path),
+        "{method} was done, and the volume is still mounted at {path}";
+        of: rule,
+        expected: "no mount",
+        actual: "a mount point"
+    );
+    Ok(())
+}
