@@ -1,0 +1,389 @@
+//! A YAML or JSON document as upstream sees it: plain values, each with its place in the file.
+//!
+//! Upstream turns YAML into JSON first, and then reads JSON into its types: a number is no string, a quoted `"true"` no
+//! boolean, and null leaves a field as it was. [`Node`] does the same, and knows where each value stands.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use serde::de::value::{MapDeserializer, SeqDeserializer};
+use serde::de::{self, Deserialize, Deserializer, IntoDeserializer, MapAccess, SeqAccess, Visitor};
+use serde_saphyr::{DuplicateKeyPolicy, Location, Spanned};
+
+/// Deepest nesting. Definitions and classes need six; each level takes tens of kilobytes of stack.
+const DEPTH_MAX: usize = 16;
+/// Most values, also of those that aliases repeat.
+const NODES_MAX: usize = 100_000;
+
+/// A place in a file; both count from 1.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Place {
+    /// The line.
+    pub line: u64,
+    /// The character in it.
+    pub column: u64,
+}
+
+impl From<Location> for Place {
+    fn from(location: Location) -> Place {
+        Place { line: location.line(), column: location.column() }
+    }
+}
+
+/// A value and where it stands.
+#[derive(Clone, Debug)]
+pub(crate) struct Node {
+    pub(crate) place: Place,
+    pub(crate) value: Value,
+}
+
+/// What JSON can say, with maps as they are written: in order, and with keys that come twice.
+#[derive(Clone, Debug)]
+pub(crate) enum Value {
+    Null,
+    Bool(bool),
+    Integer(i128),
+    Float(f64),
+    Text(String),
+    List(Vec<Node>),
+    Map(Vec<(Key, Node)>),
+}
+
+/// A key of a map.
+#[derive(Clone, Debug)]
+pub(crate) struct Key {
+    pub(crate) place: Place,
+    pub(crate) name: String,
+}
+
+/// What is wrong, and where, if that is known.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Fault {
+    pub(crate) place: Option<Place>,
+    pub(crate) message: String,
+}
+
+/// The first document of a text, and where a second one begins.
+pub(crate) struct Documents {
+    pub(crate) first: Node,
+    pub(crate) second: Option<Place>,
+}
+
+impl Documents {
+    /// Reads YAML or JSON. The library bounds nesting, and what aliases unfold to.
+    pub(crate) fn read(text: &str) -> Result<Documents, Fault> {
+        let options = serde_saphyr::options! {
+            budget: serde_saphyr::budget! { max_depth: DEPTH_MAX, max_nodes: NODES_MAX },
+            alias_limits: serde_saphyr::alias_limits! { max_total_replayed_events: NODES_MAX },
+            duplicate_keys: DuplicateKeyPolicy::LastWins,
+            legacy_octal_numbers: true,
+            with_snippet: false,
+        };
+        let mut bytes = text.as_bytes();
+        let mut documents = serde_saphyr::read_with_options::<_, Node>(&mut bytes, options);
+        let empty = || Fault { place: None, message: "the file is empty".to_owned() };
+        let first = documents.next().ok_or_else(empty)?.map_err(|error| Fault::of_yaml(&error))?;
+        let second = documents.next().and_then(|next| match next {
+            Ok(node) => Some(node.place),
+            // It is not read, so it need not be right.
+            Err(error) => error.location().map(Place::from),
+        });
+        Ok(Documents { first, second })
+    }
+}
+
+impl Fault {
+    fn of_yaml(error: &serde_saphyr::Error) -> Fault {
+        let place = error.location().map(Place::from);
+        let message = error.render();
+        // The place is told by whoever shows the fault.
+        let told = place.map(|Place { line, column }| format!(" at line {line}, column {column}"));
+        let message = told.and_then(|told| message.strip_suffix(&told).map(str::to_owned)).unwrap_or(message);
+        Fault { place, message }
+    }
+
+    fn at(mut self, place: Place) -> Fault {
+        self.place.get_or_insert(place);
+        self
+    }
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for Fault {}
+
+impl de::Error for Fault {
+    fn custom<T: fmt::Display>(message: T) -> Fault {
+        Fault { place: None, message: message.to_string() }
+    }
+}
+
+impl<'de> Deserialize<'de> for Node {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Node, D::Error> {
+        let Spanned { value, referenced, .. } = Spanned::deserialize(deserializer)?;
+        Ok(Node { place: referenced.into(), value })
+    }
+}
+
+impl<'de> Deserialize<'de> for Key {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Key, D::Error> {
+        let Node { place, value } = Node::deserialize(deserializer)?;
+        // In JSON all keys are strings, and so upstream makes strings of them.
+        let name = match value {
+            Value::Text(text) => text,
+            Value::Bool(value) => value.to_string(),
+            Value::Integer(value) => value.to_string(),
+            Value::Float(value) => value.to_string(),
+            Value::Null => "null".to_owned(),
+            Value::List(_) | Value::Map(_) => {
+                return Err(de::Error::custom(
+                    "a key has to be a string; is this a template that nobody filled in?",
+                ));
+            }
+        };
+        Ok(Key { place, name })
+    }
+}
+
+impl<'de> Deserialize<'de> for Value {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Value, D::Error> {
+        deserializer.deserialize_any(ValueVisitor)
+    }
+}
+
+struct ValueVisitor;
+
+impl<'de> Visitor<'de> for ValueVisitor {
+    type Value = Value;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a value")
+    }
+
+    fn visit_unit<E>(self) -> Result<Value, E> {
+        Ok(Value::Null)
+    }
+
+    fn visit_none<E>(self) -> Result<Value, E> {
+        Ok(Value::Null)
+    }
+
+    fn visit_some<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
+        Value::deserialize(deserializer)
+    }
+
+    fn visit_bool<E>(self, value: bool) -> Result<Value, E> {
+        Ok(Value::Bool(value))
+    }
+
+    fn visit_i64<E>(self, value: i64) -> Result<Value, E> {
+        Ok(Value::Integer(value.into()))
+    }
+
+    fn visit_u64<E>(self, value: u64) -> Result<Value, E> {
+        Ok(Value::Integer(value.into()))
+    }
+
+    fn visit_i128<E>(self, value: i128) -> Result<Value, E> {
+        Ok(Value::Integer(value))
+    }
+
+    fn visit_f64<E>(self, value: f64) -> Result<Value, E> {
+        Ok(Value::Float(value))
+    }
+
+    fn visit_str<E>(self, value: &str) -> Result<Value, E> {
+        Ok(Value::Text(value.to_owned()))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Value, A::Error> {
+        let mut list = Vec::new();
+        while let Some(item) = items.next_element()? {
+            list.push(item);
+        }
+        Ok(Value::List(list))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Value, A::Error> {
+        let mut map = Vec::new();
+        while let Some(entry) = entries.next_entry()? {
+            map.push(entry);
+        }
+        Ok(Value::Map(map))
+    }
+}
+
+impl Node {
+    /// The value of a key of a map: of a key that comes twice, the last.
+    pub(crate) fn get(&self, name: &str) -> Option<(&Key, &Node)> {
+        let Value::Map(map) = &self.value else { return None };
+        map.iter().rev().find(|(key, _)| key.name == name).map(|(key, node)| (key, node))
+    }
+
+    /// The value where the keys lead, one below the other, and its own key.
+    pub(crate) fn at(&self, keys: &[&str]) -> Option<(&Key, &Node)> {
+        let (first, rest) = keys.split_first()?;
+        let found = self.get(first)?;
+        if rest.is_empty() { Some(found) } else { found.1.at(rest) }
+    }
+
+    /// Refuses what is of another kind.
+    fn expect(&self, fits: bool, wanted: &str) -> Result<&Node, Fault> {
+        let message = || format!("{} where {wanted} has to stand", self.kind());
+        if fits { Ok(self) } else { Err(Fault { place: Some(self.place), message: message() }) }
+    }
+
+    fn kind(&self) -> &'static str {
+        match self.value {
+            Value::Null => "null",
+            Value::Bool(_) => "a boolean",
+            Value::Integer(..0) => "a negative number",
+            Value::Integer(_) | Value::Float(_) => "a number",
+            Value::Text(_) => "a string",
+            Value::List(_) => "a list",
+            Value::Map(_) => "a map",
+        }
+    }
+}
+
+/// Reads a string by a function; what it refuses is wrong at the place of the string.
+pub(crate) fn parsed<'de, D: Deserializer<'de>, T, E: fmt::Display>(
+    deserializer: D,
+    parse: fn(&str) -> Result<T, E>,
+) -> Result<T, D::Error> {
+    struct Parse<T, E>(fn(&str) -> Result<T, E>);
+
+    impl<T, E: fmt::Display> Visitor<'_> for Parse<T, E> {
+        type Value = T;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("a string")
+        }
+
+        fn visit_str<F: de::Error>(self, text: &str) -> Result<T, F> {
+            self.0(text).map_err(F::custom)
+        }
+    }
+
+    deserializer.deserialize_str(Parse(parse))
+}
+
+/// The entries that count: of a key that comes twice, the last.
+fn last_of_each(map: &[(Key, Node)]) -> BTreeMap<&str, &Node> {
+    map.iter().map(|(key, node)| (key.name.as_str(), node)).collect()
+}
+
+impl<'de> IntoDeserializer<'de, Fault> for &'de Node {
+    type Deserializer = &'de Node;
+
+    fn into_deserializer(self) -> &'de Node {
+        self
+    }
+}
+
+impl<'de> Deserializer<'de> for &'de Node {
+    type Error = Fault;
+
+    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
+        match &self.value {
+            Value::Null => visitor.visit_unit(),
+            Value::Bool(value) => visitor.visit_bool(*value),
+            // Most visitors know no 128 bits; what needs them is out of every range here.
+            Value::Integer(value) => match (u64::try_from(*value), i64::try_from(*value)) {
+                (Ok(value), _) => visitor.visit_u64(value),
+                (_, Ok(value)) => visitor.visit_i64(value),
+                _ => visitor.visit_i128(*value),
+            },
+            Value::Float(value) => visitor.visit_f64(*value),
+            Value::Text(text) => visitor.visit_borrowed_str(text),
+            Value::List(list) => visitor.visit_seq(SeqDeserializer::new(list.iter())),
+            Value::Map(map) => visitor.visit_map(MapDeserializer::new(last_of_each(map).into_iter())),
+        }
+        .map_err(|fault: Fault| fault.at(self.place))
+    }
+
+    fn deserialize_bool<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
+        self.expect(matches!(self.value, Value::Bool(_)), "true or false")?.deserialize_any(visitor)
+    }
+
+    fn deserialize_u32<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
+        self.deserialize_u64(visitor)
+    }
+
+    fn deserialize_u64<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
+        let fits = matches!(self.value, Value::Integer(0..));
+        self.expect(fits, "a whole number that is not negative")?.deserialize_any(visitor)
+    }
+
+    fn deserialize_f64<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
+        let fits = matches!(self.value, Value::Integer(_) | Value::Float(_));
+        self.expect(fits, "a number")?.deserialize_any(visitor)
+    }
+
+    fn deserialize_str<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
+        self.expect(matches!(self.value, Value::Text(_)), "a string, in quotes,")?.deserialize_any(visitor)
+    }
+
+    fn deserialize_string<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
+        self.deserialize_str(visitor)
+    }
+
+    fn deserialize_seq<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
+        self.expect(matches!(self.value, Value::List(_)), "a list")?.deserialize_any(visitor)
+    }
+
+    fn deserialize_map<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
+        self.expect(matches!(self.value, Value::Map(_)), "a map")?.deserialize_any(visitor)
+    }
+
+    fn deserialize_struct<V: Visitor<'de>>(
+        self,
+        _name: &'static str,
+        _fields: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value, Fault> {
+        let Value::Map(map) = &self.value else { return self.deserialize_map(visitor) };
+        let mut given = last_of_each(map);
+        given.retain(|_, node| !matches!(node.value, Value::Null));
+        visitor
+            .visit_map(MapDeserializer::new(given.into_iter()))
+            .map_err(|fault: Fault| fault.at(self.place))
+    }
+
+    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
+        match self.value {
+            Value::Null => visitor.visit_none(),
+            _ => visitor.visit_some(self),
+        }
+    }
+
+    fn deserialize_newtype_struct<V: Visitor<'de>>(
+        self,
+        _name: &'static str,
+        visitor: V,
+    ) -> Result<V::Value, Fault> {
+        visitor.visit_newtype_struct(self)
+    }
+
+    fn deserialize_enum<V: Visitor<'de>>(
+        self,
+        _name: &'static str,
+        _variants: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value, Fault> {
+        let Value::Text(name) = &self.value else { return self.deserialize_str(visitor) };
+        visitor.visit_enum(name.as_str().into_deserializer()).map_err(|fault: Fault| fault.at(self.place))
+    }
+
+    fn deserialize_ignored_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
+        visitor.visit_unit()
+    }
+
+    serde::forward_to_deserialize_any! {
+        i8 i16 i32 i64 i128 u8 u16 u128 f32 char bytes byte_buf unit unit_struct tuple tuple_struct identifier
+    }
+}

@@ -1,0 +1,46 @@
+//! What Kubernetes' external storage tests have to know of a CSI driver, read from the files that they read themselves.
+//!
+//! [`DriverDefinition::load`] reads a definition, YAML or JSON, as `e2e.test -storage.testdriver` does. What is wrong is an error
+//! with file, line and column; what Kubernetes passes over in silence is a warning. [`Loaded`] finds the classes, too.
+//!
+//! ```no_run
+//! use csi_driver_definitions::{Capability, DriverDefinition};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let loaded = DriverDefinition::load("driver.yaml".as_ref())?;
+//! loaded.warnings.iter().for_each(|warning| println!("{warning}"));
+//! let class = loaded.storage_class()?;
+//! let grows = loaded.definition.can(Capability::ControllerExpansion);
+//! # Ok(())
+//! # }
+//! ```
+
+mod capability;
+mod class;
+mod definition;
+mod document;
+mod duration;
+mod lint;
+mod load;
+mod lookup;
+mod quantity;
+mod schema;
+mod timeouts;
+
+pub use capability::{Capabilities, Capability};
+pub use class::{
+    Class, ClassError, ReclaimPolicy, StorageClass, TopologyRequirement, TopologyTerm, VolumeAttributesClass,
+    VolumeBindingMode, VolumeGroupSnapshotClass, VolumeSnapshotClass,
+};
+pub use definition::{
+    AccessMode, AttributesClassSource, ClassSource, DriverDefinition, DriverInfo, ExpectedMetrics,
+    InlineVolume, ModifyStressTestOptions, PerformanceTestOptions, ProvisioningOptions, SizeRange,
+    SnapshotStressTestOptions, Source, StressTestOptions,
+};
+pub use document::Place;
+pub use duration::{DurationError, parse_duration};
+pub use load::{LoadError, Loaded, Remark};
+pub use lookup::Missing;
+pub use quantity::{Quantity, QuantityError};
+pub use schema::schema;
+pub use timeouts::Timeouts;

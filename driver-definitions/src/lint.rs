@@ -1,0 +1,212 @@
+//! What upstream passes over in silence: keys that it does not know, that come twice, or that have no effect.
+
+use std::collections::BTreeSet;
+
+use crate::capability::Capability;
+use crate::definition::DriverDefinition;
+use crate::document::{Key, Node, Place, Value};
+use crate::schema::{Keys, TOLERATED};
+
+/// A key and what is odd about it.
+pub(crate) struct Oddity {
+    pub(crate) place: Place,
+    pub(crate) message: String,
+}
+
+impl Oddity {
+    fn new(place: Place, message: impl Into<String>) -> Oddity {
+        Oddity { place, message: message.into() }
+    }
+}
+
+/// Keys that definitions had in the past, with what took their place.
+const OBSOLETE: [(&str, &str); 2] =
+    [("ShortName", "nothing"), ("ClaimSize", "DriverInfo.SupportedSizeRange")];
+/// The one key below which letter case of keys does not matter.
+const CASELESS: &str = "Timeouts";
+
+/// More keys that are odd say nothing new.
+const ODD_KEYS_MAX: usize = 100;
+
+/// Everything that is odd about a definition, in the order of the file.
+pub(crate) fn oddities(text: &str, root: &Node, definition: &DriverDefinition) -> Vec<Oddity> {
+    let mut lint =
+        Lint { lines: text.lines().map(|line| line.chars().collect()).collect(), found: Vec::new() };
+    lint.value(root, Keys::of_definition(), &mut Vec::new());
+    lint.found.extend(ineffective(root, definition));
+    lint.found.sort_by_key(|oddity| oddity.place);
+    lint.found
+}
+
+struct Lint {
+    /// Characters, since places count them.
+    lines: Vec<Vec<char>>,
+    found: Vec<Oddity>,
+}
+
+impl Lint {
+    fn value<'a>(&mut self, node: &'a Node, keys: Keys, path: &mut Vec<&'a str>) {
+        match &node.value {
+            Value::Map(map) => self.map(map, keys, path),
+            Value::List(list) => {
+                let Some(keys) = keys.items() else { return };
+                list.iter().for_each(|item| self.value(item, keys, path));
+            }
+            Value::Bool(value) => self.boolean(*value, node.place),
+            Value::Null | Value::Integer(_) | Value::Float(_) | Value::Text(_) => {}
+        }
+    }
+
+    fn map<'a>(&mut self, map: &'a [(Key, Node)], keys: Keys, path: &mut Vec<&'a str>) {
+        let mut seen = BTreeSet::new();
+        for (key, node) in map {
+            if self.found.len() >= ODD_KEYS_MAX {
+                return;
+            }
+            if !seen.insert(key.name.as_str()) {
+                let message = format!("{} comes twice; the last one counts", shown(path, &key.name));
+                self.found.push(Oddity::new(key.place, message));
+            }
+            match self.known(key, keys, path) {
+                Some(below) => {
+                    path.push(&key.name);
+                    self.value(node, below, path);
+                    path.pop();
+                }
+                None => self.unknown(key, keys, path),
+            }
+        }
+    }
+
+    /// What may stand below a key, if the key is known.
+    fn known(&self, key: &Key, keys: Keys, path: &[&str]) -> Option<Keys> {
+        let caseless = || keys.names().find(|name| name.eq_ignore_ascii_case(&key.name));
+        let name = if path == [CASELESS] { caseless().unwrap_or(&key.name) } else { &key.name };
+        keys.below(name)
+    }
+
+    fn unknown(&mut self, key: &Key, keys: Keys, path: &[&str]) {
+        if !keys.are_fixed() || path.is_empty() && TOLERATED.contains(&key.name.as_str()) {
+            return;
+        }
+        let obsolete = OBSOLETE.iter().find(|(name, _)| path.is_empty() && *name == key.name);
+        let what = match obsolete {
+            Some((_, instead)) => format!("obsolete; {instead} took its place"),
+            None => format!("unknown{}", self.guess(key, keys)),
+        };
+        let message = format!("{} is ignored by Kubernetes: {what}", shown(path, &key.name));
+        self.found.push(Oddity::new(key.place, message));
+    }
+
+    /// What was probably meant.
+    fn guess(&self, key: &Key, keys: Keys) -> String {
+        if let Some(name) = keys.names().find(|name| name.eq_ignore_ascii_case(&key.name)) {
+            return format!("; letter case matters, write {name}");
+        }
+        let ways = Keys::of_definition().ways_to(&key.name);
+        if !ways.is_empty() {
+            return format!("; its place is {}", ways.join(" or "));
+        }
+        nearest(&key.name, keys.names()).map_or_else(String::new, |name| format!("; did you mean {name}?"))
+    }
+
+    /// YAML 1.1 has more words for the truth than YAML 1.2 and JSON.
+    fn boolean(&mut self, value: bool, place: Place) {
+        let index = |count: u64| usize::try_from(count).ok()?.checked_sub(1);
+        let line = index(place.line).and_then(|line| self.lines.get(line));
+        let rest = line.zip(index(place.column)).and_then(|(line, column)| line.get(column..));
+        let word: String = rest.into_iter().flatten().take_while(|c| c.is_ascii_alphabetic()).collect();
+        if !word.is_empty() && !word.eq_ignore_ascii_case(&value.to_string()) {
+            let message =
+                format!("{word} is read as {value}, which not every reader of YAML does; write {value}");
+            self.found.push(Oddity::new(place, message));
+        }
+    }
+}
+
+fn shown(path: &[&str], name: &str) -> String {
+    path.iter().chain([&name]).copied().collect::<Vec<_>>().join(".")
+}
+
+/// The name that needs the fewest edits, if they are few.
+fn nearest<'a>(given: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    /// The distance is quadratic; nobody mistypes a key into something this long.
+    const GIVEN_BYTES_MAX: usize = 128;
+    if given.len() > GIVEN_BYTES_MAX {
+        return None;
+    }
+    let (distance, best) = names.map(|name| (strsim::levenshtein(given, name), name)).min()?;
+    (distance <= given.len().max(best.len()) / 3).then_some(best)
+}
+
+/// Known keys that have no effect, or one that hardly anybody wants.
+fn ineffective(root: &Node, definition: &DriverDefinition) -> Vec<Oddity> {
+    let mut found = Vec::new();
+    for class in ["StorageClass", "SnapshotClass", "GroupSnapshotClass", "VolumeAttributesClass"] {
+        found.extend(second_sources(root, class));
+    }
+    for (capability, class, has_class) in [
+        (Capability::SnapshotDataSource, "SnapshotClass", definition.snapshot_class.source().is_some()),
+        (Capability::GroupSnapshot, "GroupSnapshotClass", definition.group_snapshot_class.source().is_some()),
+    ] {
+        let place = root.at(&["DriverInfo", "Capabilities", capability.name()]).map(|(key, _)| key.place);
+        if let (Some(place), true, false) = (place, definition.can(capability), has_class) {
+            let message = format!("{capability} is true, but its tests skip: there is no {class}");
+            found.push(Oddity::new(place, message));
+        }
+    }
+    found.extend(empty_stress(root));
+    found.extend(missing_metrics(root));
+    found
+}
+
+/// A class can come from one source only.
+fn second_sources(root: &Node, class: &str) -> Vec<Oddity> {
+    let given = |source: &&str| {
+        root.at(&[class, source]).filter(|(_, node)| match &node.value {
+            Value::Bool(given) => *given,
+            Value::Text(text) => !text.is_empty(),
+            _ => false,
+        })
+    };
+    let sources = ["FromName", "FromExistingClassName", "FromFile"];
+    let mut sources = sources.iter().filter_map(given).map(|(key, _)| key);
+    let Some(first) = sources.next() else { return Vec::new() };
+    let unused = |key: &Key| {
+        let message = format!("{class}.{} has no effect: {} comes first", key.name, first.name);
+        Oddity::new(key.place, message)
+    };
+    sources.map(unused).collect()
+}
+
+/// A stress test of nothing does not skip but fail.
+fn empty_stress(root: &Node) -> Vec<Oddity> {
+    let options: [(&str, &[&str]); 4] = [
+        ("StressTestOptions", &["NumPods", "NumRestarts"]),
+        ("VolumeSnapshotStressTestOptions", &["NumPods", "NumSnapshots"]),
+        ("VolumeModifyStressTestOptions", &["NumPods"]),
+        ("VolumeGroupSnapshotStressTestOptions", &["NumPods", "NumSnapshots"]),
+    ];
+    let mut found = Vec::new();
+    for (name, counts) in options {
+        let Some((key, options)) = root.at(&["DriverInfo", name]) else { continue };
+        let Value::Map(_) = options.value else { continue };
+        let positive = |count: &str| {
+            options.get(count).is_some_and(|(_, node)| matches!(node.value, Value::Integer(1..)))
+        };
+        for count in counts.iter().filter(|count| !positive(count)) {
+            let message =
+                format!("{name}.{count} is 0, with which the test fails; leave out {name} to skip it");
+            found.push(Oddity::new(key.place, message));
+        }
+    }
+    found
+}
+
+/// Upstream's test of performance crashes without limits.
+fn missing_metrics(root: &Node) -> Option<Oddity> {
+    let options = ["DriverInfo", "PerformanceTestOptions", "ProvisioningOptions"];
+    let (key, node) = root.at(&options).filter(|(_, node)| matches!(node.value, Value::Map(_)))?;
+    let message = "ProvisioningOptions has no ExpectedMetrics, without which the test crashes";
+    node.get("ExpectedMetrics").is_none().then(|| Oddity::new(key.place, message))
+}

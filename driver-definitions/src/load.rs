@@ -1,0 +1,191 @@
+//! Reading a definition from a file: what is wrong in it is an error with its place, what has no effect a warning.
+
+use std::fmt;
+use std::fs::File;
+use std::io::{self, Read as _};
+use std::path::{Path, PathBuf};
+
+use serde::de::DeserializeOwned;
+
+use crate::definition::{DriverDefinition, Source};
+use crate::document::{Documents, Fault, Node, Place};
+use crate::lint;
+use crate::lookup::Lookup;
+
+/// Larger files are no definitions.
+const FILE_BYTES_MAX: u64 = 1 << 20;
+/// Longer lines are not shown.
+const LINE_BYTES_MAX: usize = 200;
+
+/// A definition, and what is odd about its file.
+#[derive(Clone, Debug)]
+pub struct Loaded {
+    /// What the file says.
+    pub definition: DriverDefinition,
+    /// What Kubernetes passes over in silence, in the order of the file. Of many odd keys, the first hundred.
+    pub warnings: Vec<Remark>,
+    /// The file.
+    pub path: PathBuf,
+}
+
+/// Something about a place in a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Remark {
+    /// The file.
+    pub path: PathBuf,
+    /// Where, if it is about a place.
+    pub place: Option<Place>,
+    /// The line there; empty if it is too long to be shown.
+    pub line: String,
+    /// What is odd or wrong, and what to do about it.
+    pub message: String,
+}
+
+/// Why a file cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum LoadError {
+    /// It cannot be read.
+    #[error("failed to read {}: {source}", path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// It is no definition, or no manifest.
+    #[error("{0}")]
+    Invalid(Remark),
+    /// It has warnings, where none are wanted.
+    #[error("{}", Lines(.0))]
+    Strict(Vec<Remark>),
+}
+
+struct Lines<'a>(&'a [Remark]);
+
+impl fmt::Display for Lines<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let lines: Vec<String> = self.0.iter().map(Remark::to_string).collect();
+        f.write_str(&lines.join("\n"))
+    }
+}
+
+/// `file:line:column: message`, and the line with a mark below.
+impl fmt::Display for Remark {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Remark { path, place, line, message } = self;
+        let Some(Place { line: number, column }) = place else {
+            return write!(f, "{}: {message}", path.display());
+        };
+        write!(f, "{}:{number}:{column}: {message}", path.display())?;
+        if line.is_empty() {
+            return Ok(());
+        }
+        let before = usize::try_from(column.saturating_sub(1)).unwrap_or(usize::MAX);
+        // Tabs stay tabs, so that the mark stands below what it means.
+        let indent: String = line.chars().take(before).map(|c| if c == '\t' { c } else { ' ' }).collect();
+        let margin = " ".repeat(number.to_string().len());
+        write!(f, "\n  {number} | {line}\n  {margin} | {indent}^")
+    }
+}
+
+impl DriverDefinition {
+    /// Reads a definition as Kubernetes does, from YAML or JSON.
+    ///
+    /// # Errors
+    /// The file cannot be read, a value has the wrong type or form, or the driver has no name.
+    pub fn load(path: &Path) -> Result<Loaded, LoadError> {
+        let manifest = Manifest::read(path)?;
+        let definition: DriverDefinition = manifest.parse()?;
+        let root = &manifest.documents.first;
+        if definition.driver_info.name.is_empty() {
+            let place = root.at(&["DriverInfo"]).map(|(key, _)| key.place);
+            let message =
+                "DriverInfo.Name is missing: the name that the driver tells, such as hostpath.csi.k8s.io";
+            return Err(LoadError::Invalid(manifest.remark(place, message)));
+        }
+        let mut warnings: Vec<Remark> = lint::oddities(&manifest.text, root, &definition)
+            .into_iter()
+            .map(|oddity| manifest.remark(Some(oddity.place), oddity.message))
+            .collect();
+        warnings.extend(manifest.second_document());
+        warnings.extend(missing_files(&manifest, &definition));
+        warnings.sort_by_key(|warning| warning.place);
+        Ok(Loaded { definition, warnings, path: path.to_owned() })
+    }
+}
+
+impl Loaded {
+    /// The same, unless there are warnings.
+    ///
+    /// # Errors
+    /// There are.
+    pub fn strict(self) -> Result<Loaded, LoadError> {
+        if self.warnings.is_empty() { Ok(self) } else { Err(LoadError::Strict(self.warnings)) }
+    }
+}
+
+/// A file of YAML or JSON, of which only the first document counts.
+pub(crate) struct Manifest {
+    path: PathBuf,
+    text: String,
+    pub(crate) documents: Documents,
+}
+
+impl Manifest {
+    pub(crate) fn read(path: &Path) -> Result<Manifest, LoadError> {
+        let text = read(path).map_err(|source| LoadError::Read { path: path.to_owned(), source })?;
+        match Documents::read(&text) {
+            Ok(documents) => Ok(Manifest { path: path.to_owned(), text, documents }),
+            Err(fault) => Err(LoadError::Invalid(remark(path, &text, fault.place, fault.message))),
+        }
+    }
+
+    pub(crate) fn parse<T: DeserializeOwned>(&self) -> Result<T, LoadError> {
+        let wrong = |fault: Fault| LoadError::Invalid(self.remark(fault.place, fault.message));
+        T::deserialize(&self.documents.first).map_err(wrong)
+    }
+
+    pub(crate) fn remark(&self, place: Option<Place>, message: impl Into<String>) -> Remark {
+        remark(&self.path, &self.text, place, message.into())
+    }
+
+    fn second_document(&self) -> Option<Remark> {
+        let message = "a second document begins here; Kubernetes reads only the first one of a file";
+        self.documents.second.map(|place| self.remark(Some(place), message))
+    }
+}
+
+fn remark(path: &Path, text: &str, place: Option<Place>, message: String) -> Remark {
+    let index = place.and_then(|place| usize::try_from(place.line).ok()?.checked_sub(1));
+    let line = index.and_then(|index| text.lines().nth(index));
+    let line = line.filter(|line| line.len() <= LINE_BYTES_MAX).unwrap_or_default().to_owned();
+    Remark { path: path.to_owned(), place, line, message }
+}
+
+fn read(path: &Path) -> io::Result<String> {
+    let mut text = String::new();
+    File::open(path)?.take(FILE_BYTES_MAX + 1).read_to_string(&mut text)?;
+    if text.len() as u64 > FILE_BYTES_MAX {
+        return Err(io::Error::other(format!("it has more than {FILE_BYTES_MAX} bytes")));
+    }
+    Ok(text)
+}
+
+/// Manifests that a definition names and that are nowhere.
+fn missing_files(manifest: &Manifest, definition: &DriverDefinition) -> Vec<Remark> {
+    let sources = [
+        ("StorageClass", definition.storage_class.source()),
+        ("SnapshotClass", definition.snapshot_class.source()),
+        ("GroupSnapshotClass", definition.group_snapshot_class.source()),
+        ("VolumeAttributesClass", definition.volume_attributes_class.source()),
+    ];
+    let mut remarks = Vec::new();
+    for (class, source) in sources {
+        let Some(Source::File(file)) = source else { continue };
+        if let Err(missing) = Lookup::of(&manifest.path).find(file) {
+            let node: Option<(_, &Node)> = manifest.documents.first.at(&[class, "FromFile"]);
+            remarks.push(manifest.remark(node.map(|(_, node)| node.place), missing.to_string()));
+        }
+    }
+    remarks
+}

@@ -1,0 +1,156 @@
+//! Classes from the name of the driver, from files, and in place of those in a cluster.
+
+use csi_driver_definitions::{
+    ReclaimPolicy, StorageClass, TopologyRequirement, TopologyTerm, VolumeAttributesClass, VolumeBindingMode,
+    VolumeGroupSnapshotClass, VolumeSnapshotClass,
+};
+
+use crate::Written;
+
+const FROM_FILE: &str = "StorageClass: {FromFile: class.yaml}\nDriverInfo: {Name: a.example}\n";
+
+const FULL: &str = "\
+apiVersion: storage.k8s.io/v1
+kind: StorageClass
+metadata:
+  name: fast
+  annotations: {storageclass.kubernetes.io/is-default-class: 'true'}
+provisioner: a.example
+parameters: {type: ssd, csi.storage.k8s.io/fstype: xfs}
+mountOptions: [noatime]
+reclaimPolicy: Retain
+volumeBindingMode: WaitForFirstConsumer
+allowVolumeExpansion: true
+allowedTopologies:
+- matchLabelExpressions:
+  - key: zone
+    values: [z1, z2]
+";
+
+/// A definition with a file beside it.
+fn with(definition: &str, name: &str, file: &str) -> Written {
+    let written = Written::new(definition);
+    written.beside(name, file);
+    written
+}
+
+/// The error of the class of volumes in a file.
+fn refused(class: &str) -> String {
+    let written = with(FROM_FILE, "class.yaml", class);
+    let error = written.load().expect("a definition").storage_class().expect_err("no class").to_string();
+    // Without the folder, which is another one each time.
+    error.split_once("class.yaml").map_or(error.clone(), |(_, rest)| rest.to_owned())
+}
+
+#[test]
+fn a_class_without_a_manifest() {
+    let classes = "StorageClass: {FromName: true}\nSnapshotClass: {FromName: true}\n";
+    let loaded = Written::new(&format!("{classes}DriverInfo: {{Name: a.example}}\n")).load().unwrap();
+    let expected = StorageClass { provisioner: "a.example".into(), ..StorageClass::default() };
+    assert_eq!(loaded.storage_class().unwrap(), Some(expected));
+    let expected = VolumeSnapshotClass { driver: "a.example".into(), ..VolumeSnapshotClass::default() };
+    assert_eq!(loaded.snapshot_class().unwrap(), Some(expected));
+    assert_eq!(loaded.group_snapshot_class().unwrap(), None);
+    assert_eq!(loaded.volume_attributes_class().unwrap(), None);
+}
+
+#[test]
+fn a_class_from_a_file() {
+    let written = with(FROM_FILE, "class.yaml", FULL);
+    let class = written.load().unwrap().storage_class().unwrap().unwrap();
+    let pairs = [("type", "ssd"), ("csi.storage.k8s.io/fstype", "xfs")];
+    let zone = TopologyRequirement { key: "zone".into(), values: vec!["z1".into(), "z2".into()] };
+    let expected = StorageClass {
+        provisioner: "a.example".into(),
+        parameters: pairs.map(|(key, value)| (key.into(), value.into())).into(),
+        mount_options: vec!["noatime".into()],
+        volume_binding_mode: VolumeBindingMode::WaitForFirstConsumer,
+        allow_volume_expansion: true,
+        reclaim_policy: ReclaimPolicy::Retain,
+        allowed_topologies: vec![TopologyTerm { match_label_expressions: vec![zone] }],
+    };
+    assert_eq!(class, expected);
+}
+
+#[test]
+fn the_other_kinds() {
+    let definition = "\
+SnapshotClass: {FromFile: snapshot.yaml}
+GroupSnapshotClass: {FromFile: group.yaml}
+VolumeAttributesClass: {FromFile: attributes.yaml}
+DriverInfo: {Name: a.example}
+";
+    let written = Written::new(definition);
+    for (name, kind, group, driver) in [
+        ("snapshot", "VolumeSnapshotClass", "snapshot.storage.k8s.io/v1", "driver"),
+        ("group", "VolumeGroupSnapshotClass", "groupsnapshot.storage.k8s.io/v1beta1", "driver"),
+        ("attributes", "VolumeAttributesClass", "storage.k8s.io/v1", "driverName"),
+    ] {
+        let class =
+            format!("kind: {kind}\napiVersion: {group}\n{driver}: a.example\nparameters: {{a: '1'}}\n");
+        written.beside(&format!("{name}.yaml"), &format!("{class}deletionPolicy: Retain\n"));
+    }
+    let loaded = written.load().unwrap();
+    let (driver, parameters) = ("a.example".to_owned(), [("a".to_owned(), "1".to_owned())]);
+    let snapshot = VolumeSnapshotClass { driver: driver.clone(), parameters: parameters.clone().into() };
+    assert_eq!(loaded.snapshot_class().unwrap(), Some(snapshot));
+    let group = VolumeGroupSnapshotClass { driver: driver.clone(), parameters: parameters.clone().into() };
+    assert_eq!(loaded.group_snapshot_class().unwrap(), Some(group));
+    let attributes = VolumeAttributesClass { driver_name: driver, parameters: parameters.into() };
+    assert_eq!(loaded.volume_attributes_class().unwrap(), Some(attributes));
+}
+
+#[test]
+fn a_class_in_a_cluster_is_read_from_a_file_of_its_name() {
+    let written =
+        Written::new("StorageClass: {FromExistingClassName: fast}\nDriverInfo: {Name: a.example}\n");
+    let loaded = written.load().unwrap();
+    assert_eq!(
+        loaded.storage_class().unwrap_err().to_string(),
+        "the StorageClass \"fast\" is in a cluster; without one, put its manifest into classes/fast.yaml beside the definition"
+    );
+    written.beside("classes/fast.yaml", FULL);
+    assert_eq!(loaded.storage_class().unwrap().unwrap().parameters["type"], "ssd");
+}
+
+#[test]
+fn a_file_is_also_found_above_the_definition() {
+    let written = with("", "class.yaml", FULL);
+    written.beside("below/driver.yaml", FROM_FILE);
+    let path = written.folder.path().join("below/driver.yaml");
+    let loaded = csi_driver_definitions::DriverDefinition::load(&path).unwrap();
+    assert_eq!(loaded.warnings, []);
+    assert!(loaded.storage_class().unwrap().is_some());
+    written.beside("below/class.yaml", &FULL.replace("ssd", "nearer"));
+    assert_eq!(loaded.storage_class().unwrap().unwrap().parameters["type"], "nearer");
+}
+
+#[test]
+fn a_file_that_is_no_manifest_of_the_class() {
+    let changed = |from: &str, to: &str| refused(&FULL.replacen(from, to, 1));
+    let first = |error: String| error.lines().next().unwrap_or_default().to_owned();
+    assert_eq!(
+        first(changed("kind: StorageClass", "kind: Pod")),
+        ":2:7: kind is \"Pod\"; it has to be StorageClass"
+    );
+    assert_eq!(
+        first(changed("storage.k8s.io/v1", "v1")),
+        ":1:13: apiVersion is \"v1\"; it has to begin with storage.k8s.io/"
+    );
+    let quotes = ":7:20: a number where a string, in quotes, has to stand";
+    assert_eq!(first(changed("type: ssd", "type: 5")), quotes);
+    assert_eq!(first(changed("provisioner: a.example\n", "")), ": the StorageClass names no driver");
+    let second = ":17:1: a second object begins here; the file has to hold one only";
+    assert_eq!(first(refused(&format!("{FULL}---\n{FULL}"))), second);
+    assert!(first(changed("Retain", "Recycle")).starts_with(":9:16: unknown variant `Recycle`"));
+    assert_eq!(
+        changed("a.example", "b.example"),
+        "the StorageClass is for the driver \"b.example\", and the definition for \"a.example\""
+    );
+}
+
+#[test]
+fn a_file_that_is_missing() {
+    let error = Written::new(FROM_FILE).load().unwrap().storage_class().unwrap_err();
+    assert!(error.to_string().starts_with("there is no file class.yaml in the folder"), "{error}");
+}

@@ -1,0 +1,179 @@
+//! What Kubernetes passes over in silence is told, with its place.
+
+use crate::{Written, load};
+
+/// Warnings as `line:column message`.
+fn warnings(text: &str) -> Vec<String> {
+    let shown = |place: csi_driver_definitions::Place| format!("{}:{}", place.line, place.column);
+    let warnings = load(text).warnings.into_iter();
+    warnings
+        .map(|warning| format!("{} {}", shown(warning.place.expect("a place")), warning.message))
+        .collect()
+}
+
+#[test]
+fn keys_that_are_ignored() {
+    let text = "\
+apiVersion: v1
+kind: DriverDefinition
+ShortName: a
+ClaimSize: 1Gi
+StressTestOptions: {NumPods: 10}
+driverInfo: {}
+VolumeAttributeClass: {FromFile: a.yaml}
+SnapshotClass: {fromname: true, Whatever: {x: 1}}
+Timeouts: {podstart: 1m, PodStrat: 2m}
+DriverInfo:
+  Name: a
+  NumSnapshots: 10
+  Capabilities:
+    rwx: true
+    selinux: false
+    persistance: true
+";
+    assert_eq!(
+        warnings(text),
+        [
+            "3:1 ShortName is ignored by Kubernetes: obsolete; nothing took its place",
+            "4:1 ClaimSize is ignored by Kubernetes: obsolete; DriverInfo.SupportedSizeRange took its place",
+            "5:1 StressTestOptions is ignored by Kubernetes: unknown; its place is DriverInfo.StressTestOptions",
+            "6:1 driverInfo is ignored by Kubernetes: unknown; letter case matters, write DriverInfo",
+            "7:1 VolumeAttributeClass is ignored by Kubernetes: unknown; did you mean VolumeAttributesClass?",
+            "8:17 SnapshotClass.fromname is ignored by Kubernetes: unknown; letter case matters, write FromName",
+            "8:33 SnapshotClass.Whatever is ignored by Kubernetes: unknown",
+            "9:26 Timeouts.PodStrat is ignored by Kubernetes: unknown; did you mean PodStart?",
+            "12:3 DriverInfo.NumSnapshots is ignored by Kubernetes: unknown; its place is \
+             DriverInfo.VolumeGroupSnapshotStressTestOptions.NumSnapshots or \
+             DriverInfo.VolumeSnapshotStressTestOptions.NumSnapshots",
+            "14:5 DriverInfo.Capabilities.rwx is ignored by Kubernetes: unknown; letter case matters, write RWX",
+            "15:5 DriverInfo.Capabilities.selinux is ignored by Kubernetes: unknown",
+            "16:5 DriverInfo.Capabilities.persistance is ignored by Kubernetes: unknown; did you mean persistence?",
+        ]
+    );
+}
+
+#[test]
+fn keys_of_maps_that_are_the_users_own_are_free() {
+    let text = "\
+NodeSelectors: {anything: goes}
+InlineVolumes: [{Attributes: {anything: goes}}]
+DriverInfo: {Name: a, SupportedFsType: {anything: {goes: 1}}, SupportedMountOption: {anything: {}}}
+";
+    assert_eq!(warnings(text), Vec::<String>::new());
+}
+
+#[test]
+fn keys_in_lists() {
+    let text = "InlineVolumes:\n- Attributes: {}\n- shared: true\nDriverInfo: {Name: a}\n";
+    let expected =
+        "3:3 InlineVolumes.shared is ignored by Kubernetes: unknown; letter case matters, write Shared";
+    assert_eq!(warnings(text), [expected]);
+}
+
+#[test]
+fn keys_that_come_twice() {
+    let text = "DriverInfo:\n  Name: a\n  MaxFileSize: 1\n  Name: b\nDriverInfo: {Name: c}\n";
+    let loaded = load(text);
+    assert_eq!(loaded.definition.driver_info.name, "c");
+    assert_eq!(loaded.definition.driver_info.max_file_size_bytes, 0);
+    assert_eq!(
+        warnings(text),
+        [
+            "4:3 DriverInfo.Name comes twice; the last one counts",
+            "5:1 DriverInfo comes twice; the last one counts"
+        ]
+    );
+}
+
+#[test]
+fn words_for_the_truth() {
+    let text = "DriverInfo: {Name: a, Capabilities: {RWX: yes, block: on, exec: true, persistence: Off, topology: TRUE}}";
+    assert_eq!(
+        warnings(text),
+        [
+            "1:43 yes is read as true, which not every reader of YAML does; write true",
+            "1:55 on is read as true, which not every reader of YAML does; write true",
+            "1:84 Off is read as false, which not every reader of YAML does; write false",
+        ]
+    );
+}
+
+#[test]
+fn more_documents_than_one() {
+    let text = "DriverInfo: {Name: a}\n---\nDriverInfo: {Name: b}\n";
+    assert_eq!(load(text).definition.driver_info.name, "a");
+    assert_eq!(
+        warnings(text),
+        ["3:1 a second document begins here; Kubernetes reads only the first one of a file"]
+    );
+    assert_eq!(warnings("---\nDriverInfo: {Name: a}\n---\n"), Vec::<String>::new());
+    assert_eq!(warnings("DriverInfo: {Name: a}\n---\n{ broken\n").len(), 1);
+}
+
+#[test]
+fn a_class_from_two_places() {
+    let text = "StorageClass:\n  FromExistingClassName: c\n  FromName: true\nDriverInfo: {Name: a}\n";
+    assert_eq!(
+        warnings(text),
+        ["2:3 StorageClass.FromExistingClassName has no effect: FromName comes first"]
+    );
+}
+
+#[test]
+fn a_capability_without_its_class() {
+    let text = "DriverInfo: {Name: a, Capabilities: {snapshotDataSource: true, groupSnapshot: false}}";
+    assert_eq!(
+        warnings(text),
+        ["1:38 snapshotDataSource is true, but its tests skip: there is no SnapshotClass"]
+    );
+}
+
+#[test]
+fn options_that_make_a_test_fail() {
+    let text = "\
+DriverInfo:
+  Name: a
+  StressTestOptions: {NumPods: 1}
+  PerformanceTestOptions: {ProvisioningOptions: {Count: 1}}
+";
+    assert_eq!(
+        warnings(text),
+        [
+            "3:3 StressTestOptions.NumRestarts is 0, with which the test fails; leave out StressTestOptions to skip it",
+            "4:28 ProvisioningOptions has no ExpectedMetrics, without which the test crashes",
+        ]
+    );
+}
+
+#[test]
+fn a_file_that_is_missing() {
+    let written = Written::new("StorageClass: {FromFile: classes/a.yaml}\nDriverInfo: {Name: a}\n");
+    let [warning] = &written.load().unwrap().warnings[..] else { panic!("one warning") };
+    assert_eq!(
+        warning.to_string(),
+        format!(
+            "{}:1:26: there is no file classes/a.yaml in the folder of the definition, those above it, or the working \
+             directory\n  1 | StorageClass: {{FromFile: classes/a.yaml}}\n    |                          ^",
+            written.path().display()
+        )
+    );
+    written.beside("classes/a.yaml", "");
+    assert_eq!(written.load().unwrap().warnings, []);
+}
+
+#[test]
+fn strict_makes_errors_of_warnings() {
+    let written = Written::new("ShortName: a\nDriverInfo: {Name: a}\n");
+    let error = written.load().unwrap().strict().unwrap_err().to_string();
+    assert!(error.contains("driver.yaml:1:1: ShortName is ignored by Kubernetes"), "{error}");
+    assert!(load("DriverInfo: {Name: a}").strict().is_ok());
+}
+
+#[test]
+fn many_warnings_on_a_long_line_stay_small() {
+    let unknown: String = (0..20_000).map(|key| format!("k{key}: 1, ")).collect();
+    let warnings = load(&format!("{{{unknown} DriverInfo: {{Name: a}}}}")).warnings;
+    assert_eq!(warnings.len(), 100);
+    assert!(warnings.iter().all(|warning| warning.line.is_empty()));
+    assert!(warnings[99].to_string().ends_with("k99 is ignored by Kubernetes: unknown"), "{}", warnings[99]);
+}
