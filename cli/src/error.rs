@@ -3,6 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
+use csi_driver_definitions::{ClassError, LoadError};
 use csi_harness::config::ConfigError;
 use csi_harness::known::KnownFailingError;
 use csi_harness::target::TargetError;
@@ -35,6 +36,10 @@ pub(crate) enum Error {
     IdleFilter(String),
     #[error(transparent)]
     Case(#[from] CaseError),
+    #[error(transparent)]
+    Definition(#[from] LoadError),
+    #[error("--driver-definition: {0}")]
+    DefinedClass(#[from] ClassError),
     #[error("{0}")]
     UnknownId(String),
     #[error("failed to do what --report {format} asks")]
@@ -47,6 +52,8 @@ pub(crate) enum Error {
     Embedded(#[from] EmbeddedError),
     #[error("failed to write to the standard output")]
     Output(#[from] io::Error),
+    #[error("failed to read what a pod is to do")]
+    Sandbox(#[source] io::Error),
     #[error("failed to start the runtime")]
     Runtime(#[source] io::Error),
 }
@@ -63,6 +70,8 @@ impl Error {
             | Error::KnownFailing(_)
             | Error::DriverLog { .. }
             | Error::Case(_)
+            | Error::Definition(_)
+            | Error::DefinedClass(_)
             | Error::UnknownId(_) => Exit::Usage,
             Error::Report { source, .. } => match source {
                 DestinationError::Open { .. } => Exit::Usage,
@@ -79,7 +88,7 @@ impl Error {
             Error::NothingSelected | Error::IdleFilter(_) => Exit::NothingSelected,
             // `csi-sanity list | head` has got what it wanted.
             Error::Output(source) if source.kind() == io::ErrorKind::BrokenPipe => Exit::Success,
-            Error::Embedded(_) | Error::Output(_) | Error::Runtime(_) => Exit::Broken,
+            Error::Embedded(_) | Error::Output(_) | Error::Sandbox(_) | Error::Runtime(_) => Exit::Broken,
         }
     }
 }

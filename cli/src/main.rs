@@ -6,6 +6,7 @@ mod coverage;
 mod docs;
 mod driver_log;
 mod duration;
+mod e2e;
 mod embedded;
 mod error;
 mod exit;
@@ -78,8 +79,12 @@ fn execute(cli: Cli, repeat: repeat::Repeat) -> Result<Exit, Error> {
         Command::Coverage { format } => coverage::coverage(format),
         Command::SelfTest(args) => self_test::self_test(&args),
         Command::Replay(args) => replay::replay(*args, repeat),
+        Command::E2e(args) => e2e::e2e(*args, repeat),
         Command::Completions { shell } => manual::completions(shell),
         Command::Man => manual::man(),
+        Command::PodSandbox => {
+            csi_suite_e2e::local::sandbox::serve().map(|()| Exit::Success).map_err(Error::Sandbox)
+        }
     }
 }
 

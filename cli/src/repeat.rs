@@ -29,6 +29,7 @@ const LEFT_OUT: &[&str] = &[
 /// What all commands of a run share.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Repeat {
+    command: &'static str,
     flags: String,
     /// The stored case that is run, if it is one.
     case: Option<String>,
@@ -38,7 +39,8 @@ impl Repeat {
     /// Takes the flags of `run` or `replay` that were given, here or in the environment.
     pub(crate) fn from_matches(matches: &ArgMatches) -> Repeat {
         let mut flags = String::new();
-        let Some((name @ ("run" | "replay"), matches)) = matches.subcommand() else {
+        let Some((name, matches)) = matches.subcommand() else { return Repeat::default() };
+        let Some(own) = ["run", "replay", "e2e"].into_iter().find(|own| *own == name) else {
             return Repeat::default();
         };
         let case = matches.try_get_raw("file").ok().flatten().and_then(|mut files| files.next());
@@ -61,14 +63,17 @@ impl Repeat {
                 }
             }
         }
-        Repeat { flags, case }
+        Repeat { command: own, flags, case }
     }
 
     /// The command for one check, by its label.
     pub(crate) fn command(&self, label: &str, seed: u64) -> String {
         match &self.case {
             Some(case) => format!("csi-sanity replay {case}{}", self.flags),
-            None => format!("csi-sanity run{} --filter {} --seed {seed}", self.flags, quoted(label)),
+            None => {
+                let Repeat { command, flags, .. } = self;
+                format!("csi-sanity {command}{flags} --filter {} --seed {seed}", quoted(label))
+            }
         }
     }
 }

@@ -10,13 +10,13 @@ use csi_harness::Driver;
 use csi_harness::config::Config;
 use csi_harness::known::KnownFailing;
 use csi_harness::outcome::{Planned, Summary};
-use csi_harness::registry::Registry;
+use csi_harness::registry::{Registry, Suite};
 use csi_harness::runner::{RunOptions, Runner};
 use csi_harness::target::{Target, TargetError};
 use csi_report::{Destination, Detail, Format, Journal, Terminal};
 use csi_suite_stateful::case::Case;
 
-use crate::args::{Color, CourseArgs, OutputArgs, RunArgs};
+use crate::args::{Color, CourseArgs, OutputArgs, RunArgs, Terms};
 use crate::driver_log::LogFile;
 use crate::embedded;
 use crate::error::Error;
@@ -24,6 +24,7 @@ use crate::exit::Exit;
 use crate::repeat::Repeat;
 use crate::settings;
 use crate::stop::{Stopper, say};
+use crate::suites::known_failing;
 
 /// Time for a whole run, where the user says nothing.
 const TIMEOUT: Duration = Duration::from_secs(60 * 60);
@@ -42,6 +43,22 @@ pub(crate) fn run(args: &RunArgs, repeat: Repeat) -> Result<Exit, Error> {
 /// Runs a stored case.
 pub(crate) fn run_case(file: PathBuf, case: &Case, args: &RunArgs, repeat: Repeat) -> Result<Exit, Error> {
     carry_out(args, Plan::of_case(file, case, args)?, repeat)
+}
+
+/// Runs the checks of a suite that is made for the run.
+pub(crate) fn run_suite(
+    args: &RunArgs,
+    settings: Config,
+    suite: Suite,
+    terms: &Terms,
+    repeat: Repeat,
+) -> Result<Exit, Error> {
+    let registry = Registry::new([suite]);
+    let plan = Plan::of(args, settings, terms, &registry, registry.clone())?;
+    match args.course.dry_run {
+        true => dry_run(&plan),
+        false => carry_out(args, plan, repeat),
+    }
 }
 
 fn carry_out(args: &RunArgs, mut plan: Plan, repeat: Repeat) -> Result<Exit, Error> {
@@ -80,6 +97,8 @@ fn process(args: &RunArgs, config: &mut Config) -> Result<(Option<Driver>, Optio
 /// Everything that can be wrong before the driver is asked anything.
 struct Plan {
     config: Config,
+    /// All suites that there are, chosen or not.
+    registry: Registry,
     checks: Vec<Planned>,
     known: KnownFailing,
     reports: Vec<(Format, Destination)>,
@@ -90,33 +109,44 @@ impl Plan {
         let mut config = reachable(args)?;
         config.effort.replay = Some(file);
         config.access_types = vec![case.access()];
-        let checks = Registry::new([csi_suite_stateful::replay::SUITE]);
-        let checks = checks.select(&Default::default(), &config.access_types);
+        let registry = Registry::new([csi_suite_stateful::replay::SUITE]);
+        let checks = registry.select(&Default::default(), &config.access_types);
         let reports = open_reports(&args.output)?;
-        Ok(Plan { config, checks, known: KnownFailing::default(), reports })
+        Ok(Plan { config, registry: crate::suites::all(), checks, known: KnownFailing::default(), reports })
     }
 
     fn new(args: &RunArgs) -> Result<Plan, Error> {
         let config = reachable(args)?;
-        let registry = args.selection.registry();
-        let known = args.selection.known_failing(args.course.known_failing.as_deref())?;
+        let chosen = args.selection.registry();
+        Plan::of(args, config, &args.selection.terms, &chosen, crate::suites::all())
+    }
+
+    /// The checks that the terms choose of the suites that are chosen.
+    fn of(
+        args: &RunArgs,
+        config: Config,
+        terms: &Terms,
+        chosen: &Registry,
+        registry: Registry,
+    ) -> Result<Plan, Error> {
+        let known = known_failing(args.course.known_failing.as_deref(), chosen)?;
         let labels: Vec<String> =
-            registry.select(&Default::default(), &config.access_types).iter().map(Planned::label).collect();
+            chosen.select(&Default::default(), &config.access_types).iter().map(Planned::label).collect();
         let unmatched = known.unmatched(labels.iter().map(String::as_str));
         if !unmatched.is_empty() {
             return Err(Error::KnownFailingStale(unmatched));
         }
-        let checks = registry.select(&args.selection.filter()?, &config.access_types);
+        let checks = chosen.select(&terms.filter(chosen)?, &config.access_types);
         if checks.is_empty() {
             return Err(Error::NothingSelected);
         }
         let reports = open_reports(&args.output)?;
-        Ok(Plan { config, checks, known, reports })
+        Ok(Plan { config, registry, checks, known, reports })
     }
 }
 
 /// The settings of a run that has somewhere to go.
-fn reachable(args: &RunArgs) -> Result<Config, Error> {
+pub(crate) fn reachable(args: &RunArgs) -> Result<Config, Error> {
     let config = settings::config(args)?;
     if config.endpoint.is_none() && !args.target.is_embedded() {
         return Err(TargetError::NoEndpoint.into());
@@ -202,7 +232,7 @@ async fn run_plan(
     driver: Option<Driver>,
     log: Option<&mut LogFile>,
 ) -> Result<Exit, Error> {
-    let Plan { config, checks, known, reports } = plan;
+    let Plan { config, registry, checks, known, reports } = plan;
     let seed = args.course.seed.unwrap_or_else(fresh_seed);
     let target = tokio::select! {
         target = connect(config, driver) => target?,
@@ -211,7 +241,7 @@ async fn run_plan(
     };
     let mut terminal = terminal(&args.output, &reports);
     let mut journal = Journal::new(env!("CARGO_PKG_VERSION"));
-    let options = run_options(&args.course, seed, known, repeat);
+    let options = run_options(&args.course, seed, registry, known, repeat);
     let mut runner = Runner::new(target, options, stopper.watch());
     runner.report_to(&mut terminal);
     if !reports.is_empty() {
@@ -227,7 +257,13 @@ async fn run_plan(
     Ok(summary.verdict().into())
 }
 
-fn run_options(args: &CourseArgs, seed: u64, known: KnownFailing, repeat: Repeat) -> RunOptions {
+fn run_options(
+    args: &CourseArgs,
+    seed: u64,
+    registry: Registry,
+    known: KnownFailing,
+    repeat: Repeat,
+) -> RunOptions {
     RunOptions {
         jobs: usize::try_from(args.jobs).unwrap_or(usize::MAX),
         seed,
@@ -236,7 +272,7 @@ fn run_options(args: &CourseArgs, seed: u64, known: KnownFailing, repeat: Repeat
         leak_check: !args.no_leak_check,
         keep_calls: false,
         tell_each: false,
-        registry: crate::suites::all(),
+        registry,
         known,
         repeat: Arc::new(move |labels| repeat.command(labels, seed)),
     }

@@ -11,7 +11,7 @@ use csi_harness::filter::Filter;
 use csi_harness::known::KnownFailing;
 use csi_harness::registry::{Registry, Suite};
 
-use crate::args::Selection;
+use crate::args::{Selection, Terms};
 use crate::error::Error;
 use crate::note;
 
@@ -42,22 +42,28 @@ impl Selection {
 
     /// The filter asked for.
     pub(crate) fn filter(&self) -> Result<Filter, Error> {
+        self.terms.filter(&self.registry())
+    }
+}
+
+/// The list of known failures in a file, of the checks that there are.
+pub(crate) fn known_failing(path: Option<&Path>, registry: &Registry) -> Result<KnownFailing, Error> {
+    let Some(path) = path else { return Ok(KnownFailing::default()) };
+    let mut known = KnownFailing::load(path)?;
+    known.follow(registry).iter().for_each(note);
+    Ok(known)
+}
+
+impl Terms {
+    /// The filter asked for, of the checks that there are.
+    pub(crate) fn filter(&self, registry: &Registry) -> Result<Filter, Error> {
         let mut filter = Filter::default();
         let flag = |flag| move |problem| Error::Flag { flag, problem };
         self.filter.iter().try_for_each(|terms| filter.add(terms)).map_err(flag("--filter"))?;
         self.focus.iter().try_for_each(|regex| filter.focus(regex)).map_err(flag("--focus"))?;
         self.skip.iter().try_for_each(|regex| filter.skip(regex)).map_err(flag("--skip"))?;
-        let registry = self.registry();
-        filter.follow(&registry).iter().for_each(note);
+        filter.follow(registry).iter().for_each(note);
         filter.check_terms(registry.checks().map(|(_, check)| check)).map_err(Error::IdleFilter)?;
         Ok(filter)
-    }
-
-    /// The list of known failures asked for.
-    pub(crate) fn known_failing(&self, path: Option<&Path>) -> Result<KnownFailing, Error> {
-        let Some(path) = path else { return Ok(KnownFailing::default()) };
-        let mut known = KnownFailing::load(path)?;
-        known.follow(&self.registry()).iter().for_each(note);
-        Ok(known)
     }
 }

@@ -25,6 +25,28 @@ fn a_case_is_stored_run_again_and_printed() {
 }
 
 #[test]
+fn what_failed_before_is_tried_first_and_said_to_be_fixed_or_not() {
+    let folder = tempfile::tempdir().unwrap();
+    let cases = folder.path().to_str().unwrap();
+    let defect = ["--mock-defect", "create-volume-forgets-names"];
+    let volumes = ["--filter", "property/volumes", "--cases", "20", "--regressions", cases];
+    let stored = || std::fs::read_dir(cases).unwrap().count();
+    check(&[&volumes[..], &defect].concat(), 1, &[]);
+    assert_eq!(stored(), 1);
+    for seed in ["1", "2"] {
+        let said = check(&[&volumes[..], &defect, &["--seed", seed]].concat(), 1, &[]);
+        assert!(said.stdout.contains("still failing"), "{}", said.stdout);
+        assert_eq!(stored(), 1, "the case is found again, and no other one is looked for");
+    }
+    let said = check(&volumes, 0, &[]);
+    assert!(said.stdout.contains("fixed"), "{}", said.stdout);
+
+    std::fs::write(folder.path().join("other.yaml"), "no case").unwrap();
+    let said = check(&volumes, 3, &[]);
+    assert!(said.stdout.contains("other.yaml"), "{}", said.stdout);
+}
+
+#[test]
 fn what_is_no_case_is_named() {
     check(&["replay", "/no/such/case.yaml"], 2, &["/no/such/case.yaml"]);
 }

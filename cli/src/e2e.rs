@@ -1,0 +1,78 @@
+//! `csi-sanity e2e`: the storage tests of Kubernetes that a DriverDefinition selects.
+
+use std::io::{self, Write};
+use std::sync::Arc;
+use std::time::Duration;
+
+use csi_driver_definitions::{DriverDefinition, Loaded};
+use csi_harness::config::PathLayout;
+use csi_suite_e2e::local::LocalClusters;
+use csi_suite_e2e::plan::{self, Definition, Instance};
+
+use crate::args::{E2eArgs, PathArgs, RunArgs};
+use crate::error::Error;
+use crate::exit::Exit;
+use crate::note;
+use crate::repeat::Repeat;
+use crate::run;
+
+/// Time for one test, where the user says nothing: Kubernetes waits up to 20 minutes for a single step.
+const TEST_LIMIT: Duration = Duration::from_secs(30 * 60);
+
+/// Runs the tests, or says which ones would run.
+pub(crate) fn e2e(args: E2eArgs, repeat: Repeat) -> Result<Exit, Error> {
+    let loaded = load(&args)?;
+    if args.plan {
+        print_plan(io::stdout().lock(), &loaded.definition, nodes(&args))?;
+        return Ok(Exit::Success);
+    }
+    if !args.course.dry_run && !rustix::process::geteuid().is_root() {
+        let problem = "e2e mounts volumes and starts pods in namespaces of their own: run it as root on the driver's host";
+        return Err(Error::Settings(problem.to_owned()));
+    }
+    let clusters = LocalClusters { program: std::env::current_exe()?, nodes: nodes(&args) };
+    let suite = plan::suite(Arc::new(Definition::new(loaded)?), Arc::new(clusters));
+    let E2eArgs { target, terms, course, limits, output, kubelet_dir, .. } = args;
+    let paths = PathArgs {
+        mount_dir: kubelet_dir.clone(),
+        staging_dir: kubelet_dir,
+        path_layout: Some(PathLayout::Kubelet),
+        ..PathArgs::default()
+    };
+    let (volumes, selection, effort) = Default::default();
+    let args = RunArgs { target, volumes, paths, selection, course, effort, limits, output };
+    let mut config = run::reachable(&args)?;
+    if args.limits.check_timeout.is_none() {
+        config.time_limits.check_ms = u64::try_from(TEST_LIMIT.as_millis()).unwrap_or(u64::MAX);
+    }
+    run::run_suite(&args, config, suite, &terms, repeat)
+}
+
+/// Reads the definition, and tells what Kubernetes would pass over.
+fn load(args: &E2eArgs) -> Result<Loaded, Error> {
+    let loaded = DriverDefinition::load(&args.driver_definition)?;
+    if args.strict_definition {
+        return Ok(loaded.strict()?);
+    }
+    loaded.warnings.iter().for_each(note);
+    Ok(loaded)
+}
+
+/// How many nodes the driver is on. The one that is built in has two.
+fn nodes(args: &E2eArgs) -> usize {
+    if args.target.is_embedded() { 2 } else { 1 + args.target.node_endpoint.len() }
+}
+
+/// A line for each test, with `skip` and the reason where it would skip.
+fn print_plan(mut out: impl Write, definition: &DriverDefinition, nodes: usize) -> io::Result<()> {
+    let instances = plan::instances(definition);
+    let skipped = |instance: &Instance| instance.skipped(definition, nodes);
+    for instance in &instances {
+        match skipped(instance) {
+            None => writeln!(out, "run   {}", instance.name)?,
+            Some(reason) => writeln!(out, "skip  {}\n      {reason}", instance.name)?,
+        }
+    }
+    let run = instances.iter().filter(|instance| skipped(instance).is_none()).count();
+    writeln!(out, "\n{run} of {} tests would run", instances.len())
+}

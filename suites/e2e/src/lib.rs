@@ -1,0 +1,12 @@
+//! The external storage tests of Kubernetes, chosen by a DriverDefinition, on a cluster or without one.
+//!
+//! [`cluster`] is what a test sees of Kubernetes; `local` plays a cluster against the driver's sockets. [`plan`] says which
+//! tests there are, [`suites`] has them, and [`scene`] the steps that they share.
+
+pub mod cluster;
+pub mod local;
+pub mod pattern;
+pub mod plan;
+pub mod scene;
+pub mod suites;
+pub mod test;

@@ -1,0 +1,490 @@
+//! A cluster that is played: kubelet and the CSI sidecars, one file for each, against the sockets of a driver.
+//!
+//! The objects lie in memory, the calls are those that the real components make, in their order and with their fields, and
+//! pods are processes of this machine. What differs:
+//!
+//! - A driver that says no is not asked for ever: after four definite answers alike, or one that the real components repeat
+//!   after minutes only, the object says that it is given up, and why.
+//! - Calls have the time limits of the harness instead of those of the sidecars.
+//! - What a call may have left behind although it was refused is undone with a call, where kubelet would leave it alone.
+//! - For block volumes there is no loop device that keeps the published device busy, no global map and no link in the pod's
+//!   directory: the driver sees none of them.
+//! - Statistics of volumes and of their health are not asked for, and nothing is published again with fresh tokens.
+//! - A kubelet that is started again goes by what it remembers to have written, instead of reading `vol_data.json`.
+//! - One volume is published to one pod after the other; its pods are not served at the same time.
+//! - Secrets of classes are those of the configuration: names and templates of Secret objects are not resolved.
+//!
+//! A driver that mounts nothing, such as one that keeps volumes in memory, can have claims, snapshots, and pods that run no
+//! command: looking at a pod with a script, or running a command in one, skips the test and says why.
+
+mod access_mode;
+mod attacher;
+mod clusters;
+mod controllers;
+mod csi_driver;
+mod failure;
+mod group_snapshotter;
+mod kubelet;
+mod parameters;
+mod provisioner;
+mod queue;
+mod resizer;
+pub mod sandbox;
+mod shared;
+mod snapshotter;
+mod store;
+mod topology;
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use csi_harness::config::PathLayout;
+use csi_harness::prelude::{Capability, Cx, PathKind, Stop, Violation};
+use csi_proto::{Service, v1};
+use tokio::task::{AbortHandle, JoinSet};
+use tonic::async_trait;
+
+use crate::cluster::{
+    AttributesClass, Capacity, Claim, ClaimSpec, Cluster, Done, Event, Feature, GroupSnapshot,
+    GroupSnapshotSpec, Node, Output, Pairs, PersistentVolume, Pod, PodPhase, PodSpec, Snapshot,
+    SnapshotClass, SnapshotSpec, StorageClass, VolumePhase, VolumeSource,
+};
+pub use clusters::LocalClusters;
+pub use csi_driver::{CsiDriver, FsGroup};
+use kubelet::Kubelet;
+use shared::{KubeNode, Shared};
+use store::{ClaimObject, GroupObject, Objects, PodObject, SnapshotObject, VolumeObject};
+
+/// The namespace that all objects are in.
+const NAMESPACE: &str = "default";
+/// How long a wait for a change is at the most.
+const LOOK_AGAIN: Duration = Duration::from_secs(5);
+/// How long everything may take to go in the end.
+const CLOSE_LIMIT: Duration = Duration::from_secs(120);
+
+/// How a cluster is played.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Our own program, which serves the containers of a pod when it is started as [`sandbox::ARGUMENT`] says.
+    pub program: PathBuf,
+    /// What the driver's manifests say; none: what can be told without them.
+    pub driver: Option<CsiDriver>,
+    /// `--default-fstype` of the provisioner.
+    pub default_fs_type: String,
+    /// `--extra-create-metadata` of provisioner and snapshotter.
+    pub extra_create_metadata: bool,
+}
+
+impl Settings {
+    /// As components are started by default.
+    pub fn new(program: PathBuf) -> Settings {
+        Settings { program, driver: None, default_fs_type: String::new(), extra_create_metadata: false }
+    }
+}
+
+/// A cluster that is played for one test. Its components end with it.
+#[derive(Debug)]
+pub struct Local {
+    shared: Arc<Shared>,
+    /// kubelets by the numbers of their nodes, as far as they run.
+    kubelets: Mutex<BTreeMap<usize, AbortHandle>>,
+    components: Mutex<JoinSet<()>>,
+}
+
+impl Local {
+    /// Starts a cluster for a check. Each node of the driver is one.
+    ///
+    /// # Errors
+    /// Broken if paths are not those of kubelet, or a node does not say who it is; skip if the driver's files are elsewhere.
+    pub async fn open(cx: &Cx, settings: Settings) -> Result<Local, Stop> {
+        let config = cx.config();
+        if config.path_layout != PathLayout::Kubelet {
+            return Err(Stop::broken(
+                "a cluster is played with the paths of kubelet; use --path-layout kubelet",
+            ));
+        }
+        if config.paths.any() {
+            return Err(Stop::skip("pods have to see the driver's mounts; paths are made by commands"));
+        }
+        let nodes = nodes(cx).await?;
+        let shared = Arc::new(Shared::new(cx.clone(), settings, nodes));
+        let mut components = JoinSet::new();
+        components.spawn(controllers::run(shared.clone()));
+        components.spawn(provisioner::run(shared.clone()));
+        components.spawn(attacher::run(shared.clone()));
+        components.spawn(resizer::expand_all(shared.clone()));
+        components.spawn(resizer::modify_all(shared.clone()));
+        components.spawn(snapshotter::run(shared.clone()));
+        components.spawn(group_snapshotter::run(shared.clone()));
+        let local = Local { shared, kubelets: Mutex::default(), components: Mutex::new(components) };
+        (0..local.shared.nodes.len()).for_each(|node| local.start(node));
+        Ok(local)
+    }
+
+    fn start(&self, node: usize) {
+        let mut kubelets = self.kubelets.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut components = self.components.lock().unwrap_or_else(PoisonError::into_inner);
+        let shared = self.shared.clone();
+        kubelets.entry(node).or_insert_with(|| components.spawn(Kubelet::run(shared, node)));
+    }
+
+    fn look<T>(&self, look: impl FnOnce(&Objects) -> T) -> T {
+        self.shared.store.look(look)
+    }
+
+    fn change<T>(&self, change: impl FnOnce(&mut Objects) -> T) -> T {
+        self.shared.store.change(change)
+    }
+
+    fn node_number(&self, name: &str) -> Done<usize> {
+        let number = self.shared.nodes.iter().position(|node| node.node.name == name);
+        number.ok_or_else(|| Stop::broken(format!("there is no node {name}")))
+    }
+}
+
+/// kubelet's registration of the driver: NodeGetInfo on each node.
+async fn nodes(cx: &Cx) -> Result<Vec<KubeNode>, Stop> {
+    let mut nodes = Vec::new();
+    if !cx.target().serves(Service::Node) {
+        return Ok(nodes);
+    }
+    for index in 0..cx.target().nodes().len() {
+        let node = cx.at_node(index);
+        let info = node.call(v1::NodeGetInfoRequest {}).setup("the id of the node").await?;
+        let topology = info.accessible_topology.map(|place| place.segments).unwrap_or_default();
+        let volume_limit = u64::try_from(info.max_volumes_per_node).ok().filter(|limit| *limit > 0);
+        let name = format!("node-{}", index + 1);
+        nodes.push(KubeNode { node: Node { name, topology, volume_limit }, id: info.node_id });
+    }
+    Ok(nodes)
+}
+
+fn already(kind: &str, name: &str) -> Stop {
+    Stop::broken(format!("there is a {kind} {name} already"))
+}
+
+fn gone(kind: &str, name: &str) -> Stop {
+    Stop::broken(format!("there is no {kind} {name}"))
+}
+
+/// Puts a new object among the others.
+fn insert<T>(objects: &mut BTreeMap<String, T>, kind: &str, name: &str, object: T) -> Done {
+    if objects.contains_key(name) {
+        return Err(already(kind, name));
+    }
+    objects.insert(name.to_owned(), object);
+    Ok(())
+}
+
+#[async_trait]
+impl Cluster for Local {
+    async fn nodes(&self) -> Done<Vec<Node>> {
+        Ok(self.shared.nodes.iter().map(|node| node.node.clone()).collect())
+    }
+
+    fn offers(&self, feature: Feature) -> Result<(), String> {
+        match feature {
+            Feature::SeLinux => Err("nodes that are played do not enforce SELinux".to_owned()),
+            Feature::Orchestrator => Err("it is about Kubernetes alone, which is played here".to_owned()),
+            Feature::GroupSnapshots if !self.shared.has(Capability::CreateDeleteGetVolumeGroupSnapshot) => {
+                Err("the driver does not have CREATE_DELETE_GET_VOLUME_GROUP_SNAPSHOT".to_owned())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    async fn create_storage_class(&self, class: &StorageClass) -> Done {
+        self.change(|objects| {
+            insert(&mut objects.storage_classes, "StorageClass", &class.name, class.clone())
+        })
+    }
+
+    async fn delete_storage_class(&self, name: &str) -> Done {
+        self.change(|objects| objects.storage_classes.remove(name));
+        Ok(())
+    }
+
+    async fn create_snapshot_class(&self, class: &SnapshotClass) -> Done {
+        self.change(|objects| {
+            insert(&mut objects.snapshot_classes, "VolumeSnapshotClass", &class.name, class.clone())
+        })
+    }
+
+    async fn create_group_snapshot_class(&self, class: &SnapshotClass) -> Done {
+        self.change(|objects| {
+            insert(
+                &mut objects.group_snapshot_classes,
+                "VolumeGroupSnapshotClass",
+                &class.name,
+                class.clone(),
+            )
+        })
+    }
+
+    async fn create_attributes_class(&self, class: &AttributesClass) -> Done {
+        self.change(|objects| {
+            insert(&mut objects.attributes_classes, "VolumeAttributesClass", &class.name, class.clone())
+        })
+    }
+
+    async fn capacities(&self, storage_class: &str) -> Done<Vec<Capacity>> {
+        let class = self.look(|objects| objects.storage_classes.get(storage_class).cloned());
+        let Some(class) = class.filter(|_| self.shared.has(Capability::GetCapacity)) else {
+            return Ok(Vec::new());
+        };
+        let mut segments: Vec<Pairs> = match self.shared.has(Capability::VolumeAccessibilityConstraints) {
+            true => self.shared.nodes.iter().map(|node| node.node.topology.clone()).collect(),
+            false => vec![Pairs::new()],
+        };
+        segments.sort();
+        segments.dedup();
+        let mut capacities = Vec::new();
+        for topology in segments {
+            let accessible = v1::Topology { segments: topology.clone() };
+            let request = v1::GetCapacityRequest {
+                // Unlike CreateVolume, it gets the reserved keys as well.
+                parameters: class.parameters.clone(),
+                accessible_topology: Some(accessible).filter(|place| !place.segments.is_empty()),
+                ..Default::default()
+            };
+            let capacity = self.shared.cx.call(request).setup("the capacity of a class").await?;
+            capacities.push(Capacity { topology, available_bytes: Some(capacity.available_capacity) });
+        }
+        Ok(capacities)
+    }
+
+    async fn create_claim(&self, spec: &ClaimSpec) -> Done {
+        let object = ClaimObject::new(spec.clone(), self.shared.uid());
+        self.change(|objects| insert(&mut objects.claims, "PersistentVolumeClaim", &spec.name, object))
+    }
+
+    async fn claim(&self, name: &str) -> Done<Option<Claim>> {
+        Ok(self.look(|objects| objects.claims.get(name).map(|object| object.claim.clone())))
+    }
+
+    async fn resize_claim(&self, name: &str, request_bytes: i64) -> Done {
+        self.change(|objects| {
+            let Objects { claims, storage_classes, .. } = objects;
+            let object = claims.get_mut(name).ok_or_else(|| gone("PersistentVolumeClaim", name))?;
+            let class = storage_classes.get(&object.claim.spec.class);
+            if !class.is_some_and(|class| class.allow_expansion) {
+                return Err(Stop::broken(format!("the class of claim {name} does not allow expansion")));
+            }
+            object.claim.spec.request_bytes = request_bytes;
+            object.claim.given_up = None;
+            object.expanding = Default::default();
+            Ok(())
+        })
+    }
+
+    async fn set_attributes_class(&self, claim: &str, class: &str) -> Done {
+        self.change(|objects| {
+            let object = objects.claims.get_mut(claim).ok_or_else(|| gone("PersistentVolumeClaim", claim))?;
+            object.claim.spec.attributes_class = Some(class.to_owned());
+            object.claim.given_up = None;
+            object.modifying = Default::default();
+            Ok(())
+        })
+    }
+
+    async fn delete_claim(&self, name: &str) -> Done {
+        self.change(|objects| objects.claims.get_mut(name).map(|object| object.deleting = true));
+        Ok(())
+    }
+
+    async fn create_volume(&self, volume: &PersistentVolume) -> Done {
+        // The phase is for the controllers to say.
+        let volume = PersistentVolume { phase: VolumePhase::Available, ..volume.clone() };
+        let object = VolumeObject::new(volume.clone());
+        self.change(|objects| insert(&mut objects.volumes, "PersistentVolume", &volume.name, object))
+    }
+
+    async fn volume(&self, name: &str) -> Done<Option<PersistentVolume>> {
+        Ok(self.look(|objects| objects.volumes.get(name).map(|object| object.volume.clone())))
+    }
+
+    async fn delete_volume(&self, name: &str) -> Done {
+        self.change(|objects| objects.volumes.get_mut(name).map(|object| object.deleting = true));
+        Ok(())
+    }
+
+    async fn is_attached(&self, volume: &str) -> Done<bool> {
+        Ok(self.look(|objects| objects.attachments.keys().any(|(name, _)| name == volume)))
+    }
+
+    async fn create_pod(&self, spec: &PodSpec) -> Done {
+        for volume in &spec.volumes {
+            if let VolumeSource::Inline { driver, .. } = &volume.source
+                && driver != self.shared.driver()
+            {
+                return Err(Stop::broken(format!("volume {} is for driver {driver}", volume.name)));
+            }
+        }
+        let pod = Pod {
+            spec: spec.clone(),
+            uid: self.shared.uid(),
+            node: None,
+            phase: PodPhase::Pending,
+            ended: Vec::new(),
+            restarts: 0,
+            waiting: None,
+            given_up: None,
+        };
+        let object = PodObject { pod, node: None, deleting: false, stuck: false, unmounted: None };
+        self.change(|objects| insert(&mut objects.pods, "Pod", &spec.name, object))
+    }
+
+    async fn pod(&self, name: &str) -> Done<Option<Pod>> {
+        let Some(object) = self.look(|objects| objects.pods.get(name).cloned()) else { return Ok(None) };
+        let has_script = object.pod.spec.containers.iter().any(|container| container.script.is_some());
+        match object.unmounted {
+            Some(why) if has_script && !object.deleting => Err(Stop::skip(why)),
+            _ => Ok(Some(object.pod)),
+        }
+    }
+
+    async fn exec(&self, pod: &str, container: &str, script: &str, limit: Duration) -> Done<Output> {
+        let object = self.look(|objects| objects.pods.get(pod).cloned());
+        let object = object.ok_or_else(|| Stop::broken(format!("pod {pod} is gone")))?;
+        if let Some(why) = object.unmounted {
+            return Err(Stop::skip(why));
+        }
+        let sandbox = self.shared.sandbox(&object.pod.uid);
+        let sandbox = sandbox.ok_or_else(|| Stop::broken(format!("pod {pod} does not run")))?;
+        let ended = sandbox.run(container, script, Some(limit)).await;
+        ended.map_err(|why| Stop::broken(format!("a command in pod {pod}: {why}: {script}")))
+    }
+
+    async fn delete_pod(&self, name: &str, force: bool) -> Done {
+        self.change(|objects| {
+            let Some(object) = objects.pods.get_mut(name) else { return };
+            object.delete();
+            if force || object.node.is_none() {
+                objects.pods.remove(name);
+            }
+        });
+        Ok(())
+    }
+
+    async fn create_snapshot(&self, spec: &SnapshotSpec) -> Done {
+        let uid = self.shared.uid();
+        self.change(|objects| {
+            let class = objects.snapshot_classes.get(&spec.class);
+            let deletion = class.ok_or_else(|| gone("VolumeSnapshotClass", &spec.class))?.deletion;
+            let snapshot = Snapshot {
+                spec: spec.clone(),
+                ready: false,
+                handle: None,
+                restore_size_bytes: 0,
+                deletion,
+                error: None,
+                given_up: None,
+            };
+            let object = SnapshotObject {
+                snapshot,
+                uid,
+                deleting: false,
+                group: None,
+                in_flight: false,
+                failures: Default::default(),
+            };
+            insert(&mut objects.snapshots, "VolumeSnapshot", &spec.name, object)
+        })
+    }
+
+    async fn snapshot(&self, name: &str) -> Done<Option<Snapshot>> {
+        Ok(self.look(|objects| objects.snapshots.get(name).map(|object| object.snapshot.clone())))
+    }
+
+    async fn delete_snapshot(&self, name: &str) -> Done {
+        self.change(|objects| objects.snapshots.get_mut(name).map(SnapshotObject::delete));
+        Ok(())
+    }
+
+    async fn create_group_snapshot(&self, spec: &GroupSnapshotSpec) -> Done {
+        let uid = self.shared.uid();
+        self.change(|objects| {
+            let class = objects.group_snapshot_classes.get(&spec.class);
+            let deletion = class.ok_or_else(|| gone("VolumeGroupSnapshotClass", &spec.class))?.deletion;
+            let group = GroupSnapshot {
+                spec: spec.clone(),
+                ready: false,
+                handle: None,
+                members: Vec::new(),
+                deletion,
+                error: None,
+                given_up: None,
+            };
+            let (handles, failures) = Default::default();
+            let object = GroupObject { group, uid, deleting: false, handles, in_flight: false, failures };
+            insert(&mut objects.group_snapshots, "VolumeGroupSnapshot", &spec.name, object)
+        })
+    }
+
+    async fn group_snapshot(&self, name: &str) -> Done<Option<GroupSnapshot>> {
+        Ok(self.look(|objects| objects.group_snapshots.get(name).map(|object| object.group.clone())))
+    }
+
+    async fn delete_group_snapshot(&self, name: &str) -> Done {
+        self.change(|objects| objects.group_snapshots.get_mut(name).map(GroupObject::delete));
+        Ok(())
+    }
+
+    async fn events(&self, object: &str) -> Done<Vec<Event>> {
+        Ok(self.look(|objects| objects.events_of(object).to_vec()))
+    }
+
+    async fn paths_of_pod(&self, node: &str, uid: &str) -> Done<Vec<String>> {
+        let node = self.node_number(node)?;
+        let cx = self.shared.cx.at_node(node);
+        let mut there = Vec::new();
+        for path in self.shared.paths_of_pod(node, uid) {
+            if cx.path_kind(&path).await? != PathKind::NotFound {
+                there.push(path);
+            }
+        }
+        Ok(there)
+    }
+
+    async fn stop_kubelet(&self, node: &str) -> Done {
+        let node = self.node_number(node)?;
+        let mut kubelets = self.kubelets.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(kubelet) = kubelets.remove(&node) {
+            kubelet.abort();
+        }
+        Ok(())
+    }
+
+    async fn start_kubelet(&self, node: &str) -> Done {
+        self.start(self.node_number(node)?);
+        Ok(())
+    }
+
+    async fn changed(&self) {
+        let mut changes = self.shared.store.subscribe();
+        let _ = tokio::time::timeout(LOOK_AGAIN, changes.changed()).await;
+    }
+
+    async fn close(&self) -> Done {
+        self.change(Objects::delete_all);
+        // The rest of the check's time is for the ledger, which says what it cannot undo.
+        let limit = CLOSE_LIMIT.min(self.shared.cx.remaining() / 2);
+        let gone = self.shared.store.until(|objects| {
+            let stuck = objects.stuck();
+            (objects.is_empty() || stuck.is_some()).then_some(stuck)
+        });
+        let stuck = match tokio::time::timeout(limit, gone).await {
+            Ok(stuck) => stuck,
+            Err(_) => self.look(Objects::rest),
+        };
+        match stuck {
+            None => Ok(()),
+            Some(why) => Err(Violation::new("what a test has made does not go")
+                .expected("pods, snapshots, claims and their volumes can be deleted, in this order")
+                .actual(why)
+                .into()),
+        }
+    }
+}

@@ -1,0 +1,53 @@
+//! Access modes of Kubernetes, as the calls of each component have them.
+
+use csi_harness::prelude::Mode;
+
+use crate::cluster::AccessMode;
+
+/// One mode, where the side that calls knows the finer modes (`SINGLE_NODE_MULTI_WRITER`) or does not.
+pub(super) fn of_one(mode: AccessMode, finer: bool) -> Mode {
+    match (mode, finer) {
+        (AccessMode::ReadWriteOnce, false) | (AccessMode::ReadWriteOncePod, false) => Mode::SingleNodeWriter,
+        (AccessMode::ReadWriteOnce, true) => Mode::SingleNodeMultiWriter,
+        (AccessMode::ReadWriteOncePod, true) => Mode::SingleNodeSingleWriter,
+        (AccessMode::ReadOnlyMany, _) => Mode::MultiNodeReaderOnly,
+        (AccessMode::ReadWriteMany, _) => Mode::MultiNodeMultiWriter,
+    }
+}
+
+/// The one mode that attacher and resizer make of all modes of a volume.
+///
+/// # Errors
+/// The modes do not go together.
+pub(super) fn of_all(modes: &[AccessMode], finer: bool) -> Result<Mode, String> {
+    let has = |mode| modes.contains(&mode);
+    if has(AccessMode::ReadWriteMany) {
+        return Ok(Mode::MultiNodeMultiWriter);
+    }
+    if has(AccessMode::ReadWriteOncePod) && modes.len() > 1 {
+        return Err("ReadWriteOncePod does not go with other access modes".to_owned());
+    }
+    if has(AccessMode::ReadOnlyMany) && has(AccessMode::ReadWriteOnce) {
+        return Err("ReadOnlyMany and ReadWriteOnce do not go together".to_owned());
+    }
+    let first = modes.first().ok_or("the volume has no access mode")?;
+    Ok(of_one(*first, finer))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use AccessMode::{ReadOnlyMany, ReadWriteMany, ReadWriteOnce, ReadWriteOncePod};
+
+    #[test]
+    fn sets_of_modes_have_one_that_wins() {
+        assert_eq!(of_all(&[ReadWriteOnce, ReadWriteMany], true), Ok(Mode::MultiNodeMultiWriter));
+        assert_eq!(of_all(&[ReadWriteOnce], false), Ok(Mode::SingleNodeWriter));
+        assert_eq!(of_all(&[ReadWriteOnce], true), Ok(Mode::SingleNodeMultiWriter));
+        assert_eq!(of_all(&[ReadWriteOncePod], true), Ok(Mode::SingleNodeSingleWriter));
+        assert_eq!(of_all(&[ReadOnlyMany], true), Ok(Mode::MultiNodeReaderOnly));
+        for wrong in [&[ReadWriteOncePod, ReadWriteOnce][..], &[ReadOnlyMany, ReadWriteOnce], &[]] {
+            assert!(of_all(wrong, true).is_err(), "{wrong:?}");
+        }
+    }
+}

@@ -1,0 +1,108 @@
+//! kubelet on one node: it mounts the volumes of the node's pods, runs their containers, and takes all of it down again.
+
+mod containers;
+mod expansion;
+mod fs_group;
+mod pod;
+mod volumes;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use csi_harness::prelude::Cx;
+use csi_proto::v1;
+use tokio::task::JoinSet;
+
+use super::failure::Failure;
+use super::shared::Shared;
+use crate::cluster::Pod;
+use volumes::{Device, PodMount};
+
+/// What the Node service of a driver can do.
+type NodeCapability = v1::node_service_capability::rpc::Type;
+
+/// kubelet on one node, and what it keeps in memory.
+#[derive(Debug)]
+pub(super) struct Kubelet {
+    shared: Arc<Shared>,
+    node: usize,
+    /// For calls to this node and paths on it.
+    cx: Cx,
+    /// Volumes that are staged here, or were, by their staging paths' keys.
+    devices: Mutex<BTreeMap<String, Arc<tokio::sync::Mutex<Device>>>>,
+}
+
+impl Kubelet {
+    /// Runs kubelet on a node, for ever.
+    pub(super) async fn run(shared: Arc<Shared>, node: usize) {
+        let cx = shared.cx.at_node(node);
+        let store = shared.store.clone();
+        let kubelet = Arc::new(Kubelet { shared, node, cx, devices: Mutex::default() });
+        let orphans = kubelet.reconstruct().await;
+        let mut changes = store.subscribe();
+        let mut pods = JoinSet::new();
+        let mut known = BTreeSet::new();
+        for (pod, mount) in orphans {
+            let kubelet = kubelet.clone();
+            pods.spawn(async move { kubelet.bury(pod, mount).await });
+        }
+        loop {
+            changes.borrow_and_update();
+            let here = store.look(|objects| {
+                let here = objects.pods.values().filter(|pod| pod.node == Some(node));
+                here.map(|pod| pod.pod.clone()).collect::<Vec<_>>()
+            });
+            for pod in here {
+                if known.insert(pod.uid.clone()) {
+                    let kubelet = kubelet.clone();
+                    pods.spawn(async move { kubelet.live(pod).await });
+                }
+            }
+            tokio::select! {
+                Some(_) = pods.join_next() => {}
+                changed = changes.changed() => {
+                    if changed.is_err() {
+                        return;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Makes what it can of what lies in kubelet's directories, and returns the volumes of pods that are gone.
+    async fn reconstruct(&self) -> Vec<(Pod, PodMount)> {
+        let mut orphans = Vec::new();
+        for (name, found) in self.shared.found_on(self.node) {
+            let lives = self.pod(&found.pod, |_| ()).is_some();
+            let scope = self.shared.scope(self.node, format!("pod {} {name}", found.pod.uid));
+            let mount = PodMount::found(name, &found, scope);
+            if !found.inline {
+                self.device(&mount.device_key()).lock().await.is_found(found.staging.clone());
+            }
+            if !lives {
+                orphans.push((found.pod, mount));
+            }
+        }
+        orphans
+    }
+
+    /// Asks the driver whether it can do this: again and again, as kubelet does.
+    async fn can(&self, capability: NodeCapability) -> Result<bool, Failure> {
+        use v1::node_service_capability::Type;
+        let reply = self.cx.call(v1::NodeGetCapabilitiesRequest {}).once().await;
+        let response = Failure::or(&reply)?;
+        let has = |found: v1::NodeServiceCapability| match found.r#type {
+            Some(Type::Rpc(rpc)) => rpc.r#type() == capability,
+            None => false,
+        };
+        Ok(response.capabilities.into_iter().any(has))
+    }
+
+    /// What is kept of a volume under this key.
+    fn device(&self, key: &str) -> Arc<tokio::sync::Mutex<Device>> {
+        let mut devices = self.devices.lock().unwrap_or_else(PoisonError::into_inner);
+        let scope = || self.shared.scope(self.node, format!("device {key}"));
+        let new = || Arc::new(tokio::sync::Mutex::new(Device::new(scope())));
+        devices.entry(key.to_owned()).or_insert_with(new).clone()
+    }
+}

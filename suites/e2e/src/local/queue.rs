@@ -1,0 +1,104 @@
+//! The loop that every controller is: it finds objects that need work, and works on each in a task of its own.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::task::JoinSet;
+use tokio::time::Instant;
+
+use super::store::{Objects, Store};
+
+/// How long pauses between failures are.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Backoff {
+    first: Duration,
+    longest: Duration,
+}
+
+/// Of the sidecars.
+pub(super) const SIDECAR: Backoff =
+    Backoff { first: Duration::from_secs(1), longest: Duration::from_secs(300) };
+/// Of kubelet, for each volume.
+pub(super) const KUBELET: Backoff =
+    Backoff { first: Duration::from_millis(500), longest: Duration::from_secs(122) };
+
+impl Backoff {
+    /// The pause after so many failures in a row.
+    pub(super) fn pause(self, failures: u32) -> Duration {
+        let doubled = 2_u32.checked_pow(failures.saturating_sub(1)).unwrap_or(u32::MAX);
+        self.first.saturating_mul(doubled).min(self.longest)
+    }
+}
+
+/// What came of the work on one object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Work {
+    /// It is as it should be, or nobody tries any more.
+    Done,
+    /// It has to be tried again.
+    Again,
+}
+
+/// Works on objects for ever: those that `wanted` names, one task for each, with pauses that grow while they fail.
+pub(super) async fn work<K, F>(store: Arc<Store>, wanted: impl Fn(&Objects) -> Vec<K>, work: impl Fn(K) -> F)
+where
+    K: Ord + Clone + Send + 'static,
+    F: Future<Output = Work> + Send + 'static,
+{
+    let mut changes = store.subscribe();
+    let mut running = JoinSet::new();
+    let mut busy = BTreeSet::new();
+    let mut failing: BTreeMap<K, (u32, Instant)> = BTreeMap::new();
+    loop {
+        changes.borrow_and_update();
+        let now = Instant::now();
+        for key in store.look(&wanted) {
+            let rests = failing.get(&key).is_some_and(|(_, until)| *until > now);
+            if !rests && busy.insert(key.clone()) {
+                let work = work(key.clone());
+                running.spawn(async move { (key, work.await) });
+            }
+        }
+        let next = failing.values().map(|(_, until)| *until).filter(|until| *until > now).min();
+        let rest = async {
+            match next {
+                Some(next) => tokio::time::sleep_until(next).await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            Some(Ok((key, ended))) = running.join_next() => {
+                busy.remove(&key);
+                match ended {
+                    Work::Done => {
+                        failing.remove(&key);
+                    }
+                    Work::Again => {
+                        let failures = failing.get(&key).map_or(0, |(failures, _)| *failures) + 1;
+                        failing.insert(key, (failures, Instant::now() + SIDECAR.pause(failures)));
+                    }
+                }
+            }
+            changed = changes.changed() => {
+                if changed.is_err() {
+                    return;
+                }
+            }
+            () = rest => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pauses_double_up_to_the_longest() {
+        let seconds: Vec<u64> = (1..=10).map(|failures| SIDECAR.pause(failures).as_secs()).collect();
+        assert_eq!(seconds, [1, 2, 4, 8, 16, 32, 64, 128, 256, 300]);
+        assert_eq!(KUBELET.pause(1), Duration::from_millis(500));
+        assert_eq!(KUBELET.pause(100), Duration::from_secs(122));
+    }
+}

@@ -1,0 +1,210 @@
+//! The containers of a pod: processes in mount and PID namespaces of their own, that see the pod's volumes and little else.
+//!
+//! One process serves a pod: this program again, started through `unshare` of util-linux, and told by lines of JSON what to
+//! do. It ends when its standard input does, and everything in its PID namespace with it, so that nothing survives us.
+
+mod inside;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
+use tokio::process::{Child, ChildStdin, ChildStdout, Command};
+use tokio::sync::oneshot;
+
+use crate::cluster::{Container, Output};
+pub use inside::serve;
+
+/// The argument with which our program becomes the one process of a pod.
+pub const ARGUMENT: &str = "pod-sandbox";
+/// How long a pod's processes may take to end.
+const STOP_LIMIT: Duration = Duration::from_secs(10);
+/// How long containers may take to be made.
+const MAKE_LIMIT: Duration = Duration::from_secs(30);
+
+/// What a sandbox is told to do.
+#[derive(Debug, Serialize, Deserialize)]
+enum Order {
+    /// First of all: the volumes of the pod, and the group that its processes have besides their own.
+    SetUp { volumes: Vec<Volume>, group: Option<u32> },
+    /// Make the root directory of a container.
+    Make { container: String, mounts: Vec<Mount>, devices: Vec<Device> },
+    /// Run a shell script in a container, for so long at the most.
+    Run { container: String, script: String, limit_ms: Option<u64> },
+}
+
+/// A volume of the pod.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct Volume {
+    pub(super) name: String,
+    /// Where it is on the node; none: an empty directory.
+    pub(super) source: Option<PathBuf>,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct Mount {
+    volume: String,
+    path: PathBuf,
+    read_only: bool,
+    sub_path: Option<PathBuf>,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct Device {
+    volume: String,
+    path: PathBuf,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct NumberedOrder {
+    number: u64,
+    order: Order,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct NumberedAnswer {
+    number: u64,
+    answer: Result<Ended, String>,
+}
+
+/// How something ended; of a script also what it printed.
+#[derive(Debug, Default, Serialize, Deserialize)]
+struct Ended {
+    code: i32,
+    stdout: String,
+    stderr: String,
+}
+
+/// The process of a pod.
+#[derive(Debug)]
+pub(super) struct Sandbox {
+    child: tokio::sync::Mutex<Child>,
+    /// Gone when the pod is stopped.
+    orders: tokio::sync::Mutex<Option<ChildStdin>>,
+    open: Arc<Mutex<Open>>,
+}
+
+/// Orders without an answer so far.
+#[derive(Debug, Default)]
+struct Open {
+    latest: u64,
+    waiting: BTreeMap<u64, oneshot::Sender<Result<Ended, String>>>,
+    over: bool,
+}
+
+impl Sandbox {
+    /// Starts the process of a pod, with its volumes.
+    pub(super) async fn start(
+        program: &Path,
+        volumes: Vec<Volume>,
+        group: Option<u32>,
+    ) -> Result<Sandbox, String> {
+        let mut child = Command::new("unshare")
+            // What is unmounted on the node goes here, too; what is mounted here does not show there.
+            .args(["--mount", "--pid", "--fork", "--kill-child", "--propagation", "slave", "--"])
+            .arg(program)
+            .arg(ARGUMENT)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .kill_on_drop(true)
+            .spawn()
+            .map_err(|error| format!("failed to run unshare, of util-linux: {error}"))?;
+        let (stdin, stdout) = (child.stdin.take(), child.stdout.take());
+        let (Some(stdin), Some(stdout)) = (stdin, stdout) else {
+            return Err("unshare has no standard input and output".to_owned());
+        };
+        let open = Arc::<Mutex<Open>>::default();
+        tokio::spawn(listen(stdout, open.clone()));
+        let sandbox = Sandbox { child: child.into(), orders: Some(stdin).into(), open };
+        sandbox.order_in_time(Order::SetUp { volumes, group }).await?;
+        Ok(sandbox)
+    }
+
+    /// Makes a container's root directory: with its volumes, and the programs of the node.
+    pub(super) async fn make(&self, container: &Container) -> Result<(), String> {
+        let mounts = container.mounts.iter().map(|mount| Mount {
+            volume: mount.volume.clone(),
+            path: mount.path.clone().into(),
+            read_only: mount.read_only,
+            sub_path: mount.sub_path.as_ref().map(PathBuf::from),
+        });
+        let devices = container
+            .devices
+            .iter()
+            .map(|device| Device { volume: device.volume.clone(), path: device.path.clone().into() });
+        let (mounts, devices) = (mounts.collect(), devices.collect());
+        self.order_in_time(Order::Make { container: container.name.clone(), mounts, devices }).await
+    }
+
+    /// Runs a shell script in a container and waits for its end, or for its limit.
+    pub(super) async fn run(
+        &self,
+        container: &str,
+        script: &str,
+        limit: Option<Duration>,
+    ) -> Result<Output, String> {
+        let limit_ms = limit.map(|limit| u64::try_from(limit.as_millis()).unwrap_or(u64::MAX));
+        let (container, script) = (container.to_owned(), script.to_owned());
+        let Ended { code, stdout, stderr } = self.order(Order::Run { container, script, limit_ms }).await?;
+        Ok(Output { code, stdout, stderr })
+    }
+
+    /// Ends all processes of the pod.
+    pub(super) async fn stop(&self) {
+        *self.orders.lock().await = None;
+        let mut child = self.child.lock().await;
+        if tokio::time::timeout(STOP_LIMIT, child.wait()).await.is_err() {
+            // Its end is the only thing that is wanted.
+            let _ = child.kill().await;
+        }
+    }
+
+    async fn order_in_time(&self, order: Order) -> Result<(), String> {
+        let done = tokio::time::timeout(MAKE_LIMIT, self.order(order)).await;
+        done.map_err(|_| format!("no answer of the sandbox within {} s", MAKE_LIMIT.as_secs()))?.map(|_| ())
+    }
+
+    async fn order(&self, order: Order) -> Result<Ended, String> {
+        let gone = || "the pod has ended".to_owned();
+        let (answer, answered) = oneshot::channel();
+        let number = {
+            let mut open = lock(&self.open);
+            if open.over {
+                return Err("the sandbox has ended; does it run as root?".to_owned());
+            }
+            open.latest += 1;
+            let number = open.latest;
+            open.waiting.insert(number, answer);
+            number
+        };
+        let mut line =
+            serde_json::to_vec(&NumberedOrder { number, order }).map_err(|error| error.to_string())?;
+        line.push(b'\n');
+        self.orders.lock().await.as_mut().ok_or_else(gone)?.write_all(&line).await.map_err(|_| gone())?;
+        answered.await.map_err(|_| gone())?
+    }
+}
+
+/// Hands answers to those who wait for them, until there are no more.
+async fn listen(stdout: ChildStdout, open: Arc<Mutex<Open>>) {
+    let mut lines = BufReader::new(stdout).lines();
+    while let Ok(Some(line)) = lines.next_line().await {
+        let Ok(NumberedAnswer { number, answer }) = serde_json::from_str(&line) else { break };
+        if let Some(waiting) = lock(&open).waiting.remove(&number) {
+            // Whoever waited may be gone.
+            let _ = waiting.send(answer);
+        }
+    }
+    let mut open = lock(&open);
+    open.over = true;
+    open.waiting.clear();
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

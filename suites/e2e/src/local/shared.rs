@@ -1,0 +1,172 @@
+//! What all components of one emulated cluster have in common.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use csi_harness::prelude::{Capability, Cx};
+use csi_proto::v1::{self, volume_capability};
+use sha2::{Digest as _, Sha256};
+
+use super::sandbox::Sandbox;
+use super::store::Store;
+use super::{CsiDriver, Settings};
+use crate::cluster::{Node, PersistentVolume, Pod, VolumeMode};
+
+/// What all components of one emulated cluster have in common.
+#[derive(Debug)]
+pub(super) struct Shared {
+    pub(super) cx: Cx,
+    pub(super) store: Arc<Store>,
+    pub(super) settings: Settings,
+    /// What the driver's manifests say, or what can be told without them.
+    pub(super) csi_driver: CsiDriver,
+    pub(super) nodes: Vec<KubeNode>,
+    /// The processes of pods, by the UIDs of those. They outlive kubelet.
+    sandboxes: Mutex<BTreeMap<String, Arc<Sandbox>>>,
+    /// Target paths that pods have had on nodes, by node and UID.
+    targets: Mutex<BTreeMap<(usize, String), Vec<String>>>,
+    /// What is to be undone together, by node and name.
+    scopes: Mutex<BTreeMap<(usize, String), Cx>>,
+    /// What kubelet finds in its directories when it starts.
+    found: Mutex<BTreeMap<FoundKey, Found>>,
+}
+
+/// Node, UID of the pod, and name of the volume in the pod.
+pub(super) type FoundKey = (usize, String, String);
+
+/// A volume of a pod, as `vol_data.json` and the directories around it tell of it.
+#[derive(Clone, Debug)]
+pub(super) struct Found {
+    pub(super) pod: Pod,
+    pub(super) volume: PersistentVolume,
+    pub(super) inline: bool,
+    pub(super) target: String,
+    /// staging_target_path; empty for inline volumes.
+    pub(super) staging: String,
+}
+
+/// A Node with its CSINode.
+#[derive(Debug)]
+pub(super) struct KubeNode {
+    pub(super) node: Node,
+    /// node_id.
+    pub(super) id: String,
+}
+
+impl Shared {
+    pub(super) fn new(cx: Cx, settings: Settings, nodes: Vec<KubeNode>) -> Shared {
+        let derived = || CsiDriver::of(cx.target().capabilities());
+        Shared {
+            csi_driver: settings.driver.clone().unwrap_or_else(derived),
+            cx,
+            store: Arc::default(),
+            settings,
+            nodes,
+            sandboxes: Mutex::default(),
+            targets: Mutex::default(),
+            scopes: Mutex::default(),
+            found: Mutex::default(),
+        }
+    }
+
+    /// Whether the driver advertised this when it was asked first: sidecars ask when they start.
+    pub(super) fn has(&self, capability: Capability) -> bool {
+        self.cx.target().capabilities().has(capability)
+    }
+
+    /// The name of the driver.
+    pub(super) fn driver(&self) -> &str {
+        &self.cx.target().info().name
+    }
+
+    /// A UID that no other object of any run has.
+    pub(super) fn uid(&self) -> String {
+        let digits = hex_sha256(&self.cx.unique_name());
+        [0..8, 8..12, 12..16, 16..20, 20..32].map(|group| &digits[group]).join("-")
+    }
+
+    /// The process of a pod.
+    pub(super) fn sandbox(&self, pod_uid: &str) -> Option<Arc<Sandbox>> {
+        self.sandboxes.lock().unwrap_or_else(PoisonError::into_inner).get(pod_uid).cloned()
+    }
+
+    /// Keeps the process of a pod.
+    pub(super) fn keep(&self, pod_uid: &str, sandbox: Arc<Sandbox>) {
+        let mut sandboxes = self.sandboxes.lock().unwrap_or_else(PoisonError::into_inner);
+        sandboxes.insert(pod_uid.to_owned(), sandbox);
+    }
+
+    /// Ends the process of a pod.
+    pub(super) async fn kill(&self, pod_uid: &str) {
+        let sandbox = self.sandboxes.lock().unwrap_or_else(PoisonError::into_inner).remove(pod_uid);
+        if let Some(sandbox) = sandbox {
+            sandbox.stop().await;
+        }
+    }
+
+    /// What is made under one name on a node is undone together, whichever kubelet has made it.
+    pub(super) fn scope(&self, node: usize, name: String) -> Cx {
+        let mut scopes = self.scopes.lock().unwrap_or_else(PoisonError::into_inner);
+        scopes.entry((node, name)).or_insert_with(|| self.cx.at_node(node).scope()).clone()
+    }
+
+    /// Notes what kubelet has written about a volume of a pod.
+    pub(super) fn write_down(&self, node: usize, mount: &str, found: Found) {
+        let key = (node, found.pod.uid.clone(), mount.to_owned());
+        self.found.lock().unwrap_or_else(PoisonError::into_inner).insert(key, found);
+    }
+
+    /// Notes that kubelet has removed what it wrote.
+    pub(super) fn strike_out(&self, node: usize, pod_uid: &str, mount: &str) {
+        let key = (node, pod_uid.to_owned(), mount.to_owned());
+        self.found.lock().unwrap_or_else(PoisonError::into_inner).remove(&key);
+    }
+
+    /// What kubelet would find in its directories on a node, with the names of the volumes in their pods.
+    pub(super) fn found_on(&self, node: usize) -> Vec<(String, Found)> {
+        let found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
+        let here = found.iter().filter(|((at, _, _), _)| *at == node);
+        here.map(|((_, _, mount), found)| (mount.clone(), found.clone())).collect()
+    }
+
+    /// Notes where a volume is published for a pod.
+    pub(super) fn publishes(&self, node: usize, pod_uid: &str, target: &str) {
+        let mut targets = self.targets.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = targets.entry((node, pod_uid.to_owned())).or_default();
+        if !known.iter().any(|path| path == target) {
+            known.push(target.to_owned());
+        }
+    }
+
+    /// Where volumes were ever published for a pod on a node.
+    pub(super) fn paths_of_pod(&self, node: usize, pod_uid: &str) -> Vec<String> {
+        let targets = self.targets.lock().unwrap_or_else(PoisonError::into_inner);
+        targets.get(&(node, pod_uid.to_owned())).cloned().unwrap_or_default()
+    }
+}
+
+/// A hash as Kubernetes writes it into names.
+pub(super) fn hex_sha256(text: &str) -> String {
+    Sha256::digest(text).iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// A capability for a volume.
+pub(super) fn capability(
+    volume: &PersistentVolume,
+    mode: csi_harness::prelude::Mode,
+    group: Option<u32>,
+) -> v1::VolumeCapability {
+    use volume_capability::{AccessMode, AccessType, BlockVolume, MountVolume};
+    let access_type = match volume.mode {
+        VolumeMode::Block => AccessType::Block(BlockVolume {}),
+        VolumeMode::Filesystem => AccessType::Mount(MountVolume {
+            fs_type: volume.fs_type.clone(),
+            mount_flags: volume.mount_options.clone(),
+            volume_mount_group: group.map(|group| group.to_string()).unwrap_or_default(),
+        }),
+    };
+    v1::VolumeCapability {
+        access_type: Some(access_type),
+        access_mode: Some(AccessMode { mode: mode.into() }),
+    }
+}

@@ -1,0 +1,183 @@
+//! Which tests there are for a driver, under which names, and which of them skip.
+
+use std::sync::Arc;
+
+use csi_driver_definitions::{
+    ClassError, DriverDefinition, Loaded, StorageClass, VolumeAttributesClass, VolumeGroupSnapshotClass,
+    VolumeSnapshotClass,
+};
+use csi_harness::check::{Body, Check, CheckFuture, Runs, Variants};
+use csi_harness::prelude::{CheckResult, Cx, Stop};
+use csi_harness::registry;
+use tonic::async_trait;
+
+use crate::cluster::{Cluster, Done};
+use crate::pattern::{Pattern, slug};
+use crate::scene::Scene;
+use crate::suites;
+use crate::test::{Need, Situation, Suite, Test, claim_bytes, unreachable};
+
+/// Where tests run.
+#[async_trait]
+pub trait Clusters: Send + Sync {
+    /// How many nodes have the driver.
+    fn nodes(&self) -> usize;
+
+    /// A namespace of its own for one test.
+    async fn open(&self, cx: &Cx) -> Done<Arc<dyn Cluster>>;
+}
+
+/// A definition with the classes that it names.
+#[derive(Debug)]
+pub struct Definition {
+    /// What the file says.
+    pub(crate) driver: DriverDefinition,
+    pub(crate) storage: Option<StorageClass>,
+    pub(crate) snapshot: Option<VolumeSnapshotClass>,
+    pub(crate) group_snapshot: Option<VolumeGroupSnapshotClass>,
+    pub(crate) attributes: Option<VolumeAttributesClass>,
+}
+
+impl Definition {
+    /// Reads the classes, too.
+    ///
+    /// # Errors
+    /// A class that the definition names is not to be had.
+    pub fn new(loaded: Loaded) -> Result<Definition, ClassError> {
+        Ok(Definition {
+            storage: loaded.storage_class()?,
+            snapshot: loaded.snapshot_class()?,
+            group_snapshot: loaded.group_snapshot_class()?,
+            attributes: loaded.volume_attributes_class()?,
+            driver: loaded.definition,
+        })
+    }
+}
+
+/// One test of one suite with one pattern.
+#[derive(Clone, Debug)]
+pub struct Instance {
+    /// The suite.
+    pub suite: &'static Suite,
+    /// The pattern.
+    pub pattern: &'static Pattern,
+    /// The test.
+    pub test: &'static Test,
+    /// `SUITE/PATTERN:TEST` in lower case, for filters and lists.
+    pub id: String,
+    /// Upstream's full name.
+    pub name: String,
+}
+
+/// Every instance that there is for a driver, whether it skips or not, in upstream's order.
+pub fn instances(definition: &DriverDefinition) -> Vec<Instance> {
+    let mut instances = Vec::new();
+    for suite in suites::ALL {
+        for pattern in suite.patterns {
+            let tests = suite.tests.iter().filter(|test| (test.exists)(pattern, definition));
+            instances.extend(tests.map(|test| Instance::new(definition, suite, pattern, test)));
+        }
+    }
+    instances
+}
+
+impl Instance {
+    fn new(
+        definition: &DriverDefinition,
+        suite: &'static Suite,
+        pattern: &'static Pattern,
+        test: &'static Test,
+    ) -> Instance {
+        let id = format!("{}/{}:{}", slug(suite.name), pattern.slug(), slug(test.name));
+        Instance { suite, pattern, test, id, name: full_name(definition, suite, pattern, test) }
+    }
+
+    /// Why the definition skips it; `None` if it runs.
+    pub fn skipped(&self, definition: &DriverDefinition, nodes: usize) -> Option<String> {
+        let at = Situation { definition, pattern: self.pattern, nodes };
+        unreachable(definition, self.pattern).or_else(|| self.needs().find_map(|need| need.unmet(&at)))
+    }
+
+    fn needs(&self) -> impl Iterator<Item = &'static Need> {
+        self.suite.needs.iter().chain(self.test.needs)
+    }
+
+    async fn run(&self, cx: &Cx, definition: &Arc<Definition>, clusters: &dyn Clusters) -> CheckResult {
+        if let Some(reason) = self.skipped(&definition.driver, clusters.nodes()) {
+            return Err(Stop::skip(reason));
+        }
+        // As upstream, no common size is a failure of the definition and no reason to skip.
+        let claim_bytes = claim_bytes(&definition.driver, self.suite.size_min_bytes).map_err(Stop::broken)?;
+        let cluster = clusters.open(cx).await?;
+        if let Some(reason) = self.needs().find_map(|need| need.unmet_by(&*cluster)) {
+            return Err(Stop::skip(reason));
+        }
+        let scene = Scene::new(cx, cluster.clone(), definition.clone(), self.pattern, claim_bytes);
+        let ended = (self.test.body)(&scene).await;
+        // What a test leaves behind after a failure of its own is not held against the driver a second time.
+        let closed = cluster.close().await;
+        ended.and(closed)
+    }
+}
+
+/// `External Storage [Driver: …] [Testpattern: …] SUITE TEST`, with the labels of each.
+fn full_name(definition: &DriverDefinition, suite: &Suite, pattern: &Pattern, test: &Test) -> String {
+    let mut words = vec!["External Storage".to_owned()];
+    words.push(format!("[Driver: {}]", definition.driver_info.name));
+    words.extend(definition.driver_info.test_tags.iter().cloned());
+    words.push(format!("[Testpattern: {}]", pattern.name));
+    let labels = |words: &mut Vec<String>, tags: &[&str]| {
+        words.extend(tags.iter().map(|tag| format!("[{tag}]")));
+    };
+    labels(&mut words, pattern.tags);
+    words.push(suite.name.to_owned());
+    labels(&mut words, suite.tags);
+    if !suite.context.is_empty() {
+        words.push(suite.context.to_owned());
+    }
+    words.push(test.name.to_owned());
+    labels(&mut words, test.tags);
+    words.join(" ")
+}
+
+/// The instances as checks of the harness. They live as long as the program, as its own checks do.
+pub fn suite(definition: Arc<Definition>, clusters: Arc<dyn Clusters>) -> registry::Suite {
+    let checks: Vec<&'static Check> = instances(&definition.driver)
+        .into_iter()
+        .map(|instance| check(instance, definition.clone(), clusters.clone()))
+        .collect();
+    let files: Vec<&'static [&'static Check]> = vec![Vec::leak(checks)];
+    registry::Suite { name: "e2e", checks: Vec::leak(files), retired: &[] }
+}
+
+fn check(instance: Instance, definition: Arc<Definition>, clusters: Arc<dyn Clusters>) -> &'static Check {
+    let leak = |text: String| -> &'static str { String::leak(text) };
+    let runs = if instance.test.is_serial(instance.suite) { Runs::Alone } else { Runs::Parallel };
+    let (id, title) = (leak(instance.id.clone()), leak(instance.name.clone()));
+    let doc = instance.test.doc;
+    let body = body(move |cx| {
+        let (instance, definition, clusters) = (instance.clone(), definition.clone(), clusters.clone());
+        Box::pin(async move { instance.run(cx, &definition, &*clusters).await })
+    });
+    Box::leak(Box::new(Check {
+        id,
+        since: env!("CARGO_PKG_VERSION"),
+        title,
+        doc,
+        requirements: &[],
+        needs: &[],
+        refuted_by: &[],
+        replaces: &[],
+        known_as: Some(title),
+        plain: &[],
+        follows: None,
+        runs,
+        access: Variants::First,
+        body,
+    }))
+}
+
+/// A body that holds what it works with.
+fn body(of: impl for<'a> Fn(&'a Cx) -> CheckFuture<'a> + Send + Sync + 'static) -> Body {
+    Box::leak(Box::new(of))
+}

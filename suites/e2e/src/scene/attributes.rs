@@ -1,0 +1,78 @@
+//! Volumes whose attributes change.
+
+use std::time::Duration;
+
+use csi_harness::prelude::Stop;
+
+use super::{Scene, Seen};
+use crate::cluster::{AttributesClass, Done};
+
+/// Time for a change. As upstream, no timeout of the definition.
+const MODIFY_LIMIT: Duration = Duration::from_secs(10 * 60);
+/// The condition of a claim whose change has failed.
+const MODIFY_ERROR: &str = "ModifyVolumeError";
+/// The conditions of a claim whose change is not done.
+const MODIFYING: &[&str] = &["ModifyingVolume", MODIFY_ERROR];
+
+impl Scene {
+    /// A copy of the definition's VolumeAttributesClass, under a name of its own and not yet made.
+    pub(crate) fn attributes_class_copy(&self) -> Done<AttributesClass> {
+        let defined = self.definition.attributes.as_ref();
+        let defined = defined.ok_or_else(|| Stop::skip("the definition has no VolumeAttributesClass"))?;
+        Ok(AttributesClass {
+            name: self.name("attributes-class"),
+            driver: defined.driver_name.clone(),
+            parameters: defined.parameters.clone(),
+        })
+    }
+
+    /// The same, made.
+    pub(crate) async fn attributes_class(&self) -> Done<AttributesClass> {
+        let class = self.attributes_class_copy()?;
+        self.cluster().create_attributes_class(&class).await?;
+        Ok(class)
+    }
+
+    /// Gives a volume the attributes of a class, and waits until it has them.
+    pub(crate) async fn modify(&self, claim: &str, class: &AttributesClass) -> Done {
+        self.cluster().set_attributes_class(claim, &class.name).await?;
+        self.has_attributes(claim, class).await
+    }
+
+    /// Waits until a volume has the attributes of a class, and nothing is left to do.
+    pub(crate) async fn has_attributes(&self, claim: &str, class: &AttributesClass) -> Done {
+        let what = format!("the volume of claim {claim} gets the attributes of {}", class.name);
+        self.until(&what, MODIFY_LIMIT, || async {
+            let claim = self.existing_claim(claim).await?;
+            let left = claim.conditions.iter().find(|condition| MODIFYING.contains(&condition.as_str()));
+            Ok(match (left, &claim.given_up) {
+                (None, _) if claim.attributes_class.as_deref() == Some(&class.name) => Seen::There(()),
+                (_, Some(why)) => Seen::Never(why.clone()),
+                (_, None) => {
+                    let event = self.latest_event(&claim.spec.name).await?;
+                    Seen::NotYet(format!(
+                        "it has {:?}, {:?}{event}",
+                        claim.attributes_class, claim.conditions
+                    ))
+                }
+            })
+        })
+        .await
+    }
+
+    /// Waits until a change to a class has failed.
+    pub(crate) async fn modification_fails(&self, claim: &str, class: &AttributesClass) -> Done {
+        let what = format!("the driver refuses the attributes of {}", class.name);
+        self.until(&what, MODIFY_LIMIT, || async {
+            let claim = self.existing_claim(claim).await?;
+            let is_refused =
+                claim.given_up.is_some() || claim.conditions.iter().any(|one| one == MODIFY_ERROR);
+            Ok(match claim.attributes_class.as_deref() == Some(&class.name) {
+                true => Seen::Never(format!("the volume of claim {} has them", claim.spec.name)),
+                false if is_refused => Seen::There(()),
+                false => Seen::NotYet("neither has it failed nor is it done".to_owned()),
+            })
+        })
+        .await
+    }
+}

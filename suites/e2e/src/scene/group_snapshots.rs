@@ -1,0 +1,132 @@
+//! Snapshots of several volumes at once.
+
+use csi_harness::prelude::Stop;
+
+use super::{Content, RunningPod, Scene, Seen, Volume, all, failed};
+use crate::cluster::{
+    ClaimSpec, Done, GroupSnapshot, GroupSnapshotOrigin, GroupSnapshotSpec, Pairs, ReclaimPolicy, Snapshot,
+    SnapshotClass, StorageClass,
+};
+
+/// As upstream, a group may take so many times as long as one snapshot.
+const GROUP_FACTOR: u32 = 10;
+
+/// Where the pods of a set have their volumes.
+const REPLICA_PATH: &str = "/mnt/data";
+
+/// A pod of a set whose pods have a volume each, with data in it. It stands for one of a StatefulSet.
+#[derive(Debug)]
+pub(crate) struct Replica<'a> {
+    /// The claim of its volume.
+    pub(crate) claim: String,
+    /// The pod.
+    pub(crate) pod: RunningPod<'a>,
+    /// What it has written.
+    pub(crate) content: Content,
+}
+
+/// The label that makes claims a group.
+pub(crate) fn group_labels() -> Pairs {
+    Pairs::from([("group".to_owned(), "test-group".to_owned())])
+}
+
+impl Scene {
+    /// A set of pods that run. Upstream's volumes have 1Mi whatever the driver's smallest are; these are no smaller.
+    pub(crate) async fn replicas(&self, class: &StorageClass, count: u32) -> Done<Vec<Replica<'_>>> {
+        let replica = async |_| {
+            let (claim, volume) = self.labelled_claim(class).await?;
+            let pod = self.run(self.pod_at(&[(&volume, REPLICA_PATH.to_owned())])).await?;
+            let content = self.content();
+            pod.write(REPLICA_PATH, volume.block, &content).await?;
+            Ok(Replica { claim, pod, content })
+        };
+        all((0..count).map(replica)).await
+    }
+
+    /// A claim that belongs to the group, and its volume.
+    pub(crate) async fn labelled_claim(&self, class: &StorageClass) -> Done<(String, Volume)> {
+        let spec = ClaimSpec { labels: group_labels(), ..self.claim_spec(class) };
+        let volume = self.claim(&spec, class).await?;
+        Ok((spec.name, volume))
+    }
+
+    /// A class of group snapshots for the pattern, made. Upstream adds the parameter `deletionPolicy`, which is no parameter
+    /// of any driver; it is left out here.
+    pub(crate) async fn group_snapshot_class(&self) -> Done<SnapshotClass> {
+        self.group_snapshot_class_that(self.pattern().deletion).await
+    }
+
+    /// The same with another policy.
+    pub(crate) async fn group_snapshot_class_that(&self, deletion: ReclaimPolicy) -> Done<SnapshotClass> {
+        let defined = self.definition.group_snapshot.as_ref();
+        let defined = defined.ok_or_else(|| Stop::skip("the definition has no GroupSnapshotClass"))?;
+        let class = SnapshotClass {
+            name: self.name("group-snapshot-class"),
+            driver: defined.driver.clone(),
+            parameters: defined.parameters.clone(),
+            deletion,
+        };
+        self.cluster().create_group_snapshot_class(&class).await?;
+        Ok(class)
+    }
+
+    /// Takes snapshots of all claims of the group, and waits until they can be used.
+    pub(crate) async fn group_snapshot(&self, class: &SnapshotClass) -> Done<GroupSnapshot> {
+        self.group_snapshot_of(GroupSnapshotOrigin::Labels(group_labels()), class).await
+    }
+
+    /// Makes a group snapshot and waits until it can be used.
+    pub(crate) async fn group_snapshot_of(
+        &self,
+        origin: GroupSnapshotOrigin,
+        class: &SnapshotClass,
+    ) -> Done<GroupSnapshot> {
+        let spec = GroupSnapshotSpec { name: self.name("group"), class: class.name.clone(), origin };
+        self.cluster().create_group_snapshot(&spec).await?;
+        let name = &spec.name;
+        let limit = self.timeouts().snapshot_create.saturating_mul(GROUP_FACTOR);
+        let what = format!("group snapshot {name} is ready");
+        let group = self.until(&what, limit, || async {
+            let found = self.cluster().group_snapshot(name).await?;
+            let found = found.ok_or_else(|| Stop::broken(format!("group snapshot {name} is gone")))?;
+            Ok(match (&found.given_up, &found.error) {
+                (Some(why), _) => Seen::Never(why.clone()),
+                _ if found.ready => Seen::There(found),
+                (None, Some(error)) => Seen::NotYet(error.clone()),
+                (None, None) => Seen::NotYet("it is not ready to use".to_owned()),
+            })
+        });
+        let group = group.await?;
+        match group.handle.as_deref() {
+            None | Some("") => {
+                Err(failed("a group snapshot that is ready has no id", "a group_snapshot_id", "none"))
+            }
+            Some(_) => Ok(group),
+        }
+    }
+
+    /// The snapshots of a group, in its order; there has to be one for each of so many volumes.
+    pub(crate) async fn members(&self, group: &GroupSnapshot, volumes: usize) -> Done<Vec<Snapshot>> {
+        csi_harness::ensure!(
+            group.members.len() == volumes,
+            "a group snapshot has another number of members than there are volumes";
+            expected: volumes,
+            actual: group.members.len(),
+        );
+        all(group.members.iter().map(|(name, _)| self.ready_snapshot(name))).await
+    }
+
+    /// Deletes a group snapshot and waits until it is gone, with its content unless that is retained.
+    pub(crate) async fn delete_group_snapshot(&self, group: &GroupSnapshot) -> Done {
+        let name = &group.spec.name;
+        self.cluster().delete_group_snapshot(name).await?;
+        let limit = self.timeouts().snapshot_delete.saturating_mul(GROUP_FACTOR);
+        self.until(&format!("group snapshot {name} is gone"), limit, || async {
+            Ok(match self.cluster().group_snapshot(name).await? {
+                None => Seen::There(()),
+                Some(left) => Seen::NotYet(left.error.unwrap_or_else(|| "it is there still".to_owned())),
+            })
+        })
+        .await
+    }
+}

@@ -1,0 +1,146 @@
+//! Volumes that grow, as the objects say and as pods see it.
+
+use std::time::Duration;
+
+use csi_harness::prelude::Stop;
+
+use super::{RunningPod, Scene, Seen};
+use crate::cluster::{Claim, Done};
+
+/// Time for the controller, and again for the node, to make a volume larger. As upstream, no timeout of the definition.
+const RESIZE_LIMIT: Duration = Duration::from_secs(10 * 60);
+/// By how much volumes grow if the definition does not say.
+const STEP_BYTES: u64 = 1 << 30;
+
+/// The condition of a claim whose file system grows when a pod uses it.
+const FS_RESIZE_PENDING: &str = "FileSystemResizePending";
+/// The conditions of a claim that is growing still, or has failed to.
+const RESIZING: &[&str] = &["Resizing", "ControllerResizeError", "NodeResizeError"];
+
+impl Scene {
+    /// Asks for a step more than a claim has, and returns the bytes asked for.
+    pub(crate) async fn grow(&self, claim: &str) -> Done<i64> {
+        let step = self.driver().driver_info.supported_size_range.step;
+        let step_bytes = step.map_or(STEP_BYTES, |step| step.bytes());
+        let has_bytes = self.existing_claim(claim).await?.capacity_bytes;
+        let wanted_bytes = i64::try_from(step_bytes).ok().and_then(|step| has_bytes.checked_add(step));
+        let wanted_bytes = wanted_bytes.ok_or_else(|| {
+            Stop::broken(format!("SupportedSizeRange.Step: {has_bytes} and {step_bytes} bytes are too many"))
+        })?;
+        self.cluster().resize_claim(claim, wanted_bytes).await?;
+        Ok(wanted_bytes)
+    }
+
+    /// Waits until the volume of a claim is as large as was asked for, with at most the file system left to grow.
+    pub(crate) async fn controller_has_grown(&self, claim: &str, wanted_bytes: i64) -> Done {
+        self.until(&format!("the volume of claim {claim} grows"), RESIZE_LIMIT, || async {
+            let claim = self.existing_claim(claim).await?;
+            let has_bytes = self.volume_behind(&claim).await?.capacity_bytes;
+            self.grows(&claim, has_bytes, wanted_bytes, RESIZING).await
+        })
+        .await
+    }
+
+    /// Waits until pods can use as much of a claim as was asked for, and nothing is left to do.
+    pub(crate) async fn has_grown(&self, claim: &str, wanted_bytes: i64) -> Done {
+        let unfinished = [RESIZING, &[FS_RESIZE_PENDING]].concat();
+        self.until(&format!("claim {claim} grows"), RESIZE_LIMIT, || async {
+            let claim = self.existing_claim(claim).await?;
+            self.grows(&claim, claim.capacity_bytes, wanted_bytes, &unfinished).await
+        })
+        .await
+    }
+
+    async fn grows(
+        &self,
+        claim: &Claim,
+        has_bytes: i64,
+        wanted_bytes: i64,
+        unfinished: &[&str],
+    ) -> Done<Seen<()>> {
+        let left = claim.conditions.iter().find(|condition| unfinished.contains(&condition.as_str()));
+        Ok(match (left, &claim.given_up) {
+            (None, _) if has_bytes >= wanted_bytes => Seen::There(()),
+            (_, Some(why)) => Seen::Never(why.clone()),
+            (left, None) => {
+                let state = left.map(|left| format!(", {left}")).unwrap_or_default();
+                let event = self.latest_event(&claim.spec.name).await?;
+                Seen::NotYet(format!("{has_bytes} of {wanted_bytes} bytes{state}{event}"))
+            }
+        })
+    }
+}
+
+/// What a pod sees of the size of a volume.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Extent {
+    /// Bytes of the file system, or of the device.
+    bytes: u64,
+    /// Whether all of that is the volume's: a device, or all of a file system on a device. Directories, and shares of
+    /// servers, may show the size of what they lie in.
+    is_own: bool,
+}
+
+impl RunningPod<'_> {
+    /// How large a volume is at the moment.
+    pub(crate) async fn extent(&self, path: &str, block: bool) -> Done<Extent> {
+        let bytes = self.size_bytes(path, block).await?;
+        if block {
+            return Ok(Extent { bytes, is_own: true });
+        }
+        let script =
+            format!("awk -v at={path} '$5 == at {{ print $3, $4 }}' /proc/self/mountinfo | tail -n 1");
+        let mounted = self.sh(&script).await?;
+        // File systems that are not on one device have the major number 0.
+        let is_own = mounted.split_once(' ').is_some_and(|(device, root)| {
+            root == "/" && device.split_once(':').is_some_and(|(major, _)| major != "0")
+        });
+        Ok(Extent { bytes, is_own })
+    }
+
+    /// A volume that was asked to have `wanted_bytes` is larger in the pod than it was before.
+    pub(crate) async fn sees_growth(
+        &self,
+        path: &str,
+        block: bool,
+        before: Extent,
+        wanted_bytes: i64,
+    ) -> Done {
+        let Extent { bytes, .. } = self.extent(path, block).await?;
+        let needed_bytes = before.needed_bytes(block, wanted_bytes.unsigned_abs());
+        csi_harness::ensure!(
+            bytes >= needed_bytes,
+            "a volume has grown, but a pod does not see it";
+            expected: format!("{needed_bytes} bytes or more"),
+            actual: format!("{bytes} bytes"),
+        );
+        Ok(())
+    }
+}
+
+impl Extent {
+    /// What a pod has to see at the least after growth. A device has all bytes that were asked for. A file system keeps some
+    /// of them for itself, so that it has to be larger than before only; and one that is shared, or was large enough
+    /// before, need not change at all.
+    fn needed_bytes(self, block: bool, wanted_bytes: u64) -> u64 {
+        match block {
+            true => wanted_bytes,
+            false if self.is_own && self.bytes < wanted_bytes => self.bytes + 1,
+            false => 0,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_device_has_all_bytes_and_a_file_system_of_its_own_more_than_before() {
+        let needed = |bytes, is_own, block| Extent { bytes, is_own }.needed_bytes(block, 2000);
+        assert_eq!(needed(1000, true, true), 2000);
+        assert_eq!(needed(900, true, false), 901);
+        assert_eq!(needed(900, false, false), 0, "a directory of a file system that others use");
+        assert_eq!(needed(2000, true, false), 0, "it was as large before");
+    }
+}

@@ -1,0 +1,230 @@
+use std::time::Duration;
+
+use csi_harness::prelude::Stop;
+
+use super::{Scene, Seen, Volume, all, failed};
+use crate::cluster::{Container, Done, Output, Pod, PodPhase, PodSpec, PodVolume, VolumeDevice, VolumeMount};
+
+/// The container of a pod as the common helper writes it.
+pub(crate) const CONTAINER: &str = "write-pod";
+/// The group that owns volumes, where a test says nothing.
+const FS_GROUP: u32 = 1000;
+/// Time for one command in a pod.
+const COMMAND_LIMIT: Duration = Duration::from_secs(120);
+
+/// Where the volume number `index` of a pod is, from 0 on.
+pub(crate) fn path_of(index: usize) -> String {
+    format!("/mnt/volume{}", index + 1)
+}
+
+impl Scene {
+    /// A pod with volumes at [`path_of`], as the common helper writes it, not yet made. Its container waits for commands.
+    pub(crate) fn pod(&self, volumes: &[&Volume]) -> PodSpec {
+        let at: Vec<(&Volume, String)> =
+            volumes.iter().enumerate().map(|(index, volume)| (*volume, path_of(index))).collect();
+        self.pod_at(&at)
+    }
+
+    /// The same with volumes at paths of the test's choice.
+    pub(crate) fn pod_at(&self, volumes: &[(&Volume, String)]) -> PodSpec {
+        let mut container = Container { name: CONTAINER.to_owned(), ..Container::default() };
+        let mut sources = Vec::new();
+        for (index, (volume, path)) in volumes.iter().enumerate() {
+            let (name, path) = (format!("volume{}", index + 1), path.clone());
+            match volume.block {
+                true => container.devices.push(VolumeDevice { volume: name.clone(), path }),
+                false => {
+                    container.mounts.push(VolumeMount {
+                        volume: name.clone(),
+                        path,
+                        ..VolumeMount::default()
+                    });
+                }
+            }
+            sources.push(PodVolume { name, source: volume.source.clone() });
+        }
+        PodSpec {
+            name: self.name("pod"),
+            containers: vec![container],
+            volumes: sources,
+            fs_group: Some(FS_GROUP),
+            restarts: true,
+            ..PodSpec::default()
+        }
+    }
+
+    /// Makes a pod and waits until it runs.
+    pub(crate) async fn run(&self, spec: PodSpec) -> Done<RunningPod<'_>> {
+        self.run_within(spec, self.timeouts().pod_start).await
+    }
+
+    /// The same with another limit.
+    pub(crate) async fn run_within(&self, spec: PodSpec, limit: Duration) -> Done<RunningPod<'_>> {
+        self.cluster().create_pod(&spec).await?;
+        self.running(spec, limit).await
+    }
+
+    /// Waits until a pod runs that is made already.
+    pub(crate) async fn running(&self, spec: PodSpec, limit: Duration) -> Done<RunningPod<'_>> {
+        let what = format!("pod {} runs", spec.name);
+        let found = self.until(&what, limit, || async {
+            let pod = self.existing_pod(&spec.name).await?;
+            Ok(match pod.phase {
+                PodPhase::Running => Seen::There(pod),
+                PodPhase::Pending => self.not_yet(&pod).await?,
+                PodPhase::Succeeded | PodPhase::Failed => Seen::Never(ends(&pod)),
+            })
+        });
+        let pod = found.await?;
+        let container = spec.containers.first().map(|first| first.name.clone()).unwrap_or_default();
+        Ok(RunningPod {
+            scene: self,
+            name: spec.name,
+            container,
+            node: pod.node.unwrap_or_default(),
+            uid: pod.uid,
+        })
+    }
+
+    /// Makes a pod whose containers have scripts, and waits until they have ended, well or not.
+    pub(crate) async fn run_to_end(&self, spec: &PodSpec, limit: Duration) -> Done<Pod> {
+        self.cluster().create_pod(spec).await?;
+        self.until(&format!("pod {} ends", spec.name), limit, || async {
+            let pod = self.existing_pod(&spec.name).await?;
+            Ok(match pod.phase {
+                PodPhase::Succeeded | PodPhase::Failed => Seen::There(pod),
+                PodPhase::Pending => self.not_yet(&pod).await?,
+                PodPhase::Running => Seen::NotYet("it runs".to_owned()),
+            })
+        })
+        .await
+    }
+
+    /// The same, and all of them have to end well.
+    pub(crate) async fn succeeds(&self, spec: &PodSpec, limit: Duration) -> Done<Pod> {
+        let pod = self.run_to_end(spec, limit).await?;
+        match pod.phase {
+            PodPhase::Succeeded => Ok(pod),
+            _ => Err(failed("a container failed", "exit code 0", ends(&pod))),
+        }
+    }
+
+    async fn not_yet<T>(&self, pod: &Pod) -> Done<Seen<T>> {
+        let event = self.latest_event(&pod.spec.name).await?;
+        Ok(match (&pod.given_up, &pod.waiting) {
+            (Some(why), _) => Seen::Never(why.clone()),
+            (None, Some(why)) => Seen::NotYet(format!("{why}{event}")),
+            (None, None) => Seen::NotYet(format!("it is {:?}{event}", pod.phase)),
+        })
+    }
+
+    /// A pod that the test has made.
+    pub(crate) async fn existing_pod(&self, name: &str) -> Done<Pod> {
+        self.cluster().pod(name).await?.ok_or_else(|| Stop::broken(format!("pod {name} is gone")))
+    }
+
+    /// Deletes a pod and waits until it is gone.
+    pub(crate) async fn delete_pod(&self, name: &str) -> Done {
+        self.cluster().delete_pod(name, false).await?;
+        self.pod_gone(name).await
+    }
+
+    /// Waits until a pod is gone.
+    pub(crate) async fn pod_gone(&self, name: &str) -> Done {
+        self.until(&format!("pod {name} is gone"), self.timeouts().pod_delete, || async {
+            Ok(match self.cluster().pod(name).await? {
+                None => Seen::There(()),
+                Some(Pod { given_up: Some(why), .. }) => Seen::Never(why),
+                Some(_) => Seen::NotYet(format!("it is there still{}", self.latest_event(name).await?)),
+            })
+        })
+        .await
+    }
+}
+
+impl Scene {
+    /// What the node of a pod has of its volumes.
+    pub(crate) async fn paths_of_volumes(&self, pod: &RunningPod<'_>) -> Done<String> {
+        Ok(self.cluster().paths_of_pod(&pod.node, &pod.uid).await?.join(", "))
+    }
+
+    /// Waits until the node has nothing of the volumes of a pod any more.
+    pub(crate) async fn nothing_left_of(&self, pod: &RunningPod<'_>) -> Done {
+        let what = format!("nothing is left of pod {} on its node", pod.name);
+        self.until(&what, self.timeouts().pod_delete, || async {
+            let left = self.paths_of_volumes(pod).await?;
+            Ok(if left.is_empty() { Seen::There(()) } else { Seen::NotYet(left) })
+        })
+        .await
+    }
+
+    /// Deletes pods, each with the claim that it uses, at the same time.
+    pub(crate) async fn release(&self, in_use: Vec<(String, RunningPod<'_>)>) -> Done {
+        let limit = self.timeouts().pv_delete;
+        let gone = in_use.into_iter().map(async |(claim, pod)| {
+            pod.delete().await?;
+            self.delete_claim(&claim, limit).await
+        });
+        all(gone).await?;
+        Ok(())
+    }
+}
+
+/// How the containers of a pod have ended.
+fn ends(pod: &Pod) -> String {
+    let end = |ended: &crate::cluster::Ended| {
+        let Output { code, stdout, stderr } = &ended.output;
+        format!("{} ended with {code}: {}{}", ended.container, stdout, stderr)
+    };
+    let ends: Vec<String> = pod.ended.iter().map(end).collect();
+    format!("{:?}; {}", pod.phase, ends.join("; "))
+}
+
+/// A pod that runs.
+#[derive(Debug)]
+pub(crate) struct RunningPod<'a> {
+    scene: &'a Scene,
+    /// Its name.
+    pub(crate) name: String,
+    /// The container that commands run in.
+    pub(crate) container: String,
+    /// Its node.
+    pub(crate) node: String,
+    /// Its UID.
+    pub(crate) uid: String,
+}
+
+impl RunningPod<'_> {
+    /// Runs a shell script, however it ends.
+    pub(crate) async fn output(&self, script: &str) -> Done<Output> {
+        self.scene.cluster().exec(&self.name, &self.container, script, COMMAND_LIMIT).await
+    }
+
+    /// Runs a shell script that has to end well, and returns what it printed, without white space at the end.
+    pub(crate) async fn sh(&self, script: &str) -> Done<String> {
+        let output = self.output(script).await?;
+        if output.code != 0 {
+            let printed = format!("exit code {}: {}{}", output.code, output.stdout, output.stderr);
+            return Err(failed(
+                format!("a command failed in a pod: {script}"),
+                "exit code 0",
+                printed.trim_end(),
+            ));
+        }
+        Ok(output.stdout.trim_end().to_owned())
+    }
+
+    /// Runs a shell script that has to fail.
+    pub(crate) async fn sh_fails(&self, what: &str, script: &str) -> Done {
+        let output = self.output(script).await?;
+        match output.code {
+            0 => Err(failed(what, format!("a failure of: {script}"), "exit code 0")),
+            _ => Ok(()),
+        }
+    }
+
+    /// Deletes the pod and waits until it is gone.
+    pub(crate) async fn delete(self) -> Done {
+        self.scene.delete_pod(&self.name).await
+    }
+}

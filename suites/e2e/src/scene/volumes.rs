@@ -1,0 +1,311 @@
+use std::time::Duration;
+
+use csi_driver_definitions::{ReclaimPolicy as DefinedReclaim, VolumeBindingMode};
+use csi_harness::prelude::Stop;
+
+use super::{Scene, Seen, failed};
+use crate::cluster::{
+    AccessMode, BindingMode, Claim, ClaimPhase, ClaimSpec, DataSource, Done, Pairs, PersistentVolume,
+    ReclaimPolicy, StorageClass, VolumeMode, VolumeSource,
+};
+use crate::pattern::VolumeType;
+
+/// A volume as pods take it.
+#[derive(Clone, Debug)]
+pub(crate) struct Volume {
+    /// Where pods get it from.
+    pub(crate) source: VolumeSource,
+    /// Whether pods get a device.
+    pub(crate) block: bool,
+}
+
+impl Volume {
+    /// A claim as a volume.
+    pub(crate) fn of_claim(name: &str, block: bool) -> Volume {
+        Volume { source: VolumeSource::Claim { name: name.to_owned(), read_only: false }, block }
+    }
+
+    /// The same, to be read only.
+    pub(crate) fn read_only(&self) -> Volume {
+        let mut volume = self.clone();
+        match &mut volume.source {
+            VolumeSource::Claim { read_only, .. } | VolumeSource::Inline { read_only, .. } => {
+                *read_only = true
+            }
+            VolumeSource::Ephemeral(_) | VolumeSource::EmptyDir => {}
+        }
+        volume
+    }
+
+    /// The claim, where it is one.
+    pub(crate) fn claim(&self) -> Option<&str> {
+        match &self.source {
+            VolumeSource::Claim { name, .. } => Some(name),
+            _ => None,
+        }
+    }
+}
+
+impl Scene {
+    /// A copy of the definition's class for the pattern, under a name of its own and not yet made.
+    pub(crate) fn class_copy(&self) -> Done<StorageClass> {
+        let defined = self
+            .definition
+            .storage
+            .as_ref()
+            .ok_or_else(|| Stop::skip("the definition has no StorageClass"))?;
+        let pattern = self.pattern();
+        let mut parameters = defined.parameters.clone();
+        if !pattern.fs_type.is_empty() {
+            parameters.insert("csi.storage.k8s.io/fstype".to_owned(), pattern.fs_type.to_owned());
+        }
+        let segments = defined.allowed_topologies.iter().flat_map(|term| {
+            // Every value is an alternative of its own; with several keys, each value of the first with the first of the rest.
+            let (first, rest) = term.match_label_expressions.split_first()?;
+            let rest: Pairs =
+                rest.iter().filter_map(|one| Some((one.key.clone(), one.values.first()?.clone()))).collect();
+            Some(first.values.iter().map(move |value| {
+                let mut segment = rest.clone();
+                segment.insert(first.key.clone(), value.clone());
+                segment
+            }))
+        });
+        Ok(StorageClass {
+            name: self.name("class"),
+            provisioner: defined.provisioner.clone(),
+            parameters,
+            mount_options: defined.mount_options.clone(),
+            binding: pattern.binding.unwrap_or(match defined.volume_binding_mode {
+                VolumeBindingMode::Immediate => BindingMode::Immediate,
+                VolumeBindingMode::WaitForFirstConsumer => BindingMode::WaitForFirstConsumer,
+            }),
+            allow_expansion: pattern.allow_expansion,
+            reclaim: match defined.reclaim_policy {
+                DefinedReclaim::Delete => ReclaimPolicy::Delete,
+                DefinedReclaim::Retain => ReclaimPolicy::Retain,
+            },
+            allowed_topologies: segments.flatten().collect(),
+        })
+    }
+
+    /// A class for the pattern, made.
+    pub(crate) async fn class(&self) -> Done<StorageClass> {
+        let class = self.class_copy()?;
+        self.cluster().create_storage_class(&class).await?;
+        Ok(class)
+    }
+
+    /// A claim for a class as the common helper writes it, not yet made.
+    pub(crate) fn claim_spec(&self, class: &StorageClass) -> ClaimSpec {
+        let modes = self.driver().driver_info.required_access_modes.iter().map(|mode| access_mode(*mode));
+        let mut access_modes: Vec<AccessMode> = modes.collect();
+        if access_modes.is_empty() {
+            access_modes.push(AccessMode::ReadWriteOnce);
+        }
+        ClaimSpec {
+            name: self.name("claim"),
+            class: class.name.clone(),
+            access_modes,
+            mode: self.pattern().mode.unwrap_or_default(),
+            request_bytes: self.claim_bytes(),
+            ..ClaimSpec::default()
+        }
+    }
+
+    /// A volume of the pattern, in a class of its own. A claim that does not wait for a pod is bound.
+    pub(crate) async fn volume(&self) -> Done<Volume> {
+        if self.pattern().volume == VolumeType::Inline {
+            return self.inline_volume(0);
+        }
+        let class = self.class().await?;
+        self.volume_of(&class).await
+    }
+
+    /// A volume of a class.
+    pub(crate) async fn volume_of(&self, class: &StorageClass) -> Done<Volume> {
+        let spec = self.claim_spec(class);
+        let block = spec.mode == VolumeMode::Block;
+        if self.pattern().volume == VolumeType::GenericEphemeral {
+            return Ok(Volume { source: VolumeSource::Ephemeral(Box::new(spec)), block });
+        }
+        self.claim(&spec, class).await
+    }
+
+    /// Makes a claim, and waits until it is bound unless it waits for a pod.
+    pub(crate) async fn claim(&self, spec: &ClaimSpec, class: &StorageClass) -> Done<Volume> {
+        self.cluster().create_claim(spec).await?;
+        if class.binding == BindingMode::Immediate {
+            let limit = match spec.source {
+                Some(_) => self.timeouts().data_source_provision,
+                None => self.timeouts().claim_provision,
+            };
+            self.bound(&spec.name, limit).await?;
+        }
+        Ok(Volume::of_claim(&spec.name, spec.mode == VolumeMode::Block))
+    }
+
+    /// The volume number `index` of those that the definition has for pods.
+    pub(crate) fn inline_volume(&self, index: usize) -> Done<Volume> {
+        let inline = &self.driver().inline_volumes;
+        let Some(one) = inline.get(index % inline.len().max(1)) else {
+            return Err(Stop::skip("the definition has no InlineVolumes"));
+        };
+        let source = VolumeSource::Inline {
+            driver: self.driver().driver_info.name.clone(),
+            attributes: one.attributes.clone(),
+            fs_type: self.pattern().fs_type.to_owned(),
+            read_only: false,
+        };
+        Ok(Volume { source, block: self.pattern().is_block() })
+    }
+
+    /// Waits until a claim has a volume.
+    pub(crate) async fn bound(&self, claim: &str, limit: Duration) -> Done<(Claim, PersistentVolume)> {
+        let what = format!("claim {claim} is bound");
+        let found = self.until(&what, limit, || async {
+            let claim = self.existing_claim(claim).await?;
+            Ok(match (claim.phase, &claim.given_up) {
+                (ClaimPhase::Bound, _) => Seen::There(claim),
+                (_, Some(why)) => Seen::Never(why.clone()),
+                (phase, None) => {
+                    Seen::NotYet(format!("it is {phase:?}{}", self.latest_event(&claim.spec.name).await?))
+                }
+            })
+        });
+        let claim = found.await?;
+        let volume = self.volume_behind(&claim).await?;
+        Ok((claim, volume))
+    }
+
+    /// A claim that the test has made.
+    pub(crate) async fn existing_claim(&self, name: &str) -> Done<Claim> {
+        self.cluster().claim(name).await?.ok_or_else(|| Stop::broken(format!("claim {name} is gone")))
+    }
+
+    /// The PersistentVolume of a claim that is bound.
+    pub(crate) async fn volume_behind(&self, claim: &Claim) -> Done<PersistentVolume> {
+        let name = claim.volume.as_deref().unwrap_or_default();
+        let volume = self.cluster().volume(name).await?;
+        volume.ok_or_else(|| {
+            Stop::broken(format!("PersistentVolume {name:?} of claim {} is gone", claim.spec.name))
+        })
+    }
+
+    /// Deletes a claim, and waits until its volume is gone as well if that is to be deleted.
+    pub(crate) async fn delete_claim(&self, name: &str, limit: Duration) -> Done {
+        let claim = self.existing_claim(name).await?;
+        self.cluster().delete_claim(name).await?;
+        self.claim_gone(name, limit).await?;
+        match claim.volume {
+            Some(volume) => self.volume_gone(&volume, limit).await,
+            None => Ok(()),
+        }
+    }
+
+    /// Waits until a claim is gone.
+    pub(crate) async fn claim_gone(&self, name: &str, limit: Duration) -> Done {
+        self.until(&format!("claim {name} is gone"), limit, || async {
+            Ok(match self.cluster().claim(name).await? {
+                None => Seen::There(()),
+                Some(_) => Seen::NotYet(format!("it is there still{}", self.latest_event(name).await?)),
+            })
+        })
+        .await
+    }
+
+    /// Waits until a PersistentVolume is gone, unless it is to be retained.
+    pub(crate) async fn volume_gone(&self, name: &str, limit: Duration) -> Done {
+        self.until(&format!("PersistentVolume {name} is gone"), limit, || async {
+            Ok(match self.cluster().volume(name).await? {
+                None => Seen::There(()),
+                Some(volume) if volume.reclaim == ReclaimPolicy::Retain => Seen::There(()),
+                Some(volume) => {
+                    Seen::NotYet(format!("it is {:?}{}", volume.phase, self.latest_event(name).await?))
+                }
+            })
+        })
+        .await
+    }
+
+    /// Waits until a PersistentVolume is attached to no node.
+    pub(crate) async fn detached(&self, volume: &str, limit: Duration) -> Done {
+        self.until(&format!("PersistentVolume {volume} is detached"), limit, || async {
+            Ok(match self.cluster().is_attached(volume).await? {
+                false => Seen::There(()),
+                true => Seen::NotYet(format!("it is attached still{}", self.latest_event(volume).await?)),
+            })
+        })
+        .await
+    }
+
+    /// `; the latest event: …`, or nothing.
+    pub(crate) async fn latest_event(&self, object: &str) -> Done<String> {
+        let events = self.cluster().events(object).await?;
+        Ok(events.last().map(|event| format!("; {}: {}", event.reason, event.message)).unwrap_or_default())
+    }
+
+    /// Upstream's check of dynamic provisioning: a claim gets a volume that is what claim and class ask for, and the volume
+    /// goes with it. With [`BindingMode::WaitForFirstConsumer`] a pod takes it once before.
+    pub(crate) async fn provisions(
+        &self,
+        class: &StorageClass,
+        spec: &ClaimSpec,
+    ) -> Done<(Claim, PersistentVolume)> {
+        let volume = self.claim(spec, class).await?;
+        if class.binding == BindingMode::WaitForFirstConsumer {
+            self.run(self.pod(&[&volume])).await?.delete().await?;
+        }
+        let limit = self.timeouts().claim_provision;
+        let (claim, volume) = self.bound(&spec.name, limit).await?;
+        let as_asked = |holds: bool, what: &str, expected: String, actual: String| match holds {
+            true => Ok(()),
+            false => Err(failed(format!("the volume made for a claim has {what}"), expected, actual)),
+        };
+        as_asked(
+            volume.capacity_bytes >= spec.request_bytes,
+            "another capacity",
+            format!("{} bytes or more", spec.request_bytes),
+            format!("{} bytes", volume.capacity_bytes),
+        )?;
+        as_asked(
+            spec.access_modes.iter().all(|mode| volume.access_modes.contains(mode)),
+            "other access modes",
+            format!("{:?}", spec.access_modes),
+            format!("{:?}", volume.access_modes),
+        )?;
+        as_asked(
+            volume.reclaim == class.reclaim,
+            "another reclaim policy",
+            format!("{:?}", class.reclaim),
+            format!("{:?}", volume.reclaim),
+        )?;
+        as_asked(
+            volume.mount_options == class.mount_options,
+            "other mount options",
+            format!("{:?}", class.mount_options),
+            format!("{:?}", volume.mount_options),
+        )?;
+        as_asked(
+            volume.mode == spec.mode,
+            "another volume mode",
+            format!("{:?}", spec.mode),
+            format!("{:?}", volume.mode),
+        )?;
+        Ok((claim, volume))
+    }
+
+    /// A claim that begins as a copy.
+    pub(crate) fn copy_spec(&self, class: &StorageClass, source: DataSource) -> ClaimSpec {
+        ClaimSpec { source: Some(source), ..self.claim_spec(class) }
+    }
+}
+
+fn access_mode(mode: csi_driver_definitions::AccessMode) -> AccessMode {
+    use csi_driver_definitions::AccessMode as Defined;
+    match mode {
+        Defined::ReadWriteOnce => AccessMode::ReadWriteOnce,
+        Defined::ReadOnlyMany => AccessMode::ReadOnlyMany,
+        Defined::ReadWriteMany => AccessMode::ReadWriteMany,
+        Defined::ReadWriteOncePod => AccessMode::ReadWriteOncePod,
+    }
+}

@@ -1,0 +1,82 @@
+use std::time::{Duration, Instant};
+
+use csi_harness::prelude::{Stop, Violation};
+use futures_util::future::join_all;
+
+use super::Scene;
+use crate::cluster::Done;
+
+/// What a look at the cluster shows.
+#[derive(Debug)]
+pub(crate) enum Seen<T> {
+    /// What was waited for.
+    There(T),
+    /// Not yet, because.
+    NotYet(String),
+    /// Not any more, because.
+    Never(String),
+}
+
+impl Scene {
+    /// Looks again and again, until what is waited for is there. `what` says it as in "the claim is bound".
+    ///
+    /// # Errors
+    /// A violation if it does not come in time, or cannot come any more.
+    pub(crate) async fn until<T, F>(
+        &self,
+        what: &str,
+        limit: Duration,
+        mut look: impl FnMut() -> F,
+    ) -> Done<T>
+    where
+        F: Future<Output = Done<Seen<T>>>,
+    {
+        let started = Instant::now();
+        loop {
+            let why = match look().await? {
+                Seen::There(there) => return Ok(there),
+                Seen::Never(why) => return Err(late(what, why)),
+                Seen::NotYet(why) => why,
+            };
+            let left = limit.saturating_sub(started.elapsed());
+            if left.is_zero() {
+                return Err(late(what, format!("not after {} s: {why}", limit.as_secs())));
+            }
+            // The next look says whether there is something new.
+            let _ = tokio::time::timeout(left, self.cluster().changed()).await;
+        }
+    }
+
+    /// Watches that something stays as it is for a while. `look` answers why it does not.
+    ///
+    /// # Errors
+    /// A violation as soon as it changes.
+    pub(crate) async fn stays<F>(&self, what: &str, limit: Duration, mut look: impl FnMut() -> F) -> Done
+    where
+        F: Future<Output = Done<Option<String>>>,
+    {
+        let started = Instant::now();
+        loop {
+            if let Some(why) = look().await? {
+                return Err(late(what, why));
+            }
+            let left = limit.saturating_sub(started.elapsed());
+            if left.is_zero() {
+                return Ok(());
+            }
+            let _ = tokio::time::timeout(left, self.cluster().changed()).await;
+        }
+    }
+}
+
+/// Does everything at the same time, and waits for all of it also if some of it fails.
+///
+/// # Errors
+/// The first in the order given.
+pub(crate) async fn all<T>(steps: impl IntoIterator<Item = impl Future<Output = Done<T>>>) -> Done<Vec<T>> {
+    join_all(steps).await.into_iter().collect()
+}
+
+fn late(what: &str, why: String) -> Stop {
+    Violation::new(format!("{what}: it does not come to that")).expected(what).actual(why).into()
+}

@@ -1,0 +1,60 @@
+//! The suites, a file each, under upstream's names.
+
+mod capacity;
+mod disruptive;
+mod ephemeral;
+mod fsgroupchangepolicy;
+mod multi_volume;
+mod provisioning;
+mod pvc_deletion_performance;
+mod read_write_once_pod;
+mod selinux_mount;
+mod snapshotmetadata;
+mod snapshottable;
+mod snapshottable_stress;
+mod sub_path;
+mod topology;
+mod volume_expand;
+mod volume_io;
+mod volume_lifecycle_performance;
+mod volume_limits;
+mod volume_mode;
+mod volume_modify;
+mod volume_modify_stress;
+mod volume_stress;
+mod volumegroupsnapshotclass;
+mod volumegroupsnapshottable;
+mod volumegroupsnapshottable_stress;
+mod volumes;
+
+use crate::test::Suite;
+
+/// All of them, in upstream's order.
+pub static ALL: &[&Suite] = &[
+    &capacity::SUITE,
+    &volumes::SUITE,
+    &volume_io::SUITE,
+    &volume_mode::SUITE,
+    &sub_path::SUITE,
+    &provisioning::SUITE,
+    &multi_volume::SUITE,
+    &volume_expand::SUITE,
+    &disruptive::SUITE,
+    &volume_limits::SUITE,
+    &topology::SUITE,
+    &volume_stress::SUITE,
+    &fsgroupchangepolicy::SUITE,
+    &volumegroupsnapshottable::SUITE,
+    &volumegroupsnapshotclass::SUITE,
+    &ephemeral::SUITE,
+    &snapshottable::SUITE,
+    &snapshotmetadata::SUITE,
+    &snapshottable_stress::SUITE,
+    &volume_lifecycle_performance::SUITE,
+    &pvc_deletion_performance::SUITE,
+    &read_write_once_pod::SUITE,
+    &volume_modify::SUITE,
+    &volume_modify_stress::SUITE,
+    &selinux_mount::SUITE,
+    &volumegroupsnapshottable_stress::SUITE,
+];

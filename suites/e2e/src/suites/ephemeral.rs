@@ -1,0 +1,230 @@
+use csi_driver_definitions::{Capability, DriverDefinition, InlineVolume};
+
+use crate::cluster::{BindingMode, Done, PodSpec};
+use crate::pattern::{self, Pattern, VolumeType};
+use crate::scene::{Content, RunningPod, Scene, Volume};
+use crate::test;
+use crate::test::{Need, Suite};
+
+pub(crate) static SUITE: Suite = Suite {
+    name: "ephemeral",
+    tags: &[],
+    context: "",
+    patterns: &[
+        &pattern::EPHEMERAL_LATE,
+        &pattern::EPHEMERAL_IMMEDIATE,
+        &pattern::EPHEMERAL_BLOCK,
+        &pattern::INLINE,
+    ],
+    size_min_bytes: 0,
+    needs: &[
+        Need::BlockIfAsked,
+        Need::Fits(
+            |pattern, definition| !binds_at_once(pattern) || definition.driver_info.topology_keys.is_empty(),
+            "the volume may be made where the pod cannot run, since the definition has TopologyKeys",
+        ),
+    ],
+    tests: &[&READ_ONLY, &READ_WRITE, &EXPANDS, &TWO_PODS, &TWO_VOLUMES],
+};
+
+fn binds_at_once(pattern: &Pattern) -> bool {
+    pattern.binding == Some(BindingMode::Immediate)
+}
+
+/// What the definition says of the inline volume number `index`; nothing for volumes that have a claim.
+fn inline(pattern: &Pattern, definition: &DriverDefinition, index: usize) -> InlineVolume {
+    let volumes = &definition.inline_volumes;
+    match pattern.volume {
+        VolumeType::Inline => volumes.iter().cycle().nth(index).cloned().unwrap_or_default(),
+        _ => InlineVolume::default(),
+    }
+}
+
+test! {
+    /// A container that may only read a volume of its pod finds it mounted so, and cannot write.
+    READ_ONLY {
+        name: "should create read-only inline ephemeral volume",
+        needs: [Need::FileSystem],
+    }
+    async |scene| {
+        let volume = volume(scene, 0).await?;
+        let mut spec = pod(scene, &[&volume]);
+        only_read(&mut spec, 0);
+        let pod = scene.run(spec).await?;
+        is_mounted(&pod, &path(0), "ro").await?;
+        pod.sh_fails("a container can write where it may only read", &format!("touch {}/new", path(0))).await?;
+        ends(scene, pod).await
+    }
+}
+
+test! {
+    /// A pod writes into a volume of its own, and reads that.
+    READ_WRITE {
+        name: "should create read/write inline ephemeral volume",
+        needs: [Need::Fits(
+            |pattern, definition| !inline(pattern, definition, 0).read_only,
+            "the first of InlineVolumes says ReadOnly",
+        )],
+    }
+    async |scene| {
+        let volume = volume(scene, 0).await?;
+        let pod = scene.run(pod(scene, &[&volume])).await?;
+        pod.has_kind(&path(0), volume.block, scene.pattern().fs_type).await?;
+        if !volume.block {
+            is_mounted(&pod, &path(0), "rw").await?;
+        }
+        let content = scene.content();
+        pod.write(&path(0), volume.block, &content).await?;
+        pod.holds(&path(0), volume.block, &content).await?;
+        ends(scene, pod).await
+    }
+}
+
+test! {
+    /// The claim that was made for a pod grows while the pod runs, which sees that.
+    ///
+    /// Upstream looks at the objects only; here the device or the file system is measured.
+    EXPANDS {
+        name: "should support expansion of pvcs created for ephemeral pvcs",
+        needs: [
+            Need::Fits(|pattern, _| pattern.volume == VolumeType::GenericEphemeral, "inline volumes have no claim"),
+            Need::Can(Capability::OnlineExpansion),
+        ],
+    }
+    async |scene| {
+        let volume = volume(scene, 0).await?;
+        let pod = scene.run(pod(scene, &[&volume])).await?;
+        let before = pod.extent(&path(0), volume.block).await?;
+        let claim = claim(&pod.name, 0);
+        let wanted_bytes = scene.grow(&claim).await?;
+        scene.controller_has_grown(&claim, wanted_bytes).await?;
+        scene.has_grown(&claim, wanted_bytes).await?;
+        pod.sees_growth(&path(0), volume.block, before, wanted_bytes).await?;
+        ends(scene, pod).await
+    }
+}
+
+test! {
+    /// Two pods with the same words for a volume get one each: what the first writes, the second does not find. The definition
+    /// may say that inline volumes are shared, or for reading; then both have to run only.
+    TWO_PODS {
+        name: "should support two pods which have the same volume definition",
+    }
+    async |scene| {
+        let volume = volume(scene, 0).await?;
+        let first = scene.run(pod(scene, &[&volume])).await?;
+        let second = scene.run_within(pod(scene, &[&volume]), scene.timeouts().pod_start_slow).await?;
+        let InlineVolume { shared, read_only, .. } = inline(scene.pattern(), scene.driver(), 0);
+        if !shared && !read_only {
+            let content = scene.content();
+            first.write(&path(0), volume.block, &content).await?;
+            lacks(&second, volume.block, &content).await?;
+        }
+        ends(scene, second).await?;
+        ends(scene, first).await
+    }
+}
+
+test! {
+    /// A pod has two volumes of its own.
+    TWO_VOLUMES {
+        name: "should support multiple inline ephemeral volumes",
+        needs: [Need::Fits(
+            |pattern, _| !binds_at_once(pattern),
+            "volumes that are made at once may be in places that no pod reaches both of",
+        )],
+    }
+    async |scene| {
+        let (first, second) = (volume(scene, 0).await?, volume(scene, 1).await?);
+        let pod = scene.run(pod(scene, &[&first, &second])).await?;
+        for (index, volume) in [&first, &second].into_iter().enumerate() {
+            pod.has_kind(&path(index), volume.block, scene.pattern().fs_type).await?;
+        }
+        ends(scene, pod).await
+    }
+}
+
+/// Where the volume number `index` of a pod is.
+fn path(index: usize) -> String {
+    format!("/mnt/test-{index}")
+}
+
+/// The claim that is made for the volume number `index` of a pod.
+fn claim(pod: &str, index: usize) -> String {
+    format!("{pod}-volume{}", index + 1)
+}
+
+/// The words for the volume number `index` of a pod.
+async fn volume(scene: &Scene, index: usize) -> Done<Volume> {
+    match scene.pattern().volume {
+        VolumeType::Inline => scene.inline_volume(index),
+        _ => scene.volume().await,
+    }
+}
+
+/// A pod with such volumes, not yet made. It may only read those of which the definition says so.
+fn pod(scene: &Scene, volumes: &[&Volume]) -> PodSpec {
+    let at: Vec<_> = volumes.iter().enumerate().map(|(index, volume)| (*volume, path(index))).collect();
+    let mut spec = scene.pod_at(&at);
+    for index in 0..volumes.len() {
+        if inline(scene.pattern(), scene.driver(), index).read_only {
+            only_read(&mut spec, index);
+        }
+    }
+    spec
+}
+
+/// The containers of a pod may only read a volume. As upstream the pod itself may write, and so the driver learns nothing.
+fn only_read(spec: &mut PodSpec, index: usize) {
+    let path = path(index);
+    let mounts = spec.containers.iter_mut().flat_map(|container| &mut container.mounts);
+    mounts.filter(|mount| mount.path == path).for_each(|mount| mount.read_only = true);
+}
+
+/// The mount has an option.
+async fn is_mounted(pod: &RunningPod<'_>, path: &str, option: &str) -> Done {
+    let options = pod.mount_options(path).await?;
+    csi_harness::ensure!(
+        options.split(',').any(|one| one == option),
+        "a volume is mounted without an option";
+        expected: option,
+        actual: options,
+    );
+    Ok(())
+}
+
+/// The volume does not have the content of another.
+async fn lacks(pod: &RunningPod<'_>, block: bool, content: &Content) -> Done {
+    let found = match block {
+        true => pod.read(&path(0), true).await?,
+        false => pod.sh(&format!("cat {}/* 2>/dev/null || true", path(0))).await?,
+    };
+    csi_harness::ensure!(
+        !content.is(&found),
+        "two pods that have a volume each find the same data";
+        expected: "the volume of the second pod without the data of the first",
+        actual: found,
+    );
+    Ok(())
+}
+
+/// Deletes a pod. Its claims, and their volumes, go with it.
+async fn ends(scene: &Scene, pod: RunningPod<'_>) -> Done {
+    let mut volumes = Vec::new();
+    let mut claims = Vec::new();
+    for volume in scene.existing_pod(&pod.name).await?.spec.volumes {
+        let claim = format!("{}-{}", pod.name, volume.name);
+        if let Some(found) = scene.cluster().claim(&claim).await? {
+            volumes.extend(found.volume);
+            claims.push(claim);
+        }
+    }
+    pod.delete().await?;
+    for claim in claims {
+        scene.claim_gone(&claim, scene.timeouts().pv_delete).await?;
+    }
+    for volume in volumes {
+        scene.volume_gone(&volume, scene.timeouts().pv_delete).await?;
+    }
+    Ok(())
+}

@@ -1,0 +1,275 @@
+use csi_driver_definitions::Capability;
+use csi_harness::prelude::Stop;
+
+use crate::cluster::{AccessMode, DataSource, Done, VolumeMode};
+use crate::pattern;
+use crate::scene::{Content, Scene, Volume, path_of};
+use crate::test;
+use crate::test::{Need, Suite};
+
+pub(crate) static SUITE: Suite = Suite {
+    name: "multiVolume",
+    tags: &["Slow"],
+    context: "",
+    patterns: &[&pattern::FS_MODE, &pattern::BLOCK, &pattern::EXT4, &pattern::XFS, &pattern::NTFS],
+    size_min_bytes: 1 << 20,
+    needs: &[Need::BlockIfAsked],
+    tests: &[
+        &TWO_SAME_MODE,
+        &TWO_SAME_MODE_ELSEWHERE,
+        &TWO_MODES,
+        &TWO_MODES_ELSEWHERE,
+        &SHARED,
+        &WITH_RESTORED,
+        &WITH_CLONE,
+        &SHARED_READ_ONLY,
+        &SHARED_ELSEWHERE,
+    ],
+};
+
+test! {
+    /// Two volumes in one pod keep their data, each its own, when the pod is made anew.
+    TWO_SAME_MODE {
+        name: "should access to two volumes with the same volume mode and retain data across pod recreation on the same node",
+    }
+    async |scene| {
+        let volumes = [scene.volume().await?, scene.volume().await?];
+        keep_data(scene, &volumes, Place::SameNode).await
+    }
+}
+
+test! {
+    /// Two volumes in one pod keep their data when the pod moves to another node.
+    TWO_SAME_MODE_ELSEWHERE {
+        name: "should access to two volumes with the same volume mode and retain data across pod recreation on different node",
+        needs: [Need::Cannot(Capability::SingleNodeVolume), Need::TwoNodes],
+    }
+    async |scene| {
+        let volumes = [scene.volume().await?, scene.volume().await?];
+        keep_data(scene, &volumes, Place::OtherNode).await
+    }
+}
+
+test! {
+    /// A file system and a device in one pod keep their data when the pod is made anew.
+    TWO_MODES {
+        name: "should access to two volumes with different volume mode and retain data across pod recreation on the same node",
+        needs: [Need::Can(Capability::Block), NOT_FS_MODE],
+    }
+    async |scene| {
+        let volumes = [volume_of_mode(scene, VolumeMode::Filesystem).await?, volume_of_mode(scene, VolumeMode::Block).await?];
+        keep_data(scene, &volumes, Place::SameNode).await
+    }
+}
+
+test! {
+    /// A file system and a device in one pod keep their data when the pod moves to another node.
+    TWO_MODES_ELSEWHERE {
+        name: "should access to two volumes with different volume mode and retain data across pod recreation on different node",
+        needs: [
+            Need::Can(Capability::Block),
+            Need::Cannot(Capability::SingleNodeVolume),
+            NOT_FS_MODE,
+            Need::TwoNodes,
+        ],
+    }
+    async |scene| {
+        let volumes = [volume_of_mode(scene, VolumeMode::Filesystem).await?, volume_of_mode(scene, VolumeMode::Block).await?];
+        keep_data(scene, &volumes, Place::OtherNode).await
+    }
+}
+
+test! {
+    /// Pods of one node that share a volume see what the others write, and keep it when one of them goes.
+    SHARED {
+        name: "should concurrently access the single volume from pods on the same node",
+        needs: [Need::Can(Capability::Multipods)],
+    }
+    async |scene| {
+        let volume = scene.volume().await?;
+        share(scene, &volume, Place::SameNode).await
+    }
+}
+
+test! {
+    /// A volume and one made from its snapshot are used on one node at the same time; file systems with equal UUIDs are not.
+    WITH_RESTORED {
+        name: "should concurrently access the volume and restored snapshot from pods on the same node [LinuxOnly]",
+        tags: ["Feature:VolumeSnapshotDataSource", "Feature:VolumeSourceXFS"],
+        needs: [Need::Can(Capability::SnapshotDataSource), Need::SnapshotClass, HAS_SNAPSHOTS],
+    }
+    async |scene| {
+        let (volume, content) = written(scene).await?;
+        let class = scene.snapshot_class().await?;
+        let snapshot = scene.snapshot(volume.claim().unwrap_or_default(), &class).await?;
+        beside_copy(scene, &volume, &content, DataSource::Snapshot(snapshot.spec.name)).await
+    }
+}
+
+test! {
+    /// A volume and its clone are used on one node at the same time.
+    WITH_CLONE {
+        name: "should concurrently access the volume and its clone from pods on the same node [LinuxOnly]",
+        tags: ["Feature:VolumeSourceXFS"],
+        needs: [Need::Can(Capability::PvcDataSource)],
+    }
+    async |scene| {
+        let (volume, content) = written(scene).await?;
+        let source = DataSource::Claim(volume.claim().unwrap_or_default().to_owned());
+        beside_copy(scene, &volume, &content, source).await
+    }
+}
+
+test! {
+    /// Pods of one node share a volume that they may only read. They read what was written before, and cannot write to a file
+    /// system, at which upstream does not look.
+    SHARED_READ_ONLY {
+        name: "should concurrently access the single read-only volume from pods on the same node",
+        needs: [Need::Can(Capability::Multipods)],
+    }
+    async |scene| {
+        let (volume, content) = written(scene).await?;
+        let read_only = volume.read_only();
+        let first = scene.run(scene.pod(&[&read_only])).await?;
+        let mut spec = scene.pod(&[&read_only]);
+        spec.node = Some(first.node.clone());
+        let second = scene.run(spec).await?;
+        let path = path_of(0);
+        for pod in [&first, &second] {
+            pod.has_kind(&path, volume.block, scene.pattern().fs_type).await?;
+            pod.holds(&path, volume.block, &content).await?;
+            // That a device is not written to, kubelet and the container runtime see to themselves.
+            if !volume.block {
+                pod.cannot_write(&path).await?;
+            }
+        }
+        first.delete().await?;
+        second.delete().await
+    }
+}
+
+test! {
+    /// Pods of two nodes that share a volume see what the other writes.
+    SHARED_ELSEWHERE {
+        name: "should concurrently access the single volume from pods on different node",
+        needs: [Need::Can(Capability::Rwx), Need::TwoNodes],
+    }
+    async |scene| {
+        let class = scene.class().await?;
+        let mut spec = scene.claim_spec(&class);
+        spec.access_modes = vec![AccessMode::ReadWriteMany];
+        let volume = scene.claim(&spec, &class).await?;
+        share(scene, &volume, Place::OtherNode).await
+    }
+}
+
+/// Upstream leaves out the pattern that names the mode, and no other one with a file system.
+const NOT_FS_MODE: Need = Need::Fits(
+    |pattern, _| pattern.mode != Some(VolumeMode::Filesystem),
+    "runs with the patterns that do not name the mode",
+);
+
+const HAS_SNAPSHOTS: Need =
+    Need::Fits(|pattern, _| pattern.snapshot.is_some(), "upstream takes no snapshots with this pattern");
+
+/// Where a later pod runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Place {
+    SameNode,
+    OtherNode,
+}
+
+async fn volume_of_mode(scene: &Scene, mode: VolumeMode) -> Done<Volume> {
+    let class = scene.class().await?;
+    let mut spec = scene.claim_spec(&class);
+    spec.mode = mode;
+    scene.claim(&spec, &class).await
+}
+
+/// Writes into the volumes, deletes the pod, reads in a new one, and writes and reads again.
+async fn keep_data(scene: &Scene, volumes: &[Volume], place: Place) -> Done {
+    let all: Vec<&Volume> = volumes.iter().collect();
+    let contents: Vec<Content> = volumes.iter().map(|_| scene.content()).collect();
+    let first = scene.run(scene.pod(&all)).await?;
+    for (index, (volume, content)) in volumes.iter().zip(&contents).enumerate() {
+        let path = path_of(index);
+        first.has_kind(&path, volume.block, "").await?;
+        first.write(&path, volume.block, content).await?;
+    }
+    for (index, (volume, content)) in volumes.iter().zip(&contents).enumerate() {
+        first.holds(&path_of(index), volume.block, content).await?;
+    }
+    let node = first.node.clone();
+    first.delete().await?;
+
+    let mut spec = scene.pod(&all);
+    match place {
+        Place::SameNode => spec.node = Some(node),
+        Place::OtherNode => spec.not_on = vec![node],
+    }
+    let second = scene.run(spec).await?;
+    for (index, (volume, content)) in volumes.iter().zip(&contents).enumerate() {
+        let (path, next) = (path_of(index), scene.content());
+        second.holds(&path, volume.block, content).await?;
+        second.write(&path, volume.block, &next).await?;
+        second.holds(&path, volume.block, &next).await?;
+    }
+    second.delete().await
+}
+
+/// Two pods share a volume: each reads what was written last and writes something itself.
+async fn share(scene: &Scene, volume: &Volume, place: Place) -> Done {
+    let (path, block) = (path_of(0), volume.block);
+    let first = scene.run(scene.pod(&[volume])).await?;
+    let mut spec = scene.pod(&[volume]);
+    match place {
+        Place::SameNode => spec.node = Some(first.node.clone()),
+        Place::OtherNode => spec.not_on = vec![first.node.clone()],
+    }
+    let second = scene.run(spec).await?;
+    let mut content = scene.content();
+    first.write(&path, block, &content).await?;
+    for pod in [&second, &first] {
+        pod.has_kind(&path, block, "").await?;
+        pod.holds(&path, block, &content).await?;
+        content = scene.content();
+        pod.write(&path, block, &content).await?;
+    }
+    second.holds(&path, block, &content).await?;
+    second.delete().await?;
+    first.holds(&path, block, &content).await?;
+    let last = scene.content();
+    first.write(&path, block, &last).await?;
+    first.holds(&path, block, &last).await?;
+    first.delete().await
+}
+
+/// A volume that something was written to, which no pod uses any more.
+async fn written(scene: &Scene) -> Done<(Volume, Content)> {
+    let (volume, content) = (scene.volume().await?, scene.content());
+    if volume.claim().is_none() {
+        return Err(Stop::broken("the pattern has no claim of its own"));
+    }
+    let pod = scene.run(scene.pod(&[&volume])).await?;
+    pod.write(&path_of(0), volume.block, &content).await?;
+    pod.delete().await?;
+    Ok((volume, content))
+}
+
+/// The volume and a copy of it are used at the same time on one node, and hold the same.
+async fn beside_copy(scene: &Scene, volume: &Volume, content: &Content, source: DataSource) -> Done {
+    let claim = scene.existing_claim(volume.claim().unwrap_or_default()).await?;
+    let class = scene.class().await?;
+    let mut spec = scene.copy_spec(&class, source);
+    spec.request_bytes = claim.capacity_bytes.max(spec.request_bytes);
+    let copy = scene.claim(&spec, &class).await?;
+    let first = scene.run(scene.pod(&[volume])).await?;
+    let mut spec = scene.pod(&[&copy]);
+    spec.node = Some(first.node.clone());
+    let second = scene.run_within(spec, scene.timeouts().pod_start_slow).await?;
+    let path = path_of(0);
+    first.holds(&path, volume.block, content).await?;
+    second.holds(&path, volume.block, content).await?;
+    second.delete().await?;
+    first.delete().await
+}

@@ -1,0 +1,303 @@
+use csi_driver_definitions::Capability;
+
+use crate::cluster::{
+    AccessMode, BindingMode, ClaimSpec, DataSource, Done, Feature, PersistentVolume, ReclaimPolicy,
+    StorageClass,
+};
+use crate::pattern;
+use crate::scene::{Content, Scene, Volume, all, failed, path_of};
+use crate::test;
+use crate::test::{Need, Suite};
+
+/// Clones made at the same time.
+const CLONES: usize = 5;
+/// By how much a restored volume is larger than its source, in bytes.
+const LARGER_BYTES: i64 = 1 << 30;
+
+pub(crate) static SUITE: Suite = Suite {
+    name: "provisioning",
+    tags: &[],
+    context: "",
+    patterns: &[&pattern::DEFAULT_FS, &pattern::BLOCK, &pattern::NTFS],
+    size_min_bytes: 1 << 20,
+    needs: &[Need::BlockIfAsked],
+    tests: &[
+        &MOUNT_OPTIONS,
+        &FROM_SNAPSHOT,
+        &FROM_SNAPSHOT_ROX,
+        &FROM_ANYTHING,
+        &LARGER_FROM_SNAPSHOT,
+        &FROM_CLAIM,
+        &FROM_CLAIM_ROX,
+        &FROM_CLAIM_IN_PARALLEL,
+        &SAME_STORAGE,
+    ],
+};
+
+test! {
+    /// The mount options of the class are those of the mount that a pod sees.
+    MOUNT_OPTIONS {
+        name: "should provision storage with mount options",
+        needs: [
+            Need::Says(
+                |definition| definition.driver_info.supported_mount_option.is_some(),
+                "the definition has no SupportedMountOption",
+            ),
+            Need::FileSystem,
+        ],
+    }
+    async |scene| {
+        let info = &scene.driver().driver_info;
+        let options = info.supported_mount_option.iter().chain(&info.required_mount_option).flatten();
+        let mut class = scene.class_copy()?;
+        class.mount_options = options.cloned().collect();
+        class.mount_options.sort();
+        class.mount_options.dedup();
+        scene.cluster().create_storage_class(&class).await?;
+        let spec = plain_claim(scene, &class);
+        let (_, made) = scene.provisions(&class, &spec).await?;
+        let volume = Volume::of_claim(&spec.name, false);
+        let (path, content) = ("/mnt/test", scene.content());
+        let writer = scene.run(scene.pod_at(&[(&volume, path.to_owned())])).await?;
+        writer.write(path, false, &content).await?;
+        let mut reader = scene.pod_at(&[(&volume, path.to_owned())]);
+        reader.node = Some(writer.node.clone());
+        writer.delete().await?;
+        let reader = scene.run(reader).await?;
+        reader.holds(path, false, &content).await?;
+        let found = reader.mount_options(path).await?;
+        let has = |option: &str| found.split(',').any(|one| one == option);
+        if let Some(missing) = class.mount_options.iter().find(|option| !has(option)) {
+            return Err(failed("a mount option of the class is not one of the mount", missing, found));
+        }
+        reader.delete().await?;
+        goes_with_claim(scene, &spec.name, &made).await
+    }
+}
+
+test! {
+    /// A volume made from a snapshot holds what its source held.
+    FROM_SNAPSHOT {
+        name: "should provision storage with snapshot data source",
+        tags: ["Feature:VolumeSnapshotDataSource"],
+        needs: [Need::Can(Capability::SnapshotDataSource), Need::SnapshotClass],
+    }
+    async |scene| {
+        let source = Source::of_snapshot(scene).await?;
+        source.is_in(scene, &source.copy(scene)).await
+    }
+}
+
+test! {
+    /// A volume for many readers made from a snapshot holds what its source held.
+    FROM_SNAPSHOT_ROX {
+        name: "should provision storage with snapshot data source (ROX mode)",
+        tags: ["Feature:VolumeSnapshotDataSource"],
+        needs: [
+            Need::Can(Capability::SnapshotDataSource),
+            Need::Can(Capability::CapReadOnlyMany),
+            Need::SnapshotClass,
+        ],
+    }
+    async |scene| {
+        let source = Source::of_snapshot(scene).await?;
+        source.is_in(scene, &for_many_readers(source.copy(scene))).await
+    }
+}
+
+test! {
+    /// Volume populators are no affair of the driver.
+    FROM_ANYTHING {
+        name: "should provision storage with any volume data source",
+        tags: ["Serial"],
+        needs: [Need::FileSystem, Need::Offers(Feature::Orchestrator)],
+    }
+    async |_scene| {
+        Err(csi_harness::prelude::Stop::skip("needs a populator, which is a controller of its own"))
+    }
+}
+
+test! {
+    /// The file system of a volume made larger from a snapshot fills it.
+    LARGER_FROM_SNAPSHOT {
+        name: "should provision correct filesystem size when restoring snapshot to larger size pvc",
+        tags: ["Feature:VolumeSnapshotDataSource"],
+        needs: [
+            Need::Can(Capability::SnapshotDataSource),
+            Need::Cannot(Capability::FsResizeFromSourceNotSupported),
+            Need::FileSystem,
+            Need::SnapshotClass,
+        ],
+    }
+    async |scene| {
+        let source = Source::of_snapshot(scene).await?;
+        let path = path_of(0);
+        let pod = scene.run(scene.pod(&[&source.volume])).await?;
+        let before = pod.size_bytes(&path, false).await?;
+        pod.delete().await?;
+        let claim = scene.existing_claim(source.volume.claim().unwrap_or_default()).await?;
+        let mut spec = source.copy(scene);
+        spec.request_bytes = claim.capacity_bytes.saturating_add(LARGER_BYTES);
+        let larger = scene.claim(&spec, &source.class).await?;
+        let pod = scene.run_within(scene.pod(&[&larger]), scene.timeouts().pod_start_slow).await?;
+        let after = pod.size_bytes(&path, false).await?;
+        if after <= before {
+            let grown = format!("more than the {before} bytes of its source");
+            return Err(failed("the file system of a larger copy has not grown", grown, format!("{after} bytes")));
+        }
+        pod.holds(&path, false, &source.content).await?;
+        pod.delete().await
+    }
+}
+
+test! {
+    /// A clone holds what its source held.
+    FROM_CLAIM {
+        name: "should provision storage with pvc data source",
+        needs: [Need::Can(Capability::PvcDataSource)],
+    }
+    async |scene| {
+        let source = Source::of_claim(scene).await?;
+        source.is_in(scene, &source.copy(scene)).await
+    }
+}
+
+test! {
+    /// A clone for many readers holds what its source held.
+    FROM_CLAIM_ROX {
+        name: "should provision storage with pvc data source (ROX mode)",
+        needs: [Need::Can(Capability::PvcDataSource), Need::Can(Capability::CapReadOnlyMany)],
+    }
+    async |scene| {
+        let source = Source::of_claim(scene).await?;
+        source.is_in(scene, &for_many_readers(source.copy(scene))).await
+    }
+}
+
+test! {
+    /// Clones made at the same time all hold what their source held.
+    FROM_CLAIM_IN_PARALLEL {
+        name: "should provision storage with pvc data source in parallel",
+        tags: ["Slow"],
+        needs: [Need::Can(Capability::PvcDataSource)],
+    }
+    async |scene| {
+        let source = Source::of_claim(scene).await?;
+        let copies: Vec<ClaimSpec> = (0..CLONES).map(|_| source.copy(scene)).collect();
+        all(copies.iter().map(|copy| source.is_in(scene, copy))).await?;
+        Ok(())
+    }
+}
+
+test! {
+    /// Two PersistentVolumes for one volume are used on one node at the same time: it is staged once, or twice at one path,
+    /// and published twice. Both pods see the same data, at which upstream does not look.
+    SAME_STORAGE {
+        name: "should mount multiple PV pointing to the same storage on the same node",
+        needs: [Need::Can(Capability::MultiplePvsSameId), Need::FileSystem],
+    }
+    async |scene| {
+        let class = scene.class().await?;
+        let first_spec = plain_claim(scene, &class);
+        let first = scene.claim(&first_spec, &class).await?;
+        let path = path_of(0);
+        let one = scene.run(scene.pod(&[&first])).await?;
+        let made = scene.volume_behind(&scene.existing_claim(&first_spec.name).await?).await?;
+        let second_spec = ClaimSpec {
+            name: scene.name("claim"),
+            class: String::new(),
+            volume: Some(scene.name("volume")),
+            ..first_spec
+        };
+        let second = PersistentVolume {
+            name: second_spec.volume.clone().unwrap_or_default(),
+            class: String::new(),
+            reclaim: ReclaimPolicy::Retain,
+            claim: Some(second_spec.name.clone()),
+            ..made
+        };
+        scene.cluster().create_volume(&second).await?;
+        scene.cluster().create_claim(&second_spec).await?;
+        scene.bound(&second_spec.name, scene.timeouts().claim_bound).await?;
+        let mut spec = scene.pod(&[&Volume::of_claim(&second_spec.name, false)]);
+        spec.node = Some(one.node.clone());
+        let two = scene.run(spec).await?;
+        let content = scene.content();
+        one.write(&path, false, &content).await?;
+        two.holds(&path, false, &content).await?;
+        two.delete().await?;
+        one.holds(&path, false, &content).await?;
+        one.delete().await?;
+        scene.cluster().delete_claim(&second_spec.name).await?;
+        scene.cluster().delete_volume(&second.name).await
+    }
+}
+
+/// A claim of this suite: it asks for ReadWriteOnce, whatever the definition requires.
+fn plain_claim(scene: &Scene, class: &StorageClass) -> ClaimSpec {
+    ClaimSpec { access_modes: vec![AccessMode::ReadWriteOnce], ..scene.claim_spec(class) }
+}
+
+fn for_many_readers(spec: ClaimSpec) -> ClaimSpec {
+    ClaimSpec { access_modes: vec![AccessMode::ReadOnlyMany], ..spec }
+}
+
+/// A volume goes with its claim, unless it is to be retained.
+async fn goes_with_claim(scene: &Scene, claim: &str, volume: &PersistentVolume) -> Done {
+    scene.delete_claim(claim, scene.timeouts().pv_delete_slow).await?;
+    scene.volume_gone(&volume.name, scene.timeouts().pv_delete_slow).await
+}
+
+/// What volumes are made from, and what they have to hold.
+struct Source {
+    class: StorageClass,
+    volume: Volume,
+    content: Content,
+    source: DataSource,
+}
+
+impl Source {
+    /// A claim that something was written to, and that is attached nowhere.
+    async fn of_claim(scene: &Scene) -> Done<Source> {
+        let class = scene.class().await?;
+        let spec = plain_claim(scene, &class);
+        let volume = scene.claim(&spec, &class).await?;
+        let content = Content::of(format!("Hello from {}", scene.driver().driver_info.name));
+        let writer = scene.run(scene.pod(&[&volume])).await?;
+        writer.write(&path_of(0), volume.block, &content).await?;
+        writer.delete().await?;
+        let claim = scene.existing_claim(&spec.name).await?;
+        let made = claim.volume.as_deref().unwrap_or_default();
+        scene.detached(made, scene.timeouts().data_source_provision).await?;
+        Ok(Source { source: DataSource::Claim(spec.name), class, volume, content })
+    }
+
+    /// A snapshot of one.
+    async fn of_snapshot(scene: &Scene) -> Done<Source> {
+        let of_claim = Source::of_claim(scene).await?;
+        let class = scene.snapshot_class().await?;
+        let snapshot = scene.snapshot(of_claim.volume.claim().unwrap_or_default(), &class).await?;
+        Ok(Source { source: DataSource::Snapshot(snapshot.spec.name), ..of_claim })
+    }
+
+    fn copy(&self, scene: &Scene) -> ClaimSpec {
+        ClaimSpec { source: Some(self.source.clone()), ..plain_claim(scene, &self.class) }
+    }
+
+    /// A claim that is made from it is what it asks for, holds the same, and goes again.
+    async fn is_in(&self, scene: &Scene, copy: &ClaimSpec) -> Done {
+        let (_, made) = if self.class.binding == BindingMode::Immediate {
+            scene.provisions(&self.class, copy).await?
+        } else {
+            scene.cluster().create_claim(copy).await?;
+            let volume = Volume::of_claim(&copy.name, self.volume.block);
+            scene.run_within(scene.pod(&[&volume]), scene.timeouts().pod_start_slow).await?.delete().await?;
+            scene.bound(&copy.name, scene.timeouts().claim_provision).await?
+        };
+        let volume = Volume::of_claim(&copy.name, self.volume.block);
+        let reader = scene.run_within(scene.pod(&[&volume]), scene.timeouts().pod_start_slow).await?;
+        reader.holds(&path_of(0), volume.block, &self.content).await?;
+        reader.delete().await?;
+        goes_with_claim(scene, &copy.name, &made).await
+    }
+}

@@ -1,0 +1,71 @@
+use std::time::Duration;
+
+use csi_driver_definitions::Capability;
+use csi_harness::prelude::Stop;
+
+use crate::cluster::{AccessMode, ClaimSpec, Feature, PodPhase, PodSpec};
+use crate::pattern;
+use crate::scene::Seen;
+use crate::test;
+use crate::test::{Need, Suite};
+
+pub(crate) static SUITE: Suite = Suite {
+    name: "read-write-once-pod",
+    tags: &[],
+    context: "",
+    patterns: &[&pattern::DEFAULT_FS],
+    size_min_bytes: 0,
+    needs: &[Need::Can(Capability::ReadWriteOncePod)],
+    tests: &[&PREEMPTS, &BLOCKS],
+};
+
+/// How long a pod that must not run is watched.
+const WATCH: Duration = Duration::from_secs(10);
+
+test! {
+    /// The scheduler takes the volume of a pod away for one of higher priority.
+    PREEMPTS {
+        name: "should preempt lower priority pods using ReadWriteOncePod volumes",
+        tags: ["Serial"],
+        needs: [Need::Offers(Feature::Orchestrator)],
+    }
+    async |_scene| {
+        Err(Stop::skip("the scheduler chooses which pod goes; no driver has a part in that"))
+    }
+}
+
+test! {
+    /// A second pod of the node waits until the first has let go of a volume that one pod only may have.
+    BLOCKS {
+        name: "should block a second pod from using an in-use ReadWriteOncePod volume on the same node",
+    }
+    async |scene| {
+        let class = scene.class().await?;
+        let access_modes = vec![AccessMode::ReadWriteOncePod];
+        let spec = ClaimSpec { access_modes, ..scene.claim_spec(&class) };
+        let volume = scene.claim(&spec, &class).await?;
+        let first = scene.run(scene.pod(&[&volume])).await?;
+
+        let second = PodSpec { node: Some(first.node.clone()), ..scene.pod(&[&volume]) };
+        scene.cluster().create_pod(&second).await?;
+        scene.until("the second pod is kept from the volume", scene.timeouts().pod_start, || async {
+            let pod = scene.existing_pod(&second.name).await?;
+            let events = scene.cluster().events(&second.name).await?;
+            let is_kept = pod.waiting.is_some() || events.iter().any(|event| event.reason == "FailedMount");
+            Ok(match pod.phase {
+                PodPhase::Pending if is_kept => Seen::There(()),
+                PodPhase::Pending => Seen::NotYet("nothing is reported of it".to_owned()),
+                phase => Seen::Never(format!("it is {phase:?}")),
+            })
+        })
+        .await?;
+        scene.stays("the second pod is kept from the volume", WATCH, || async {
+            let phase = scene.existing_pod(&second.name).await?.phase;
+            Ok((phase != PodPhase::Pending).then(|| format!("it is {phase:?}")))
+        })
+        .await?;
+
+        first.delete().await?;
+        scene.running(second, scene.timeouts().pod_start).await?.delete().await
+    }
+}

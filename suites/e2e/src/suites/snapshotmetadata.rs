@@ -1,0 +1,149 @@
+use csi_driver_definitions::Capability;
+
+use crate::cluster::{Block, Done, Feature, StorageClass};
+use crate::pattern;
+use crate::scene::{RunningPod, Scene, Volume, failed, path_of};
+use crate::test;
+use crate::test::{Need, Suite};
+
+pub(crate) static SUITE: Suite = Suite {
+    name: "snapshotmetadata",
+    tags: &["Feature:snapshotmetadata"],
+    context: "",
+    patterns: &[&pattern::SNAPSHOT_METADATA],
+    size_min_bytes: 0,
+    // Upstream does not ask for block, and fails without it.
+    needs: &[
+        Need::Can(Capability::SnapshotMetadata),
+        Need::SnapshotClass,
+        Need::BlockIfAsked,
+        Need::Offers(Feature::Snapshots),
+    ],
+    tests: &[&DELTA, &ALLOCATED],
+};
+
+/// The bytes that are written at once, from the beginning of the device on.
+const PAGE_BYTES: u32 = 4096;
+/// Pages written before the first snapshot.
+const WRITTEN: u32 = 6;
+/// Pages written again before the second one.
+const REWRITTEN: u32 = 3;
+/// Blocks copied by one script.
+const BLOCKS_PER_SCRIPT: usize = 256;
+/// The largest unit that blocks are copied in, as a power of two: 1 MiB.
+const COPY_UNIT_LOG2: u32 = 20;
+
+test! {
+    /// The blocks that GetMetadataDelta tells are enough to make the earlier snapshot of a volume into the later one.
+    ///
+    /// Upstream crashes with drivers that a definition file describes.
+    DELTA {
+        name: "should verify GetMetadataDelta",
+    }
+    async |scene| {
+        let class = scene.class().await?;
+        let snapshot_class = scene.snapshot_class().await?;
+        let (claim, writer) = device(scene, &class).await?;
+        fill(&writer, WRITTEN).await?;
+        let earlier = scene.snapshot(&claim, &snapshot_class).await?;
+        fill(&writer, REWRITTEN).await?;
+        let later = scene.snapshot(&claim, &snapshot_class).await?;
+
+        let (from_spec, to_spec) = (scene.restored_spec(&class, &later), scene.restored_spec(&class, &earlier));
+        let from = scene.claim(&from_spec, &class).await?;
+        let to = scene.claim(&to_spec, &class).await?;
+        let blocks = scene.cluster().snapshot_blocks(&later.spec.name, Some(&earlier.spec.name)).await?;
+        become_equal(scene, &from, &to, &blocks).await?;
+        writer.delete().await
+    }
+}
+
+test! {
+    /// The blocks that GetMetadataAllocated tells are enough to copy a snapshot onto an empty volume.
+    ///
+    /// Upstream crashes with drivers that a definition file describes.
+    ALLOCATED {
+        name: "should verify GetAllocatedMetadata",
+    }
+    async |scene| {
+        let class = scene.class().await?;
+        let (claim, writer) = device(scene, &class).await?;
+        fill(&writer, WRITTEN).await?;
+        let snapshot = scene.snapshot(&claim, &scene.snapshot_class().await?).await?;
+
+        let from_spec = scene.restored_spec(&class, &snapshot);
+        let from = scene.claim(&from_spec, &class).await?;
+        let mut to_spec = scene.claim_spec(&class);
+        to_spec.request_bytes = from_spec.request_bytes;
+        let to = scene.claim(&to_spec, &class).await?;
+        let blocks = scene.cluster().snapshot_blocks(&snapshot.spec.name, None).await?;
+        become_equal(scene, &from, &to, &blocks).await?;
+        writer.delete().await
+    }
+}
+
+/// A block volume and a pod that has it.
+async fn device<'a>(scene: &'a Scene, class: &StorageClass) -> Done<(String, RunningPod<'a>)> {
+    let spec = scene.claim_spec(class);
+    let volume = scene.claim(&spec, class).await?;
+    Ok((spec.name, scene.run(scene.pod(&[&volume])).await?))
+}
+
+/// Writes random data to the beginning of the device.
+async fn fill(pod: &RunningPod<'_>, pages: u32) -> Done {
+    let device = path_of(0);
+    let script =
+        format!("dd if=/dev/urandom of={device} bs={PAGE_BYTES} count={pages} oflag=direct 2>&1 && sync");
+    pod.sh(&script).await.map(drop)
+}
+
+/// Copies the blocks from one device to the other. After that there is no difference.
+async fn become_equal(scene: &Scene, from: &Volume, to: &Volume, blocks: &[Block]) -> Done {
+    let pod = scene.run_within(scene.pod(&[from, to]), scene.timeouts().pod_start_slow).await?;
+    let (from, to) = (path_of(0), path_of(1));
+    let from_bytes = pod.size_bytes(&from, true).await?;
+    for blocks in blocks.chunks(BLOCKS_PER_SCRIPT) {
+        let lies_outside = |block: &&Block| {
+            block.offset_bytes.checked_add(block.size_bytes).is_none_or(|end_bytes| end_bytes > from_bytes)
+        };
+        if let Some(block) = blocks.iter().find(lies_outside) {
+            let expected = format!("an end within {from_bytes} bytes");
+            return Err(failed("a block lies outside of its snapshot", expected, format!("{block:?}")));
+        }
+        let copies: Vec<String> = blocks.iter().map(|block| copy(&from, &to, *block)).collect();
+        pod.sh(&copies.join(" && ")).await?;
+    }
+    let compared = pod.output(&format!("cmp {from} {to} 2>&1")).await?;
+    match compared.code {
+        0 => pod.delete().await,
+        _ => Err(failed(
+            format!("{} blocks that the driver tells do not carry all of the data over", blocks.len()),
+            "two devices with the same content",
+            compared.stdout.trim_end(),
+        )),
+    }
+}
+
+/// The command that copies a block, in the largest unit that both its ends are multiples of.
+fn copy(from: &str, to: &str, block: Block) -> String {
+    let Block { offset_bytes, size_bytes } = block;
+    let unit_log2 = (offset_bytes | size_bytes).trailing_zeros().min(COPY_UNIT_LOG2);
+    let (unit_bytes, skip, count) = (1 << unit_log2, offset_bytes >> unit_log2, size_bytes >> unit_log2);
+    format!(
+        "dd if={from} of={to} bs={unit_bytes} skip={skip} seek={skip} count={count} conv=notrunc,fsync 2>&1"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_block_is_copied_in_the_largest_unit_that_fits() {
+        let copy = |offset_bytes, size_bytes| copy("a", "b", Block { offset_bytes, size_bytes });
+        assert!(copy(0, 4096).contains("bs=4096 skip=0 seek=0 count=1 "));
+        assert!(copy(8192, 12288).contains("bs=4096 skip=2 seek=2 count=3 "));
+        assert!(copy(4 << 20, 2 << 20).contains("bs=1048576 skip=4 seek=4 count=2 "));
+        assert!(copy(512, 1).contains("bs=1 skip=512 seek=512 count=1 "));
+    }
+}

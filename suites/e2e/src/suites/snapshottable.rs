@@ -1,0 +1,142 @@
+use csi_driver_definitions::Capability;
+
+use crate::cluster::{Container, Done, Feature, PodSpec, Snapshot, VolumeSource};
+use crate::pattern::{self, Pattern, VolumeType};
+use crate::scene::{Content, RunningPod, Scene, Volume, failed, path_of};
+use crate::test;
+use crate::test::{Need, Suite};
+
+pub(crate) static SUITE: Suite = Suite {
+    name: "snapshottable",
+    tags: &["Feature:VolumeSnapshotDataSource"],
+    // Upstream has a container with an empty text in it.
+    context: "volume snapshot controller ",
+    patterns: &[
+        &pattern::SNAPSHOT_DELETE,
+        &pattern::SNAPSHOT_RETAIN,
+        &pattern::EPHEMERAL_SNAPSHOT_DELETE,
+        &pattern::EPHEMERAL_SNAPSHOT_RETAIN,
+        &pattern::PREPROVISIONED_SNAPSHOT_DELETE,
+        &pattern::PREPROVISIONED_SNAPSHOT_RETAIN,
+    ],
+    size_min_bytes: 1 << 20,
+    needs: &[
+        Need::Can(Capability::SnapshotDataSource),
+        Need::SnapshotClass,
+        Need::Offers(Feature::Snapshots),
+    ],
+    tests: &[&EPHEMERAL, &PERSISTENT],
+};
+
+fn is_ephemeral(pattern: &Pattern) -> bool {
+    pattern.volume == VolumeType::GenericEphemeral
+}
+
+test! {
+    /// A snapshot is taken of the volume of a pod that has ended and is there still. Another pod gets a volume made from it,
+    /// with the data. What becomes of the snapshot in the end is what its class says.
+    ///
+    /// Upstream does not look at the data.
+    EPHEMERAL {
+        name: "should check snapshot fields, check restore correctly works, check deletion (ephemeral)",
+        needs: [Need::Fits(|pattern, _| is_ephemeral(pattern), "for volumes that live as long as their pod")],
+    }
+    async |scene| {
+        let content = scene.content();
+        let class = scene.class().await?;
+        let writer = writer(scene, &scene.volume_of(&class).await?, &content);
+        scene.succeeds(&writer, scene.timeouts().pod_start_slow).await?;
+        let claim = format!("{}-volume1", writer.name);
+        let (_, volume) = scene.bound(&claim, scene.timeouts().claim_provision).await?;
+        scene.detached(&volume.name, scene.timeouts().pv_delete).await?;
+
+        let snapshot = scene.pattern_snapshot(&claim).await?;
+        has_policy(scene, &snapshot)?;
+        let source = VolumeSource::Ephemeral(Box::new(scene.restored_spec(&class, &snapshot)));
+        let pod = restored(scene, &Volume { source, block: false }, &content).await?;
+
+        scene.cluster().delete_pod(&pod.name, false).await?;
+        ends(scene, &snapshot).await?;
+        scene.pod_gone(&pod.name).await?;
+        scene.delete_pod(&writer.name).await
+    }
+}
+
+test! {
+    /// A snapshot is taken of a volume that no pod uses, and the data of the volume change. A volume made from the snapshot
+    /// has the data from before. What becomes of the snapshot in the end is what its class says.
+    PERSISTENT {
+        name: "should check snapshot fields, check restore correctly works after modifying source data, check deletion (persistent)",
+        needs: [Need::Fits(|pattern, _| !is_ephemeral(pattern), "for volumes that outlive their pod")],
+    }
+    async |scene| {
+        let content = scene.content();
+        let class = scene.class().await?;
+        let spec = scene.claim_spec(&class);
+        let volume = scene.claim(&spec, &class).await?;
+        write(scene, &volume, &content).await?;
+        let (_, bound) = scene.bound(&spec.name, scene.timeouts().claim_provision).await?;
+        // What the node keeps back is in the volume when it has let go of it.
+        scene.detached(&bound.name, scene.timeouts().pv_delete).await?;
+
+        let snapshot = scene.pattern_snapshot(&spec.name).await?;
+        has_policy(scene, &snapshot)?;
+        write(scene, &volume, &scene.content()).await?;
+        let restored_spec = scene.restored_spec(&class, &snapshot);
+        let copy = scene.claim(&restored_spec, &class).await?;
+        let pod = restored(scene, &copy, &content).await?;
+
+        // Some systems want the snapshot to go first, and others the copy.
+        scene.cluster().delete_pod(&pod.name, false).await?;
+        scene.cluster().delete_claim(&restored_spec.name).await?;
+        ends(scene, &snapshot).await?;
+        scene.pod_gone(&pod.name).await
+    }
+}
+
+/// A pod that writes and ends, not yet made.
+fn writer(scene: &Scene, volume: &Volume, content: &Content) -> PodSpec {
+    let mut spec = scene.pod(&[volume]);
+    let script = content.script(&path_of(0));
+    spec.containers = spec
+        .containers
+        .into_iter()
+        .map(|container| Container { script: Some(script.clone()), ..container })
+        .collect();
+    PodSpec { restarts: false, ..spec }
+}
+
+/// A pod writes and is gone.
+async fn write(scene: &Scene, volume: &Volume, content: &Content) -> Done {
+    let pod = writer(scene, volume, content);
+    scene.succeeds(&pod, scene.timeouts().pod_start_slow).await?;
+    scene.delete_pod(&pod.name).await
+}
+
+/// A pod finds the content in a volume that was made from the snapshot.
+async fn restored<'a>(scene: &'a Scene, volume: &Volume, content: &Content) -> Done<RunningPod<'a>> {
+    let pod = scene.run_within(scene.pod(&[volume]), scene.timeouts().pod_start_slow).await?;
+    pod.holds(&path_of(0), false, content).await?;
+    Ok(pod)
+}
+
+/// The content has the policy of the class.
+fn has_policy(scene: &Scene, snapshot: &Snapshot) -> Done {
+    let expected = scene.pattern().deletion;
+    match snapshot.deletion == expected {
+        true => Ok(()),
+        false => {
+            let actual = format!("{:?}", snapshot.deletion);
+            Err(failed("a snapshot has another policy than its class", format!("{expected:?}"), actual))
+        }
+    }
+}
+
+/// Deletes the snapshot. The driver keeps it just if the class says so; even then it does not keep it for good here.
+async fn ends(scene: &Scene, snapshot: &Snapshot) -> Done {
+    scene.delete_snapshot(snapshot).await?;
+    match scene.retains_snapshots() {
+        true => scene.is_retained(snapshot).await,
+        false => Ok(()),
+    }
+}

@@ -1,0 +1,57 @@
+use csi_driver_definitions::Capability;
+
+use crate::cluster::Feature;
+use crate::pattern;
+use crate::scene::{all, distinct, positive};
+use crate::test;
+use crate::test::{Need, Suite};
+
+pub(crate) static SUITE: Suite = Suite {
+    name: "snapshottable-stress",
+    tags: &["Feature:VolumeSnapshotDataSource"],
+    context: "",
+    patterns: &[&pattern::SNAPSHOT_DELETE, &pattern::SNAPSHOT_RETAIN],
+    size_min_bytes: 1 << 20,
+    needs: &[
+        Need::Says(
+            |definition| definition.driver_info.volume_snapshot_stress_test_options.is_some(),
+            "the definition has no VolumeSnapshotStressTestOptions",
+        ),
+        Need::Can(Capability::SnapshotDataSource),
+        Need::SnapshotClass,
+        Need::Offers(Feature::Snapshots),
+    ],
+    tests: &[&REPEATEDLY],
+};
+
+test! {
+    /// All volumes have several snapshots taken at the same time while pods use them. All of these can be used, and no two
+    /// are the same.
+    REPEATEDLY {
+        name: "should support snapshotting of many volumes repeatedly",
+        tags: ["Slow", "Serial"],
+    }
+    async |scene| {
+        let options = scene.driver().driver_info.volume_snapshot_stress_test_options.clone().unwrap_or_default();
+        let pods = positive("VolumeSnapshotStressTestOptions.NumPods", options.num_pods)?;
+        let snapshots = positive("VolumeSnapshotStressTestOptions.NumSnapshots", options.num_snapshots)?;
+
+        let class = scene.class().await?;
+        let in_use = all((0..pods).map(async |_| {
+            let spec = scene.claim_spec(&class);
+            let volume = scene.claim(&spec, &class).await?;
+            Ok((spec.name, scene.run(scene.pod(&[&volume])).await?))
+        }));
+        let in_use = in_use.await?;
+        let snapshot_class = scene.snapshot_class().await?;
+        let claims = in_use.iter().flat_map(|(claim, _)| (0..snapshots).map(move |_| claim));
+        let taken = all(claims.map(|claim| scene.snapshot(claim, &snapshot_class))).await?;
+        distinct("snapshot_id", taken.iter().filter_map(|snapshot| snapshot.handle.as_deref()))?;
+
+        all(taken.iter().map(|snapshot| scene.delete_snapshot(snapshot))).await?;
+        if scene.retains_snapshots() {
+            all(taken.iter().map(|snapshot| scene.is_retained(snapshot))).await?;
+        }
+        scene.release(in_use).await
+    }
+}

@@ -1,0 +1,133 @@
+use std::collections::BTreeSet;
+
+use csi_driver_definitions::Capability;
+use csi_harness::prelude::Stop;
+
+use crate::cluster::{BindingMode, Done, Pairs, PodPhase, StorageClass};
+use crate::pattern;
+use crate::scene::{Scene, Seen, failed};
+use crate::test;
+use crate::test::{Need, Suite};
+
+pub(crate) static SUITE: Suite = Suite {
+    name: "topology",
+    tags: &[],
+    context: "",
+    patterns: &[&pattern::TOPOLOGY_IMMEDIATE, &pattern::TOPOLOGY_DELAYED],
+    size_min_bytes: 0,
+    needs: &[
+        Need::Can(Capability::Topology),
+        Need::Says(
+            |definition| !definition.driver_info.topology_keys.is_empty(),
+            "the definition has no TopologyKeys",
+        ),
+    ],
+    tests: &[&ALLOWED, &CONFLICTING],
+};
+
+test! {
+    /// A volume of a class with allowedTopologies is made in one of these, and its pod runs there: in a segment that matches
+    /// in all of its keys, where upstream is content with one.
+    ALLOWED {
+        name: "should provision a volume and schedule a pod with AllowedTopologies",
+    }
+    async |scene| {
+        let (class, _) = class_of_some_segments(scene, 0).await?;
+        let volume = scene.volume_of(&class).await?;
+        let pod = scene.run(scene.pod(&[&volume])).await?;
+        let nodes = scene.cluster().nodes().await?;
+        let here = nodes.iter().find(|node| node.name == pod.node);
+        let here = here.ok_or_else(|| Stop::broken(format!("there is no node {}", pod.node)))?;
+        let allowed = class.allowed_topologies.iter().any(|segment| is_in(&here.topology, segment));
+        if !allowed {
+            return Err(failed(
+                "a pod runs outside of the segments that its volume is allowed in",
+                format!("{:?}", class.allowed_topologies),
+                format!("{:?}", here.topology),
+            ));
+        }
+        let claim = scene.existing_claim(volume.claim().unwrap_or_default()).await?;
+        let made = scene.volume_behind(&claim).await?;
+        let outside = made.topology.iter().find(|segment| {
+            !class.allowed_topologies.iter().any(|allowed| is_in(segment, allowed))
+        });
+        if let Some(outside) = outside {
+            return Err(failed(
+                "a volume can be used from a segment that it is not allowed in",
+                format!("{:?}", class.allowed_topologies),
+                format!("{outside:?}"),
+            ));
+        }
+        pod.delete().await
+    }
+}
+
+test! {
+    /// A pod that is kept in another segment than its volume is allowed in is not scheduled.
+    CONFLICTING {
+        name: "should fail to schedule a pod which has topologies that conflict with AllowedTopologies",
+    }
+    async |scene| {
+        let (class, excluded) = class_of_some_segments(scene, 1).await?;
+        let Some(excluded) = excluded else {
+            return Err(Stop::skip("needs a segment more than NumAllowedTopologies"));
+        };
+        let volume = scene.volume_of(&class).await?;
+        let nodes = scene.cluster().nodes().await?;
+        let mut spec = scene.pod(&[&volume]);
+        spec.node = nodes.iter().find(|node| is_in(&node.topology, &excluded)).map(|node| node.name.clone());
+        scene.cluster().create_pod(&spec).await?;
+        scene.until("the pod is not scheduled", scene.timeouts().pod_start, || async {
+            let pod = scene.existing_pod(&spec.name).await?;
+            if pod.phase != PodPhase::Pending {
+                return Ok(Seen::Never(format!("it is {:?}", pod.phase)));
+            }
+            let why = pod.waiting.unwrap_or_default();
+            Ok(if why.starts_with("Unschedulable") { Seen::There(()) } else { Seen::NotYet(why) })
+        })
+        .await?;
+        if class.binding == BindingMode::WaitForFirstConsumer {
+            let claim = scene.existing_claim(volume.claim().unwrap_or_default()).await?;
+            if let Some(volume) = claim.volume {
+                return Err(failed("a volume is made for a pod that cannot be scheduled", "none", volume));
+            }
+        }
+        scene.delete_pod(&spec.name).await
+    }
+}
+
+/// A class that allows all segments of the nodes but one, if there are enough, and the one left out.
+async fn class_of_some_segments(scene: &Scene, spare: usize) -> Done<(StorageClass, Option<Pairs>)> {
+    let info = &scene.driver().driver_info;
+    let wanted = usize::try_from(info.num_allowed_topologies).unwrap_or(usize::MAX).max(1);
+    let mut segments = BTreeSet::new();
+    for node in scene.cluster().nodes().await? {
+        let segment: Pairs =
+            node.topology.into_iter().filter(|(key, _)| info.topology_keys.contains(key)).collect();
+        if segment.len() != info.topology_keys.len() {
+            return Err(failed(
+                format!("node {} lacks labels of the topology", node.name),
+                format!("{:?}", info.topology_keys),
+                format!("{segment:?}"),
+            ));
+        }
+        segments.insert(segment);
+    }
+    if segments.len() < wanted + spare {
+        return Err(Stop::skip(format!(
+            "needs {} segments of the topology, and the nodes are in {}",
+            wanted + spare,
+            segments.len()
+        )));
+    }
+    let excluded = if segments.len() > wanted { segments.pop_last() } else { None };
+    let mut class = scene.class_copy()?;
+    class.allowed_topologies = segments.into_iter().collect();
+    scene.cluster().create_storage_class(&class).await?;
+    Ok((class, excluded))
+}
+
+/// Whether a place has all labels of a segment.
+fn is_in(place: &Pairs, segment: &Pairs) -> bool {
+    segment.iter().all(|(key, value)| place.get(key) == Some(value))
+}

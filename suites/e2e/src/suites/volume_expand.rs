@@ -1,0 +1,136 @@
+use csi_driver_definitions::Capability;
+
+use crate::cluster::{Done, Feature, PodSpec};
+use crate::pattern;
+use crate::scene::{Content, Extent, RunningPod, Scene, Volume, failed, path_of};
+use crate::test;
+use crate::test::{Need, Suite};
+
+pub(crate) static SUITE: Suite = Suite {
+    name: "volume-expand",
+    tags: &[],
+    context: "",
+    patterns: &[
+        &pattern::DEFAULT_FS,
+        &pattern::XFS,
+        &pattern::BLOCK,
+        &pattern::DEFAULT_FS_EXPANDS,
+        &pattern::BLOCK_EXPANDS,
+        &pattern::NTFS,
+        &pattern::NTFS_EXPANDS,
+    ],
+    size_min_bytes: 1 << 30,
+    needs: &[Need::Can(Capability::ControllerExpansion), Need::BlockIfAsked],
+    tests: &[&NOT_WITHOUT_PERMISSION, &OFFLINE, &ONLINE, &RECREATED],
+};
+
+test! {
+    /// A class without allowVolumeExpansion keeps its claims from growing. The API server sees to that.
+    NOT_WITHOUT_PERMISSION {
+        name: "should not allow expansion of pvcs without AllowVolumeExpansion property",
+        exists: |pattern, _| !pattern.allow_expansion,
+        needs: [Need::Offers(Feature::Orchestrator)],
+    }
+    async |scene| {
+        let (small, pod) = Small::in_use(scene).await?;
+        let asked_bytes = scene.existing_claim(&small.claim).await?.spec.request_bytes;
+        let grown = scene.grow(&small.claim).await;
+        // That the claim can still be looked at says that it was refused, and not that the cluster is out of reach.
+        let asks_bytes = scene.existing_claim(&small.claim).await?.spec.request_bytes;
+        if grown.is_ok() || asks_bytes != asked_bytes {
+            return Err(failed("a claim grows that must not", "a refusal", format!("{asks_bytes} bytes asked for")));
+        }
+        pod.delete().await
+    }
+}
+
+test! {
+    /// A volume grows while no pod uses it. The next pod sees all of it, and the data.
+    ///
+    /// Upstream looks at the objects only; here the device or the file system is measured.
+    OFFLINE {
+        name: "Verify if offline PVC expansion works",
+        exists: |pattern, _| pattern.allow_expansion,
+        needs: [Need::Can(Capability::OfflineExpansion)],
+    }
+    async |scene| {
+        let (small, pod) = Small::in_use(scene).await?;
+        pod.delete().await?;
+        let wanted_bytes = scene.grow(&small.claim).await?;
+        scene.controller_has_grown(&small.claim, wanted_bytes).await?;
+        let pod = scene.run(scene.pod(&[&small.volume])).await?;
+        small.is_larger(scene, &pod, wanted_bytes).await?;
+        pod.delete().await
+    }
+}
+
+test! {
+    /// A volume grows under the pod that uses it, which sees that, and its data.
+    ///
+    /// Upstream looks at the objects only; here the device or the file system is measured.
+    ONLINE {
+        name: "should resize volume when PVC is edited while pod is using it",
+        exists: |pattern, _| pattern.allow_expansion,
+        needs: [Need::Can(Capability::OnlineExpansion)],
+    }
+    async |scene| {
+        let (small, pod) = Small::in_use(scene).await?;
+        let wanted_bytes = scene.grow(&small.claim).await?;
+        scene.controller_has_grown(&small.claim, wanted_bytes).await?;
+        small.is_larger(scene, &pod, wanted_bytes).await?;
+        pod.delete().await
+    }
+}
+
+test! {
+    /// A volume grows under the pod that uses it, and another pod takes it on the same node before or after the node has
+    /// done its part. That one sees all of it, and the data.
+    ///
+    /// Upstream looks at the objects only; here the device or the file system is measured.
+    RECREATED {
+        name: "should resize volume when PVC is edited and the pod is re-created on the same node after controller resize is finished",
+        exists: |pattern, _| pattern.allow_expansion,
+        needs: [Need::Can(Capability::OnlineExpansion)],
+    }
+    async |scene| {
+        let (small, first) = Small::in_use(scene).await?;
+        let wanted_bytes = scene.grow(&small.claim).await?;
+        scene.controller_has_grown(&small.claim, wanted_bytes).await?;
+        let node = first.node.clone();
+        first.delete().await?;
+        let second = PodSpec { node: Some(node), ..scene.pod(&[&small.volume]) };
+        let second = scene.run(second).await?;
+        small.is_larger(scene, &second, wanted_bytes).await?;
+        second.delete().await
+    }
+}
+
+/// A volume before it grows.
+struct Small {
+    claim: String,
+    volume: Volume,
+    content: Content,
+    extent: Extent,
+}
+
+impl Small {
+    /// A volume that a pod has, has written to, and has measured.
+    async fn in_use(scene: &Scene) -> Done<(Small, RunningPod<'_>)> {
+        let class = scene.class().await?;
+        let spec = scene.claim_spec(&class);
+        let volume = scene.claim(&spec, &class).await?;
+        let pod = scene.run(scene.pod(&[&volume])).await?;
+        let (path, content) = (path_of(0), scene.content());
+        pod.write(&path, volume.block, &content).await?;
+        let extent = pod.extent(&path, volume.block).await?;
+        Ok((Small { claim: spec.name, volume, content, extent }, pod))
+    }
+
+    /// It has grown, which a pod sees, and its data are there.
+    async fn is_larger(&self, scene: &Scene, pod: &RunningPod<'_>, wanted_bytes: i64) -> Done {
+        scene.has_grown(&self.claim, wanted_bytes).await?;
+        let (path, block) = (path_of(0), self.volume.block);
+        pod.sees_growth(&path, block, self.extent, wanted_bytes).await?;
+        pod.holds(&path, block, &self.content).await
+    }
+}

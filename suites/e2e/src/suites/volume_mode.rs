@@ -1,0 +1,91 @@
+use csi_driver_definitions::Capability;
+
+use crate::cluster::{BindingMode, ClaimPhase, Feature, VolumeMode};
+use crate::pattern;
+use crate::scene::{Seen, Volume, failed};
+use crate::test;
+use crate::test::{Need, Suite};
+
+pub(crate) static SUITE: Suite = Suite {
+    name: "volumeMode",
+    tags: &[],
+    context: "",
+    patterns: &[&pattern::FS_MODE, &pattern::BLOCK],
+    size_min_bytes: 1 << 20,
+    needs: &[],
+    tests: &[&FAILS_TO_BIND, &MISMATCHED, &UNUSED],
+};
+
+test! {
+    /// A driver without block volumes refuses to make one. Upstream passes as well where nothing ever refuses.
+    FAILS_TO_BIND {
+        name: "should fail in binding dynamic provisioned PV to PVC",
+        tags: ["Slow", "LinuxOnly"],
+        exists: |pattern, definition| pattern.is_block() && !definition.can(Capability::Block),
+    }
+    async |scene| {
+        let mut class = scene.class_copy()?;
+        class.binding = BindingMode::Immediate;
+        scene.cluster().create_storage_class(&class).await?;
+        let spec = scene.claim_spec(&class);
+        scene.cluster().create_claim(&spec).await?;
+        scene.until("making a block volume is refused", scene.timeouts().claim_provision, || async {
+            let claim = scene.existing_claim(&spec.name).await?;
+            if claim.phase == ClaimPhase::Bound {
+                return Ok(Seen::Never("the claim is bound".to_owned()));
+            }
+            let events = scene.cluster().events(&spec.name).await?;
+            Ok(match events.iter().any(|event| event.reason == "ProvisioningFailed") {
+                true => Seen::There(()),
+                false => Seen::NotYet("nothing has failed".to_owned()),
+            })
+        })
+        .await
+    }
+}
+
+test! {
+    /// A claim with a file system is no device in a pod, and the other way round: kubelet refuses before it calls the driver.
+    MISMATCHED {
+        name: "should fail to use a volume in a pod with mismatched mode",
+        tags: ["Slow"],
+        needs: [Need::Can(Capability::Block), Need::Offers(Feature::Orchestrator)],
+    }
+    async |scene| {
+        let volume = scene.volume().await?;
+        let spec = scene.pod(&[&Volume { block: !volume.block, ..volume.clone() }]);
+        scene.cluster().create_pod(&spec).await?;
+        scene.until("kubelet refuses the pod", scene.timeouts().pod_start, || async {
+            let events = scene.cluster().events(&spec.name).await?;
+            Ok(match events.iter().any(|event| event.reason == "FailedMount") {
+                true => Seen::There(()),
+                false => Seen::NotYet("nothing has failed".to_owned()),
+            })
+        })
+        .await?;
+        scene.delete_pod(&spec.name).await
+    }
+}
+
+test! {
+    /// A volume that no container of its pod uses is attached, but never staged nor published.
+    UNUSED {
+        name: "should not mount / map unused volumes in a pod [LinuxOnly]",
+        needs: [Need::BlockIfAsked, Need::Offers(Feature::NodeAccess)],
+    }
+    async |scene| {
+        let volume = scene.volume().await?;
+        let mut spec = scene.pod(&[&volume]);
+        for container in &mut spec.containers {
+            container.mounts.clear();
+            container.devices.clear();
+        }
+        let pod = scene.run(spec).await?;
+        let found = scene.paths_of_volumes(&pod).await?;
+        if !found.is_empty() {
+            let kind = if scene.pattern().mode == Some(VolumeMode::Block) { "mapped" } else { "mounted" };
+            return Err(failed(format!("a volume that no container uses is {kind}"), "nothing", found));
+        }
+        pod.delete().await
+    }
+}

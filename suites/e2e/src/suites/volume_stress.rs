@@ -1,0 +1,51 @@
+use csi_harness::prelude::Stop;
+
+use crate::pattern;
+use crate::scene::{all, path_of, positive};
+use crate::test;
+use crate::test::{Need, Suite};
+
+pub(crate) static SUITE: Suite = Suite {
+    name: "volume-stress",
+    tags: &[],
+    context: "",
+    patterns: &[&pattern::DEFAULT_FS, &pattern::BLOCK],
+    size_min_bytes: 0,
+    needs: &[
+        Need::Says(
+            |definition| definition.driver_info.stress_test_options.is_some(),
+            "the definition has no StressTestOptions",
+        ),
+        Need::BlockIfAsked,
+    ],
+    tests: &[&REPEATEDLY],
+};
+
+test! {
+    /// Many pods at the same time, each with a volume of its own, are started and deleted again and again. What the first has
+    /// written is there in all later ones, which upstream does not look at.
+    REPEATEDLY {
+        name: "multiple pods should access different volumes repeatedly",
+        tags: ["Slow", "Serial"],
+    }
+    async |scene| {
+        let options = scene.driver().driver_info.stress_test_options.clone().unwrap_or_default();
+        let pods = positive("StressTestOptions.NumPods", options.num_pods)?;
+        let restarts = positive("StressTestOptions.NumRestarts", options.num_restarts)?;
+        let lives = (0..pods).map(|_| async {
+            let volume = scene.volume().await?;
+            let (content, path) = (scene.content(), path_of(0));
+            for round in 0..restarts {
+                let pod = scene.run(scene.pod(&[&volume])).await?;
+                match round {
+                    0 => pod.write(&path, volume.block, &content).await?,
+                    _ => pod.holds(&path, volume.block, &content).await?,
+                }
+                pod.delete().await?;
+            }
+            Ok::<(), Stop>(())
+        });
+        all(lives).await?;
+        Ok(())
+    }
+}

@@ -1,0 +1,67 @@
+use csi_driver_definitions::Capability;
+use csi_harness::prelude::Stop;
+
+use crate::cluster::Feature;
+use crate::pattern;
+use crate::test;
+use crate::test::{Need, Suite};
+
+pub(crate) static SUITE: Suite = Suite {
+    name: "volumegroupsnapshotclass",
+    tags: &["Feature:volumegroupsnapshot"],
+    context: "VolumeGroupSnapshotClass",
+    patterns: &[&pattern::GROUP_DELETE],
+    size_min_bytes: 1 << 20,
+    needs: &[
+        Need::Can(Capability::GroupSnapshot),
+        Need::GroupSnapshotClass,
+        Need::Offers(Feature::GroupSnapshots),
+    ],
+    tests: &[&DEFAULT, &NO_DEFAULT, &TWO_DEFAULTS],
+};
+
+test! {
+    /// Snapshots of two volumes that one pod has are taken together. That is the driver's part; that the controller finds
+    /// the class where the group snapshot names none, is not looked at: here it is named.
+    DEFAULT {
+        name: "should use default VolumeGroupSnapshotClass when no className is specified",
+        tags: ["Serial"],
+    }
+    async |scene| {
+        let class = scene.class().await?;
+        let (_, first) = scene.labelled_claim(&class).await?;
+        let (_, second) = scene.labelled_claim(&class).await?;
+        let pod = scene.run(scene.pod(&[&first, &second])).await?;
+        let group = scene.group_snapshot(&scene.group_snapshot_class().await?).await?;
+        scene.members(&group, 2).await?;
+        scene.delete_group_snapshot(&group).await?;
+        pod.delete().await
+    }
+}
+
+/// Why the tests of errors of the controller do nothing.
+const CONTROLLER: &str = "the controller of snapshots chooses the class; no driver has a part in that";
+
+test! {
+    /// The controller says that there is no default class.
+    NO_DEFAULT {
+        name: "should report error when VolumeGroupSnapshot is created without className and no default class exists",
+        tags: ["Serial"],
+        needs: [Need::Offers(Feature::Orchestrator)],
+    }
+    async |_scene| {
+        Err(Stop::skip(CONTROLLER))
+    }
+}
+
+test! {
+    /// The controller says that there are several default classes.
+    TWO_DEFAULTS {
+        name: "should report error when VolumeGroupSnapshot is created without className and multiple default classes exist",
+        tags: ["Serial"],
+        needs: [Need::Offers(Feature::Orchestrator)],
+    }
+    async |_scene| {
+        Err(Stop::skip(CONTROLLER))
+    }
+}

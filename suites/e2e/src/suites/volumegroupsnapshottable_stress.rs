@@ -1,0 +1,52 @@
+use csi_driver_definitions::Capability;
+
+use crate::cluster::Feature;
+use crate::pattern;
+use crate::scene::{all, distinct, positive};
+use crate::test;
+use crate::test::{Need, Suite};
+
+pub(crate) static SUITE: Suite = Suite {
+    name: "volumegroupsnapshottable-stress",
+    tags: &["Feature:volumegroupsnapshot"],
+    context: "",
+    patterns: &[&pattern::GROUP_DELETE],
+    size_min_bytes: 1 << 20,
+    needs: &[
+        Need::Says(
+            |definition| definition.driver_info.volume_group_snapshot_stress_test_options.is_some(),
+            "the definition has no VolumeGroupSnapshotStressTestOptions",
+        ),
+        Need::Can(Capability::GroupSnapshot),
+        Need::GroupSnapshotClass,
+        Need::Offers(Feature::GroupSnapshots),
+    ],
+    tests: &[&REPEATEDLY],
+};
+
+test! {
+    /// Several group snapshots of one set of volumes are taken at the same time. Each has a member for each volume, and no
+    /// two are the same.
+    REPEATEDLY {
+        name: "should support volume group snapshotting of StatefulSet volumes repeatedly",
+        tags: ["Slow", "Serial"],
+    }
+    async |scene| {
+        let options = scene.driver().driver_info.volume_group_snapshot_stress_test_options.clone().unwrap_or_default();
+        let pods = positive("VolumeGroupSnapshotStressTestOptions.NumPods", options.num_pods)?;
+        let snapshots = positive("VolumeGroupSnapshotStressTestOptions.NumSnapshots", options.num_snapshots)?;
+
+        let replicas = scene.replicas(&scene.class().await?, pods).await?;
+        let class = scene.group_snapshot_class().await?;
+        let taken = all((0..snapshots).map(async |_| {
+            let group = scene.group_snapshot(&class).await?;
+            scene.members(&group, replicas.len()).await?;
+            Ok(group)
+        }));
+        let taken = taken.await?;
+        distinct("group_snapshot_id", taken.iter().filter_map(|group| group.handle.as_deref()))?;
+        all(taken.iter().map(|group| scene.delete_group_snapshot(group))).await?;
+        all(replicas.into_iter().map(|replica| replica.pod.delete())).await?;
+        Ok(())
+    }
+}

@@ -1,0 +1,119 @@
+//! Which tests there are, and under which names: filters and dashboards know them by these.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use csi_driver_definitions::{Capability, DriverDefinition};
+use csi_suite_e2e::plan::{Instance, instances};
+
+/// A definition that promises everything.
+fn everything() -> DriverDefinition {
+    let capabilities: Vec<String> = Capability::ALL.iter().map(|one| format!("    {one}: true\n")).collect();
+    let text = format!(
+        "StorageClass: {{FromName: true}}\nSnapshotClass: {{FromName: true}}\nGroupSnapshotClass: {{FromName: true}}\n\
+         VolumeAttributesClass: {{FromExistingClassName: gold}}\nInlineVolumes: [{{Attributes: {{a: b}}}}]\nDriverInfo:\n  \
+         Name: all.example\n  SupportedFsType: {{ext3: {{}}, ext4: {{}}, xfs: {{}}}}\n  SupportedMountOption: {{ro: {{}}}}\n  \
+         TopologyKeys: [zone]\n  StressTestOptions: {{NumPods: 1, NumRestarts: 1}}\n  Capabilities:\n{}",
+        capabilities.concat()
+    );
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), text).unwrap();
+    DriverDefinition::load(file.path()).unwrap().definition
+}
+
+fn find<'a>(all: &'a [Instance], id: &str) -> &'a Instance {
+    all.iter().find(|instance| instance.id == id).unwrap_or_else(|| panic!("no instance {id}"))
+}
+
+#[test]
+fn there_are_as_many_of_each_suite_as_upstream_has_within_reach_of_a_definition() {
+    let mut counts = BTreeMap::new();
+    for instance in instances(&everything()) {
+        *counts.entry(instance.suite.name).or_insert(0) += 1;
+    }
+    let expected = [
+        ("capacity", 1),
+        ("disruptive", 8),
+        ("ephemeral", 20),
+        ("fsgroupchangepolicy", 7),
+        ("multiVolume", 45),
+        ("provisioning", 27),
+        ("pvc-deletion-performance", 1),
+        ("read-write-once-pod", 2),
+        ("seLinuxMount", 4),
+        ("snapshotmetadata", 2),
+        ("snapshottable", 12),
+        ("snapshottable-stress", 2),
+        ("subPath", 36),
+        ("topology", 4),
+        ("volume-expand", 15),
+        ("volume-lifecycle-performance", 1),
+        ("volume-modify", 15),
+        ("volume-modify-stress", 6),
+        ("volume-stress", 2),
+        ("volumeIO", 2),
+        ("volumeLimits", 4),
+        ("volumeMode", 4),
+        ("volumegroupsnapshotclass", 3),
+        ("volumegroupsnapshottable", 4),
+        ("volumegroupsnapshottable-stress", 1),
+        ("volumes", 11),
+    ];
+    assert_eq!(counts, BTreeMap::from(expected));
+    assert_eq!(counts.values().sum::<i32>(), 239);
+}
+
+#[test]
+fn names_are_those_of_upstream() {
+    let all = instances(&everything());
+    for (id, name) in [
+        (
+            "volumes/dynamic-pv-default-fs:should-store-data",
+            "External Storage [Driver: all.example] [Testpattern: Dynamic PV (default fs)] volumes should store data",
+        ),
+        (
+            "volumes/dynamic-pv-xfs:should-allow-exec-of-files-on-the-volume",
+            "External Storage [Driver: all.example] [Testpattern: Dynamic PV (xfs)] [Slow] volumes should allow exec of files on the volume",
+        ),
+        (
+            "volumeio/dynamic-pv-default-fs:should-write-files-of-various-sizes-verify-size-validate-content",
+            "External Storage [Driver: all.example] [Testpattern: Dynamic PV (default fs)] volumeIO should write files of various sizes, verify size, validate content [Slow]",
+        ),
+        (
+            "snapshottable/dynamic-snapshot-delete-policy:should-check-snapshot-fields-check-restore-correctly-works-check-deletion-ephemeral",
+            "External Storage [Driver: all.example] [Testpattern: Dynamic Snapshot (delete policy)] snapshottable [Feature:VolumeSnapshotDataSource] volume snapshot controller  should check snapshot fields, check restore correctly works, check deletion (ephemeral)",
+        ),
+        (
+            "volumegroupsnapshottable/delete-policy:should-create-snapshots-for-statefulset-volumes-and-verify-data-consistency-after-restore",
+            "External Storage [Driver: all.example] [Testpattern:  (delete policy)] volumegroupsnapshottable [Feature:volumegroupsnapshot] VolumeGroupSnapshottable  should create snapshots for StatefulSet volumes and verify data consistency after restore",
+        ),
+    ] {
+        assert_eq!(find(&all, id).name, name);
+    }
+}
+
+#[test]
+fn no_two_have_the_same_id_or_name() {
+    let all = instances(&everything());
+    let ids: BTreeSet<&str> = all.iter().map(|instance| instance.id.as_str()).collect();
+    let names: BTreeSet<&str> = all.iter().map(|instance| instance.name.as_str()).collect();
+    assert_eq!((ids.len(), names.len()), (all.len(), all.len()));
+}
+
+#[test]
+fn what_a_driver_lacks_is_the_reason_of_a_skip() {
+    let mut definition = everything();
+    let all = instances(&definition);
+    let store = find(&all, "volumes/dynamic-pv-ext4:should-store-data");
+    assert_eq!(store.skipped(&definition, 1), None);
+    let windows = find(&all, "volumes/dynamic-pv-ntfs:should-store-data");
+    assert_eq!(windows.skipped(&definition, 1).as_deref(), Some("SupportedFsType does not have ntfs"));
+    let move_away = "multivolume/dynamic-pv-block-volmode:should-access-to-two-volumes-with-the-same-volume-mode-and-retain-\
+                     data-across-pod-recreation-on-different-node";
+    let moved = find(&all, move_away);
+    assert_eq!(moved.skipped(&definition, 2).as_deref(), Some("the definition says singleNodeVolume: true"));
+
+    definition.driver_info.supported_fs_type.clear();
+    assert_eq!(store.skipped(&definition, 1).as_deref(), Some("SupportedFsType does not have ext4"));
+    definition.storage_class = Default::default();
+    assert_eq!(store.skipped(&definition, 1).as_deref(), Some("the definition has no StorageClass"));
+}

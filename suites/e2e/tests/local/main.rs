@@ -1,0 +1,28 @@
+//! The cluster that is played: on a driver that mounts, as root, and on one in memory.
+#![expect(clippy::unwrap_used, reason = "a panic in a helper of a test is the failure itself")]
+
+mod claims;
+mod copies;
+mod pods;
+mod special;
+mod stage;
+mod upstream;
+
+use std::process::ExitCode;
+
+use csi_suite_e2e::local::sandbox;
+use libtest_mimic::{Arguments, Trial};
+
+fn main() -> ExitCode {
+    if std::env::args().nth(1).is_some_and(|argument| argument == sandbox::ARGUMENT) {
+        return if sandbox::serve().is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE };
+    }
+    let tests = [claims::TESTS, pods::TESTS, copies::TESTS, special::TESTS, upstream::TESTS].concat();
+    let trials = tests.into_iter().map(|(name, test)| {
+        Trial::test(name, move || {
+            test();
+            Ok(())
+        })
+    });
+    libtest_mimic::run(&Arguments::from_args(), trials.collect()).exit_code()
+}

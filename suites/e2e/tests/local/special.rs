@@ -1,0 +1,154 @@
+//! What pods ask of their volumes besides: parts of them, a group, volumes of their own; and a kubelet that is started anew.
+
+use csi_harness::prelude::{CheckResult, Cx};
+use csi_suite_e2e::cluster::{
+    AccessMode, BindingMode, Cluster as _, Pairs, PodPhase, PodVolume, StorageClass, VolumeMode, VolumeMount,
+    VolumeSource,
+};
+use csi_suite_e2e::local::Local;
+
+use crate::pods::{claim_spec, exec, pod_spec};
+use crate::stage::{FLAGS, Test, claim, class, delete_pod, on_hostpath, started};
+
+pub(crate) const TESTS: &[Test] = &[
+    ("sub_paths_stay_in_the_volume", sub_paths_stay_in_the_volume),
+    ("files_are_handed_over_to_the_group", files_are_handed_over_to_the_group),
+    ("volumes_live_as_long_as_their_pod", volumes_live_as_long_as_their_pod),
+    ("kubelet_takes_up_what_it_finds", kubelet_takes_up_what_it_finds),
+];
+
+fn sub_paths_stay_in_the_volume() {
+    async fn body(local: Local, cx: Cx) -> CheckResult {
+        let class = class(&local, &cx).await;
+        claim(&local, claim_spec(&class.name, VolumeMode::Filesystem)).await;
+        let mut pod = pod_spec("pod", VolumeMode::Filesystem, false);
+        let part = |sub_path: &str| VolumeMount {
+            volume: "data".to_owned(),
+            path: "/mnt/part".to_owned(),
+            read_only: false,
+            sub_path: Some(sub_path.to_owned()),
+        };
+        pod.containers[0].mounts.push(part("a/b"));
+        local.create_pod(&pod).await?;
+        started(&local, "pod").await?;
+        let script = "echo hello > /mnt/part/file && cat /mnt/data/a/b/file && ln -s /etc /mnt/data/out";
+        assert_eq!(exec(&local, "pod", script).await?.stdout, "hello\n");
+        let mut escaping = pod_spec("escaping", VolumeMode::Filesystem, false);
+        escaping.containers[0].mounts.push(part("out"));
+        local.create_pod(&escaping).await?;
+        loop {
+            let pod = local.pod("escaping").await?.unwrap();
+            assert_eq!(pod.phase, PodPhase::Pending);
+            if pod
+                .waiting
+                .is_some_and(|why| why.contains("CreateContainerConfigError") && why.contains("subPath"))
+            {
+                break;
+            }
+            local.changed().await;
+        }
+        local.close().await
+    }
+    let Some(played) = on_hostpath(&FLAGS, body) else { return };
+    played.passed();
+}
+
+fn files_are_handed_over_to_the_group() {
+    async fn body(local: Local, cx: Cx) -> CheckResult {
+        let mut class = class(&local, &cx).await;
+        class.name = "typed".to_owned();
+        class.parameters = [("csi.storage.k8s.io/fstype".to_owned(), "ext4".to_owned())].into();
+        local.create_storage_class(&class).await?;
+        claim(&local, claim_spec(&class.name, VolumeMode::Filesystem)).await;
+        let mut pod = pod_spec("pod", VolumeMode::Filesystem, false);
+        pod.fs_group = Some(4321);
+        local.create_pod(&pod).await?;
+        started(&local, "pod").await?;
+        let seen = exec(
+            &local,
+            "pod",
+            "stat -c '%g %a' /mnt/data; touch /mnt/data/f; stat -c %g /mnt/data/f; id -G",
+        );
+        let seen = seen.await?.stdout;
+        let lines: Vec<&str> = seen.lines().collect();
+        assert!(lines[0].starts_with("4321 2") && lines[1] == "4321" && lines[2].contains("4321"), "{seen}");
+        local.close().await
+    }
+    let Some(played) = on_hostpath(&FLAGS, body) else { return };
+    played.passed();
+}
+
+fn volumes_live_as_long_as_their_pod() {
+    async fn body(local: Local, cx: Cx) -> CheckResult {
+        let late = StorageClass {
+            name: "late".to_owned(),
+            provisioner: cx.target().info().name.clone(),
+            binding: BindingMode::WaitForFirstConsumer,
+            ..StorageClass::default()
+        };
+        local.create_storage_class(&late).await?;
+        let mut pod = pod_spec("pod", VolumeMode::Filesystem, false);
+        let claim = claim_spec("late", VolumeMode::Filesystem);
+        pod.volumes[0].source = VolumeSource::Ephemeral(Box::new(claim));
+        pod.volumes.push(PodVolume {
+            name: "inline".to_owned(),
+            source: VolumeSource::Inline {
+                driver: late.provisioner.clone(),
+                attributes: Pairs::new(),
+                fs_type: String::new(),
+                read_only: false,
+            },
+        });
+        pod.volumes.push(PodVolume { name: "empty".to_owned(), source: VolumeSource::EmptyDir });
+        for (volume, path) in [("inline", "/mnt/inline"), ("empty", "/mnt/empty")] {
+            let mount =
+                VolumeMount { volume: volume.to_owned(), path: path.to_owned(), ..VolumeMount::default() };
+            pod.containers[0].mounts.push(mount);
+        }
+        local.create_pod(&pod).await?;
+        assert_eq!(started(&local, "pod").await?.phase, PodPhase::Running);
+        let script = "for place in data inline empty; do touch /mnt/$place/file || exit 1; done";
+        assert_eq!(exec(&local, "pod", script).await?.code, 0);
+        assert_eq!(local.claim("pod-data").await?.unwrap().spec.access_modes, [AccessMode::ReadWriteOnce]);
+        delete_pod(&local, "pod").await?;
+        while local.claim("pod-data").await?.is_some() {
+            local.changed().await;
+        }
+        local.close().await
+    }
+    let Some(played) = on_hostpath(&FLAGS, body) else { return };
+    let published = played.passed().requests("NodePublishVolume");
+    let inline = published.iter().find(|request| request.contains(r#"ephemeral":"true""#)).unwrap();
+    assert!(inline.contains(r#""volume_id":"csi-"#) && !inline.contains("staging_target_path"), "{inline}");
+    assert_eq!((published.len(), played.requests("NodeStageVolume").len()), (2, 1));
+}
+
+fn kubelet_takes_up_what_it_finds() {
+    async fn body(local: Local, cx: Cx) -> CheckResult {
+        let class = class(&local, &cx).await;
+        claim(&local, claim_spec(&class.name, VolumeMode::Filesystem)).await;
+        for name in ["stays", "goes"] {
+            local.create_pod(&pod_spec(name, VolumeMode::Filesystem, false)).await?;
+            started(&local, name).await?;
+        }
+        let uid = local.pod("goes").await?.unwrap().uid;
+        local.stop_kubelet("node-1").await?;
+        local.delete_pod("goes", true).await?;
+        assert_eq!(exec(&local, "stays", "touch /mnt/data/file").await?.code, 0);
+        local.start_kubelet("node-1").await?;
+        while !local.paths_of_pod("node-1", &uid).await?.is_empty() {
+            local.changed().await;
+        }
+        assert_eq!(exec(&local, "stays", "cat /mnt/data/file").await?.code, 0);
+        delete_pod(&local, "stays").await?;
+        local.close().await
+    }
+    let Some(played) = on_hostpath(&FLAGS, body) else { return };
+    assert_eq!(played.passed().requests("NodeUnpublishVolume").len(), 2);
+    let published = played.requests("NodePublishVolume").len();
+    assert!(
+        (2..=3).contains(&published),
+        "once more for the pod that stays, unless it goes before that: {published}"
+    );
+    assert_eq!(played.requests("NodeUnstageVolume").len(), 1);
+}

@@ -1,0 +1,311 @@
+//! A driver, a check that plays a cluster against it, and what was called.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use csi_driver_definitions::DriverDefinition;
+use csi_harness::check::{Body, Check, CheckFuture, Runs, Variants};
+use csi_harness::config::{Config, NodeConfig, PathLayout};
+use csi_harness::events::{Event, Reporter};
+use csi_harness::filter::Filter;
+use csi_harness::known::KnownFailing;
+use csi_harness::outcome::Outcome;
+use csi_harness::prelude::{CheckResult, Cx};
+use csi_harness::record::CallRecord;
+use csi_harness::registry::{Registry, Suite};
+use csi_harness::runner::{RunOptions, Runner};
+use csi_harness::target::Target;
+use csi_hostpath_driver::HostpathDriver;
+use csi_mock_driver::MockDriver;
+use csi_proto::{Endpoint, Listener};
+use csi_suite_e2e::cluster::{Claim, ClaimPhase, ClaimSpec, Cluster, Pod, PodPhase, StorageClass};
+use csi_suite_e2e::local::{Local, LocalClusters, Settings};
+use csi_suite_e2e::plan::{self, Definition};
+use tokio::sync::{oneshot, watch};
+use tonic::service::Routes;
+
+/// A test of this program.
+pub(crate) type Test = (&'static str, fn());
+
+/// Everything that the reference driver can do, and that it is strict about.
+pub(crate) const FLAGS: [&str; 7] = [
+    "--enable-attach",
+    "--check-volume-lifecycle",
+    "--enable-topology",
+    "--enable-list-snapshots",
+    "--enable-volume-expansion",
+    "--enable-controller-modify-volume",
+    "--accepted-mutable-parameter-names=tier",
+];
+
+/// What a check came to.
+#[derive(Debug)]
+pub(crate) struct Played {
+    label: String,
+    outcome: Outcome,
+    calls: Vec<Sent>,
+    /// What is still there after it.
+    left: Vec<String>,
+}
+
+/// One call.
+#[derive(Debug)]
+struct Sent {
+    method: &'static str,
+    request: String,
+    /// It was made to undo what the check had left.
+    cleanup: bool,
+}
+
+impl Played {
+    /// The calls, without those that only ask who the driver is and what it can do.
+    pub(crate) fn calls(&self) -> Vec<&'static str> {
+        self.calls.iter().map(|call| call.method).filter(|method| !method.starts_with("NodeGet")).collect()
+    }
+
+    /// The check passed, left nothing, and nothing had to be undone for it.
+    pub(crate) fn passed(&self) -> &Played {
+        assert!(matches!(self.outcome, Outcome::Passed) && self.left.is_empty(), "{self:#?}");
+        assert!(!self.calls.iter().any(|call| call.cleanup), "{self:#?}");
+        self
+    }
+
+    /// The check did not apply, because.
+    pub(crate) fn skipped(&self, because: &str) {
+        assert!(matches!(&self.outcome, Outcome::Skipped(why) if why.contains(because)), "{self:#?}");
+    }
+
+    /// The requests of one RPC, printed.
+    pub(crate) fn requests(&self, method: &str) -> Vec<String> {
+        let calls = self.calls.iter().filter(|call| call.method == method);
+        calls.map(|call| call.request.clone()).collect()
+    }
+}
+
+/// Plays on the reference driver; without root it prints that it does not.
+pub(crate) fn on_hostpath<F>(flags: &[&str], body: fn(Local, Cx) -> F) -> Option<Played>
+where
+    F: Future<Output = CheckResult> + Send + 'static,
+{
+    with_hostpath(flags, async |root, driver| play(root, vec![driver.routes()], body).await)
+}
+
+/// Runs tests of Kubernetes on the reference driver, and says which of them failed.
+pub(crate) fn upstream_on_hostpath(definition: &Path, flags: &[&str], filter: &str) -> Option<Vec<String>> {
+    let loaded = DriverDefinition::load(definition).unwrap();
+    let clusters = Arc::new(LocalClusters { program: std::env::current_exe().unwrap(), nodes: 1 });
+    let suite = plan::suite(Arc::new(Definition::new(loaded).unwrap()), clusters);
+    let mut only = Filter::default();
+    only.focus(filter).unwrap();
+    let (played, mut bad) =
+        with_hostpath(flags, async |root, driver| run(root, vec![driver.routes()], suite, &only).await)?;
+    assert!(!played.is_empty(), "no test is called {filter}");
+    let bad_ones =
+        played.iter().filter(|played| !matches!(played.outcome, Outcome::Passed | Outcome::Skipped(_)));
+    bad.extend(bad_ones.map(|played| format!("{}: {:?} {:?}", played.label, played.outcome, played.left)));
+    Some(bad)
+}
+
+/// Starts the reference driver, with a directory that has no mounts in the end.
+#[expect(clippy::print_stdout, reason = "a test that does not run says so")]
+fn with_hostpath<T>(flags: &[&str], play: impl AsyncFnOnce(&Path, &HostpathDriver) -> T) -> Option<T> {
+    if !rustix::process::geteuid().is_root() {
+        println!("skipped: needs root for mounts and loop devices");
+        return None;
+    }
+    let ground = tempfile::Builder::new().prefix("local-test-").tempdir().unwrap();
+    let root = ground.path().canonicalize().unwrap();
+    let fixed = ["csi-hostpath-driver".to_owned(), "--nodeid=node1".to_owned()];
+    let state = format!("--statedir={}/state", root.display());
+    let arguments = fixed.into_iter().chain([state]).chain(flags.iter().map(|flag| (*flag).to_owned()));
+    let arguments: Vec<std::ffi::OsString> = arguments.map(Into::into).collect();
+    let args = csi_hostpath_driver::args::Args::read(arguments).unwrap();
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let played = runtime.block_on(async {
+        let driver = HostpathDriver::new(args.into_config().unwrap()).unwrap();
+        assert!(driver.ready().await);
+        play(&root, &driver).await
+    });
+    let mounts = std::fs::read_to_string("/proc/self/mountinfo").unwrap();
+    assert!(!mounts.contains(root.to_str().unwrap()), "mounts are left: {mounts}");
+    Some(played)
+}
+
+/// Plays on the driver in memory, with two nodes.
+pub(crate) fn on_mock<F>(config: csi_mock_driver::Config, body: fn(Local, Cx) -> F) -> Played
+where
+    F: Future<Output = CheckResult> + Send + 'static,
+{
+    let ground = tempfile::Builder::new().prefix("local-test-").tempdir().unwrap();
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    runtime.block_on(async {
+        let driver = MockDriver::new(config).unwrap();
+        let nodes = (0..).map_while(|node| driver.at_node(node)).map(|driver| driver.routes());
+        play(ground.path(), nodes.collect(), body).await
+    })
+}
+
+async fn play<F>(root: &Path, nodes: Vec<Routes>, body: fn(Local, Cx) -> F) -> Played
+where
+    F: Future<Output = CheckResult> + Send + 'static,
+{
+    let suite = Suite { name: "local", checks: Vec::leak(vec![check(body)]), retired: &[] };
+    let (mut played, leaks) = run(root, nodes, suite, &Filter::default()).await;
+    let mut played = played.remove(0);
+    played.left.extend(leaks);
+    played
+}
+
+/// Runs a suite: what came of each check, and what is left of all of them.
+async fn run(root: &Path, nodes: Vec<Routes>, suite: Suite, filter: &Filter) -> (Vec<Played>, Vec<String>) {
+    let mut stops = Vec::new();
+    let mut serving = Vec::new();
+    let mut endpoints = Vec::new();
+    for (number, routes) in nodes.into_iter().enumerate() {
+        let endpoint = Endpoint::Unix(root.join(format!("csi-{number}.sock")));
+        let listener = Listener::bind(&endpoint).await.unwrap();
+        let (stop, stopped) = oneshot::channel::<()>();
+        stops.push(stop);
+        serving.push(tokio::spawn(listener.serve(routes, async {
+            let _ = stopped.await;
+        })));
+        endpoints.push(endpoint.to_string());
+    }
+    let node = |endpoint: &String| NodeConfig { endpoint: endpoint.clone(), ..NodeConfig::default() };
+    let mut config = Config {
+        endpoint: endpoints.first().cloned(),
+        nodes: endpoints[1..].iter().map(node).collect(),
+        mount_dir: Some(root.join("kubelet")),
+        staging_dir: Some(root.join("kubelet")),
+        path_layout: PathLayout::Kubelet,
+        ..Config::default()
+    };
+    config.time_limits.check_ms = 600_000;
+    let target = Target::connect(config).await.unwrap();
+    let registry = Registry::new([suite]);
+    let plan = registry.select(filter, &target.config().access_types);
+    let options = RunOptions {
+        jobs: 4,
+        seed: 1,
+        strict: true,
+        fail_fast: false,
+        leak_check: true,
+        keep_calls: true,
+        tell_each: true,
+        registry,
+        known: KnownFailing::default(),
+        repeat: Arc::new(str::to_owned),
+    };
+    let mut reports = Reports(Vec::new());
+    let (_never, signal) = watch::channel(Default::default());
+    let mut runner = Runner::new(target, options, signal);
+    runner.report_to(&mut reports);
+    let summary = runner.run(plan).await;
+    drop(stops);
+    for serving in serving {
+        serving.await.unwrap().unwrap();
+    }
+    (reports.0, summary.leaks.iter().map(|leak| format!("{leak:?}")).collect())
+}
+
+struct Reports(Vec<Played>);
+
+impl Reporter for Reports {
+    fn event(&mut self, event: &Event<'_>) {
+        if let Event::CheckFinished(report) = event {
+            let sent = |call: &CallRecord| Sent {
+                method: call.rpc.method,
+                request: format!("{:?}", call.request),
+                cleanup: call.cleanup,
+            };
+            self.0.push(Played {
+                label: report.label(),
+                outcome: report.outcome.clone(),
+                calls: report.calls.iter().map(sent).collect(),
+                left: report.leftovers.clone(),
+            });
+        }
+    }
+}
+
+/// A check that has a cluster of its own. It lives as long as the program, as all checks do.
+fn check<F>(body: fn(Local, Cx) -> F) -> &'static [&'static Check]
+where
+    F: Future<Output = CheckResult> + Send + 'static,
+{
+    let body: Body = Box::leak(Box::new(of_check(move |cx: &Cx| {
+        let cx = cx.clone();
+        Box::pin(async move {
+            let program = std::env::current_exe().unwrap();
+            let local = Local::open(&cx, Settings::new(program)).await?;
+            body(local, cx).await
+        })
+    })));
+    let check = Check {
+        id: "local/plays",
+        since: "0.1.0",
+        title: "plays",
+        doc: "",
+        requirements: const { &[&csi_harness::requirements::req::ID_PROBE_001] },
+        needs: &[],
+        refuted_by: &["none"],
+        replaces: &[],
+        known_as: None,
+        plain: &[],
+        follows: None,
+        runs: Runs::Parallel,
+        access: Variants::First,
+        body,
+    };
+    let check: &'static Check = Box::leak(Box::new(check));
+    Vec::leak(vec![check])
+}
+
+/// Says what a closure has to be to be the body of a check.
+fn of_check<B: for<'a> Fn(&'a Cx) -> CheckFuture<'a> + Send + Sync>(body: B) -> B {
+    body
+}
+
+/// A class of the driver, made.
+pub(crate) async fn class(local: &Local, cx: &Cx) -> StorageClass {
+    let class = StorageClass {
+        name: "class".to_owned(),
+        provisioner: cx.target().info().name.clone(),
+        allow_expansion: true,
+        ..StorageClass::default()
+    };
+    local.create_storage_class(&class).await.unwrap();
+    class
+}
+
+/// Asks for a claim and waits until it is bound, or given up.
+pub(crate) async fn claim(local: &Local, spec: ClaimSpec) -> Claim {
+    local.create_claim(&spec).await.unwrap();
+    loop {
+        let claim = local.claim(&spec.name).await.unwrap().unwrap();
+        if claim.phase == ClaimPhase::Bound || claim.given_up.is_some() {
+            return claim;
+        }
+        local.changed().await;
+    }
+}
+
+/// Waits until a pod is past its start.
+pub(crate) async fn started(local: &Local, name: &str) -> CheckResult<Pod> {
+    loop {
+        let pod = local.pod(name).await?.unwrap();
+        if pod.phase != PodPhase::Pending || pod.given_up.is_some() {
+            return Ok(pod);
+        }
+        local.changed().await;
+    }
+}
+
+/// Deletes a pod and waits until it is gone.
+pub(crate) async fn delete_pod(local: &Local, name: &str) -> CheckResult {
+    local.delete_pod(name, false).await?;
+    while local.pod(name).await?.is_some() {
+        local.changed().await;
+    }
+    Ok(())
+}
