@@ -1,6 +1,7 @@
 //! `csi-sanity e2e`: the storage tests of Kubernetes that a DriverDefinition selects.
 
 use std::io::{self, Write};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -21,6 +22,9 @@ const TEST_LIMIT: Duration = Duration::from_secs(30 * 60);
 
 /// Runs the tests, or says which ones would run.
 pub(crate) fn e2e(args: E2eArgs, repeat: Repeat) -> Result<Exit, Error> {
+    if args.course.cleanup {
+        return run::clean_up(&run_args(args));
+    }
     let loaded = load(&args)?;
     if args.plan {
         print_plan(io::stdout().lock(), &loaded.definition, nodes(&args))?;
@@ -32,15 +36,8 @@ pub(crate) fn e2e(args: E2eArgs, repeat: Repeat) -> Result<Exit, Error> {
     }
     let clusters = LocalClusters { program: std::env::current_exe()?, nodes: nodes(&args) };
     let suite = plan::suite(Arc::new(Definition::new(loaded)?), Arc::new(clusters));
-    let E2eArgs { target, terms, course, limits, output, kubelet_dir, .. } = args;
-    let paths = PathArgs {
-        mount_dir: kubelet_dir.clone(),
-        staging_dir: kubelet_dir,
-        path_layout: Some(PathLayout::Kubelet),
-        ..PathArgs::default()
-    };
-    let (volumes, selection, effort) = Default::default();
-    let args = RunArgs { target, volumes, paths, selection, course, effort, limits, output };
+    let terms = args.terms.clone();
+    let args = run_args(args);
     let mut config = run::reachable(&args)?;
     if args.limits.check_timeout.is_none() {
         config.time_limits.check_ms = u64::try_from(TEST_LIMIT.as_millis()).unwrap_or(u64::MAX);
@@ -48,9 +45,24 @@ pub(crate) fn e2e(args: E2eArgs, repeat: Repeat) -> Result<Exit, Error> {
     run::run_suite(&args, config, suite, &terms, repeat)
 }
 
+/// The same as arguments of a run, with kubelet's paths.
+fn run_args(args: E2eArgs) -> RunArgs {
+    let E2eArgs { target, course, limits, output, kubelet_dir, .. } = args;
+    let paths = PathArgs {
+        mount_dir: kubelet_dir.clone(),
+        staging_dir: kubelet_dir,
+        path_layout: Some(PathLayout::Kubelet),
+        ..PathArgs::default()
+    };
+    let (volumes, selection, effort) = Default::default();
+    RunArgs { target, volumes, paths, selection, course, effort, limits, output }
+}
+
 /// Reads the definition, and tells what Kubernetes would pass over.
 fn load(args: &E2eArgs) -> Result<Loaded, Error> {
-    let loaded = DriverDefinition::load(&args.driver_definition)?;
+    // Without it the arguments ask for no run.
+    let path = args.driver_definition.as_deref().unwrap_or(Path::new(""));
+    let loaded = DriverDefinition::load(path)?;
     if args.strict_definition {
         return Ok(loaded.strict()?);
     }

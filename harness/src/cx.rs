@@ -284,7 +284,7 @@ impl Cx {
     /// For a check that is planned; and for whoever else works as one, with a number for its names.
     pub(crate) fn new(session: Session, access: AccessType, number: usize, seed: u64) -> Cx {
         let shared = Shared {
-            ledger: Ledger::default(),
+            ledger: Ledger::new(session.target.logbook().cloned()),
             names: session.target.names.of_check(number),
             seed: mixed(seed, &session.check),
             generators: AtomicU64::new(0),
@@ -394,6 +394,11 @@ impl Cx {
     /// Enters a thing in the ledger that is there.
     pub(crate) fn owns(&self, thing: Thing) {
         self.shared.ledger.write(thing, self.session.node(), self.scope);
+    }
+
+    /// Enters a thing in the ledger that may be there.
+    pub(crate) fn may_own(&self, thing: Thing) {
+        drop(self.shared.ledger.claim(thing, self.session.node(), self.scope));
     }
 
     /// Makes a thing by a call: entered in the ledger first, and struck out if it cannot be there.

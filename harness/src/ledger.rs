@@ -1,14 +1,17 @@
 //! What a check has made and not yet undone. An entry is written before the call that makes the thing is sent, so
 //! that it is undone whatever happens: failure, timeout, panic, Ctrl-C.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::cx::Session;
 use crate::lifecycle::Thing;
+use crate::logbook::Logbook;
 
 /// The entries of one check.
 #[derive(Debug)]
 pub(crate) struct Ledger {
+    /// Where others can read it, should the run be killed.
+    logbook: Option<Arc<Logbook>>,
     inner: Mutex<Inner>,
 }
 
@@ -51,13 +54,12 @@ pub(crate) enum Exists {
     Yes,
 }
 
-impl Default for Ledger {
-    fn default() -> Ledger {
-        Ledger { inner: Mutex::new(Inner { entries: Vec::new(), claimed: 0, around: vec![WHOLE] }) }
-    }
-}
-
 impl Ledger {
+    /// An empty one.
+    pub(crate) fn new(logbook: Option<Arc<Logbook>>) -> Ledger {
+        Ledger { logbook, inner: Mutex::new(Inner { entries: Vec::new(), claimed: 0, around: vec![WHOLE] }) }
+    }
+
     /// Enters a thing before the call that makes it is sent. A thing that is in the ledger already keeps its first
     /// place, so that what was built on it is undone before it.
     pub(crate) fn claim(&self, thing: Thing, node: usize, scope: Scope) -> Claim<'_> {
@@ -68,6 +70,9 @@ impl Ledger {
         match inner.find(&key) {
             Some(entry) => (entry.claims, entry.latest) = (entry.claims + 1, latest),
             None => {
+                if let Some(logbook) = &self.logbook {
+                    logbook.begun(&key, &thing, node);
+                }
                 let exists = Exists::No;
                 inner.entries.push(Entry { key: key.clone(), thing, node, scope, claims: 1, latest, exists });
             }
@@ -87,7 +92,7 @@ impl Ledger {
         if let Some(entry) = inner.find(&key) {
             entry.exists = Exists::No;
         }
-        inner.sweep(&key);
+        self.sweep(&mut inner, &key);
     }
 
     /// Notes that a call to undo a thing is about to be sent.
@@ -106,7 +111,7 @@ impl Ledger {
         {
             entry.exists = Exists::No;
         }
-        inner.sweep(&key);
+        self.sweep(&mut inner, &key);
     }
 
     /// A new scope inside another one.
@@ -149,6 +154,18 @@ impl Ledger {
         Some((entry.thing.clone(), entry.node, entry.exists))
     }
 
+    /// Removes the entry if nobody says that the thing is there, or may come to be.
+    fn sweep(&self, inner: &mut Inner, key: &str) {
+        let is_gone = |entry: &Entry| entry.claims == 0 && entry.exists == Exists::No;
+        let Some(place) = inner.entries.iter().position(|entry| is_gone(entry) && entry.key == key) else {
+            return;
+        };
+        inner.entries.remove(place);
+        if let Some(logbook) = &self.logbook {
+            logbook.gone(key);
+        }
+    }
+
     fn lock(&self) -> std::sync::MutexGuard<'_, Inner> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -167,12 +184,6 @@ fn key(thing: &Thing, node: usize) -> String {
 impl Inner {
     fn find(&mut self, key: &str) -> Option<&mut Entry> {
         self.entries.iter_mut().find(|entry| entry.key == key)
-    }
-
-    /// Removes the entry if nobody says that the thing is there, or may come to be.
-    fn sweep(&mut self, key: &str) {
-        let is_gone = |entry: &Entry| entry.claims == 0 && entry.exists == Exists::No;
-        self.entries.retain(|entry| !(is_gone(entry) && entry.key == key));
     }
 
     fn is_within(&self, mut scope: Scope, around: Scope) -> bool {
@@ -213,8 +224,14 @@ impl Drop for Claim<'_> {
         let mut inner = self.ledger.lock();
         if let Some(entry) = inner.find(&self.key) {
             entry.claims -= 1;
+            if self.exists == Exists::Yes
+                && entry.exists != Exists::Yes
+                && let Some(logbook) = &self.ledger.logbook
+            {
+                logbook.made(&self.key);
+            }
             entry.exists = entry.exists.max(self.exists);
         }
-        inner.sweep(&self.key);
+        self.ledger.sweep(&mut inner, &self.key);
     }
 }
