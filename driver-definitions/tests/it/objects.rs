@@ -1,6 +1,8 @@
 //! Secrets and CSIDrivers in manifests.
 
-use csi_driver_definitions::{CsiDriver, FsGroupPolicy, LoadError, Objects, TokenRequest, VolumeLifecycleMode};
+use csi_driver_definitions::{
+    CsiDriver, FsGroupPolicy, LoadError, Objects, TokenRequest, VolumeLifecycleMode,
+};
 
 use crate::Written;
 

@@ -9,7 +9,7 @@ use crate::capability::Capability;
 use crate::config::{AccessType, Pairs};
 use crate::cx::Cx;
 use crate::mounts;
-use crate::paths::{PathKind, Layout, Place};
+use crate::paths::{Layout, PathKind, Place};
 use crate::verdict::Stop;
 
 /// Bits of a file's mode without one of which only root writes.
