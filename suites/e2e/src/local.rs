@@ -29,6 +29,7 @@ mod provisioner;
 mod queue;
 mod resizer;
 pub mod sandbox;
+mod scheduler;
 mod secrets;
 mod shared;
 mod snapshot_metadata;
@@ -349,7 +350,7 @@ impl Cluster for Local {
 
     async fn pod(&self, name: &str) -> Done<Option<Pod>> {
         let Some(object) = self.see(|objects| objects.pods.get(name).cloned())? else { return Ok(None) };
-        let has_script = object.pod.spec.containers.iter().any(|container| container.script.is_some());
+        let has_script = object.pod.spec.all_containers().any(|container| container.script.is_some());
         match object.unmounted {
             Some(why) if has_script && !object.deleting => Err(Stop::skip(why)),
             _ => Ok(Some(object.pod)),
