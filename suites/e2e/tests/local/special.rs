@@ -150,10 +150,8 @@ fn kubelet_takes_up_what_it_finds() {
     let Some(played) = on_hostpath(&FLAGS, body) else { return };
     assert_eq!(played.passed().requests("NodeUnpublishVolume").len(), 2);
     let published = played.requests("NodePublishVolume").len();
-    assert!(
-        (2..=3).contains(&published),
-        "once more for the pod that stays, unless it goes before that: {published}"
-    );
+    // For the pod that stays once more, unless it goes before that; again while the driver unpublishes for the other.
+    assert!(published >= 2, "{published}");
     assert_eq!(played.requests("NodeUnstageVolume").len(), 1);
 }
 
@@ -206,7 +204,7 @@ fn kubelet_makes_no_call_for_what_it_cannot_read() {
         Ok(())
     }
     let Some(played) = on_hostpath(&FLAGS, body) else { return };
-    assert!(played.has_passed(), "{played:#?}");
+    played.failed("kubelet cannot read what it wrote beside a volume");
     assert_eq!(
         (played.times("NodeUnpublishVolume"), played.times("NodeUnstageVolume")),
         (0, 0),

@@ -63,14 +63,9 @@ impl Played {
         self.calls.iter().map(|call| call.method).filter(|method| !method.starts_with("NodeGet")).collect()
     }
 
-    /// Whether the check passed, and left nothing when all was undone.
-    pub(crate) fn has_passed(&self) -> bool {
-        matches!(self.outcome, Outcome::Passed) && self.left.is_empty()
-    }
-
     /// The check passed, left nothing, and nothing had to be undone for it.
     pub(crate) fn passed(&self) -> &Played {
-        assert!(self.has_passed(), "{self:#?}");
+        assert!(matches!(self.outcome, Outcome::Passed) && self.left.is_empty(), "{self:#?}");
         assert!(!self.calls.iter().any(|call| call.cleanup), "{self:#?}");
         self
     }
@@ -78,6 +73,12 @@ impl Played {
     /// How often kubelet and the sidecars made a call, without what was undone after the check.
     pub(crate) fn times(&self, method: &str) -> usize {
         self.calls.iter().filter(|call| call.method == method && !call.cleanup).count()
+    }
+
+    /// The check failed for this reason: a warning, where these are strict. All that was left could be undone.
+    pub(crate) fn failed(&self, because: &str) {
+        let failed = matches!(&self.outcome, Outcome::Failed(why) if why.message.contains(because));
+        assert!(failed && self.left.is_empty(), "{self:#?}");
     }
 
     /// The check did not apply, because.
