@@ -129,6 +129,8 @@ pub(crate) struct E2eArgs {
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub(crate) kubelet_dir: Option<PathBuf>,
     #[command(flatten)]
+    pub(crate) cluster: ClusterArgs,
+    #[command(flatten)]
     pub(crate) target: TargetArgs,
     #[command(flatten)]
     pub(crate) terms: Terms,
@@ -138,6 +140,22 @@ pub(crate) struct E2eArgs {
     pub(crate) limits: LimitArgs,
     #[command(flatten)]
     pub(crate) output: OutputArgs,
+}
+
+/// What the driver is installed with.
+#[derive(Debug, Default, Args)]
+#[command(next_help_heading = "Cluster")]
+pub(crate) struct ClusterArgs {
+    /// Manifests of what the driver is installed with: its CSIDriver, and Secrets that classes name; other objects are
+    /// passed over; repeatable
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) manifest: Vec<PathBuf>,
+    /// File system that the provisioner asks for where a class names none, as its own flag [default: the driver's choice]
+    #[arg(long, value_name = "TYPE")]
+    pub(crate) default_fstype: Option<String>,
+    /// Give the driver the names of claims, volumes and snapshots as parameters, as the flag of the sidecars
+    #[arg(long)]
+    pub(crate) extra_create_metadata: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

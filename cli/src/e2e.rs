@@ -5,12 +5,12 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use csi_driver_definitions::{DriverDefinition, Loaded};
+use csi_driver_definitions::{DriverDefinition, Loaded, Objects};
 use csi_harness::config::PathLayout;
-use csi_suite_e2e::local::LocalClusters;
+use csi_suite_e2e::local::{LocalClusters, Settings};
 use csi_suite_e2e::plan::{self, Definition, Instance};
 
-use crate::args::{E2eArgs, PathArgs, RunArgs};
+use crate::args::{ClusterArgs, E2eArgs, PathArgs, RunArgs};
 use crate::error::Error;
 use crate::exit::Exit;
 use crate::note;
@@ -34,7 +34,7 @@ pub(crate) fn e2e(args: E2eArgs, repeat: Repeat) -> Result<Exit, Error> {
         let problem = "e2e mounts volumes and starts pods in namespaces of their own: run it as root on the driver's host";
         return Err(Error::Settings(problem.to_owned()));
     }
-    let clusters = LocalClusters { program: std::env::current_exe()?, nodes: nodes(&args) };
+    let clusters = LocalClusters { settings: settings(&args.cluster)?, nodes: nodes(&args) };
     let suite = plan::suite(Arc::new(Definition::new(loaded)?), Arc::new(clusters));
     let terms = args.terms.clone();
     let args = run_args(args);
@@ -68,6 +68,16 @@ fn load(args: &E2eArgs) -> Result<Loaded, Error> {
     }
     loaded.warnings.iter().for_each(note);
     Ok(loaded)
+}
+
+/// How a cluster is played.
+fn settings(args: &ClusterArgs) -> Result<Settings, Error> {
+    Ok(Settings {
+        objects: Arc::new(Objects::read(&args.manifest)?),
+        default_fs_type: args.default_fstype.clone().unwrap_or_default(),
+        extra_create_metadata: args.extra_create_metadata,
+        ..Settings::new(std::env::current_exe()?)
+    })
 }
 
 /// How many nodes the driver is on. The one that is built in has two.

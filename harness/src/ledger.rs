@@ -3,6 +3,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
+use crate::config::Secret;
 use crate::cx::Session;
 use crate::lifecycle::Thing;
 use crate::logbook::Logbook;
@@ -35,6 +36,8 @@ struct Entry {
     key: String,
     thing: Thing,
     node: usize,
+    /// Those that it was made with.
+    secrets: Option<Arc<Secret>>,
     scope: Scope,
     /// Calls under way that may make the thing.
     claims: usize,
@@ -42,6 +45,9 @@ struct Entry {
     latest: u64,
     exists: Exists,
 }
+
+/// A thing to undo: on which node, with which secrets, and whether it is there.
+type Undo = (Thing, usize, Option<Arc<Secret>>, Exists);
 
 /// Whether a thing is there, as far as the calls say that have ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -62,7 +68,8 @@ impl Ledger {
 
     /// Enters a thing before the call that makes it is sent. A thing that is in the ledger already keeps its first
     /// place, so that what was built on it is undone before it.
-    pub(crate) fn claim(&self, thing: Thing, node: usize, scope: Scope) -> Claim<'_> {
+    pub(crate) fn claim(&self, thing: Thing, session: &Session, scope: Scope) -> Claim<'_> {
+        let (node, secrets) = (session.node(), session.secrets());
         let key = key(&thing, node);
         let mut inner = self.lock();
         inner.claimed += 1;
@@ -74,15 +81,16 @@ impl Ledger {
                     logbook.begun(&key, &thing, node);
                 }
                 let exists = Exists::No;
-                inner.entries.push(Entry { key: key.clone(), thing, node, scope, claims: 1, latest, exists });
+                let key = key.clone();
+                inner.entries.push(Entry { key, thing, node, secrets, scope, claims: 1, latest, exists });
             }
         }
         Claim { ledger: self, key, exists: Exists::Perhaps }
     }
 
     /// Enters a thing that is there.
-    pub(crate) fn write(&self, thing: Thing, node: usize, scope: Scope) {
-        self.claim(thing, node, scope).end(Exists::Yes);
+    pub(crate) fn write(&self, thing: Thing, session: &Session, scope: Scope) {
+        self.claim(thing, session, scope).end(Exists::Yes);
     }
 
     /// Strikes a thing out: it is gone. A call under way may make it anew.
@@ -124,8 +132,8 @@ impl Ledger {
     /// Undoes everything in a scope, the youngest first, and says what could not be undone. That stays in the ledger.
     pub(crate) async fn undo(&self, session: &Session, scope: Scope) -> Vec<String> {
         let mut left: Vec<(String, String)> = Vec::new();
-        while let Some((thing, node, exists)) = self.youngest(scope, &left) {
-            match thing.undo(&session.at_node(node), exists).await {
+        while let Some((thing, node, secrets, exists)) = self.youngest(scope, &left) {
+            match thing.undo(&session.at_node(node).with_secrets(secrets), exists).await {
                 Ok(()) => self.settle(&thing, node),
                 Err(why) => left.push((key(&thing, node), format!("{thing}: {why}"))),
             }
@@ -139,7 +147,7 @@ impl Ledger {
     }
 
     /// The youngest thing in a scope that may be there, but for those that could not be undone.
-    fn youngest(&self, scope: Scope, left: &[(String, String)]) -> Option<(Thing, usize, Exists)> {
+    fn youngest(&self, scope: Scope, left: &[(String, String)]) -> Option<Undo> {
         let inner = self.lock();
         let of_scope = |entry: &&Entry| {
             entry.exists != Exists::No
@@ -151,7 +159,7 @@ impl Ledger {
         let user =
             inner.entries.iter().rev().find(|entry| of_scope(entry) && entry.thing.uses(&youngest.thing));
         let entry = user.unwrap_or(youngest);
-        Some((entry.thing.clone(), entry.node, entry.exists))
+        Some((entry.thing.clone(), entry.node, entry.secrets.clone(), entry.exists))
     }
 
     /// Removes the entry if nobody says that the thing is there, or may come to be.

@@ -104,6 +104,11 @@ impl Paths {
         [&self.mount_dir, &self.staging_dir]
     }
 
+    /// Directory under which target paths are made.
+    pub(crate) fn mount_dir(&self) -> &Path {
+        &self.mount_dir
+    }
+
     /// Directory under which staging directories are made.
     pub(crate) fn staging_dir(&self) -> &Path {
         &self.staging_dir
