@@ -417,7 +417,7 @@ impl Cx {
 
     /// Enters a thing in the ledger that may be there.
     pub(crate) fn may_own(&self, thing: Thing) {
-        drop(self.shared.ledger.claim(thing, self.session.node(), self.scope));
+        drop(self.shared.ledger.claim(thing, &self.session, self.scope));
     }
 
     /// Makes a thing by a call: entered in the ledger first, and struck out if it cannot be there.
