@@ -158,7 +158,8 @@ impl Plan {
 
 /// The settings of a run that has somewhere to go.
 pub(crate) fn reachable(args: &RunArgs) -> Result<Config, Error> {
-    let config = settings::config(args)?;
+    let mut config = settings::config(args)?;
+    config.logbook = true;
     if config.endpoint.is_none() && !args.target.is_embedded() {
         return Err(TargetError::NoEndpoint.into());
     }

@@ -196,15 +196,17 @@ impl Target {
         let Interview { capabilities, services, mut remarks, replies, patience, .. } = found;
         let volumes = crate::volumes::Pool::new(&config);
         let names = Names::new(&config.name_prefix, config.name_length_max);
-        let run = RunOf::new(&config, driver.as_ref().is_some_and(Driver::ends_with_this_process));
-        let logbook = match Logbook::begin(run) {
-            Ok(logbook) => Some(Arc::new(logbook)),
-            Err(error) => {
+        let logbook = match config.logbook.then(|| {
+            Logbook::begin(RunOf::new(&config, driver.as_ref().is_some_and(Driver::ends_with_this_process)))
+        }) {
+            Some(Ok(logbook)) => Some(Arc::new(logbook)),
+            Some(Err(error)) => {
                 remarks.push(format!(
                     "what the run makes is not noted for --cleanup, should it be killed: {error}"
                 ));
                 None
             }
+            None => None,
         };
         if let (Some(driver), Some(logbook)) = (&driver, &logbook) {
             driver.tell(logbook);
