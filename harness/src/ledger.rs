@@ -80,6 +80,13 @@ impl Ledger {
         self.claim(thing, node, scope).end(Exists::Yes);
     }
 
+    /// Changes what is known of a thing, if it is in the ledger.
+    pub(crate) fn amend(&self, thing: &Thing, node: usize, amend: impl FnOnce(&mut Thing)) {
+        if let Some(entry) = self.lock().find(&key(thing, node)) {
+            amend(&mut entry.thing);
+        }
+    }
+
     /// Strikes a thing out: it is gone. A call under way may make it anew.
     pub(crate) fn settle(&self, thing: &Thing, node: usize) {
         let mut inner = self.lock();

@@ -35,6 +35,27 @@ impl Orchestrator {
         self.cx.at_node(node.0.into())
     }
 
+    /// Makes the paths that a call names: who gives up the call gives up nothing that is half done here.
+    pub(super) async fn make_paths(&self, call: &VolumeCall) -> CheckResult {
+        use VolumeCall::*;
+        match *call {
+            NodeStageVolume { volume, node, .. } | NodeUnstageVolume { volume, node } => {
+                self.staging_path(volume, node).await?;
+            }
+            NodePublishVolume { volume, node, target, .. }
+            | NodeExpandVolume { volume, node, target, .. }
+            | NodeGetVolumeStats { volume, node, target } => {
+                self.staging_path(volume, node).await?;
+                self.target_path((volume, node, target)).await?;
+            }
+            NodeUnpublishVolume { volume, node, target } => {
+                self.target_path((volume, node, target)).await?;
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
     /// The staging path of a volume on a node; empty where the driver does not stage.
     async fn staging_path(&self, volume: Id, node: Node) -> CheckResult<String> {
         if !self.cx.target().capabilities().has(Capability::StageUnstageVolume) {
