@@ -38,6 +38,7 @@ named! {
     RestartForgetsStaged, "restart-forgets-staged", "a volume that was staged before a restart cannot be staged again after it";
     RestartTakesTruncatedForEmpty, "restart-takes-truncated-for-empty", "the state is written in place, and a driver that was killed meanwhile starts empty";
     SavesAfterAnswer, "saves-after-answer", "a change is answered for some time before it is written";
+    SecondStartDeletesVolumes, "second-start-deletes-volumes", "a driver that is started while another one runs takes its volumes for left behind and deletes them";
 
     // GetPluginInfo.
     GetPluginInfoUnimplemented, "get-plugin-info-unimplemented", "GetPluginInfo answers UNIMPLEMENTED although it is mandatory or advertised";

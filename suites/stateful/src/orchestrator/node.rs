@@ -1,9 +1,12 @@
 //! The calls about volumes that go to the Node service of a node.
 
+use std::path::Path;
+
 use csi_harness::prelude::*;
 use csi_proto::redact;
 
 use super::memory::Memory;
+use super::workload::is_fuse;
 use super::{Made, Orchestrator};
 use crate::model::answer::{Said, VolumeSaid};
 use crate::model::call::{Size, Usage, VolumeCall};
@@ -77,6 +80,14 @@ impl Orchestrator {
         }
         let made = self.at(at.1).target_path().await?;
         Ok(self.memory().target_paths.entry(at).or_insert(made).clone())
+    }
+
+    /// Whether the file system of a volume, where it is staged or published, ends with a process.
+    pub(crate) fn is_served_by_a_process(&self, volume: Id, node: Node, target: Target) -> bool {
+        let memory = self.memory();
+        let staged = memory.staging_paths.get(&(volume, node));
+        let published = memory.target_paths.get(&(volume, node, target));
+        staged.into_iter().chain(published).any(|path| is_fuse(Path::new(path)))
     }
 
     async fn stage(&self, volume: Id, node: Node, usage: Usage) -> CheckResult<Made> {
