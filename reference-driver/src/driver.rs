@@ -102,8 +102,17 @@ impl Driver {
 
     /// The volume with that identifier, held alone.
     pub(crate) fn volume_alone(&self, id: &str) -> Result<(Volume, Guard)> {
+        self.volume_held(id, Locks::exclusive)
+    }
+
+    /// The same for a copy of the volume, which waits for its turn.
+    pub(crate) fn volume_in_turn(&self, id: &str) -> Result<(Volume, Guard)> {
+        self.volume_held(id, Locks::in_turn)
+    }
+
+    fn volume_held(&self, id: &str, hold: fn(&Locks, Key) -> Result<Guard>) -> Result<(Volume, Guard)> {
         let found = self.volume(&self.store.view()?, id)?;
-        let guard = self.locks.exclusive(Key::Object(found.key.clone()))?;
+        let guard = hold(&self.locks, Key::Object(found.key.clone()))?;
         let fresh = self.store.view()?.volume_by_key(&found.key)?;
         Ok((fresh.ok_or_else(|| DriverError::not_found("volume", id))?, guard))
     }

@@ -1,12 +1,15 @@
-//! Which objects are busy. A call that needs a busy object gets ABORTED at once and is repeated by its caller.
+//! Which objects are busy. A call that needs a busy object gets ABORTED and is repeated by its caller.
 //!
 //! The rule: an operation that changes an object holds it alone; operations that only copy from a snapshot share it;
-//! calls that only look hold nothing. Nothing ever waits here, so nothing can deadlock.
+//! calls that only look hold nothing. Copies of one volume that are asked for at the same time take turns, as far as each
+//! has patience: callers double their pauses, so that ten snapshots at once would take them minutes. Nothing else waits,
+//! and no wait is without end, so nothing can deadlock.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use crate::error::{DriverError, Result};
 use crate::ids::{ObjectId, Shown};
@@ -41,10 +44,19 @@ impl fmt::Display for Key {
 /// How many share the object; `0` means that one holds it alone.
 type Holders = HashMap<Key, usize>;
 
+/// How long a call waits for its turn.
+const PATIENCE: Duration = Duration::from_secs(5);
+
 /// The table of busy objects.
 #[derive(Clone, Debug, Default)]
 pub struct Locks {
-    held: Arc<Mutex<Holders>>,
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug, Default)]
+struct Shared {
+    held: Mutex<Holders>,
+    freed: Condvar,
 }
 
 /// Keeps an object busy until it is dropped.
@@ -58,7 +70,19 @@ pub struct Guard {
 impl Locks {
     /// Holds the object alone.
     pub fn exclusive(&self, key: Key) -> Result<Guard> {
-        match self.table().entry(key.clone()) {
+        self.take(self.table(), key)
+    }
+
+    /// Holds the object alone, once those are done who hold it now. Blocks for 5 s at the most.
+    pub fn in_turn(&self, key: Key) -> Result<Guard> {
+        let freed = &self.shared.freed;
+        let waited = freed.wait_timeout_while(self.table(), PATIENCE, |held| held.contains_key(&key));
+        let (table, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        self.take(table, key)
+    }
+
+    fn take(&self, mut table: MutexGuard<'_, Holders>, key: Key) -> Result<Guard> {
+        match table.entry(key.clone()) {
             Entry::Occupied(_) => Err(DriverError::Busy { what: key.to_string() }),
             Entry::Vacant(slot) => {
                 slot.insert(0);
@@ -79,7 +103,7 @@ impl Locks {
     }
 
     fn table(&self) -> MutexGuard<'_, Holders> {
-        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+        self.shared.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -90,6 +114,7 @@ impl Drop for Guard {
             Some(holders) if *holders > 1 => *holders -= 1,
             _ => {
                 table.remove(&self.key);
+                self.locks.shared.freed.notify_all();
             }
         }
     }
@@ -112,6 +137,23 @@ mod tests {
         let _other = locks.exclusive(key("b")).unwrap();
         drop(first);
         let _again = locks.exclusive(key("a")).unwrap();
+    }
+
+    #[test]
+    fn those_who_take_turns_all_get_theirs() {
+        let locks = Locks::default();
+        let first = locks.exclusive(key("a")).unwrap();
+        let waiting: Vec<_> = (0..8)
+            .map(|_| {
+                let locks = locks.clone();
+                std::thread::spawn(move || drop(locks.in_turn(key("a")).unwrap()))
+            })
+            .collect();
+        drop(first);
+        for thread in waiting {
+            thread.join().unwrap();
+        }
+        let _free = locks.exclusive(key("a")).unwrap();
     }
 
     #[test]

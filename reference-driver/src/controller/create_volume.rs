@@ -290,7 +290,7 @@ impl Origin {
                 })
             }
             Source::Volume(id) => {
-                let (volume, guard) = driver.volume_alone(id)?;
+                let (volume, guard) = driver.volume_in_turn(id)?;
                 storage::check_present(driver, &volume)?;
                 Ok(Origin {
                     backend: volume.backend,

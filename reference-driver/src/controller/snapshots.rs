@@ -34,7 +34,7 @@ pub(crate) fn create_snapshot(
         }
         return Ok(CreateSnapshotResponse { snapshot: Some(snapshot_message(&existing)) });
     }
-    let (volume, _guard) = driver.volume_alone(&request.source_volume_id)?;
+    let (volume, _guard) = driver.volume_in_turn(&request.source_volume_id)?;
     let frozen = storage::quiesce(driver, &volume)?;
     let cut = cut(driver, &volume, name, None);
     drop(frozen);

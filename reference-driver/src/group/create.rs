@@ -92,7 +92,7 @@ fn check_same(
 fn hold(driver: &Driver, volume_ids: &BTreeSet<String>) -> Result<Vec<(Volume, Guard)>> {
     let mut held = Vec::with_capacity(volume_ids.len());
     for id in volume_ids {
-        let (volume, guard) = driver.volume_alone(id)?;
+        let (volume, guard) = driver.volume_in_turn(id)?;
         held.push((volume, guard));
     }
     if held.len() > 1 {

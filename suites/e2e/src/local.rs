@@ -30,6 +30,7 @@ mod provisioner;
 mod queue;
 mod resizer;
 pub mod sandbox;
+mod scheduler;
 mod shared;
 mod snapshotter;
 mod store;
@@ -338,7 +339,7 @@ impl Cluster for Local {
 
     async fn pod(&self, name: &str) -> Done<Option<Pod>> {
         let Some(object) = self.look(|objects| objects.pods.get(name).cloned()) else { return Ok(None) };
-        let has_script = object.pod.spec.containers.iter().any(|container| container.script.is_some());
+        let has_script = object.pod.spec.all_containers().any(|container| container.script.is_some());
         match object.unmounted {
             Some(why) if has_script && !object.deleting => Err(Stop::skip(why)),
             _ => Ok(Some(object.pod)),

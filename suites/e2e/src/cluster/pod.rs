@@ -30,10 +30,15 @@ pub struct PodSpec {
 impl PodSpec {
     /// Whether a container uses the volume of this name.
     pub fn uses(&self, volume: &str) -> bool {
-        self.init_containers.iter().chain(&self.containers).any(|container| {
+        self.all_containers().any(|container| {
             container.mounts.iter().any(|mount| mount.volume == volume)
                 || container.devices.iter().any(|device| device.volume == volume)
         })
+    }
+
+    /// The containers in the order in which they are started.
+    pub fn all_containers(&self) -> impl Iterator<Item = &Container> {
+        self.init_containers.iter().chain(&self.containers)
     }
 }
 

@@ -1,14 +1,13 @@
 //! The controllers of Kubernetes itself, which make no calls: binding and releasing, claims of pods, attachments wanted,
-//! and the scheduler. Each looks at the objects and brings them one step further.
+//! and the scheduler, which has a file of its own. Each looks at the objects and brings them one step further.
 
 use std::sync::Arc;
 
+use super::scheduler;
 use super::shared::Shared;
 use super::store::{Attachment, ClaimObject, Objects, Place, VolumeObject};
-use super::topology;
 use crate::cluster::{
-    AccessMode, BindingMode, ClaimPhase, Event, PersistentVolume, Pod, PodPhase, ReclaimPolicy, VolumePhase,
-    VolumeSource,
+    AccessMode, ClaimPhase, Event, PersistentVolume, PodPhase, ReclaimPolicy, VolumePhase, VolumeSource,
 };
 
 /// Runs them all, whenever something changes.
@@ -28,7 +27,7 @@ pub(super) async fn run(shared: Arc<Shared>) {
 
 /// Something to be done to an object.
 #[derive(Debug)]
-enum Step {
+pub(super) enum Step {
     /// The claim of a pod is missing.
     MakeClaim { pod: String, volume: usize },
     /// The pod of a claim is gone.
@@ -55,7 +54,7 @@ fn next_step(shared: &Shared, objects: &Objects) -> Option<Step> {
     claims(objects)
         .or_else(|| volumes(objects))
         .or_else(|| attachments(shared, objects))
-        .or_else(|| objects.pods.keys().find_map(|pod| schedule(shared, objects, pod)))
+        .or_else(|| objects.pods.keys().find_map(|pod| scheduler::schedule(shared, objects, pod)))
 }
 
 fn claims(objects: &Objects) -> Option<Step> {
@@ -116,7 +115,7 @@ fn volumes(objects: &Objects) -> Option<Step> {
 }
 
 /// Volumes of pods on nodes, by their claims.
-fn places_wanted(objects: &Objects) -> Vec<Place> {
+pub(super) fn places_wanted(objects: &Objects) -> Vec<Place> {
     let mut places = Vec::new();
     for object in objects.pods.values() {
         let Some(node) = object.node else { continue };
@@ -166,91 +165,6 @@ fn attachments(shared: &Shared, objects: &Objects) -> Option<Step> {
     let idle =
         objects.attachments.iter().find(|(place, attachment)| !attachment.detaching && !is_needed(place));
     idle.map(|(place, _)| Step::Detach(place.clone()))
-}
-
-/// Brings a pod one step nearer to a node.
-fn schedule(shared: &Shared, objects: &Objects, name: &str) -> Option<Step> {
-    let object = objects.pods.get(name)?;
-    if object.node.is_some() || object.deleting {
-        return None;
-    }
-    let why = match choose(shared, objects, &object.pod) {
-        Ok(step) => return step,
-        Err(why) => why,
-    };
-    let told = objects.events_of(name).last().is_some_and(|event| event.message == why);
-    (!told).then(|| Step::Tell { pod: name.to_owned(), why })
-}
-
-fn choose(shared: &Shared, objects: &Objects, pod: &Pod) -> Result<Option<Step>, String> {
-    let mut waiting = Vec::new();
-    let mut volumes = Vec::new();
-    for claim in Objects::claims_of(pod) {
-        let object = objects.claims.get(&claim).ok_or_else(|| format!("claim {claim} does not exist"))?;
-        let class = objects.storage_classes.get(&object.claim.spec.class);
-        match objects.volume_of_claim(&claim) {
-            Some(volume) => volumes.push(volume),
-            None if class.is_some_and(|class| class.binding == BindingMode::WaitForFirstConsumer) => {
-                waiting.push((claim, object));
-            }
-            None => return Err(format!("claim {claim} is not bound")),
-        }
-        let alone = object.claim.spec.access_modes.contains(&AccessMode::ReadWriteOncePod);
-        let others = objects.pods_with_claim(&object.claim.spec.name);
-        if alone && others.into_iter().any(|other| other.pod.uid != pod.uid && other.node.is_some()) {
-            return Err(format!(
-                "claim {} is ReadWriteOncePod, and another pod has it",
-                object.claim.spec.name
-            ));
-        }
-    }
-    let fits = |index: &usize| {
-        let node = &shared.nodes[*index].node;
-        let named = pod.spec.node.as_ref().is_none_or(|name| *name == node.name);
-        let chosen =
-            waiting.iter().all(|(_, claim)| claim.selected_node.is_none_or(|chosen| chosen == *index));
-        let allowed = waiting.iter().all(|(_, claim)| {
-            let class = objects.storage_classes.get(&claim.claim.spec.class);
-            class.is_none_or(|class| {
-                class.allowed_topologies.is_empty()
-                    || class
-                        .allowed_topologies
-                        .iter()
-                        .any(|place| place.iter().all(|(key, value)| node.topology.get(key) == Some(value)))
-            })
-        });
-        named
-            && chosen
-            && allowed
-            && !pod.spec.not_on.contains(&node.name)
-            && volumes.iter().all(|volume| topology::reaches(volume, &node.topology))
-            && has_room(objects, node.volume_limit, *index, &volumes, waiting.len())
-    };
-    let node = (0..shared.nodes.len()).find(fits).ok_or("no node fits the pod and its volumes")?;
-    Ok(match waiting.into_iter().find(|(_, claim)| claim.selected_node.is_none()) {
-        Some((claim, _)) => Some(Step::SelectNode { claim, node }),
-        None if Objects::claims_of(pod).all(|claim| objects.volume_of_claim(&claim).is_some()) => {
-            Some(Step::Schedule { pod: pod.spec.name.clone(), node })
-        }
-        None => None,
-    })
-}
-
-/// Whether a node takes the volumes of a pod besides those that it has.
-fn has_room(
-    objects: &Objects,
-    limit: Option<u64>,
-    node: usize,
-    volumes: &[&PersistentVolume],
-    new: usize,
-) -> bool {
-    let Some(limit) = limit else { return true };
-    let mut there: Vec<String> =
-        places_wanted(objects).into_iter().filter(|(_, at)| *at == node).map(|(volume, _)| volume).collect();
-    there.extend(volumes.iter().map(|volume| volume.name.clone()));
-    there.sort();
-    there.dedup();
-    u64::try_from(there.len() + new).is_ok_and(|count| count <= limit)
 }
 
 fn take(shared: &Shared, objects: &mut Objects, step: Step) {

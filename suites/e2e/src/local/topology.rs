@@ -32,9 +32,7 @@ pub(super) fn requirement(
     places.sort();
     let own = selected.and_then(|node| shared.nodes.get(node)).map(|node| &node.node.topology);
     let start = match own {
-        Some(own) => {
-            places.iter().position(|place| place.iter().all(|(key, value)| own.get(key) == Some(value)))
-        }
+        Some(own) => places.iter().position(|place| within(place, own)),
         None => Some(start_for(claim, places.len())),
     };
     let message = |segments: &Pairs| v1::Topology { segments: segments.clone() };
@@ -51,8 +49,17 @@ fn start_for(claim: &str, places: usize) -> usize {
 
 /// Whether a node of this place can use a volume.
 pub(super) fn reaches(volume: &PersistentVolume, node: &Pairs) -> bool {
-    let within = |place: &Pairs| place.iter().all(|(key, value)| node.get(key) == Some(value));
-    volume.topology.is_empty() || volume.topology.iter().any(within)
+    volume.topology.is_empty() || volume.topology.iter().any(|place| within(place, node))
+}
+
+/// Whether volumes of a class may be made for a node of this place.
+pub(super) fn allows(class: &StorageClass, node: &Pairs) -> bool {
+    class.allowed_topologies.is_empty() || class.allowed_topologies.iter().any(|place| within(place, node))
+}
+
+/// Whether a node of this place is in another.
+fn within(place: &Pairs, node: &Pairs) -> bool {
+    place.iter().all(|(key, value)| node.get(key) == Some(value))
 }
 
 #[cfg(test)]

@@ -66,11 +66,13 @@ impl Kubelet {
             for object in [&pod.spec.name, &claim] {
                 self.shared.store.event(object, "VolumeResizeFailed", failure.to_string());
             }
-            if failure.code == Code::FailedPrecondition {
-                refused.insert(mount.volume_name().to_owned());
-                continue;
-            }
-            if let Some(why) = failures.note(&failure, Caller::KubeletExpanding.judges(failure.code)) {
+            let why = match failure.code {
+                Code::FailedPrecondition => {
+                    Some(format!("{failure}, and kubelet asks again for another pod only"))
+                }
+                code => failures.note(&failure, Caller::KubeletExpanding.judges(code)),
+            };
+            if let Some(why) = why {
                 refused.insert(mount.volume_name().to_owned());
                 self.shared.store.change(|objects| {
                     if let Some(object) = objects.claims.get_mut(&claim) {
@@ -109,6 +111,7 @@ impl Kubelet {
             if let Some(object) = objects.claims.get_mut(&claim) {
                 object.claim.capacity_bytes = volume.capacity_bytes;
                 object.claim.drop_condition(NODE_PENDING);
+                object.claim.given_up = None;
             }
         });
         Ok(())
