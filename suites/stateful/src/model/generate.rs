@@ -21,6 +21,9 @@ use super::{Model, Object};
 /// Places in a volume that are written to.
 pub(crate) const SLOTS: u8 = 4;
 
+/// How often each set of parameters but the first is chosen, beside sizes.
+const OTHER_PARAMETERS_WEIGHT: usize = 4;
+
 /// Something to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Op {
@@ -340,10 +343,11 @@ fn new_wishes(view: &View<'_>) -> impl Iterator<Item = Wanted> {
     let Terms { usages, parameters, .. } = view.terms;
     let of_size = |size: Size| usages.iter().map(move |usage| Wanted::of(size, *usage));
     let sized: Vec<Wanted> = sizes::of_new_volumes(view).into_iter().flat_map(of_size).collect();
-    // With each of the other sets of parameters one, as large as volumes are made first of all.
-    let others =
-        (1..*parameters).zip(sized.clone()).map(|(parameters, first)| Wanted { parameters, ..first });
-    sized.clone().into_iter().chain(others)
+    let with = |parameters| {
+        sized.iter().take(OTHER_PARAMETERS_WEIGHT).map(move |first| Wanted { parameters, ..first.clone() })
+    };
+    let others: Vec<Wanted> = (1..*parameters).flat_map(with).collect();
+    sized.into_iter().chain(others)
 }
 
 /// What may be asked for under a name that is taken: the same, most of the time, or something that differs in one way.

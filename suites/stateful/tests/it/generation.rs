@@ -157,7 +157,8 @@ fn every_kind_of_size_is_asked_for_and_most_of_all_what_can_be_had() {
         };
         sizes.extend(run(&ops, Toy::default(), |_| Way::There).0.into_iter().filter_map(size));
     }
-    let kinds: [(&str, fn(&Size) -> bool); 5] = [
+    type Kind = (&'static str, fn(&Size) -> bool);
+    let kinds: [Kind; 5] = [
         ("required only", |size| size.required_bytes > 0 && size.limit_bytes == 0),
         ("limit only", |size| size.required_bytes == 0 && size.limit_bytes > 0),
         ("exactly", |size| size.required_bytes == size.limit_bytes),
