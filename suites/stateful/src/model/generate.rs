@@ -568,6 +568,10 @@ fn groups(view: &View<'_>, calls: impl Fn(Name, Option<&GroupLife>) -> Vec<Group
 fn create_group(view: &View<'_>) -> Vec<Call> {
     let volumes = volume_ids(view);
     groups(view, |name, there| {
+        // What a group is that has lost a member the specification does not say, so that nobody asks for it again.
+        if there.is_some_and(|life| life.thinned) {
+            return Vec::new();
+        }
         let repeated = there.map(|life| life.volumes.iter().copied().collect::<Vec<_>>());
         let sets = [volumes.iter().copied().take(2).collect::<Vec<_>>(), volumes.clone()];
         let sets = repeated.into_iter().chain(sets).filter(|set| !set.is_empty());
