@@ -22,6 +22,7 @@ mod inventory;
 pub mod known;
 mod ledger;
 pub mod lifecycle;
+pub mod logbook;
 mod mounts;
 mod names;
 pub mod need;

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, kill_process_group, test_kill_process_group};
+use serde::{Deserialize, Serialize};
 use tokio::process::Command;
 use tokio::sync::watch;
 
@@ -26,6 +27,38 @@ pub(super) struct Child {
     running: Mutex<Option<Running>>,
 }
 
+/// The process of a driver, told apart from later ones with the same number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct ChildProcess {
+    /// Its number, which is that of its process group.
+    group: i32,
+    /// When it was started, in clock ticks after the machine.
+    started_ticks: u64,
+}
+
+impl ChildProcess {
+    fn of(group: Pid) -> Option<ChildProcess> {
+        let group = group.as_raw_nonzero().get();
+        let started_ticks = started_ticks(group)?;
+        Some(ChildProcess { group, started_ticks })
+    }
+
+    /// Kills what is left of its group. Says whether there was something.
+    pub(crate) fn kill(self) -> bool {
+        let group =
+            Pid::from_raw(self.group).filter(|_| started_ticks(self.group) == Some(self.started_ticks));
+        group.is_some_and(|group| kill_process_group(group, Signal::KILL).is_ok())
+    }
+}
+
+/// Field 22 of /proc/PID/stat.
+fn started_ticks(process: i32) -> Option<u64> {
+    let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
+    // The name, which is in brackets, may have anything in it.
+    let (_, after_name) = stat.rsplit_once(')')?;
+    after_name.split_whitespace().nth(19)?.parse().ok()
+}
+
 /// One start of the command.
 #[derive(Clone, Debug)]
 struct Running {
@@ -37,6 +70,10 @@ struct Running {
 impl Child {
     pub(super) fn new(command: &str, log: Option<DriverLog>) -> Child {
         Child { command: command.to_owned(), log, running: Mutex::default() }
+    }
+
+    pub(super) fn process(&self) -> Option<ChildProcess> {
+        self.running().and_then(|running| ChildProcess::of(running.group))
     }
 
     pub(super) fn log(&self) -> Option<&DriverLog> {

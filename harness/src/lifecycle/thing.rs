@@ -8,6 +8,7 @@ use std::time::Instant;
 
 use csi_proto::{Rpc, UnaryCall, v1};
 use prost::Message as _;
+use serde::{Deserialize, Serialize};
 use tonic::Code;
 
 use super::group;
@@ -24,21 +25,23 @@ const TRIES_MAX: u32 = 6;
 const FAILURES_BELIEVED: u32 = 2;
 
 /// Something to be undone. Its text names it, and two of one text are the same.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub(crate) enum Thing {
     Volume(String),
     /// A volume whose id nobody knows yet.
-    VolumeNamed(Box<v1::CreateVolumeRequest>),
+    VolumeNamed(#[serde(with = "encoded")] Box<v1::CreateVolumeRequest>),
     Snapshot(String),
     /// A snapshot whose id nobody knows yet.
-    SnapshotNamed(Box<v1::CreateSnapshotRequest>),
+    SnapshotNamed(#[serde(with = "encoded")] Box<v1::CreateSnapshotRequest>),
     GroupSnapshot {
+        #[serde(with = "encoded")]
         request: Box<v1::DeleteVolumeGroupSnapshotRequest>,
         /// Members that were deleted alone, or perhaps were. Whether the driver still counts them only it knows.
         gone: Vec<String>,
     },
     /// A group snapshot whose id nobody knows yet.
-    GroupSnapshotNamed(Box<v1::CreateVolumeGroupSnapshotRequest>),
+    GroupSnapshotNamed(#[serde(with = "encoded")] Box<v1::CreateVolumeGroupSnapshotRequest>),
     Attachment {
         volume_id: String,
         node_id: String,
@@ -56,6 +59,42 @@ pub(crate) enum Thing {
     TargetDirectories(PathBuf),
     /// A file that the check wrote beside them.
     File(PathBuf),
+}
+
+/// Requests as hexadecimal bytes, without secrets.
+mod encoded {
+    use prost::Message;
+    use serde::de::Error as _;
+    use serde::{Deserialize as _, Deserializer, Serializer};
+
+    use csi_proto::Call;
+
+    // The signature that serde wants for a field of this type.
+    #[expect(clippy::borrowed_box)]
+    pub(super) fn serialize<Q: Call + Message, S: Serializer>(
+        request: &Box<Q>,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        let mut request = request.clone();
+        if let Some(secrets) = request.secrets_mut() {
+            secrets.clear();
+        }
+        let digits: String = request.encode_to_vec().iter().map(|byte| format!("{byte:02x}")).collect();
+        serializer.serialize_str(&digits)
+    }
+
+    pub(super) fn deserialize<'de, Q: Message + Default, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<Box<Q>, D::Error> {
+        let digits = String::deserialize(deserializer)?;
+        let byte = |pair: &[u8]| {
+            let pair = std::str::from_utf8(pair).ok()?;
+            u8::from_str_radix(pair, 16).ok()
+        };
+        let bytes: Option<Vec<u8>> = digits.as_bytes().chunks(2).map(byte).collect();
+        let bytes = bytes.ok_or_else(|| D::Error::custom("a request is not hexadecimal"))?;
+        Q::decode(bytes.as_slice()).map(Box::new).map_err(D::Error::custom)
+    }
 }
 
 impl fmt::Display for Thing {
