@@ -450,6 +450,20 @@ impl Cx {
         reply
     }
 
+    /// Deletes a member of a group snapshot by a call, and notes it in the ledger unless it was not done.
+    pub(crate) async fn parting<T>(
+        &self,
+        group: Thing,
+        member: String,
+        call: impl Future<Output = Reply<T>>,
+    ) -> Reply<T> {
+        let reply = call.await;
+        if reply.makes() != Exists::No {
+            self.shared.ledger.amend(&group, self.session.node(), |group| group.part_with(&member));
+        }
+        reply
+    }
+
     /// Undoes a thing by a call, and strikes it out of the ledger if that is done.
     pub(crate) async fn undoing<T>(&self, thing: Thing, call: impl Future<Output = Reply<T>>) -> Reply<T> {
         let undoing = self.shared.ledger.undoing(&thing, self.session.node());

@@ -63,6 +63,15 @@ pub struct End {
     pub killed: bool,
 }
 
+/// Which of two drivers is left of those that were started one beside the other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Left {
+    /// The one that ran already: the other one has ended by itself.
+    First,
+    /// The one that was started beside it.
+    Second,
+}
+
 /// Why a driver could not be started, stopped or killed.
 #[derive(Debug, thiserror::Error)]
 pub enum DriverError {
@@ -182,6 +191,22 @@ impl Driver {
     /// It cannot be reached, or goes on after SIGKILL.
     pub async fn kill(&self) -> Result<End, DriverError> {
         self.end(None).await
+    }
+
+    /// Starts the driver once more while it runs. If the second one is still there after `wait`, the first one is stopped,
+    /// as in an update, and killed after the grace. `None` where a command of the user starts the driver, which need not be
+    /// able to start two.
+    ///
+    /// # Errors
+    /// As for [`Driver::start`] and [`Driver::stop`].
+    pub async fn start_twice(&self, wait: Duration, grace: Duration) -> Result<Option<Left>, DriverError> {
+        let _turn = self.0.turn.lock().await;
+        self.0.ends.fetch_add(1, Ordering::SeqCst);
+        match &self.0.host {
+            Host::Child(child) => child.start_twice(wait, grace).await.map(Some),
+            Host::InProcess(served) => Ok(Some(served.start_twice(grace).await)),
+            Host::Elsewhere(_) => Ok(None),
+        }
     }
 
     async fn end(&self, grace: Option<Duration>) -> Result<End, DriverError> {

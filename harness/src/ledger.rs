@@ -93,6 +93,17 @@ impl Ledger {
         self.claim(thing, session, scope).end(Exists::Yes);
     }
 
+    /// Changes what is known of a thing, if it is in the ledger.
+    pub(crate) fn amend(&self, thing: &Thing, node: usize, amend: impl FnOnce(&mut Thing)) {
+        let key = key(thing, node);
+        if let Some(entry) = self.lock().find(&key) {
+            amend(&mut entry.thing);
+            if let Some(logbook) = &self.logbook {
+                logbook.amended(&key, &entry.thing, node);
+            }
+        }
+    }
+
     /// Strikes a thing out: it is gone. A call under way may make it anew.
     pub(crate) fn settle(&self, thing: &Thing, node: usize) {
         let mut inner = self.lock();

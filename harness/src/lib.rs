@@ -45,7 +45,7 @@ pub mod target;
 pub mod verdict;
 mod volumes;
 
-pub use driver::{Driver, DriverError, DriverLog, End, ServeError};
+pub use driver::{Driver, DriverError, DriverLog, End, Left, ServeError};
 pub use paths::PathKind;
 pub use replies::Breach;
 

@@ -69,7 +69,7 @@ impl RunOf {
 enum News {
     /// The first one.
     Run(RunOf),
-    /// A call is about to be sent that may make the thing.
+    /// A call is about to be sent that may make the thing; or something else is known of it.
     Begun { key: String, thing: Thing, node: usize },
     /// The thing is there.
     Made(String),
@@ -95,6 +95,11 @@ impl Logbook {
     /// Notes a thing before the call that may make it.
     pub(crate) fn begun(&self, key: &str, thing: &Thing, node: usize) {
         self.lock().things += 1;
+        self.write(&News::Begun { key: key.to_owned(), thing: thing.clone(), node });
+    }
+
+    /// Notes that something else is known of a thing.
+    pub(crate) fn amended(&self, key: &str, thing: &Thing, node: usize) {
         self.write(&News::Begun { key: key.to_owned(), thing: thing.clone(), node });
     }
 
@@ -213,9 +218,12 @@ fn parse(path: &Path, text: &str, file: File) -> Result<Remains, String> {
         let news = serde_json::from_str(line).map_err(|error| format!("line {number}: {error}"))?;
         match news {
             News::Run(told) => run = Some(told),
-            News::Begun { key, thing, node } => {
-                things.insert(number, (key, (thing, node, false)));
-            }
+            News::Begun { key, thing, node } => match things.values_mut().find(|(other, _)| *other == key) {
+                Some((_, known)) => known.0 = thing,
+                None => {
+                    things.insert(number, (key, (thing, node, false)));
+                }
+            },
             News::Made(key) => {
                 let same = things.values_mut().filter(|(other, _)| *other == key);
                 same.for_each(|(_, thing)| thing.2 = true);

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use tokio::process::Command;
 use tokio::sync::watch;
 
-use super::{DriverError, DriverLog};
+use super::{DriverError, DriverLog, Left};
 
 /// How long the kernel may take to end a process after SIGKILL.
 const KILL_LIMIT: Duration = Duration::from_secs(5);
@@ -84,9 +84,26 @@ impl Child {
         if let Some(last) = self.running() {
             last.clear_away().await?;
         }
-        let running = self.spawn().map_err(DriverError::Spawn)?;
-        *self.running.lock().unwrap_or_else(PoisonError::into_inner) = Some(running);
+        self.runs(self.spawn().map_err(DriverError::Spawn)?);
         Ok(())
+    }
+
+    /// Starts the command once more, and stops the first one if the second one is still there after so long.
+    pub(super) async fn start_twice(&self, wait: Duration, grace: Duration) -> Result<Left, DriverError> {
+        let first = self.running();
+        if first.as_ref().is_some_and(Running::is_detached) {
+            return Err(DriverError::Detached);
+        }
+        let second = self.spawn().map_err(DriverError::Spawn)?;
+        if second.gone_within(wait).await.is_some() {
+            second.clear_away().await?;
+            return Ok(Left::First);
+        }
+        self.runs(second);
+        if let Some(first) = first {
+            first.end(Some(grace)).await?;
+        }
+        Ok(Left::Second)
     }
 
     fn spawn(&self) -> std::io::Result<Running> {
@@ -120,23 +137,11 @@ impl Child {
         &self,
         grace: Option<Duration>,
     ) -> Result<(Option<ExitStatus>, bool), DriverError> {
-        let Some(running) = self.running() else { return Ok((None, false)) };
-        if running.is_detached() {
-            return Err(DriverError::Detached);
+        match self.running() {
+            Some(running) if running.is_detached() => Err(DriverError::Detached),
+            Some(running) => running.end(grace).await.map(|(status, killed)| (Some(status), killed)),
+            None => Ok((None, false)),
         }
-        if let Some(grace) = grace {
-            running.signal(Signal::TERM)?;
-            if let Some(status) = running.gone_within(grace).await {
-                running.clear_away().await?;
-                return Ok((Some(status), false));
-            }
-        }
-        running.signal(Signal::KILL)?;
-        let Some(status) = running.gone_within(KILL_LIMIT).await else {
-            return Err(DriverError::Undying { limit_ms: KILL_LIMIT.as_millis() });
-        };
-        running.clear_away().await?;
-        Ok((Some(status), true))
     }
 
     pub(super) fn abandon(&self) {
@@ -157,6 +162,10 @@ impl Child {
         }
     }
 
+    fn runs(&self, running: Running) {
+        *self.running.lock().unwrap_or_else(PoisonError::into_inner) = Some(running);
+    }
+
     fn running(&self) -> Option<Running> {
         self.running.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -169,6 +178,23 @@ impl Drop for Child {
 }
 
 impl Running {
+    /// Ends it: after a grace, if it gets one. Returns its status and whether it had to be killed.
+    async fn end(&self, grace: Option<Duration>) -> Result<(ExitStatus, bool), DriverError> {
+        if let Some(grace) = grace {
+            self.signal(Signal::TERM)?;
+            if let Some(status) = self.gone_within(grace).await {
+                self.clear_away().await?;
+                return Ok((status, false));
+            }
+        }
+        self.signal(Signal::KILL)?;
+        let Some(status) = self.gone_within(KILL_LIMIT).await else {
+            return Err(DriverError::Undying { limit_ms: KILL_LIMIT.as_millis() });
+        };
+        self.clear_away().await?;
+        Ok((status, true))
+    }
+
     async fn ended(mut self) -> ExitStatus {
         match self.end.wait_for(Option::is_some).await.map(|status| *status) {
             Ok(Some(status)) => status,

@@ -34,7 +34,12 @@ pub(crate) enum Thing {
     Snapshot(String),
     /// A snapshot whose id nobody knows yet.
     SnapshotNamed(#[serde(with = "encoded")] Box<v1::CreateSnapshotRequest>),
-    GroupSnapshot(#[serde(with = "encoded")] Box<v1::DeleteVolumeGroupSnapshotRequest>),
+    GroupSnapshot {
+        #[serde(with = "encoded")]
+        request: Box<v1::DeleteVolumeGroupSnapshotRequest>,
+        /// Members that were deleted alone, or perhaps were. Whether the driver still counts them only it knows.
+        gone: Vec<String>,
+    },
     /// A group snapshot whose id nobody knows yet.
     GroupSnapshotNamed(#[serde(with = "encoded")] Box<v1::CreateVolumeGroupSnapshotRequest>),
     Attachment {
@@ -99,7 +104,7 @@ impl fmt::Display for Thing {
             Thing::VolumeNamed(request) => write!(f, "volume named {:?}", request.name),
             Thing::Snapshot(id) => write!(f, "snapshot {id}"),
             Thing::SnapshotNamed(request) => write!(f, "snapshot named {:?}", request.name),
-            Thing::GroupSnapshot(request) => write!(f, "group snapshot {}", request.group_snapshot_id),
+            Thing::GroupSnapshot { request, .. } => write!(f, "group snapshot {}", request.group_snapshot_id),
             Thing::GroupSnapshotNamed(request) => write!(f, "group snapshot named {:?}", request.name),
             Thing::Attachment { volume_id, node_id } => {
                 write!(f, "attachment of volume {volume_id} to node {node_id}")
@@ -127,6 +132,15 @@ impl Thing {
             // Its id nobody knows yet.
             Thing::VolumeNamed(_) => true,
             _ => false,
+        }
+    }
+
+    /// Notes that a member of this group snapshot was deleted alone, or perhaps was.
+    pub(crate) fn part_with(&mut self, member: &str) {
+        if let Thing::GroupSnapshot { request, gone } = self
+            && let Some(at) = request.snapshot_ids.iter().position(|id| id == member)
+        {
+            gone.push(request.snapshot_ids.remove(at));
         }
     }
 
@@ -167,7 +181,15 @@ impl Thing {
                 let id = made.snapshot.unwrap_or_default().snapshot_id;
                 insist(session, delete_snapshot(&id), Exists::Yes).await
             }
-            Thing::GroupSnapshot(request) => insist(session, (**request).clone(), exists).await,
+            Thing::GroupSnapshot { request, gone } => {
+                let deleted = insist(session, (**request).clone(), exists).await;
+                if deleted.is_ok() || gone.is_empty() {
+                    return deleted;
+                }
+                let mut request = (**request).clone();
+                request.snapshot_ids.extend(gone.iter().cloned());
+                insist(session, request, exists).await
+            }
             Thing::GroupSnapshotNamed(request) => {
                 let Some(made) = ask_for(session, (**request).clone()).await? else { return Ok(()) };
                 let request = group::delete_request(&made.group_snapshot.unwrap_or_default());
