@@ -136,8 +136,8 @@ pub(crate) static ROWS: &[Row] = &[
     ),
     row(
         Defect::StaysPublished,
-        "leaves a device published for a pod that was deleted by force while kubelet was down",
-        "disruptive/dynamic-pv-block-volmode:should-test-that-pv-used-in-a-pod-that-is-force-deleted-while-the-kubelet-is-down-cleans-up-when-the-kubelet-returns",
+        "leaves a volume mounted for a pod that was deleted by force while kubelet was down",
+        "subpath/dynamic-pv-default-fs:should-unmount-if-pod-is-force-deleted-while-kubelet-is-down",
         "nothing is left of pod",
     ),
     row(
