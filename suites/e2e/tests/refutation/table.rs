@@ -124,7 +124,7 @@ pub(crate) static ROWS: &[Row] = &[
     ),
     row(
         Defect::WipesAtRestage,
-        "makes a new file system when a volume is staged again",
+        "loses the files of a volume when it is staged again",
         "volumes/dynamic-pv-default-fs:should-store-data",
         "index.html",
     ),
