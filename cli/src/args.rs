@@ -117,8 +117,8 @@ pub(crate) struct ReplayArgs {
 #[derive(Debug, Args)]
 pub(crate) struct E2eArgs {
     /// The DriverDefinition, as Kubernetes' e2e.test takes it with -storage.testdriver
-    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
-    pub(crate) driver_definition: PathBuf,
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, required_unless_present = "cleanup")]
+    pub(crate) driver_definition: Option<PathBuf>,
     /// Do not run: print which tests would run, and why others would skip
     #[arg(long)]
     pub(crate) plan: bool,
@@ -129,6 +129,8 @@ pub(crate) struct E2eArgs {
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub(crate) kubelet_dir: Option<PathBuf>,
     #[command(flatten)]
+    pub(crate) cluster: ClusterArgs,
+    #[command(flatten)]
     pub(crate) target: TargetArgs,
     #[command(flatten)]
     pub(crate) terms: Terms,
@@ -138,6 +140,22 @@ pub(crate) struct E2eArgs {
     pub(crate) limits: LimitArgs,
     #[command(flatten)]
     pub(crate) output: OutputArgs,
+}
+
+/// What the driver is installed with.
+#[derive(Debug, Default, Args)]
+#[command(next_help_heading = "Cluster")]
+pub(crate) struct ClusterArgs {
+    /// Manifests of what the driver is installed with: its CSIDriver, and Secrets that classes name; other objects are
+    /// passed over; repeatable
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) manifest: Vec<PathBuf>,
+    /// File system that the provisioner asks for where a class names none, as its own flag [default: the driver's choice]
+    #[arg(long, value_name = "TYPE")]
+    pub(crate) default_fstype: Option<String>,
+    /// Give the driver the names of claims, volumes and snapshots as parameters, as the flag of the sidecars
+    #[arg(long)]
+    pub(crate) extra_create_metadata: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -158,7 +176,7 @@ pub(crate) struct Selection {
 }
 
 /// Which of the checks of these suites.
-#[derive(Debug, Default, Args)]
+#[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = "Selection")]
 pub(crate) struct Terms {
     /// Checks by pattern: an id (controller/create-volume/*), req:CTRL-CREATEVOL-*, or needs:LIST_VOLUMES; `!` in
@@ -352,6 +370,9 @@ pub(crate) struct CourseArgs {
     /// Only print which checks would run
     #[arg(long)]
     pub(crate) dry_run: bool,
+    /// Do not run: undo what runs against this driver have left behind that were killed
+    #[arg(long)]
+    pub(crate) cleanup: bool,
 }
 
 /// How much is tried by the suites idempotency, property, concurrency and restart.
@@ -427,6 +448,9 @@ pub(crate) struct OutputArgs {
     /// Tell more: each check as it ends; twice: everything
     #[arg(long, short, action = clap::ArgAction::Count)]
     pub(crate) verbose: u8,
+    /// Tell all calls of each check as it ends, also of those that pass: when, what was asked, what was answered
+    #[arg(long)]
+    pub(crate) trace: bool,
     /// Tell failures only
     #[arg(long, short, conflicts_with = "verbose")]
     pub(crate) quiet: bool,

@@ -1,15 +1,16 @@
 //! `csi-sanity e2e`: the storage tests of Kubernetes that a DriverDefinition selects.
 
 use std::io::{self, Write};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use csi_driver_definitions::{DriverDefinition, Loaded};
+use csi_driver_definitions::{DriverDefinition, Loaded, Objects};
 use csi_harness::config::PathLayout;
-use csi_suite_e2e::local::LocalClusters;
+use csi_suite_e2e::local::{LocalClusters, Settings};
 use csi_suite_e2e::plan::{self, Definition, Instance};
 
-use crate::args::{E2eArgs, PathArgs, RunArgs};
+use crate::args::{ClusterArgs, E2eArgs, PathArgs, RunArgs};
 use crate::error::Error;
 use crate::exit::Exit;
 use crate::note;
@@ -21,6 +22,9 @@ const TEST_LIMIT: Duration = Duration::from_secs(30 * 60);
 
 /// Runs the tests, or says which ones would run.
 pub(crate) fn e2e(args: E2eArgs, repeat: Repeat) -> Result<Exit, Error> {
+    if args.course.cleanup {
+        return run::clean_up(&run_args(args));
+    }
     let loaded = load(&args)?;
     if args.plan {
         print_plan(io::stdout().lock(), &loaded.definition, nodes(&args))?;
@@ -30,17 +34,10 @@ pub(crate) fn e2e(args: E2eArgs, repeat: Repeat) -> Result<Exit, Error> {
         let problem = "e2e mounts volumes and starts pods in namespaces of their own: run it as root on the driver's host";
         return Err(Error::Settings(problem.to_owned()));
     }
-    let clusters = LocalClusters { program: std::env::current_exe()?, nodes: nodes(&args) };
+    let clusters = LocalClusters { settings: settings(&args.cluster)?, nodes: nodes(&args) };
     let suite = plan::suite(Arc::new(Definition::new(loaded)?), Arc::new(clusters));
-    let E2eArgs { target, terms, course, limits, output, kubelet_dir, .. } = args;
-    let paths = PathArgs {
-        mount_dir: kubelet_dir.clone(),
-        staging_dir: kubelet_dir,
-        path_layout: Some(PathLayout::Kubelet),
-        ..PathArgs::default()
-    };
-    let (volumes, selection, effort) = Default::default();
-    let args = RunArgs { target, volumes, paths, selection, course, effort, limits, output };
+    let terms = args.terms.clone();
+    let args = run_args(args);
     let mut config = run::reachable(&args)?;
     if args.limits.check_timeout.is_none() {
         config.time_limits.check_ms = u64::try_from(TEST_LIMIT.as_millis()).unwrap_or(u64::MAX);
@@ -48,14 +45,39 @@ pub(crate) fn e2e(args: E2eArgs, repeat: Repeat) -> Result<Exit, Error> {
     run::run_suite(&args, config, suite, &terms, repeat)
 }
 
+/// The same as arguments of a run, with kubelet's paths.
+fn run_args(args: E2eArgs) -> RunArgs {
+    let E2eArgs { target, course, limits, output, kubelet_dir, .. } = args;
+    let paths = PathArgs {
+        mount_dir: kubelet_dir.clone(),
+        staging_dir: kubelet_dir,
+        path_layout: Some(PathLayout::Kubelet),
+        ..PathArgs::default()
+    };
+    let (volumes, selection, effort) = Default::default();
+    RunArgs { target, volumes, paths, selection, course, effort, limits, output }
+}
+
 /// Reads the definition, and tells what Kubernetes would pass over.
 fn load(args: &E2eArgs) -> Result<Loaded, Error> {
-    let loaded = DriverDefinition::load(&args.driver_definition)?;
+    // Without it the arguments ask for no run.
+    let path = args.driver_definition.as_deref().unwrap_or(Path::new(""));
+    let loaded = DriverDefinition::load(path)?;
     if args.strict_definition {
         return Ok(loaded.strict()?);
     }
     loaded.warnings.iter().for_each(note);
     Ok(loaded)
+}
+
+/// How a cluster is played.
+fn settings(args: &ClusterArgs) -> Result<Settings, Error> {
+    Ok(Settings {
+        objects: Arc::new(Objects::read(&args.manifest)?),
+        default_fs_type: args.default_fstype.clone().unwrap_or_default(),
+        extra_create_metadata: args.extra_create_metadata,
+        ..Settings::new(std::env::current_exe()?)
+    })
 }
 
 /// How many nodes the driver is on. The one that is built in has two.

@@ -22,6 +22,8 @@ pub(crate) enum Error {
     Settings(String),
     #[error(transparent)]
     Config(#[from] ConfigError),
+    #[error("--cleanup: failed to look for what earlier runs have left")]
+    Remains(#[source] io::Error),
     #[error("{flag}: {source}")]
     ValueFile { flag: &'static str, source: ConfigError },
     #[error("--secrets: {}: {problem}", path.display())]
@@ -88,7 +90,11 @@ impl Error {
             Error::NothingSelected | Error::IdleFilter(_) => Exit::NothingSelected,
             // `csi-sanity list | head` has got what it wanted.
             Error::Output(source) if source.kind() == io::ErrorKind::BrokenPipe => Exit::Success,
-            Error::Embedded(_) | Error::Output(_) | Error::Sandbox(_) | Error::Runtime(_) => Exit::Broken,
+            Error::Embedded(_)
+            | Error::Output(_)
+            | Error::Remains(_)
+            | Error::Sandbox(_)
+            | Error::Runtime(_) => Exit::Broken,
         }
     }
 }

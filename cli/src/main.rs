@@ -1,6 +1,7 @@
 //! `csi-sanity`: arguments in, verdict out.
 
 mod args;
+mod cleanup;
 mod coverage;
 #[cfg(test)]
 mod docs;

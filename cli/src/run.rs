@@ -16,7 +16,8 @@ use csi_harness::target::{Target, TargetError};
 use csi_report::{Destination, Detail, Format, Journal, Terminal};
 use csi_suite_stateful::case::Case;
 
-use crate::args::{Color, CourseArgs, OutputArgs, RunArgs, Terms};
+use crate::args::{Color, OutputArgs, RunArgs, Terms};
+use crate::cleanup;
 use crate::driver_log::LogFile;
 use crate::embedded;
 use crate::error::Error;
@@ -33,6 +34,9 @@ const CONNECTING_SILENTLY: Duration = Duration::from_secs(2);
 
 /// Runs the checks. A second signal leaves at once.
 pub(crate) fn run(args: &RunArgs, repeat: Repeat) -> Result<Exit, Error> {
+    if args.course.cleanup {
+        return clean_up(args);
+    }
     let plan = Plan::new(args)?;
     match args.course.dry_run {
         true => dry_run(&plan),
@@ -59,6 +63,13 @@ pub(crate) fn run_suite(
         true => dry_run(&plan),
         false => carry_out(args, plan, repeat),
     }
+}
+
+/// Undoes what earlier runs have left.
+pub(crate) fn clean_up(args: &RunArgs) -> Result<Exit, Error> {
+    let config = reachable(args)?;
+    let driver = Driver::of(&config, None);
+    cleanup::clean_up(config, driver)
 }
 
 fn carry_out(args: &RunArgs, mut plan: Plan, repeat: Repeat) -> Result<Exit, Error> {
@@ -147,7 +158,8 @@ impl Plan {
 
 /// The settings of a run that has somewhere to go.
 pub(crate) fn reachable(args: &RunArgs) -> Result<Config, Error> {
-    let config = settings::config(args)?;
+    let mut config = settings::config(args)?;
+    config.logbook = true;
     if config.endpoint.is_none() && !args.target.is_embedded() {
         return Err(TargetError::NoEndpoint.into());
     }
@@ -202,7 +214,7 @@ fn embed(args: &RunArgs, config: &mut Config) -> Result<Driver, Error> {
 }
 
 /// Connects, and says what it waits for if that takes a while.
-async fn connect(config: Config, driver: Option<Driver>) -> Result<Arc<Target>, Error> {
+pub(crate) async fn connect(config: Config, driver: Option<Driver>) -> Result<Arc<Target>, Error> {
     let waiting = format!(
         "waiting for {} (--dial-timeout {} s)",
         config.endpoint.as_deref().unwrap_or_default(),
@@ -239,9 +251,9 @@ async fn run_plan(
         // Nothing is made yet, so there is nothing to undo.
         halt = stopper.raised() => return Ok(Summary { halt, ..Summary::default() }.verdict().into()),
     };
-    let mut terminal = terminal(&args.output, &reports);
+    let mut terminal = terminal(&args.output, &reports).trace(args.output.trace);
     let mut journal = Journal::new(env!("CARGO_PKG_VERSION"));
-    let options = run_options(&args.course, seed, registry, known, repeat);
+    let options = run_options(args, seed, registry, known, repeat);
     let mut runner = Runner::new(target, options, stopper.watch());
     runner.report_to(&mut terminal);
     if !reports.is_empty() {
@@ -258,19 +270,20 @@ async fn run_plan(
 }
 
 fn run_options(
-    args: &CourseArgs,
+    args: &RunArgs,
     seed: u64,
     registry: Registry,
     known: KnownFailing,
     repeat: Repeat,
 ) -> RunOptions {
+    let RunArgs { course, output, .. } = args;
     RunOptions {
-        jobs: usize::try_from(args.jobs).unwrap_or(usize::MAX),
+        jobs: usize::try_from(course.jobs).unwrap_or(usize::MAX),
         seed,
-        strict: args.strict,
-        fail_fast: args.fail_fast,
-        leak_check: !args.no_leak_check,
-        keep_calls: false,
+        strict: course.strict,
+        fail_fast: course.fail_fast,
+        leak_check: !course.no_leak_check,
+        keep_calls: output.trace,
         tell_each: false,
         registry,
         known,

@@ -72,15 +72,8 @@ pub(crate) struct Documents {
 impl Documents {
     /// Reads YAML or JSON. The library bounds nesting, and what aliases unfold to.
     pub(crate) fn read(text: &str) -> Result<Documents, Fault> {
-        let options = serde_saphyr::options! {
-            budget: serde_saphyr::budget! { max_depth: DEPTH_MAX, max_nodes: NODES_MAX },
-            alias_limits: serde_saphyr::alias_limits! { max_total_replayed_events: NODES_MAX },
-            duplicate_keys: DuplicateKeyPolicy::LastWins,
-            legacy_octal_numbers: true,
-            with_snippet: false,
-        };
         let mut bytes = text.as_bytes();
-        let mut documents = serde_saphyr::read_with_options::<_, Node>(&mut bytes, options);
+        let mut documents = serde_saphyr::read_with_options::<_, Node>(&mut bytes, options());
         let empty = || Fault { place: None, message: "the file is empty".to_owned() };
         let first = documents.next().ok_or_else(empty)?.map_err(|error| Fault::of_yaml(&error))?;
         let second = documents.next().and_then(|next| match next {
@@ -89,6 +82,23 @@ impl Documents {
             Err(error) => error.location().map(Place::from),
         });
         Ok(Documents { first, second })
+    }
+
+    /// Reads each document of a text.
+    pub(crate) fn all(text: &str) -> Result<Vec<Node>, Fault> {
+        let mut bytes = text.as_bytes();
+        let documents = serde_saphyr::read_with_options::<_, Node>(&mut bytes, options());
+        documents.map(|document| document.map_err(|error| Fault::of_yaml(&error))).collect()
+    }
+}
+
+fn options() -> serde_saphyr::Options {
+    serde_saphyr::options! {
+        budget: serde_saphyr::budget! { max_depth: DEPTH_MAX, max_nodes: NODES_MAX },
+        alias_limits: serde_saphyr::alias_limits! { max_total_replayed_events: NODES_MAX },
+        duplicate_keys: DuplicateKeyPolicy::LastWins,
+        legacy_octal_numbers: true,
+        with_snippet: false,
     }
 }
 

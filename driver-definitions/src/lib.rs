@@ -17,12 +17,14 @@
 
 mod capability;
 mod class;
+mod csi_driver;
 mod definition;
 mod document;
 mod duration;
 mod lint;
 mod load;
 mod lookup;
+mod objects;
 mod quantity;
 mod schema;
 mod timeouts;
@@ -32,6 +34,7 @@ pub use class::{
     Class, ClassError, ReclaimPolicy, StorageClass, TopologyRequirement, TopologyTerm, VolumeAttributesClass,
     VolumeBindingMode, VolumeGroupSnapshotClass, VolumeSnapshotClass,
 };
+pub use csi_driver::{CsiDriver, FsGroupPolicy, TokenRequest, VolumeLifecycleMode};
 pub use definition::{
     AccessMode, AttributesClassSource, ClassSource, DriverDefinition, DriverInfo, ExpectedMetrics,
     InlineVolume, ModifyStressTestOptions, PerformanceTestOptions, ProvisioningOptions, SizeRange,
@@ -41,6 +44,7 @@ pub use document::Place;
 pub use duration::{DurationError, parse_duration};
 pub use load::{LoadError, Loaded, Remark};
 pub use lookup::Missing;
+pub use objects::Objects;
 pub use quantity::{Quantity, QuantityError};
 pub use schema::schema;
 pub use timeouts::Timeouts;

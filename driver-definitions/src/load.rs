@@ -162,7 +162,7 @@ fn remark(path: &Path, text: &str, place: Option<Place>, message: String) -> Rem
     Remark { path: path.to_owned(), place, line, message }
 }
 
-fn read(path: &Path) -> io::Result<String> {
+pub(crate) fn read(path: &Path) -> io::Result<String> {
     let mut text = String::new();
     File::open(path)?.take(FILE_BYTES_MAX + 1).read_to_string(&mut text)?;
     if text.len() as u64 > FILE_BYTES_MAX {

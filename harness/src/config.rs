@@ -82,6 +82,9 @@ pub struct Config {
     pub time_limits: TimeLimits,
     /// How much is tried by the suites that make many calls.
     pub effort: Effort,
+    /// Whether the run notes what it makes, so that it can be undone should the run be killed; no part of a file.
+    #[serde(skip)]
+    pub logbook: bool,
 }
 
 impl Default for Config {
@@ -117,6 +120,7 @@ impl Default for Config {
             attach_limit_max: 256,
             time_limits: TimeLimits::default(),
             effort: Effort::default(),
+            logbook: false,
         }
     }
 }

@@ -11,7 +11,7 @@ use tonic::transport::Channel;
 
 use crate::call::Exchange;
 use crate::calling::Calling;
-use crate::config::{AccessType, Config};
+use crate::config::{AccessType, Config, Pairs, Secret};
 use crate::ledger::{Exists, Ledger, Scope, WHOLE};
 use crate::lifecycle::Thing;
 use crate::names::CheckNames;
@@ -36,12 +36,15 @@ pub struct Session {
     node: usize,
     worker: usize,
     cleanup: bool,
+    /// In place of those that are configured.
+    secrets: Option<Arc<Secret>>,
 }
 
 impl Session {
     pub(crate) fn new(target: Arc<Target>, log: Arc<CallLog>, check: &str, limit: Duration) -> Session {
         let deadline = Instant::now() + limit;
-        Session { target, log, check: check.into(), deadline, node: 0, worker: 0, cleanup: false }
+        let (node, worker, cleanup, secrets) = Default::default();
+        Session { target, log, check: check.into(), deadline, node, worker, cleanup, secrets }
     }
 
     pub(crate) fn for_cleanup(&self) -> Session {
@@ -52,6 +55,15 @@ impl Session {
     /// The same, with another node behind the calls of the Node service.
     pub(crate) fn at_node(&self, node: usize) -> Session {
         Session { node, ..self.clone() }
+    }
+
+    /// The same, with these secrets instead of those that are configured.
+    pub(crate) fn with_secrets(&self, secrets: Option<Arc<Secret>>) -> Session {
+        Session { secrets, ..self.clone() }
+    }
+
+    pub(crate) fn secrets(&self) -> Option<Arc<Secret>> {
+        self.secrets.clone()
     }
 
     /// The driver under test.
@@ -245,11 +257,12 @@ impl Session {
     }
 
     fn fill_secrets<Q: Call>(&self, request: &mut Q) {
-        if let (Some(secrets), Some(configured)) =
-            (request.secrets_mut(), self.target.config().secrets_for(Q::RPC.method))
+        let own = self.secrets.as_ref().map(|secret| &secret.0);
+        if let (Some(secrets), Some(wanted)) =
+            (request.secrets_mut(), own.or_else(|| self.target.config().secrets_for(Q::RPC.method)))
             && secrets.is_empty()
         {
-            secrets.clone_from(configured);
+            secrets.clone_from(wanted);
         }
     }
 }
@@ -284,7 +297,7 @@ impl Cx {
     /// For a check that is planned; and for whoever else works as one, with a number for its names.
     pub(crate) fn new(session: Session, access: AccessType, number: usize, seed: u64) -> Cx {
         let shared = Shared {
-            ledger: Ledger::default(),
+            ledger: Ledger::new(session.target.logbook().cloned()),
             names: session.target.names.of_check(number),
             seed: mixed(seed, &session.check),
             generators: AtomicU64::new(0),
@@ -326,6 +339,12 @@ impl Cx {
     /// The same check as one of several callers at the same time, told apart in the record of its calls.
     pub fn worker(&self, worker: usize) -> Cx {
         Cx { session: Session { worker, ..self.session.clone() }, ..self.clone() }
+    }
+
+    /// The same check with these secrets in each call that takes some, instead of those that are configured. What is made
+    /// with them is undone with them.
+    pub fn with_secrets(&self, secrets: Pairs) -> Cx {
+        Cx { session: self.session.with_secrets(Some(Arc::new(Secret(secrets)))), ..self.clone() }
     }
 
     /// A source of random choices. It depends on the seed of the run, on the check, and on how many were asked for before.
@@ -393,12 +412,17 @@ impl Cx {
 
     /// Enters a thing in the ledger that is there.
     pub(crate) fn owns(&self, thing: Thing) {
-        self.shared.ledger.write(thing, self.session.node(), self.scope);
+        self.shared.ledger.write(thing, &self.session, self.scope);
+    }
+
+    /// Enters a thing in the ledger that may be there.
+    pub(crate) fn may_own(&self, thing: Thing) {
+        drop(self.shared.ledger.claim(thing, &self.session, self.scope));
     }
 
     /// Makes a thing by a call: entered in the ledger first, and struck out if it cannot be there.
     pub(crate) async fn making<T>(&self, thing: Thing, call: impl Future<Output = Reply<T>>) -> Reply<T> {
-        let claim = self.shared.ledger.claim(thing, self.session.node(), self.scope);
+        let claim = self.shared.ledger.claim(thing, &self.session, self.scope);
         let reply = call.await;
         claim.end(reply.makes());
         reply
@@ -411,7 +435,7 @@ impl Cx {
         call: impl Future<Output = Reply<T>>,
         made: impl FnOnce(&T) -> Option<Thing>,
     ) -> Reply<T> {
-        let claim = self.shared.ledger.claim(pending.clone(), self.session.node(), self.scope);
+        let claim = self.shared.ledger.claim(pending.clone(), &self.session, self.scope);
         let reply = call.await;
         match reply.answer() {
             Answer::Ok(response) => {
@@ -422,6 +446,20 @@ impl Cx {
                 claim.end(Exists::No);
             }
             Answer::Refused(_) | Answer::Unknown(_) => claim.end(reply.makes()),
+        }
+        reply
+    }
+
+    /// Deletes a member of a group snapshot by a call, and notes it in the ledger unless it was not done.
+    pub(crate) async fn parting<T>(
+        &self,
+        group: Thing,
+        member: String,
+        call: impl Future<Output = Reply<T>>,
+    ) -> Reply<T> {
+        let reply = call.await;
+        if reply.makes() != Exists::No {
+            self.shared.ledger.amend(&group, self.session.node(), |group| group.part_with(&member));
         }
         reply
     }

@@ -7,15 +7,17 @@ mod log;
 
 use std::path::PathBuf;
 use std::process::ExitStatus;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use csi_proto::Endpoint;
 use tonic::service::Routes;
 
 use crate::config::Config;
+use crate::logbook::Logbook;
 use child::Child;
+pub(crate) use child::ChildProcess;
 use elsewhere::Elsewhere;
 use in_process::InProcess;
 pub use log::DriverLog;
@@ -38,6 +40,8 @@ struct Inner {
     /// Whether it is not to run: nobody has started it yet, or it was ended on purpose.
     down: AtomicBool,
     ends: AtomicU64,
+    /// Where its processes are noted, for those who come after a run that is killed.
+    logbook: OnceLock<Arc<Logbook>>,
 }
 
 /// Who runs it.
@@ -57,6 +61,15 @@ pub struct End {
     pub took: Duration,
     /// Whether it had to be killed.
     pub killed: bool,
+}
+
+/// Which of two drivers is left of those that were started one beside the other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Left {
+    /// The one that ran already: the other one has ended by itself.
+    First,
+    /// The one that was started beside it.
+    Second,
 }
 
 /// Why a driver could not be started, stopped or killed.
@@ -120,7 +133,7 @@ impl Driver {
 
     fn new(host: Host, down: bool) -> Driver {
         let (turn, down, ends) = (tokio::sync::Mutex::default(), AtomicBool::new(down), AtomicU64::new(0));
-        Driver(Arc::new(Inner { host, turn, down, ends }))
+        Driver(Arc::new(Inner { host, turn, down, ends, logbook: OnceLock::new() }))
     }
 
     /// Starts the driver unless it runs. It may need a while before it answers:
@@ -138,7 +151,28 @@ impl Driver {
             Host::Child(_) | Host::Elsewhere(_) | Host::InProcess(_) => {}
         }
         self.0.down.store(false, Ordering::SeqCst);
+        self.note_process();
         Ok(())
+    }
+
+    /// Has the processes of the driver noted, that of now and those to come.
+    pub(crate) fn tell(&self, logbook: &Arc<Logbook>) {
+        // The first run that has it keeps it.
+        let _ = self.0.logbook.set(logbook.clone());
+        self.note_process();
+    }
+
+    fn note_process(&self) {
+        if let (Host::Child(child), Some(logbook)) = (&self.0.host, self.0.logbook.get())
+            && let Some(process) = child.process()
+        {
+            logbook.driver(process);
+        }
+    }
+
+    /// Whether nothing is left of the driver once this process has ended.
+    pub(crate) fn ends_with_this_process(&self) -> bool {
+        matches!(self.0.host, Host::InProcess(_))
     }
 
     /// Asks the driver to stop, as SIGTERM does, and kills it if it is still there after the grace. It was done on
@@ -157,6 +191,22 @@ impl Driver {
     /// It cannot be reached, or goes on after SIGKILL.
     pub async fn kill(&self) -> Result<End, DriverError> {
         self.end(None).await
+    }
+
+    /// Starts the driver once more while it runs. If the second one is still there after `wait`, the first one is stopped,
+    /// as in an update, and killed after the grace. `None` where a command of the user starts the driver, which need not be
+    /// able to start two.
+    ///
+    /// # Errors
+    /// As for [`Driver::start`] and [`Driver::stop`].
+    pub async fn start_twice(&self, wait: Duration, grace: Duration) -> Result<Option<Left>, DriverError> {
+        let _turn = self.0.turn.lock().await;
+        self.0.ends.fetch_add(1, Ordering::SeqCst);
+        match &self.0.host {
+            Host::Child(child) => child.start_twice(wait, grace).await.map(Some),
+            Host::InProcess(served) => Ok(Some(served.start_twice(grace).await)),
+            Host::Elsewhere(_) => Ok(None),
+        }
     }
 
     async fn end(&self, grace: Option<Duration>) -> Result<End, DriverError> {

@@ -1,14 +1,18 @@
 //! What a check has made and not yet undone. An entry is written before the call that makes the thing is sent, so
 //! that it is undone whatever happens: failure, timeout, panic, Ctrl-C.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
+use crate::config::Secret;
 use crate::cx::Session;
 use crate::lifecycle::Thing;
+use crate::logbook::Logbook;
 
 /// The entries of one check.
 #[derive(Debug)]
 pub(crate) struct Ledger {
+    /// Where others can read it, should the run be killed.
+    logbook: Option<Arc<Logbook>>,
     inner: Mutex<Inner>,
 }
 
@@ -32,6 +36,8 @@ struct Entry {
     key: String,
     thing: Thing,
     node: usize,
+    /// Those that it was made with.
+    secrets: Option<Arc<Secret>>,
     scope: Scope,
     /// Calls under way that may make the thing.
     claims: usize,
@@ -39,6 +45,9 @@ struct Entry {
     latest: u64,
     exists: Exists,
 }
+
+/// A thing to undo: on which node, with which secrets, and whether it is there.
+type Undo = (Thing, usize, Option<Arc<Secret>>, Exists);
 
 /// Whether a thing is there, as far as the calls say that have ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -51,16 +60,16 @@ pub(crate) enum Exists {
     Yes,
 }
 
-impl Default for Ledger {
-    fn default() -> Ledger {
-        Ledger { inner: Mutex::new(Inner { entries: Vec::new(), claimed: 0, around: vec![WHOLE] }) }
-    }
-}
-
 impl Ledger {
+    /// An empty one.
+    pub(crate) fn new(logbook: Option<Arc<Logbook>>) -> Ledger {
+        Ledger { logbook, inner: Mutex::new(Inner { entries: Vec::new(), claimed: 0, around: vec![WHOLE] }) }
+    }
+
     /// Enters a thing before the call that makes it is sent. A thing that is in the ledger already keeps its first
     /// place, so that what was built on it is undone before it.
-    pub(crate) fn claim(&self, thing: Thing, node: usize, scope: Scope) -> Claim<'_> {
+    pub(crate) fn claim(&self, thing: Thing, session: &Session, scope: Scope) -> Claim<'_> {
+        let (node, secrets) = (session.node(), session.secrets());
         let key = key(&thing, node);
         let mut inner = self.lock();
         inner.claimed += 1;
@@ -68,16 +77,31 @@ impl Ledger {
         match inner.find(&key) {
             Some(entry) => (entry.claims, entry.latest) = (entry.claims + 1, latest),
             None => {
+                if let Some(logbook) = &self.logbook {
+                    logbook.begun(&key, &thing, node);
+                }
                 let exists = Exists::No;
-                inner.entries.push(Entry { key: key.clone(), thing, node, scope, claims: 1, latest, exists });
+                let key = key.clone();
+                inner.entries.push(Entry { key, thing, node, secrets, scope, claims: 1, latest, exists });
             }
         }
         Claim { ledger: self, key, exists: Exists::Perhaps }
     }
 
     /// Enters a thing that is there.
-    pub(crate) fn write(&self, thing: Thing, node: usize, scope: Scope) {
-        self.claim(thing, node, scope).end(Exists::Yes);
+    pub(crate) fn write(&self, thing: Thing, session: &Session, scope: Scope) {
+        self.claim(thing, session, scope).end(Exists::Yes);
+    }
+
+    /// Changes what is known of a thing, if it is in the ledger.
+    pub(crate) fn amend(&self, thing: &Thing, node: usize, amend: impl FnOnce(&mut Thing)) {
+        let key = key(thing, node);
+        if let Some(entry) = self.lock().find(&key) {
+            amend(&mut entry.thing);
+            if let Some(logbook) = &self.logbook {
+                logbook.amended(&key, &entry.thing, node);
+            }
+        }
     }
 
     /// Strikes a thing out: it is gone. A call under way may make it anew.
@@ -87,7 +111,7 @@ impl Ledger {
         if let Some(entry) = inner.find(&key) {
             entry.exists = Exists::No;
         }
-        inner.sweep(&key);
+        self.sweep(&mut inner, &key);
     }
 
     /// Notes that a call to undo a thing is about to be sent.
@@ -106,7 +130,7 @@ impl Ledger {
         {
             entry.exists = Exists::No;
         }
-        inner.sweep(&key);
+        self.sweep(&mut inner, &key);
     }
 
     /// A new scope inside another one.
@@ -119,8 +143,8 @@ impl Ledger {
     /// Undoes everything in a scope, the youngest first, and says what could not be undone. That stays in the ledger.
     pub(crate) async fn undo(&self, session: &Session, scope: Scope) -> Vec<String> {
         let mut left: Vec<(String, String)> = Vec::new();
-        while let Some((thing, node, exists)) = self.youngest(scope, &left) {
-            match thing.undo(&session.at_node(node), exists).await {
+        while let Some((thing, node, secrets, exists)) = self.youngest(scope, &left) {
+            match thing.undo(&session.at_node(node).with_secrets(secrets), exists).await {
                 Ok(()) => self.settle(&thing, node),
                 Err(why) => left.push((key(&thing, node), format!("{thing}: {why}"))),
             }
@@ -134,7 +158,7 @@ impl Ledger {
     }
 
     /// The youngest thing in a scope that may be there, but for those that could not be undone.
-    fn youngest(&self, scope: Scope, left: &[(String, String)]) -> Option<(Thing, usize, Exists)> {
+    fn youngest(&self, scope: Scope, left: &[(String, String)]) -> Option<Undo> {
         let inner = self.lock();
         let of_scope = |entry: &&Entry| {
             entry.exists != Exists::No
@@ -146,7 +170,19 @@ impl Ledger {
         let user =
             inner.entries.iter().rev().find(|entry| of_scope(entry) && entry.thing.uses(&youngest.thing));
         let entry = user.unwrap_or(youngest);
-        Some((entry.thing.clone(), entry.node, entry.exists))
+        Some((entry.thing.clone(), entry.node, entry.secrets.clone(), entry.exists))
+    }
+
+    /// Removes the entry if nobody says that the thing is there, or may come to be.
+    fn sweep(&self, inner: &mut Inner, key: &str) {
+        let is_gone = |entry: &Entry| entry.claims == 0 && entry.exists == Exists::No;
+        let Some(place) = inner.entries.iter().position(|entry| is_gone(entry) && entry.key == key) else {
+            return;
+        };
+        inner.entries.remove(place);
+        if let Some(logbook) = &self.logbook {
+            logbook.gone(key);
+        }
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Inner> {
@@ -167,12 +203,6 @@ fn key(thing: &Thing, node: usize) -> String {
 impl Inner {
     fn find(&mut self, key: &str) -> Option<&mut Entry> {
         self.entries.iter_mut().find(|entry| entry.key == key)
-    }
-
-    /// Removes the entry if nobody says that the thing is there, or may come to be.
-    fn sweep(&mut self, key: &str) {
-        let is_gone = |entry: &Entry| entry.claims == 0 && entry.exists == Exists::No;
-        self.entries.retain(|entry| !(is_gone(entry) && entry.key == key));
     }
 
     fn is_within(&self, mut scope: Scope, around: Scope) -> bool {
@@ -213,8 +243,14 @@ impl Drop for Claim<'_> {
         let mut inner = self.ledger.lock();
         if let Some(entry) = inner.find(&self.key) {
             entry.claims -= 1;
+            if self.exists == Exists::Yes
+                && entry.exists != Exists::Yes
+                && let Some(logbook) = &self.ledger.logbook
+            {
+                logbook.made(&self.key);
+            }
             entry.exists = entry.exists.max(self.exists);
         }
-        inner.sweep(&self.key);
+        self.ledger.sweep(&mut inner, &self.key);
     }
 }

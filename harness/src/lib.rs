@@ -22,6 +22,7 @@ mod inventory;
 pub mod known;
 mod ledger;
 pub mod lifecycle;
+pub mod logbook;
 mod mounts;
 mod names;
 pub mod need;
@@ -44,7 +45,7 @@ pub mod target;
 pub mod verdict;
 mod volumes;
 
-pub use driver::{Driver, DriverError, DriverLog, End, ServeError};
+pub use driver::{Driver, DriverError, DriverLog, End, Left, ServeError};
 pub use paths::PathKind;
 pub use replies::Breach;
 

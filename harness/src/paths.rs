@@ -14,6 +14,7 @@ use tokio::fs::DirBuilder;
 
 use crate::command::run;
 use crate::config::{Config, PathCommands, PathLayout};
+use crate::logbook::Logbook;
 pub(crate) use layout::{Layout, Place};
 
 /// Time limit of a path command, where the user sets none.
@@ -44,17 +45,25 @@ pub(crate) struct Paths {
     staging_dir: PathBuf,
     commands: PathCommands,
     common: Arc<Common>,
+    logbook: Option<Arc<Logbook>>,
     /// By path, the directories that were made for it alone, the higher ones first.
     made: Mutex<BTreeMap<PathBuf, Vec<PathBuf>>>,
 }
 
 impl Paths {
     /// The places for paths that a driver of this name gets on each of the nodes.
-    pub(crate) fn of_nodes(config: &Config, driver: &str) -> io::Result<Vec<Paths>> {
+    pub(crate) fn of_nodes(
+        config: &Config,
+        driver: &str,
+        logbook: Option<&Arc<Logbook>>,
+    ) -> io::Result<Vec<Paths>> {
         let common = Arc::<Common>::default();
         let mut default = PathBuf::new();
         if config.mount_dir.is_none() || config.staging_dir.is_none() {
             default = tempfile::Builder::new().prefix("csi-sanity-").tempdir()?.keep();
+            if let Some(logbook) = logbook {
+                logbook.directory(&default);
+            }
             common.add(vec![default.clone()]);
         }
         let below = |name: &str| match config.path_layout {
@@ -69,6 +78,7 @@ impl Paths {
             staging_dir,
             commands: commands.clone(),
             common: common.clone(),
+            logbook: logbook.cloned(),
             made: Mutex::default(),
         };
         let others = (2..).zip(&config.nodes).map(|(number, node)| {
@@ -92,6 +102,11 @@ impl Paths {
     /// Directories under which mounts of this run can be.
     pub(crate) fn roots(&self) -> [&Path; 2] {
         [&self.mount_dir, &self.staging_dir]
+    }
+
+    /// Directory under which target paths are made.
+    pub(crate) fn mount_dir(&self) -> &Path {
+        &self.mount_dir
     }
 
     /// Directory under which staging directories are made.
@@ -181,7 +196,12 @@ impl Paths {
         let mut missing = vec![path];
         while let Some(level) = missing.last() {
             match (builder.create(level).await, level.parent()) {
-                (Ok(()), _) => made.push(level.to_path_buf()),
+                (Ok(()), _) => {
+                    if let Some(logbook) = &self.logbook {
+                        logbook.directory(level);
+                    }
+                    made.push(level.to_path_buf());
+                }
                 (Err(error), Some(parent)) if error.kind() == ErrorKind::NotFound => {
                     missing.push(parent);
                     continue;

@@ -16,6 +16,7 @@ use crate::capability::Capabilities;
 use crate::config::Config;
 use crate::driver::{Driver, DriverError};
 use crate::lifecycle::{Room, size};
+use crate::logbook::{Logbook, RunOf};
 use crate::names::Names;
 use crate::paths::Paths;
 use crate::patience::Patience;
@@ -51,6 +52,7 @@ pub struct Target {
     pub(crate) patience: Patience,
     /// How often the breaking of connections from here has begun or ended: odd while they break.
     breaks: AtomicU64,
+    logbook: Option<Arc<Logbook>>,
 }
 
 /// A node of the driver: where its Node service is, and where its paths are made.
@@ -191,10 +193,25 @@ impl Target {
         let info = found.identity().await?;
         found.services().await?;
         let ids = found.nodes(&info).await?;
-        let Interview { capabilities, services, remarks, replies, patience, .. } = found;
+        let Interview { capabilities, services, mut remarks, replies, patience, .. } = found;
         let volumes = crate::volumes::Pool::new(&config);
         let names = Names::new(&config.name_prefix, config.name_length_max);
-        let paths = Paths::of_nodes(&config, &info.name).map_err(TargetError::Workdir)?;
+        let logbook = match config.logbook.then(|| {
+            Logbook::begin(RunOf::new(&config, driver.as_ref().is_some_and(Driver::ends_with_this_process)))
+        }) {
+            Some(Ok(logbook)) => Some(Arc::new(logbook)),
+            Some(Err(error)) => {
+                remarks.push(format!(
+                    "what the run makes is not noted for --cleanup, should it be killed: {error}"
+                ));
+                None
+            }
+            None => None,
+        };
+        if let (Some(driver), Some(logbook)) = (&driver, &logbook) {
+            driver.tell(logbook);
+        }
+        let paths = Paths::of_nodes(&config, &info.name, logbook.as_ref()).map_err(TargetError::Workdir)?;
         let node = |((peer, id), paths)| Node { peer, id, paths };
         let nodes = nodes.into_iter().zip(ids).zip(paths).map(node).collect();
         Ok(Arc::new(Target {
@@ -215,6 +232,7 @@ impl Target {
             replies,
             patience,
             breaks: AtomicU64::new(0),
+            logbook,
         }))
     }
 
@@ -282,6 +300,11 @@ impl Target {
     /// Whether an endpoint serves the service.
     pub fn serves(&self, service: Service) -> bool {
         self.services.contains(&service)
+    }
+
+    /// Where it is noted what there is to undo.
+    pub(crate) fn logbook(&self) -> Option<&Arc<Logbook>> {
+        self.logbook.as_ref()
     }
 
     /// News about the driver that are no fault, such as a capability that this version does not know.

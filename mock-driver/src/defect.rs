@@ -38,6 +38,7 @@ named! {
     RestartForgetsStaged, "restart-forgets-staged", "a volume that was staged before a restart cannot be staged again after it";
     RestartTakesTruncatedForEmpty, "restart-takes-truncated-for-empty", "the state is written in place, and a driver that was killed meanwhile starts empty";
     SavesAfterAnswer, "saves-after-answer", "a change is answered for some time before it is written";
+    SecondStartDeletesVolumes, "second-start-deletes-volumes", "a driver that is started while another one runs takes its volumes for left behind and deletes them";
 
     // GetPluginInfo.
     GetPluginInfoUnimplemented, "get-plugin-info-unimplemented", "GetPluginInfo answers UNIMPLEMENTED although it is mandatory or advertised";
@@ -118,6 +119,7 @@ named! {
     CreateVolumeInternalOnNegativeSize, "create-volume-internal-on-negative-size", "negative sizes are INTERNAL";
     CreateVolumeInternalOnPathNames, "create-volume-internal-on-path-names", "names with a slash are INTERNAL";
     CreateVolumeInternalOnRepeats, "create-volume-internal-on-repeats", "a repeated request is INTERNAL";
+    CreateVolumeKeepsParametersInPart, "create-volume-keeps-parameters-in-part", "unknown parameters are accepted, and a repeat with more than 1 KiB of parameters is ALREADY_EXISTS";
     CreateVolumeLeaksOnError, "create-volume-leaks-on-error", "a failed request leaves a volume behind";
     CreateVolumeMissingSourceAsInternal, "create-volume-missing-source-as-internal", "a source that does not exist is INTERNAL";
     CreateVolumeNamesOtherSource, "create-volume-names-other-source", "the reply names another content source than the one asked for";
@@ -129,6 +131,7 @@ named! {
     CreateVolumeParametersBeatMutableOnes, "create-volume-parameters-beat-mutable-ones", "parameters take precedence over mutable_parameters";
     CreateVolumeRacesOnName, "create-volume-races-on-name", "two requests for one name at the same time make two volumes";
     CreateVolumeRefusesCompatibleSize, "create-volume-refuses-compatible-size", "a repeat with another but fulfilled range is ALREADY_EXISTS";
+    CreateVolumeRefusesLimitRepeats, "create-volume-refuses-limit-repeats", "a repeat that gives limit_bytes alone is ALREADY_EXISTS";
     CreateVolumeRefusesLongNames, "create-volume-refuses-long-names", "names of 64 to 128 bytes are refused";
     CreateVolumeRefusesMutableParameters, "create-volume-refuses-mutable-parameters", "mutable_parameters are refused although volumes can be modified";
     CreateVolumeRefusesRepeats, "create-volume-refuses-repeats", "a repeated request is ALREADY_EXISTS";
@@ -141,6 +144,7 @@ named! {
     CreateVolumeRepeatDropsContext, "create-volume-repeat-drops-context", "a repeated request is answered without volume_context";
     CreateVolumeRepeatDropsSource, "create-volume-repeat-drops-source", "a repeated request is answered without content_source";
     CreateVolumeRepeatDropsTopology, "create-volume-repeat-drops-topology", "a repeated request is answered without accessible_topology";
+    CreateVolumeRepeatIgnoresLimit, "create-volume-repeat-ignores-limit", "a repeat with limit_bytes below the size of the volume is OK";
     CreateVolumeRepeatTakesContextFromRequest, "create-volume-repeat-takes-context-from-request", "a repeat with other parameters is OK, and volume_context is made of those";
     CreateVolumeReusesIds, "create-volume-reuses-ids", "all volumes get one volume_id";
     CreateVolumeReversesPreferred, "create-volume-reverses-preferred", "preferred topologies are tried from last to first";

@@ -55,7 +55,8 @@ pub struct Shared {
     pub(crate) zones: Vec<Map>,
     defects: BTreeSet<Defect>,
     quirks: BTreeSet<Quirk>,
-    state: Mutex<State>,
+    /// Shared with drivers started later in this process, as if they had one back end.
+    state: Arc<Mutex<State>>,
     pub(crate) store: Store,
     pub(crate) call_log: Option<CallLog>,
     /// Injected failures that are still to come, by RPC.
@@ -78,13 +79,21 @@ impl MockDriver {
         Self::begin(config.settle()?, None)
     }
 
-    /// The same driver after a restart. It knows what is in its state file; if it has none, what this one knew when it
-    /// ended.
+    /// The same driver after a restart. It knows what is in its state file; if it has none, what this one knows, also if
+    /// that is still served.
     pub fn restarted(&self) -> Result<Arc<Self>, ConfigError> {
-        Self::begin(self.config.clone(), self.store.remembered(&self.state()))
+        if self.has(Defect::SecondStartDeletesVolumes) && self.is_served() {
+            self.state().remove_all_volumes();
+        }
+        Self::begin(self.config.clone(), self.store.remembered(&self.state))
     }
 
-    fn begin(config: Config, memory: Option<State>) -> Result<Arc<Self>, ConfigError> {
+    /// Whether this driver, or one from before, goes on.
+    fn is_served(&self) -> bool {
+        Arc::strong_count(&self.shared) > 1 || Arc::strong_count(&self.state) > 1
+    }
+
+    fn begin(config: Config, memory: Option<Arc<Mutex<State>>>) -> Result<Arc<Self>, ConfigError> {
         let mut without = config.without.clone();
         let quirks: BTreeSet<Quirk> = config.quirks.iter().copied().collect();
         if quirks.contains(&Quirk::NoStaging) {
@@ -110,30 +119,34 @@ impl MockDriver {
         let capabilities = Capabilities::choose(&config.only, &without);
         let zones = zones(&config.nodes, &capabilities);
         let defects: BTreeSet<Defect> = config.defects.iter().copied().collect();
-        let (store, stored) = match config.state.as_deref().map(StateFile::new) {
+        let (store, found) = match config.state.as_deref().map(StateFile::new) {
             Some(file) => {
                 let stored = match file.load() {
                     Err(_) if defects.contains(&Defect::RestartTakesTruncatedForEmpty) => None,
                     loaded => loaded?,
                 };
-                (Store::File(file), stored)
+                (Store::File(file), stored.map(|stored| Arc::new(Mutex::new(stored))))
             }
             None if SAVING.iter().any(|defect| defects.contains(defect)) => {
                 (Store::Saved(Mutex::default()), memory)
             }
             None => (Store::Memory, memory),
         };
-        let mut state = stored.unwrap_or_else(|| State::new(config.seed));
-        state.recount(zones.len());
-        let inherited = state.paths_in_use().cloned().collect();
-        add_static_volumes(&mut state, &config);
-        store.save(&state)?;
+        let state = found.unwrap_or_else(|| Arc::new(Mutex::new(State::new(config.seed))));
+        let inherited = {
+            let mut state = state.lock().unwrap_or_else(PoisonError::into_inner);
+            state.recount(zones.len());
+            let inherited = state.paths_in_use().cloned().collect();
+            add_static_volumes(&mut state, &config);
+            store.save(&state)?;
+            inherited
+        };
         let shared = Shared {
             capabilities,
             zones,
             defects,
             quirks,
-            state: Mutex::new(state),
+            state,
             store,
             call_log: config.call_log.as_deref().map(CallLog::open).transpose()?,
             failures: Mutex::new(config.fail.iter().map(|(rpc, failure)| (rpc.as_str(), *failure)).collect()),

@@ -11,6 +11,7 @@ use std::io::{self, Write};
 use anstyle::{AnsiColor, Style};
 use csi_harness::events::{Event, Reporter};
 use csi_harness::outcome::{Aftermath, CheckReport, Crash, Halt, Leak, Outcome, Summary};
+use csi_harness::story;
 use csi_harness::target::Target;
 
 use crate::areas::{Areas, Verdict};
@@ -47,6 +48,7 @@ pub struct Terminal<W: Write> {
     out: W,
     detail: Detail,
     columns: Option<usize>,
+    traces: bool,
     progress: Progress,
     stories: Stories,
     areas: Areas,
@@ -68,6 +70,7 @@ impl<W: Write> Terminal<W> {
             out,
             detail,
             columns: None,
+            traces: false,
             progress: Progress::hidden(),
             stories: Stories::default(),
             areas: Areas::default(),
@@ -79,6 +82,12 @@ impl<W: Write> Terminal<W> {
     /// Breaks long lines at this width. Commands to be copied stay whole.
     pub fn wrap_at(mut self, columns: Option<usize>) -> Terminal<W> {
         self.columns = columns;
+        self
+    }
+
+    /// Also tells the calls of each check, if the run keeps them.
+    pub fn trace(mut self, traces: bool) -> Terminal<W> {
+        self.traces = traces;
         self
     }
 
@@ -125,6 +134,9 @@ impl<W: Write> Terminal<W> {
             && let Some(line) = self.progress.line()
         {
             self.tell(|out| writeln!(out, "{line}"));
+        }
+        if self.traces && !report.calls.is_empty() {
+            self.tell(|out| write_trace(out, report));
         }
         if self.detail > Detail::Quiet {
             for note in &report.notes {
@@ -183,6 +195,18 @@ impl<W: Write> Reporter for Terminal<W> {
             Event::Leaked(_) => {}
             Event::Finished(summary) => self.finished(summary),
         }
+    }
+}
+
+/// The calls one by one in the order in which they were sent, each with the seconds since the check began.
+fn write_trace(out: &mut impl Write, report: &CheckReport) -> io::Result<()> {
+    writeln!(out, "{BOLD}calls of {}{BOLD:#}", report.label())?;
+    for call in &report.calls {
+        writeln!(out, "  {:>9.3} {}", call.sent_after.as_secs_f64(), plain(&story::call_line(call)))?;
+    }
+    match report.calls_dropped {
+        0 => Ok(()),
+        dropped => writeln!(out, "  {} more from the middle were not kept", count(dropped, "call")),
     }
 }
 

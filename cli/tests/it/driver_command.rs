@@ -32,11 +32,13 @@ fn plays_the_driver() {
 
 /// The command that starts the driver, which writes to both its streams, and says a secret.
 fn driver_command(endpoint: &str) -> String {
+    format!("echo started; cat {endpoint}.secrets >&2; {}", quiet_driver_command(endpoint))
+}
+
+/// The same of one that says nothing.
+pub(crate) fn quiet_driver_command(endpoint: &str) -> String {
     let this = std::env::current_exe().unwrap();
-    format!(
-        "echo started; cat {endpoint}.secrets >&2; {ENDPOINT}='{endpoint}' exec '{}' --exact {THIS_TEST} --nocapture",
-        this.display()
-    )
+    format!("{ENDPOINT}='{endpoint}' exec '{}' --exact {THIS_TEST} --nocapture", this.display())
 }
 
 #[test]

@@ -3,6 +3,7 @@
 mod classes;
 mod errors;
 mod fuzz;
+mod objects;
 mod ours;
 mod values;
 mod warnings;

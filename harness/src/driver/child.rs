@@ -6,10 +6,11 @@ use std::time::Duration;
 
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, kill_process_group, test_kill_process_group};
+use serde::{Deserialize, Serialize};
 use tokio::process::Command;
 use tokio::sync::watch;
 
-use super::{DriverError, DriverLog};
+use super::{DriverError, DriverLog, Left};
 
 /// How long the kernel may take to end a process after SIGKILL.
 const KILL_LIMIT: Duration = Duration::from_secs(5);
@@ -26,6 +27,38 @@ pub(super) struct Child {
     running: Mutex<Option<Running>>,
 }
 
+/// The process of a driver, told apart from later ones with the same number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct ChildProcess {
+    /// Its number, which is that of its process group.
+    group: i32,
+    /// When it was started, in clock ticks after the machine.
+    started_ticks: u64,
+}
+
+impl ChildProcess {
+    fn of(group: Pid) -> Option<ChildProcess> {
+        let group = group.as_raw_nonzero().get();
+        let started_ticks = started_ticks(group)?;
+        Some(ChildProcess { group, started_ticks })
+    }
+
+    /// Kills what is left of its group. Says whether there was something.
+    pub(crate) fn kill(self) -> bool {
+        let group =
+            Pid::from_raw(self.group).filter(|_| started_ticks(self.group) == Some(self.started_ticks));
+        group.is_some_and(|group| kill_process_group(group, Signal::KILL).is_ok())
+    }
+}
+
+/// Field 22 of /proc/PID/stat.
+fn started_ticks(process: i32) -> Option<u64> {
+    let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
+    // The name, which is in brackets, may have anything in it.
+    let (_, after_name) = stat.rsplit_once(')')?;
+    after_name.split_whitespace().nth(19)?.parse().ok()
+}
+
 /// One start of the command.
 #[derive(Clone, Debug)]
 struct Running {
@@ -39,6 +72,10 @@ impl Child {
         Child { command: command.to_owned(), log, running: Mutex::default() }
     }
 
+    pub(super) fn process(&self) -> Option<ChildProcess> {
+        self.running().and_then(|running| ChildProcess::of(running.group))
+    }
+
     pub(super) fn log(&self) -> Option<&DriverLog> {
         self.log.as_ref()
     }
@@ -47,9 +84,26 @@ impl Child {
         if let Some(last) = self.running() {
             last.clear_away().await?;
         }
-        let running = self.spawn().map_err(DriverError::Spawn)?;
-        *self.running.lock().unwrap_or_else(PoisonError::into_inner) = Some(running);
+        self.runs(self.spawn().map_err(DriverError::Spawn)?);
         Ok(())
+    }
+
+    /// Starts the command once more, and stops the first one if the second one is still there after so long.
+    pub(super) async fn start_twice(&self, wait: Duration, grace: Duration) -> Result<Left, DriverError> {
+        let first = self.running();
+        if first.as_ref().is_some_and(Running::is_detached) {
+            return Err(DriverError::Detached);
+        }
+        let second = self.spawn().map_err(DriverError::Spawn)?;
+        if second.gone_within(wait).await.is_some() {
+            second.clear_away().await?;
+            return Ok(Left::First);
+        }
+        self.runs(second);
+        if let Some(first) = first {
+            first.end(Some(grace)).await?;
+        }
+        Ok(Left::Second)
     }
 
     fn spawn(&self) -> std::io::Result<Running> {
@@ -83,23 +137,11 @@ impl Child {
         &self,
         grace: Option<Duration>,
     ) -> Result<(Option<ExitStatus>, bool), DriverError> {
-        let Some(running) = self.running() else { return Ok((None, false)) };
-        if running.is_detached() {
-            return Err(DriverError::Detached);
+        match self.running() {
+            Some(running) if running.is_detached() => Err(DriverError::Detached),
+            Some(running) => running.end(grace).await.map(|(status, killed)| (Some(status), killed)),
+            None => Ok((None, false)),
         }
-        if let Some(grace) = grace {
-            running.signal(Signal::TERM)?;
-            if let Some(status) = running.gone_within(grace).await {
-                running.clear_away().await?;
-                return Ok((Some(status), false));
-            }
-        }
-        running.signal(Signal::KILL)?;
-        let Some(status) = running.gone_within(KILL_LIMIT).await else {
-            return Err(DriverError::Undying { limit_ms: KILL_LIMIT.as_millis() });
-        };
-        running.clear_away().await?;
-        Ok((Some(status), true))
     }
 
     pub(super) fn abandon(&self) {
@@ -120,6 +162,10 @@ impl Child {
         }
     }
 
+    fn runs(&self, running: Running) {
+        *self.running.lock().unwrap_or_else(PoisonError::into_inner) = Some(running);
+    }
+
     fn running(&self) -> Option<Running> {
         self.running.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -132,6 +178,23 @@ impl Drop for Child {
 }
 
 impl Running {
+    /// Ends it: after a grace, if it gets one. Returns its status and whether it had to be killed.
+    async fn end(&self, grace: Option<Duration>) -> Result<(ExitStatus, bool), DriverError> {
+        if let Some(grace) = grace {
+            self.signal(Signal::TERM)?;
+            if let Some(status) = self.gone_within(grace).await {
+                self.clear_away().await?;
+                return Ok((status, false));
+            }
+        }
+        self.signal(Signal::KILL)?;
+        let Some(status) = self.gone_within(KILL_LIMIT).await else {
+            return Err(DriverError::Undying { limit_ms: KILL_LIMIT.as_millis() });
+        };
+        self.clear_away().await?;
+        Ok((status, true))
+    }
+
     async fn ended(mut self) -> ExitStatus {
         match self.end.wait_for(Option::is_some).await.map(|status| *status) {
             Ok(Some(status)) => status,

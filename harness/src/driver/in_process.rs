@@ -10,7 +10,7 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tonic::service::Routes;
 
-use super::{DriverError, ServeError};
+use super::{DriverError, Left, ServeError};
 
 /// Calls that a driver can work on at the same time without waiting.
 const THREADS: usize = 2;
@@ -51,6 +51,20 @@ impl InProcess {
         let running = running.await.map_err(DriverError::Serve)?;
         *self.lock() = Some(running);
         Ok(())
+    }
+
+    /// Makes the driver once more, and stops the first one if the second one can be served beside it.
+    pub(super) async fn start_twice(&self, grace: Duration) -> Left {
+        let second = match (self.serve)() {
+            Ok(services) => Running::new(services).await,
+            Err(error) => Err(error),
+        };
+        let Ok(second) = second else { return Left::First };
+        let first = self.lock().replace(second);
+        if let Some(first) = first {
+            first.end(Some(grace)).await;
+        }
+        Left::Second
     }
 
     /// Ends the driver: after a grace, if it gets one. Returns whether it had to be killed.

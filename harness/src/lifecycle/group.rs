@@ -34,7 +34,7 @@ impl Cx {
                     for member in &group.snapshots {
                         self.made(&member.snapshot_id);
                     }
-                    has_id.then(|| Thing::GroupSnapshot(Box::new(delete_request(group))))
+                    has_id.then(|| thing(delete_request(group)))
                 });
                 reply
                     .await
@@ -50,8 +50,27 @@ impl Cx {
         group: &v1::VolumeGroupSnapshot,
     ) -> Calling<'_, v1::DeleteVolumeGroupSnapshotResponse> {
         let request = delete_request(group);
-        self.unmake(Thing::GroupSnapshot(Box::new(request.clone())), request)
+        self.unmake(thing(request.clone()), request)
     }
+
+    /// Sends DeleteSnapshot for one member of a group. If that may be done, the group is deleted without the member after
+    /// the check.
+    pub fn delete_group_member(
+        &self,
+        group: &v1::VolumeGroupSnapshot,
+        snapshot_id: &str,
+    ) -> Calling<'_, v1::DeleteSnapshotResponse> {
+        let of = thing(delete_request(group));
+        let request = v1::DeleteSnapshotRequest { snapshot_id: snapshot_id.to_owned(), ..Default::default() };
+        Calling::new(self, v1::DeleteSnapshotRequest::RPC, move || {
+            let call = self.call(request.clone()).once();
+            self.parting(of.clone(), request.snapshot_id.clone(), call)
+        })
+    }
+}
+
+fn thing(request: v1::DeleteVolumeGroupSnapshotRequest) -> Thing {
+    Thing::GroupSnapshot { request: Box::new(request), gone: Vec::new() }
 }
 
 pub(super) fn delete_request(group: &v1::VolumeGroupSnapshot) -> v1::DeleteVolumeGroupSnapshotRequest {

@@ -9,7 +9,7 @@ use crate::capability::Capability;
 use crate::config::{AccessType, Pairs};
 use crate::cx::Cx;
 use crate::mounts;
-use crate::paths::{PathKind, Place};
+use crate::paths::{Layout, PathKind, Place};
 use crate::verdict::Stop;
 
 /// Bits of a file's mode without one of which only root writes.
@@ -345,6 +345,20 @@ impl Cx {
         access: AccessType,
     ) -> Result<String, Stop> {
         self.make_target(self.paths().layout().target_in(pod_uid, name, access)).await
+    }
+
+    /// The directory of kubelet on this node, where paths are laid out as it does.
+    pub fn kubelet_dir(&self) -> &Path {
+        self.paths().mount_dir()
+    }
+
+    /// The file in which kubelet notes what it has to know of a block volume that it knows by `name`. It is not there yet,
+    /// but the directories above it are.
+    ///
+    /// # Errors
+    /// Broken if they cannot be made.
+    pub async fn kubelet_device_data_path(&self, name: &str) -> Result<String, Stop> {
+        self.make_target(Layout::device_data(name)).await
     }
 
     /// Writes a file that belongs to the check and is removed after it, such as kubelet's `vol_data.json`.

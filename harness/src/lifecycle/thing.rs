@@ -8,6 +8,7 @@ use std::time::Instant;
 
 use csi_proto::{Rpc, UnaryCall, v1};
 use prost::Message as _;
+use serde::{Deserialize, Serialize};
 use tonic::Code;
 
 use super::group;
@@ -24,17 +25,23 @@ const TRIES_MAX: u32 = 6;
 const FAILURES_BELIEVED: u32 = 2;
 
 /// Something to be undone. Its text names it, and two of one text are the same.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub(crate) enum Thing {
     Volume(String),
     /// A volume whose id nobody knows yet.
-    VolumeNamed(Box<v1::CreateVolumeRequest>),
+    VolumeNamed(#[serde(with = "encoded")] Box<v1::CreateVolumeRequest>),
     Snapshot(String),
     /// A snapshot whose id nobody knows yet.
-    SnapshotNamed(Box<v1::CreateSnapshotRequest>),
-    GroupSnapshot(Box<v1::DeleteVolumeGroupSnapshotRequest>),
+    SnapshotNamed(#[serde(with = "encoded")] Box<v1::CreateSnapshotRequest>),
+    GroupSnapshot {
+        #[serde(with = "encoded")]
+        request: Box<v1::DeleteVolumeGroupSnapshotRequest>,
+        /// Members that were deleted alone, or perhaps were. Whether the driver still counts them only it knows.
+        gone: Vec<String>,
+    },
     /// A group snapshot whose id nobody knows yet.
-    GroupSnapshotNamed(Box<v1::CreateVolumeGroupSnapshotRequest>),
+    GroupSnapshotNamed(#[serde(with = "encoded")] Box<v1::CreateVolumeGroupSnapshotRequest>),
     Attachment {
         volume_id: String,
         node_id: String,
@@ -54,6 +61,42 @@ pub(crate) enum Thing {
     File(PathBuf),
 }
 
+/// Requests as hexadecimal bytes, without secrets.
+mod encoded {
+    use prost::Message;
+    use serde::de::Error as _;
+    use serde::{Deserialize as _, Deserializer, Serializer};
+
+    use csi_proto::Call;
+
+    // The signature that serde wants for a field of this type.
+    #[expect(clippy::borrowed_box)]
+    pub(super) fn serialize<Q: Call + Message, S: Serializer>(
+        request: &Box<Q>,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        let mut request = request.clone();
+        if let Some(secrets) = request.secrets_mut() {
+            secrets.clear();
+        }
+        let digits: String = request.encode_to_vec().iter().map(|byte| format!("{byte:02x}")).collect();
+        serializer.serialize_str(&digits)
+    }
+
+    pub(super) fn deserialize<'de, Q: Message + Default, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<Box<Q>, D::Error> {
+        let digits = String::deserialize(deserializer)?;
+        let byte = |pair: &[u8]| {
+            let pair = std::str::from_utf8(pair).ok()?;
+            u8::from_str_radix(pair, 16).ok()
+        };
+        let bytes: Option<Vec<u8>> = digits.as_bytes().chunks(2).map(byte).collect();
+        let bytes = bytes.ok_or_else(|| D::Error::custom("a request is not hexadecimal"))?;
+        Q::decode(bytes.as_slice()).map(Box::new).map_err(D::Error::custom)
+    }
+}
+
 impl fmt::Display for Thing {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -61,7 +104,7 @@ impl fmt::Display for Thing {
             Thing::VolumeNamed(request) => write!(f, "volume named {:?}", request.name),
             Thing::Snapshot(id) => write!(f, "snapshot {id}"),
             Thing::SnapshotNamed(request) => write!(f, "snapshot named {:?}", request.name),
-            Thing::GroupSnapshot(request) => write!(f, "group snapshot {}", request.group_snapshot_id),
+            Thing::GroupSnapshot { request, .. } => write!(f, "group snapshot {}", request.group_snapshot_id),
             Thing::GroupSnapshotNamed(request) => write!(f, "group snapshot named {:?}", request.name),
             Thing::Attachment { volume_id, node_id } => {
                 write!(f, "attachment of volume {volume_id} to node {node_id}")
@@ -89,6 +132,15 @@ impl Thing {
             // Its id nobody knows yet.
             Thing::VolumeNamed(_) => true,
             _ => false,
+        }
+    }
+
+    /// Notes that a member of this group snapshot was deleted alone, or perhaps was.
+    pub(crate) fn part_with(&mut self, member: &str) {
+        if let Thing::GroupSnapshot { request, gone } = self
+            && let Some(at) = request.snapshot_ids.iter().position(|id| id == member)
+        {
+            gone.push(request.snapshot_ids.remove(at));
         }
     }
 
@@ -129,7 +181,15 @@ impl Thing {
                 let id = made.snapshot.unwrap_or_default().snapshot_id;
                 insist(session, delete_snapshot(&id), Exists::Yes).await
             }
-            Thing::GroupSnapshot(request) => insist(session, (**request).clone(), exists).await,
+            Thing::GroupSnapshot { request, gone } => {
+                let deleted = insist(session, (**request).clone(), exists).await;
+                if deleted.is_ok() || gone.is_empty() {
+                    return deleted;
+                }
+                let mut request = (**request).clone();
+                request.snapshot_ids.extend(gone.iter().cloned());
+                insist(session, request, exists).await
+            }
             Thing::GroupSnapshotNamed(request) => {
                 let Some(made) = ask_for(session, (**request).clone()).await? else { return Ok(()) };
                 let request = group::delete_request(&made.group_snapshot.unwrap_or_default());

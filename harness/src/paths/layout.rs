@@ -70,6 +70,15 @@ impl Layout {
         }
     }
 
+    /// Where kubelet notes what it has to know of a block volume of this name.
+    pub(crate) fn device_data(name: &str) -> Place {
+        Place {
+            shared: "plugins/kubernetes.io/csi/volumeDevices".into(),
+            own: [name, "data"].iter().collect(),
+            target: "vol_data.json".to_owned(),
+        }
+    }
+
     /// Where a volume is staged. kubelet finds the place of a file system by the id of the volume, and that of a device by
     /// the name under which it knows the volume.
     pub(crate) fn staging(&self, volume_id: &str, name: &str, access: AccessType) -> Place {

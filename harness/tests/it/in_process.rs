@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use csi_harness::Driver;
+use csi_harness::{Driver, Left};
 use csi_proto::v1::identity_client::IdentityClient;
 use csi_proto::v1::identity_server::{Identity, IdentityServer};
 use csi_proto::{Endpoint, v1};
@@ -118,6 +118,15 @@ async fn a_stop_does_not_wait_longer_than_the_grace() {
     let end = bench.driver.stop(Duration::from_millis(20)).await.expect("it stops");
     assert!(end.killed && bench.waits.gone.load(Ordering::SeqCst));
     bench.call.await.expect("no panic").expect_err("the call was cut off");
+}
+
+#[tokio::test]
+async fn a_second_one_cannot_have_the_socket_of_the_first_one() {
+    let bench = Bench::start().await;
+    let left = bench.driver.start_twice(Duration::ZERO, LONG).await.expect("it was tried");
+    assert_eq!(left, Some(Left::First));
+    bench.waits.answer.notify_one();
+    bench.call.await.expect("no panic").expect("the first one goes on");
 }
 
 #[tokio::test]

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use csi_harness::config::Config;
 use csi_harness::target::{Target, TargetError};
-use csi_harness::{Driver, DriverError};
+use csi_harness::{Driver, DriverError, Left};
 use csi_mock_driver::{CrashMode, MockDriver};
 use csi_proto::{Listener, stop_signal};
 use tempfile::TempDir;
@@ -114,6 +114,31 @@ async fn channels_work_again_after_a_kill() {
     }
     driver.leave().await.expect("it stops");
     assert!(!mock.socket().exists());
+}
+
+#[tokio::test]
+async fn a_second_driver_that_finds_the_first_one_leaves_it_alone() {
+    let mock = Mock::new("");
+    let driver = driver(&mock.config);
+    let target = Target::connect_to(driver.clone(), mock.config.clone()).await.expect("it answers");
+    let left = driver.start_twice(LONG, LONG).await.expect("both can be started");
+    assert_eq!(left, Some(Left::First));
+    assert!(target.is_alive().await);
+    let end = driver.stop(LONG).await.expect("it stops");
+    assert_eq!((end.status.and_then(|status| status.code()), end.killed), (Some(0), false));
+}
+
+#[tokio::test]
+async fn a_second_driver_that_takes_the_socket_is_the_one_that_is_left() {
+    let mock = Mock::new("");
+    let command = mock.config.driver_command.clone().expect("there is one");
+    let driver = Driver::child(&format!("rm -f '{}'; {command}", mock.socket().display()), None);
+    let target = Target::connect_to(driver.clone(), mock.config.clone()).await.expect("it answers");
+    let left = driver.start_twice(Duration::ZERO, LONG).await.expect("both can be started");
+    assert_eq!(left, Some(Left::Second));
+    assert!(target.wait_until_alive(LONG).await.is_some());
+    driver.leave().await.expect("it stops");
+    assert!(!target.is_alive().await, "neither of them is there");
 }
 
 #[tokio::test]

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use csi_harness::outcome::{Halt, Outcome};
 use csi_harness::prelude::*;
-use csi_mock_driver::Delay;
+use csi_mock_driver::{Delay, Quirk};
 use tokio::sync::Notify;
 
 use crate::bench::{Bench, config};
@@ -90,6 +90,23 @@ check! {
     }
 }
 
+check! {
+    /// Deletes a member of a group snapshot alone, or tries to.
+    PARTS {
+        id: "undoing/parts",
+        title: "deletes one of two members",
+        spec: [req::GEN_ERR_001],
+        refuted_by: ["none"],
+    }
+    async |cx| {
+        let (one, other) = (cx.new_volume().await?.volume_id, cx.new_volume().await?.volume_id);
+        let request = cx.create_group_snapshot_request(&[&one, &other]);
+        let group = cx.create_group_snapshot(request).setup("a group snapshot").await?;
+        drop(cx.delete_group_member(&group, &group.snapshots[0].snapshot_id).await);
+        Ok(())
+    }
+}
+
 #[tokio::test]
 async fn after_a_failure() {
     let ran = Bench::start(Default::default(), config()).await.run(&[&FAILS]).await;
@@ -149,4 +166,25 @@ async fn after_a_call_without_an_answer() {
     let Outcome::Broken(why) = ran.outcome(&NO_ANSWER) else { panic!("{:?}", ran.outcomes) };
     assert!(why.contains("no answer within 300 ms"), "{why}");
     assert!(ran.leftovers.iter().any(|left| left.contains(target.run_prefix())), "{:?}", ran.leftovers);
+}
+
+#[tokio::test]
+async fn after_a_member_was_deleted_alone() {
+    let mock = csi_mock_driver::Config { quirks: vec![Quirk::GroupMembersDeletable], ..Default::default() };
+    let ran = Bench::start(mock, config()).await.run(&[&PARTS]).await;
+    assert_eq!(ran.outcome(&PARTS), &Outcome::Passed);
+    assert_eq!(ran.leftovers, Vec::<String>::new());
+}
+
+/// The harness has given up on the answer, and the member is still there: the group is deleted only with it.
+#[tokio::test]
+async fn after_a_member_was_perhaps_deleted_alone() {
+    let mut mock = csi_mock_driver::Config::default();
+    mock.delay.insert("DeleteSnapshot".parse().unwrap(), Delay(Duration::from_secs(3600)));
+    let mut config = config();
+    config.time_limits.rpc_ms.insert("DeleteSnapshot".to_owned(), 20);
+    config.time_limits.settle_ms = Some(100);
+    let ran = Bench::start(mock, config).await.run(&[&PARTS]).await;
+    assert_eq!(ran.leftovers, Vec::<String>::new());
+    assert_eq!(ran.summary.leaks, []);
 }

@@ -15,6 +15,9 @@ use crate::driver::MockDriver;
 use crate::state::{Content, Map, Source, State, Usage, Volume};
 use crate::validate::{self, invalid};
 
+/// Bytes of parameters that are kept, by defect.
+const PARAMETER_BYTES_KEPT: usize = 1 << 10;
+
 pub(crate) async fn create_volume(
     driver: &MockDriver,
     asked: &CreateVolumeRequest,
@@ -26,7 +29,7 @@ pub(crate) async fn create_volume(
     let known = driver.state().volumes.named(&request.name).cloned();
     match &known {
         Some(known) => {
-            refuse_repeat(driver, &request, known)?;
+            refuse_repeat(driver, asked, known)?;
             ignore_conflict(driver, &mut request, known);
         }
         None => misread_size(driver, &mut request),
@@ -174,7 +177,7 @@ fn tolerate(driver: &MockDriver, request: &mut CreateVolumeRequest) {
     for capability in &mut request.volume_capabilities {
         tolerate_capability(driver, capability);
     }
-    if has(Defect::CreateVolumeIgnoresUnknownParameters) {
+    if has(Defect::CreateVolumeIgnoresUnknownParameters) || has(Defect::CreateVolumeKeepsParametersInPart) {
         drop_unknown(&mut request.parameters, &driver.config.parameters);
     }
     if has(Defect::CreateVolumeIgnoresUnknownMutableParameters) {
@@ -251,6 +254,14 @@ fn refuse_repeat(driver: &MockDriver, request: &CreateVolumeRequest, known: &Vol
     if driver.has(Defect::CreateVolumeRefusesCompatibleSize) && other_size {
         return Err(Status::already_exists("a volume of this name exists with another capacity"));
     }
+    let limit_alone = request.capacity_range.is_some_and(|range| range.required_bytes == 0);
+    if driver.has(Defect::CreateVolumeRefusesLimitRepeats) && limit_alone {
+        return Err(Status::already_exists("a volume of this name exists with more than 0 bytes"));
+    }
+    let parameter_bytes: usize = request.parameters.iter().map(|(key, value)| key.len() + value.len()).sum();
+    if driver.has(Defect::CreateVolumeKeepsParametersInPart) && parameter_bytes > PARAMETER_BYTES_KEPT {
+        return Err(Status::already_exists("a volume of this name exists with other parameters"));
+    }
     Ok(())
 }
 
@@ -259,6 +270,13 @@ fn ignore_conflict(driver: &MockDriver, request: &mut CreateVolumeRequest, known
     let has = |defect| driver.has(defect);
     if has(Defect::CreateVolumeIgnoresSizeConflict) {
         request.capacity_range = None;
+    }
+    if has(Defect::CreateVolumeRepeatIgnoresLimit)
+        && let Some(range) = &mut request.capacity_range
+        && range.required_bytes <= known.capacity_bytes
+        && range.limit_bytes > 0
+    {
+        range.limit_bytes = range.limit_bytes.max(known.capacity_bytes);
     }
     if has(Defect::CreateVolumeIgnoresCapabilityConflict) {
         request.volume_capabilities = known.usages.iter().map(Usage::to_proto).collect();

@@ -99,6 +99,12 @@ impl State {
         self.volumes.insert(volume);
     }
 
+    /// Removes all volumes; for defects.
+    pub(crate) fn remove_all_volumes(&mut self) {
+        let ids: Vec<String> = self.volumes.values().map(|volume| volume.id.clone()).collect();
+        ids.iter().for_each(|id| drop(self.remove_volume(id)));
+    }
+
     pub(crate) fn remove_volume(&mut self, id: &str) -> Option<Volume> {
         let volume = self.volumes.remove(id)?;
         if let Some(allocated) = self.allocated.get_mut(volume.zone) {

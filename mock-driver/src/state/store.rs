@@ -1,6 +1,6 @@
 //! What survives the end of a driver.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use super::{State, StateFile, StateFileError};
 
@@ -39,11 +39,15 @@ impl Store {
         }
     }
 
-    /// What the next driver in this process finds in memory.
-    pub(crate) fn remembered(&self, now: &State) -> Option<State> {
+    /// What the next driver in this process finds in memory, where `now` is the state of this one.
+    pub(crate) fn remembered(&self, now: &Arc<Mutex<State>>) -> Option<Arc<Mutex<State>>> {
         match self {
-            Store::Saved(saved) => saved.lock().unwrap_or_else(PoisonError::into_inner).as_deref().cloned(),
-            Store::Memory | Store::File(_) => Some(now.clone()),
+            Store::Saved(saved) => {
+                let saved = saved.lock().unwrap_or_else(PoisonError::into_inner).as_deref().cloned();
+                saved.map(|saved| Arc::new(Mutex::new(saved)))
+            }
+            Store::Memory => Some(now.clone()),
+            Store::File(_) => None,
         }
     }
 }

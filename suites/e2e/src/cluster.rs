@@ -6,6 +6,7 @@
 mod claim;
 mod class;
 mod pod;
+mod secret;
 mod snapshot;
 
 use std::fmt;
@@ -22,6 +23,7 @@ pub use pod::{
     Container, Ended, FsGroupPolicy, Output, Pod, PodPhase, PodSpec, PodVolume, SeLinuxChangePolicy,
     VolumeDevice, VolumeMount, VolumeSource,
 };
+pub use secret::{SecretReference, SecretUse};
 pub use snapshot::{
     Block, GroupSnapshot, GroupSnapshotOrigin, GroupSnapshotSpec, Snapshot, SnapshotOrigin, SnapshotSpec,
 };
@@ -98,10 +100,7 @@ pub trait Cluster: fmt::Debug + Send + Sync {
     async fn delete_snapshot(&self, name: &str) -> Done;
     /// The blocks of a VolumeSnapshot that hold data, or that are other than in an earlier one of the same volume, in rising
     /// order: what the sidecar of the SnapshotMetadata service streams to a client.
-    async fn snapshot_blocks(&self, snapshot: &str, earlier: Option<&str>) -> Done<Vec<Block>> {
-        let _ = (snapshot, earlier);
-        Err(Stop::skip("this cluster has no sidecar for SnapshotMetadata"))
-    }
+    async fn snapshot_blocks(&self, snapshot: &str, earlier: Option<&str>) -> Done<Vec<Block>>;
     /// Makes a VolumeGroupSnapshot.
     async fn create_group_snapshot(&self, spec: &GroupSnapshotSpec) -> Done;
     /// Looks at a VolumeGroupSnapshot and the content bound to it.
@@ -141,6 +140,8 @@ pub enum Feature {
     Orchestrator,
     /// Snapshots: their controller and their kinds.
     Snapshots,
+    /// The sidecar of the SnapshotMetadata service.
+    SnapshotMetadata,
     /// Group snapshots.
     GroupSnapshots,
     /// VolumeAttributesClasses.

@@ -9,10 +9,9 @@
 //! - What a call may have left behind although it was refused is undone with a call, where kubelet would leave it alone.
 //! - For block volumes there is no loop device that keeps the published device busy, no global map and no link in the pod's
 //!   directory: the driver sees none of them.
-//! - Statistics of volumes and of their health are not asked for, and nothing is published again with fresh tokens.
-//! - A kubelet that is started again goes by what it remembers to have written, instead of reading `vol_data.json`.
+//! - Statistics of volumes and of their health are not asked for.
 //! - One volume is published to one pod after the other; its pods are not served at the same time.
-//! - Secrets of classes are those of the configuration: names and templates of Secret objects are not resolved.
+//! - Where a Secret is missing, or a class is wrong, nobody waits for it: whoever looks at an object is told.
 //!
 //! A driver that mounts nothing, such as one that keeps volumes in memory, can have claims, snapshots, and pods that run no
 //! command: looking at a pod with a script, or running a command in one, skips the test and says why.
@@ -31,7 +30,9 @@ mod queue;
 mod resizer;
 pub mod sandbox;
 mod scheduler;
+mod secrets;
 mod shared;
+mod snapshot_metadata;
 mod snapshotter;
 mod store;
 mod topology;
@@ -41,6 +42,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use csi_driver_definitions::Objects as Installed;
 use csi_harness::config::PathLayout;
 use csi_harness::prelude::{Capability, Cx, PathKind, Stop, Violation};
 use csi_proto::{Service, v1};
@@ -48,12 +50,11 @@ use tokio::task::{AbortHandle, JoinSet};
 use tonic::async_trait;
 
 use crate::cluster::{
-    AttributesClass, Capacity, Claim, ClaimSpec, Cluster, Done, Event, Feature, GroupSnapshot,
+    AttributesClass, Block, Capacity, Claim, ClaimSpec, Cluster, Done, Event, Feature, GroupSnapshot,
     GroupSnapshotSpec, Node, Output, Pairs, PersistentVolume, Pod, PodPhase, PodSpec, Snapshot,
     SnapshotClass, SnapshotSpec, StorageClass, VolumePhase, VolumeSource,
 };
 pub use clusters::LocalClusters;
-pub use csi_driver::{CsiDriver, FsGroup};
 use kubelet::Kubelet;
 use shared::{KubeNode, Shared};
 use store::{ClaimObject, GroupObject, Objects, PodObject, SnapshotObject, VolumeObject};
@@ -70,8 +71,8 @@ const CLOSE_LIMIT: Duration = Duration::from_secs(120);
 pub struct Settings {
     /// Our own program, which serves the containers of a pod when it is started as [`sandbox::ARGUMENT`] says.
     pub program: PathBuf,
-    /// What the driver's manifests say; none: what can be told without them.
-    pub driver: Option<CsiDriver>,
+    /// What the driver is installed with: its CSIDriver, and Secrets. Without a CSIDriver, what can be told without it.
+    pub objects: Arc<Installed>,
     /// `--default-fstype` of the provisioner.
     pub default_fs_type: String,
     /// `--extra-create-metadata` of provisioner and snapshotter.
@@ -81,7 +82,8 @@ pub struct Settings {
 impl Settings {
     /// As components are started by default.
     pub fn new(program: PathBuf) -> Settings {
-        Settings { program, driver: None, default_fs_type: String::new(), extra_create_metadata: false }
+        let (objects, default_fs_type, extra_create_metadata) = Default::default();
+        Settings { program, objects, default_fs_type, extra_create_metadata }
     }
 }
 
@@ -133,6 +135,12 @@ impl Local {
 
     fn look<T>(&self, look: impl FnOnce(&Objects) -> T) -> T {
         self.shared.store.look(look)
+    }
+
+    /// Looks at what the components bring forward. That they cannot go on as the user's files are wrong is told at once.
+    fn see<T>(&self, look: impl FnOnce(&Objects) -> T) -> Done<T> {
+        self.shared.settings_hold()?;
+        Ok(self.look(look))
     }
 
     fn change<T>(&self, change: impl FnOnce(&mut Objects) -> T) -> T {
@@ -191,6 +199,9 @@ impl Cluster for Local {
             Feature::Orchestrator => Err("it is about Kubernetes alone, which is played here".to_owned()),
             Feature::GroupSnapshots if !self.shared.has(Capability::CreateDeleteGetVolumeGroupSnapshot) => {
                 Err("the driver does not have CREATE_DELETE_GET_VOLUME_GROUP_SNAPSHOT".to_owned())
+            }
+            Feature::SnapshotMetadata if !self.shared.has(Capability::SnapshotMetadataService) => {
+                Err("the driver does not have SNAPSHOT_METADATA_SERVICE".to_owned())
             }
             _ => Ok(()),
         }
@@ -262,7 +273,7 @@ impl Cluster for Local {
     }
 
     async fn claim(&self, name: &str) -> Done<Option<Claim>> {
-        Ok(self.look(|objects| objects.claims.get(name).map(|object| object.claim.clone())))
+        self.see(|objects| objects.claims.get(name).map(|object| object.claim.clone()))
     }
 
     async fn resize_claim(&self, name: &str, request_bytes: i64) -> Done {
@@ -303,7 +314,7 @@ impl Cluster for Local {
     }
 
     async fn volume(&self, name: &str) -> Done<Option<PersistentVolume>> {
-        Ok(self.look(|objects| objects.volumes.get(name).map(|object| object.volume.clone())))
+        self.see(|objects| objects.volumes.get(name).map(|object| object.volume.clone()))
     }
 
     async fn delete_volume(&self, name: &str) -> Done {
@@ -338,7 +349,7 @@ impl Cluster for Local {
     }
 
     async fn pod(&self, name: &str) -> Done<Option<Pod>> {
-        let Some(object) = self.look(|objects| objects.pods.get(name).cloned()) else { return Ok(None) };
+        let Some(object) = self.see(|objects| objects.pods.get(name).cloned())? else { return Ok(None) };
         let has_script = object.pod.spec.all_containers().any(|container| container.script.is_some());
         match object.unmounted {
             Some(why) if has_script && !object.deleting => Err(Stop::skip(why)),
@@ -383,25 +394,23 @@ impl Cluster for Local {
                 error: None,
                 given_up: None,
             };
-            let object = SnapshotObject {
-                snapshot,
-                uid,
-                deleting: false,
-                group: None,
-                in_flight: false,
-                failures: Default::default(),
-            };
+            let object =
+                SnapshotObject { snapshot, uid, deleting: false, group: None, taking: Default::default() };
             insert(&mut objects.snapshots, "VolumeSnapshot", &spec.name, object)
         })
     }
 
     async fn snapshot(&self, name: &str) -> Done<Option<Snapshot>> {
-        Ok(self.look(|objects| objects.snapshots.get(name).map(|object| object.snapshot.clone())))
+        self.see(|objects| objects.snapshots.get(name).map(|object| object.snapshot.clone()))
     }
 
     async fn delete_snapshot(&self, name: &str) -> Done {
         self.change(|objects| objects.snapshots.get_mut(name).map(SnapshotObject::delete));
         Ok(())
+    }
+
+    async fn snapshot_blocks(&self, snapshot: &str, earlier: Option<&str>) -> Done<Vec<Block>> {
+        snapshot_metadata::blocks(&self.shared, snapshot, earlier).await
     }
 
     async fn create_group_snapshot(&self, spec: &GroupSnapshotSpec) -> Done {
@@ -418,14 +427,14 @@ impl Cluster for Local {
                 error: None,
                 given_up: None,
             };
-            let (handles, failures) = Default::default();
-            let object = GroupObject { group, uid, deleting: false, handles, in_flight: false, failures };
+            let (handles, taking) = Default::default();
+            let object = GroupObject { group, uid, deleting: false, handles, taking };
             insert(&mut objects.group_snapshots, "VolumeGroupSnapshot", &spec.name, object)
         })
     }
 
     async fn group_snapshot(&self, name: &str) -> Done<Option<GroupSnapshot>> {
-        Ok(self.look(|objects| objects.group_snapshots.get(name).map(|object| object.group.clone())))
+        self.see(|objects| objects.group_snapshots.get(name).map(|object| object.group.clone()))
     }
 
     async fn delete_group_snapshot(&self, name: &str) -> Done {

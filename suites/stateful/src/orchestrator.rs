@@ -6,6 +6,7 @@ pub mod ground;
 mod group;
 mod memory;
 mod node;
+mod parameters;
 mod snapshot;
 pub(crate) mod workload;
 
@@ -140,6 +141,12 @@ impl Orchestrator {
     /// # Errors
     /// Broken if a path cannot be made.
     pub async fn make_within(&self, call: &Call, limit: Duration) -> CheckResult<Option<Made>> {
+        if !self.can_name(call) {
+            return Ok(None);
+        }
+        if let Call::Volume(call) = call {
+            self.make_paths(call).await?;
+        }
         let invoked = self.now();
         tokio::select! {
             made = self.make(call) => return made,

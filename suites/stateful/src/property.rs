@@ -30,7 +30,16 @@ check! {
         title: "volumes are what earlier calls have made of them, in whichever order the calls come",
         spec: VOLUMES,
         needs: [CREATE_DELETE_VOLUME],
-        refuted_by: ["create-volume-forgets-names", "delete-volume-keeps-name"],
+        refuted_by: [
+            "create-volume-forgets-names",
+            "delete-volume-keeps-name",
+            "create-volume-exceeds-limit",
+            "create-volume-rounds-down",
+            "create-volume-repeat-ignores-limit",
+            "create-volume-refuses-limit-repeats",
+            "create-volume-keeps-parameters-in-part",
+            "controller-expand-exceeds-limit",
+        ],
         follows: "*",
     }
     async |cx| {
@@ -68,14 +77,19 @@ check! {
         title: "group snapshots are what earlier calls have made of them, in whichever order the calls come",
         spec: GROUPS,
         needs: [CREATE_DELETE_VOLUME, CREATE_DELETE_SNAPSHOT, CREATE_DELETE_GET_VOLUME_GROUP_SNAPSHOT],
-        refuted_by: ["create-group-snapshot-forgets-names", "create-group-snapshot-repeat-drops-members", "create-group-snapshot-drops-last-source"],
+        refuted_by: [
+            "create-group-snapshot-forgets-names",
+            "create-group-snapshot-repeat-drops-members",
+            "create-group-snapshot-drops-last-source",
+            "delete-snapshot-group-member-as-internal",
+        ],
         follows: "*",
     }
     async |cx| {
         use Verb::*;
         at_random(cx, &[
             CreateVolume, CopyMember, DeleteVolume, GiveBack, CreateVolumeGroupSnapshot, DeleteVolumeGroupSnapshot,
-            GetVolumeGroupSnapshot, ListSnapshots, ListVolumes,
+            GetVolumeGroupSnapshot, DeleteMember, ListSnapshots, ListVolumes,
         ]).await
     }
 }

@@ -1,9 +1,11 @@
 //! The restart suite: the driver is killed, or told to stop, under load or while volumes are in use. What it has answered
-//! for is still there afterwards, and calls that it did not answer are completed when they are made again.
+//! for is still there afterwards, and calls that it did not answer are completed when they are made again. The same holds
+//! after it was started twice.
 //!
 //! Calls afterwards go over the connections from before, as those of an orchestrator that does not notice the end.
 
 mod in_use;
+mod second;
 mod used;
 
 use std::time::{Duration, Instant};
@@ -30,7 +32,7 @@ const STOP_GRACE: Duration = Duration::from_secs(10);
 /// The restart suite.
 pub const SUITE: Suite = Suite { name: "restart", checks: &[CHECKS], retired: &[] };
 
-const CHECKS: &[&Check] = &[&UNDER_LOAD, &in_use::KILLED, &in_use::REBOOT];
+const CHECKS: &[&Check] = &[&UNDER_LOAD, &in_use::KILLED, &in_use::REBOOT, &second::STARTED_TWICE];
 
 check! {
     /// Plugins are updated, evicted and run out of memory while volumes are in use. An orchestrator goes by what it was
@@ -116,8 +118,7 @@ impl Round<'_> {
     /// Ends the driver after so long under load, and looks what is left: how long it took to start.
     async fn run(&self, load_time: Duration, told: &mut Told) -> CheckResult<Duration> {
         let recorder = Recorder::new(self.cx, self.ground);
-        let used = Used::new(self.ground, &recorder);
-        used.forth().await?;
+        let used = Used::begin(self.ground, &recorder).await?;
         let load = Load::new(&self.ground.terms, self.ground.usage);
         let (loaded, ended) = tokio::join!(
             load.run(&recorder, WORKERS, u32::MAX, self.seed, Instant::now() + load_time + STOP_GRACE),
@@ -131,8 +132,10 @@ impl Round<'_> {
         let how = if self.kills { "killed" } else { "told to stop" };
         let away = bring_back(self.cx, self.driver, how, recorder.unanswered()).await?;
         load.look(&recorder).await?;
-        used.again().await?;
-        used.back().await?;
+        if let Some(used) = used {
+            used.again().await?;
+            used.back().await?;
+        }
         recorder.judge(self.seed, told)?;
         Ok(away)
     }

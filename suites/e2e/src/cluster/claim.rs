@@ -1,6 +1,7 @@
+use std::collections::BTreeMap;
 use std::fmt;
 
-use super::{Pairs, ReclaimPolicy};
+use super::{Pairs, ReclaimPolicy, SecretReference, SecretUse};
 
 /// A PersistentVolumeClaim to make.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -114,6 +115,8 @@ pub struct PersistentVolume {
     pub attributes: Pairs,
     /// Mount options.
     pub mount_options: Vec<String>,
+    /// Secrets that the driver is given with calls about it.
+    pub secrets: BTreeMap<SecretUse, SecretReference>,
     /// What becomes of it when its claim is gone.
     pub reclaim: ReclaimPolicy,
     /// Places that it can be used from, as alternatives; empty: anywhere.
@@ -122,6 +125,28 @@ pub struct PersistentVolume {
     pub claim: Option<String>,
     /// Where in its life it is.
     pub phase: VolumePhase,
+}
+
+impl PersistentVolume {
+    /// One that nothing else is known of.
+    pub fn named(name: &str) -> PersistentVolume {
+        PersistentVolume {
+            name: name.to_owned(),
+            handle: String::new(),
+            capacity_bytes: 0,
+            access_modes: Vec::new(),
+            class: String::new(),
+            mode: VolumeMode::Filesystem,
+            fs_type: String::new(),
+            attributes: Pairs::new(),
+            mount_options: Vec::new(),
+            secrets: BTreeMap::new(),
+            reclaim: ReclaimPolicy::Delete,
+            topology: Vec::new(),
+            claim: None,
+            phase: VolumePhase::Bound,
+        }
+    }
 }
 
 /// The life of a PersistentVolume.

@@ -10,6 +10,7 @@ use super::failure::{Caller, Failure};
 use super::queue::{Work, work};
 use super::shared::{Shared, capability};
 use super::store::{Objects, Place};
+use crate::cluster::SecretUse;
 
 /// Runs it.
 pub(super) async fn run(shared: Arc<Shared>) {
@@ -57,7 +58,10 @@ async fn attach(shared: &Shared, place: &Place) -> Work {
                 volume_context: volume.attributes.clone(),
                 ..Default::default()
             };
-            Failure::or(&shared.cx.controller_publish(request).once().await)
+            match shared.with_secret(&shared.cx, volume.secrets.get(&SecretUse::ControllerPublish)) {
+                Ok(cx) => Failure::or(&cx.controller_publish(request).once().await),
+                Err(failure) => Err(failure),
+            }
         }
         Err(problem) => Err(Failure::of_answer("ControllerPublishVolume", problem)),
     };
@@ -108,11 +112,19 @@ fn note(shared: &Shared, place: &Place, failure: &Failure) -> Work {
 
 async fn detach(shared: &Shared, place: &Place) -> Work {
     let (name, node) = place;
-    let id = shared.store.look(|objects| Some(objects.attachments.get(place)?.volume_id.clone()));
-    let Some(id) = id else { return Work::Done };
+    let found = shared.store.look(|objects| {
+        let id = objects.attachments.get(place)?.volume_id.clone();
+        let volume = objects.volumes.get(name).map(|object| &object.volume);
+        let secret = volume.and_then(|volume| volume.secrets.get(&SecretUse::ControllerPublish));
+        Some((id, secret.cloned()))
+    });
+    let Some((id, secret)) = found else { return Work::Done };
     if shared.has(Capability::PublishUnpublishVolume) {
-        let reply = shared.cx.controller_unpublish(&id, &shared.nodes[*node].id).once().await;
-        if let Err(failure) = Failure::or(&reply) {
+        let detached = match shared.with_secret(&shared.cx, secret.as_ref()) {
+            Ok(cx) => Failure::or(&cx.controller_unpublish(&id, &shared.nodes[*node].id).once().await),
+            Err(failure) => Err(failure),
+        };
+        if let Err(failure) = detached {
             shared.store.event(name, "FailedDetachVolume", failure.to_string());
             return note(shared, place, &failure);
         }

@@ -1,4 +1,3 @@
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use csi_harness::prelude::Cx;
@@ -11,8 +10,8 @@ use crate::plan::Clusters;
 /// Plays a cluster of its own for each test.
 #[derive(Clone, Debug)]
 pub struct LocalClusters {
-    /// Our own program; see [`Settings::program`].
-    pub program: PathBuf,
+    /// How each is played.
+    pub settings: Settings,
     /// How many nodes the driver is on.
     pub nodes: usize,
 }
@@ -24,6 +23,6 @@ impl Clusters for LocalClusters {
     }
 
     async fn open(&self, cx: &Cx) -> Done<Arc<dyn Cluster>> {
-        Ok(Arc::new(Local::open(cx, Settings::new(self.program.clone())).await?))
+        Ok(Arc::new(Local::open(cx, self.settings.clone()).await?))
     }
 }

@@ -2,16 +2,17 @@
 
 use std::sync::Arc;
 
+use csi_harness::prelude::Cx;
 use csi_proto::v1;
 
-use super::failure::{Caller, Failure, Verdict};
-use super::parameters;
+use super::failure::Failure;
+use super::parameters::{self, Tokens};
 use super::queue::{Work, work};
 use super::shared::{Shared, hex_sha256};
 use super::snapshotter::{ask_who, listed};
 use super::store::{GroupObject, Objects, SnapshotObject};
 use crate::cluster::{
-    GroupSnapshotOrigin, GroupSnapshotSpec, ReclaimPolicy, Snapshot, SnapshotOrigin, SnapshotSpec,
+    GroupSnapshotOrigin, GroupSnapshotSpec, ReclaimPolicy, SecretUse, Snapshot, SnapshotOrigin, SnapshotSpec,
 };
 
 /// Runs it.
@@ -32,7 +33,7 @@ fn wanted(objects: &Objects) -> Vec<String> {
 async fn sync(shared: &Shared, name: &str) -> Work {
     let found = shared.store.look(|objects| {
         let object = objects.group_snapshots.get(name)?;
-        let over = object.deleting && !object.in_flight;
+        let over = object.deleting && !object.taking.in_flight;
         Some((object.group.spec.clone(), object.uid.clone(), over))
     });
     let Some((spec, uid, over)) = found else { return Work::Done };
@@ -41,21 +42,48 @@ async fn sync(shared: &Shared, name: &str) -> Work {
     }
     let taken = match &spec.origin {
         GroupSnapshotOrigin::Labels(_) => create(shared, name, &spec, &uid).await,
-        GroupSnapshotOrigin::Handles { group, snapshots } => {
-            let request = v1::GetVolumeGroupSnapshotRequest {
-                group_snapshot_id: group.clone(),
-                snapshot_ids: snapshots.clone(),
-                ..Default::default()
-            };
-            let reply = Failure::or(&shared.cx.call(request).once().await);
-            reply.map(|reply| Some(reply.group_snapshot.unwrap_or_default()))
-        }
+        GroupSnapshotOrigin::Handles { group, snapshots } => look_up(shared, name, group, snapshots).await,
     };
     match taken {
         Ok(Some(group)) => taken_note(shared, name, &spec, &uid, group).await,
         Ok(None) => Work::Again,
         Err(failure) => failed(shared, name, "GroupSnapshotContentCreationFailed", &failure),
     }
+}
+
+/// GetVolumeGroupSnapshot.
+async fn look_up(
+    shared: &Shared,
+    name: &str,
+    group: &str,
+    snapshots: &[String],
+) -> Result<Option<v1::VolumeGroupSnapshot>, Failure> {
+    let request = v1::GetVolumeGroupSnapshotRequest {
+        group_snapshot_id: group.to_owned(),
+        snapshot_ids: snapshots.to_vec(),
+        ..Default::default()
+    };
+    let cx = with_secret(shared, name, SecretUse::GroupSnapshotterGet)?;
+    let reply = Failure::or(&cx.call(request).once().await)?;
+    Ok(Some(reply.group_snapshot.unwrap_or_default()))
+}
+
+/// For calls about a group, with the Secret that its class names for them.
+fn with_secret(shared: &Shared, name: &str, of: SecretUse) -> Result<Cx, Failure> {
+    let found = shared.store.look(|objects| {
+        let object = objects.group_snapshots.get(name)?;
+        let class = objects.group_snapshot_classes.get(&object.group.spec.class)?.clone();
+        Some((class, format!("groupsnapcontent-{}", object.uid)))
+    });
+    let Some((class, content)) = found else { return Ok(shared.cx.clone()) };
+    let tokens = Tokens {
+        anywhere: &[
+            ("volumegroupsnapshotcontent.name", &content),
+            ("volumegroupsnapshot.namespace", super::NAMESPACE),
+        ],
+        in_names: &[("volumegroupsnapshot.name", name)],
+    };
+    shared.with_class_secret(&class, parameters::GROUP_SNAPSHOTS, of, &tokens)
 }
 
 /// CreateVolumeGroupSnapshot; nothing if it is too early for it.
@@ -68,7 +96,7 @@ async fn create(
     let GroupSnapshotOrigin::Labels(labels) = &spec.origin else { return Ok(None) };
     let found = shared.store.look(|objects| {
         let class = objects.group_snapshot_classes.get(&spec.class).ok_or("there is no such class")?;
-        let parameters = parameters::without_secrets(&class.parameters, parameters::OF_GROUP_SNAPSHOTS)?;
+        let parameters = parameters::of_class(&class.parameters, parameters::GROUP_SNAPSHOTS)?.parameters;
         let selected = objects.claims.values().filter(|object| {
             labels.iter().all(|(key, value)| object.claim.spec.labels.get(key) == Some(value))
         });
@@ -84,17 +112,18 @@ async fn create(
             return Ok(None);
         }
     };
+    let cx = with_secret(shared, name, SecretUse::GroupSnapshotter)?;
     shared
         .store
-        .change(|objects| objects.group_snapshots.get_mut(name).map(|object| object.in_flight = true));
-    ask_who(&shared.cx).await?;
+        .change(|objects| objects.group_snapshots.get_mut(name).map(|object| object.taking.in_flight = true));
+    ask_who(&cx).await?;
     let request = v1::CreateVolumeGroupSnapshotRequest {
         name: format!("groupsnapshot-{uid}"),
         source_volume_ids,
         parameters,
         ..Default::default()
     };
-    let group = Failure::or(&shared.cx.create_group_snapshot(request).once().await)?;
+    let group = Failure::or(&cx.create_group_snapshot(request).once().await)?;
     match group.group_snapshot_id.is_empty() {
         true => Err(Failure::of_answer(
             "CreateVolumeGroupSnapshot",
@@ -114,7 +143,7 @@ async fn taken_note(
 ) -> Work {
     for member in &group.snapshots {
         // What the sidecar learns of members here, it has from the group's answer already.
-        if let Err(failure) = listed(shared, &member.snapshot_id).await {
+        if let Err(failure) = listed(shared, &shared.cx, &member.snapshot_id).await {
             return failed(shared, name, "GroupSnapshotContentCheckandUpdateFailed", &failure);
         }
     }
@@ -130,8 +159,7 @@ async fn taken_note(
             objects.snapshots.insert(object.snapshot.spec.name.clone(), object);
         }
         let Some(object) = objects.group_snapshots.get_mut(name) else { return Work::Done };
-        object.in_flight = false;
-        object.failures = Default::default();
+        object.taking = Default::default();
         object.handles = group.snapshots.iter().map(|member| member.snapshot_id.clone()).collect();
         object.group.error = None;
         object.group.handle = Some(group.group_snapshot_id.clone());
@@ -157,8 +185,7 @@ fn member_object(spec: &GroupSnapshotSpec, group: &str, uid: &str, member: &v1::
         uid: String::new(),
         deleting: false,
         group: Some(group.to_owned()),
-        in_flight: false,
-        failures: Default::default(),
+        taking: Default::default(),
     }
 }
 
@@ -178,8 +205,11 @@ async fn delete(shared: &Shared, name: &str) -> Work {
             snapshots: members.iter().map(snapshot).collect(),
             ..Default::default()
         };
-        let reply = shared.cx.delete_group_snapshot(&group).once().await;
-        if let Err(failure) = Failure::or(&reply) {
+        let deleted = match with_secret(shared, name, SecretUse::GroupSnapshotter) {
+            Ok(cx) => Failure::or(&cx.delete_group_snapshot(&group).once().await),
+            Err(failure) => Err(failure),
+        };
+        if let Err(failure) = deleted {
             return failed(shared, name, "GroupSnapshotDeleteError", &failure);
         }
     }
@@ -192,14 +222,10 @@ async fn delete(shared: &Shared, name: &str) -> Work {
 
 fn failed(shared: &Shared, name: &str, reason: &str, failure: &Failure) -> Work {
     shared.store.event(name, reason, failure.to_string());
-    let verdict = Caller::Snapshotter.judges(failure.code);
     shared.store.change(|objects| {
         let Some(object) = objects.group_snapshots.get_mut(name) else { return Work::Done };
-        if verdict != Verdict::Uncertain {
-            object.in_flight = false;
-        }
         object.group.error = Some(failure.to_string());
-        object.group.given_up = object.failures.note(failure, verdict);
-        if object.group.given_up.is_some() { Work::Done } else { Work::Again }
+        object.group.given_up = object.taking.fails(failure);
+        Work::after(object.group.given_up.as_ref())
     })
 }

@@ -4,6 +4,8 @@ mod containers;
 mod expansion;
 mod fs_group;
 mod pod;
+mod reconstruction;
+mod republish;
 mod volumes;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -15,8 +17,7 @@ use tokio::task::JoinSet;
 
 use super::failure::Failure;
 use super::shared::Shared;
-use crate::cluster::Pod;
-use volumes::{Device, PodMount};
+use volumes::Device;
 
 /// What the Node service of a driver can do.
 type NodeCapability = v1::node_service_capability::rpc::Type;
@@ -42,9 +43,9 @@ impl Kubelet {
         let mut changes = store.subscribe();
         let mut pods = JoinSet::new();
         let mut known = BTreeSet::new();
-        for (pod, mount) in orphans {
+        for orphan in orphans {
             let kubelet = kubelet.clone();
-            pods.spawn(async move { kubelet.bury(pod, mount).await });
+            pods.spawn(async move { kubelet.bury(orphan).await });
         }
         loop {
             changes.borrow_and_update();
@@ -67,23 +68,6 @@ impl Kubelet {
                 }
             }
         }
-    }
-
-    /// Makes what it can of what lies in kubelet's directories, and returns the volumes of pods that are gone.
-    async fn reconstruct(&self) -> Vec<(Pod, PodMount)> {
-        let mut orphans = Vec::new();
-        for (name, found) in self.shared.found_on(self.node) {
-            let lives = self.pod(&found.pod, |_| ()).is_some();
-            let scope = self.shared.scope(self.node, format!("pod {} {name}", found.pod.uid));
-            let mount = PodMount::found(name, &found, scope);
-            if !found.inline {
-                self.device(&mount.device_key()).lock().await.is_found(found.staging.clone());
-            }
-            if !lives {
-                orphans.push((found.pod, mount));
-            }
-        }
-        orphans
     }
 
     /// Asks the driver whether it can do this: again and again, as kubelet does.

@@ -1,19 +1,23 @@
 //! external-provisioner: makes volumes for claims and deletes those that are released.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use csi_harness::prelude::Capability;
+use csi_harness::prelude::{Capability, Cx};
 use csi_proto::v1::{self, volume_content_source};
 
 use super::failure::{Caller, Failure, Verdict};
+use super::parameters::Tokens;
 use super::queue::{Work, work};
 use super::shared::{Shared, capability};
 use super::store::{Objects, VolumeObject};
 use super::{access_mode, parameters, topology};
 use crate::cluster::{
-    BindingMode, ClaimPhase, ClaimSpec, DataSource, Pairs, PersistentVolume, ReclaimPolicy, StorageClass,
-    VolumePhase,
+    BindingMode, ClaimPhase, ClaimSpec, DataSource, Pairs, PersistentVolume, ReclaimPolicy, SecretReference,
+    SecretUse, StorageClass, VolumePhase,
 };
+
+type Secrets = BTreeMap<SecretUse, SecretReference>;
 
 /// The key that the provisioner adds to what comes back to the driver as volume_context.
 const IDENTITY: &str = "storage.kubernetes.io/csiProvisionerIdentity";
@@ -73,8 +77,12 @@ async fn provision(shared: &Shared, name: &str) -> Work {
     }) else {
         return Work::Done;
     };
-    let request = match request.map_or_else(|| self::request(shared, name, &spec, &class), Ok) {
-        Ok(request) => request,
+    let prepared = read(shared, name, &class).and_then(|(read, secrets)| {
+        let request = request.map_or_else(|| self::request(shared, name, &spec, &class, read), Ok)?;
+        Ok((request, secrets))
+    });
+    let (request, secrets) = match prepared {
+        Ok(prepared) => prepared,
         Err(Problem { text, for_good }) => {
             shared.store.event(name, "ProvisioningFailed", text.clone());
             if !for_good {
@@ -93,21 +101,42 @@ async fn provision(shared: &Shared, name: &str) -> Work {
             object.in_flight = Some(request.clone());
         }
     });
-    let reply = shared.cx.create_volume(request.clone()).once().await;
-    let made = match Failure::or(&reply) {
-        Ok(volume) => usable(shared, &request, volume).await,
-        Err(failure) => Err(failure),
-    };
-    match made {
+    match create(shared, &request, secrets.get(&SecretUse::Provisioner)).await {
         Ok(volume) => {
-            shared
-                .store
-                .change(|objects| bind(objects, name, made_from(shared, &request, &spec, &class, volume)));
+            let volume = PersistentVolume { secrets, ..made_from(shared, &request, &spec, &class, volume) };
+            shared.store.change(|objects| bind(objects, name, volume));
             shared.store.event(name, "ProvisioningSucceeded", "the claim has a volume");
             Work::Done
         }
         Err(failure) => failed(shared, name, &failure),
     }
+}
+
+/// The parameters of the class of a claim, and the Secrets that it names.
+fn read(shared: &Shared, claim: &str, class: &StorageClass) -> Result<(parameters::Read, Secrets), Problem> {
+    let uid = shared.store.look(|objects| objects.claims.get(claim).map(|object| object.uid.clone()));
+    let pv_name = pv_name(&uid.unwrap_or_default());
+    let tokens = Tokens {
+        anywhere: &[("pv.name", &pv_name), ("pvc.namespace", super::NAMESPACE)],
+        in_names: &[("pvc.name", claim)],
+    };
+    let read = parameters::of_storage_class(&class.parameters)
+        .and_then(|read| read.secrets(&tokens).map(|secrets| (read, secrets)));
+    read.map_err(|why| {
+        shared.is_wrong(format!("StorageClass {}: {why}", class.name));
+        Problem::for_good(why)
+    })
+}
+
+/// One CreateVolume.
+async fn create(
+    shared: &Shared,
+    request: &v1::CreateVolumeRequest,
+    secret: Option<&SecretReference>,
+) -> Result<v1::Volume, Failure> {
+    let cx = shared.with_secret(&shared.cx, secret)?;
+    let volume = Failure::or(&cx.create_volume(request.clone()).once().await)?;
+    usable(&cx, request, volume).await
 }
 
 /// Notes a failure of CreateVolume.
@@ -125,7 +154,7 @@ fn failed(shared: &Shared, name: &str, failure: &Failure) -> Work {
             object.selected_node = None;
         }
         object.claim.given_up = object.failures.note(failure, verdict);
-        if object.claim.given_up.is_some() { Work::Done } else { Work::Again }
+        Work::after(object.claim.given_up.as_ref())
     })
 }
 
@@ -151,8 +180,8 @@ fn request(
     name: &str,
     spec: &ClaimSpec,
     class: &StorageClass,
+    read: parameters::Read,
 ) -> Result<v1::CreateVolumeRequest, Problem> {
-    let read = parameters::of_storage_class(&class.parameters).map_err(Problem::for_good)?;
     if !shared.has(Capability::CreateDeleteVolume) {
         return Err(Problem::for_good("the driver does not have CREATE_DELETE_VOLUME"));
     }
@@ -254,7 +283,7 @@ fn content_source(
 
 /// The volume, if it is what was asked for; what is not is deleted again.
 async fn usable(
-    shared: &Shared,
+    cx: &Cx,
     request: &v1::CreateVolumeRequest,
     volume: v1::Volume,
 ) -> Result<v1::Volume, Failure> {
@@ -271,7 +300,7 @@ async fn usable(
         return Ok(volume);
     };
     for _ in 0..UNDO_TRIES_MAX {
-        if Failure::or(&shared.cx.delete_volume(&volume.volume_id).once().await).is_ok() {
+        if Failure::or(&cx.delete_volume(&volume.volume_id).once().await).is_ok() {
             break;
         }
     }
@@ -281,19 +310,12 @@ async fn usable(
 /// A PersistentVolume as a claim asks for it, without what the driver says.
 fn blank(spec: &ClaimSpec) -> PersistentVolume {
     PersistentVolume {
-        name: String::new(),
-        handle: String::new(),
         capacity_bytes: spec.request_bytes,
         access_modes: spec.access_modes.clone(),
         class: spec.class.clone(),
         mode: spec.mode,
-        fs_type: String::new(),
-        attributes: Pairs::new(),
-        mount_options: Vec::new(),
-        reclaim: ReclaimPolicy::Delete,
-        topology: Vec::new(),
         claim: Some(spec.name.clone()),
-        phase: VolumePhase::Bound,
+        ..PersistentVolume::named("")
     }
 }
 
@@ -340,12 +362,12 @@ fn bind(objects: &mut Objects, claim: &str, volume: PersistentVolume) {
 
 /// One DeleteVolume of a volume that is released.
 async fn delete(shared: &Shared, name: &str) -> Work {
-    let Some(handle) = shared.store.look(|objects| Some(objects.volumes.get(name)?.volume.handle.clone()))
-    else {
-        return Work::Done;
-    };
-    let reply = shared.cx.delete_volume(&handle).once().await;
-    match Failure::or(&reply) {
+    let found = shared.store.look(|objects| objects.volumes.get(name).map(|object| object.volume.clone()));
+    let Some(volume) = found else { return Work::Done };
+    // A Secret that is gone keeps no volume from being deleted.
+    let cx = shared.with_secret(&shared.cx, volume.secrets.get(&SecretUse::Provisioner));
+    let cx = cx.unwrap_or_else(|_| shared.cx.clone());
+    match Failure::or(&cx.delete_volume(&volume.handle).once().await) {
         Ok(_) => {
             shared.store.change(|objects| objects.volumes.remove(name));
             Work::Done
@@ -357,7 +379,7 @@ async fn delete(shared: &Shared, name: &str) -> Work {
                 // Any error is tried again here, whatever its code.
                 let verdict = Caller::Attacher.judges(failure.code);
                 object.given_up = object.failures.note(&failure, verdict);
-                if object.given_up.is_some() { Work::Done } else { Work::Again }
+                Work::after(object.given_up.as_ref())
             })
         }
     }

@@ -40,6 +40,13 @@ pub(super) enum Work {
     Again,
 }
 
+impl Work {
+    /// What comes of a failure: nobody goes on if there is a reason.
+    pub(super) fn after(given_up: Option<&String>) -> Work {
+        if given_up.is_some() { Work::Done } else { Work::Again }
+    }
+}
+
 /// Works on objects for ever: those that `wanted` names, one task for each, with pauses that grow while they fail.
 pub(super) async fn work<K, F>(store: Arc<Store>, wanted: impl Fn(&Objects) -> Vec<K>, work: impl Fn(K) -> F)
 where

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use csi_harness::prelude::Capability;
-use csi_proto::v1;
+use csi_proto::{UnaryCall, v1};
 use tonic::Code;
 
 use super::access_mode;
@@ -12,7 +12,7 @@ use super::failure::{Caller, Failure};
 use super::queue::{Work, work};
 use super::shared::{Shared, capability};
 use super::store::{ClaimObject, Objects};
-use crate::cluster::{Claim, ClaimPhase};
+use crate::cluster::{Claim, ClaimPhase, SecretReference, SecretUse};
 
 /// The condition of a claim whose volume grows.
 const RESIZING: &str = "Resizing";
@@ -69,7 +69,8 @@ async fn expand(shared: &Shared, name: &str) -> Work {
                         volume_capability: Some(capability(&volume, mode, None)),
                         ..Default::default()
                     };
-                    let reply = Failure::or(&shared.cx.call(request).once().await);
+                    let secret = volume.secrets.get(&SecretUse::ControllerExpand);
+                    let reply = call(shared, secret, request).await;
                     reply.map(|reply| (reply.capacity_bytes, reply.node_expansion_required))
                 }
             }
@@ -140,11 +141,13 @@ async fn modify(shared: &Shared, name: &str) -> Work {
     let found = shared.store.look(|objects| {
         let class = objects.claims.get(name)?.claim.spec.attributes_class.clone()?;
         let parameters = objects.attributes_classes.get(&class)?.parameters.clone();
-        Some((class, parameters, objects.volume_of_claim(name)?.handle.clone()))
+        let volume = objects.volume_of_claim(name)?;
+        let secret = volume.secrets.get(&SecretUse::ControllerModify).cloned();
+        Some((class, parameters, volume.handle.clone(), secret))
     });
-    let Some((class, mutable_parameters, volume_id)) = found else { return Work::Done };
+    let Some((class, mutable_parameters, volume_id, secret)) = found else { return Work::Done };
     let request = v1::ControllerModifyVolumeRequest { volume_id, mutable_parameters, ..Default::default() };
-    let reply = Failure::or(&shared.cx.call(request).once().await);
+    let reply = call(shared, secret.as_ref(), request).await;
     if let Err(failure) = &reply {
         shared.store.event(name, "VolumeModifyFailed", failure.to_string());
     }
@@ -166,11 +169,24 @@ async fn modify(shared: &Shared, name: &str) -> Work {
     })
 }
 
+async fn call<Q>(
+    shared: &Shared,
+    secret: Option<&SecretReference>,
+    request: Q,
+) -> Result<Q::Response, Failure>
+where
+    Q: UnaryCall + Send + Sync,
+    Q::Response: Clone + Send + Sync,
+{
+    let cx = shared.with_secret(&shared.cx, secret)?;
+    Failure::or(&cx.call(request).once().await)
+}
+
 impl ClaimObject {
     /// Notes why nobody goes on, if that is so.
     fn give_up(&mut self, why: Option<String>) -> Work {
         self.claim.given_up = why;
-        if self.claim.given_up.is_some() { Work::Done } else { Work::Again }
+        Work::after(self.claim.given_up.as_ref())
     }
 }
 

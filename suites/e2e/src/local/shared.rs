@@ -1,16 +1,17 @@
 //! What all components of one emulated cluster have in common.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use csi_harness::prelude::{Capability, Cx};
+use csi_driver_definitions::CsiDriver;
+use csi_harness::prelude::{Capability, Cx, Stop};
 use csi_proto::v1::{self, volume_capability};
 use sha2::{Digest as _, Sha256};
 
 use super::sandbox::Sandbox;
 use super::store::Store;
-use super::{CsiDriver, Settings};
-use crate::cluster::{Node, PersistentVolume, Pod, VolumeMode};
+use super::{Settings, csi_driver};
+use crate::cluster::{Node, PersistentVolume, VolumeMode};
 
 /// What all components of one emulated cluster have in common.
 #[derive(Debug)]
@@ -27,22 +28,8 @@ pub(super) struct Shared {
     targets: Mutex<BTreeMap<(usize, String), Vec<String>>>,
     /// What is to be undone together, by node and name.
     scopes: Mutex<BTreeMap<(usize, String), Cx>>,
-    /// What kubelet finds in its directories when it starts.
-    found: Mutex<BTreeMap<FoundKey, Found>>,
-}
-
-/// Node, UID of the pod, and name of the volume in the pod.
-pub(super) type FoundKey = (usize, String, String);
-
-/// A volume of a pod, as `vol_data.json` and the directories around it tell of it.
-#[derive(Clone, Debug)]
-pub(super) struct Found {
-    pub(super) pod: Pod,
-    pub(super) volume: PersistentVolume,
-    pub(super) inline: bool,
-    pub(super) target: String,
-    /// staging_target_path; empty for inline volumes.
-    pub(super) staging: String,
+    /// What is wrong with the user's files.
+    wrong: OnceLock<String>,
 }
 
 /// A Node with its CSINode.
@@ -55,9 +42,9 @@ pub(super) struct KubeNode {
 
 impl Shared {
     pub(super) fn new(cx: Cx, settings: Settings, nodes: Vec<KubeNode>) -> Shared {
-        let derived = || CsiDriver::of(cx.target().capabilities());
+        let told = settings.objects.csi_driver(&cx.target().info().name).cloned();
         Shared {
-            csi_driver: settings.driver.clone().unwrap_or_else(derived),
+            csi_driver: told.unwrap_or_else(|| csi_driver::of(cx.target().capabilities())),
             cx,
             store: Arc::default(),
             settings,
@@ -65,7 +52,7 @@ impl Shared {
             sandboxes: Mutex::default(),
             targets: Mutex::default(),
             scopes: Mutex::default(),
-            found: Mutex::default(),
+            wrong: OnceLock::new(),
         }
     }
 
@@ -110,23 +97,17 @@ impl Shared {
         scopes.entry((node, name)).or_insert_with(|| self.cx.at_node(node).scope()).clone()
     }
 
-    /// Notes what kubelet has written about a volume of a pod.
-    pub(super) fn write_down(&self, node: usize, mount: &str, found: Found) {
-        let key = (node, found.pod.uid.clone(), mount.to_owned());
-        self.found.lock().unwrap_or_else(PoisonError::into_inner).insert(key, found);
+    /// Notes that the components cannot go on, as the user's files are wrong. The first reason counts.
+    pub(super) fn is_wrong(&self, why: String) {
+        let _ = self.wrong.set(why);
     }
 
-    /// Notes that kubelet has removed what it wrote.
-    pub(super) fn strike_out(&self, node: usize, pod_uid: &str, mount: &str) {
-        let key = (node, pod_uid.to_owned(), mount.to_owned());
-        self.found.lock().unwrap_or_else(PoisonError::into_inner).remove(&key);
-    }
-
-    /// What kubelet would find in its directories on a node, with the names of the volumes in their pods.
-    pub(super) fn found_on(&self, node: usize) -> Vec<(String, Found)> {
-        let found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
-        let here = found.iter().filter(|((at, _, _), _)| *at == node);
-        here.map(|((_, _, mount), found)| (mount.clone(), found.clone())).collect()
+    /// Whether the components can go on with the user's files.
+    ///
+    /// # Errors
+    /// Broken, with what is wrong.
+    pub(super) fn settings_hold(&self) -> Result<(), Stop> {
+        self.wrong.get().map_or(Ok(()), |why| Err(Stop::broken(why.clone())))
     }
 
     /// Notes where a volume is published for a pod.
@@ -136,6 +117,12 @@ impl Shared {
         if !known.iter().any(|path| path == target) {
             known.push(target.to_owned());
         }
+    }
+
+    /// UIDs of the pods that volumes were ever published for on a node: several clusters may share the directory of kubelet.
+    pub(super) fn pods_ever_on(&self, node: usize) -> Vec<String> {
+        let targets = self.targets.lock().unwrap_or_else(PoisonError::into_inner);
+        targets.keys().filter(|(at, _)| *at == node).map(|(_, uid)| uid.clone()).collect()
     }
 
     /// Where volumes were ever published for a pod on a node.

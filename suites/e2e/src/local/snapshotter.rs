@@ -5,12 +5,12 @@ use std::sync::Arc;
 use csi_harness::prelude::{Capability, Cx};
 use csi_proto::v1;
 
-use super::failure::{Caller, Failure, Verdict};
-use super::parameters;
+use super::failure::Failure;
+use super::parameters::{self, Tokens};
 use super::queue::{Work, work};
 use super::shared::Shared;
 use super::store::{Objects, SnapshotObject};
-use crate::cluster::{DataSource, ReclaimPolicy, SnapshotOrigin};
+use crate::cluster::{DataSource, ReclaimPolicy, SecretUse, SnapshotOrigin};
 
 /// Runs it.
 pub(super) async fn run(shared: Arc<Shared>) {
@@ -50,7 +50,7 @@ enum Next {
 
 fn next(object: &SnapshotObject) -> Next {
     let snapshot = &object.snapshot;
-    if object.deleting && (!object.in_flight || object.group.is_some()) {
+    if object.deleting && (!object.taking.in_flight || object.group.is_some()) {
         // Members of a group go with it, by a call for all of them.
         return match (&snapshot.handle, snapshot.deletion) {
             (Some(id), ReclaimPolicy::Delete) if object.group.is_none() => Next::Delete(id.clone()),
@@ -73,8 +73,11 @@ async fn sync(shared: &Shared, name: &str) -> Work {
         Next::Create { claim, class, uid } => create(shared, name, &claim, &class, &uid).await,
         Next::LookUp(id) => look_up(shared, name, &id).await,
         Next::Delete(id) => {
-            let reply = shared.cx.delete_snapshot(&id).once().await;
-            match Failure::or(&reply) {
+            let deleted = match with_secret(shared, name, SecretUse::Snapshotter) {
+                Ok(cx) => Failure::or(&cx.delete_snapshot(&id).once().await),
+                Err(failure) => Err(failure),
+            };
+            match deleted {
                 Ok(_) => remove(shared, name),
                 Err(failure) => failed(shared, name, "SnapshotDeleteError", &failure),
             }
@@ -92,8 +95,8 @@ async fn create(shared: &Shared, name: &str, claim: &str, class: &str, uid: &str
     let found = shared.store.look(|objects| {
         let class = objects.snapshot_classes.get(class).ok_or("there is no such class")?;
         let volume = objects.volume_of_claim(claim).ok_or("its claim is not bound")?;
-        let parameters = parameters::without_secrets(&class.parameters, parameters::OF_SNAPSHOTS)?;
-        Ok::<_, String>((volume.handle.clone(), parameters))
+        let read = parameters::of_class(&class.parameters, parameters::SNAPSHOTS)?;
+        Ok::<_, String>((volume.handle.clone(), read.parameters))
     });
     let (source_volume_id, mut parameters) = match found {
         Ok(found) => found,
@@ -111,26 +114,19 @@ async fn create(shared: &Shared, name: &str, claim: &str, class: &str, uid: &str
             parameters.insert(format!("csi.storage.k8s.io/{key}"), value);
         }
     }
-    shared.store.change(|objects| objects.snapshots.get_mut(name).map(|object| object.in_flight = true));
+    shared
+        .store
+        .change(|objects| objects.snapshots.get_mut(name).map(|object| object.taking.in_flight = true));
     let request = v1::CreateSnapshotRequest {
         source_volume_id,
         name: format!("snapshot-{uid}"),
         parameters,
         ..Default::default()
     };
-    let created = match ask_who(&shared.cx).await {
-        Ok(()) => Failure::or(&shared.cx.create_snapshot(request).once().await),
-        Err(failure) => Err(failure),
-    };
-    let created = created.and_then(|created| match created.snapshot_id.is_empty() {
-        true => Err(Failure::of_answer("CreateSnapshot", "the answer is OK, but has no snapshot_id")),
-        false => Ok(created),
-    });
-    match created {
+    match take(shared, name, request).await {
         Ok(created) => shared.store.change(|objects| {
             let Some(object) = objects.snapshots.get_mut(name) else { return Work::Done };
-            object.in_flight = false;
-            object.failures = Default::default();
+            object.taking = Default::default();
             object.snapshot.error = None;
             object.snapshot.handle = Some(created.snapshot_id);
             object.snapshot.restore_size_bytes = created.size_bytes.max(0);
@@ -142,13 +138,52 @@ async fn create(shared: &Shared, name: &str, claim: &str, class: &str, uid: &str
     }
 }
 
+/// One CreateSnapshot.
+async fn take(
+    shared: &Shared,
+    name: &str,
+    request: v1::CreateSnapshotRequest,
+) -> Result<v1::Snapshot, Failure> {
+    let cx = with_secret(shared, name, SecretUse::Snapshotter)?;
+    ask_who(&cx).await?;
+    let created = Failure::or(&cx.create_snapshot(request).once().await)?;
+    match created.snapshot_id.is_empty() {
+        true => Err(Failure::of_answer("CreateSnapshot", "the answer is OK, but has no snapshot_id")),
+        false => Ok(created),
+    }
+}
+
+/// For calls about a snapshot, with the Secret that its class names for them. Without a class there is none.
+pub(super) fn with_secret(shared: &Shared, name: &str, of: SecretUse) -> Result<Cx, Failure> {
+    let found = shared.store.look(|objects| {
+        let object = objects.snapshots.get(name)?;
+        let class = objects.snapshot_classes.get(&object.snapshot.spec.class)?.clone();
+        Some((class, format!("snapcontent-{}", object.uid)))
+    });
+    let Some((class, content)) = found else { return Ok(shared.cx.clone()) };
+    let content = ("volumesnapshotcontent.name", content.as_str());
+    let tokens = match of {
+        // The list's is found without looking at the VolumeSnapshot.
+        SecretUse::SnapshotterList => Tokens { anywhere: &[content], in_names: &[] },
+        _ => Tokens {
+            anywhere: &[content, ("volumesnapshot.namespace", super::NAMESPACE)],
+            in_names: &[("volumesnapshot.name", name)],
+        },
+    };
+    shared.with_class_secret(&class, parameters::SNAPSHOTS, of, &tokens)
+}
+
 /// GetPluginInfo, which the sidecar asks before everything that it makes.
 pub(super) async fn ask_who(cx: &Cx) -> Result<(), Failure> {
     Failure::or(&cx.call(v1::GetPluginInfoRequest {}).once().await).map(|_| ())
 }
 
 async fn look_up(shared: &Shared, name: &str, id: &str) -> Work {
-    let found = match listed(shared, id).await {
+    let found = match with_secret(shared, name, SecretUse::SnapshotterList) {
+        Ok(cx) => listed(shared, &cx, id).await,
+        Err(failure) => Err(failure),
+    };
+    let found = match found {
         Ok(found) => found,
         Err(failure) => return failed(shared, name, "SnapshotContentCheckandUpdateFailed", &failure),
     };
@@ -163,13 +198,13 @@ async fn look_up(shared: &Shared, name: &str, id: &str) -> Work {
 }
 
 /// A snapshot that exists, as the driver lists it; none where it cannot, and its word is taken for it.
-pub(super) async fn listed(shared: &Shared, id: &str) -> Result<Option<v1::Snapshot>, Failure> {
-    Failure::or(&shared.cx.call(v1::ControllerGetCapabilitiesRequest {}).once().await)?;
+pub(super) async fn listed(shared: &Shared, cx: &Cx, id: &str) -> Result<Option<v1::Snapshot>, Failure> {
+    Failure::or(&cx.call(v1::ControllerGetCapabilitiesRequest {}).once().await)?;
     if !shared.has(Capability::ListSnapshots) {
         return Ok(None);
     }
     let request = v1::ListSnapshotsRequest { snapshot_id: id.to_owned(), ..Default::default() };
-    let page = Failure::or(&shared.cx.call(request).once().await)?;
+    let page = Failure::or(&cx.call(request).once().await)?;
     let found = page.entries.into_iter().find_map(|entry| entry.snapshot);
     let found =
         found.ok_or_else(|| Failure::of_answer("ListSnapshots", format!("there is no snapshot {id}")))?;
@@ -178,14 +213,10 @@ pub(super) async fn listed(shared: &Shared, id: &str) -> Result<Option<v1::Snaps
 
 fn failed(shared: &Shared, name: &str, reason: &str, failure: &Failure) -> Work {
     shared.store.event(name, reason, failure.to_string());
-    let verdict = Caller::Snapshotter.judges(failure.code);
     shared.store.change(|objects| {
         let Some(object) = objects.snapshots.get_mut(name) else { return Work::Done };
-        if verdict != Verdict::Uncertain {
-            object.in_flight = false;
-        }
         object.snapshot.error = Some(failure.to_string());
-        object.snapshot.given_up = object.failures.note(failure, verdict);
-        if object.snapshot.given_up.is_some() { Work::Done } else { Work::Again }
+        object.snapshot.given_up = object.taking.fails(failure);
+        Work::after(object.snapshot.given_up.as_ref())
     })
 }

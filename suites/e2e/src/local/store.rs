@@ -6,7 +6,7 @@ use std::sync::{Mutex, PoisonError};
 use csi_proto::v1;
 use tokio::sync::watch;
 
-use super::failure::Failures;
+use super::failure::{Caller, Failure, Failures, Verdict};
 use crate::cluster::{
     AttributesClass, Claim, Event, GroupSnapshot, Pairs, PersistentVolume, Pod, Snapshot, SnapshotClass,
     StorageClass,
@@ -106,9 +106,15 @@ pub(super) struct SnapshotObject {
     pub(super) deleting: bool,
     /// The group snapshot that it is a member of.
     pub(super) group: Option<String>,
-    /// A CreateSnapshot without a final answer.
+    pub(super) taking: Taking,
+}
+
+/// How far a snapshot, or a group of them, has come.
+#[derive(Debug, Default)]
+pub(super) struct Taking {
+    /// Whether a call to make it has had no final answer.
     pub(super) in_flight: bool,
-    pub(super) failures: Failures,
+    failures: Failures,
 }
 
 /// A VolumeGroupSnapshot with its content.
@@ -119,8 +125,7 @@ pub(super) struct GroupObject {
     pub(super) deleting: bool,
     /// snapshot_ids of its members.
     pub(super) handles: Vec<String>,
-    pub(super) in_flight: bool,
-    pub(super) failures: Failures,
+    pub(super) taking: Taking,
 }
 
 impl Default for Store {
@@ -270,12 +275,21 @@ impl PodObject {
     }
 }
 
+impl Taking {
+    /// Notes a failure, and says why nobody goes on, if that is so.
+    pub(super) fn fails(&mut self, failure: &Failure) -> Option<String> {
+        let verdict = Caller::Snapshotter.judges(failure.code);
+        self.in_flight &= verdict == Verdict::Uncertain;
+        self.failures.note(failure, verdict)
+    }
+}
+
 impl SnapshotObject {
     /// Asks for its deletion.
     pub(super) fn delete(&mut self) {
         if !std::mem::replace(&mut self.deleting, true) {
             self.snapshot.given_up = None;
-            self.failures = Failures::default();
+            self.taking.failures = Failures::default();
         }
     }
 }
@@ -285,7 +299,7 @@ impl GroupObject {
     pub(super) fn delete(&mut self) {
         if !std::mem::replace(&mut self.deleting, true) {
             self.group.given_up = None;
-            self.failures = Failures::default();
+            self.taking.failures = Failures::default();
         }
     }
 }

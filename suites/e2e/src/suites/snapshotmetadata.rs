@@ -18,6 +18,7 @@ pub(crate) static SUITE: Suite = Suite {
         Need::SnapshotClass,
         Need::BlockIfAsked,
         Need::Offers(Feature::Snapshots),
+        Need::Offers(Feature::SnapshotMetadata),
     ],
     tests: &[&DELTA, &ALLOCATED],
 };

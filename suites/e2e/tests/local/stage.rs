@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use csi_driver_definitions::DriverDefinition;
+use csi_driver_definitions::{DriverDefinition, Objects};
 use csi_harness::check::{Body, Check, CheckFuture, Runs, Variants};
 use csi_harness::config::{Config, NodeConfig, PathLayout};
 use csi_harness::events::{Event, Reporter};
@@ -70,6 +70,17 @@ impl Played {
         self
     }
 
+    /// How often kubelet and the sidecars made a call, without what was undone after the check.
+    pub(crate) fn times(&self, method: &str) -> usize {
+        self.calls.iter().filter(|call| call.method == method && !call.cleanup).count()
+    }
+
+    /// The check failed for this reason: a warning, where these are strict. All that was left could be undone.
+    pub(crate) fn failed(&self, because: &str) {
+        let failed = matches!(&self.outcome, Outcome::Failed(why) if why.message.contains(because));
+        assert!(failed && self.left.is_empty(), "{self:#?}");
+    }
+
     /// The check did not apply, because.
     pub(crate) fn skipped(&self, because: &str) {
         assert!(matches!(&self.outcome, Outcome::Skipped(why) if why.contains(because)), "{self:#?}");
@@ -87,19 +98,21 @@ pub(crate) fn on_hostpath<F>(flags: &[&str], body: fn(Local, Cx) -> F) -> Option
 where
     F: Future<Output = CheckResult> + Send + 'static,
 {
-    with_hostpath(flags, async |root, driver| play(root, vec![driver.routes()], body).await)
+    with_hostpath(flags, async |root, driver| play(root, vec![driver.routes()], "", body).await)
 }
 
 /// Runs tests of Kubernetes on the reference driver, and says which of them failed.
 pub(crate) fn upstream_on_hostpath(definition: &Path, flags: &[&str], filter: &str) -> Option<Vec<String>> {
     let loaded = DriverDefinition::load(definition).unwrap();
-    let clusters = Arc::new(LocalClusters { program: std::env::current_exe().unwrap(), nodes: 1 });
+    let clusters = Arc::new(LocalClusters { settings: settings(""), nodes: 1 });
     let suite = plan::suite(Arc::new(Definition::new(loaded).unwrap()), clusters);
     let mut only = Filter::default();
     only.focus(filter).unwrap();
     let (played, mut bad) =
         with_hostpath(flags, async |root, driver| run(root, vec![driver.routes()], suite, &only).await)?;
-    assert!(!played.is_empty(), "no test is called {filter}");
+    if !played.iter().any(|played| matches!(played.outcome, Outcome::Passed)) {
+        bad.push(format!("no test that is called {filter} passes"));
+    }
     let bad_ones =
         played.iter().filter(|played| !matches!(played.outcome, Outcome::Passed | Outcome::Skipped(_)));
     bad.extend(bad_ones.map(|played| format!("{}: {:?} {:?}", played.label, played.outcome, played.left)));
@@ -136,20 +149,41 @@ pub(crate) fn on_mock<F>(config: csi_mock_driver::Config, body: fn(Local, Cx) ->
 where
     F: Future<Output = CheckResult> + Send + 'static,
 {
+    on_mock_installed_with("", config, body)
+}
+
+/// The same, with manifests of what the driver is installed with.
+pub(crate) fn on_mock_installed_with<F>(
+    manifests: &str,
+    config: csi_mock_driver::Config,
+    body: fn(Local, Cx) -> F,
+) -> Played
+where
+    F: Future<Output = CheckResult> + Send + 'static,
+{
     let ground = tempfile::Builder::new().prefix("local-test-").tempdir().unwrap();
     let runtime = tokio::runtime::Runtime::new().unwrap();
     runtime.block_on(async {
         let driver = MockDriver::new(config).unwrap();
         let nodes = (0..).map_while(|node| driver.at_node(node)).map(|driver| driver.routes());
-        play(ground.path(), nodes.collect(), body).await
+        play(ground.path(), nodes.collect(), manifests, body).await
     })
 }
 
-async fn play<F>(root: &Path, nodes: Vec<Routes>, body: fn(Local, Cx) -> F) -> Played
+/// How a cluster is played, with manifests of what the driver is installed with.
+fn settings(manifests: &str) -> Settings {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), manifests).unwrap();
+    let objects = Arc::new(Objects::read(&[file.path().to_owned()]).unwrap());
+    Settings { objects, ..Settings::new(std::env::current_exe().unwrap()) }
+}
+
+async fn play<F>(root: &Path, nodes: Vec<Routes>, manifests: &str, body: fn(Local, Cx) -> F) -> Played
 where
     F: Future<Output = CheckResult> + Send + 'static,
 {
-    let suite = Suite { name: "local", checks: Vec::leak(vec![check(body)]), retired: &[] };
+    let check = check(settings(manifests), body);
+    let suite = Suite { name: "local", checks: Vec::leak(vec![check]), retired: &[] };
     let (mut played, leaks) = run(root, nodes, suite, &Filter::default()).await;
     let mut played = played.remove(0);
     played.left.extend(leaks);
@@ -229,15 +263,14 @@ impl Reporter for Reports {
 }
 
 /// A check that has a cluster of its own. It lives as long as the program, as all checks do.
-fn check<F>(body: fn(Local, Cx) -> F) -> &'static [&'static Check]
+fn check<F>(settings: Settings, body: fn(Local, Cx) -> F) -> &'static [&'static Check]
 where
     F: Future<Output = CheckResult> + Send + 'static,
 {
     let body: Body = Box::leak(Box::new(of_check(move |cx: &Cx| {
-        let cx = cx.clone();
+        let (cx, settings) = (cx.clone(), settings.clone());
         Box::pin(async move {
-            let program = std::env::current_exe().unwrap();
-            let local = Local::open(&cx, Settings::new(program)).await?;
+            let local = Local::open(&cx, settings).await?;
             body(local, cx).await
         })
     })));

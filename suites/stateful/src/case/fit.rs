@@ -32,6 +32,9 @@ fn unfit(call: &Call, terms: &Terms, has_workloads: bool) -> Option<String> {
         VolumeCall::CreateVolume { wanted, .. } if !terms.usages.contains(&wanted.usage) => {
             Some(format!("{method} asks for {:?}, which the driver does not accept", wanted.usage.mode))
         }
+        VolumeCall::CreateVolume { wanted, .. } if wanted.parameters >= terms.parameters => {
+            Some(format!("{method} has parameters of other keys, which the driver does not accept"))
+        }
         VolumeCall::ControllerModifyVolume { .. } if terms.mutable_parameters == 0 => {
             Some(format!("{method} needs mutable parameters, and the configuration has none"))
         }

@@ -4,6 +4,8 @@
 //! a shrinker takes away what came before it. [`generate`] makes a call of it: one of those that the state permits, the
 //! same one for the same state.
 
+mod sizes;
+
 use csi_harness::capability::Capability;
 use proptest::collection::vec;
 use proptest::prelude::{Strategy, any};
@@ -18,6 +20,9 @@ use super::{Model, Object};
 
 /// Places in a volume that are written to.
 pub(crate) const SLOTS: u8 = 4;
+
+/// How often each set of parameters but the first is chosen, beside sizes.
+const OTHER_PARAMETERS_WEIGHT: usize = 4;
 
 /// Something to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -197,9 +202,9 @@ fn calls(view: &View<'_>, verb: Verb) -> Vec<Call> {
     use Verb::*;
     match verb {
         CreateVolume => volumes(view, |name, there| match there {
-            Some(life) => other_wishes(view, &life.wanted)
-                .map(|wanted| VolumeCall::CreateVolume { name, wanted })
-                .collect(),
+            Some(life) => {
+                other_wishes(view, life).map(|wanted| VolumeCall::CreateVolume { name, wanted }).collect()
+            }
             None => new_wishes(view).map(|wanted| VolumeCall::CreateVolume { name, wanted }).collect(),
         }),
         CopySnapshot => copies(view, snapshot_ids(view)),
@@ -229,7 +234,9 @@ fn calls(view: &View<'_>, verb: Verb) -> Vec<Call> {
                 .collect()
         }),
         NodeExpandVolume => at_publications(view, |volume, life, node, target| {
-            let size = Size::at_least(life.size_bytes.max(view.terms.size_bytes));
+            // Of a volume that has told no size, the one that it was made with.
+            let told = (life.size_bytes > 0).then(|| Size::at_least(life.size_bytes));
+            let size = told.unwrap_or(life.wanted.size);
             Some(VolumeCall::NodeExpandVolume { volume, node, target, size })
         }),
         NodeGetVolumeStats => at_publications(view, |volume, _, node, target| {
@@ -255,8 +262,13 @@ fn calls(view: &View<'_>, verb: Verb) -> Vec<Call> {
             each_group(view, |group, _| vec![GroupCall::GetVolumeGroupSnapshot { group }])
         }
         DeleteMember => each_group(view, |group, life| {
-            let members = life.into_iter().flat_map(|life| life.members.iter().flatten());
-            members.map(|(member, _)| GroupCall::DeleteMember { group, member: *member }).collect()
+            // Without its last member a group could not be named any more.
+            let members = life.and_then(|life| life.members.as_ref()).filter(|members| members.len() > 1);
+            members
+                .into_iter()
+                .flatten()
+                .map(|(member, _)| GroupCall::DeleteMember { group, member: *member })
+                .collect()
         }),
     }
 }
@@ -328,26 +340,26 @@ fn at_publications(
 
 /// Volumes that may be made where there is none.
 fn new_wishes(view: &View<'_>) -> impl Iterator<Item = Wanted> {
-    let Terms { usages, size_bytes, larger_bytes, .. } = view.terms;
-    let sizes = [
-        Size::at_least(*size_bytes),
-        Size::at_least(*larger_bytes),
-        Size { required_bytes: *size_bytes, limit_bytes: *larger_bytes },
-    ];
+    let Terms { usages, parameters, .. } = view.terms;
     let of_size = |size: Size| usages.iter().map(move |usage| Wanted::of(size, *usage));
-    sizes.into_iter().flat_map(of_size).collect::<Vec<_>>().into_iter()
+    let sized: Vec<Wanted> = sizes::of_new_volumes(view).into_iter().flat_map(of_size).collect();
+    let with = |parameters| {
+        sized.iter().take(OTHER_PARAMETERS_WEIGHT).map(move |first| Wanted { parameters, ..first.clone() })
+    };
+    let others: Vec<Wanted> = (1..*parameters).flat_map(with).collect();
+    sized.into_iter().chain(others)
 }
 
 /// What may be asked for under a name that is taken: the same, most of the time, or something that differs in one way.
-fn other_wishes<'a>(view: &View<'_>, made: &'a Wanted) -> impl Iterator<Item = Wanted> + use<'a> {
-    let larger = (made.size.required_bytes < view.terms.larger_bytes && made.source.is_none())
-        .then(|| Wanted { size: Size::at_least(view.terms.larger_bytes), ..made.clone() });
+fn other_wishes<'a>(view: &View<'_>, life: &'a VolumeLife) -> impl Iterator<Item = Wanted> + use<'a> {
+    let made = &life.wanted;
+    let sizes = sizes::of_made_volume(view, life).into_iter().map(|size| Wanted { size, ..made.clone() });
     let other_parameters = (1..view.terms.parameters)
         .map(|step| Wanted { parameters: (made.parameters + step) % view.terms.parameters, ..made.clone() })
         .next();
     let empty = made.source.map(|_| Wanted { source: None, ..made.clone() });
     let same = [made.clone(), made.clone(), made.clone()];
-    same.into_iter().chain(larger).chain(other_parameters).chain(empty)
+    same.into_iter().chain(sizes).chain(other_parameters).chain(empty)
 }
 
 /// Copies of things that exist, under names that are free, or that have such a copy already.
@@ -370,9 +382,8 @@ fn copy(view: &View<'_>, source: Id, usage: Usage) -> Wanted {
     let lives = view.model.volume(source.name).into_iter().filter_map(|volume| volume.life);
     let largest = lives.map(|life| life.size_bytes).max().unwrap_or_default();
     // Of a snapshot only the driver knows how large it is; nothing here is larger than this.
-    let unknown =
-        if source.name == source.name.owner() && largest > 0 { largest } else { view.terms.larger_bytes };
-    Wanted { source: Some(source), ..Wanted::of(Size::at_least(unknown.max(view.terms.size_bytes)), usage) }
+    let bytes = if largest > 0 { largest } else { view.terms.larger_bytes.max(view.terms.size_bytes) };
+    Wanted { source: Some(source), ..Wanted::of(Size::at_least(bytes), usage) }
 }
 
 /// Things that exist without doubt and can be copied.
@@ -435,8 +446,7 @@ fn detach(view: &View<'_>, volume: Id, there: Option<&VolumeLife>) -> Vec<Volume
 }
 
 fn expand(view: &View<'_>, volume: Id, there: Option<&VolumeLife>) -> Vec<VolumeCall> {
-    let sizes = [there.map_or(0, |life| life.size_bytes), view.terms.larger_bytes];
-    let sizes = sizes.into_iter().filter(|bytes| *bytes > 0).map(Size::at_least);
+    let sizes = sizes::of_expansion(view, there).into_iter();
     sizes.map(|size| VolumeCall::ControllerExpandVolume { volume, size }).collect()
 }
 
@@ -558,6 +568,10 @@ fn groups(view: &View<'_>, calls: impl Fn(Name, Option<&GroupLife>) -> Vec<Group
 fn create_group(view: &View<'_>) -> Vec<Call> {
     let volumes = volume_ids(view);
     groups(view, |name, there| {
+        // What a group is that has lost a member the specification does not say, so that nobody asks for it again.
+        if there.is_some_and(|life| life.thinned) {
+            return Vec::new();
+        }
         let repeated = there.map(|life| life.volumes.iter().copied().collect::<Vec<_>>());
         let sets = [volumes.iter().copied().take(2).collect::<Vec<_>>(), volumes.clone()];
         let sets = repeated.into_iter().chain(sets).filter(|set| !set.is_empty());

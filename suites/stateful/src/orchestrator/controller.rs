@@ -60,6 +60,7 @@ impl Orchestrator {
             name: self.name(name),
             capacity_range: Some(range(wanted.size)),
             volume_capabilities: vec![self.capability(wanted.usage)],
+            parameters: self.ground.parameters(wanted.parameters),
             volume_content_source: wanted.source.map(|source| self.source(source)),
             ..self.ground.request.clone()
         };
@@ -69,6 +70,7 @@ impl Orchestrator {
             let id = memory.ids.give(name, &volume.volume_id);
             if let Some(id) = id {
                 memory.contexts.insert(id, volume.volume_context.clone());
+                memory.parameters.insert(id, wanted.parameters);
             }
             Said::Volume(VolumeSaid::Made(facts(memory, volume, id)))
         };
@@ -114,11 +116,12 @@ impl Orchestrator {
     }
 
     async fn validate(&self, volume: Id, usage: Usage) -> Made {
+        let set = self.memory().parameters.get(&volume).copied().unwrap_or_default();
         let request = v1::ValidateVolumeCapabilitiesRequest {
             volume_id: self.text(volume),
             volume_context: self.memory().contexts.get(&volume).cloned().unwrap_or_default(),
             volume_capabilities: vec![self.capability(usage)],
-            parameters: self.cx.config().parameters.clone(),
+            parameters: self.ground.parameters(set),
             ..Default::default()
         };
         let said = |_: &mut Memory, response: &v1::ValidateVolumeCapabilitiesResponse| {

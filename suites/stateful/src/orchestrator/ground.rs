@@ -5,9 +5,11 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use csi_harness::config::Pairs;
 use csi_harness::prelude::*;
 use csi_proto::Service;
 
+use super::parameters;
 use super::workload::is_published;
 use crate::model::around::Terms;
 use crate::model::call::Usage;
@@ -29,6 +31,8 @@ pub struct Ground {
     pub usage: Usage,
     /// What volumes are made with, name and size left out.
     pub request: v1::CreateVolumeRequest,
+    /// Sets of parameters that volumes are made with, the configured one first.
+    parameters: Vec<Pairs>,
     /// Ids of the nodes.
     nodes: Vec<String>,
     /// Whether workloads can be played here: what is published is a mount or a device, and these tests can write to it.
@@ -45,6 +49,7 @@ impl Ground {
         let nodes = nodes(cx).await?;
         let usage = Usage { access: cx.access(), mode: Mode::SingleNodeWriter };
         let (config, capabilities) = (cx.config(), cx.target().capabilities());
+        let parameters = parameters::sets(cx, &request).await?;
         let mut terms = Terms {
             capabilities: Capability::ALL.iter().copied().filter(|one| capabilities.has(*one)).collect(),
             settle: Duration::ZERO,
@@ -55,7 +60,7 @@ impl Ground {
             names: NAMES,
             nodes: u8::try_from(nodes.len()).unwrap_or(u8::MAX),
             targets: TARGETS,
-            parameters: 1,
+            parameters: u8::try_from(parameters.len()).unwrap_or(u8::MAX),
             mutable_parameters: u8::from(!config.mutable_parameters.is_empty()),
         };
         let scope = cx.scope();
@@ -63,7 +68,12 @@ impl Ground {
         terms.lists_lag = lists_lag(&scope, &request).await?;
         scope.undo().await?;
         let has_workloads = has_workloads(cx).await?;
-        Ok(Arc::new(Ground { terms, usage, request, nodes, has_workloads }))
+        Ok(Arc::new(Ground { terms, usage, request, parameters, nodes, has_workloads }))
+    }
+
+    /// A set of parameters on the wire.
+    pub(super) fn parameters(&self, set: u8) -> Pairs {
+        self.parameters.get(usize::from(set)).cloned().unwrap_or_default()
     }
 
     /// The id of a node on the wire; empty where it is not known.

@@ -15,7 +15,7 @@ impl Orchestrator {
         match call {
             GroupCall::CreateVolumeGroupSnapshot { name, volumes } => self.create_group(*name, volumes).await,
             GroupCall::DeleteVolumeGroupSnapshot { group } => self.delete_group(*group).await,
-            GroupCall::DeleteMember { member, .. } => self.delete_snapshot(*member).await,
+            GroupCall::DeleteMember { group, member } => self.delete_member(*group, *member).await,
             GroupCall::GetVolumeGroupSnapshot { group } | GroupCall::Copying { group } => {
                 self.get_group(*group).await
             }
@@ -53,6 +53,19 @@ impl Orchestrator {
         let said =
             |_: &mut Memory, _: &v1::DeleteVolumeGroupSnapshotResponse| Said::Group(GroupSaid::Nothing);
         self.send(&request, self.cx.delete_group_snapshot(&whole), redact::json, said).await
+    }
+
+    async fn delete_member(&self, group: Id, member: Id) -> Made {
+        let (whole, snapshot_id) = (self.members(group), self.text(member));
+        let request = v1::DeleteSnapshotRequest { snapshot_id: snapshot_id.clone(), ..Default::default() };
+        let calling = self.cx.delete_group_member(&whole, &snapshot_id);
+        let said = |memory: &mut Memory, _: &v1::DeleteSnapshotResponse| {
+            if let Some(group) = memory.groups.get_mut(&group) {
+                group.snapshots.retain(|other| other.snapshot_id != snapshot_id);
+            }
+            Said::Group(GroupSaid::Nothing)
+        };
+        self.send(&request, calling, redact::json, said).await
     }
 
     async fn get_group(&self, group: Id) -> Made {

@@ -13,6 +13,8 @@ use crate::model::names::{Id, Kind, Name, Node, Target};
 pub(super) struct Memory {
     names: BTreeMap<Name, String>,
     pub(super) ids: Ids,
+    /// Which set of parameters each volume was made with.
+    pub(super) parameters: BTreeMap<Id, u8>,
     /// volume_context of each volume.
     pub(super) contexts: BTreeMap<Id, Pairs>,
     /// publish_context of each volume on each node.

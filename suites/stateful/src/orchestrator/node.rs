@@ -1,9 +1,12 @@
 //! The calls about volumes that go to the Node service of a node.
 
+use std::path::Path;
+
 use csi_harness::prelude::*;
 use csi_proto::redact;
 
 use super::memory::Memory;
+use super::workload::is_fuse;
 use super::{Made, Orchestrator};
 use crate::model::answer::{Said, VolumeSaid};
 use crate::model::call::{Size, Usage, VolumeCall};
@@ -35,6 +38,27 @@ impl Orchestrator {
         self.cx.at_node(node.0.into())
     }
 
+    /// Makes the paths that a call names: who gives up the call gives up nothing that is half done here.
+    pub(super) async fn make_paths(&self, call: &VolumeCall) -> CheckResult {
+        use VolumeCall::*;
+        match *call {
+            NodeStageVolume { volume, node, .. } | NodeUnstageVolume { volume, node } => {
+                self.staging_path(volume, node).await?;
+            }
+            NodePublishVolume { volume, node, target, .. }
+            | NodeExpandVolume { volume, node, target, .. }
+            | NodeGetVolumeStats { volume, node, target } => {
+                self.staging_path(volume, node).await?;
+                self.target_path((volume, node, target)).await?;
+            }
+            NodeUnpublishVolume { volume, node, target } => {
+                self.target_path((volume, node, target)).await?;
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
     /// The staging path of a volume on a node; empty where the driver does not stage.
     async fn staging_path(&self, volume: Id, node: Node) -> CheckResult<String> {
         if !self.cx.target().capabilities().has(Capability::StageUnstageVolume) {
@@ -56,6 +80,14 @@ impl Orchestrator {
         }
         let made = self.at(at.1).target_path().await?;
         Ok(self.memory().target_paths.entry(at).or_insert(made).clone())
+    }
+
+    /// Whether the file system of a volume, where it is staged or published, ends with a process.
+    pub(crate) fn is_served_by_a_process(&self, volume: Id, node: Node, target: Target) -> bool {
+        let memory = self.memory();
+        let staged = memory.staging_paths.get(&(volume, node));
+        let published = memory.target_paths.get(&(volume, node, target));
+        staged.into_iter().chain(published).any(|path| is_fuse(Path::new(path)))
     }
 
     async fn stage(&self, volume: Id, node: Node, usage: Usage) -> CheckResult<Made> {

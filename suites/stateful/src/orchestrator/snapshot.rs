@@ -37,7 +37,7 @@ impl Orchestrator {
         self.send(&request, calling, shown, said).await
     }
 
-    pub(super) async fn delete_snapshot(&self, snapshot: Id) -> Made {
+    async fn delete_snapshot(&self, snapshot: Id) -> Made {
         let id = self.text(snapshot);
         let request = v1::DeleteSnapshotRequest { snapshot_id: id.clone(), ..Default::default() };
         let said = |_: &mut Memory, _: &v1::DeleteSnapshotResponse| Said::Snapshot(SnapshotSaid::Nothing);

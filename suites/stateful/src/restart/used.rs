@@ -23,12 +23,19 @@ pub(super) struct Used<'a> {
 }
 
 impl<'a> Used<'a> {
-    pub(super) fn new(ground: &'a Ground, recorder: &'a Recorder) -> Used<'a> {
-        Used { ground, recorder }
+    /// Makes a volume and puts it to use. `None` if processes serve its mounts, which may end with the driver: then it is
+    /// given back at once.
+    pub(super) async fn begin(ground: &'a Ground, recorder: &'a Recorder) -> CheckResult<Option<Used<'a>>> {
+        let used = Used { ground, recorder };
+        used.forth().await?;
+        if recorder.orchestrator().is_served_by_a_process(VOLUME, NODE, TARGET) {
+            used.back().await?;
+            return Ok(None);
+        }
+        Ok(Some(used))
     }
 
-    /// Makes a volume and puts it to use.
-    pub(super) async fn forth(&self) -> CheckResult {
+    async fn forth(&self) -> CheckResult {
         self.make_all(self.steps()).await?;
         if self.ground.has_workloads {
             let (volume, node, target, slot, stamp) = (VOLUME, NODE, TARGET, Slot(0), STAMP);

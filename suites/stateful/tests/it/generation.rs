@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use csi_suite_stateful::model::answer::{Answer, Said};
 use csi_suite_stateful::model::around::Terms;
-use csi_suite_stateful::model::call::Call;
+use csi_suite_stateful::model::call::{Call, GroupCall, Size, VolumeCall};
 use csi_suite_stateful::model::generate::{Op, Verb, ops};
+use csi_suite_stateful::model::names::{Id, Name};
 use csi_suite_stateful::model::possible::Stop;
 use csi_suite_stateful::model::{Model, Span, generate};
 use proptest::prelude::*;
@@ -141,4 +142,60 @@ fn every_verb_is_generated_where_the_driver_has_it_and_nowhere_else() {
         enabled,
         [GiveBack, ValidateVolumeCapabilities, NodePublishVolume, NodeUnpublishVolume, Write, Read]
     );
+}
+
+#[test]
+fn every_kind_of_size_is_asked_for_and_most_of_all_what_can_be_had() {
+    let known = Size::at_least(terms().size_bytes);
+    let mut runner = runner(1, 5);
+    let mut sizes: Vec<Size> = Vec::new();
+    for _ in 0..60 {
+        let ops = ops(&terms(), &Verb::ALL, STEPS).new_tree(&mut runner).expect("a sequence").current();
+        let size = |call: Call| match call {
+            Call::Volume(VolumeCall::CreateVolume { wanted, .. }) => Some(wanted.size),
+            _ => None,
+        };
+        sizes.extend(run(&ops, Toy::default(), |_| Way::There).0.into_iter().filter_map(size));
+    }
+    type Kind = (&'static str, fn(&Size) -> bool);
+    let kinds: [Kind; 5] = [
+        ("required only", |size| size.required_bytes > 0 && size.limit_bytes == 0),
+        ("limit only", |size| size.required_bytes == 0 && size.limit_bytes > 0),
+        ("exactly", |size| size.required_bytes == size.limit_bytes),
+        ("a range", |size| 0 < size.required_bytes && size.required_bytes < size.limit_bytes),
+        ("a multiple of nothing", |size| size.required_bytes % 512 == 1),
+    ];
+    for (kind, is_it) in kinds {
+        assert!(sizes.iter().any(is_it), "{kind}");
+    }
+    assert!(sizes.iter().all(|size| size.limit_bytes == 0 || size.required_bytes <= size.limit_bytes));
+    let often = sizes.iter().filter(|size| **size == known).count();
+    assert!(often > sizes.len() / 6, "{often} of {}", sizes.len());
+}
+
+/// A model in which there is a group snapshot of these volumes.
+fn of_a_group(volumes: &[Id]) -> Model {
+    let (mut toy, mut model) = (Toy::default(), Model::new(terms()));
+    let create = |volume: &Id| story::create(*volume, story::wanted()).into();
+    let cut = GroupCall::CreateVolumeGroupSnapshot { name: Name::group(0), volumes: volumes.to_vec() };
+    let calls: Vec<Call> = volumes.iter().map(create).chain([cut.into()]).collect();
+    for (nth, call) in (0..).zip(calls) {
+        let now = Duration::from_secs(nth);
+        let taken = model.take(&call, &toy.call(&call), Span { invoked: now, returned: now });
+        assert!(taken.stop.is_none(), "{call}");
+    }
+    model
+}
+
+#[test]
+fn members_are_deleted_alone_but_for_the_last_one() {
+    let deletes = |model: &Model| {
+        (0..1000).any(|pick| {
+            let op = Op { verb: Verb::DeleteMember, pick };
+            let call = generate(model, op, 9, Duration::from_secs(60));
+            matches!(call, Some(Call::Group(GroupCall::DeleteMember { .. })))
+        })
+    };
+    assert!(deletes(&of_a_group(&[story::v(1), story::v(2)])));
+    assert!(!deletes(&of_a_group(&[story::v(1)])), "nothing could name the group any more");
 }

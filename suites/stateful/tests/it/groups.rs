@@ -118,6 +118,10 @@ fn a_member_stays_with_its_group_or_goes_alone() {
     story.right(delete_member(0), ok());
     // What a group is that has lost a member the text does not say.
     story.judges(GET, [(with(|_| {}), "fits"), (no(Code::NotFound), "fits")]);
+    story.judges(
+        cut_group(g(1), &[v(1), v(2)]),
+        [(with(|_| {}), "fits"), (with(without_a_member), "fits"), (no(Code::AlreadyExists), "fits")],
+    );
     story.judges(DELETE, [(ok(), "fits"), (no(Code::InvalidArgument), "fits")]);
     story.judges(delete_member(0), [(ok(), "fits"), (no(Code::NotFound), "CTRL-DELETESNAP-003")]);
 }

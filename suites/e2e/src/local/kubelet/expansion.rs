@@ -9,7 +9,7 @@ use tonic::Code;
 
 use super::volumes::PodMount;
 use super::{Kubelet, NodeCapability};
-use crate::cluster::{PersistentVolume, Pod};
+use crate::cluster::{PersistentVolume, Pod, SecretUse};
 use crate::local::failure::{Caller, Failure, Failures};
 use crate::local::queue::KUBELET;
 use crate::local::resizer::NODE_PENDING;
@@ -105,7 +105,8 @@ impl Kubelet {
                 volume_capability: Some(self.capability(pod, mount).await?),
                 ..Default::default()
             };
-            Failure::or(&self.cx.call(request).once().await)?;
+            let cx = self.shared.with_secret(&self.cx, volume.secrets.get(&SecretUse::NodeExpand))?;
+            Failure::or(&cx.call(request).once().await)?;
         }
         self.shared.store.change(|objects| {
             if let Some(object) = objects.claims.get_mut(&claim) {

@@ -4,8 +4,9 @@ use std::fs::{self, Metadata};
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
+use csi_driver_definitions::FsGroupPolicy as OfDriver;
+
 use crate::cluster::{AccessMode, FsGroupPolicy, PersistentVolume, VolumeMode};
-use crate::local::csi_driver::FsGroup;
 
 /// What the group may do with files.
 const FILE_BITS: u32 = 0o660;
@@ -15,15 +16,15 @@ const DIRECTORY_BITS: u32 = 0o110;
 const SET_GID: u32 = 0o2000;
 
 /// Whether kubelet changes anything in a volume.
-pub(super) fn applies(policy: FsGroup, volume: &PersistentVolume, read_only: bool) -> bool {
+pub(super) fn applies(policy: OfDriver, volume: &PersistentVolume, read_only: bool) -> bool {
     let one_writer =
         |mode: &AccessMode| matches!(mode, AccessMode::ReadWriteOnce | AccessMode::ReadWriteOncePod);
     volume.mode == VolumeMode::Filesystem
         && !read_only
         && match policy {
-            FsGroup::None => false,
-            FsGroup::File => true,
-            FsGroup::ReadWriteOnceWithFsType => {
+            OfDriver::None => false,
+            OfDriver::File => true,
+            OfDriver::ReadWriteOnceWithFsType => {
                 !volume.fs_type.is_empty() && volume.access_modes.iter().any(one_writer)
             }
         }

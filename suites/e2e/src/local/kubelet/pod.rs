@@ -4,10 +4,9 @@ use csi_harness::prelude::AccessType;
 use futures_util::future::join_all;
 
 use super::Kubelet;
+use super::reconstruction::Found;
 use super::volumes::PodMount;
-use crate::cluster::{
-    AccessMode, PersistentVolume, Pod, PodVolume, ReclaimPolicy, VolumeMode, VolumePhase, VolumeSource,
-};
+use crate::cluster::{AccessMode, PersistentVolume, Pod, PodVolume, VolumeSource};
 use crate::local::failure::{Caller, Failures};
 use crate::local::queue::KUBELET;
 use crate::local::shared::hex_sha256;
@@ -19,12 +18,15 @@ impl Kubelet {
         let mut mounts = self.mounts_of(&pod);
         let mounted = join_all(mounts.iter_mut().map(|mount| self.mount(&pod, mount))).await;
         if mounted.into_iter().all(|mounted| mounted) {
-            tokio::select! {
-                biased;
-                () = self.deleted(&pod.uid) => {}
-                () = self.run_containers(&pod, &mounts) => {}
-                () = self.keep_expanded(&pod, &mounts) => {}
-            }
+            let run = async {
+                tokio::select! {
+                    biased;
+                    () = self.deleted(&pod.uid) => {}
+                    () = self.run_containers(&pod, &mounts) => {}
+                    () = self.keep_expanded(&pod, &mounts) => {}
+                }
+            };
+            tokio::join!(run, self.keep_republished(&pod, &mounts));
         }
         let ended = self.pod(&pod, |object| object.pod.phase != crate::cluster::PodPhase::Pending);
         if ended.is_none_or(|ended| !ended) {
@@ -41,12 +43,6 @@ impl Kubelet {
                 }
             });
         }
-    }
-
-    /// Takes down a volume of a pod that went while kubelet was stopped.
-    pub(super) async fn bury(&self, pod: Pod, mut mount: PodMount) {
-        self.shared.kill(&pod.uid).await;
-        self.unmount(&pod, &mut mount).await;
     }
 
     /// Waits until nobody wants the pod any more.
@@ -84,19 +80,11 @@ impl Kubelet {
                 VolumeSource::EmptyDir => continue,
                 VolumeSource::Inline { attributes, fs_type, read_only, .. } => {
                     let source = PersistentVolume {
-                        name: volume.name.clone(),
                         handle: format!("csi-{}", hex_sha256(&format!("{}{}", pod.uid, volume.name))),
-                        capacity_bytes: 0,
                         access_modes: vec![AccessMode::ReadWriteOnce],
-                        class: String::new(),
-                        mode: VolumeMode::Filesystem,
                         fs_type: fs_type.clone(),
                         attributes: attributes.clone(),
-                        mount_options: Vec::new(),
-                        reclaim: ReclaimPolicy::Delete,
-                        topology: Vec::new(),
-                        claim: None,
-                        phase: VolumePhase::Bound,
+                        ..PersistentVolume::named(&volume.name)
                     };
                     (source, *read_only, true)
                 }
@@ -109,12 +97,10 @@ impl Kubelet {
                     None => continue,
                 },
             };
-            let scope = self.shared.scope(self.node, format!("pod {} {}", pod.uid, volume.name));
+            let scope = self.shared.scope(self.node, format!("pod {} {}", pod.uid, source.name));
             let mut mount = PodMount::new(volume.name.clone(), source, read_only, inline, scope);
-            let found = self.shared.found_on(self.node);
-            if let Some((_, found)) =
-                found.iter().find(|(name, found)| *name == volume.name && found.pod.uid == pod.uid)
-            {
+            let is_it = |found: &&Found| found.data.is_ok() && found.name == mount.volume_name();
+            if let Some(found) = self.found_for(&pod.uid).iter().find(is_it) {
                 mount.is_found(found.target.clone());
             }
             mounts.push(mount);
@@ -167,7 +153,7 @@ impl Kubelet {
     }
 
     /// Tries to unmount a volume until it is gone, or the driver is believed not to do it.
-    async fn unmount(&self, pod: &Pod, mount: &mut PodMount) -> bool {
+    pub(super) async fn unmount(&self, pod: &Pod, mount: &mut PodMount) -> bool {
         let mut failures = Failures::default();
         for tries in 1.. {
             let Err(failure) = self.tear_down(pod, mount).await else { return true };

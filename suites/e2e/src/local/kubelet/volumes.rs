@@ -3,13 +3,15 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
+use csi_driver_definitions::VolumeLifecycleMode;
 use csi_harness::prelude::{AccessType, Cx, Stop};
 use csi_proto::v1;
 
+use super::reconstruction::beside;
 use super::{Kubelet, NodeCapability, fs_group};
-use crate::cluster::{Pairs, PersistentVolume, Pod, VolumeMode};
+use crate::cluster::{Pairs, PersistentVolume, Pod, SecretUse, VolumeMode};
 use crate::local::failure::{Caller, Failure, Verdict};
-use crate::local::shared::{Found, capability, hex_sha256};
+use crate::local::shared::{capability, hex_sha256};
 use crate::local::store::Objects;
 use crate::local::{NAMESPACE, access_mode};
 
@@ -26,7 +28,7 @@ enum State {
 /// A volume on this node.
 #[derive(Debug)]
 pub(super) struct Device {
-    scope: Cx,
+    pub(super) scope: Cx,
     staged: State,
     pub(super) path: String,
     /// UIDs of the pods that want it.
@@ -38,10 +40,11 @@ impl Device {
         Device { scope, staged: State::No, path: String::new(), users: BTreeSet::new() }
     }
 
-    /// It was here before kubelet was started.
-    pub(super) fn is_found(&mut self, path: String) {
+    /// It was here before kubelet was started, for this pod.
+    pub(super) fn is_found(&mut self, path: String, is_staged: bool, pod_uid: String) {
         self.path = path;
-        self.staged = State::Uncertain;
+        self.staged = if is_staged { State::Uncertain } else { State::No };
+        self.users.insert(pod_uid);
     }
 }
 
@@ -69,13 +72,6 @@ impl PodMount {
         scope: Cx,
     ) -> PodMount {
         PodMount { name, volume, read_only, inline, scope, published: State::No, target: String::new() }
-    }
-
-    /// As kubelet finds it when it starts.
-    pub(super) fn found(name: String, found: &Found, scope: Cx) -> PodMount {
-        let mut mount = PodMount::new(name, found.volume.clone(), false, found.inline, scope);
-        mount.is_found(found.target.clone());
-        mount
     }
 
     /// It was here before kubelet was started.
@@ -117,12 +113,13 @@ fn local(error: &Stop) -> Failure {
 impl Kubelet {
     /// One try to bring a volume into a pod.
     pub(super) async fn set_up(&self, pod: &Pod, mount: &mut PodMount) -> Result<(), Failure> {
+        let mode =
+            if mount.inline { VolumeLifecycleMode::Ephemeral } else { VolumeLifecycleMode::Persistent };
+        if !self.shared.csi_driver.volume_lifecycle_modes.contains(&mode) {
+            let why = format!("the CSIDriver does not list {mode:?} in volumeLifecycleModes");
+            return Err(Failure::of_node(why));
+        }
         if mount.inline {
-            if !self.shared.csi_driver.ephemeral {
-                return Err(Failure::of_node(
-                    "the CSIDriver does not list Ephemeral in volumeLifecycleModes",
-                ));
-            }
             return self.publish(pod, mount, Pairs::new(), None).await;
         }
         let Some(context) = self.attached(pod, mount).await else { return Ok(()) };
@@ -161,28 +158,31 @@ impl Kubelet {
         device: &mut Device,
         context: &Pairs,
     ) -> Result<(), Failure> {
-        let PersistentVolume { handle, name, .. } = &mount.volume;
+        let PersistentVolume { handle, name, attributes, secrets, .. } = &mount.volume;
         let path = device.scope.kubelet_staging_path(handle, name, mount.access()).await;
         device.path = path.map_err(|error| local(&error))?;
+        if mount.access() == AccessType::Block {
+            let file = device.scope.kubelet_device_data_path(name).await.map_err(|error| local(&error))?;
+            write_data(&device.scope, Path::new(&file), &self.publish_data(mount)).await?;
+        }
         if !self.can(NodeCapability::StageUnstageVolume).await? {
             return Ok(());
         }
         if mount.access() == AccessType::Mount {
-            let data = Pairs::from([
-                ("volumeHandle".to_owned(), handle.clone()),
-                ("driverName".to_owned(), self.shared.driver().to_owned()),
-            ]);
-            write_data(&device.scope, &device.path, &data).await?;
+            let data = [("volumeHandle", handle.as_str()), ("driverName", self.shared.driver())];
+            let data = data.map(|(key, value)| (key.to_owned(), value.to_owned())).into();
+            write_data(&device.scope, &beside(&device.path), &data).await?;
         }
         let request = v1::NodeStageVolumeRequest {
             volume_id: handle.clone(),
             publish_context: context.clone(),
             staging_target_path: device.path.clone(),
             volume_capability: Some(self.capability(pod, mount).await?),
-            volume_context: mount.volume.attributes.clone(),
+            volume_context: attributes.clone(),
             ..Default::default()
         };
-        let staged = Failure::or(&device.scope.node_stage(request).once().await);
+        let cx = self.shared.with_secret(&device.scope, secrets.get(&SecretUse::NodeStage))?;
+        let staged = Failure::or(&cx.node_stage(request).once().await);
         device.staged = after(&staged, State::No);
         staged.map(|_| ())
     }
@@ -212,49 +212,17 @@ impl Kubelet {
         context: Pairs,
         staging: Option<&str>,
     ) -> Result<(), Failure> {
-        let PersistentVolume { handle, name, .. } = &mount.volume;
+        let name = &mount.volume.name;
         let target = mount.scope.kubelet_target_path(&pod.uid, name, mount.access()).await;
         mount.target = target.map_err(|error| local(&error))?;
         self.shared.publishes(self.node, &pod.uid, &mount.target);
-        let found = Found {
-            pod: pod.clone(),
-            volume: mount.volume.clone(),
-            inline: mount.inline,
-            target: mount.target.clone(),
-            staging: staging.unwrap_or_default().to_owned(),
-        };
-        self.shared.write_down(self.node, &mount.name, found);
         if mount.access() == AccessType::Mount {
-            write_data(&mount.scope, &mount.target, &self.publish_data(mount)).await?;
+            write_data(&mount.scope, &beside(&mount.target), &self.publish_data(mount)).await?;
         }
-        let staging = match (staging, mount.access()) {
-            (Some(staging), AccessType::Block) => staging,
-            (Some(staging), AccessType::Mount) if self.can(NodeCapability::StageUnstageVolume).await? => {
-                staging
-            }
-            _ => "",
-        };
-        let mut volume_context = mount.volume.attributes.clone();
-        if self.shared.csi_driver.pod_info_on_mount {
-            volume_context.extend(pod_information(pod, mount.inline));
-        }
-        let volume_capability = self.capability(pod, mount).await?;
-        let driver_sets_group = matches!(
-            &volume_capability.access_type,
-            Some(v1::volume_capability::AccessType::Mount(mount)) if !mount.volume_mount_group.is_empty()
-        );
-        let request = v1::NodePublishVolumeRequest {
-            volume_id: handle.clone(),
-            publish_context: context,
-            staging_target_path: staging.to_owned(),
-            target_path: mount.target.clone(),
-            volume_capability: Some(volume_capability),
-            readonly: mount.read_only,
-            volume_context,
-            ..Default::default()
-        };
+        let (cx, request) = self.publish_request(pod, mount, context, staging).await?;
+        let driver_sets_group = sets_group(&request);
         let before = mount.published;
-        let published = Failure::or(&mount.scope.node_publish(request).once().await);
+        let published = Failure::or(&cx.node_publish(request).once().await);
         mount.published = after(&published, before);
         published?;
         if let Some(group) = pod.spec.fs_group.filter(|_| !driver_sets_group)
@@ -264,6 +232,64 @@ impl Kubelet {
             fs_group::hand_over(mount.target.clone().into(), group, pod.spec.fs_group_policy).await;
         }
         Ok(())
+    }
+
+    /// Publishes a volume that is published once more, as the CSIDriver asks for it. Whatever comes of it, the volume stays.
+    pub(super) async fn republish(&self, pod: &Pod, mount: &PodMount) -> Result<(), Failure> {
+        let (context, staging) = match mount.inline {
+            true => (Pairs::new(), None),
+            false => {
+                let Some(context) = self.attached(pod, mount).await else { return Ok(()) };
+                let device = self.device(&mount.device_key());
+                let path = device.lock().await.path.clone();
+                (context, Some(path))
+            }
+        };
+        let (cx, request) = self.publish_request(pod, mount, context, staging.as_deref()).await?;
+        Failure::or(&cx.node_publish(request).once().await).map(|_| ())
+    }
+
+    /// NodePublishVolume for a volume that has a target path, with what the call is made by: it has the secrets.
+    async fn publish_request(
+        &self,
+        pod: &Pod,
+        mount: &PodMount,
+        context: Pairs,
+        staging: Option<&str>,
+    ) -> Result<(Cx, v1::NodePublishVolumeRequest), Failure> {
+        let PersistentVolume { handle, attributes, secrets, .. } = &mount.volume;
+        let staging = match (staging, mount.access()) {
+            (Some(staging), AccessType::Block) => staging,
+            (Some(staging), AccessType::Mount) if self.can(NodeCapability::StageUnstageVolume).await? => {
+                staging
+            }
+            _ => "",
+        };
+        let driver = &self.shared.csi_driver;
+        let mut volume_context = attributes.clone();
+        if driver.pod_info_on_mount {
+            volume_context.extend(pod_information(pod, mount.inline));
+        }
+        // Devices get none.
+        let tokens = (mount.access() == AccessType::Mount).then(|| self.tokens()).flatten();
+        let (in_secrets, in_context) = match driver.service_account_token_in_secrets {
+            true => (tokens, None),
+            false => (None, tokens),
+        };
+        volume_context.extend(in_context);
+        let secret = secrets.get(&SecretUse::NodePublish);
+        let cx = self.shared.with_more_secrets(&mount.scope, secret, in_secrets.into_iter().collect())?;
+        let request = v1::NodePublishVolumeRequest {
+            volume_id: handle.clone(),
+            publish_context: context,
+            staging_target_path: staging.to_owned(),
+            target_path: mount.target.clone(),
+            volume_capability: Some(self.capability(pod, mount).await?),
+            readonly: mount.read_only,
+            volume_context,
+            ..Default::default()
+        };
+        Ok((cx, request))
     }
 
     /// What kubelet writes beside the target path.
@@ -298,17 +324,12 @@ impl Kubelet {
         }
         mount.scope.undo().await.map_err(|error| local(&error))?;
         if mount.inline {
-            self.shared.strike_out(self.node, &pod.uid, &mount.name);
             return Ok(());
         }
         let device = self.device(&mount.device_key());
         let mut device = device.lock().await;
         device.users.remove(&pod.uid);
-        self.shared.strike_out(self.node, &pod.uid, &mount.name);
-        let found = self.shared.found_on(self.node);
-        let is_used =
-            |found: &Found| !found.inline && found.staging == device.path && found.pod.uid != pod.uid;
-        if !device.users.is_empty() || found.iter().any(|(_, found)| is_used(found)) {
+        if !device.users.is_empty() {
             return Ok(());
         }
         if device.staged != State::No && self.can(NodeCapability::StageUnstageVolume).await? {
@@ -350,11 +371,16 @@ fn after<T>(outcome: &Result<T, Failure>, before: State) -> State {
     }
 }
 
-/// Writes `vol_data.json` beside a path.
-async fn write_data(scope: &Cx, path: &str, data: &Pairs) -> Result<(), Failure> {
-    let above = Path::new(path).parent().unwrap_or(Path::new("/"));
+/// Whether the driver is asked to hand the volume over to the pod's group.
+fn sets_group(request: &v1::NodePublishVolumeRequest) -> bool {
+    let access = request.volume_capability.as_ref().and_then(|capability| capability.access_type.as_ref());
+    matches!(access, Some(v1::volume_capability::AccessType::Mount(mount)) if !mount.volume_mount_group.is_empty())
+}
+
+/// Writes what kubelet keeps of a volume.
+async fn write_data(scope: &Cx, file: &Path, data: &Pairs) -> Result<(), Failure> {
     let text = serde_json::to_string(data).map_err(|error| Failure::of_node(error.to_string()))?;
-    scope.write_file(&above.join("vol_data.json"), &text).await.map_err(|error| local(&error))
+    scope.write_file(file, &text).await.map_err(|error| local(&error))
 }
 
 fn pod_information(pod: &Pod, ephemeral: bool) -> [(String, String); 5] {

@@ -35,7 +35,12 @@ pub(in crate::model) fn group_said(
     match (call, said) {
         (GroupCall::CreateVolumeGroupSnapshot { volumes, .. }, GroupSaid::Seen(facts)) => {
             let volumes = volumes.iter().copied().collect();
-            complete(facts, &volumes).and(group.life.as_ref().map_or(Finding::Fits, |life| same(life, facts)))
+            match &group.life {
+                // What is asked for then is open, and so is what is said of it.
+                Some(life) if life.thinned => Finding::Fits,
+                Some(life) => complete(facts, &volumes).and(same(life, facts)),
+                None => complete(facts, &volumes),
+            }
         }
         (GroupCall::GetVolumeGroupSnapshot { group: id }, GroupSaid::Seen(facts)) => {
             match group.find(*id, around.invoked) {

@@ -138,9 +138,18 @@ fn create_new(wanted: &Wanted, around: &Around) -> Expectation {
     let expectation = if wanted.size == Size::at_least(terms.size_bytes) && wanted.source.is_none() {
         expectation
     } else {
-        expectation.or(Code::OutOfRange, "the driver may not have that size")
+        unusual_size(expectation)
     };
-    if terms.usages.contains(&wanted.usage) { expectation } else { expectation.or_any_refusal() }
+    // What other keys mean in parameters only the driver knows.
+    let is_accepted = terms.usages.contains(&wanted.usage) && wanted.parameters == 0;
+    if is_accepted { expectation } else { expectation.or_any_refusal() }
+}
+
+/// For a size that the driver was not seen to have.
+fn unusual_size(expectation: Expectation) -> Expectation {
+    expectation
+        .or(Code::OutOfRange, "the driver may not have that size")
+        .or_remark(Code::InvalidArgument, "which tells less: the RPC has a code of its own for sizes")
 }
 
 fn copy(source: Id, around: &Around) -> Expectation {
@@ -177,10 +186,11 @@ fn create_again(life: &VolumeLife, wanted: &Wanted, around: &Around) -> Expectat
             taken(&req::CTRL_CREATEVOL_042, "of a name that a volume for another use has").or_done()
         }
         Some(Difference::Parameters) => {
-            parameters(&req::CTRL_CREATEVOL_043, "of a name used with other parameters")
+            parameters(&req::CTRL_CREATEVOL_043, "of a name used with other parameters").or_done()
         }
         Some(Difference::MutableParameters) => {
             parameters(&req::CTRL_CREATEVOL_002, "of a name used with other mutable_parameters")
+                .or_done_remark("unless they make no difference")
         }
         Some(Difference::SizeThatMayFit) => {
             must(&req::CTRL_CREATEVOL_003, "answer for a volume whose size nobody knows")
@@ -193,7 +203,7 @@ fn create_again(life: &VolumeLife, wanted: &Wanted, around: &Around) -> Expectat
         }
     };
     if wanted.size != made.size {
-        expectation = expectation.or(Code::OutOfRange, "the driver may not have that size");
+        expectation = unusual_size(expectation);
     }
     if wanted.source.is_some() && around.source != Presence::Yes {
         expectation = expectation.or(Code::NotFound, "the source may be looked for first");
@@ -255,7 +265,6 @@ fn parameters(rule: &'static Requirement, what: &'static str) -> Expectation {
     taken(rule, what)
         .or(Code::InvalidArgument, "the driver may demand what is left out")
         .or_remark(Code::Internal, "ALREADY_EXISTS tells the caller what is wrong")
-        .or_done_remark("unless they make no difference")
 }
 
 fn delete(held: Held<'_, VolumeLife>, around: &Around) -> Expectation {
@@ -423,7 +432,7 @@ fn expand(held: Held<'_, VolumeLife>, size: Size, around: &Around) -> Expectatio
     };
     match size == Size::at_least(around.terms.larger_bytes) {
         true => expectation,
-        false => expectation.or(Code::OutOfRange, "the driver may not have that size"),
+        false => unusual_size(expectation),
     }
 }
 

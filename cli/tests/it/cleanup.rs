@@ -1,0 +1,150 @@
+//! `--cleanup`, after runs that were killed.
+
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use csi_mock_driver::{Config, Delay};
+use rustix::process::{Pid, Signal, kill_process, test_kill_process};
+use tempfile::TempDir;
+
+use crate::driver::{Driver, LONG};
+use crate::driver_command::quiet_driver_command;
+use crate::program::{Said, program};
+
+/// The directory for temporary files that runs share, and nobody else.
+struct Place(TempDir);
+
+impl Place {
+    fn new() -> Place {
+        Place(tempfile::tempdir().unwrap())
+    }
+
+    fn program(&self, arguments: &[&str]) -> Command {
+        let mut command = program();
+        command.env("TMPDIR", self.0.path()).args(arguments);
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+    }
+
+    fn start(&self, arguments: &[&str]) -> Child {
+        self.program(arguments).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
+    }
+
+    fn cleanup(&self, arguments: &[&str], code: i32) -> Said {
+        let said: Said = self.program(&[arguments, &["--cleanup"]].concat()).output().unwrap().into();
+        assert_eq!(said.code, Some(code), "{} {}", said.stdout, said.stderr);
+        said
+    }
+
+    /// Waits until a file of a run has this text.
+    fn wait_for(&self, text: &str) {
+        let started = Instant::now();
+        while !self.texts().iter().any(|found| found.contains(text)) {
+            assert!(started.elapsed() < LONG, "{text} is never written: {:?}", self.texts());
+            std::thread::yield_now();
+        }
+    }
+
+    fn texts(&self) -> Vec<String> {
+        let files = std::fs::read_dir(self.0.path()).unwrap().map(|entry| entry.unwrap().path());
+        files.filter_map(|path| std::fs::read_to_string(path).ok()).collect()
+    }
+
+    fn is_empty(&self) -> bool {
+        std::fs::read_dir(self.0.path()).unwrap().next().is_none()
+    }
+}
+
+fn kill(mut child: Child) {
+    kill_process(Pid::from_child(&child), Signal::KILL).unwrap();
+    child.wait().unwrap();
+}
+
+/// A driver that takes its time over what is about to be undone.
+fn slow() -> Driver {
+    let delay = |rpc: &str| (rpc.parse().unwrap(), Delay(Duration::from_millis(200)));
+    let delay = ["NodeUnpublishVolume", "DeleteVolume"].map(delay).into();
+    Driver::start(Config { delay, ..Config::default() })
+}
+
+#[test]
+fn what_a_run_has_made_that_was_killed_is_undone() {
+    let (place, driver) = (Place::new(), slow());
+    let endpoint = ["--endpoint", &driver.endpoint];
+    let child = place.start(&[&endpoint[..], &["--filter", "node/node-publish-volume/"]].concat());
+    place.wait_for("published at");
+    kill(child);
+    assert_ne!(driver.volumes(), Vec::<String>::new());
+
+    let said = place.cleanup(&endpoint, 0);
+    assert!(said.stdout.contains("undone: volume"), "{}", said.stdout);
+    assert_eq!(driver.volumes(), Vec::<String>::new(), "{}", said.stdout);
+    assert!(place.is_empty(), "directories and the file of the run are gone: {:?}", place.texts());
+    let said = place.cleanup(&endpoint, 0);
+    assert!(said.stdout.contains("nothing is left"), "{}", said.stdout);
+}
+
+#[test]
+fn what_others_have_made_is_left_alone() {
+    let (place, driver, other) = (Place::new(), slow(), slow());
+    let child = place.start(&["--endpoint", &driver.endpoint, "--filter", "controller/create-volume/"]);
+    driver.wait_for_volume();
+    let said = place.cleanup(&["--endpoint", &driver.endpoint], 0);
+    assert!(said.stdout.contains("nothing is left"), "the run is under way: {}", said.stdout);
+    kill(child);
+
+    let said = place.cleanup(&["--endpoint", &other.endpoint], 0);
+    assert!(said.stderr.contains("left alone") && said.stderr.contains(&driver.endpoint), "{}", said.stderr);
+    assert_ne!(driver.volumes(), Vec::<String>::new());
+    place.cleanup(&["--endpoint", &driver.endpoint], 0);
+    assert_eq!(driver.volumes(), Vec::<String>::new());
+}
+
+#[test]
+fn what_cannot_be_undone_is_told_and_kept_for_another_time() {
+    let (place, driver) = (Place::new(), slow());
+    let endpoint = ["--endpoint", &driver.endpoint];
+    let child = place.start(&[&endpoint[..], &["--filter", "controller/create-volume/"]].concat());
+    driver.wait_for_volume();
+    kill(child);
+    let said =
+        place.cleanup(&[&endpoint[..], &["--call-timeout", "10ms", "--undo-timeout", "1s"]].concat(), 1);
+    assert!(said.stdout.contains("left: "), "{}", said.stdout);
+    place.cleanup(&endpoint, 0);
+    assert_eq!(driver.volumes(), Vec::<String>::new());
+    assert!(place.is_empty());
+}
+
+#[test]
+fn a_driver_that_a_killed_run_had_started_is_ended() {
+    let (place, directory) = (Place::new(), tempfile::tempdir().unwrap());
+    let path = |name: &str| directory.path().join(name).to_str().unwrap().to_owned();
+    let (endpoint, process) = (path("csi.sock"), path("process"));
+    let command = format!("echo $$ > {process}; {}", quiet_driver_command(&endpoint));
+    let driver = ["--endpoint", &endpoint, "--driver-command", &command];
+    let child = place.start(&[&driver[..], &["--filter", "controller/create-volume/"]].concat());
+    place.wait_for("\"made\"");
+    let orphan: i32 = std::fs::read_to_string(&process).unwrap().trim().parse().unwrap();
+    kill(child);
+    assert!(runs(orphan), "it has outlived the run");
+    place.cleanup(&driver, 0);
+    assert!(!runs(orphan));
+}
+
+#[test]
+fn sockets_of_the_driver_that_is_built_in_are_removed() {
+    let place = Place::new();
+    let child = place.start(&["--filter", "controller/create-volume/"]);
+    place.wait_for("\"made\"");
+    kill(child);
+    place.cleanup(&[], 0);
+    assert!(place.is_empty(), "{:?}", std::fs::read_dir(place.0.path()).unwrap().collect::<Vec<_>>());
+}
+
+/// Whether a process is there and has not ended; nobody may have looked at its end yet.
+fn runs(process: i32) -> bool {
+    let stat = std::fs::read_to_string(Path::new("/proc").join(process.to_string()).join("stat"));
+    test_kill_process(Pid::from_raw(process).unwrap()).is_ok()
+        && !stat.is_ok_and(|stat| stat.contains(") Z "))
+}

@@ -1,0 +1,50 @@
+//! The sidecar of the SnapshotMetadata service: it streams what the driver tells to a client, which is the test here.
+
+use csi_harness::prelude::{Stop, Violation};
+use csi_proto::v1;
+
+use super::shared::Shared;
+use super::snapshotter;
+use crate::cluster::{Block, Done, SecretUse};
+
+/// GetMetadataAllocated of a snapshot, or GetMetadataDelta from an earlier one to it, from the beginning.
+pub(super) async fn blocks(shared: &Shared, snapshot: &str, earlier: Option<&str>) -> Done<Vec<Block>> {
+    let cx = snapshotter::with_secret(shared, snapshot, SecretUse::Snapshotter);
+    let cx = cx.map_err(|failure| Stop::broken(failure.to_string()))?;
+    let target = handle(shared, snapshot)?;
+    let told: Vec<v1::BlockMetadata> = match earlier {
+        None => {
+            let request = v1::GetMetadataAllocatedRequest { snapshot_id: target, ..Default::default() };
+            let parts =
+                cx.stream(request).await.must("the blocks of a snapshot that hold data can be asked for")?;
+            parts.into_iter().flat_map(|part| part.block_metadata).collect()
+        }
+        Some(earlier) => {
+            let request = v1::GetMetadataDeltaRequest {
+                base_snapshot_id: handle(shared, earlier)?,
+                target_snapshot_id: target,
+                ..Default::default()
+            };
+            let parts =
+                cx.stream(request).await.must("the blocks that differ in two snapshots can be asked for")?;
+            parts.into_iter().flat_map(|part| part.block_metadata).collect()
+        }
+    };
+    told.iter().map(block).collect()
+}
+
+/// The snapshot_id of a VolumeSnapshot.
+fn handle(shared: &Shared, name: &str) -> Done<String> {
+    let found = shared.store.look(|objects| objects.snapshots.get(name)?.snapshot.handle.clone());
+    found.ok_or_else(|| Stop::broken(format!("there is no snapshot behind VolumeSnapshot {name}")))
+}
+
+fn block(told: &v1::BlockMetadata) -> Done<Block> {
+    match (u64::try_from(told.byte_offset), u64::try_from(told.size_bytes)) {
+        (Ok(offset_bytes), Ok(size_bytes)) if size_bytes > 0 => Ok(Block { offset_bytes, size_bytes }),
+        _ => Err(Violation::new("a block of a snapshot is none")
+            .expected("byte_offset is not negative, and size_bytes is more than 0")
+            .actual(format!("byte_offset {}, size_bytes {}", told.byte_offset, told.size_bytes))
+            .into()),
+    }
+}

@@ -1,0 +1,291 @@
+//! What a driver is installed with: Secrets that its classes name, and its CSIDriver.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use csi_harness::prelude::{CheckResult, Cx, Stop};
+use csi_mock_driver::Config;
+use csi_suite_e2e::cluster::{
+    AttributesClass, ClaimSpec, Cluster as _, GroupSnapshotOrigin, GroupSnapshotSpec, Pairs, ReclaimPolicy,
+    SnapshotClass, SnapshotOrigin, SnapshotSpec, StorageClass, VolumeMode,
+};
+use csi_suite_e2e::local::Local;
+
+use crate::pods::{claim_spec, pod_spec};
+use crate::stage::{Played, Test, claim, delete_pod, on_mock, on_mock_installed_with, started};
+
+pub(crate) const TESTS: &[Test] = &[
+    ("each_call_has_the_secret_that_its_class_names", each_call_has_the_secret_that_its_class_names),
+    ("groups_have_the_secret_that_their_class_names", groups_have_the_secret_that_their_class_names),
+    ("a_secret_that_is_missing_is_not_the_drivers_fault", a_secret_that_is_missing_is_not_the_drivers_fault),
+    (
+        "a_template_without_a_meaning_is_not_the_drivers_fault",
+        a_template_without_a_meaning_is_not_the_drivers_fault,
+    ),
+    ("volumes_are_published_again_with_fresh_tokens", volumes_are_published_again_with_fresh_tokens),
+    ("the_csi_driver_says_what_calls_have", the_csi_driver_says_what_calls_have),
+    (
+        "volumes_that_the_csi_driver_does_not_list_are_refused",
+        volumes_that_the_csi_driver_does_not_list_are_refused,
+    ),
+];
+
+const SECRETS: &str = "kind: Secret\nmetadata: {name: claim-creds}\nstringData: {password: hunter2}\n---\n\
+                       kind: Secret\nmetadata: {name: creds, namespace: storage}\ndata: {password: aHVudGVyMg==}\n";
+
+/// Parameters that name a Secret.
+fn naming(secrets: &[&str], namespace: &str, name: &str) -> Pairs {
+    let keys = secrets.iter().flat_map(|secret| {
+        [
+            (format!("csi.storage.k8s.io/{secret}-name"), name),
+            (format!("csi.storage.k8s.io/{secret}-namespace"), namespace),
+        ]
+    });
+    keys.map(|(key, value)| (key, value.to_owned())).collect()
+}
+
+/// A class of the driver with parameters, made.
+async fn class(local: &Local, cx: &Cx, parameters: Pairs) -> CheckResult<StorageClass> {
+    let provisioner = cx.target().info().name.clone();
+    let class = StorageClass {
+        name: "class".to_owned(),
+        provisioner,
+        parameters,
+        allow_expansion: true,
+        ..StorageClass::default()
+    };
+    local.create_storage_class(&class).await?;
+    Ok(class)
+}
+
+fn each_call_has_the_secret_that_its_class_names() {
+    async fn body(local: Local, cx: Cx) -> CheckResult {
+        let class = class(&local, &cx, naming(&["secret"], "${pvc.namespace}", "${pvc.name}-creds")).await?;
+        claim(&local, claim_spec(&class.name, VolumeMode::Filesystem)).await;
+        local.create_pod(&pod_spec("pod", VolumeMode::Filesystem, false)).await?;
+        started(&local, "pod").await?;
+        let driver = cx.target().info().name.clone();
+        let parameters = [("tier".to_owned(), "gold".to_owned())].into();
+        let gold = AttributesClass { name: "gold".to_owned(), driver: driver.clone(), parameters };
+        local.create_attributes_class(&gold).await?;
+        local.set_attributes_class("claim", "gold").await?;
+        local.resize_claim("claim", 128 << 20).await?;
+        loop {
+            let claim = local.claim("claim").await?.unwrap();
+            if claim.capacity_bytes >= 128 << 20 && claim.attributes_class.is_some() {
+                break;
+            }
+            assert_eq!(claim.given_up, None);
+            local.changed().await;
+        }
+        delete_pod(&local, "pod").await?;
+        snapshots(&local, driver).await?;
+        local.close().await
+    }
+    let methods = [
+        "CreateVolume",
+        "DeleteVolume",
+        "ControllerPublishVolume",
+        "ControllerUnpublishVolume",
+        "NodeStageVolume",
+        "NodePublishVolume",
+        "ControllerExpandVolume",
+        "NodeExpandVolume",
+        "ControllerModifyVolume",
+        "CreateSnapshot",
+        "DeleteSnapshot",
+        "ListSnapshots",
+    ];
+    have_secrets(&on_mock_installed_with(SECRETS, strict(), body), &methods);
+}
+
+/// A driver that demands the secret.
+fn strict() -> Config {
+    let mut config = Config::default();
+    config.required_secrets.0.insert("password".to_owned(), "hunter2".to_owned());
+    config
+}
+
+/// The calls were made, and answered by a driver that is strict; what is secret is nowhere to be seen.
+fn have_secrets(played: &Played, methods: &[&str]) {
+    let calls = played.passed().calls();
+    for method in methods {
+        assert!(calls.contains(method), "{method}: {calls:?}");
+        for request in played.requests(method) {
+            assert!(!request.contains("hunter2") && !request.contains("secret-name"), "{request}");
+        }
+    }
+}
+
+/// A class of snapshots, or of groups of them.
+fn snapshot_class(driver: String, parameters: Pairs) -> SnapshotClass {
+    SnapshotClass { name: "snapshots".to_owned(), driver, parameters, deletion: ReclaimPolicy::Delete }
+}
+
+/// A snapshot, and the same again by its id.
+async fn snapshots(local: &Local, driver: String) -> CheckResult {
+    let parameters = naming(&["snapshotter-secret", "snapshotter-list-secret"], "storage", "creds");
+    local.create_snapshot_class(&snapshot_class(driver, parameters)).await?;
+    let mut origin = SnapshotOrigin::Claim("claim".to_owned());
+    for name in ["taken", "found"] {
+        let spec = SnapshotSpec { name: name.to_owned(), class: "snapshots".to_owned(), origin };
+        local.create_snapshot(&spec).await?;
+        let ready = loop {
+            let snapshot = local.snapshot(name).await?.unwrap();
+            assert_eq!(snapshot.given_up, None);
+            if snapshot.ready {
+                break snapshot;
+            }
+            local.changed().await;
+        };
+        origin = SnapshotOrigin::Handle(ready.handle.unwrap());
+    }
+    Ok(())
+}
+
+fn groups_have_the_secret_that_their_class_names() {
+    async fn body(local: Local, cx: Cx) -> CheckResult {
+        let class = class(&local, &cx, naming(&["provisioner-secret"], "storage", "creds")).await?;
+        let labels: Pairs = [("app".to_owned(), "one".to_owned())].into();
+        let spec = ClaimSpec { labels: labels.clone(), ..claim_spec(&class.name, VolumeMode::Filesystem) };
+        claim(&local, spec).await;
+        let secrets = ["group-snapshotter-secret", "group-snapshotter-get-secret"];
+        let parameters = naming(&secrets, "storage", "creds");
+        let class = snapshot_class(cx.target().info().name.clone(), parameters);
+        local.create_group_snapshot_class(&class).await?;
+        let mut origin = GroupSnapshotOrigin::Labels(labels);
+        for name in ["taken", "found"] {
+            let spec = GroupSnapshotSpec { name: name.to_owned(), class: class.name.clone(), origin };
+            local.create_group_snapshot(&spec).await?;
+            let ready = loop {
+                let group = local.group_snapshot(name).await?.unwrap();
+                assert_eq!(group.given_up, None);
+                if group.ready {
+                    break group;
+                }
+                local.changed().await;
+            };
+            let member = local.snapshot(&ready.members[0].0).await?.unwrap();
+            let snapshots = vec![member.handle.unwrap()];
+            origin = GroupSnapshotOrigin::Handles { group: ready.handle.unwrap(), snapshots };
+        }
+        local.close().await
+    }
+    // What is asked about a member has no secret, as a member has no class.
+    let config = Config { without: vec!["LIST_SNAPSHOTS".parse().unwrap()], ..strict() };
+    let methods = ["CreateVolumeGroupSnapshot", "GetVolumeGroupSnapshot", "DeleteVolumeGroupSnapshot"];
+    have_secrets(&on_mock_installed_with(SECRETS, config, body), &methods);
+}
+
+/// Makes a claim of a class that cannot be used, and waits until that is told.
+async fn refused(local: &Local, class: &StorageClass) -> CheckResult<String> {
+    local.create_claim(&claim_spec(&class.name, VolumeMode::Filesystem)).await?;
+    loop {
+        match local.claim("claim").await {
+            Err(Stop::Broken(why)) => return Ok(why),
+            other => other?,
+        };
+        local.changed().await;
+    }
+}
+
+fn a_secret_that_is_missing_is_not_the_drivers_fault() {
+    async fn body(local: Local, cx: Cx) -> CheckResult {
+        let class = class(&local, &cx, naming(&["provisioner-secret"], "storage", "creds")).await?;
+        let why = refused(&local, &class).await?;
+        assert!(why.contains("there is no Secret storage/creds") && why.contains("--manifest"), "{why}");
+        let events = local.events("claim").await?;
+        assert!(events.iter().all(|event| event.reason == "ProvisioningFailed"), "{events:?}");
+        local.close().await
+    }
+    let played = on_mock(Config::default(), body);
+    assert!(played.passed().calls().is_empty(), "no call is made without the Secret");
+}
+
+fn a_template_without_a_meaning_is_not_the_drivers_fault() {
+    async fn body(local: Local, cx: Cx) -> CheckResult {
+        let name = "${pvc.annotations['team']}";
+        let class = class(&local, &cx, naming(&["node-stage-secret"], "default", name)).await?;
+        let why = refused(&local, &class).await?;
+        assert!(why.contains("StorageClass class") && why.contains("annotations"), "{why}");
+        local.close().await
+    }
+    assert!(on_mock(Config::default(), body).passed().calls().is_empty());
+}
+
+/// The CSIDriver of the mock, with this in its spec.
+fn csi_driver(spec: &str) -> String {
+    let name = Config::default().driver_name;
+    format!("apiVersion: storage.k8s.io/v1\nkind: CSIDriver\nmetadata: {{name: {name}}}\nspec: {{{spec}}}\n")
+}
+
+/// Where the driver notes its calls, so that a test sees them as they come.
+fn call_log() -> PathBuf {
+    std::env::temp_dir().join(format!("local-test-{}.calls", std::process::id()))
+}
+
+fn volumes_are_published_again_with_fresh_tokens() {
+    async fn body(local: Local, cx: Cx) -> CheckResult {
+        let class = class(&local, &cx, Pairs::new()).await?;
+        claim(&local, claim_spec(&class.name, VolumeMode::Filesystem)).await;
+        local.create_pod(&pod_spec("pod", VolumeMode::Filesystem, false)).await?;
+        started(&local, "pod").await?;
+        while std::fs::read_to_string(call_log()).unwrap().matches("NodePublishVolume").count() < 2 {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        delete_pod(&local, "pod").await?;
+        local.close().await
+    }
+    let manifest =
+        csi_driver("requiresRepublish: true, tokenRequests: [{audience: vault, expirationSeconds: 600}]");
+    let config = Config { call_log: Some(call_log()), ..Config::default() };
+    let played = on_mock_installed_with(&manifest, config, body);
+    std::fs::remove_file(call_log()).unwrap();
+    let published = played.passed().requests("NodePublishVolume");
+    assert_eq!(published.len(), 2, "{published:?}");
+    for request in &published {
+        assert!(request.contains("csi.storage.k8s.io/serviceAccount.tokens"), "{request}");
+        assert!(request.contains("vault") && request.contains("expirationTimestamp"), "{request}");
+    }
+    assert_ne!(published[0], published[1], "the tokens are fresh");
+}
+
+fn the_csi_driver_says_what_calls_have() {
+    async fn body(local: Local, cx: Cx) -> CheckResult {
+        let class = class(&local, &cx, Pairs::new()).await?;
+        claim(&local, claim_spec(&class.name, VolumeMode::Filesystem)).await;
+        local.create_pod(&pod_spec("pod", VolumeMode::Filesystem, false)).await?;
+        started(&local, "pod").await?;
+        delete_pod(&local, "pod").await?;
+        local.close().await
+    }
+    let told = |spec: &str| {
+        let played = on_mock_installed_with(&csi_driver(spec), Config::default(), body);
+        let published = played.passed().requests("NodePublishVolume").remove(0);
+        (
+            played.calls().contains(&"ControllerPublishVolume"),
+            published.contains("csi.storage.k8s.io/pod.name"),
+        )
+    };
+    assert_eq!(told(""), (true, false));
+    assert_eq!(told("podInfoOnMount: true"), (true, true));
+}
+
+fn volumes_that_the_csi_driver_does_not_list_are_refused() {
+    async fn body(local: Local, cx: Cx) -> CheckResult {
+        let class = class(&local, &cx, Pairs::new()).await?;
+        claim(&local, claim_spec(&class.name, VolumeMode::Filesystem)).await;
+        local.create_pod(&pod_spec("pod", VolumeMode::Filesystem, false)).await?;
+        let why = loop {
+            if let Some(why) = local.pod("pod").await?.unwrap().waiting {
+                break why;
+            }
+            local.changed().await;
+        };
+        assert!(why.contains("does not list Persistent in volumeLifecycleModes"), "{why}");
+        local.close().await
+    }
+    let manifest = csi_driver("attachRequired: false, volumeLifecycleModes: [Ephemeral]");
+    let calls = on_mock_installed_with(&manifest, Config::default(), body);
+    assert_eq!(calls.passed().calls(), ["CreateVolume", "DeleteVolume"]);
+}

@@ -1,0 +1,81 @@
+//! A driver that is started while the old one still runs and holds the socket.
+
+use std::time::Duration;
+
+use csi_harness::prelude::*;
+use csi_harness::{Driver, Left};
+
+use super::used::Used;
+use super::{STOP_GRACE, bring_back, driver, kill};
+use crate::orchestrator::ground::Ground;
+use crate::record::{Recorder, Told};
+use crate::rules::RESTARTED;
+
+/// How long a second driver may take to find that it is not alone.
+const WAIT: Duration = Duration::from_secs(3);
+
+check! {
+    /// A container runtime that has lost sight of a process starts another one, and an update may start the new driver
+    /// before the old one has gone. Which of the two gives way is theirs to decide.
+    pub(super) STARTED_TWICE {
+        id: "restart/started-twice",
+        title: "a driver that is started while the old one still runs loses nothing that was answered for",
+        spec: RESTARTED,
+        needs: [CREATE_DELETE_VOLUME, RESTARTS],
+        refuted_by: ["second-start-deletes-volumes"],
+        follows: "restart/reboot",
+        access: Each,
+    }
+    async |cx| {
+        let ground = Ground::survey(cx).await?;
+        let driver = driver(cx)?;
+        let recorder = Recorder::new(cx, &ground);
+        let used = Used::begin(&ground, &recorder).await?;
+        let left = start_twice(cx, driver).await?;
+        look_for_one(cx, driver).await?;
+        if let Some(used) = used {
+            used.again().await?;
+            used.back().await?;
+        }
+        match (left, recorder.judge(0, &mut Told::default())) {
+            // Two drivers at work on one state are nothing that the specification speaks of.
+            (Left::Second, Err(Stop::Violation(violation))) => {
+                cx.warn(*violation);
+                Ok(())
+            }
+            (_, judged) => judged,
+        }
+    }
+}
+
+async fn start_twice(cx: &Cx, driver: &Driver) -> CheckResult<Left> {
+    let left = driver.start_twice(WAIT, STOP_GRACE).await;
+    let left = left.map_err(|error| Stop::broken(csi_harness::error_chain(&error)))?;
+    let left = left.ok_or_else(|| Stop::skip("--restart-command need not be able to start two drivers"))?;
+    cx.note(match left {
+        Left::First => "the second driver ended by itself, and the first one went on".to_owned(),
+        Left::Second => format!(
+            "the second driver was still there after {} s, so that the first one was stopped",
+            WAIT.as_secs()
+        ),
+    });
+    Ok(left)
+}
+
+/// Makes sure that a driver answers whoever connects now. That two started drivers leave one the specification does not
+/// say, and whoever supervises drivers starts another one in the end.
+async fn look_for_one(cx: &Cx, driver: &Driver) -> CheckResult {
+    cx.break_connections().await;
+    if cx.target().bring_back().await.is_some() {
+        return Ok(());
+    }
+    cx.warn(
+        Violation::new("nobody answers at the socket after the driver was started while it ran")
+            .of(&req::GEN_ERR_001)
+            .expected("one of the two drivers")
+            .actual("no answer")
+            .printed(driver.last_lines()),
+    );
+    kill(driver).await?;
+    bring_back(cx, driver, "killed", Vec::new()).await.map(drop)
+}
