@@ -18,7 +18,7 @@ use csi_harness::target::Target;
 use csi_hostpath_driver::HostpathDriver;
 use csi_hostpath_driver::args::Args;
 use csi_proto::Endpoint;
-use csi_suite_e2e::local::LocalClusters;
+use csi_suite_e2e::local::{LocalClusters, Settings};
 use csi_suite_e2e::plan::{self, Definition};
 use rustix::mount::{UnmountFlags, unmount};
 use tokio::sync::watch;
@@ -129,7 +129,8 @@ fn suite(defect: Option<Defect>) -> Suite {
         loaded.definition.timeouts.pod_delete = POD_LIMIT;
     }
     let definition = Definition::new(loaded).unwrap();
-    let clusters = LocalClusters { program: std::env::current_exe().unwrap(), nodes: 1 };
+    let settings = Settings::new(std::env::current_exe().unwrap());
+    let clusters = LocalClusters { settings, nodes: 1 };
     plan::suite(Arc::new(definition), Arc::new(clusters))
 }
 
