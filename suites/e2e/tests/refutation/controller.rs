@@ -1,0 +1,122 @@
+//! What goes wrong where volumes and snapshots are made.
+
+use csi_proto::v1::controller_server::Controller as _;
+use csi_proto::v1::group_controller_server::GroupController as _;
+use csi_proto::v1::volume_content_source::{SnapshotSource, Type, VolumeSource};
+use csi_proto::v1::*;
+use tonic::{Request, Response};
+
+use crate::faulty::{Faults, Reply, Seen};
+use crate::table::Defect;
+
+impl Faults {
+    pub(crate) async fn create_volume(
+        &self,
+        mut request: Request<CreateVolumeRequest>,
+    ) -> Reply<CreateVolumeResponse> {
+        let asked = request.get_ref().clone();
+        let seen = self.seen.lock().await;
+        let message = request.get_mut();
+        message.volume_capabilities.iter_mut().for_each(|capability| self.misread(capability));
+        self.misread_source(&seen, message);
+        let mut done = self.driver.create_volume(request).await?;
+        let Some(volume) = &mut done.get_mut().volume else { return Ok(done) };
+        volume.content_source = asked.volume_content_source;
+        if self.has(Defect::RestoresNoLarger) {
+            let required = asked.capacity_range.map_or(0, |range| range.required_bytes);
+            volume.capacity_bytes = volume.capacity_bytes.max(required);
+        }
+        if self.has(Defect::MadeElsewhere) {
+            let segments =
+                volume.accessible_topology.iter_mut().flat_map(|place| place.segments.values_mut());
+            segments.for_each(|value| "elsewhere".clone_into(value));
+        }
+        Ok(done)
+    }
+
+    /// What the driver takes the source of a volume for.
+    fn misread_source(&self, seen: &Seen, request: &mut CreateVolumeRequest) {
+        let source = request.volume_content_source.as_ref().and_then(|source| source.r#type.clone());
+        match (self.defect, source) {
+            (Some(Defect::ClonesNothing), Some(Type::Volume(_)))
+            | (Some(Defect::RestoresNothing), Some(Type::Snapshot(_))) => {
+                request.volume_content_source = None;
+            }
+            (Some(Defect::RestoresLater), Some(Type::Snapshot(SnapshotSource { snapshot_id }))) => {
+                let volume_id = seen.snapshots[&snapshot_id].source_volume_id.clone();
+                let source = Type::Volume(VolumeSource { volume_id });
+                request.volume_content_source = Some(VolumeContentSource { r#type: Some(source) });
+            }
+            (Some(Defect::RestoresNoLarger), Some(Type::Snapshot(SnapshotSource { snapshot_id }))) => {
+                let required_bytes = seen.snapshots[&snapshot_id].size_bytes;
+                request.capacity_range = Some(CapacityRange { required_bytes, limit_bytes: 0 });
+            }
+            _ => {}
+        }
+    }
+
+    pub(crate) async fn controller_publish_volume(
+        &self,
+        mut request: Request<ControllerPublishVolumeRequest>,
+    ) -> Reply<ControllerPublishVolumeResponse> {
+        request.get_mut().volume_capability.iter_mut().for_each(|capability| self.misread(capability));
+        self.driver.controller_publish_volume(request).await
+    }
+
+    pub(crate) async fn get_capacity(
+        &self,
+        request: Request<GetCapacityRequest>,
+    ) -> Reply<GetCapacityResponse> {
+        let mut done = self.driver.get_capacity(request).await?;
+        if self.has(Defect::NegativeCapacity) {
+            done.get_mut().available_capacity = -1;
+        }
+        Ok(done)
+    }
+
+    pub(crate) async fn create_snapshot(
+        &self,
+        request: Request<CreateSnapshotRequest>,
+    ) -> Reply<CreateSnapshotResponse> {
+        let mut seen = self.seen.lock().await;
+        let done = self.driver.create_snapshot(request).await?;
+        let snapshot = done.get_ref().snapshot.iter();
+        seen.snapshots.extend(snapshot.map(|one| (one.snapshot_id.clone(), one.clone())));
+        Ok(done)
+    }
+
+    pub(crate) async fn create_volume_group_snapshot(
+        &self,
+        request: Request<CreateVolumeGroupSnapshotRequest>,
+    ) -> Reply<CreateVolumeGroupSnapshotResponse> {
+        let mut done = self.driver.create_volume_group_snapshot(request).await?;
+        if self.has(Defect::MixesUpMembers)
+            && let Some(group) = &mut done.get_mut().group_snapshot
+            && let [first, second, ..] = &mut group.snapshots[..]
+        {
+            std::mem::swap(&mut first.source_volume_id, &mut second.source_volume_id);
+        }
+        Ok(done)
+    }
+
+    pub(crate) async fn controller_expand_volume(
+        &self,
+        request: Request<ControllerExpandVolumeRequest>,
+    ) -> Reply<ControllerExpandVolumeResponse> {
+        if !self.has(Defect::ControllerExpandsNothing) {
+            return self.driver.controller_expand_volume(request).await;
+        }
+        let capacity_bytes = request.get_ref().capacity_range.map_or(0, |range| range.required_bytes);
+        Ok(Response::new(ControllerExpandVolumeResponse { capacity_bytes, node_expansion_required: false }))
+    }
+
+    pub(crate) async fn controller_modify_volume(
+        &self,
+        request: Request<ControllerModifyVolumeRequest>,
+    ) -> Reply<ControllerModifyVolumeResponse> {
+        match self.has(Defect::TakesAnyAttributes) {
+            true => Ok(Response::new(ControllerModifyVolumeResponse {})),
+            false => self.driver.controller_modify_volume(request).await,
+        }
+    }
+}

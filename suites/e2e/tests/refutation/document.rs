@@ -1,0 +1,32 @@
+//! Keeps the table in the documentation true; `UPDATE=1` writes it anew.
+
+use std::fs;
+use std::path::Path;
+
+use crate::table::ROWS;
+
+const BEGIN: &str = "<!-- generated: begin -->\n";
+const END: &str = "<!-- generated: end -->\n";
+
+/// docs/e2e.md has the table of defects and tests.
+pub(crate) fn has_the_table() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/e2e.md");
+    let text = fs::read_to_string(&path).unwrap();
+    let (before, rest) = text.split_once(BEGIN).unwrap();
+    let (_, after) = rest.split_once(END).unwrap();
+    let expected = format!("{before}{BEGIN}\n{}\n{END}{after}", table());
+    if std::env::var_os("UPDATE").is_some() {
+        fs::write(&path, &expected).unwrap();
+    } else {
+        assert!(
+            text == expected,
+            "docs/e2e.md is out of date; UPDATE=1 cargo test -p csi-suite-e2e --test refutation"
+        );
+    }
+}
+
+fn table() -> String {
+    let row = |(flaw, test): (&str, &str)| format!("| {flaw} | `{test}` |\n");
+    let head = "| a driver that | fails |\n|---|---|\n".to_owned();
+    head + &ROWS.iter().map(|line| row((line.flaw, line.test))).collect::<String>()
+}

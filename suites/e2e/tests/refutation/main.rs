@@ -1,0 +1,38 @@
+//! Shows that Kubernetes' storage tests, as they are run here, can be trusted: the reference driver passes them, and what
+//! goes wrong only in Kubernetes' own order of calls, with pods that look at their volumes, is found.
+#![expect(clippy::unwrap_used, reason = "a panic in a helper of a test is the failure itself")]
+
+mod bench;
+mod controller;
+mod document;
+mod faulty;
+mod node;
+mod table;
+
+use std::process::ExitCode;
+
+use csi_suite_e2e::local::sandbox;
+use libtest_mimic::{Arguments, Trial};
+
+/// Drivers at the same time; they wait more than they work.
+const TRIALS_AT_ONCE: usize = 4;
+
+fn main() -> ExitCode {
+    // The sandboxes of pods are this program again.
+    if std::env::args().nth(1).is_some_and(|argument| argument == sandbox::ARGUMENT) {
+        return if sandbox::serve().is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE };
+    }
+    let mut arguments = Arguments::from_args();
+    arguments.test_threads.get_or_insert(TRIALS_AT_ONCE);
+    let mut trials = vec![trial("the_document_has_the_table".to_owned(), document::has_the_table)];
+    trials.push(trial("a_right_driver_passes".to_owned(), bench::a_right_driver_passes));
+    trials.extend(table::ROWS.iter().map(|row| trial(row.label(), || bench::is_found(row))));
+    libtest_mimic::run(&arguments, trials).exit_code()
+}
+
+fn trial(name: String, test: impl FnOnce() + Send + 'static) -> Trial {
+    Trial::test(name, move || {
+        test();
+        Ok(())
+    })
+}

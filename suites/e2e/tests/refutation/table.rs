@@ -1,0 +1,209 @@
+//! What a driver can do wrong, and the test that has to find it.
+
+/// What a driver does wrong, with OK for an answer.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Defect {
+    /// `volume_mount_group` is not looked at, though VOLUME_MOUNT_GROUP is advertised.
+    IgnoresGroup,
+    /// The file system is ext4, whatever `fs_type` says.
+    IgnoresFsType,
+    /// `mount_flags` are not looked at.
+    IgnoresMountFlags,
+    /// Volumes are mounted with noexec.
+    ForbidsExecution,
+    /// `readonly` is not looked at.
+    IgnoresReadonly,
+    /// The second target of a volume shows an empty directory.
+    HidesFromSecondPod,
+    /// A target shows the volume that was published before.
+    MixesUp,
+    /// A volume that was staged before is empty.
+    WipesAtRestage,
+    /// NodeUnpublishVolume does nothing.
+    StaysPublished,
+    /// NodeExpandVolume does nothing.
+    NodeExpandsNothing,
+    /// ControllerExpandVolume does nothing, and says that the node has nothing to do either.
+    ControllerExpandsNothing,
+    /// A volume made from a volume is empty.
+    ClonesNothing,
+    /// A volume made from a snapshot is empty.
+    RestoresNothing,
+    /// A volume made from a snapshot shows what its source holds at that time.
+    RestoresLater,
+    /// A volume made larger from a snapshot has the size of the snapshot.
+    RestoresNoLarger,
+    /// The members of a group snapshot are told to be of each other's volumes.
+    MixesUpMembers,
+    /// ControllerModifyVolume does nothing.
+    TakesAnyAttributes,
+    /// The free space is below zero.
+    NegativeCapacity,
+    /// A volume is said to be in a segment that was not asked for.
+    MadeElsewhere,
+}
+
+/// A defect, and how it is found.
+#[derive(Debug)]
+pub(crate) struct Row {
+    pub(crate) defect: Defect,
+    /// What the driver does, as the documentation says it.
+    pub(crate) flaw: &'static str,
+    /// The test that finds it.
+    pub(crate) test: &'static str,
+    /// A part of what the test says.
+    pub(crate) says: &'static str,
+}
+
+impl Row {
+    /// The name of the trial.
+    pub(crate) fn label(&self) -> String {
+        format!("{:?}/{}", self.defect, self.test)
+    }
+}
+
+const fn row(defect: Defect, flaw: &'static str, test: &'static str, says: &'static str) -> Row {
+    Row { defect, flaw, test, says }
+}
+
+/// All there are.
+pub(crate) static ROWS: &[Row] = &[
+    row(
+        Defect::IgnoresGroup,
+        "advertises VOLUME_MOUNT_GROUP and ignores `volume_mount_group`",
+        "fsgroupchangepolicy/dynamic-pv-default-fs:always-linuxonly-pod-created-with-an-initial-fsgroup-new-pod-fsgroup-applied-to-volume-contents",
+        "belongs to another group",
+    ),
+    row(
+        Defect::IgnoresFsType,
+        "ignores `fs_type`",
+        "volumes/dynamic-pv-xfs:should-store-data",
+        "another file system than was asked for",
+    ),
+    row(
+        Defect::IgnoresMountFlags,
+        "ignores `mount_flags`",
+        "provisioning/dynamic-pv-default-fs:should-provision-storage-with-mount-options",
+        "a mount option of the class is not one of the mount",
+    ),
+    row(
+        Defect::ForbidsExecution,
+        "mounts volumes with noexec",
+        "volumes/dynamic-pv-default-fs:should-allow-exec-of-files-on-the-volume",
+        "list.sh",
+    ),
+    row(
+        Defect::IgnoresReadonly,
+        "ignores `readonly`",
+        "multivolume/dynamic-pv-ext4:should-concurrently-access-the-single-read-only-volume-from-pods-on-the-same-node",
+        "may only read",
+    ),
+    row(
+        Defect::HidesFromSecondPod,
+        "shows an empty directory at the second target of a volume",
+        "multivolume/dynamic-pv-ext4:should-concurrently-access-the-single-volume-from-pods-on-the-same-node",
+        "index.html",
+    ),
+    row(
+        Defect::MixesUp,
+        "publishes one file system twice where a pod has two",
+        "multivolume/dynamic-pv-ext4:should-access-to-two-volumes-with-the-same-volume-mode-and-retain-data-across-pod-recreation-on-the-same-node",
+        "other data than was written",
+    ),
+    row(
+        Defect::MixesUp,
+        "publishes one device twice where a pod has two",
+        "multivolume/dynamic-pv-block-volmode:should-access-to-two-volumes-with-the-same-volume-mode-and-retain-data-across-pod-recreation-on-the-same-node",
+        "other data than was written",
+    ),
+    row(
+        Defect::MixesUp,
+        "gives the inline volume of one pod to another pod as well",
+        "ephemeral/csi-ephemeral-volume-default-fs:should-support-two-pods-which-have-the-same-volume-definition",
+        "find the same data",
+    ),
+    row(
+        Defect::WipesAtRestage,
+        "loses the files of a volume when it is staged again",
+        "volumes/dynamic-pv-default-fs:should-store-data",
+        "index.html",
+    ),
+    row(
+        Defect::WipesAtRestage,
+        "wipes a device when it is staged again",
+        "volumes/dynamic-pv-block-volmode:should-store-data",
+        "other data than was written",
+    ),
+    row(
+        Defect::StaysPublished,
+        "leaves a volume mounted for a pod that was deleted by force while kubelet was down",
+        "subpath/dynamic-pv-default-fs:should-unmount-if-pod-is-force-deleted-while-kubelet-is-down",
+        "nothing is left of pod",
+    ),
+    row(
+        Defect::NodeExpandsNothing,
+        "answers NodeExpandVolume without growing the file system",
+        "volume-expand/dynamic-pv-xfs:should-resize-volume-when-pvc-is-edited-while-pod-is-using-it",
+        "a pod does not see it",
+    ),
+    row(
+        Defect::ControllerExpandsNothing,
+        "answers ControllerExpandVolume without growing the device",
+        "volume-expand/dynamic-pv-block-volmode-allowexpansion:should-resize-volume-when-pvc-is-edited-while-pod-is-using-it",
+        "a pod does not see it",
+    ),
+    row(
+        Defect::ControllerExpandsNothing,
+        "answers ControllerExpandVolume, without growing anything, that the node has nothing to do",
+        "volume-expand/dynamic-pv-default-fs-allowexpansion:verify-if-offline-pvc-expansion-works",
+        "a pod does not see it",
+    ),
+    row(
+        Defect::ClonesNothing,
+        "makes an empty volume of a volume",
+        "provisioning/dynamic-pv-default-fs:should-provision-storage-with-pvc-data-source",
+        "index.html",
+    ),
+    row(
+        Defect::RestoresNothing,
+        "makes an empty volume of a snapshot",
+        "provisioning/dynamic-pv-block-volmode:should-provision-storage-with-snapshot-data-source",
+        "other data than was written",
+    ),
+    row(
+        Defect::RestoresLater,
+        "restores what was written after the snapshot",
+        "snapshottable/dynamic-snapshot-delete-policy:should-check-snapshot-fields-check-restore-correctly-works-after-modifying-source-data-check-deletion-persistent",
+        "other data than was written",
+    ),
+    row(
+        Defect::RestoresNoLarger,
+        "restores no more bytes than the snapshot has",
+        "provisioning/dynamic-pv-default-fs:should-provision-correct-filesystem-size-when-restoring-snapshot-to-larger-size-pvc",
+        "has not grown",
+    ),
+    row(
+        Defect::MixesUpMembers,
+        "mixes up the members of a group snapshot",
+        "volumegroupsnapshottable/delete-policy:should-create-snapshots-for-statefulset-volumes-and-verify-data-consistency-after-restore",
+        "other data than was written",
+    ),
+    row(
+        Defect::TakesAnyAttributes,
+        "answers ControllerModifyVolume without looking at the parameters",
+        "volume-modify/dynamic-pv-default-fs:should-recover-from-invalid-target-vac-by-updating-pvc-to-new-valid-vac",
+        "the driver refuses the attributes",
+    ),
+    row(
+        Defect::NegativeCapacity,
+        "answers GetCapacity with less than nothing",
+        "capacity/dynamic-pv-default-fs:provides-storage-capacity-information",
+        "below zero",
+    ),
+    row(
+        Defect::MadeElsewhere,
+        "makes a volume in a segment that was not asked for",
+        "topology/dynamic-pv-immediate-binding:should-provision-a-volume-and-schedule-a-pod-with-allowedtopologies",
+        "had volume node affinity conflict",
+    ),
+];
