@@ -44,6 +44,8 @@ struct Entry {
     /// The number of the latest of them.
     latest: u64,
     exists: Exists,
+    /// Its number in the logbook.
+    noted: Option<u64>,
 }
 
 /// A thing to undo: on which node, with which secrets, and whether it is there.
@@ -77,12 +79,20 @@ impl Ledger {
         match inner.find(&key) {
             Some(entry) => (entry.claims, entry.latest) = (entry.claims + 1, latest),
             None => {
-                if let Some(logbook) = &self.logbook {
-                    logbook.begun(&key, &thing, node);
-                }
+                let noted = self.logbook.as_ref().map(|logbook| logbook.begun(&thing, node));
                 let exists = Exists::No;
                 let key = key.clone();
-                inner.entries.push(Entry { key, thing, node, secrets, scope, claims: 1, latest, exists });
+                inner.entries.push(Entry {
+                    key,
+                    thing,
+                    node,
+                    secrets,
+                    scope,
+                    claims: 1,
+                    latest,
+                    exists,
+                    noted,
+                });
             }
         }
         Claim { ledger: self, key, exists: Exists::Perhaps }
@@ -98,8 +108,8 @@ impl Ledger {
         let key = key(thing, node);
         if let Some(entry) = self.lock().find(&key) {
             amend(&mut entry.thing);
-            if let Some(logbook) = &self.logbook {
-                logbook.amended(&key, &entry.thing, node);
+            if let (Some(logbook), Some(noted)) = (&self.logbook, entry.noted) {
+                logbook.amended(noted, &entry.thing, node);
             }
         }
     }
@@ -179,9 +189,9 @@ impl Ledger {
         let Some(place) = inner.entries.iter().position(|entry| is_gone(entry) && entry.key == key) else {
             return;
         };
-        inner.entries.remove(place);
-        if let Some(logbook) = &self.logbook {
-            logbook.gone(key);
+        let gone = inner.entries.remove(place);
+        if let (Some(logbook), Some(noted)) = (&self.logbook, gone.noted) {
+            logbook.gone(noted);
         }
     }
 
@@ -245,9 +255,9 @@ impl Drop for Claim<'_> {
             entry.claims -= 1;
             if self.exists == Exists::Yes
                 && entry.exists != Exists::Yes
-                && let Some(logbook) = &self.ledger.logbook
+                && let (Some(logbook), Some(noted)) = (&self.ledger.logbook, entry.noted)
             {
-                logbook.made(&self.key);
+                logbook.made(noted);
             }
             entry.exists = entry.exists.max(self.exists);
         }

@@ -32,6 +32,7 @@ const BYTES_MAX: u64 = 1 << 30;
 #[derive(Debug)]
 pub(crate) struct Logbook {
     path: PathBuf,
+    driver_ends_too: bool,
     open: Mutex<Open>,
 }
 
@@ -40,6 +41,8 @@ struct Open {
     file: File,
     /// Things made and not yet undone.
     things: usize,
+    /// Things noted so far.
+    noted: u64,
 }
 
 /// The driver of a run.
@@ -70,11 +73,11 @@ enum News {
     /// The first one.
     Run(RunOf),
     /// A call is about to be sent that may make the thing; or something else is known of it.
-    Begun { key: String, thing: Thing, node: usize },
+    Begun { number: u64, thing: Thing, node: usize },
     /// The thing is there.
-    Made(String),
+    Made(u64),
     /// The thing is not there any more, or was never made.
-    Gone(String),
+    Gone(u64),
     /// A directory was made.
     Directory(PathBuf),
     /// The driver was started.
@@ -87,31 +90,38 @@ impl Logbook {
         let file = tempfile::Builder::new().prefix(PREFIX).suffix(SUFFIX).tempfile()?;
         flock(&file, FlockOperation::NonBlockingLockExclusive)?;
         let (file, path) = file.keep().map_err(|kept| kept.error)?;
-        let logbook = Logbook { path, open: Mutex::new(Open { file, things: 0 }) };
+        let driver_ends_too = run.driver_ends_too;
+        let logbook = Logbook { path, driver_ends_too, open: Mutex::new(Open { file, things: 0, noted: 0 }) };
         logbook.write(&News::Run(run));
         Ok(logbook)
     }
 
-    /// Notes a thing before the call that may make it.
-    pub(crate) fn begun(&self, key: &str, thing: &Thing, node: usize) {
-        self.lock().things += 1;
-        self.write(&News::Begun { key: key.to_owned(), thing: thing.clone(), node });
+    /// Notes a thing before the call that may make it. Returns the number under which it is known.
+    pub(crate) fn begun(&self, thing: &Thing, node: usize) -> u64 {
+        let number = {
+            let mut open = self.lock();
+            open.things += 1;
+            open.noted += 1;
+            open.noted
+        };
+        self.amended(number, thing, node);
+        number
     }
 
     /// Notes that something else is known of a thing.
-    pub(crate) fn amended(&self, key: &str, thing: &Thing, node: usize) {
-        self.write(&News::Begun { key: key.to_owned(), thing: thing.clone(), node });
+    pub(crate) fn amended(&self, number: u64, thing: &Thing, node: usize) {
+        self.write(&News::Begun { number, thing: thing.clone(), node });
     }
 
     /// Notes that a thing is there.
-    pub(crate) fn made(&self, key: &str) {
-        self.write(&News::Made(key.to_owned()));
+    pub(crate) fn made(&self, number: u64) {
+        self.write(&News::Made(number));
     }
 
     /// Notes that a thing is gone.
-    pub(crate) fn gone(&self, key: &str) {
+    pub(crate) fn gone(&self, number: u64) {
         self.lock().things -= 1;
-        self.write(&News::Gone(key.to_owned()));
+        self.write(&News::Gone(number));
     }
 
     /// Notes a directory that was made.
@@ -138,8 +148,8 @@ impl Logbook {
 
 impl Drop for Logbook {
     fn drop(&mut self) {
-        if self.lock().things == 0 {
-            // What is left of it then is an empty list.
+        if self.driver_ends_too || self.lock().things == 0 {
+            // There is nothing that anybody could undo.
             let _ = std::fs::remove_file(&self.path);
         }
     }
@@ -210,7 +220,7 @@ fn read(path: &Path) -> Result<Option<Remains>, String> {
 
 fn parse(path: &Path, text: &str, file: File) -> Result<Remains, String> {
     let mut run = None;
-    let mut things: BTreeMap<u64, (String, (Thing, usize, bool))> = BTreeMap::new();
+    let mut things: BTreeMap<u64, (Thing, usize, bool)> = BTreeMap::new();
     let (mut directories, mut drivers) = (Vec::new(), Vec::new());
     // A last line without its end was cut off by the kill.
     let whole = text.rfind('\n').map_or("", |end| &text[..end]);
@@ -218,23 +228,24 @@ fn parse(path: &Path, text: &str, file: File) -> Result<Remains, String> {
         let news = serde_json::from_str(line).map_err(|error| format!("line {number}: {error}"))?;
         match news {
             News::Run(told) => run = Some(told),
-            News::Begun { key, thing, node } => match things.values_mut().find(|(other, _)| *other == key) {
-                Some((_, known)) => known.0 = thing,
-                None => {
-                    things.insert(number, (key, (thing, node, false)));
-                }
-            },
-            News::Made(key) => {
-                let same = things.values_mut().filter(|(other, _)| *other == key);
-                same.for_each(|(_, thing)| thing.2 = true);
+            News::Begun { number, thing, node } => {
+                let is_known = things.get(&number).is_some_and(|(.., is_known)| *is_known);
+                things.insert(number, (thing, node, is_known));
             }
-            News::Gone(key) => things.retain(|_, (other, _)| *other != key),
+            News::Made(number) => {
+                if let Some((.., is_known)) = things.get_mut(&number) {
+                    *is_known = true;
+                }
+            }
+            News::Gone(number) => {
+                things.remove(&number);
+            }
             News::Directory(path) => directories.push(path),
             News::Driver(process) => drivers.push(process),
         }
     }
     let run = run.ok_or("its first line is missing")?;
-    let things = things.into_values().map(|(_, thing)| thing).collect();
+    let things = things.into_values().collect();
     Ok(Remains { run, path: path.to_owned(), things, directories, drivers, _file: file })
 }
 

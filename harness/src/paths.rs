@@ -195,13 +195,14 @@ impl Paths {
         }
         let mut missing = vec![path];
         while let Some(level) = missing.last() {
+            // Before it is made, lest nobody know of it; but somebody else's is not ours to remove.
+            if let Some(logbook) = &self.logbook
+                && !level.exists()
+            {
+                logbook.directory(level);
+            }
             match (builder.create(level).await, level.parent()) {
-                (Ok(()), _) => {
-                    if let Some(logbook) = &self.logbook {
-                        logbook.directory(level);
-                    }
-                    made.push(level.to_path_buf());
-                }
+                (Ok(()), _) => made.push(level.to_path_buf()),
                 (Err(error), Some(parent)) if error.kind() == ErrorKind::NotFound => {
                     missing.push(parent);
                     continue;

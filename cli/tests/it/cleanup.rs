@@ -71,10 +71,15 @@ fn slow() -> Driver {
 #[test]
 fn what_a_run_has_made_that_was_killed_is_undone() {
     let (place, driver) = (Place::new(), slow());
-    let endpoint = ["--endpoint", &driver.endpoint];
+    let secrets = driver.directory().join("secrets.yaml");
+    std::fs::write(&secrets, "CreateVolume: {password: hunter2}").unwrap();
+    let endpoint = ["--endpoint", &driver.endpoint, "--secrets", secrets.to_str().unwrap()];
     let child = place.start(&[&endpoint[..], &["--filter", "node/node-publish-volume/"]].concat());
-    place.wait_for("published at");
+    place.wait_for("\"publication\"");
     kill(child);
+    let hexadecimal: String = "hunter2".bytes().map(|byte| format!("{byte:02x}")).collect();
+    let texts = place.texts().concat();
+    assert!(!texts.contains("hunter2") && !texts.contains(&hexadecimal), "{texts}");
     assert_ne!(driver.volumes(), Vec::<String>::new());
 
     let said = place.cleanup(&endpoint, 0);

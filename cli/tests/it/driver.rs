@@ -7,6 +7,7 @@ use tempfile::TempDir;
 use tokio::runtime::Runtime;
 use tokio::sync::oneshot;
 
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 /// Long enough for a busy machine; no test waits for it to pass.
@@ -17,7 +18,7 @@ pub(crate) struct Driver {
     pub(crate) endpoint: String,
     runtime: Runtime,
     _stop: oneshot::Sender<()>,
-    _directory: TempDir,
+    directory: TempDir,
 }
 
 impl Driver {
@@ -31,7 +32,12 @@ impl Driver {
         runtime.spawn(listener.serve(driver.routes(), async {
             let _ = stopped.await;
         }));
-        Driver { endpoint: endpoint.to_string(), runtime, _stop: stop, _directory: directory }
+        Driver { endpoint: endpoint.to_string(), runtime, _stop: stop, directory }
+    }
+
+    /// Where its socket is, and what it leaves behind may be: removed with it.
+    pub(crate) fn directory(&self) -> &Path {
+        self.directory.path()
     }
 
     /// Ids of the volumes it holds.

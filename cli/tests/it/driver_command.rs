@@ -48,6 +48,7 @@ fn a_driver_that_dies_is_started_again_and_the_run_goes_on() {
     let (endpoint, secrets) = (path("csi.sock"), path("csi.sock.secrets"));
     std::fs::write(&secrets, format!("CreateVolume: {{password: {SECRET}}}")).unwrap();
     let mut run: Command = program();
+    run.env("TMPDIR", directory.path());
     run.args(["--endpoint", &endpoint, "--driver-command", &driver_command(&endpoint), "--report", "json=-"]);
     run.args(["--driver-log", &path("driver.log"), "--secrets", &secrets]);
     let output = run.args(["--filter", "controller/create-volume/*name*"]).output().unwrap();

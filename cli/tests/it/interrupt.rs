@@ -19,6 +19,7 @@ fn slow(delay: Duration) -> Driver {
 /// Starts checks that make volumes.
 fn start(driver: &Driver) -> Child {
     program()
+        .env("TMPDIR", driver.directory())
         .args(["--endpoint", &driver.endpoint, "--jobs", "1", "--filter", "controller/create-volume/"])
         .stdout(Stdio::null())
         .stderr(Stdio::piped())
