@@ -2,6 +2,7 @@
 
 mod catalogue;
 mod defects;
+mod definitions;
 mod driver_definition;
 mod readme;
 

@@ -627,6 +627,7 @@ impl Defect {
             RestartForgetsStaged,
             RestartTakesTruncatedForEmpty,
             SavesAfterAnswer,
+            SecondStartDeletesVolumes,
         ]
     };
 

@@ -864,6 +864,8 @@ const NOT_IN_THE_SCENARIO: &[&str] = &[
     "status-code-not-canonical",
     "create-volume-checks-first-capability-only",
     "create-volume-drops-unsupported-sources",
+    "create-volume-refuses-limit-repeats",
+    "create-volume-repeat-ignores-limit",
     "validate-verdict-changes",
     "controller-expand-accepts-crossed-range",
     "create-group-snapshot-order-matters",
