@@ -2,7 +2,7 @@
 
 use std::process::{ExitStatus, Stdio};
 use std::sync::{Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, kill_process_group, test_kill_process_group};
@@ -43,20 +43,42 @@ impl ChildProcess {
         Some(ChildProcess { group, started_ticks })
     }
 
-    /// Kills what is left of its group. Says whether there was something.
-    pub(crate) fn kill(self) -> bool {
-        let group =
-            Pid::from_raw(self.group).filter(|_| started_ticks(self.group) == Some(self.started_ticks));
-        group.is_some_and(|group| kill_process_group(group, Signal::KILL).is_ok())
+    /// Kills what is left of its group, and waits until it is gone; for 5 s at the most.
+    pub(crate) fn kill(self) {
+        let is_same = started_ticks(self.group) == Some(self.started_ticks);
+        let Some(group) = Pid::from_raw(self.group).filter(|_| is_same) else { return };
+        if kill_process_group(group, Signal::KILL).is_err() {
+            return;
+        }
+        let killed = Instant::now();
+        while goes_on(self.group) && killed.elapsed() < KILL_LIMIT {
+            std::thread::sleep(GROUP_PAUSE);
+        }
     }
 }
 
-/// Field 22 of /proc/PID/stat.
+/// Whether a process of the group has not ended. Those that nobody reaps hold nothing any more.
+fn goes_on(group: i32) -> bool {
+    let processes = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    let mut numbers = processes.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
+    numbers.any(|process| {
+        let fields = stat(process);
+        let field = |number: usize| fields.get(number - 3).map(String::as_str);
+        field(5) == Some(group.to_string().as_str()) && !matches!(field(3), Some("Z" | "X"))
+    })
+}
+
+/// When a process was started, in clock ticks after the machine.
 fn started_ticks(process: i32) -> Option<u64> {
-    let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
-    // The name, which is in brackets, may have anything in it.
-    let (_, after_name) = stat.rsplit_once(')')?;
-    after_name.split_whitespace().nth(19)?.parse().ok()
+    stat(process).get(22 - 3)?.parse().ok()
+}
+
+/// The fields of /proc/PID/stat from the third one on; none if there is no such process.
+fn stat(process: i32) -> Vec<String> {
+    let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
+    // The name, which is the second one in brackets, may have anything in it.
+    let fields = stat.rsplit_once(')').map_or("", |(_, fields)| fields);
+    fields.split_whitespace().map(str::to_owned).collect()
 }
 
 /// One start of the command.
