@@ -69,9 +69,8 @@ async fn undo(found: Vec<Remains>, config: Config, driver: Option<Driver>) -> Re
         for remains in there {
             let things = remains.things();
             let ended = remains.undo(&target).await;
-            for thing in
-                things.iter().filter(|thing| !ended.iter().any(|left| left.starts_with(thing.as_str())))
-            {
+            let is_left = |thing: &str| ended.iter().any(|left| left.starts_with(&format!("{thing}: ")));
+            for thing in things.iter().filter(|thing| !is_left(thing)) {
                 writeln!(out, "undone: {thing}")?;
             }
             left.extend(ended);
