@@ -14,14 +14,11 @@ use crate::cluster::SecretUse;
 
 /// Runs it.
 pub(super) async fn run(shared: Arc<Shared>) {
-    work(shared.store.clone(), wanted, |place| {
-        let shared = shared.clone();
-        async move {
-            match shared.store.look(|objects| Some(objects.attachments.get(&place)?.detaching)) {
-                Some(false) => attach(&shared, &place).await,
-                Some(true) => detach(&shared, &place).await,
-                None => Work::Done,
-            }
+    work(shared, wanted, |shared, place| async move {
+        match shared.store.look(|objects| Some(objects.attachments.get(&place)?.detaching)) {
+            Some(false) => attach(&shared, &place).await,
+            Some(true) => detach(&shared, &place).await,
+            None => Work::Done,
         }
     })
     .await;

@@ -32,13 +32,10 @@ enum Key {
 
 /// Runs it.
 pub(super) async fn run(shared: Arc<Shared>) {
-    work(shared.store.clone(), wanted, |key| {
-        let shared = shared.clone();
-        async move {
-            match key {
-                Key::Provision(claim) => provision(&shared, &claim).await,
-                Key::Delete(volume) => delete(&shared, &volume).await,
-            }
+    work(shared, wanted, |shared, key| async move {
+        match key {
+            Key::Provision(claim) => provision(&shared, &claim).await,
+            Key::Delete(volume) => delete(&shared, &volume).await,
         }
     })
     .await;

@@ -7,7 +7,8 @@ use std::time::Duration;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
-use super::store::{Objects, Store};
+use super::shared::Shared;
+use super::store::Objects;
 
 /// How long pauses between failures are.
 #[derive(Clone, Copy, Debug)]
@@ -48,22 +49,25 @@ impl Work {
 }
 
 /// Works on objects for ever: those that `wanted` names, one task for each, with pauses that grow while they fail.
-pub(super) async fn work<K, F>(store: Arc<Store>, wanted: impl Fn(&Objects) -> Vec<K>, work: impl Fn(K) -> F)
-where
+pub(super) async fn work<K, F>(
+    shared: Arc<Shared>,
+    wanted: impl Fn(&Objects) -> Vec<K>,
+    work: impl Fn(Arc<Shared>, K) -> F,
+) where
     K: Ord + Clone + Send + 'static,
     F: Future<Output = Work> + Send + 'static,
 {
-    let mut changes = store.subscribe();
+    let mut changes = shared.store.subscribe();
     let mut running = JoinSet::new();
     let mut busy = BTreeSet::new();
     let mut failing: BTreeMap<K, (u32, Instant)> = BTreeMap::new();
     loop {
         changes.borrow_and_update();
         let now = Instant::now();
-        for key in store.look(&wanted) {
+        for key in shared.store.look(&wanted) {
             let rests = failing.get(&key).is_some_and(|(_, until)| *until > now);
             if !rests && busy.insert(key.clone()) {
-                let work = work(key.clone());
+                let work = work(shared.clone(), key.clone());
                 running.spawn(async move { (key, work.await) });
             }
         }

@@ -26,11 +26,7 @@ pub(super) async fn expand_all(shared: Arc<Shared>) {
     if !shared.has(Capability::ExpandVolume) && !shared.has(Capability::NodeExpandVolume) {
         return;
     }
-    work(shared.store.clone(), too_small, |name| {
-        let shared = shared.clone();
-        async move { expand(&shared, &name).await }
-    })
-    .await;
+    work(shared, too_small, |shared, name| async move { expand(&shared, &name).await }).await;
 }
 
 fn too_small(objects: &Objects) -> Vec<String> {
@@ -114,11 +110,7 @@ pub(super) async fn modify_all(shared: Arc<Shared>) {
     if !shared.has(Capability::ModifyVolume) {
         return;
     }
-    work(shared.store.clone(), to_be_modified, |name| {
-        let shared = shared.clone();
-        async move { modify(&shared, &name).await }
-    })
-    .await;
+    work(shared, to_be_modified, |shared, name| async move { modify(&shared, &name).await }).await;
 }
 
 fn to_be_modified(objects: &Objects) -> Vec<String> {

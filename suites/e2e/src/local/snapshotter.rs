@@ -14,11 +14,7 @@ use crate::cluster::{DataSource, ReclaimPolicy, SecretUse, SnapshotOrigin};
 
 /// Runs it.
 pub(super) async fn run(shared: Arc<Shared>) {
-    work(shared.store.clone(), wanted, |name| {
-        let shared = shared.clone();
-        async move { sync(&shared, &name).await }
-    })
-    .await;
+    work(shared, wanted, |shared, name| async move { sync(&shared, &name).await }).await;
 }
 
 fn wanted(objects: &Objects) -> Vec<String> {
