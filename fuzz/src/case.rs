@@ -1,0 +1,114 @@
+//! A failing case is read or refused with the name of its file; what was read can be shown in every form, and is the same once
+//! it was written.
+
+use csi_suite_stateful::case::{Case, CaseError, Format};
+
+use crate::{CANARY, Target, file};
+
+/// The bytes are the file.
+pub const TARGET: Target = Target {
+    name: "case",
+    run,
+    seeds,
+    tokens: &[
+        "csi-sanity-case: 1",
+        "steps:",
+        "- call: ",
+        "CreateVolume: ",
+        "DeleteVolume: {volume: v1}",
+        "ListVolumes",
+        "volume: v1#2",
+        "name: s1",
+        "wanted: ",
+        "usage: ",
+        "mode: SINGLE_NODE_WRITER",
+        "worker: 1",
+        "from-us: ",
+        "to-us: ",
+        "request: ",
+        "came: ",
+        "code: ",
+        "no answer",
+        "response: ",
+        "expected: ",
+        "18446744073709551615",
+        "-1",
+        "names: ",
+        "\n",
+        "\n  ",
+        "{",
+        "}",
+        "[",
+        "]",
+        ": ",
+        "- ",
+        "'",
+        "\"",
+        "`",
+        "$(",
+        "\\n",
+        "*/",
+        "é",
+        "~",
+        "|\n",
+        "&a ",
+        "*a",
+    ],
+};
+
+const NAME: &str = "case.yaml";
+
+fn run(bytes: &[u8]) {
+    let case = match Case::load(&file::with(NAME, bytes)) {
+        Ok(case) => case,
+        Err(CaseError::Parse(error)) => return assert!(error.to_string().contains(NAME), "{error}"),
+        Err(error) => return assert!(error.to_string().contains(NAME), "{error}"),
+    };
+    for format in [Format::Grpcurl, Format::Rust] {
+        assert!(!case.format(format).is_empty());
+    }
+    let yaml = written(&case);
+    match Case::load(&file::with(NAME, yaml.as_bytes())) {
+        Ok(again) => assert_eq!(again, case, "{yaml}"),
+        Err(error) => panic!("{}\n{yaml}", csi_harness::error_chain(&error)),
+    }
+}
+
+fn written(case: &Case) -> String {
+    let mut case = case.clone();
+    if CANARY {
+        // Too short for what takes more than 65 ms.
+        case.steps.iter_mut().for_each(|step| step.to_us = u64::from(step.to_us as u16));
+    }
+    case.to_yaml().expect("a case that was read can be written")
+}
+
+fn seeds() -> Vec<Vec<u8>> {
+    let plain = "\
+csi-sanity-case: 1
+check: property/volumes
+seed: 7
+breach:
+  requirement: CTRL-CREATEVOL-002
+  message: CreateVolume with a known name made another volume
+  expected: volume v1
+  actual: another volume
+driver:
+  name: a.example
+  version: 1.0.0
+  capabilities: [CREATE_DELETE_VOLUME, Node.EXPAND_VOLUME]
+steps:
+- call: {CreateVolume: {name: v1, wanted: {size: {required-bytes: 1}, usage: {access: mount, mode: SINGLE_NODE_WRITER}}}}
+  to-us: 12345
+  request: {name: a}
+  came: {code: OK, response: {volume: {volume_id: b}}}
+- call: {DeleteVolume: {volume: v1}}
+  from-us: 12346
+  to-us: 12399
+  request: {volume_id: b}
+  expected: [OK]
+  came: {code: INTERNAL, message: \"it's gone\"}
+";
+    let two = plain.replace("- call: {DeleteVolume: {volume: v1}}", "- call: ListVolumes\n  worker: 1");
+    vec![plain.into(), two.into()]
+}
