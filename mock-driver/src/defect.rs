@@ -16,6 +16,7 @@ named! {
     LockCoversAllObjects, "lock-covers-all-objects", "an operation on one object turns away those on all others";
     LockNeverReleasedAfterError, "lock-never-released-after-error", "after an error the object counts as busy for ever";
     NotFoundAsInternal, "not-found-as-internal", "what should be NOT_FOUND is INTERNAL";
+    PrintsSecrets, "prints-secrets", "the secrets of each request are printed";
     MountFlagsInErrors, "mount-flags-in-errors", "errors quote the mount_flags of the request";
     SecretsInErrors, "secrets-in-errors", "error messages show the secrets of the request";
     StatusCodeNotCanonical, "status-code-not-canonical", "errors have the code 42, which gRPC does not define";
@@ -86,6 +87,7 @@ named! {
     CreateVolumeAcceptsNegativeSize, "create-volume-accepts-negative-size", "negative sizes are accepted";
     CreateVolumeAcceptsUnknownAccessMode, "create-volume-accepts-unknown-access-mode", "the access mode UNKNOWN is accepted";
     CreateVolumeAcceptsUnsupportedCapability, "create-volume-accepts-unsupported-capability", "capabilities that are not supported are accepted";
+    CreateVolumeAdoptsIds, "create-volume-adopts-ids", "a name that is the id of a volume stands for that volume";
     CreateVolumeAnswersWithoutVolume, "create-volume-answers-without-volume", "the reply has no volume";
     CreateVolumeChecksFirstCapabilityOnly, "create-volume-checks-first-capability-only", "a capability that is not supported is accepted behind one that is";
     CreateVolumeConflictAsInternal, "create-volume-conflict-as-internal", "an incompatible repeat is INTERNAL";
@@ -101,6 +103,7 @@ named! {
     CreateVolumeEmptyId, "create-volume-empty-id", "the first reply has no volume_id";
     CreateVolumeExceedsLimit, "create-volume-exceeds-limit", "sizes are rounded up beyond limit_bytes";
     CreateVolumeFoldsCase, "create-volume-folds-case", "names that differ in case only are taken for one";
+    CreateVolumeFollowsSubdir, "create-volume-follows-subdir", "the parameter subDir is taken for a path, wherever it leads";
     CreateVolumeForgetsNames, "create-volume-forgets-names", "a repeated request makes another volume";
     CreateVolumeHalvesSize, "create-volume-halves-size", "volumes have half the size asked for";
     CreateVolumeIdTooLong, "create-volume-id-too-long", "volume_id has more than 128 bytes";
@@ -121,6 +124,7 @@ named! {
     CreateVolumeInternalOnRepeats, "create-volume-internal-on-repeats", "a repeated request is INTERNAL";
     CreateVolumeKeepsParametersInPart, "create-volume-keeps-parameters-in-part", "unknown parameters are accepted, and a repeat with more than 1 KiB of parameters is ALREADY_EXISTS";
     CreateVolumeLeaksOnError, "create-volume-leaks-on-error", "a failed request leaves a volume behind";
+    CreateVolumeMakesDirectoryOfName, "create-volume-makes-directory-of-name", "a directory is made with the name for a path, wherever it leads";
     CreateVolumeMissingSourceAsInternal, "create-volume-missing-source-as-internal", "a source that does not exist is INTERNAL";
     CreateVolumeNamesOtherSource, "create-volume-names-other-source", "the reply names another content source than the one asked for";
     CreateVolumeNegativeCapacity, "create-volume-negative-capacity", "capacity_bytes is negative";
@@ -149,8 +153,10 @@ named! {
     CreateVolumeReusesIds, "create-volume-reuses-ids", "all volumes get one volume_id";
     CreateVolumeReversesPreferred, "create-volume-reverses-preferred", "preferred topologies are tried from last to first";
     CreateVolumeRoundsDown, "create-volume-rounds-down", "sizes are rounded down to whole GiB";
+    CreateVolumeRunsParameters, "create-volume-runs-parameters", "parameters are run as a shell would";
     CreateVolumeShrinksSource, "create-volume-shrinks-source", "a limit below the size of the source truncates the copy";
     CreateVolumeSourceDataLost, "create-volume-source-data-lost", "copies do not hold the data of their source";
+    CopiesFollowLinks, "copies-follow-links", "in a copy of a volume, files of the host are in place of the links to them";
     CreateVolumeTrimsNames, "create-volume-trims-names", "names that differ in outer spaces only are taken for one";
     CreateVolumeTruncatesNames, "create-volume-truncates-names", "names with the same first 48 characters are taken for one";
     CreateVolumeTruncatesToSource, "create-volume-truncates-to-source", "a copy is never larger than its source, whatever was asked";
@@ -174,9 +180,14 @@ named! {
     DeleteVolumeCrashesOnPaths, "delete-volume-crashes-on-paths", "a volume_id with `..` ends the driver";
     DeleteVolumeDeletesInUse, "delete-volume-deletes-in-use", "a volume in use on this node is deleted";
     DeleteVolumeDeletesSnapshots, "delete-volume-deletes-snapshots", "the snapshots of a volume are deleted with it";
+    DeleteVolumeFollowsEndsOfIds, "delete-volume-follows-ends-of-ids", "what stands behind the first slash of volume_id is taken for a directory, and removed, wherever it leads";
+    DeleteVolumeFollowsPaths, "delete-volume-follows-paths", "volume_id is taken for a path, and what is there is removed, wherever it leads";
     DeleteVolumeInUseAsInternal, "delete-volume-in-use-as-internal", "a volume in use is INTERNAL";
     DeleteVolumeKeepsName, "delete-volume-keeps-name", "the name of a deleted volume stays taken";
     DeleteVolumeKeepsVolume, "delete-volume-keeps-volume", "OK is answered but the volume stays";
+    DeleteVolumeMatchesBeginnings, "delete-volume-matches-beginnings", "an id that begins with that of a volume deletes it";
+    DeleteVolumeRunsIds, "delete-volume-runs-ids", "volume_id is run as a shell would";
+    DeleteVolumeTrimsIds, "delete-volume-trims-ids", "an id with spaces or slashes around it deletes the volume";
     DeleteVolumeUnknownInternal, "delete-volume-unknown-internal", "a volume that does not exist is INTERNAL";
     DeleteVolumeUnknownNotFound, "delete-volume-unknown-not-found", "a volume that does not exist is NOT_FOUND";
     DeleteVolumeWithSnapshotsAsInternal, "delete-volume-with-snapshots-as-internal", "a volume with snapshots is INTERNAL";
@@ -247,12 +258,14 @@ named! {
     ListVolumesIgnoresMaxEntries, "list-volumes-ignores-max-entries", "max_entries is ignored";
     ListVolumesIgnoresToken, "list-volumes-ignores-token", "every page is the first";
     ListVolumesInvalidTokenAsInvalidArgument, "list-volumes-invalid-token-as-invalid-argument", "a token that is not valid is INVALID_ARGUMENT";
+    ListVolumesKeepsFewListings, "list-volumes-keeps-few-listings", "a token is INTERNAL after a hundred other calls";
     ListVolumesNeverSetsNextToken, "list-volumes-never-sets-next-token", "next_token is never set";
     ListVolumesOmitsCondition, "list-volumes-omits-condition", "volume_condition is missing";
     ListVolumesOmitsCopies, "list-volumes-omits-copies", "volumes made from a source are not listed";
     ListVolumesOmitsPublishedNodes, "list-volumes-omits-published-nodes", "published_node_ids is empty";
     ListVolumesOmitsStatus, "list-volumes-omits-status", "entries have no status";
     ListVolumesOneEntryTooMany, "list-volumes-one-entry-too-many", "pages have one entry more than max_entries";
+    ListVolumesOpensTokens, "list-volumes-opens-tokens", "starting_token is taken for a path, wherever it leads";
     ListVolumesPanicsOnNegativeMax, "list-volumes-panics-on-negative-max", "a negative max_entries panics";
     ListVolumesPanicsOnNumericToken, "list-volumes-panics-on-numeric-token", "a token that is a number panics";
     ListVolumesRepeatsFirstEntry, "list-volumes-repeats-first-entry", "later pages list their first entry twice";
@@ -315,15 +328,18 @@ named! {
     DeleteSnapshotUnimplemented, "delete-snapshot-unimplemented", "DeleteSnapshot answers UNIMPLEMENTED although it is mandatory or advertised";
     DeleteSnapshotAcceptsEmptyId, "delete-snapshot-accepts-empty-id", "a missing snapshot_id is accepted";
     DeleteSnapshotDeletesVolume, "delete-snapshot-deletes-volume", "the source volume is deleted with the snapshot";
+    DeleteSnapshotFollowsPaths, "delete-snapshot-follows-paths", "the file that snapshot_id is taken for, with an ending of the driver's, is removed, wherever it is";
     DeleteSnapshotGroupMemberAsInternal, "delete-snapshot-group-member-as-internal", "a member of a group is INTERNAL";
     DeleteSnapshotInUseAsInternal, "delete-snapshot-in-use-as-internal", "a snapshot that volumes were made from is INTERNAL";
     DeleteSnapshotKeepsSnapshot, "delete-snapshot-keeps-snapshot", "OK is answered but the snapshot stays";
+    DeleteSnapshotMatchesBeginnings, "delete-snapshot-matches-beginnings", "an id that begins with that of a snapshot deletes it";
     DeleteSnapshotUnknownNotFound, "delete-snapshot-unknown-not-found", "a snapshot that does not exist is NOT_FOUND";
 
     // ListSnapshots.
     ListSnapshotsUnimplemented, "list-snapshots-unimplemented", "ListSnapshots answers UNIMPLEMENTED although it is mandatory or advertised";
     ListSnapshotsAcceptsAnyToken, "list-snapshots-accepts-any-token", "a token that is not valid starts from the top";
     ListSnapshotsAcceptsNegativeMax, "list-snapshots-accepts-negative-max", "a negative max_entries means no limit";
+    ListSnapshotsCutsLettersOfTokens, "list-snapshots-cuts-letters-of-tokens", "a token with a letter of two bytes in its middle panics";
     ListSnapshotsDropsSize, "list-snapshots-drops-size", "entries lack size_bytes";
     ListSnapshotsEntryWithoutSnapshot, "list-snapshots-entry-without-snapshot", "entries have no snapshot";
     ListSnapshotsFailsOnUnusualNames, "list-snapshots-fails-on-unusual-names", "the list is INTERNAL while a snapshot's name is not plain ASCII";
@@ -332,6 +348,7 @@ named! {
     ListSnapshotsIgnoresMaxEntries, "list-snapshots-ignores-max-entries", "max_entries is ignored";
     ListSnapshotsIgnoresSourceFilter, "list-snapshots-ignores-source-filter", "the filter by source_volume_id is ignored";
     ListSnapshotsIgnoresToken, "list-snapshots-ignores-token", "every page is the first";
+    ListSnapshotsInternalOnOtherTokens, "list-snapshots-internal-on-other-tokens", "a token of ListVolumes is INTERNAL";
     ListSnapshotsInvalidTokenAsInvalidArgument, "list-snapshots-invalid-token-as-invalid-argument", "a token that is not valid is INVALID_ARGUMENT";
     ListSnapshotsJoinsFilters, "list-snapshots-joins-filters", "two filters return what matches either";
     ListSnapshotsNeverSetsNextToken, "list-snapshots-never-sets-next-token", "next_token is never set";
@@ -370,6 +387,7 @@ named! {
     ControllerExpandNodeExpansionAlwaysRequired, "controller-expand-node-expansion-always-required", "node_expansion_required is true for block volumes and without node expansion";
     ControllerExpandNodeExpansionNotRequired, "controller-expand-node-expansion-not-required", "node_expansion_required is false although the node has to act";
     ControllerExpandOutOfRangeAsInternal, "controller-expand-out-of-range-as-internal", "a size that is not allowed is INTERNAL";
+    ControllerExpandOverflows, "controller-expand-overflows", "a size at the end of its type panics";
     ControllerExpandPanicsWithoutRange, "controller-expand-panics-without-range", "a request without capacity_range panics";
     ControllerExpandRefusesOnline, "controller-expand-refuses-online", "a volume in use is refused although ONLINE is advertised";
     ControllerExpandRefusesRepeats, "controller-expand-refuses-repeats", "a volume that is large enough is OUT_OF_RANGE";
@@ -487,6 +505,7 @@ named! {
     NodeStageAcceptsMissingPath, "node-stage-accepts-missing-path", "a missing staging_target_path is accepted";
     NodeStageConflictAsInternal, "node-stage-conflict-as-internal", "a repeat with another capability is INTERNAL";
     NodeStageEmptyIdAsNotFound, "node-stage-empty-id-as-not-found", "a missing volume_id is NOT_FOUND";
+    NodeStageFollowsContext, "node-stage-follows-context", "subDir in volume_context is taken for a path, wherever it leads";
     NodeStageIgnoresCapabilityConflict, "node-stage-ignores-capability-conflict", "a repeat with another capability is OK";
     NodeStageNotRecorded, "node-stage-not-recorded", "OK is answered but nothing is staged";
     NodeStagePanicsWithoutCapability, "node-stage-panics-without-capability", "a request without volume_capability panics";
@@ -504,6 +523,7 @@ named! {
     NodeUnstageRefusesLongPaths, "node-unstage-refuses-long-paths", "NodeUnstageVolume takes staging_target_path of up to 128 bytes only";
     NodeUnstageRefusesPathsOf128Bytes, "node-unstage-refuses-paths-of-128-bytes", "NodeUnstageVolume takes staging_target_path of up to 127 bytes only";
     NodeUnstageRefusesRepeats, "node-unstage-refuses-repeats", "a volume that is not staged is FAILED_PRECONDITION";
+    NodeUnstageRemovesEverything, "node-unstage-removes-everything", "what is at staging_target_path is removed with everything in it, whatever it is";
     NodeUnstageUnknownAsInternal, "node-unstage-unknown-as-internal", "an unknown volume is INTERNAL";
 
     // NodePublishVolume.
@@ -515,34 +535,45 @@ named! {
     NodePublishAcceptsMissingStaging, "node-publish-accepts-missing-staging", "a missing staging_target_path is accepted although volumes are staged";
     NodePublishAcceptsUnstaged, "node-publish-accepts-unstaged", "a volume that is not staged is published";
     NodePublishConflictAsInternal, "node-publish-conflict-as-internal", "a repeat with other arguments is INTERNAL";
+    NodePublishCrashesOnLargeContext, "node-publish-crashes-on-large-context", "a volume_context of more than 4 KiB ends the driver";
     NodePublishEmptyIdAsNotFound, "node-publish-empty-id-as-not-found", "a missing volume_id is NOT_FOUND";
+    NodePublishErrorsShowContext, "node-publish-errors-show-context", "errors quote volume_context";
+    NodePublishFollowsLinks, "node-publish-follows-links", "a symbolic link at target_path is followed";
     NodePublishIgnoresAccessMode, "node-publish-ignores-access-mode", "a volume for a single writer is published at two paths";
     NodePublishIgnoresCapabilityConflict, "node-publish-ignores-capability-conflict", "a repeat with another capability is OK";
     NodePublishIgnoresReadonlyConflict, "node-publish-ignores-readonly-conflict", "a repeat with another readonly flag is OK";
+    NodePublishJoinsMountOptions, "node-publish-joins-mount-options", "what stands in volume_context behind a comma becomes a mount option; needs root";
     NodePublishMakesOtherKind, "node-publish-makes-other-kind", "a file is at the target path of a mount, a directory at that of a block volume";
     NodePublishMakesNothing, "node-publish-makes-nothing", "OK is answered but nothing is at the target path";
     NodePublishMakesParents, "node-publish-makes-parents", "missing parent directories are made and never removed";
     NodePublishMissingStagingAsInvalidArgument, "node-publish-missing-staging-as-invalid-argument", "a missing staging_target_path is INVALID_ARGUMENT";
+    NodePublishMixesUpVolumes, "node-publish-mixes-up-volumes", "a volume that is published while another one is shows that one";
     NodePublishPanicsWithoutCapability, "node-publish-panics-without-capability", "a request without volume_capability panics";
+    NodePublishPrintsContext, "node-publish-prints-context", "volume_context is printed";
     NodePublishRefusesExistingTarget, "node-publish-refuses-existing-target", "a target path that exists already is INTERNAL";
     NodePublishRefusesLongPaths, "node-publish-refuses-long-paths", "paths of more than 128 bytes are refused";
     NodePublishRefusesPathsOf128Bytes, "node-publish-refuses-paths-of-128-bytes", "NodePublishVolume takes paths of up to 127 bytes only";
     NodePublishRefusesRepeats, "node-publish-refuses-repeats", "a repeated request is ALREADY_EXISTS";
     NodePublishRefusesSecondPath, "node-publish-refuses-second-path", "a shared volume cannot be published at a second path";
     NodePublishRefusesSingleNodeWriter, "node-publish-refuses-single-node-writer", "NodePublishVolume knows the newer single-node modes and no longer the old one";
+    NodePublishRunsFsType, "node-publish-runs-fs-type", "fs_type is run as a shell would";
     NodePublishSecondPathAsInternal, "node-publish-second-path-as-internal", "a second path that the access mode rules out is INTERNAL";
     NodePublishUnknownVolumeOk, "node-publish-unknown-volume-ok", "an unknown volume is OK";
+    NodePublishWritesFilesOfContext, "node-publish-writes-files-of-context", "a file is written with the name that volume_context gives it, wherever it leads";
 
     // NodeUnpublishVolume.
     NodeUnpublishVolumeUnimplemented, "node-unpublish-volume-unimplemented", "NodeUnpublishVolume answers UNIMPLEMENTED although it is mandatory or advertised";
     NodeUnpublishAcceptsEmptyId, "node-unpublish-accepts-empty-id", "a missing volume_id is accepted";
     NodeUnpublishAcceptsMissingPath, "node-unpublish-accepts-missing-path", "a missing target_path is accepted";
     NodeUnpublishFailsOnBlock, "node-unpublish-fails-on-block", "block volumes cannot be unpublished";
+    NodeUnpublishForgetsLinks, "node-unpublish-forgets-links", "a volume that was published at a path through a link stays there";
     NodeUnpublishKeepsPublication, "node-unpublish-keeps-publication", "the target goes but the volume still counts as published";
     NodeUnpublishLeavesTarget, "node-unpublish-leaves-target", "the directory or file at the target path stays";
     NodeUnpublishRefusesLongPaths, "node-unpublish-refuses-long-paths", "NodeUnpublishVolume takes target_path of up to 128 bytes only";
     NodeUnpublishRefusesPathsOf128Bytes, "node-unpublish-refuses-paths-of-128-bytes", "NodeUnpublishVolume takes target_path of up to 127 bytes only";
     NodeUnpublishRefusesRepeats, "node-unpublish-refuses-repeats", "a volume that is not published there is NOT_FOUND";
+    NodeUnpublishRemovesEverything, "node-unpublish-removes-everything", "what is at target_path is removed with everything in it, whatever it is";
+    NodeUnpublishRunsPaths, "node-unpublish-runs-paths", "target_path is run as a shell would";
     NodeUnpublishUnknownAsInternal, "node-unpublish-unknown-as-internal", "an unknown volume is INTERNAL";
     NodeUnpublishUnstages, "node-unpublish-unstages", "unpublishing unstages the volume as well";
 
@@ -628,6 +659,44 @@ impl Defect {
             RestartTakesTruncatedForEmpty,
             SavesAfterAnswer,
             SecondStartDeletesVolumes,
+        ]
+    };
+
+    /// Those that show under hostile input only, many of them on the driver's host. The hostile suite has to find them.
+    pub const UNDER_ATTACK: &[Defect] = {
+        use Defect::*;
+        &[
+            ControllerExpandOverflows,
+            CopiesFollowLinks,
+            CreateVolumeAdoptsIds,
+            CreateVolumeFollowsSubdir,
+            CreateVolumeMakesDirectoryOfName,
+            CreateVolumeRunsParameters,
+            DeleteSnapshotFollowsPaths,
+            DeleteSnapshotMatchesBeginnings,
+            DeleteVolumeFollowsEndsOfIds,
+            DeleteVolumeFollowsPaths,
+            DeleteVolumeMatchesBeginnings,
+            DeleteVolumeRunsIds,
+            DeleteVolumeTrimsIds,
+            ListSnapshotsCutsLettersOfTokens,
+            ListSnapshotsInternalOnOtherTokens,
+            ListVolumesKeepsFewListings,
+            ListVolumesOpensTokens,
+            NodePublishCrashesOnLargeContext,
+            NodePublishErrorsShowContext,
+            NodePublishFollowsLinks,
+            NodePublishJoinsMountOptions,
+            NodePublishMixesUpVolumes,
+            NodePublishPrintsContext,
+            NodePublishRunsFsType,
+            NodePublishWritesFilesOfContext,
+            NodeStageFollowsContext,
+            NodeUnpublishForgetsLinks,
+            NodeUnpublishRemovesEverything,
+            NodeUnpublishRunsPaths,
+            NodeUnstageRemovesEverything,
+            PrintsSecrets,
         ]
     };
 

@@ -11,7 +11,7 @@ use tonic::Status;
 use crate::call::{Call, NODE_VOLUME};
 use crate::config::RpcName;
 use crate::defect::Defect;
-use crate::defects::{Glance, save_otherwise, saves_otherwise, spoil_status};
+use crate::defects::{Glance, print_secrets, save_otherwise, saves_otherwise, spoil_status};
 use crate::driver::MockDriver;
 use crate::hold::{HoldPoint, Step};
 use crate::quirk::Quirk;
@@ -73,6 +73,7 @@ impl MockDriver {
         handler: impl Future<Output = Result<T, Status>>,
     ) -> Result<T, Status> {
         self.check_offered::<R>()?;
+        print_secrets(self, request);
         self.throttle(request)?;
         let pending = self.lock(connection, request)?;
         self.take_time::<R>().await;

@@ -20,11 +20,35 @@ static CSI_SECRET: LazyLock<ExtensionDescriptor> =
 /// The message as JSON with the field names of csi.proto, default values left out, each secret value replaced by
 /// [`STRIPPED`] while its key stays.
 pub fn json<M: prost::Name>(message: &M) -> serde_json::Value {
-    let Some(mut message) = reflect::message(message) else { return serde_json::Value::Null };
+    reflect::message(message).map_or(serde_json::Value::Null, dynamic)
+}
+
+/// The same for a message whose type is known by its descriptor alone.
+pub fn dynamic(mut message: DynamicMessage) -> serde_json::Value {
     strip(&mut message);
+    shown(&message)
+}
+
+/// A time that no calendar has is refused by JSON's form of the protocol; then the fields are shown as they are.
+fn shown(message: &DynamicMessage) -> serde_json::Value {
     let options =
         prost_reflect::SerializeOptions::new().use_proto_field_name(true).stringify_64_bit_integers(false);
-    message.serialize_with_options(serde_json::value::Serializer, &options).unwrap_or_default()
+    let serialized = message.serialize_with_options(serde_json::value::Serializer, &options);
+    serialized.unwrap_or_else(|_| {
+        message.fields().map(|(field, value)| (field.name().to_owned(), shown_value(value))).collect()
+    })
+}
+
+fn shown_value(value: &Value) -> serde_json::Value {
+    match value {
+        Value::Message(message) => shown(message),
+        Value::List(values) => values.iter().map(shown_value).collect(),
+        Value::String(text) => text.as_str().into(),
+        Value::Bool(bit) => (*bit).into(),
+        Value::I32(number) | Value::EnumNumber(number) => (*number).into(),
+        Value::I64(number) => (*number).into(),
+        other => format!("{other:?}").into(),
+    }
 }
 
 /// Writes a message for `{:?}`: its name and [`json`].
@@ -94,6 +118,22 @@ mod tests {
         assert!(text.contains(r#""password":"***stripped***""#), "{text}");
         assert!(text.contains(r#""tier":"gold""#), "{text}");
         assert!(!format!("{request:?}").contains("hunter2"));
+    }
+
+    #[test]
+    fn a_time_that_no_calendar_has_hides_nothing() {
+        let time = prost_types::Timestamp { seconds: i64::MAX, nanos: -1 };
+        let snapshot = |creation_time| v1::Snapshot {
+            snapshot_id: "a".into(),
+            size_bytes: 5,
+            creation_time: Some(creation_time),
+            ..Default::default()
+        };
+        let text = json(&v1::CreateSnapshotResponse { snapshot: Some(snapshot(time)) }).to_string();
+        assert!(text.contains(r#""creation_time":{"nanos":-1,"seconds":9223372036854775807}"#), "{text}");
+        assert!(text.contains(r#""snapshot_id":"a""#) && text.contains(r#""size_bytes":5"#), "{text}");
+        let text = json(&snapshot(prost_types::Timestamp::default())).to_string();
+        assert!(text.contains(r#""creation_time":"1970-01-01T00:00:00Z""#), "{text}");
     }
 
     /// A file with secrets in places where csi.proto has none so far: nested, in lists, in maps, of other types.

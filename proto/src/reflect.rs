@@ -2,7 +2,9 @@
 
 use std::sync::LazyLock;
 
-use prost_reflect::{DescriptorPool, DynamicMessage, FieldDescriptor};
+use prost_reflect::{DescriptorPool, DynamicMessage, FieldDescriptor, MessageDescriptor, MethodDescriptor};
+
+use crate::call::Rpc;
 
 pub use prost_reflect;
 
@@ -56,6 +58,22 @@ pub fn message<M: prost::Name>(message: &M) -> Option<DynamicMessage> {
     DynamicMessage::decode(descriptor, message.encode_to_vec().as_slice()).ok()
 }
 
+/// The form of the requests of an RPC; `None` only for an RPC of another protocol.
+pub fn request_of(rpc: Rpc) -> Option<MessageDescriptor> {
+    method_of(rpc).map(|method| method.input())
+}
+
+/// The form of the responses of an RPC; `None` only for an RPC of another protocol.
+pub fn response_of(rpc: Rpc) -> Option<MessageDescriptor> {
+    method_of(rpc).map(|method| method.output())
+}
+
+fn method_of(rpc: Rpc) -> Option<MethodDescriptor> {
+    let (service, method) = rpc.path.strip_prefix('/')?.split_once('/')?;
+    let service = POOL.get_service_by_name(service)?;
+    service.methods().find(|found| found.name() == method)
+}
+
 /// Bytes of a string of this field at the most.
 pub fn text_bytes_max(field: &FieldDescriptor) -> usize {
     let own = OTHER_TEXT_BYTES_MAX.iter().find(|(name, _)| *name == field.full_name());
@@ -88,6 +106,15 @@ mod tests {
         }
         for name in SENT_BY_THE_CALLER {
             assert!(POOL.get_message_by_name(name).is_some(), "{name}");
+        }
+    }
+
+    #[test]
+    fn every_rpc_has_a_request_and_a_response() {
+        for rpc in crate::RPCS {
+            let forms = [request_of(rpc), response_of(rpc)].map(|form| form.expect("it is in csi.proto"));
+            let names = ["Request", "Response"].map(|kind| format!("csi.v1.{}{kind}", rpc.method));
+            assert_eq!(forms.map(|form| form.full_name().to_owned()), names);
         }
     }
 

@@ -61,6 +61,10 @@ fn refuse(
     if has(Defect::ControllerExpandPanicsWithoutRange) && !asked.volume_id.is_empty() {
         asked.capacity_range.expect("capacity_range is always there");
     }
+    if has(Defect::ControllerExpandOverflows) {
+        let required_bytes = asked.capacity_range.map_or(0, |range| range.required_bytes);
+        required_bytes.checked_add(4095).expect("no volume is that large");
+    }
     if has(Defect::ControllerExpandEmptyIdAsNotFound) && asked.volume_id.is_empty() {
         return Err(volume_not_found(""));
     }

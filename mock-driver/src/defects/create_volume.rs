@@ -7,7 +7,7 @@ use tonic::{Code, Status};
 
 use super::overlap::GivenUp;
 use super::volume::spoil_volume;
-use super::{GIB, drop_unknown, plain_capability, recode};
+use super::{GIB, drop_unknown, host, plain_capability, recode};
 use crate::config::StaticVolume;
 use crate::controller;
 use crate::defect::Defect;
@@ -22,6 +22,7 @@ pub(crate) async fn create_volume(
     driver: &MockDriver,
     asked: &CreateVolumeRequest,
 ) -> Result<CreateVolumeResponse, Status> {
+    host::before_create_volume(driver, asked);
     refuse(driver, asked)?;
     let mut request = asked.clone();
     misread(driver, &mut request);
@@ -95,6 +96,11 @@ fn usages(asked: &CreateVolumeRequest) -> impl Iterator<Item = Usage> {
 /// Takes the request for another one.
 fn misread(driver: &MockDriver, request: &mut CreateVolumeRequest) {
     let has = |defect| driver.has(defect);
+    if has(Defect::CreateVolumeAdoptsIds)
+        && let Some(name) = driver.state().volumes.get(&request.name).and_then(|known| known.name.clone())
+    {
+        request.name = name;
+    }
     if has(Defect::CreateVolumeFoldsCase) {
         request.name = request.name.to_lowercase();
     }

@@ -3,16 +3,26 @@
 use csi_proto::v1::{DeleteSnapshotRequest, DeleteSnapshotResponse};
 use tonic::{Code, Status};
 
-use super::recode;
+use super::{host, recode};
 use crate::controller;
 use crate::defect::Defect;
 use crate::driver::MockDriver;
 
 pub(crate) async fn delete_snapshot(
     driver: &MockDriver,
-    request: &DeleteSnapshotRequest,
+    asked: &DeleteSnapshotRequest,
 ) -> Result<DeleteSnapshotResponse, Status> {
-    let (id, has) = (&request.snapshot_id, |defect| driver.has(defect));
+    let has = |defect| driver.has(defect);
+    host::before_delete_snapshot(driver, asked);
+    let mut request = asked.clone();
+    if has(Defect::DeleteSnapshotMatchesBeginnings) {
+        let state = driver.state();
+        let mut ids = state.snapshots.values().map(|snapshot| &snapshot.id);
+        if let Some(id) = ids.find(|id| asked.snapshot_id.starts_with(id.as_str())) {
+            request.snapshot_id.clone_from(id);
+        }
+    }
+    let id = &request.snapshot_id;
     if has(Defect::DeleteSnapshotAcceptsEmptyId) && id.is_empty() {
         return Ok(DeleteSnapshotResponse {});
     }
@@ -27,7 +37,7 @@ pub(crate) async fn delete_snapshot(
     if has(Defect::DeleteSnapshotInUseAsInternal) && controller::has_copies(&driver.state(), id) {
         return Err(Status::internal(format!("volumes made from snapshot {id} exist")));
     }
-    let mut answer = controller::delete_snapshot(driver, request).await;
+    let mut answer = controller::delete_snapshot(driver, &request).await;
     if has(Defect::DeleteSnapshotGroupMemberAsInternal) && grouped {
         recode(&mut answer, Code::InvalidArgument, Code::Internal);
     }

@@ -3,16 +3,20 @@
 use csi_proto::v1::{DeleteVolumeRequest, DeleteVolumeResponse};
 use tonic::{Code, Status};
 
-use super::recode;
+use super::{host, recode};
 use crate::controller;
 use crate::defect::Defect;
 use crate::driver::MockDriver;
 
 pub(crate) async fn delete_volume(
     driver: &MockDriver,
-    request: &DeleteVolumeRequest,
+    asked: &DeleteVolumeRequest,
 ) -> Result<DeleteVolumeResponse, Status> {
-    let (id, has) = (&request.volume_id, |defect| driver.has(defect));
+    let has = |defect| driver.has(defect);
+    host::before_delete_volume(driver, asked);
+    let mut request = asked.clone();
+    misread(driver, &mut request);
+    let id = &request.volume_id;
     if has(Defect::DeleteVolumeAcceptsEmptyId) && id.is_empty() {
         return Ok(DeleteVolumeResponse {});
     }
@@ -31,9 +35,24 @@ pub(crate) async fn delete_volume(
     {
         return Err(Status::internal("dataset has children"));
     }
-    let mut answer = controller::delete_volume(driver, request).await;
+    let mut answer = controller::delete_volume(driver, &request).await;
     if has(Defect::DeleteVolumeInUseAsInternal) {
         recode(&mut answer, Code::FailedPrecondition, Code::Internal);
     }
     answer
+}
+
+/// Takes the id for another one.
+fn misread(driver: &MockDriver, request: &mut DeleteVolumeRequest) {
+    if driver.has(Defect::DeleteVolumeTrimsIds) {
+        let id = request.volume_id.trim_matches(|c: char| c.is_whitespace() || c == '/');
+        request.volume_id = id.to_owned();
+    }
+    if driver.has(Defect::DeleteVolumeMatchesBeginnings) {
+        let state = driver.state();
+        let mut ids = state.volumes.values().map(|volume| &volume.id);
+        if let Some(id) = ids.find(|id| request.volume_id.starts_with(id.as_str())) {
+            request.volume_id.clone_from(id);
+        }
+    }
 }

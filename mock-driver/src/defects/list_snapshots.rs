@@ -11,6 +11,9 @@ use crate::defect::Defect;
 use crate::driver::MockDriver;
 use crate::state::{List, sequence, token};
 
+/// Bytes of a token that a defect cuts off.
+const TOKEN_BYTES: usize = 16;
+
 pub(crate) async fn list_snapshots(
     driver: &MockDriver,
     asked: &ListSnapshotsRequest,
@@ -20,6 +23,11 @@ pub(crate) async fn list_snapshots(
         && driver.state().snapshots.values().any(|snapshot| !is_plain(snapshot.name.as_deref()))
     {
         return Err(Status::internal("cannot read the name of a snapshot"));
+    }
+    if has(Defect::ListSnapshotsInternalOnOtherTokens)
+        && sequence(List::Volumes, &asked.starting_token).is_some()
+    {
+        return Err(Status::internal("the snapshot of the token does not exist"));
     }
     let mut request = asked.clone();
     misread(driver, &mut request);
@@ -41,6 +49,10 @@ fn misread(driver: &MockDriver, request: &mut ListSnapshotsRequest) {
     let max_entries = request.max_entries;
     if has(Defect::ListSnapshotsPanicsOnNegativeMax) && max_entries < 0 {
         panic!("attempt to allocate {max_entries} entries");
+    }
+    if has(Defect::ListSnapshotsCutsLettersOfTokens) && request.starting_token.len() > TOKEN_BYTES {
+        // In the middle of a letter, this panics.
+        let _ = request.starting_token.split_at(TOKEN_BYTES);
     }
     if (has(Defect::ListSnapshotsAcceptsNegativeMax) && max_entries < 0)
         || (has(Defect::ListSnapshotsIgnoresMaxEntries) && max_entries > 0)

@@ -5,11 +5,14 @@ use csi_proto::v1::{ListVolumesRequest, ListVolumesResponse};
 use tonic::{Code, Status};
 
 use super::volume::{spoil_condition, spoil_volume};
-use super::{is_plain, recode};
+use super::{host, is_plain, recode};
 use crate::controller;
 use crate::defect::Defect;
 use crate::driver::MockDriver;
 use crate::state::{List, sequence, token};
+
+/// Calls after which a listing is forgotten, by defect.
+const CALLS_KEPT: u32 = 100;
 
 pub(crate) async fn list_volumes(
     driver: &MockDriver,
@@ -20,7 +23,17 @@ pub(crate) async fn list_volumes(
     {
         return Err(Status::internal("cannot read the name of a volume"));
     }
+    host::before_list_volumes(driver, &asked.starting_token);
+    let calls = driver.another_number();
     let mut request = asked.clone();
+    if driver.has(Defect::ListVolumesKeepsFewListings)
+        && let Some((token, number)) = asked.starting_token.rsplit_once('.')
+    {
+        if number.parse().is_ok_and(|number: u32| calls.saturating_sub(number) > CALLS_KEPT) {
+            return Err(Status::internal("no such listing"));
+        }
+        request.starting_token = token.to_owned();
+    }
     misread(driver, &mut request);
     let mut answer = controller::list_volumes(driver, &request).await;
     if driver.has(Defect::ListVolumesInvalidTokenAsInvalidArgument) {
@@ -29,6 +42,9 @@ pub(crate) async fn list_volumes(
     let mut response = answer?;
     response.entries.iter_mut().for_each(|entry| spoil_entry(driver, entry));
     spoil(driver, asked, &mut response);
+    if driver.has(Defect::ListVolumesKeepsFewListings) && !response.next_token.is_empty() {
+        response.next_token.push_str(&format!(".{calls}"));
+    }
     Ok(response)
 }
 

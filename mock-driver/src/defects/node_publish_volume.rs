@@ -1,11 +1,14 @@
 //! NodePublishVolume.
 
+use std::io::Write as _;
+use std::path::Path;
+
 use csi_proto::v1::volume_capability::access_mode::Mode;
 use csi_proto::v1::{NodePublishVolumeRequest, NodePublishVolumeResponse, VolumeCapability};
 use tonic::{Code, Status};
 
 use super::volume::made_for;
-use super::{check_lengths, forgive, is_incomplete, plain_capability, recode, volume_not_found};
+use super::{check_lengths, forgive, host, is_incomplete, plain_capability, recode, volume_not_found};
 use crate::defect::Defect;
 use crate::driver::MockDriver;
 use crate::node;
@@ -17,6 +20,8 @@ pub(crate) async fn node_publish_volume(
     asked: &NodePublishVolumeRequest,
 ) -> Result<NodePublishVolumeResponse, Status> {
     let has = |defect| driver.has(defect);
+    host::before_node_publish_volume(driver, asked);
+    print_context(driver, asked);
     refuse(driver, asked)?;
     if (has(Defect::NodePublishAcceptsMissingPath) && asked.target_path.is_empty())
         || (has(Defect::NodePublishAcceptsIncompleteCapability)
@@ -25,6 +30,9 @@ pub(crate) async fn node_publish_volume(
         return Ok(NodePublishVolumeResponse {});
     }
     let mut request = asked.clone();
+    if has(Defect::NodeUnpublishForgetsLinks) {
+        request.target_path = without_links(&asked.target_path);
+    }
     if has(Defect::NodePublishAcceptsMissingCapability) && request.volume_capability.is_none() {
         let capability = made_for(driver, &request.volume_id).unwrap_or_else(plain_capability);
         request.volume_capability = Some(capability);
@@ -46,11 +54,35 @@ pub(crate) async fn node_publish_volume(
     }
     if answer.is_ok() {
         driver.takes_over(&asked.target_path);
+        host::after_node_publish_volume(driver, asked);
+    }
+    if let Err(status) = &mut answer
+        && has(Defect::NodePublishErrorsShowContext)
+    {
+        *status = Status::new(status.code(), format!("{} ({:?})", status.message(), asked.volume_context));
     }
     if present.is_some() && answer.is_ok() && has(Defect::NodePublishForgetsReadonly) {
         forget_readonly(driver, asked);
     }
     answer
+}
+
+/// What a driver prints that does not think of what is in a context.
+fn print_context(driver: &MockDriver, asked: &NodePublishVolumeRequest) {
+    if driver.has(Defect::NodePublishPrintsContext) {
+        // Nobody may be there to read it.
+        _ = writeln!(std::io::stderr(), "publishing {}: {:?}", asked.volume_id, asked.volume_context);
+    }
+}
+
+/// The path with its true directories.
+fn without_links(target_path: &str) -> String {
+    let path = Path::new(target_path);
+    let place = path.parent().and_then(|above| above.canonicalize().ok()).zip(path.file_name());
+    place.map_or_else(
+        || target_path.to_owned(),
+        |(above, name)| above.join(name).to_string_lossy().into_owned(),
+    )
 }
 
 fn refuse(driver: &MockDriver, asked: &NodePublishVolumeRequest) -> Result<(), Status> {
@@ -61,6 +93,10 @@ fn refuse(driver: &MockDriver, asked: &NodePublishVolumeRequest) -> Result<(), S
     }
     if has(Defect::NodePublishEmptyIdAsNotFound) && asked.volume_id.is_empty() {
         return Err(volume_not_found(""));
+    }
+    let context_bytes: usize = asked.volume_context.iter().map(|(key, value)| key.len() + value.len()).sum();
+    if has(Defect::NodePublishCrashesOnLargeContext) && context_bytes > 4 << 10 {
+        driver.crash("NodePublishVolume");
     }
     let limits = [Defect::NodePublishRefusesPathsOf128Bytes, Defect::NodePublishRefusesLongPaths];
     check_lengths(driver, &[&asked.target_path, &asked.staging_target_path], limits)?;

@@ -3,7 +3,7 @@
 use csi_proto::v1::{NodeStageVolumeRequest, NodeStageVolumeResponse};
 use tonic::{Code, Status};
 
-use super::{check_lengths, forgive, is_incomplete, recode, volume_not_found};
+use super::{check_lengths, forgive, host, is_incomplete, recode, volume_not_found};
 use crate::defect::Defect;
 use crate::driver::MockDriver;
 use crate::node;
@@ -14,6 +14,7 @@ pub(crate) async fn node_stage_volume(
     asked: &NodeStageVolumeRequest,
 ) -> Result<NodeStageVolumeResponse, Status> {
     let has = |defect| driver.has(defect);
+    host::before_node_stage_volume(driver, asked);
     let capability = asked.volume_capability.as_ref();
     if has(Defect::NodeStagePanicsWithoutCapability) {
         capability.expect("volume_capability is always there");

@@ -3,7 +3,7 @@
 use csi_proto::v1::{NodeUnpublishVolumeRequest, NodeUnpublishVolumeResponse};
 use tonic::{Code, Status};
 
-use super::{check_lengths, recode};
+use super::{check_lengths, host, recode};
 use crate::defect::Defect;
 use crate::driver::MockDriver;
 use crate::node;
@@ -13,6 +13,7 @@ pub(crate) async fn node_unpublish_volume(
     request: &NodeUnpublishVolumeRequest,
 ) -> Result<NodeUnpublishVolumeResponse, Status> {
     let has = |defect| driver.has(defect);
+    host::before_node_unpublish_volume(driver, request);
     if (has(Defect::NodeUnpublishAcceptsEmptyId) && request.volume_id.is_empty())
         || (has(Defect::NodeUnpublishAcceptsMissingPath) && request.target_path.is_empty())
     {

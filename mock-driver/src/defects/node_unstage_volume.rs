@@ -3,7 +3,7 @@
 use csi_proto::v1::{NodeUnstageVolumeRequest, NodeUnstageVolumeResponse};
 use tonic::{Code, Status};
 
-use super::{check_lengths, recode};
+use super::{check_lengths, host, recode};
 use crate::defect::Defect;
 use crate::driver::MockDriver;
 use crate::node;
@@ -13,6 +13,7 @@ pub(crate) async fn node_unstage_volume(
     request: &NodeUnstageVolumeRequest,
 ) -> Result<NodeUnstageVolumeResponse, Status> {
     let has = |defect| driver.has(defect);
+    host::before_node_unstage_volume(driver, request);
     if (has(Defect::NodeUnstageAcceptsEmptyId) && request.volume_id.is_empty())
         || (has(Defect::NodeUnstageAcceptsMissingPath) && request.staging_target_path.is_empty())
     {

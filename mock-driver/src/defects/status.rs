@@ -1,10 +1,22 @@
-//! Errors, whichever RPC answers with them.
+//! Errors, and what is printed, whichever RPC it comes from.
+
+use std::io::Write as _;
 
 use tonic::{Code, Status};
 
 use crate::call::Call;
 use crate::defect::Defect;
 use crate::driver::MockDriver;
+
+/// What a driver prints that shows each request as it is.
+pub(crate) fn print_secrets<R: Call>(driver: &MockDriver, request: &R) {
+    if driver.has(Defect::PrintsSecrets)
+        && let Some(secrets) = request.secrets()
+    {
+        // Nobody may be there to read it.
+        _ = writeln!(std::io::stderr(), "{}: {secrets:?}", R::METHOD);
+    }
+}
 
 pub(crate) fn spoil_status<R: Call>(driver: &MockDriver, request: &R, status: Status) -> Status {
     let (code, has) = (status.code(), |defect| driver.has(defect));

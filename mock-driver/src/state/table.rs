@@ -72,7 +72,7 @@ impl<T: Row + Clone> Table<T> {
     /// Adds a row that is seen in the list only; for defects.
     pub(crate) fn insert_unfindable(&mut self, row: T) {
         self.rows.insert(self.next, row);
-        self.next += 1;
+        self.next = self.next.saturating_add(1);
     }
 
     /// Lets another row have the name; for defects.

@@ -131,6 +131,9 @@ async fn run(jobs: usize, mock: csi_mock_driver::Config, mut config: Config) -> 
     }));
 
     config.endpoint = Some(endpoint.to_string());
+    // What a wrong driver leaves goes with it.
+    config.mount_dir = Some(dir.path().join("mount"));
+    config.staging_dir = Some(dir.path().join("staging"));
     let target = Target::connect(config).await?;
     let options = RunOptions {
         jobs,

@@ -1,0 +1,273 @@
+//! What a careless driver does to its host that takes a text of a request for a path or a command. These defects are real, so
+//! that tests can look for what comes of them; but they touch only what csi-sanity has made for its tests.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::io;
+use std::os::unix::fs::symlink;
+use std::path::{Component, Path, PathBuf};
+
+use csi_proto::v1::volume_capability::AccessType;
+use csi_proto::v1::{
+    CreateVolumeRequest, DeleteSnapshotRequest, DeleteVolumeRequest, NodePublishVolumeRequest,
+    NodeStageVolumeRequest, NodeUnpublishVolumeRequest, NodeUnstageVolumeRequest,
+};
+use rustix::mount::{MountFlags, UnmountFlags};
+
+use crate::defect::Defect;
+use crate::driver::MockDriver;
+use crate::state::Source;
+
+/// Directories of csi-sanity begin so, wherever they are.
+const TESTS: &str = "csi-sanity-";
+/// Where the driver would have its volumes.
+const VOLUMES: &str = "/var/lib/csi-mock-driver/volumes";
+
+/// What the driver does before it looks at the request.
+pub(super) fn before_create_volume(driver: &MockDriver, request: &CreateVolumeRequest) {
+    if driver.has(Defect::CreateVolumeMakesDirectoryOfName) {
+        make(&request.name);
+    }
+    if driver.has(Defect::CreateVolumeFollowsSubdir) {
+        request.parameters.get("subDir").into_iter().for_each(|sub_dir| make(sub_dir));
+    }
+    if driver.has(Defect::CreateVolumeRunsParameters) {
+        request.parameters.values().for_each(|value| run(value));
+    }
+}
+
+pub(super) fn before_delete_volume(driver: &MockDriver, request: &DeleteVolumeRequest) {
+    if driver.has(Defect::DeleteVolumeFollowsPaths) {
+        remove(&request.volume_id);
+    }
+    if driver.has(Defect::DeleteVolumeFollowsEndsOfIds)
+        && let Some((id, directory)) = request.volume_id.split_once('/')
+        && driver.state().volumes.get(id).is_some()
+    {
+        remove(directory);
+    }
+    if driver.has(Defect::DeleteVolumeRunsIds) {
+        run(&request.volume_id);
+    }
+}
+
+pub(super) fn before_delete_snapshot(driver: &MockDriver, request: &DeleteSnapshotRequest) {
+    if driver.has(Defect::DeleteSnapshotFollowsPaths) {
+        remove(&format!("{}.snap", request.snapshot_id));
+    }
+}
+
+pub(super) fn before_list_volumes(driver: &MockDriver, starting_token: &str) {
+    if driver.has(Defect::ListVolumesOpensTokens) && !starting_token.is_empty() {
+        make(starting_token);
+    }
+}
+
+pub(super) fn before_node_stage_volume(driver: &MockDriver, request: &NodeStageVolumeRequest) {
+    if driver.has(Defect::NodeStageFollowsContext) {
+        request.volume_context.get("subDir").into_iter().for_each(|sub_dir| make(sub_dir));
+    }
+}
+
+pub(super) fn before_node_unstage_volume(driver: &MockDriver, request: &NodeUnstageVolumeRequest) {
+    if driver.has(Defect::NodeUnstageRemovesEverything) {
+        empty(&request.staging_target_path);
+    }
+}
+
+pub(super) fn before_node_publish_volume(driver: &MockDriver, request: &NodePublishVolumeRequest) {
+    let target = Path::new(&request.target_path);
+    if driver.has(Defect::NodePublishRunsFsType)
+        && let Some(AccessType::Mount(mount)) =
+            request.volume_capability.as_ref().and_then(|capability| capability.access_type.as_ref())
+    {
+        run(&mount.fs_type);
+    }
+    if driver.has(Defect::NodePublishFollowsLinks)
+        && target.is_symlink()
+        && let Ok(place) = target.canonicalize()
+        && is_of_tests(&place)
+    {
+        let file = if place.is_dir() { place.join("volume.img") } else { place };
+        // Whatever fails, the driver does not notice.
+        let _ = fs::write(file, "a volume");
+    }
+    if driver.has(Defect::NodePublishWritesFilesOfContext)
+        && let Some(name) = request.volume_context.get("fileName")
+        && let Some(path) = path(target, name)
+    {
+        let _ = fs::write(path, "content");
+    }
+}
+
+/// What comes of a volume that has been published.
+pub(super) fn after_node_publish_volume(driver: &MockDriver, request: &NodePublishVolumeRequest) {
+    let target = Path::new(&request.target_path);
+    if !is_of_tests(target) || !target.is_dir() {
+        return;
+    }
+    if driver.has(Defect::NodePublishJoinsMountOptions) {
+        let _ = mount(request);
+    }
+    if driver.has(Defect::NodePublishMixesUpVolumes)
+        && let Some(other) = target_of_another(driver, request)
+        && fs::remove_dir(target).is_ok()
+    {
+        let _ = symlink(other, target);
+    }
+    if driver.has(Defect::CopiesFollowLinks) {
+        for source in targets_of_source(driver, &request.volume_id) {
+            let _ = copy_through_links(Path::new(&source), target);
+        }
+    }
+}
+
+pub(super) fn before_node_unpublish_volume(driver: &MockDriver, request: &NodeUnpublishVolumeRequest) {
+    let path = &request.target_path;
+    if driver.has(Defect::NodeUnpublishRunsPaths) {
+        run(path);
+    }
+    if driver.has(Defect::NodeUnpublishRemovesEverything) {
+        empty(path);
+    }
+    let target = Path::new(path);
+    if driver.has(Defect::NodePublishMixesUpVolumes) && target.is_symlink() && is_of_tests(target) {
+        let _ = fs::remove_file(target);
+    }
+    if driver.has(Defect::NodePublishJoinsMountOptions) && is_of_tests(target) {
+        let _ = rustix::mount::unmount(target, UnmountFlags::DETACH | UnmountFlags::NOFOLLOW);
+    }
+}
+
+/// Mounts something at the target, with the options that stand in volume_context.
+fn mount(request: &NodePublishVolumeRequest) -> io::Result<()> {
+    let options: Vec<&str> =
+        request.volume_context.values().flat_map(|value| value.split(',').skip(1)).collect();
+    let mut flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
+    for option in options {
+        match option {
+            "noatime" => flags.insert(MountFlags::NOATIME),
+            "suid" => flags.remove(MountFlags::NOSUID),
+            "dev" => flags.remove(MountFlags::NODEV),
+            "exec" => flags.remove(MountFlags::NOEXEC),
+            _ => {}
+        }
+    }
+    Ok(rustix::mount::mount("tmpfs", request.target_path.as_str(), "tmpfs", flags, None)?)
+}
+
+/// Where another volume is published on this node.
+fn target_of_another(driver: &MockDriver, request: &NodePublishVolumeRequest) -> Option<String> {
+    let state = driver.state();
+    let others = state.volumes.values().filter(|volume| volume.id != request.volume_id);
+    let mut targets = others.flat_map(|volume| volume.on(driver.this_node()).published.keys());
+    targets.find(|target| is_of_tests(Path::new(target)) && !Path::new(target).is_symlink()).cloned()
+}
+
+/// Where the volume that this one was copied from is published.
+fn targets_of_source(driver: &MockDriver, volume_id: &str) -> Vec<String> {
+    let state = driver.state();
+    let source = match state.volumes.get(volume_id).and_then(|volume| volume.source.clone()) {
+        Some(Source::Volume(id)) => Some(id),
+        Some(Source::Snapshot(id)) => {
+            state.snapshots.get(&id).map(|snapshot| snapshot.source_volume_id.clone())
+        }
+        None => None,
+    };
+    let volume = source.and_then(|id| state.volumes.get(&id));
+    volume.map(|volume| volume.on(driver.this_node()).published.keys().cloned().collect()).unwrap_or_default()
+}
+
+fn copy_through_links(from: &Path, to: &Path) -> io::Result<()> {
+    for entry in fs::read_dir(from)? {
+        let entry = entry?;
+        let file = entry.path().canonicalize()?;
+        if entry.path().is_symlink() && file.is_file() && is_of_tests(&file) {
+            fs::copy(file, to.join(entry.file_name()))?;
+        }
+    }
+    Ok(())
+}
+
+/// Makes a directory for a volume, and a file in it.
+fn make(text: &str) {
+    let Some(path) = path(Path::new(VOLUMES), text) else { return };
+    // Whatever fails, the driver does not notice.
+    let _ = fs::create_dir_all(&path);
+    let _ = fs::write(path.join("volume.img"), text);
+}
+
+/// Removes the directory of a volume with everything in it.
+fn remove(text: &str) {
+    let Some(path) = path(Path::new(VOLUMES), text) else { return };
+    let _ = fs::remove_dir_all(&path).or_else(|_| fs::remove_file(&path));
+}
+
+/// Removes a directory with everything in it, links followed.
+fn empty(text: &str) {
+    let Some(path) = path(Path::new(VOLUMES), text) else { return };
+    if let Ok(place) = path.canonicalize()
+        && is_of_tests(&place)
+    {
+        let _ = fs::remove_dir_all(place);
+    }
+}
+
+/// Does the one thing that the tests have a shell do: `touch` of a file of their own.
+fn run(text: &str) {
+    let Some((_, arguments)) = text.split_once("touch ") else { return };
+    let file: &str = arguments.split([' ', '\n', ';', ')', '`']).next().unwrap_or_default();
+    if let Some(path) = path(Path::new(VOLUMES), file) {
+        let _ = fs::write(path, "");
+    }
+}
+
+/// The path that a text leads to from a directory, unless it is none of the tests' own.
+fn path(from: &Path, text: &str) -> Option<PathBuf> {
+    let mut path = PathBuf::new();
+    for component in from.join(text).components() {
+        match component {
+            Component::ParentDir => drop(path.pop()),
+            other => path.push(other),
+        }
+    }
+    (!text.contains('\0') && is_of_tests(&path)).then_some(path)
+}
+
+/// Whether the path lies below a directory of the tests.
+fn is_of_tests(path: &Path) -> bool {
+    let is_own = |name: &OsStr| name.to_string_lossy().starts_with(TESTS);
+    path.parent().is_some_and(|above| above.iter().any(is_own))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_tests_have_made_is_touched() {
+        let path = |text: &str| path(Path::new(VOLUMES), text);
+        let ours = "/tmp/csi-sanity-x/staging";
+        for text in [ours, &format!("../../../../../..{ours}"), &format!("a/../../../../../..//{ours}/.")] {
+            assert_eq!(path(text), Some(PathBuf::from(ours)), "{text}");
+        }
+        for text in
+            ["vol-1", "..", "../../../../etc", "/", "/tmp/csi-sanity-x", "/tmp/csi-sanity-x/..", "a\0b"]
+        {
+            assert_eq!(path(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn nothing_is_run_but_touch_on_a_file_of_the_tests() {
+        let dir = tempfile::Builder::new().prefix(TESTS).tempdir().unwrap();
+        let [mark, other] = ["mark", "other"].map(|name| dir.path().join(name));
+        for text in [format!("a; touch {} #", mark.display()), format!("$(touch {})", mark.display())] {
+            run(&text);
+            assert!(fs::remove_file(&mark).is_ok(), "{text}");
+        }
+        run(&format!("rm {}; mkdir {}", mark.display(), other.display()));
+        run("touch /tmp/not-of-the-tests");
+        assert!(!mark.exists() && !other.exists() && !Path::new("/tmp/not-of-the-tests").exists());
+    }
+}

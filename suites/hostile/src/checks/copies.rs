@@ -1,0 +1,77 @@
+//! What is in a volume may be hostile as well.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::Path;
+
+use csi_harness::prelude::*;
+use v1::volume_content_source::{SnapshotSource, Type, VolumeSource};
+
+use crate::canary::Canary;
+use crate::rules::HOSTILE_COPY_001;
+
+/// The name of the link in the volume.
+const LINK: &str = "csi-sanity-link";
+
+check! {
+    /// Who may write into a volume chooses the links in it. A driver that copies file by file, as root, and follows them
+    /// puts files of its host into the copy; one that unpacks an archive through them writes to its host.
+    LINKS {
+        id: "hostile/copies/links",
+        title: "links in a volume are neither followed when it is copied nor when it is restored",
+        spec: [HOSTILE_COPY_001],
+        needs: [NODE, CREATE_DELETE_VOLUME, any_of(&[Capability::CreateDeleteSnapshot, Capability::CloneVolume]), MOUNT_ACCESS],
+        refuted_by: ["copies-follow-links"],
+        runs: Last,
+    }
+    async |cx| {
+        let canary = Canary::set(cx).await?;
+        let volume = cx.node_volume().await?;
+        let first = cx.published(cx.staged(cx.attached(volume).await?).await?).await?;
+        let link = Path::new(&first.target_path).join(LINK);
+        if symlink(canary.file(), &link).is_err() {
+            return Err(Stop::skip("the tests cannot write into the volume"));
+        }
+        let ended = copied(cx, &canary, &first).await;
+        // The driver that has no mount there need not remove what is in the directory.
+        let _ = fs::remove_file(&link);
+        ended
+    }
+}
+
+async fn copied(cx: &Cx, canary: &Canary, first: &Published) -> CheckResult {
+    let id = first.staged.attached.volume.id.clone();
+    let source = if cx.target().capabilities().has(Capability::CreateDeleteSnapshot) {
+        let request = cx.create_snapshot_request(&id);
+        let snapshot = cx.create_snapshot(request).await.or_skip("a volume in use may have no snapshots")?;
+        Type::Snapshot(SnapshotSource { snapshot_id: snapshot.snapshot_id })
+    } else {
+        Type::Volume(VolumeSource { volume_id: id })
+    };
+    let mut request = cx.create_node_volume_request().await?;
+    request.volume_content_source = Some(v1::VolumeContentSource { r#type: Some(source) });
+    let copy = cx.create_volume(request).await.or_skip("a volume in use may have no copies")?;
+    let second = cx.published(cx.staged(cx.attached(copy.into()).await?).await?).await?;
+    let link = Path::new(&second.target_path).join(LINK);
+    let followed = fs::symlink_metadata(&link).is_ok_and(|found| found.is_file())
+        && fs::read(&link).ok() == fs::read(canary.file()).ok();
+    if !cx.is_mount_point(&second.target_path) {
+        let _ = fs::remove_file(&link);
+    }
+    ensure!(
+        !followed,
+        "the copy of a volume holds a file of the driver's host";
+        expected: "a symbolic link that is copied as one",
+        actual: format!("{} has become a copy of {}", link.display(), canary.file().display()),
+    );
+    let changed = canary.changed();
+    ensure!(
+        changed.is_none(),
+        "copying a volume changes files of the driver's host";
+        expected: "what links in a volume point to is left alone",
+        actual: changed.unwrap_or_default(),
+    );
+    Ok(())
+}
+
+pub(crate) static CHECKS: &[&Check] = &[&LINKS];

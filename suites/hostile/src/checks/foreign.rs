@@ -1,0 +1,141 @@
+//! Ids and names that look like those of other things.
+
+use csi_harness::prelude::*;
+
+use crate::rules::{HOSTILE_ID_001, HOSTILE_ID_002};
+
+/// Ids that hold the one of a thing, in forms that no id of somebody else's thing has.
+fn resembling(id: &str) -> [String; 11] {
+    [
+        format!("{id}-csi-sanity"),
+        format!("csi-sanity-{id}"),
+        format!("{id}{id}"),
+        format!("{id}*"),
+        format!("{id} "),
+        format!(" {id}"),
+        format!("{id}\n"),
+        format!("{id}\0"),
+        format!("{id}/"),
+        format!("./{id}"),
+        format!("csi-sanity/../{id}"),
+    ]
+}
+
+check! {
+    /// An id is compared as a whole. Where it becomes part of a pattern, a prefix or a path, deleting one volume deletes
+    /// another one.
+    VOLUMES {
+        id: "hostile/foreign/volume-ids",
+        title: "deleting an id that resembles that of a volume deletes nothing",
+        spec: [HOSTILE_ID_002],
+        needs: [CREATE_DELETE_VOLUME],
+        refuted_by: ["delete-volume-matches-beginnings", "delete-volume-trims-ids"],
+        runs: Last,
+    }
+    async |cx| {
+        let request = cx.create_volume_request();
+        let volume = cx.create_volume(request.clone()).setup("a volume").await?;
+        for volume_id in resembling(&volume.volume_id) {
+            let delete = v1::DeleteVolumeRequest { volume_id: volume_id.clone(), ..Default::default() };
+            let answer = cx.call(delete).await.any_answer()?;
+            // One that is made anew may get the id of the one before, so this is asked first.
+            let known = is_known(cx, &volume.volume_id).await?;
+            let again = cx.create_volume(request.clone()).await.any_answer()?;
+            let there = known && again.map_or(true, |again| again.volume_id == volume.volume_id);
+            ensure!(
+                there,
+                "DeleteVolume of {volume_id:?} deletes {:?}", volume.volume_id;
+                expected: "the volume is there, since it was not named",
+                actual: format!("the call was answered with {}", told(answer.err().as_ref())),
+            );
+        }
+        Ok(())
+    }
+}
+
+/// Whether the volume is known to those who ask for it by its id.
+async fn is_known(cx: &Cx, volume_id: &str) -> CheckResult<bool> {
+    let request = v1::ValidateVolumeCapabilitiesRequest {
+        volume_id: volume_id.to_owned(),
+        volume_capabilities: vec![cx.capability()],
+        ..Default::default()
+    };
+    let answer = cx.call(request).await.any_answer()?;
+    Ok(!answer.is_err_and(|refused| refused.code == Code::NotFound))
+}
+
+fn told(refused: Option<&Refused>) -> String {
+    refused.map_or_else(|| "OK".to_owned(), Refused::to_string)
+}
+
+check! {
+    /// The same for snapshots.
+    SNAPSHOTS {
+        id: "hostile/foreign/snapshot-ids",
+        title: "deleting an id that resembles that of a snapshot deletes nothing",
+        spec: [HOSTILE_ID_002],
+        needs: [CREATE_DELETE_VOLUME, CREATE_DELETE_SNAPSHOT],
+        refuted_by: ["delete-snapshot-matches-beginnings"],
+        runs: Last,
+    }
+    async |cx| {
+        let request = cx.create_snapshot_request(&cx.new_volume().await?.volume_id);
+        let snapshot = cx.create_snapshot(request.clone()).setup("a snapshot").await?;
+        for snapshot_id in resembling(&snapshot.snapshot_id) {
+            let delete = v1::DeleteSnapshotRequest { snapshot_id: snapshot_id.clone(), ..Default::default() };
+            let answer = cx.call(delete).await.any_answer()?;
+            let again = cx.create_snapshot(request.clone()).await.any_answer()?;
+            // Fractions of a second may be told as anything.
+            let made = |snapshot: &v1::Snapshot| snapshot.creation_time.map(|time| time.seconds);
+            let same = |again: &v1::Snapshot| {
+                again.snapshot_id == snapshot.snapshot_id && made(again) == made(&snapshot)
+            };
+            ensure!(
+                again.as_ref().map_or(true, same),
+                "DeleteSnapshot of {snapshot_id:?} deletes {:?}", snapshot.snapshot_id;
+                expected: "the snapshot is there, since it was not named",
+                actual: format!("the call was answered with {}", told(answer.err().as_ref())),
+            );
+        }
+        Ok(())
+    }
+}
+
+check! {
+    /// Names are the users' choice, ids are not. A driver that looks for a name among its ids hands a volume to whoever
+    /// guesses its id, such as the disk of a node (CVE-2024-1725).
+    NAMES {
+        id: "hostile/foreign/names",
+        title: "a volume that is named like the id of another thing is no such thing",
+        spec: [HOSTILE_ID_001],
+        needs: [CREATE_DELETE_VOLUME],
+        refuted_by: ["create-volume-adopts-ids"],
+        runs: Last,
+    }
+    async |cx| {
+        let request = cx.create_volume_request();
+        let first = cx.create_volume(request.clone()).setup("a volume").await?;
+        if first.volume_id == request.name {
+            return Err(Stop::skip("the driver takes names for ids, so that this is the same volume"));
+        }
+        let scope = cx.scope();
+        let named = v1::CreateVolumeRequest { name: first.volume_id.clone(), ..scope.create_volume_request() };
+        let Ok(second) = scope.create_volume(named).await.any_answer()? else { return Ok(()) };
+        ensure!(
+            second.volume_id != first.volume_id,
+            "CreateVolume with the id of a volume as its name gives that volume away";
+            expected: "another volume, or a refusal",
+            actual: format!("volume_id {:?}, which is that of the volume named {:?}", second.volume_id, request.name),
+        );
+        scope.undo().await?;
+        ensure!(
+            is_known(cx, &first.volume_id).await?,
+            "deleting a volume that is named like the id of another one deletes the other one";
+            expected: "two volumes that have nothing to do with each other",
+            actual: format!("{:?} does not exist any more", first.volume_id),
+        );
+        Ok(())
+    }
+}
+
+pub(crate) static CHECKS: &[&Check] = &[&VOLUMES, &SNAPSHOTS, &NAMES];

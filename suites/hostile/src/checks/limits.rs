@@ -1,0 +1,68 @@
+//! Texts and maps above the limits of the protocol.
+
+use csi_harness::prelude::*;
+use csi_proto::reflect::prost_reflect::{FieldDescriptor, MapKey, Value};
+use csi_proto::reflect::{MAP_BYTES_MAX, TEXT_BYTES_MAX};
+
+use crate::alter::{Alteration, copies};
+use crate::codes::survives;
+use crate::places::{Kind, is_text_map};
+use crate::rules::HOSTILE_CODE_001;
+use crate::scene::{Request, Scene};
+use crate::sweep::with_texts;
+
+/// Just above the limit, above what a file system takes for a name, and above what it takes for a path.
+const TEXT_BYTES: [usize; 3] = [TEXT_BYTES_MAX + 1, 256, 64 << 10];
+/// Bytes of one entry of a map, key and value.
+const ENTRY_BYTES: usize = 100;
+
+check! {
+    /// Limits are there to be relied on; but whoever sends more must not end the driver.
+    STRINGS {
+        id: "hostile/limits/strings",
+        title: "texts above the limit are refused, or taken; the driver survives",
+        spec: [HOSTILE_CODE_001, req::GEN_ERR_001],
+        needs: [VOLUME],
+        refuted_by: ["create-volume-crashes-on-long-names", "invalid-argument-as-internal"],
+        runs: Last,
+    }
+    async |cx| {
+        let texts: Vec<String> = TEXT_BYTES.iter().map(|bytes| "x".repeat(*bytes)).collect();
+        let scene = Scene::set(cx).await?;
+        let changes = |request: &Request| with_texts(request, Kind::ALL_BUT_PATHS, &[], &texts);
+        survives(cx, &scene.requests(cx).await?, changes).await
+    }
+}
+
+check! {
+    /// Parameters, contexts and secrets come from users; an annotation in the wrong place makes them grow.
+    MAPS {
+        id: "hostile/limits/maps",
+        title: "maps above the limit are refused, or taken; the driver survives",
+        spec: [HOSTILE_CODE_001, req::GEN_ERR_001],
+        needs: [VOLUME],
+        refuted_by: ["node-publish-crashes-on-large-context", "invalid-argument-as-unknown"],
+        runs: Last,
+    }
+    async |cx| {
+        let scene = Scene::set(cx).await?;
+        let changes = |request: &Request| copies(&request.message, &filled);
+        survives(cx, &scene.requests(cx).await?, changes).await
+    }
+}
+
+/// A map with what it has and more than may be in it.
+fn filled(field: &FieldDescriptor, value: Option<&Value>) -> Vec<Alteration> {
+    if !is_text_map(field) {
+        return Vec::new();
+    }
+    let mut entries = value.and_then(Value::as_map).cloned().unwrap_or_default();
+    let added = MAP_BYTES_MAX / ENTRY_BYTES + 1;
+    for number in 0..added {
+        let key = MapKey::String(format!("csi-sanity-{number:03}"));
+        entries.insert(key, Value::String("x".repeat(ENTRY_BYTES)));
+    }
+    vec![(format!("has {added} entries more"), Some(Value::Map(entries)))]
+}
+
+pub(crate) static CHECKS: &[&Check] = &[&STRINGS, &MAPS];

@@ -1,0 +1,121 @@
+//! Texts that become mount options.
+
+use std::collections::BTreeSet;
+
+use csi_harness::config::Pairs;
+use csi_harness::prelude::*;
+
+use crate::mounted;
+use crate::rules::HOSTILE_MOUNT_001;
+
+/// An option that can be seen and harms nothing, and those that give up what protects the host.
+const SUFFIXES: [&str; 4] =
+    [",noatime,suid,dev,exec", " -o noatime,suid,dev,exec", "\nnoatime", "%2Cnoatime%2Csuid%2Cdev%2Cexec"];
+/// Seen only if it was asked for.
+const MARK: &str = "noatime";
+/// Those that protect the host, where the driver sets them.
+const GUARDS: [&str; 3] = ["nosuid", "nodev", "noexec"];
+/// Keys out of whose values drivers make the arguments of mount.
+const KEYS: [&str; 6] = ["server", "share", "source", "subDir", "mounttargetip", "mountOptions"];
+
+check! {
+    /// Who joins an id or an address to a list of options with commas lets everybody who writes a comma choose options: a
+    /// file system that keeps set-user-id programs, or one that is mounted from elsewhere (CVE-2026-6437).
+    TEXTS {
+        id: "hostile/mount-options/texts",
+        title: "nothing but mount_flags becomes a mount option",
+        spec: [HOSTILE_MOUNT_001],
+        needs: [VOLUME, NODE, MOUNT_ACCESS, ROOT],
+        refuted_by: ["node-publish-joins-mount-options"],
+        runs: Last,
+    }
+    async |cx| {
+        let attached = cx.attached(cx.node_volume().await?).await?;
+        let Some(Some(plain)) = options_with(cx, &attached, &Change::default()).await? else {
+            return Err(Stop::skip("the tests see no mount at a target path"));
+        };
+        if plain.contains(MARK) {
+            return Err(Stop::skip("the driver mounts volumes with noatime anyway"));
+        }
+        for change in changes(&attached) {
+            let Some(Some(found)) = options_with(cx, &attached, &change).await? else { continue };
+            let lost = GUARDS.iter().any(|guard| plain.contains(*guard) && !found.contains(*guard));
+            ensure!(
+                !lost && !found.contains(MARK),
+                "{} changes the options of the mount", change.told;
+                expected: format!("the options of a mount without it: {}", joined(&plain)),
+                actual: joined(&found),
+            );
+        }
+        Ok(())
+    }
+}
+
+/// What is put into the requests that stage and publish a volume.
+#[derive(Debug, Default)]
+struct Change {
+    told: String,
+    context: Pairs,
+    id_suffix: &'static str,
+    fs_type: &'static str,
+}
+
+fn changes(attached: &Attached) -> Vec<Change> {
+    let own = attached.volume.context.iter().map(|(key, value)| (key.as_str(), value.as_str()));
+    let entries: Vec<(&str, &str)> = own.chain(KEYS.map(|key| (key, "a"))).collect();
+    let mut all = Vec::new();
+    for suffix in SUFFIXES {
+        for (key, value) in &entries {
+            let value = format!("{value}{suffix}");
+            let told = format!("volume_context[{key:?}] = {value:?}");
+            all.push(Change { told, context: [((*key).to_owned(), value)].into(), ..Change::default() });
+        }
+        let told = format!("volume_id with {suffix:?} behind it");
+        all.push(Change { told, id_suffix: suffix, ..Change::default() });
+        let told = format!("fs_type = {suffix:?}");
+        all.push(Change { told, fs_type: suffix, ..Change::default() });
+    }
+    all
+}
+
+/// The options of the mount at the target path, none if there is no mount; nothing if the driver refuses.
+async fn options_with(
+    cx: &Cx,
+    attached: &Attached,
+    change: &Change,
+) -> CheckResult<Option<Option<BTreeSet<String>>>> {
+    use v1::volume_capability::AccessType::Mount;
+    let scope = cx.scope();
+    let mut attached = attached.clone();
+    attached.volume.id.push_str(change.id_suffix);
+    attached.volume.context.extend(change.context.clone());
+    let mut capability = scope.capability();
+    if let (Some(Mount(mount)), false) = (&mut capability.access_type, change.fs_type.is_empty()) {
+        mount.fs_type.push_str(change.fs_type);
+    }
+    let staging_path = match scope.target().capabilities().has(Capability::StageUnstageVolume) {
+        true => scope.staging_path().await?,
+        false => String::new(),
+    };
+    if !staging_path.is_empty() {
+        let mut request = scope.stage_request(&attached, &staging_path);
+        request.volume_capability = Some(capability.clone());
+        if scope.node_stage(request).once().await.any_answer()?.is_err() {
+            scope.undo().await?;
+            return Ok(None);
+        }
+    }
+    let target_path = scope.target_path().await?;
+    let mut request = scope.publish_request(&Staged { attached, staging_path }, &target_path);
+    request.volume_capability = Some(capability);
+    let published = scope.node_publish(request).once().await.any_answer()?;
+    let found = published.is_ok().then(|| mounted::options(&target_path));
+    scope.undo().await?;
+    Ok(found)
+}
+
+fn joined(options: &BTreeSet<String>) -> String {
+    options.iter().map(String::as_str).collect::<Vec<_>>().join(",")
+}
+
+pub(crate) static CHECKS: &[&Check] = &[&TEXTS];

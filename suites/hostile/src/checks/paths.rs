@@ -1,0 +1,93 @@
+//! Steps up, and absolute paths, in texts that drivers make paths of.
+
+use csi_harness::prelude::*;
+
+use crate::canary::Canary;
+use crate::places::Kind;
+use crate::rules::HOSTILE_PATH_001;
+use crate::scene::{Request, Scene};
+use crate::sweep::{Shot, canary_is_unchanged, sweep, volley, with_texts};
+use crate::words::{self, PATH_KEYS};
+
+check! {
+    /// Ids come back from the orchestrator, and whoever may make a PersistentVolume may write any id into it. A driver that
+    /// joins one to its own directory deletes, mounts or copies what is somewhere else (CVE-2026-3864, CVE-2026-3865).
+    IDS {
+        id: "hostile/paths/ids",
+        title: "ids with steps up reach nothing outside of the driver's place",
+        spec: [HOSTILE_PATH_001],
+        needs: [VOLUME],
+        refuted_by: ["delete-volume-follows-paths", "delete-volume-follows-ends-of-ids", "delete-snapshot-follows-paths"],
+        runs: Last,
+    }
+    async |cx| {
+        let canary = Canary::set(cx).await?;
+        let scene = Scene::set(cx).await?;
+        let mut texts = words::traversals(&canary);
+        texts.extend(words::in_parts(&scene.volume().id, &texts[0]));
+        let changes = |request: &Request| with_texts(request, &[Kind::Id], &[], &texts);
+        let judge = |shot: &Shot, answer: &Answer<_>| canary_is_unchanged(&canary, shot, answer);
+        volley(cx, &scene.requests(cx).await?, changes, judge).await
+    }
+}
+
+check! {
+    /// Names are the caller's choice; some drivers name directories after them.
+    NAMES {
+        id: "hostile/paths/names",
+        title: "names with steps up reach nothing outside of the driver's place",
+        spec: [HOSTILE_PATH_001],
+        needs: [VOLUME],
+        refuted_by: ["create-volume-makes-directory-of-name"],
+        runs: Last,
+    }
+    async |cx| { nothing_outside(cx, &[Kind::Name], &[]).await }
+}
+
+check! {
+    /// Parameters are the administrator's, but some drivers fill names of claims into them, and those are anybody's.
+    PARAMETERS {
+        id: "hostile/paths/parameters",
+        title: "parameters with steps up reach nothing outside of the driver's place",
+        spec: [HOSTILE_PATH_001],
+        needs: [VOLUME],
+        refuted_by: ["create-volume-follows-subdir"],
+        runs: Last,
+    }
+    async |cx| { nothing_outside(cx, &[Kind::Parameter], &PATH_KEYS).await }
+}
+
+check! {
+    /// Contexts are in the PersistentVolume, and what stands in a pod's own volume goes into them unseen. Drivers take
+    /// directories of a share and names of files to write out of them (CVE-2020-8567, CVE-2026-3864).
+    CONTEXTS {
+        id: "hostile/paths/contexts",
+        title: "contexts with steps up reach nothing outside of the driver's place",
+        spec: [HOSTILE_PATH_001],
+        needs: [VOLUME],
+        refuted_by: ["node-publish-writes-files-of-context", "node-stage-follows-context"],
+        runs: Last,
+    }
+    async |cx| { nothing_outside(cx, &[Kind::Context, Kind::Secret], &PATH_KEYS).await }
+}
+
+check! {
+    /// What else there is: the type of a file system is the name of a program for some, and a token may be a file.
+    OTHERS {
+        id: "hostile/paths/others",
+        title: "file systems, flags and tokens with steps up reach nothing outside of the driver's place",
+        spec: [HOSTILE_PATH_001],
+        needs: [VOLUME],
+        refuted_by: ["list-volumes-opens-tokens"],
+        runs: Last,
+    }
+    async |cx| { nothing_outside(cx, &[Kind::FileSystem, Kind::Token, Kind::Other], &[]).await }
+}
+
+async fn nothing_outside(cx: &Cx, kinds: &[Kind], keys: &[&str]) -> CheckResult {
+    let canary = Canary::set(cx).await?;
+    let texts = words::traversals(&canary);
+    sweep(cx, kinds, keys, &texts, |shot, answer| canary_is_unchanged(&canary, shot, answer)).await
+}
+
+pub(crate) static CHECKS: &[&Check] = &[&IDS, &NAMES, &PARAMETERS, &CONTEXTS, &OTHERS];

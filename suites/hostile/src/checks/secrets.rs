@@ -1,0 +1,195 @@
+//! Secrets are marked, and the mark is looked for wherever it must not be.
+
+use std::fs::File;
+use std::io::{self, Read as _, Seek as _, SeekFrom};
+use std::path::Path;
+
+use csi_harness::prelude::*;
+use csi_proto::Service;
+use csi_proto::reflect::prost_reflect::{DynamicMessage, MapKey, ReflectMessage as _, Value};
+use serde_json::Value as Json;
+
+use crate::rules::HOSTILE_SECRET_001;
+use crate::scene::{Request, Scene};
+use crate::sweep::{Shot, volley};
+
+/// Long and unlike anything else, so that it is not found by chance.
+const MARK: &str = "csi-sanity-secret-5e0c97a41bd2486f";
+/// Under which kubelet hands over the tokens of a pod's service account.
+const TOKENS_KEY: &str = "csi.storage.k8s.io/serviceAccount.tokens";
+/// Bytes of the log that are read at the most.
+const LOG_BYTES_MAX: u64 = 64 << 20;
+
+check! {
+    /// What is in a response or an error is stored, logged and shown to users.
+    REPLIES {
+        id: "hostile/secrets/replies",
+        title: "no reply to any call contains a secret that was sent with it",
+        spec: [req::GEN_SECRET_001],
+        needs: [VOLUME],
+        refuted_by: ["secrets-in-errors", "create-volume-context-holds-secrets"],
+        runs: Last,
+    }
+    async |cx| { marked(cx, is_any, "secrets", "csi-sanity-mark", MARK, not_in_reply).await }
+}
+
+check! {
+    /// Logs are read by many, and kept for long.
+    LOG {
+        id: "hostile/secrets/log",
+        title: "the driver prints no secret",
+        spec: [req::GEN_SECRET_001],
+        needs: [VOLUME],
+        refuted_by: ["prints-secrets"],
+        runs: Last,
+    }
+    async |cx| {
+        let log = Log::of(cx)?;
+        marked(cx, is_any, "secrets", "csi-sanity-mark", MARK, |_, _| Ok(())).await?;
+        log.is_without_mark()
+    }
+}
+
+check! {
+    /// Kubernetes has handed over tokens in volume_context for years, where no mark says that they are secret. Who has one
+    /// is the pod, to every service that takes it (CVE-2023-2878, CVE-2024-3744).
+    TOKENS {
+        id: "hostile/secrets/tokens",
+        title: "no reply contains the tokens that volume_context carries",
+        spec: [HOSTILE_SECRET_001],
+        needs: [VOLUME, NODE],
+        refuted_by: ["node-publish-errors-show-context"],
+        runs: Last,
+    }
+    async |cx| { marked(cx, is_of_node, "volume_context", TOKENS_KEY, &tokens(), not_in_reply).await }
+}
+
+check! {
+    /// The same tokens, in the log of the driver.
+    TOKENS_IN_LOG {
+        id: "hostile/secrets/tokens-in-log",
+        title: "the driver prints no tokens that volume_context carries",
+        spec: [HOSTILE_SECRET_001],
+        needs: [VOLUME, NODE],
+        refuted_by: ["node-publish-prints-context"],
+        runs: Last,
+    }
+    async |cx| {
+        let log = Log::of(cx)?;
+        marked(cx, is_of_node, "volume_context", TOKENS_KEY, &tokens(), |_, _| Ok(())).await?;
+        log.is_without_mark()
+    }
+}
+
+fn tokens() -> String {
+    format!(r#"{{"csi-sanity":{{"token":"{MARK}","expirationTimestamp":"2030-01-01T00:00:00Z"}}}}"#)
+}
+
+fn is_any(_: &Request) -> bool {
+    true
+}
+
+/// Only kubelet adds tokens; and ValidateVolumeCapabilities has to answer with the context that it is sent.
+fn is_of_node(request: &Request) -> bool {
+    request.rpc.service == Service::Node
+}
+
+/// Sends each request that has a map of this name with an entry more: as it is otherwise, and with each of its other parts
+/// missing, so that something is wrong with it.
+async fn marked(
+    cx: &Cx,
+    wanted: fn(&Request) -> bool,
+    map: &str,
+    key: &str,
+    value: &str,
+    judge: impl FnMut(&Shot, &Answer<Json>) -> CheckResult,
+) -> CheckResult {
+    let scene = Scene::set(cx).await?;
+    let changes = |request: &Request| {
+        let Some(whole) = with_entry(&request.message, map, key, value) else { return Vec::new() };
+        let form = whole.descriptor();
+        let present = form.fields().filter(|field| field.name() != map && whole.has_field(field));
+        let mut all: Vec<_> = present
+            .map(|field| {
+                let mut without = whole.clone();
+                without.clear_field(&field);
+                (format!("a marked entry in {map}, and without {}", field.name()), without)
+            })
+            .collect();
+        all.insert(0, (format!("a marked entry in {map}"), whole.clone()));
+        all
+    };
+    let mut requests = scene.requests(cx).await?;
+    requests.retain(wanted);
+    volley(cx, &requests, changes, judge).await
+}
+
+fn with_entry(message: &DynamicMessage, map: &str, key: &str, value: &str) -> Option<DynamicMessage> {
+    let field = message.descriptor().get_field_by_name(map)?;
+    let mut message = message.clone();
+    let entries = message.get_field_mut(&field).as_map_mut()?;
+    entries.insert(MapKey::String(key.to_owned()), Value::String(value.to_owned()));
+    Some(message)
+}
+
+fn not_in_reply(shot: &Shot, answer: &Answer<Json>) -> CheckResult {
+    let (text, place) = match answer {
+        Answer::Ok(response) => (response.to_string(), "the response"),
+        Answer::Refused(refused) => (refused.message.clone(), "the message of the error"),
+        Answer::Unknown(_) => return Ok(()),
+    };
+    ensure!(
+        !text.contains(MARK),
+        "{} is answered with what was marked as secret", shot.told();
+        expected: "secrets neither in responses nor in errors",
+        actual: format!("the mark is in {place}"),
+    );
+    Ok(())
+}
+
+/// The log of the driver, from here on.
+struct Log<'a> {
+    path: &'a Path,
+    from: u64,
+}
+
+impl Log<'_> {
+    fn of(cx: &Cx) -> CheckResult<Log<'_>> {
+        let log = cx.target().driver().and_then(|driver| driver.log());
+        let Some(path) = log.map(|log| log.path()) else {
+            return Err(Stop::skip("needs the driver's log, which --driver-command and --driver-log give"));
+        };
+        let from = std::fs::metadata(path).map_err(|error| unread(path, &error))?;
+        if !from.is_file() {
+            return Err(Stop::skip(format!("{} is no file that can be read", path.display())));
+        }
+        Ok(Log { path, from: from.len() })
+    }
+
+    fn is_without_mark(&self) -> CheckResult {
+        let text = self.read().map_err(|error| unread(self.path, &error))?;
+        let lines = text.split(|byte| *byte == b'\n');
+        let told = lines.filter(|line| line.windows(MARK.len()).any(|part| part == MARK.as_bytes())).count();
+        ensure!(
+            told == 0,
+            "the driver prints what was marked as secret";
+            expected: "a log without secrets",
+            actual: format!("{told} lines of {} have the mark {MARK}", self.path.display()),
+        );
+        Ok(())
+    }
+
+    fn read(&self) -> io::Result<Vec<u8>> {
+        let mut file = File::open(self.path)?;
+        file.seek(SeekFrom::Start(self.from))?;
+        let mut bytes = Vec::new();
+        file.take(LOG_BYTES_MAX).read_to_end(&mut bytes)?;
+        Ok(bytes)
+    }
+}
+
+fn unread(path: &Path, error: &io::Error) -> Stop {
+    Stop::broken(format!("failed to read {}: {error}", path.display()))
+}
+
+pub(crate) static CHECKS: &[&Check] = &[&REPLIES, &LOG, &TOKENS, &TOKENS_IN_LOG];

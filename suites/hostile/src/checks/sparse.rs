@@ -1,0 +1,59 @@
+//! Requests that lack one of their parts.
+
+use csi_harness::prelude::*;
+use csi_proto::reflect::prost_reflect::{DynamicMessage, FieldDescriptor, ReflectMessage as _, Value};
+
+use crate::alter::{Alteration, copies};
+use crate::codes::survives;
+use crate::rules::HOSTILE_CODE_001;
+use crate::scene::{Request, Scene};
+
+check! {
+    /// A part that is left out is a nil pointer in most languages; what is stored in a cluster comes back after each crash
+    /// (CVE-2020-8569).
+    PARTS {
+        id: "hostile/sparse/parts",
+        title: "a part of a request is missing or empty: the driver survives, and says what is wrong",
+        spec: [HOSTILE_CODE_001, req::GEN_ERR_001],
+        needs: [VOLUME],
+        refuted_by: [
+            "create-volume-panics-without-range",
+            "controller-expand-panics-without-range",
+            "controller-publish-panics-without-capability",
+            "node-stage-panics-without-capability",
+            "node-publish-panics-without-capability",
+        ],
+        runs: Last,
+    }
+    async |cx| {
+        let scene = Scene::set(cx).await?;
+        let changes = |request: &Request| {
+            let nothing = DynamicMessage::new(request.message.descriptor());
+            let nothing = ("no field set".to_owned(), nothing);
+            copies(&request.message, &without).into_iter().chain([nothing]).collect()
+        };
+        survives(cx, &scene.requests(cx).await?, changes).await
+    }
+}
+
+/// Messages, lists and maps that are there, left out and with nothing in them.
+fn without(_: &FieldDescriptor, value: Option<&Value>) -> Vec<Alteration> {
+    let left_out = ("left out".to_owned(), None);
+    match value {
+        Some(Value::Message(inner)) => {
+            let empty = DynamicMessage::new(inner.descriptor());
+            vec![left_out, ("empty".to_owned(), Some(Value::Message(empty)))]
+        }
+        Some(Value::List(items)) => {
+            let hollow = items.iter().filter_map(Value::as_message).next().map(|item| {
+                let empty = Value::Message(DynamicMessage::new(item.descriptor()));
+                ("with an empty item".to_owned(), Some(Value::List(vec![empty])))
+            });
+            [Some(left_out), hollow].into_iter().flatten().collect()
+        }
+        Some(Value::Map(_)) => vec![left_out],
+        _ => Vec::new(),
+    }
+}
+
+pub(crate) static CHECKS: &[&Check] = &[&PARTS];

@@ -1,0 +1,147 @@
+//! Links and files of others at target and staging paths.
+
+use std::path::{Path, PathBuf};
+
+use csi_harness::prelude::*;
+
+use crate::canary::Canary;
+use crate::rules::{HOSTILE_PATH_002, HOSTILE_PATH_003, HOSTILE_PATH_004};
+use crate::scene::Scene;
+
+check! {
+    /// After a reboot, or after a mount has failed, a directory is no mount point any more. A driver that removes it with
+    /// everything in it removes what is not its own.
+    FILES_STAY {
+        id: "hostile/targets/files-stay",
+        title: "a directory with files that is no mount of the driver is not emptied",
+        spec: [HOSTILE_PATH_002],
+        needs: [VOLUME, NODE],
+        refuted_by: ["node-unpublish-removes-everything", "node-unstage-removes-everything"],
+        runs: Last,
+    }
+    async |cx| {
+        let canary = Canary::set(cx).await?;
+        let scene = Scene::set(cx).await?;
+        let volume_id = || scene.volume().id.clone();
+        let link = link_to(cx, canary.dir()).await?;
+        for path in [canary.dir(), link.as_path()].map(text) {
+            let request = v1::NodeUnpublishVolumeRequest { volume_id: volume_id(), target_path: path.clone() };
+            // Whatever it says of a path where nothing of it is.
+            let _ = cx.call(request).await.any_answer()?;
+            files_stayed(&canary, &format!("NodeUnpublishVolume of {path}"))?;
+            if !cx.target().capabilities().has(Capability::StageUnstageVolume) {
+                continue;
+            }
+            let request =
+                v1::NodeUnstageVolumeRequest { volume_id: volume_id(), staging_target_path: path.clone() };
+            let _ = cx.call(request).await.any_answer()?;
+            files_stayed(&canary, &format!("NodeUnstageVolume of {path}"))?;
+        }
+        Ok(())
+    }
+}
+
+fn files_stayed(canary: &Canary, call: &str) -> CheckResult {
+    let Some(changed) = canary.changed() else { return Ok(()) };
+    canary.sweep();
+    Err(Violation::new(format!("{call}, where nothing is published or staged, changes files of others"))
+        .expected("files that the driver has not made stay")
+        .actual(changed)
+        .into())
+}
+
+check! {
+    /// A path that was looked at can be another one when it is used. Whoever can put a link there has the volume mounted
+    /// over any directory of the node.
+    LINK {
+        id: "hostile/targets/link",
+        title: "a link in the place of a target path is not followed",
+        spec: [HOSTILE_PATH_003],
+        needs: [VOLUME, NODE],
+        refuted_by: ["node-publish-follows-links"],
+        runs: Last,
+        access: Each,
+    }
+    async |cx| {
+        let canary = Canary::set(cx).await?;
+        let staged = cx.staged(cx.attached(cx.node_volume().await?).await?).await?;
+        let place = match cx.access() {
+            AccessType::Mount => canary.dir().to_owned(),
+            AccessType::Block => canary.file(),
+        };
+        // Made when the volume is staged, as between two calls of an orchestrator.
+        let link = link_to(cx, &place).await?;
+        let scope = cx.scope();
+        let _ = scope.node_publish(scope.publish_request(&staged, &text(&link))).once().await.any_answer()?;
+        let changed = canary.changed();
+        scope.undo().await?;
+        let changed = changed.or_else(|| canary.changed());
+        if changed.is_some() {
+            // What has been mounted over it; nothing else is ever mounted there.
+            let _ = cx.unmount_below([text(&place).as_str()]);
+            canary.sweep();
+        }
+        ensure!(
+            changed.is_none(),
+            "NodePublishVolume follows a symbolic link in the place of target_path";
+            expected: "the link refused or replaced, and what it points to as it was",
+            actual: changed.unwrap_or_default(),
+        );
+        Ok(())
+    }
+}
+
+check! {
+    /// Many nodes have kubelet's directory on another disk, with a link to it. The kernel's table of mounts has the true
+    /// path only, so that a driver which looks for the one it was given finds nothing and leaves the mount behind.
+    LINK_ABOVE {
+        id: "hostile/targets/link-above",
+        title: "what is published through a link is unpublished through it",
+        spec: [HOSTILE_PATH_004],
+        needs: [VOLUME, NODE],
+        refuted_by: ["node-unpublish-forgets-links"],
+        runs: Last,
+    }
+    async |cx| {
+        if !cx.shares_files_with_driver().await || cx.config().paths.any() {
+            return Err(Stop::skip("needs to see the driver's files: run it on the driver's host"));
+        }
+        let staged = cx.staged(cx.attached(cx.node_volume().await?).await?).await?;
+        let above = PathBuf::from(cx.staging_path().await?);
+        let through = link_to(cx, &above).await?.join("target");
+        let (volume_id, through) = (&staged.attached.volume.id, text(&through));
+        let target = text(&above.join("target"));
+        cx.node_publish(cx.publish_request(&staged, &through)).once().await.or_skip("links may be refused")?;
+        let unpublished = cx.node_unpublish(volume_id, &through).await.any_answer()?;
+        let left = cx.path_kind(&target).await?;
+        if left != PathKind::NotFound {
+            // Under its true path it may be known.
+            let _ = cx.node_unpublish(volume_id, &target).await.answer();
+            let _ = cx.unmount_below([target.as_str()])?;
+            let _ = std::fs::remove_dir(&target).or_else(|_| std::fs::remove_file(&target));
+        }
+        ensure!(
+            left == PathKind::NotFound,
+            "NodeUnpublishVolume of a path that leads through a link leaves the volume there";
+            expected: "nothing at the path",
+            actual: format!("{left:?}; the call was answered with {unpublished:?}"),
+        );
+        Ok(())
+    }
+}
+
+/// A symbolic link of the check's own, at what looks like a target path.
+async fn link_to(cx: &Cx, place: &Path) -> CheckResult<PathBuf> {
+    let link = PathBuf::from(cx.target_path().await?);
+    // Written as a file first, so that the ledger has it.
+    cx.write_file(&link, "").await?;
+    let linked = std::fs::remove_file(&link).and_then(|()| std::os::unix::fs::symlink(place, &link));
+    linked.map_err(|error| Stop::broken(format!("failed to make the link {}: {error}", link.display())))?;
+    Ok(link)
+}
+
+fn text(path: &Path) -> String {
+    path.to_string_lossy().into_owned()
+}
+
+pub(crate) static CHECKS: &[&Check] = &[&FILES_STAY, &LINK, &LINK_ABOVE];

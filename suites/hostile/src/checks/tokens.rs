@@ -1,0 +1,80 @@
+//! Page tokens that nobody has got from this list.
+
+use csi_harness::prelude::*;
+
+use crate::codes::survives;
+use crate::places::Kind;
+use crate::rules::HOSTILE_CODE_001;
+use crate::scene::{Request, Scene};
+use crate::sweep::with_texts;
+
+/// Numbers of all kinds, since many tokens are some: negative, large, too large, in other digits, and of other forms; texts
+/// that take more bytes than letters; what stands for nothing.
+const TEXTS: [&str; 14] = [
+    "-1",
+    "9223372036854775807",
+    "9223372036854775808",
+    "18446744073709551616",
+    "340282366920938463463374607431768211456",
+    "\u{661}\u{662}\u{663}",
+    "1e3",
+    "0x10",
+    "+1",
+    " 1",
+    "1\0",
+    "aaaaaaaaaaaaaaa\u{e9}\u{e9}\u{e9}",
+    "null",
+    "\u{feff}",
+];
+
+check! {
+    /// A token comes back from outside. What it is made of is the driver's business, but anything may come.
+    FORMS {
+        id: "hostile/tokens/forms",
+        title: "a token that is none is refused, or taken; the driver survives",
+        spec: [HOSTILE_CODE_001, req::GEN_ERR_001],
+        needs: [any_of(&[Capability::ListVolumes, Capability::ListSnapshots])],
+        refuted_by: ["list-volumes-panics-on-numeric-token", "list-snapshots-cuts-letters-of-tokens"],
+        runs: Last,
+    }
+    async |cx| {
+        let texts = TEXTS.map(str::to_owned);
+        let scene = Scene::set(cx).await?;
+        let changes = |request: &Request| with_texts(request, &[Kind::Token], &[], &texts);
+        survives(cx, &scene.requests(cx).await?, changes).await
+    }
+}
+
+check! {
+    /// Two lists of one driver often have tokens of one form.
+    OTHER_LIST {
+        id: "hostile/tokens/other-list",
+        title: "a token of the list of volumes is refused, or taken, in the list of snapshots; the driver survives",
+        spec: [HOSTILE_CODE_001, req::GEN_ERR_001],
+        needs: [LIST_VOLUMES, LIST_SNAPSHOTS, CREATE_DELETE_VOLUME],
+        refuted_by: ["list-snapshots-internal-on-other-tokens"],
+        runs: Last,
+    }
+    async |cx| {
+        for _ in 0..2 {
+            cx.new_volume().await?;
+        }
+        let first = v1::ListVolumesRequest { max_entries: 1, ..Default::default() };
+        let token = cx.call(first).await.setup("a page of volumes")?.next_token;
+        if token.is_empty() {
+            return Err(Stop::skip("the list of volumes has one page only"));
+        }
+        let request = v1::ListSnapshotsRequest { starting_token: token, ..Default::default() };
+        match cx.call(request).await.any_answer()? {
+            Err(refused) if matches!(refused.code, Code::Internal | Code::Unknown) => Err(Violation::new(
+                "ListSnapshots refuses a token of ListVolumes with a code for faults of the driver",
+            )
+            .expected("ABORTED, or OK")
+            .actual(refused)
+            .into()),
+            _ => Ok(()),
+        }
+    }
+}
+
+pub(crate) static CHECKS: &[&Check] = &[&FORMS, &OTHER_LIST];

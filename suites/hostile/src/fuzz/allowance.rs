@@ -1,0 +1,86 @@
+//! What the checks of one run share: time and inputs. What one does not need, those after it have.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
+
+/// Time that each check gets at least, lest an RPC be left out since others were slow.
+const SHARE_MIN: Duration = Duration::from_millis(250);
+
+/// Shared by all checks of a run, which take their parts one after another.
+#[derive(Clone, Debug)]
+pub struct Allowance(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    duration: Duration,
+    /// From when the first check begins.
+    until: OnceLock<Instant>,
+    inputs_left: AtomicU64,
+    checks_left: AtomicU64,
+}
+
+/// The part of one check.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Share {
+    /// When nothing new is begun.
+    pub(crate) until: Instant,
+    /// How many inputs at the most.
+    pub(crate) inputs_max: u64,
+}
+
+impl Allowance {
+    /// So much time and so many inputs for one check.
+    pub fn new(duration: Duration, inputs: u64) -> Allowance {
+        let (inputs_left, checks_left) = (AtomicU64::new(inputs), AtomicU64::new(1));
+        Allowance(Arc::new(Inner { duration, until: OnceLock::new(), inputs_left, checks_left }))
+    }
+
+    /// Says how many checks share it.
+    pub fn among(&self, checks: u64) {
+        self.0.checks_left.store(checks, Ordering::Relaxed);
+    }
+
+    /// The share of the next check: what is left, divided among those that have not begun.
+    pub(crate) fn take(&self) -> Share {
+        let until = *self.0.until.get_or_init(|| Instant::now() + self.0.duration);
+        let checks = self
+            .0
+            .checks_left
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| Some(left.saturating_sub(1)));
+        let checks = u32::try_from(checks.unwrap_or(1).max(1)).unwrap_or(u32::MAX);
+        let left = until.saturating_duration_since(Instant::now());
+        let inputs_max = self.0.inputs_left.load(Ordering::Relaxed).div_ceil(u64::from(checks));
+        Share { until: Instant::now() + (left / checks).max(SHARE_MIN), inputs_max }
+    }
+
+    /// Notes how many inputs a check has sent.
+    pub(crate) fn used(&self, inputs: u64) {
+        self.0
+            .inputs_left
+            .fetch_sub(inputs.min(self.0.inputs_left.load(Ordering::Relaxed)), Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_one_leaves_the_others_have() {
+        let allowance = Allowance::new(Duration::from_secs(100), 1_000);
+        allowance.among(4);
+        let first = allowance.take();
+        assert_eq!(first.inputs_max, 250);
+        assert!(first.until.saturating_duration_since(Instant::now()) <= Duration::from_secs(25));
+        allowance.used(10);
+        assert_eq!(allowance.take().inputs_max, 330);
+        allowance.used(330);
+        let third = allowance.take();
+        assert_eq!(third.inputs_max, 330);
+        assert!(third.until.saturating_duration_since(Instant::now()) > Duration::from_secs(45));
+        allowance.used(10_000);
+        assert_eq!(allowance.take().inputs_max, 0);
+        assert_eq!(allowance.take().inputs_max, 0, "nobody else is expected");
+    }
+}

@@ -1,0 +1,366 @@
+//! Inputs in rounds: made up, sent, judged; what is new is kept and changed further, what is wrong is made small.
+
+use std::collections::{BTreeMap, HashSet};
+use std::time::{Duration, Instant};
+
+use csi_harness::prelude::*;
+use csi_proto::code_name;
+use fastrand::Rng;
+use futures_util::StreamExt as _;
+use futures_util::future::BoxFuture;
+use futures_util::stream::FuturesUnordered;
+use serde_json::Value;
+
+use super::allowance::Share;
+use super::finding::{Fault, Finding, shape};
+use super::input::Input;
+use super::mutate::mutate;
+use super::shrink::shrunk;
+use super::stage::Stage;
+use crate::send::send;
+
+/// Inputs of one round, for which the stage is set once.
+const ROUND: usize = 256;
+/// Inputs that are under way at the same time.
+const AT_ONCE: usize = 8;
+/// Inputs kept since their answers were new.
+const CORPUS_MAX: usize = 2_000;
+/// Causes that are told of one check; who has so many has enough to mend.
+const FINDINGS_MAX: usize = 10;
+/// How often an input is taken from those that were kept, in percent.
+const KEPT_PERCENT: u8 = 50;
+/// How often the one input is looked for that has changed something: each search makes a round anew several times.
+const SEARCHES_MAX: u32 = 4;
+/// A Probe beside the inputs may take so long before it is worth a word.
+const PROBE_LIMIT: Duration = Duration::from_secs(5);
+
+/// All inputs of one check.
+#[derive(Debug)]
+pub(crate) struct Campaign<'a> {
+    cx: &'a Cx,
+    rng: Rng,
+    /// Right inputs, of which all others are made.
+    seeds: Vec<Input>,
+    corpus: Vec<Input>,
+    novelties: HashSet<String>,
+    findings: BTreeMap<String, Finding>,
+    sent: u64,
+    /// How often an input was looked for among all those of a round.
+    searches: u32,
+    slowest_probe: Duration,
+}
+
+/// How a round ended.
+enum Ended {
+    Well,
+    /// The driver is gone, and stays so.
+    Dead,
+}
+
+impl<'a> Campaign<'a> {
+    /// For these RPCs; none where the driver offers none of them.
+    pub(crate) async fn begin(
+        cx: &'a Cx,
+        wanted: impl Fn(&Input) -> bool,
+    ) -> CheckResult<Option<Campaign<'a>>> {
+        let stage = Stage::set(cx).await?;
+        let mut seeds = stage.inputs().await?;
+        stage.strike().await?;
+        seeds.retain(wanted);
+        Ok((!seeds.is_empty()).then(|| Campaign {
+            cx,
+            rng: cx.rng(),
+            seeds,
+            corpus: Vec::new(),
+            novelties: HashSet::new(),
+            findings: BTreeMap::new(),
+            sent: 0,
+            searches: 0,
+            slowest_probe: Duration::ZERO,
+        }))
+    }
+
+    /// Goes on until the share is used up: what was found, by cause, the gravest first.
+    ///
+    /// # Errors
+    /// Broken if the things that inputs are about cannot be made or undone.
+    pub(crate) async fn run(&mut self, share: Share) -> CheckResult<Vec<Finding>> {
+        while Instant::now() < share.until
+            && self.sent < share.inputs_max
+            && self.findings.len() < FINDINGS_MAX
+        {
+            let left = usize::try_from(share.inputs_max - self.sent).unwrap_or(ROUND);
+            match self.round(left.min(ROUND), share.until).await {
+                Ok(Ended::Well) => {}
+                Ok(Ended::Dead) => break,
+                // What was found before is worth more than what keeps it from going on.
+                Err(Stop::Broken(why)) if !self.findings.is_empty() => {
+                    self.cx.note(format!("ended early: {why}"));
+                    break;
+                }
+                Err(other) => return Err(other),
+            }
+        }
+        let mut found: Vec<Finding> = std::mem::take(&mut self.findings).into_values().collect();
+        found.sort_by_key(|finding| !finding.fault.rule.is_binding());
+        Ok(found)
+    }
+
+    /// Inputs sent so far.
+    pub(crate) fn sent(&self) -> u64 {
+        self.sent
+    }
+
+    /// Kinds of answers seen so far.
+    pub(crate) fn novelties(&self) -> usize {
+        self.novelties.len()
+    }
+
+    /// The longest that a Probe has taken beside the inputs, if that is worth a word.
+    pub(crate) fn slow_probe(&self) -> Option<Duration> {
+        Some(self.slowest_probe).filter(|slowest| *slowest > PROBE_LIMIT)
+    }
+
+    async fn round(&mut self, count: usize, until: Instant) -> CheckResult<Ended> {
+        let inputs: Vec<Input> = (0..count).map(|_| self.next_input()).collect();
+        let stage = Stage::set(self.cx).await?;
+        let answers = self.answers(&stage, &inputs, until).await?;
+        self.sent += answers.len() as u64;
+        let mut unanswered = Vec::new();
+        for (at, answer) in &answers {
+            self.take_note(&inputs[*at], answer);
+            match answer {
+                Answer::Unknown(_) => unanswered.push(&inputs[*at]),
+                _ => {
+                    if let Some(fault) = Fault::of_answer(&inputs[*at], answer) {
+                        self.found(&inputs[*at], fault).await?;
+                    }
+                }
+            }
+        }
+        if !unanswered.is_empty() {
+            stage.cx().forget_unnamed();
+            let alive = self.without_answer(&unanswered).await?;
+            // What was made before the driver died may not be there to be undone.
+            let _ = stage.strike().await;
+            return Ok(if alive { Ended::Well } else { Ended::Dead });
+        }
+        let mut wrong = stage.look().await?.is_some();
+        stage.undo().await?;
+        wrong = wrong || stage.look_at_files().is_some() || stage.difference().await?.is_some();
+        stage.strike().await?;
+        if wrong && self.searches < SEARCHES_MAX {
+            self.searches += 1;
+            let used: Vec<&Input> = answers.iter().map(|(at, _)| &inputs[*at]).collect();
+            self.find_culprit(&used).await?;
+        }
+        Ok(Ended::Well)
+    }
+
+    /// Sends the inputs, several at the same time, and asks Probe beside them. None is begun when the time is up or the driver
+    /// does not answer any more.
+    async fn answers(
+        &mut self,
+        stage: &Stage,
+        inputs: &[Input],
+        until: Instant,
+    ) -> CheckResult<Vec<(usize, Answer<Value>)>> {
+        let mut answers = Vec::with_capacity(inputs.len());
+        let begun = Instant::now();
+        let probe = stage.cx().call(v1::ProbeRequest {}).once();
+        let probed = async {
+            let _ = probe.await;
+            begun.elapsed()
+        };
+        let sending = async {
+            let mut waiting = inputs.iter().enumerate();
+            let mut under_way = FuturesUnordered::new();
+            let mut goes_on = true;
+            loop {
+                while goes_on
+                    && under_way.len() < AT_ONCE
+                    && let Some((at, input)) = waiting.next()
+                {
+                    under_way.push(answer(stage, at, input));
+                }
+                let Some((at, answer)) = under_way.next().await else { break };
+                goes_on = !matches!(answer, Answer::Unknown(_)) && Instant::now() < until;
+                answers.push((at, answer));
+            }
+        };
+        let (probed, ()) = tokio::join!(probed, sending);
+        self.slowest_probe = self.slowest_probe.max(probed);
+        answers.sort_by_key(|(at, _)| *at);
+        Ok(answers)
+    }
+
+    fn next_input(&mut self) -> Input {
+        let from_corpus = !self.corpus.is_empty() && self.rng.u8(..100) < KEPT_PERCENT;
+        let pool = if from_corpus { &self.corpus } else { &self.seeds };
+        let mut input = pool[self.rng.usize(..pool.len())].clone();
+        mutate(&mut self.rng, &mut input);
+        input
+    }
+
+    /// Keeps an input whose answer is of a kind that was not seen before.
+    fn take_note(&mut self, input: &Input, answer: &Answer<Value>) {
+        let kind = match answer {
+            Answer::Ok(response) => format!("{} OK {}", input.rpc, fields(response)),
+            Answer::Refused(refused) => {
+                format!("{} {} {}", input.rpc, code_name(refused.code), shape(&refused.message))
+            }
+            Answer::Unknown(_) => return,
+        };
+        if self.corpus.len() < CORPUS_MAX && self.novelties.insert(kind) {
+            self.corpus.push(input.clone());
+        }
+    }
+
+    /// Tries inputs that were not answered one by one. Returns whether the driver is there afterwards.
+    async fn without_answer(&mut self, inputs: &[&Input]) -> CheckResult<bool> {
+        self.cx.answers_for_silence();
+        if !self.revive().await {
+            let rpcs: Vec<&str> = inputs.iter().map(|input| input.rpc.method).collect();
+            let why = format!("no answer since {}; it was not started again", rpcs.join(", "));
+            let fault = Fault::broken(inputs[0].rpc, true, &why, &self.printed());
+            self.keep(Finding { fault, input: inputs[0].clone() });
+            return Ok(false);
+        }
+        for input in inputs {
+            if let Some(fault) = self.alone(input).await? {
+                self.found(input, fault).await?;
+            }
+        }
+        Ok(self.revive().await)
+    }
+
+    /// Has the driver back if it died, as far as somebody starts it again.
+    async fn revive(&self) -> bool {
+        let target = self.cx.target();
+        // A process that dies may still be there at first, and can be started only once it is gone.
+        target.is_alive().await || target.bring_back().await.is_some() || target.bring_back().await.is_some()
+    }
+
+    /// One input on a stage of its own: what it shows.
+    pub(crate) async fn alone(&self, input: &Input) -> CheckResult<Option<Fault>> {
+        self.several(&[input]).await
+    }
+
+    /// Inputs one after another on a stage of their own: what the first that is wrong shows, or what all of them leave.
+    async fn several(&self, inputs: &[&Input]) -> CheckResult<Option<Fault>> {
+        let stage = Stage::set(self.cx).await?;
+        let mut last = None;
+        for input in inputs {
+            let answer = send(stage.cx(), input.rpc, &input.bytes(&stage)).await;
+            let fault = match &answer {
+                Answer::Unknown(no_answer) => Some(self.silent(input, no_answer).await),
+                _ => Fault::of_answer(input, &answer),
+            };
+            if let Some(fault) = fault {
+                stage.cx().forget_unnamed();
+                // If the driver died, there may be nothing to undo any more.
+                let _ = stage.strike().await;
+                return Ok(Some(fault));
+            }
+            last = Some((input.rpc, answer));
+        }
+        let Some((rpc, answer)) = last else { return Ok(None) };
+        let mut trouble = stage.look().await?;
+        stage.undo().await?;
+        trouble = trouble.or_else(|| stage.look_at_files());
+        if let Some(trouble) = trouble {
+            stage.strike().await?;
+            return Ok(Some(Fault::of_trouble(rpc, &trouble)));
+        }
+        let refused = matches!(&answer, Answer::Refused(refused) if is_definite(refused.code));
+        let difference = stage.difference().await?.filter(|_| refused || inputs.len() > 1);
+        stage.strike().await?;
+        Ok(difference.map(|difference| Fault::left(rpc, &difference)))
+    }
+
+    /// Why one input alone has no answer.
+    async fn silent(&self, input: &Input, no_answer: &csi_harness::reply::NoAnswer) -> Fault {
+        use csi_harness::reply::NoAnswer;
+        self.cx.answers_for_silence();
+        match no_answer {
+            NoAnswer::Broken(why) => {
+                let alive = self.cx.target().is_alive().await;
+                let printed = if alive { Vec::new() } else { self.printed() };
+                let fault = Fault::broken(input.rpc, !alive, why, &printed);
+                self.revive().await;
+                fault
+            }
+            other => {
+                let limit_ms = u128::from(self.cx.config().time_limits.call_ms);
+                Fault { actual: other.to_string(), ..Fault::late(input.rpc, limit_ms) }
+            }
+        }
+    }
+
+    fn printed(&self) -> Vec<String> {
+        self.cx.target().driver().map(csi_harness::Driver::last_lines).unwrap_or_default()
+    }
+
+    /// Something is wrong after a round: halves the inputs until one is left that shows it alone.
+    async fn find_culprit(&mut self, inputs: &[&Input]) -> CheckResult {
+        let mut suspects = inputs.to_vec();
+        while suspects.len() > 1 {
+            let (first, second) = suspects.split_at(suspects.len() / 2);
+            let half = match self.several(first).await? {
+                Some(_) => first.to_vec(),
+                None if self.several(second).await?.is_some() => second.to_vec(),
+                None => {
+                    self.cx.note("something changed during a round, and could not be seen again");
+                    return Ok(());
+                }
+            };
+            suspects = half;
+        }
+        if let Some(input) = suspects.first()
+            && let Some(fault) = self.alone(input).await?
+        {
+            self.found(input, fault).await?;
+        }
+        Ok(())
+    }
+
+    /// Makes an input small, unless its cause is known.
+    async fn found(&mut self, input: &Input, fault: Fault) -> CheckResult {
+        if self.findings.contains_key(&fault.cause) || self.findings.len() >= FINDINGS_MAX {
+            return Ok(());
+        }
+        let finding = shrunk(self, Finding { fault, input: input.clone() }).await?;
+        self.keep(finding);
+        Ok(())
+    }
+
+    fn keep(&mut self, finding: Finding) {
+        self.findings.entry(finding.fault.cause.clone()).or_insert(finding);
+    }
+
+    /// Time that is left for the check.
+    pub(crate) fn remaining(&self) -> Duration {
+        self.cx.remaining()
+    }
+}
+
+fn answer<'a>(stage: &'a Stage, at: usize, input: &'a Input) -> BoxFuture<'a, (usize, Answer<Value>)> {
+    Box::pin(async move { (at, send(stage.cx(), input.rpc, &input.bytes(stage)).await) })
+}
+
+/// Codes that say that nothing was done.
+fn is_definite(code: Code) -> bool {
+    matches!(code, Code::InvalidArgument | Code::NotFound | Code::OutOfRange | Code::Unimplemented)
+}
+
+/// Which fields a response has.
+fn fields(response: &Value) -> String {
+    match response {
+        Value::Object(entries) => {
+            let fields = entries.iter().map(|(key, value)| format!("{key}{{{}}}", fields(value)));
+            fields.collect::<Vec<_>>().join(",")
+        }
+        Value::Array(items) => items.first().map(|item| format!("[{}]", fields(item))).unwrap_or_default(),
+        _ => String::new(),
+    }
+}

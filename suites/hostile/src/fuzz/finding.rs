@@ -1,0 +1,142 @@
+//! What an input has shown of a driver.
+
+use csi_harness::prelude::*;
+use csi_harness::requirements::Requirement;
+use csi_proto::{Rpc, code_name};
+use serde_json::Value;
+
+use super::input::Input;
+use super::stage::{Trouble, tells_secret};
+use crate::rules::{
+    HOSTILE_CODE_001, HOSTILE_COMMAND_001, HOSTILE_EFFECT_001, HOSTILE_PATH_001, HOSTILE_TIME_001,
+};
+
+/// Characters of a message that tell one cause from another.
+const SHAPE_CHARS_MAX: usize = 60;
+
+/// What came of an input that should not have.
+#[derive(Clone, Debug)]
+pub(crate) struct Fault {
+    pub(crate) rule: &'static Requirement,
+    pub(crate) message: String,
+    pub(crate) expected: &'static str,
+    pub(crate) actual: String,
+    /// The same for whatever has the same cause.
+    pub(crate) cause: String,
+}
+
+/// A fault, and the input that shows it.
+#[derive(Clone, Debug)]
+pub(crate) struct Finding {
+    pub(crate) fault: Fault,
+    pub(crate) input: Input,
+}
+
+impl Fault {
+    /// What the answer to an input alone shows. Where its bytes were twisted, the code is the gRPC library's choice.
+    pub(crate) fn of_answer(input: &Input, answer: &Answer<Value>) -> Option<Fault> {
+        let rpc = input.rpc;
+        if tells_secret(answer) {
+            return Some(Fault {
+                rule: &req::GEN_SECRET_001,
+                message: format!("{rpc} gives back a secret"),
+                expected: "secrets neither in responses nor in errors",
+                actual: "the value of a secret in the answer".to_owned(),
+                cause: format!("{rpc} secret"),
+            });
+        }
+        let Answer::Refused(refused) = answer else { return None };
+        let is_vague =
+            matches!(refused.code, Code::Internal | Code::Unknown | Code::DataLoss) && input.wire.is_empty();
+        is_vague.then(|| Fault {
+            rule: &HOSTILE_CODE_001,
+            message: format!("{rpc} answers nonsense with {}", code_name(refused.code)),
+            expected: "a code that says what is wrong with the request, such as INVALID_ARGUMENT",
+            actual: refused.to_string(),
+            cause: format!("{rpc} {} {}", code_name(refused.code), shape(&refused.message)),
+        })
+    }
+
+    /// The driver did not live through it, or broke it off.
+    pub(crate) fn broken(rpc: Rpc, died: bool, why: &str, printed: &[String]) -> Fault {
+        let message = match died {
+            true => format!("the driver does not survive {rpc}"),
+            false => format!("the driver lives on, but {rpc} ends without a gRPC status"),
+        };
+        let last = printed.first().map(|line| format!("; it printed: {line}")).unwrap_or_default();
+        Fault {
+            rule: &req::GEN_ERR_001,
+            message,
+            expected: "an answer, whatever the request, and a driver that goes on serving",
+            actual: format!("{why}{last}"),
+            cause: format!("{rpc} broken {}", printed.first().map(|line| shape(line)).unwrap_or_default()),
+        }
+    }
+
+    /// No answer came.
+    pub(crate) fn late(rpc: Rpc, limit_ms: u128) -> Fault {
+        Fault {
+            rule: &HOSTILE_TIME_001,
+            message: format!("{rpc} is not answered"),
+            expected: "an answer to nonsense within the time limit of a call (--call-timeout)",
+            actual: format!("none within {limit_ms} ms"),
+            cause: format!("{rpc} late"),
+        }
+    }
+
+    /// A look at the stage has shown it.
+    pub(crate) fn of_trouble(rpc: Rpc, trouble: &Trouble) -> Fault {
+        let (rule, message, expected, actual) = match trouble {
+            Trouble::Files(changed) => (
+                &HOSTILE_PATH_001,
+                format!("{rpc} reaches files outside of what it is for"),
+                "a text that is taken for what it is; outside of the driver's own place nothing changes",
+                changed,
+            ),
+            Trouble::Command(changed) => (
+                &HOSTILE_COMMAND_001,
+                format!("{rpc} runs a command that a text of the request holds"),
+                "a text that is taken for what it is, and handed to no shell",
+                changed,
+            ),
+            Trouble::Gone(what) => (
+                &HOSTILE_EFFECT_001,
+                format!("{rpc} about something else takes a volume away"),
+                "what no request speaks of stays",
+                what,
+            ),
+        };
+        Fault { rule, message, expected, actual: actual.clone(), cause: format!("{rpc} {}", rule.id) }
+    }
+
+    /// Something is listed that was not, or the other way round, after everything was undone.
+    pub(crate) fn left(rpc: Rpc, difference: &str) -> Fault {
+        Fault {
+            rule: &HOSTILE_EFFECT_001,
+            message: format!("after {rpc} was refused, and all else undone, the lists differ"),
+            expected: "nothing comes of a request that is refused as invalid",
+            actual: difference.to_owned(),
+            cause: format!("{rpc} left"),
+        }
+    }
+
+    /// The violation that it is.
+    pub(crate) fn violation(&self, told: Vec<String>) -> Violation {
+        Violation::new(&self.message).of(self.rule).expected(self.expected).actual(&self.actual).told(told)
+    }
+}
+
+/// A message without what differs from one time to the next: numbers, and words that are quoted or too long for any language.
+pub(crate) fn shape(message: &str) -> String {
+    let mut shape = String::new();
+    let words =
+        message.split(|c: char| !c.is_alphabetic()).filter(|word| !word.is_empty() && word.len() < 20);
+    for word in words {
+        if shape.len() + word.len() > SHAPE_CHARS_MAX {
+            break;
+        }
+        shape.push_str(word);
+        shape.push(' ');
+    }
+    shape
+}

@@ -1,0 +1,274 @@
+//! What a peer can send below gRPC: no HTTP/2 at all, frames that lie, streams without end, and nothing for a long time. The
+//! driver has to go on answering others meanwhile, and to be as it was afterwards.
+
+mod wire;
+
+use std::io;
+use std::time::{Duration, Instant};
+
+use csi_harness::prelude::*;
+use csi_proto::Endpoint;
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
+use tokio::net::{TcpStream, UnixStream};
+
+use crate::rules::HOSTILE_TIME_001;
+use crate::vitals::Vitals;
+use wire::{
+    DATA, END_HEADERS, END_STREAM, HEADERS, PING, PREFACE, RST_STREAM, SETTINGS, WINDOW_UPDATE, frame,
+};
+
+/// Connections at the same time on which an abuse is tried; those that the driver does not close stay open for a while.
+const CONNECTIONS: usize = 16;
+/// How long one of them may take: a server that does not read holds it up.
+const CONNECTION_LIMIT: Duration = Duration::from_millis(300);
+/// How long others may wait for an answer meanwhile.
+const PROBE_LIMIT: Duration = Duration::from_secs(5);
+
+/// Bytes that no well-behaved client sends.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Abuse {
+    /// Its name, as in the id of its check.
+    pub(super) name: &'static str,
+    /// What it is, as one clause.
+    pub(super) title: &'static str,
+    /// The bytes, for a connection; some are random.
+    bytes: fn(&mut fastrand::Rng) -> Vec<u8>,
+}
+
+/// All of them.
+pub(super) const ABUSES: &[Abuse] = &[
+    Abuse {
+        name: "no-http2",
+        title: "a request of HTTP/1.1",
+        bytes: |_| b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n".to_vec(),
+    },
+    Abuse { name: "nothing", title: "connections on which nothing is said", bytes: |_| Vec::new() },
+    Abuse {
+        name: "half-a-preface",
+        title: "half of the preface of HTTP/2, and no more",
+        bytes: |_| PREFACE[..10].to_vec(),
+    },
+    Abuse {
+        name: "garbage",
+        title: "random bytes behind the preface",
+        bytes: |rng| {
+            let garbage: Vec<u8> = (0..64 << 10).map(|_| rng.u8(..)).collect();
+            [PREFACE, &garbage].concat()
+        },
+    },
+    Abuse {
+        name: "garbled-frames",
+        title: "frames of random types, flags and streams",
+        bytes: |rng| {
+            opened(
+                &(0..2_000)
+                    .flat_map(|_| {
+                        let payload: Vec<u8> = (0..rng.usize(..40)).map(|_| rng.u8(..)).collect();
+                        frame(rng.u8(..), rng.u8(..), rng.u32(..1 << 31), &payload)
+                    })
+                    .collect::<Vec<u8>>(),
+            )
+        },
+    },
+    Abuse {
+        name: "long-frame",
+        title: "a frame that says it is 16 MiB long",
+        bytes: |_| opened(&[0xff, 0xff, 0xff, HEADERS, END_HEADERS, 0, 0, 0, 1]),
+    },
+    Abuse {
+        name: "rapid-reset",
+        title: "streams that are opened and reset at once",
+        bytes: |_| {
+            opened(
+                &(0..1_000)
+                    .flat_map(|n| {
+                        [call(n, "application/grpc"), frame(RST_STREAM, 0, stream(n), &[0, 0, 0, 8])].concat()
+                    })
+                    .collect::<Vec<u8>>(),
+            )
+        },
+    },
+    Abuse {
+        name: "open-streams",
+        title: "streams that are opened and never ended",
+        bytes: |_| opened(&(0..1_000).flat_map(|n| call(n, "application/grpc")).collect::<Vec<u8>>()),
+    },
+    Abuse {
+        name: "pings",
+        title: "pings whose answers nobody reads",
+        bytes: |_| opened(&frame(PING, 0, 0, &[0; 8]).repeat(20_000)),
+    },
+    Abuse {
+        name: "settings",
+        title: "settings without end",
+        bytes: |_| opened(&frame(SETTINGS, 0, 0, &[0, 4, 0, 0, 0xff, 0xff]).repeat(20_000)),
+    },
+    Abuse {
+        name: "endless-headers",
+        title: "headers that go on and on",
+        bytes: |_| {
+            let mut bytes = frame(HEADERS, 0, 1, &wire::header("a", "b"));
+            bytes.extend(
+                frame(wire::CONTINUATION, 0, 1, &wire::header("x", &"y".repeat(100)).repeat(100)).repeat(100),
+            );
+            opened(&bytes)
+        },
+    },
+    Abuse {
+        name: "large-metadata",
+        title: "metadata of 64 KiB",
+        bytes: |_| {
+            let mut headers = wire::request("/csi.v1.Identity/Probe", "application/grpc");
+            headers.extend(wire::header("x-large", &"y".repeat(100)).repeat(600));
+            // A frame holds 16 KiB.
+            let (first, rest) = headers.split_at(headers.len().min(16_000));
+            let mut bytes = frame(HEADERS, END_STREAM, 1, first);
+            for (at, part) in rest.chunks(16_000).enumerate() {
+                let last = (at + 1) * 16_000 >= rest.len();
+                bytes.extend(frame(wire::CONTINUATION, if last { END_HEADERS } else { 0 }, 1, part));
+            }
+            opened(&bytes)
+        },
+    },
+    Abuse {
+        name: "content-type",
+        title: "a call that is no gRPC by its content type",
+        bytes: |_| opened(&[call(0, "application/json"), frame(DATA, END_STREAM, 1, b"{}")].concat()),
+    },
+    Abuse {
+        name: "compressed",
+        title: "a message that says it is compressed, and is not",
+        bytes: |_| {
+            opened(
+                &[call(0, "application/grpc"), frame(DATA, END_STREAM, 1, &[1, 0, 0, 0, 2, 8, 1])].concat(),
+            )
+        },
+    },
+    Abuse {
+        name: "truncated-message",
+        title: "a message that ends before the length it has given",
+        bytes: |_| {
+            opened(&[call(0, "application/grpc"), frame(DATA, END_STREAM, 1, &[0, 0, 0, 0, 9, 8])].concat())
+        },
+    },
+    Abuse {
+        name: "huge-message",
+        title: "a message that says it is 4 GiB long",
+        bytes: |_| {
+            opened(
+                &[call(0, "application/grpc"), frame(DATA, 0, 1, &[0, 0xff, 0xff, 0xff, 0xff, 8])].concat(),
+            )
+        },
+    },
+    Abuse {
+        name: "empty-data",
+        title: "frames of data with nothing in them",
+        bytes: |_| opened(&[call(0, "application/grpc"), frame(DATA, 0, 1, &[]).repeat(20_000)].concat()),
+    },
+    Abuse {
+        name: "windows",
+        title: "flow control windows that overflow",
+        bytes: |_| opened(&frame(WINDOW_UPDATE, 0, 0, &[0x7f, 0xff, 0xff, 0xff]).repeat(4)),
+    },
+    Abuse {
+        name: "closed-window",
+        title: "calls whose answers the caller has no room for",
+        bytes: |_| {
+            let calls = (0..100).flat_map(|n| {
+                [call(n, "application/grpc"), frame(DATA, END_STREAM, stream(n), &[0; 5])].concat()
+            });
+            [PREFACE, &frame(SETTINGS, 0, 0, &[0, 4, 0, 0, 0, 0]), &calls.collect::<Vec<u8>>()].concat()
+        },
+    },
+];
+
+/// The preface and empty settings, and what comes behind them.
+fn opened(bytes: &[u8]) -> Vec<u8> {
+    [PREFACE, &frame(SETTINGS, 0, 0, &[]), bytes].concat()
+}
+
+/// The headers of the call with this number, from 0.
+fn call(number: u32, content_type: &str) -> Vec<u8> {
+    frame(HEADERS, END_HEADERS, stream(number), &wire::request("/csi.v1.Identity/Probe", content_type))
+}
+
+/// Clients have the odd ones.
+fn stream(number: u32) -> u32 {
+    2 * number + 1
+}
+
+/// Does it to the driver, and sees that others are answered meanwhile, and that it is as before afterwards.
+pub(super) async fn abuse(cx: &Cx, abuse: Abuse) -> CheckResult {
+    let mut rng = cx.rng();
+    // What the first round takes may stay, for the next one: only what grows with each is not given back.
+    round(cx, abuse, &mut rng).await?;
+    let vitals = Vitals::take(cx).await;
+    let open = round(cx, abuse, &mut rng).await?;
+    let begun = Instant::now();
+    let probe = cx.call(v1::ProbeRequest {}).once();
+    let answered = tokio::time::timeout(PROBE_LIMIT, probe).await;
+    let took = begun.elapsed();
+    drop(open);
+    if !cx.target().is_alive().await {
+        cx.answers_for_silence();
+        let printed = cx.target().driver().map(csi_harness::Driver::last_lines).unwrap_or_default();
+        cx.target().bring_back().await;
+        return Err(Violation::new(format!("the driver does not survive {}", abuse.title))
+            .of(&req::GEN_ERR_001)
+            .expected("a driver that goes on serving others")
+            .actual("no answer to GetPluginInfo on another connection")
+            .printed(printed)
+            .into());
+    }
+    let is_answered = answered.is_ok_and(|reply| !matches!(reply.answer(), Answer::Unknown(_)));
+    if !is_answered {
+        cx.answers_for_silence();
+        cx.warn(
+            Violation::new(format!("others are not answered while there are {}", abuse.title))
+                .of(&HOSTILE_TIME_001)
+                .expected("a Probe on another connection that is answered at once")
+                .actual(format!("no answer within {} ms", took.as_millis())),
+        );
+    }
+    match vitals {
+        Some(vitals) => vitals.compare(cx).await,
+        None => Ok(()),
+    }
+}
+
+/// Abuses several connections at the same time, and hands back those that the driver has not closed.
+async fn round(cx: &Cx, abuse: Abuse, rng: &mut fastrand::Rng) -> CheckResult<Vec<Box<dyn Connection>>> {
+    let bytes: Vec<Vec<u8>> = (0..CONNECTIONS).map(|_| (abuse.bytes)(rng)).collect();
+    let attempts = futures_util::future::join_all(bytes.iter().map(|bytes| attempt(cx, bytes))).await;
+    let open = attempts.into_iter().collect::<io::Result<Vec<_>>>();
+    let unreachable = |error| Stop::broken(format!("failed to connect to the driver once more: {error}"));
+    Ok(open.map_err(unreachable)?.into_iter().flatten().collect())
+}
+
+/// A connection of whichever kind.
+trait Connection: AsyncRead + AsyncWrite + Send + Unpin {}
+impl<T: AsyncRead + AsyncWrite + Send + Unpin> Connection for T {}
+
+/// Sends the bytes on a connection of their own, which is handed back as long as the driver has not closed it.
+async fn attempt(cx: &Cx, bytes: &[u8]) -> io::Result<Option<Box<dyn Connection>>> {
+    let mut connection = connect(cx.target().endpoint()).await?;
+    let sending = async {
+        connection.write_all(bytes).await?;
+        // It has had time to answer, or to close.
+        let mut answer = [0; 4 << 10];
+        while connection.read(&mut answer).await? > 0 {}
+        io::Result::Ok(())
+    };
+    match tokio::time::timeout(CONNECTION_LIMIT, sending).await {
+        // Closed by the driver, in an orderly way or not, as is its right.
+        Ok(_) => Ok(None),
+        Err(_) => Ok(Some(connection)),
+    }
+}
+
+async fn connect(endpoint: &Endpoint) -> io::Result<Box<dyn Connection>> {
+    Ok(match endpoint {
+        Endpoint::Unix(path) => Box::new(UnixStream::connect(path).await?),
+        Endpoint::Tcp { host, port } => Box::new(TcpStream::connect((host.as_str(), *port)).await?),
+    })
+}

@@ -1,0 +1,293 @@
+//! What inputs speak of: things that are there, paths that are free, and the places that have to stay as they are.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use csi_harness::prelude::*;
+use csi_proto::reflect::prost_reflect::{MapKey, ReflectMessage as _, Value};
+use serde_json::Value as Json;
+
+use super::input::{Input, each_text};
+use crate::canary::Canary;
+use crate::scene::{Request, Scene};
+
+/// Found in no other text; sent as a secret, it must not come back.
+pub(crate) const MARKER: &str = "csi-sanity-fuzz-secret-5b0e9d17c4a2";
+/// Where no canary can be seen, its path leads to nothing.
+const NOWHERE: &str = "tmp/csi-sanity-nowhere/none";
+
+/// The marks for the maps that come from the driver or the configuration.
+const VOLUME_CONTEXT: &str = "{volume-context}";
+const PUBLISH_CONTEXT: &str = "{publish-context}";
+const SECRETS: &str = "{secrets}";
+/// The mark for a name that nothing has.
+const NAME: &str = "{name}";
+
+/// Marks for texts that say which thing is meant, and for paths that are the driver's to use.
+pub(crate) const THINGS: [&str; 3] = ["{spare}", "{snapshot}", "{node}"];
+pub(crate) const FREE_PATHS: [&str; 2] = ["{free-target}", "{free-staging}"];
+
+/// Things for some inputs.
+#[derive(Debug)]
+pub(crate) struct Stage {
+    /// For the canary, which stays until all else is undone.
+    around: Cx,
+    /// For everything else.
+    cx: Cx,
+    scene: Scene,
+    /// Which no input speaks of.
+    witness: NodeVolume,
+    canary: Option<Canary>,
+    /// Marks and what they stand for, longest texts first.
+    marks: Vec<(&'static str, String)>,
+    /// Volumes and snapshots of whomever.
+    listed: Listed,
+}
+
+/// Differences of one list that are told at the most.
+const TOLD_MAX: usize = 5;
+
+/// What a look at the stage has shown.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Trouble {
+    /// Files were touched that are nobody's business.
+    Files(String),
+    /// A command was run that a text held.
+    Command(String),
+    /// Something that was there is not.
+    Gone(String),
+}
+
+impl Stage {
+    /// Makes everything.
+    pub(crate) async fn set(cx: &Cx) -> CheckResult<Stage> {
+        let around = cx.scope();
+        let canary = match Canary::set(&around).await {
+            Ok(canary) => Some(canary),
+            Err(Stop::Skip(_)) => None,
+            Err(other) => return Err(other),
+        };
+        let cx = &around.scope();
+        let listed = Listed::now(cx).await?;
+        let witness = cx.node_volume().await?;
+        // Not published, so that deleting it leaves nothing that its undoing would stumble over.
+        let spare = cx.node_volume().await?;
+        let scene = Scene::set(cx).await?;
+        let mut marks = scene.texts();
+        marks.push(("{spare}", spare.id));
+        marks.push(("{free-target}", cx.target_path().await?));
+        marks.push(("{free-staging}", cx.staging_path().await?));
+        let dir = canary.as_ref().map(|canary| canary.dir().to_string_lossy().into_owned());
+        let dir = dir.map_or(NOWHERE.to_owned(), |dir| dir.trim_start_matches('/').to_owned());
+        let mark = canary.as_ref().map(|canary| canary.mark().to_string_lossy().into_owned());
+        marks.push(("{mark}", mark.unwrap_or_else(|| format!("/{NOWHERE}"))));
+        marks.push(("{canary}", dir));
+        Ok(Stage { cx: cx.clone(), around, scene, witness, canary, marks, listed })
+    }
+
+    /// What inputs are to be sent with, so that what they make is undone with the things.
+    pub(crate) fn cx(&self) -> &Cx {
+        &self.cx
+    }
+
+    /// Undoes what was made, all but the places.
+    pub(crate) async fn undo(&self) -> CheckResult {
+        self.cx.undo().await
+    }
+
+    /// Undoes everything.
+    pub(crate) async fn strike(self) -> CheckResult {
+        let undone = self.cx.undo().await;
+        self.sweep();
+        undone?;
+        self.around.undo().await
+    }
+
+    /// Removes what drivers have made beside the free paths and may leave there, such as the directory to stage at.
+    fn sweep(&self) {
+        let free = self.marks.iter().filter(|(mark, _)| FREE_PATHS.contains(mark));
+        for path in free.map(|(_, path)| Path::new(path)) {
+            let (Some(above), Some(name)) = (path.parent(), path.file_name()) else { continue };
+            for entry in std::fs::read_dir(above).into_iter().flatten().flatten() {
+                let is_beside = entry.file_name().as_encoded_bytes().starts_with(name.as_encoded_bytes());
+                if is_beside && entry.file_name() != name {
+                    // Only what is empty goes; what stays is told with the directory above.
+                    let _ = std::fs::remove_dir(entry.path()).or_else(|_| std::fs::remove_file(entry.path()));
+                }
+            }
+        }
+    }
+
+    /// A right input for each RPC that the driver offers.
+    pub(crate) async fn inputs(&self) -> CheckResult<Vec<Input>> {
+        let requests = self.scene.requests(&self.cx).await?;
+        Ok(requests.into_iter().map(|request| self.marked(request)).collect())
+    }
+
+    /// The request with marks in place of what is of here and now.
+    fn marked(&self, request: Request) -> Input {
+        let Request { rpc, mut message } = request;
+        for field in message.descriptor().fields() {
+            let mark = match field.name() {
+                "volume_context" => VOLUME_CONTEXT,
+                "publish_context" => PUBLISH_CONTEXT,
+                "secrets" => SECRETS,
+                _ => continue,
+            };
+            if message.has_field(&field) {
+                let only = (MapKey::String(mark.to_owned()), Value::String(String::new()));
+                message.set_field(&field, Value::Map([only].into()));
+            }
+        }
+        if let Some(name) = message.descriptor().get_field_by_name("name") {
+            message.set_field(&name, Value::String(NAME.to_owned()));
+        }
+        let mark = |text: &str| {
+            let found = self.marks.iter().find(|(_, meant)| !meant.is_empty() && meant == text);
+            found.map(|(mark, _)| (*mark).to_owned())
+        };
+        each_text(&mut message, &mark, &|_| None);
+        Input { rpc, message, wire: Vec::new() }
+    }
+
+    /// The text with what its marks stand for; `None` if it has none.
+    pub(crate) fn fill(&self, text: &str) -> Option<String> {
+        if !text.contains('{') {
+            return None;
+        }
+        let mut filled = text.to_owned();
+        for (mark, meant) in &self.marks {
+            if filled.contains(mark) {
+                filled = filled.replace(mark, meant);
+            }
+        }
+        if filled.contains(NAME) {
+            filled = filled.replace(NAME, &self.cx.unique_name());
+        }
+        Some(filled)
+    }
+
+    /// The entries that the key of a map stands for.
+    pub(crate) fn entries(&self, key: &str) -> Option<Vec<(String, String)>> {
+        let pairs = match key {
+            VOLUME_CONTEXT => self.scene.volume_context(),
+            PUBLISH_CONTEXT => self.scene.publish_context(),
+            // Which RPC it is for, the configuration need not tell apart here: a merged set is tolerated (GEN-SECRET-008).
+            SECRETS => {
+                let all = self.cx.config().secrets.values();
+                return Some(all.flat_map(|secret| secret.0.clone()).collect());
+            }
+            _ => return None,
+        };
+        Some(pairs.into_iter().collect())
+    }
+
+    /// What is wrong with the places and things that no input may touch.
+    pub(crate) async fn look(&self) -> CheckResult<Option<Trouble>> {
+        match self.look_at_files() {
+            Some(trouble) => Ok(Some(trouble)),
+            None => self.witness_is_there().await,
+        }
+    }
+
+    /// What is wrong with the places; what a driver has made there is swept away. Once everything is undone, they are gone.
+    pub(crate) fn look_at_files(&self) -> Option<Trouble> {
+        let canary = self.canary.as_ref()?;
+        let changed = canary.changed()?;
+        let by_command = canary.mark().exists();
+        canary.sweep();
+        Some(if by_command { Trouble::Command(changed) } else { Trouble::Files(changed) })
+    }
+
+    async fn witness_is_there(&self) -> CheckResult<Option<Trouble>> {
+        if !self.cx.target().serves(csi_proto::Service::Controller) {
+            return Ok(None);
+        }
+        let request = v1::ValidateVolumeCapabilitiesRequest {
+            volume_id: self.witness.id.clone(),
+            volume_context: self.witness.context.clone(),
+            volume_capabilities: vec![self.cx.capability()],
+            ..Default::default()
+        };
+        let reply = self.cx.call(request).await;
+        Ok(match reply.answer() {
+            Answer::Refused(refused) if refused.code == Code::NotFound => Some(Trouble::Gone(format!(
+                "volume {:?}, of which no request spoke: {refused}",
+                self.witness.id
+            ))),
+            _ => None,
+        })
+    }
+
+    /// What is listed after everything was undone and was not before, or the other way round.
+    pub(crate) async fn difference(&self) -> CheckResult<Option<String>> {
+        let cx = &self.around;
+        let same = cx.eventually(Settles::VolumeUnlisted, || async {
+            let now = Listed::now(cx).await?;
+            Ok(self.listed.differences(&now).is_empty().then_some(()))
+        });
+        if same.await?.is_some() {
+            return Ok(None);
+        }
+        let told = self.listed.differences(&Listed::now(cx).await?);
+        Ok((!told.is_empty()).then(|| told.join(", ")))
+    }
+}
+
+/// Ids of all volumes and snapshots, as far as they can be listed.
+#[derive(Debug)]
+struct Listed {
+    volumes: Option<BTreeSet<String>>,
+    snapshots: Option<BTreeSet<String>>,
+}
+
+impl Listed {
+    /// Asks. A driver that refuses a list, as after hostile requests some do, has none to compare.
+    async fn now(cx: &Cx) -> CheckResult<Listed> {
+        let has = |capability| cx.target().capabilities().has(capability);
+        let mut listed = Listed { volumes: None, snapshots: None };
+        if has(Capability::ListVolumes)
+            && let Some(entries) = if_answered(cx.list_volumes().await)?
+        {
+            let id =
+                |entry: v1::list_volumes_response::Entry| Some(format!("volume {}", entry.volume?.volume_id));
+            listed.volumes = Some(entries.into_iter().filter_map(id).collect());
+        }
+        if has(Capability::ListSnapshots)
+            && let Some(snapshots) = if_answered(cx.list_snapshots(Default::default()).await)?
+        {
+            let id = |snapshot: v1::Snapshot| format!("snapshot {}", snapshot.snapshot_id);
+            listed.snapshots = Some(snapshots.into_iter().map(id).collect());
+        }
+        Ok(listed)
+    }
+
+    /// What is gone and what is new since, a few of each list.
+    fn differences(&self, now: &Listed) -> Vec<String> {
+        let lists = [(&self.volumes, &now.volumes), (&self.snapshots, &now.snapshots)];
+        let both = lists.into_iter().filter_map(|(before, now)| Some((before.as_ref()?, now.as_ref()?)));
+        both.flat_map(|(before, now)| {
+            let gone = before.difference(now).map(|id| format!("{id} is gone"));
+            let new = now.difference(before).map(|id| format!("{id} is new"));
+            gone.chain(new).take(TOLD_MAX).collect::<Vec<_>>()
+        })
+        .collect()
+    }
+}
+
+fn if_answered<T>(list: CheckResult<T>) -> CheckResult<Option<T>> {
+    match list {
+        Ok(list) => Ok(Some(list)),
+        Err(Stop::Broken(_)) => Ok(None),
+        Err(other) => Err(other),
+    }
+}
+
+/// Whether an answer gives a secret back.
+pub(crate) fn tells_secret(answer: &Answer<Json>) -> bool {
+    match answer {
+        Answer::Ok(response) => response.to_string().contains(MARKER),
+        Answer::Refused(refused) => refused.message.contains(MARKER),
+        Answer::Unknown(_) => false,
+    }
+}

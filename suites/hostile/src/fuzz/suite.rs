@@ -1,0 +1,171 @@
+//! A check for each way to abuse a connection, for each RPC, and for all of them mixed.
+
+use std::time::Instant;
+
+use csi_harness::check::{Check, CheckFuture, Runs, Variants};
+use csi_harness::prelude::*;
+use csi_harness::registry::Suite;
+use csi_harness::requirements::Requirement;
+use csi_proto::{RPCS, Rpc};
+
+use super::allowance::Allowance;
+use super::campaign::Campaign;
+use super::case::Case;
+use super::finding::Finding;
+use super::frames::{self, ABUSES, Abuse};
+use crate::rules::{
+    HOSTILE_CODE_001, HOSTILE_COMMAND_001, HOSTILE_EFFECT_001, HOSTILE_GROWTH_001, HOSTILE_PATH_001,
+    HOSTILE_TIME_001,
+};
+use crate::vitals::Vitals;
+
+/// What such checks can blame a driver for.
+pub(super) const RULES: &[&Requirement] = &[
+    &req::GEN_ERR_001,
+    &req::GEN_SECRET_001,
+    &HOSTILE_PATH_001,
+    &HOSTILE_COMMAND_001,
+    &HOSTILE_EFFECT_001,
+    &HOSTILE_CODE_001,
+    &HOSTILE_GROWTH_001,
+    &HOSTILE_TIME_001,
+];
+
+/// The checks, which live as long as the program: they are made once in its life.
+pub fn suite(allowance: &Allowance) -> Suite {
+    let frames = ABUSES.iter().map(|abuse| of_frames(*abuse, allowance));
+    let requests = RPCS.iter().map(|rpc| of_rpc(*rpc, allowance));
+    let mut checks: Vec<&'static Check> = frames.chain(requests).collect();
+    checks.push(of_all(allowance));
+    let checks: &'static [&'static Check] = Vec::leak(checks);
+    Suite { name: "fuzz", checks: Vec::leak(vec![checks]), retired: &[] }
+}
+
+fn of_frames(abuse: Abuse, allowance: &Allowance) -> &'static Check {
+    let title = format!("others are served as before: {}", abuse.title);
+    let allowance = allowance.clone();
+    check(format!("fuzz/frames/{}", abuse.name), title, &[], move |cx| {
+        // It takes no share worth speaking of, which those after it have.
+        allowance.take();
+        Box::pin(frames::abuse(cx, abuse))
+    })
+}
+
+fn of_rpc(rpc: Rpc, allowance: &Allowance) -> &'static Check {
+    let title = format!("hostile requests do no harm: {rpc}");
+    let allowance = allowance.clone();
+    check(format!("fuzz/requests/{}", kebab(rpc.method)), title, &[VOLUME], move |cx| {
+        let allowance = allowance.clone();
+        Box::pin(async move { fuzz(cx, Some(rpc), &allowance).await })
+    })
+}
+
+fn of_all(allowance: &Allowance) -> &'static Check {
+    let title = "hostile requests of all kinds, mixed, do no harm";
+    let allowance = allowance.clone();
+    check("fuzz/mixed".to_owned(), title.to_owned(), &[VOLUME], move |cx| {
+        let allowance = allowance.clone();
+        Box::pin(async move { fuzz(cx, None, &allowance).await })
+    })
+}
+
+/// A check that holds what it works with, and lives as long as the program.
+fn check(
+    id: String,
+    title: String,
+    needs: &'static [Need],
+    body: impl for<'a> Fn(&'a Cx) -> CheckFuture<'a> + Send + Sync + 'static,
+) -> &'static Check {
+    Box::leak(Box::new(Check {
+        id: id.leak(),
+        since: "0.1.0",
+        title: title.leak(),
+        doc: "",
+        requirements: RULES,
+        needs,
+        refuted_by: &[],
+        replaces: &[],
+        known_as: None,
+        plain: &[],
+        follows: None,
+        runs: Runs::Last,
+        access: Variants::First,
+        body: Box::leak(Box::new(body)),
+    }))
+}
+
+/// `CreateVolume` as `create-volume`.
+fn kebab(method: &str) -> String {
+    let mut text = String::new();
+    for c in method.chars() {
+        if c.is_ascii_uppercase() && !text.is_empty() {
+            text.push('-');
+        }
+        text.push(c.to_ascii_lowercase());
+    }
+    text
+}
+
+async fn fuzz(cx: &Cx, rpc: Option<Rpc>, allowance: &Allowance) -> CheckResult {
+    let share = allowance.take();
+    let wanted = |input: &super::input::Input| rpc.is_none_or(|rpc| input.rpc == rpc);
+    let Some(mut campaign) = Campaign::begin(cx, wanted).await? else {
+        return Err(Stop::skip("the driver does not offer it"));
+    };
+    if share.inputs_max == 0 {
+        return Err(Stop::skip("none was left of the inputs of the run"));
+    }
+    let vitals = Vitals::take(cx).await;
+    let started = Instant::now();
+    let findings = campaign.run(share).await?;
+    allowance.used(campaign.sent());
+    cx.note(format!(
+        "{} inputs, {:.0} a second; {} kinds of answers",
+        campaign.sent(),
+        campaign.sent() as f64 / started.elapsed().as_secs_f64().max(0.001),
+        campaign.novelties()
+    ));
+    if let Some(slowest) = campaign.slow_probe() {
+        cx.warn(
+            Violation::new("others are not answered in time while hostile requests are under way")
+                .of(&HOSTILE_TIME_001)
+                .expected("a Probe that is answered at once")
+                .actual(format!("one took {} ms", slowest.as_millis())),
+        );
+    }
+    if let Some(vitals) = vitals.filter(|_| findings.is_empty()) {
+        vitals.compare(cx).await?;
+    }
+    tell(cx, findings)
+}
+
+/// The gravest finding is the verdict, and the others are told beside it.
+fn tell(cx: &Cx, findings: Vec<Finding>) -> CheckResult {
+    let mut violations = findings.iter().map(|finding| finding.fault.violation(told(cx, finding)));
+    let Some(first) = violations.next() else { return Ok(()) };
+    violations.for_each(|violation| cx.warn(violation));
+    Err(first.into())
+}
+
+/// The input in words, and where it is stored.
+pub(super) fn told(cx: &Cx, finding: &Finding) -> Vec<String> {
+    let case = Case::of(cx, finding);
+    let mut lines = case.lines();
+    if let Some(folder) = &cx.config().effort.regressions {
+        lines.push(case.store_in(folder));
+    }
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_rpc_has_a_check() {
+        let suite = suite(&Allowance::new(std::time::Duration::ZERO, 0));
+        let ids: Vec<&str> = suite.checks[0].iter().map(|check| check.id).collect();
+        assert_eq!(ids.len(), ABUSES.len() + RPCS.len() + 1);
+        assert!(ids.contains(&"fuzz/requests/node-get-volume-stats"), "{ids:?}");
+    }
+}

@@ -1,0 +1,21 @@
+//! What attackers and accidents send: requests that nobody would send who means well, and what must not come of them.
+#![warn(missing_docs)]
+
+mod alter;
+pub mod canary;
+mod checks;
+mod codes;
+pub mod fuzz;
+mod mounted;
+pub mod places;
+pub mod rules;
+pub mod scene;
+pub mod send;
+pub mod sweep;
+pub mod vitals;
+pub mod words;
+
+use csi_harness::registry::Suite;
+
+/// The hostile suite.
+pub const SUITE: Suite = Suite { name: "hostile", checks: checks::ALL, retired: &[] };

@@ -1,0 +1,165 @@
+//! What the specification leaves unsaid since it goes without saying: rules of our own, for what comes of hostile input. They
+//! bind only where something got out of the place that it was meant for.
+
+use csi_harness::requirements::{Basis, Level, Maturity, Party, Requirement, Testability};
+
+/// Where they are written down.
+const SECTION: &str = "csi-sanity's own rules, docs/hostile.md";
+
+const fn rule(id: &'static str, level: Level, when: &'static str, expect: &'static str) -> Requirement {
+    Requirement {
+        id,
+        rpc: "*",
+        level,
+        on: Party::Plugin,
+        requires: &[],
+        when,
+        expect,
+        code: None,
+        section: SECTION,
+        lines: (0, 0),
+        test: Testability::Blackbox,
+        caution: None,
+        maturity: Maturity::Stable,
+        basis: Basis::Own,
+    }
+}
+
+/// Files and mounts outside.
+pub static HOSTILE_PATH_001: Requirement = rule(
+    "HOSTILE-PATH-001",
+    Level::Must,
+    "a text of a request looks like a path, or has steps up in it",
+    "nothing is made, changed or removed outside of what the request is for",
+);
+
+/// Commands.
+pub static HOSTILE_COMMAND_001: Requirement = rule(
+    "HOSTILE-COMMAND-001",
+    Level::Must,
+    "a text of a request looks like a command",
+    "it is not run, and does not become an option of a command that is",
+);
+
+/// Mount options.
+pub static HOSTILE_MOUNT_001: Requirement = rule(
+    "HOSTILE-MOUNT-001",
+    Level::Must,
+    "a text of a request that is no mount flag looks like mount options",
+    "the volume is not mounted with them",
+);
+
+/// Secrets in logs, where they are no field that is marked as secret.
+pub static HOSTILE_SECRET_001: Requirement = rule(
+    "HOSTILE-SECRET-001",
+    Level::Should,
+    "volume_context carries tokens of a workload, under the keys that Kubernetes has for them",
+    "they are kept out of logs, errors and responses",
+);
+
+/// Codes.
+pub static HOSTILE_CODE_001: Requirement = rule(
+    "HOSTILE-CODE-001",
+    Level::Should,
+    "a request is nonsense",
+    "it is refused with a code that says so, and not with INTERNAL or UNKNOWN",
+);
+
+/// Nothing comes of what was refused.
+pub static HOSTILE_EFFECT_001: Requirement = rule(
+    "HOSTILE-EFFECT-001",
+    Level::Must,
+    "a request is refused as invalid",
+    "nothing is made by it, and what was there before is there",
+);
+
+/// Memory, files and threads.
+pub static HOSTILE_GROWTH_001: Requirement = rule(
+    "HOSTILE-GROWTH-001",
+    Level::Should,
+    "many requests were refused, or connections broken",
+    "memory, open files and threads are given back",
+);
+
+/// Time for others.
+pub static HOSTILE_TIME_001: Requirement = rule(
+    "HOSTILE-TIME-001",
+    Level::Should,
+    "one caller sends nonsense, or reads and writes slowly",
+    "others are answered in time",
+);
+
+/// Files of others at a target path.
+pub static HOSTILE_PATH_002: Requirement = rule(
+    "HOSTILE-PATH-002",
+    Level::Should,
+    "a path to unpublish or unstage is no mount of the driver, and holds files or links to some",
+    "the files stay, since the driver has not made them",
+);
+
+/// A link in place of a target.
+pub static HOSTILE_PATH_003: Requirement = rule(
+    "HOSTILE-PATH-003",
+    Level::Should,
+    "a symbolic link is in the place of a target path",
+    "what it points to stays as it is",
+);
+
+/// A link above a target.
+pub static HOSTILE_PATH_004: Requirement = rule(
+    "HOSTILE-PATH-004",
+    Level::Should,
+    "a volume is published and unpublished at a path that leads through a symbolic link, as where kubelet's directory is one",
+    "nothing of it is left",
+);
+
+/// Data that comes back in a copy.
+pub static HOSTILE_COPY_001: Requirement = rule(
+    "HOSTILE-COPY-001",
+    Level::Must,
+    "a volume with symbolic links in it is copied",
+    "links stay links, and nothing that they point to is read or changed",
+);
+
+/// Volumes of others.
+pub static HOSTILE_ID_001: Requirement = rule(
+    "HOSTILE-ID-001",
+    Level::Must,
+    "a volume has the name that is the id of another thing",
+    "it is a volume of its own, and the other thing stays as it is",
+);
+
+/// Ids with something around them.
+pub static HOSTILE_ID_002: Requirement = rule(
+    "HOSTILE-ID-002",
+    Level::Should,
+    "an id has that of a thing in it, and something before or behind it",
+    "it does not stand for that thing: nobody has got such an id from the driver",
+);
+
+/// Volumes that are used at the same time.
+pub static HOSTILE_MIX_001: Requirement = rule(
+    "HOSTILE-MIX-001",
+    Level::Must,
+    "several volumes are published at the same time",
+    "each path shows its own volume",
+);
+
+/// All of them.
+pub static ALL: &[&Requirement] = &[
+    &HOSTILE_PATH_001,
+    &HOSTILE_COMMAND_001,
+    &HOSTILE_MOUNT_001,
+    &HOSTILE_SECRET_001,
+    &HOSTILE_CODE_001,
+    &HOSTILE_EFFECT_001,
+    &HOSTILE_GROWTH_001,
+    &HOSTILE_TIME_001,
+    &HOSTILE_PATH_002,
+    &HOSTILE_PATH_003,
+    &HOSTILE_PATH_004,
+    &HOSTILE_COPY_001,
+    &HOSTILE_ID_001,
+    &HOSTILE_ID_002,
+    &HOSTILE_MIX_001,
+];

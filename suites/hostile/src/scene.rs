@@ -1,0 +1,331 @@
+//! Things that are there, and requests about them that a right driver does: what hostile requests are made of.
+
+use csi_harness::config::Pairs;
+use csi_harness::prelude::*;
+use csi_proto::reflect::prost_reflect::{DynamicMessage, ReflectMessage as _, Value};
+use csi_proto::{Call, Rpc, Service, reflect};
+use prost::Message as _;
+
+/// A request that nothing is wrong with.
+#[derive(Clone, Debug)]
+pub struct Request {
+    /// Which RPC it is for.
+    pub rpc: Rpc,
+    /// What it says.
+    pub message: DynamicMessage,
+}
+
+impl Request {
+    /// The request with the secrets that are configured for it.
+    fn of<Q: Call>(cx: &Cx, mut request: Q) -> Option<Request> {
+        if let (Some(secrets), Some(own)) = (request.secrets_mut(), cx.config().secrets_for(Q::RPC.method)) {
+            secrets.clone_from(own);
+        }
+        Some(Request { rpc: Q::RPC, message: reflect::message(&request)? })
+    }
+
+    /// The bytes that go over the wire.
+    pub fn bytes(&self) -> Vec<u8> {
+        self.message.encode_to_vec()
+    }
+
+    /// The same under a name of its own, where it makes something.
+    #[must_use]
+    pub fn renamed(&self, cx: &Cx) -> Request {
+        self.changed(cx, self.message.clone())
+    }
+
+    /// The same RPC with another message. What it makes gets a name of its own, unless that is what has changed.
+    #[must_use]
+    pub fn changed(&self, cx: &Cx, mut message: DynamicMessage) -> Request {
+        if let Some(name) = message.descriptor().get_field_by_name("name")
+            && message.get_field(&name) == self.message.get_field(&name)
+        {
+            message.set_field(&name, Value::String(cx.unique_name()));
+        }
+        Request { rpc: self.rpc, message }
+    }
+}
+
+/// Volumes, a snapshot and paths to speak of. They go with the check, or with the scope that they were made in.
+#[derive(Debug)]
+pub struct Scene {
+    volume: NodeVolume,
+    node_id: String,
+    published: Option<Published>,
+    snapshot: Option<v1::Snapshot>,
+}
+
+impl Scene {
+    /// Makes the things, as far as the driver offers them. Without a snapshot, or a volume in its place, the requests are fewer,
+    /// which a note says.
+    ///
+    /// # Errors
+    /// Broken if the driver makes no volume; skip if there is none to be had.
+    pub async fn set(cx: &Cx) -> CheckResult<Scene> {
+        let has = |capability| cx.target().capabilities().has(capability);
+        let is_node = cx.target().serves(Service::Node);
+        let volume = cx.node_volume().await?;
+        let node_id = if is_node { cx.node_id().await? } else { cx.unknown_node_id() };
+        let snapshot = match has(Capability::CreateDeleteSnapshot) {
+            true => if_any(cx, cx.new_snapshot(&volume.id).await)?,
+            false => None,
+        };
+        let published = match is_node {
+            true => if_any(cx, publish(cx, volume.clone()).await)?,
+            false => None,
+        };
+        Ok(Scene { volume, node_id, published, snapshot })
+    }
+
+    /// The volume.
+    pub fn volume(&self) -> &NodeVolume {
+        &self.volume
+    }
+
+    /// Texts of requests that stand for a thing or a path of the scene, by a mark for each.
+    pub(crate) fn texts(&self) -> Vec<(&'static str, String)> {
+        let snapshot = self.snapshot.as_ref().map(|snapshot| snapshot.snapshot_id.clone());
+        let mut texts = vec![
+            ("{volume}", self.volume.id.clone()),
+            ("{node}", self.node_id.clone()),
+            ("{snapshot}", snapshot.unwrap_or_default()),
+        ];
+        if let Some(published) = &self.published {
+            texts.push(("{target}", published.target_path.clone()));
+            texts.push(("{staging}", published.staged.staging_path.clone()));
+        }
+        texts
+    }
+
+    /// What the driver wants to be told of the volume with each call.
+    pub(crate) fn volume_context(&self) -> Pairs {
+        self.volume.context.clone()
+    }
+
+    /// What the driver wants to be told on the node where the volume is attached.
+    pub(crate) fn publish_context(&self) -> Pairs {
+        let attached = self.published.as_ref().map(|published| &published.staged.attached);
+        attached.map(|attached| attached.publish_context.clone()).unwrap_or_default()
+    }
+
+    /// A request for each RPC that the driver serves and advertises. None of them, as it stands, undoes the scene.
+    ///
+    /// # Errors
+    /// Broken if a path cannot be made.
+    pub async fn requests(&self, cx: &Cx) -> CheckResult<Vec<Request>> {
+        let mut all = of_identity(cx);
+        all.extend(self.of_volumes(cx).await?);
+        all.extend(self.of_snapshots(cx));
+        all.extend(self.of_nodes(cx).await?);
+        Ok(all.into_iter().flatten().collect())
+    }
+
+    async fn of_volumes(&self, cx: &Cx) -> CheckResult<Vec<Option<Request>>> {
+        use Capability::*;
+        let has = |capability| cx.target().capabilities().has(capability);
+        let id = || self.volume.id.clone();
+        let mut all = Vec::new();
+        if has(CreateDeleteVolume) {
+            all.push(Request::of(cx, cx.create_node_volume_request().await?));
+            all.push(Request::of(
+                cx,
+                v1::DeleteVolumeRequest { volume_id: cx.unknown_volume_id(), ..Default::default() },
+            ));
+        }
+        if has(PublishUnpublishVolume) {
+            all.push(Request::of(cx, cx.controller_publish_request(&self.volume, &self.node_id)));
+            all.push(Request::of(
+                cx,
+                v1::ControllerUnpublishVolumeRequest {
+                    volume_id: id(),
+                    node_id: cx.unknown_node_id(),
+                    ..Default::default()
+                },
+            ));
+        }
+        if cx.target().serves(Service::Controller) {
+            all.push(Request::of(
+                cx,
+                v1::ValidateVolumeCapabilitiesRequest {
+                    volume_id: id(),
+                    volume_context: self.volume.context.clone(),
+                    volume_capabilities: vec![cx.capability()],
+                    ..Default::default()
+                },
+            ));
+            all.push(Request::of(cx, v1::ControllerGetCapabilitiesRequest {}));
+        }
+        if has(ListVolumes) {
+            all.push(Request::of(cx, v1::ListVolumesRequest { max_entries: 2, ..Default::default() }));
+        }
+        if has(GetCapacity) {
+            all.push(Request::of(
+                cx,
+                v1::GetCapacityRequest {
+                    volume_capabilities: vec![cx.capability()],
+                    parameters: cx.config().parameters.clone(),
+                    ..Default::default()
+                },
+            ));
+        }
+        if has(ExpandVolume) {
+            all.push(Request::of(
+                cx,
+                v1::ControllerExpandVolumeRequest {
+                    volume_id: id(),
+                    capacity_range: Some(size(cx)),
+                    volume_capability: Some(cx.capability()),
+                    ..Default::default()
+                },
+            ));
+        }
+        if has(GetVolume) {
+            all.push(Request::of(cx, v1::ControllerGetVolumeRequest { volume_id: id() }));
+        }
+        if has(ModifyVolume) {
+            all.push(Request::of(
+                cx,
+                v1::ControllerModifyVolumeRequest {
+                    volume_id: id(),
+                    mutable_parameters: cx.config().mutable_parameters.clone(),
+                    ..Default::default()
+                },
+            ));
+        }
+        Ok(all)
+    }
+
+    fn of_snapshots(&self, cx: &Cx) -> Vec<Option<Request>> {
+        use Capability::*;
+        let has = |capability| cx.target().capabilities().has(capability);
+        let snapshot_id =
+            || self.snapshot.as_ref().map(|snapshot| snapshot.snapshot_id.clone()).unwrap_or_default();
+        let mut all = Vec::new();
+        if has(CreateDeleteSnapshot) {
+            all.push(Request::of(cx, cx.create_snapshot_request(&self.volume.id)));
+            all.push(Request::of(
+                cx,
+                v1::DeleteSnapshotRequest { snapshot_id: cx.unknown_snapshot_id(), ..Default::default() },
+            ));
+        }
+        if has(ListSnapshots) {
+            all.push(Request::of(cx, v1::ListSnapshotsRequest { max_entries: 2, ..Default::default() }));
+        }
+        if has(GetSnapshot) {
+            all.push(Request::of(
+                cx,
+                v1::GetSnapshotRequest { snapshot_id: snapshot_id(), ..Default::default() },
+            ));
+        }
+        if has(CreateDeleteGetVolumeGroupSnapshot) {
+            let group_snapshot_id = cx.unknown_group_snapshot_id();
+            all.push(Request::of(cx, cx.create_group_snapshot_request(&[&self.volume.id])));
+            all.push(Request::of(
+                cx,
+                v1::DeleteVolumeGroupSnapshotRequest {
+                    group_snapshot_id: group_snapshot_id.clone(),
+                    ..Default::default()
+                },
+            ));
+            all.push(Request::of(
+                cx,
+                v1::GetVolumeGroupSnapshotRequest { group_snapshot_id, ..Default::default() },
+            ));
+        }
+        if has(SnapshotMetadataService) {
+            all.push(Request::of(
+                cx,
+                v1::GetMetadataAllocatedRequest { snapshot_id: snapshot_id(), ..Default::default() },
+            ));
+            all.push(Request::of(
+                cx,
+                v1::GetMetadataDeltaRequest {
+                    base_snapshot_id: snapshot_id(),
+                    target_snapshot_id: snapshot_id(),
+                    ..Default::default()
+                },
+            ));
+        }
+        all
+    }
+
+    async fn of_nodes(&self, cx: &Cx) -> CheckResult<Vec<Option<Request>>> {
+        use Capability::*;
+        let Some(published) = &self.published else { return Ok(Vec::new()) };
+        let has = |capability| cx.target().capabilities().has(capability);
+        let (id, staged) = (|| self.volume.id.clone(), &published.staged);
+        let mut all = vec![
+            Request::of(cx, v1::NodeGetInfoRequest {}),
+            Request::of(cx, v1::NodeGetCapabilitiesRequest {}),
+            Request::of(cx, cx.publish_request(staged, &published.target_path)),
+            Request::of(
+                cx,
+                v1::NodeUnpublishVolumeRequest { volume_id: id(), target_path: cx.target_path().await? },
+            ),
+        ];
+        if has(StageUnstageVolume) {
+            all.push(Request::of(cx, cx.stage_request(&staged.attached, &staged.staging_path)));
+            all.push(Request::of(
+                cx,
+                v1::NodeUnstageVolumeRequest {
+                    volume_id: cx.unknown_volume_id(),
+                    staging_target_path: cx.staging_path().await?,
+                },
+            ));
+        }
+        if has(GetVolumeStats) || has(NodeVolumeCondition) {
+            all.push(Request::of(
+                cx,
+                v1::NodeGetVolumeStatsRequest {
+                    volume_id: id(),
+                    volume_path: published.target_path.clone(),
+                    staging_target_path: staged.staging_path.clone(),
+                },
+            ));
+        }
+        if has(NodeExpandVolume) {
+            all.push(Request::of(
+                cx,
+                v1::NodeExpandVolumeRequest {
+                    volume_id: id(),
+                    volume_path: published.target_path.clone(),
+                    capacity_range: Some(size(cx)),
+                    staging_target_path: staged.staging_path.clone(),
+                    volume_capability: Some(cx.capability()),
+                    ..Default::default()
+                },
+            ));
+        }
+        Ok(all)
+    }
+}
+
+async fn publish(cx: &Cx, volume: NodeVolume) -> CheckResult<Published> {
+    cx.published(cx.staged(cx.attached(volume).await?).await?).await
+}
+
+/// A thing, unless the driver does not make it here, as without a back end for it.
+fn if_any<T>(cx: &Cx, made: CheckResult<T>) -> CheckResult<Option<T>> {
+    match made {
+        Ok(thing) => Ok(Some(thing)),
+        Err(Stop::Broken(why)) => {
+            cx.note(format!("fewer requests: {why}"));
+            Ok(None)
+        }
+        Err(other) => Err(other),
+    }
+}
+
+fn of_identity(cx: &Cx) -> Vec<Option<Request>> {
+    vec![
+        Request::of(cx, v1::GetPluginInfoRequest {}),
+        Request::of(cx, v1::GetPluginCapabilitiesRequest {}),
+        Request::of(cx, v1::ProbeRequest {}),
+    ]
+}
+
+/// The size that volumes are made with, so that nothing grows.
+fn size(cx: &Cx) -> v1::CapacityRange {
+    v1::CapacityRange { required_bytes: cx.volume_size_bytes(), limit_bytes: 0 }
+}

@@ -1,0 +1,132 @@
+//! One hostile request after another, each about the same things and wrong in one way.
+
+use std::time::{Duration, Instant};
+
+use csi_harness::prelude::*;
+use csi_harness::reply::NoAnswer;
+use csi_proto::reflect::prost_reflect::DynamicMessage;
+use serde_json::Value;
+
+use crate::canary::Canary;
+use crate::places::{Kind, Place};
+use crate::scene::{Request, Scene};
+use crate::send::send;
+
+/// Time for the requests of one check at the most: what takes longer has been tried often enough.
+const SWEEP_MS_MAX: u64 = 10_000;
+
+/// A request that is right but for one thing.
+#[derive(Clone, Debug)]
+pub struct Shot {
+    /// The request, as it is sent.
+    pub request: Request,
+    /// What is wrong with it, as in "volume_id = …".
+    pub change: String,
+}
+
+impl Shot {
+    /// The request in one line, with what is wrong with it.
+    pub fn told(&self) -> String {
+        format!("{} with {}", self.request.rpc, self.change)
+    }
+}
+
+/// Sends every text at every place of one of the kinds, and has each answer judged, as [`volley`] does.
+///
+/// # Errors
+/// As for [`volley`].
+pub async fn sweep(
+    cx: &Cx,
+    kinds: &[Kind],
+    keys: &[&str],
+    texts: &[String],
+    judge: impl FnMut(&Shot, &Answer<Value>) -> CheckResult,
+) -> CheckResult {
+    let scene = Scene::set(cx).await?;
+    let changes = |request: &Request| with_texts(request, kinds, keys, texts);
+    volley(cx, &scene.requests(cx).await?, changes, judge).await
+}
+
+/// The request with each of the texts at each of the places, one at a time.
+pub(crate) fn with_texts(
+    request: &Request,
+    kinds: &[Kind],
+    keys: &[&str],
+    texts: &[String],
+) -> Vec<(String, DynamicMessage)> {
+    let places = Place::all(&request.message, keys);
+    let places: Vec<&Place> = places.iter().filter(|place| kinds.contains(&place.kind())).collect();
+    let each = texts.iter().flat_map(|text| places.iter().map(move |place| (text, place)));
+    each.map(|(text, place)| {
+        let mut message = request.message.clone();
+        place.write(&mut message, text);
+        (format!("{place} = {text:?}"), message)
+    })
+    .collect()
+}
+
+/// Sends each of the requests with each of its changes, and has each answer judged: when it is there, and again when what the
+/// request has made is undone. Requests take turns, so that each has had some when the time for one check is used up,
+/// which is noted.
+///
+/// # Errors
+/// Whatever the judge says; unanswered where the driver says nothing, which the runner looks into; skip where there was nothing
+/// to send.
+pub async fn volley(
+    cx: &Cx,
+    requests: &[Request],
+    changes: impl Fn(&Request) -> Vec<(String, DynamicMessage)>,
+    mut judge: impl FnMut(&Shot, &Answer<Value>) -> CheckResult,
+) -> CheckResult {
+    let budget_ms = cx.config().effort.check_budget_ms.min(SWEEP_MS_MAX);
+    let until = Instant::now() + Duration::from_millis(budget_ms);
+    let mut waiting: Vec<_> =
+        requests.iter().map(|request| (request, changes(request).into_iter())).collect();
+    let mut shots = 0;
+    while !waiting.is_empty() {
+        let mut left = Vec::new();
+        for (request, mut changes) in waiting {
+            let Some((change, message)) = changes.next() else { continue };
+            if Instant::now() > until {
+                cx.note(format!("time was up after {shots} requests"));
+                return Ok(());
+            }
+            let scope = cx.scope();
+            let shot = Shot { request: request.changed(&scope, message), change };
+            let answer = send(&scope, shot.request.rpc, &shot.request.bytes()).await;
+            shots += 1;
+            judge(&shot, &answer)?;
+            is_answered(&shot, &answer)?;
+            scope.undo().await?;
+            judge(&shot, &answer)?;
+            left.push((request, changes));
+        }
+        waiting = left;
+    }
+    match shots {
+        0 => Err(Stop::skip("the driver offers nothing that such a request could be made for")),
+        _ => Ok(()),
+    }
+}
+
+/// # Errors
+/// Unanswered if the driver has said nothing: it may have died of it.
+fn is_answered(shot: &Shot, answer: &Answer<Value>) -> CheckResult {
+    match answer {
+        Answer::Ok(_) | Answer::Refused(_) | Answer::Unknown(NoAnswer::GivenUp(_)) => Ok(()),
+        Answer::Unknown(no_answer) => Err(Stop::Unanswered(format!("{}: {no_answer}", shot.told()))),
+    }
+}
+
+/// What is wrong if the canary has changed; the driver's doing is swept away, so that the run ends clean.
+///
+/// # Errors
+/// A violation of the first rule of the check.
+pub fn canary_is_unchanged(canary: &Canary, shot: &Shot, answer: &Answer<Value>) -> CheckResult {
+    let Some(changed) = canary.changed() else { return Ok(()) };
+    canary.sweep();
+    Err(Violation::new(format!("{} reaches files outside of what it is for", shot.told()))
+        .expected("a text that is taken for what it is; outside of the driver's own place nothing changes")
+        .actual(format!("{changed}; the call was answered with {answer}"))
+        .into())
+}

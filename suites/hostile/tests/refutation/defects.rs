@@ -1,0 +1,56 @@
+//! Every check finds the defects that it names, and every defect that shows under attack only is named.
+
+use std::collections::BTreeSet;
+
+use csi_harness::check::Check;
+use csi_harness::outcome::Outcome;
+use csi_harness::refutation::{Trial, on_a_defect};
+use csi_mock_driver::Defect;
+use libtest_mimic::Failed;
+
+use crate::bench::{Said, everything_set, misattributed, play};
+use crate::printing::PRINTED;
+use crate::registry;
+
+/// One of the seeds, as good as any.
+const SEED: u64 = 1;
+
+pub(crate) fn trials() -> Vec<libtest_mimic::Trial> {
+    let registry = registry();
+    let pairs = registry
+        .checks()
+        .flat_map(|(_, check)| check.refuted_by.iter().map(move |defect| (check, *defect)))
+        .filter(|(_, defect)| !PRINTED.contains(defect))
+        .map(|(check, defect)| {
+            libtest_mimic::Trial::test(format!("defect/{defect}/{}", check.id), move || {
+                is_found(check, &played(check, defect)?)
+            })
+        });
+    pairs.chain([libtest_mimic::Trial::test("defect/all-are-named", all_are_named)]).collect()
+}
+
+fn played(check: &'static Check, defect: &str) -> Result<Vec<Said>, Failed> {
+    let defect: Defect = defect.parse().map_err(|_| format!("there is no defect {defect}"))?;
+    let mock = csi_mock_driver::Config { defects: vec![defect], ..Default::default() };
+    let mut config = everything_set();
+    config.time_limits.settle_ms = Some(100);
+    Ok(play(mock, config, SEED, |other| other.id == check.id)?.said.into_values().collect())
+}
+
+pub(crate) fn is_found(check: &'static Check, said: &[Said]) -> Result<(), Failed> {
+    let outcomes: Vec<&Outcome> = said.iter().map(|said| &said.outcome).collect();
+    match on_a_defect(&outcomes) {
+        Trial::Good => misattributed(check, said),
+        Trial::Bad(why) => Err(Failed::from(why)),
+        // Nothing can be mounted then.
+        Trial::Skipped(why) if why.contains("root") => Ok(()),
+        Trial::Skipped(why) => Err(Failed::from(why)),
+    }
+}
+
+fn all_are_named() -> Result<(), Failed> {
+    let named: BTreeSet<&str> =
+        registry().checks().flat_map(|(_, check)| check.refuted_by.iter().copied()).collect();
+    let unnamed: Vec<_> = Defect::UNDER_ATTACK.iter().filter(|defect| !named.contains(defect.id())).collect();
+    if unnamed.is_empty() { Ok(()) } else { Err(Failed::from(format!("no check is for {unnamed:?}"))) }
+}

@@ -1,0 +1,34 @@
+//! Shows that the suite can be trusted: a right driver passes, however unusual it is, and each check finds the defects
+//! that it names.
+
+#[path = "../../../stateful/tests/refutation/bench.rs"]
+mod bench;
+mod defects;
+mod printing;
+#[path = "../../../stateful/tests/refutation/quirks.rs"]
+mod quirks;
+
+use std::process::ExitCode;
+
+use csi_harness::registry::Registry;
+use libtest_mimic::Arguments;
+
+const TRIALS_AT_ONCE: usize = 4;
+
+fn main() -> ExitCode {
+    if let Some(socket) = std::env::var_os(printing::SOCKET) {
+        return printing::serve(socket.into());
+    }
+    let mut arguments = Arguments::from_args();
+    arguments.test_threads.get_or_insert(TRIALS_AT_ONCE);
+    // Some defects crash the mock driver; the run reports that.
+    std::panic::set_hook(Box::new(|_| {}));
+    let mut trials = quirks::trials();
+    trials.extend(defects::trials());
+    trials.extend(printing::trials());
+    libtest_mimic::run(&arguments, trials).exit_code()
+}
+
+pub(crate) fn registry() -> Registry {
+    Registry::new([csi_suite_hostile::SUITE])
+}

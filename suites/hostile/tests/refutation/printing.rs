@@ -1,0 +1,87 @@
+//! Defects that show only in what a driver prints: this program is the driver then, as a process of its own.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use csi_harness::check::Check;
+use csi_harness::config::Config;
+use csi_harness::{Driver, DriverLog};
+use csi_mock_driver::{Defect, MockDriver};
+use csi_proto::{Endpoint, Listener};
+use libtest_mimic::{Failed, Trial};
+use tokio::runtime::Builder;
+
+use crate::bench::{Said, everything_set, play_on};
+use crate::defects::is_found;
+use crate::registry;
+
+/// Names the socket to serve a mock driver at.
+pub(crate) const SOCKET: &str = "SERVE_MOCK_AT";
+/// Names the defect that it has; none if it is empty.
+const DEFECT: &str = "SERVE_MOCK_WITH";
+/// Those that this is about.
+pub(crate) const PRINTED: &[&str] = &["node-publish-prints-context", "prints-secrets"];
+
+pub(crate) fn trials() -> Vec<Trial> {
+    let checks =
+        || registry().checks().map(|(_, check)| check).filter(|check| finds_printed(check)).collect();
+    let checks: Vec<&'static Check> = checks();
+    let found = checks.iter().flat_map(|check| {
+        let printed = check.refuted_by.iter().filter(|defect| PRINTED.contains(defect));
+        printed.map(|defect| {
+            let (check, defect) = (*check, *defect);
+            Trial::test(format!("defect/{defect}/{}", check.id), move || {
+                is_found(check, &played(check, defect)?)
+            })
+        })
+    });
+    let healthy = checks.iter().map(|check| {
+        let check = *check;
+        Trial::test(format!("healthy-printing/{}", check.id), move || {
+            let accused: Vec<String> = played(check, "")?
+                .iter()
+                .filter_map(|said| said.outcome.violation())
+                .map(|v| format!("{v:#?}"))
+                .collect();
+            if accused.is_empty() { Ok(()) } else { Err(Failed::from(accused.join("\n"))) }
+        })
+    });
+    found.chain(healthy).collect()
+}
+
+fn finds_printed(check: &Check) -> bool {
+    check.refuted_by.iter().any(|defect| PRINTED.contains(defect))
+}
+
+/// What the check says of a driver that is a child of this process, with a log.
+fn played(check: &'static Check, defect: &str) -> Result<Vec<Said>, Failed> {
+    let dir = tempfile::tempdir()?;
+    let socket = dir.path().join("csi.sock");
+    let program = std::env::current_exe()?;
+    let config = Config { endpoint: Some(Endpoint::Unix(socket.clone()).to_string()), ..everything_set() };
+    let log = DriverLog::create(&dir.path().join("log"), &config)?;
+    let command = format!("{SOCKET}='{}' {DEFECT}='{defect}' exec '{}'", socket.display(), program.display());
+    let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+    let driver = Driver::child(&command, Some(log));
+    let played = runtime.block_on(play_on(driver, config, 1, |other| other.id == check.id))?;
+    Ok(played.said.into_values().collect())
+}
+
+/// Is the driver.
+pub(crate) fn serve(socket: PathBuf) -> ExitCode {
+    let served = || -> Result<(), Box<dyn std::error::Error>> {
+        let defect = std::env::var(DEFECT)?;
+        let defects = if defect.is_empty() { Vec::new() } else { vec![defect.parse::<Defect>()?] };
+        let driver = MockDriver::new(csi_mock_driver::Config { defects, ..Default::default() })?;
+        let runtime = Builder::new_current_thread().enable_all().build()?;
+        runtime.block_on(async {
+            let listener = Listener::bind(&Endpoint::Unix(socket)).await?;
+            Ok(listener.serve(driver.routes(), std::future::pending()).await?)
+        })
+    };
+    match served() {
+        Ok(()) => ExitCode::SUCCESS,
+        // Whoever started it reads what the driver prints.
+        Err(error) => panic!("the mock driver cannot be served: {error}"),
+    }
+}
