@@ -7,6 +7,7 @@ use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::str::FromStr;
 
 use clap::{ArgAction, CommandFactory, FromArgMatches, Parser, ValueEnum};
 use csi_proto::Endpoint;
@@ -105,6 +106,12 @@ pub struct Args {
     /// The size of volumes for which the CO names none, in bytes.
     #[arg(long, default_value_t = 1 << 30, help_heading = "Beyond the Go driver")]
     default_volume_size: u64,
+    /// Serve another node from this process, as NODEID=ENDPOINT; may be repeated. Nodes share all volumes.
+    #[arg(long, value_name = "NODEID=ENDPOINT", help_heading = "Beyond the Go driver")]
+    pub node_endpoint: Vec<NodeEndpoint>,
+    /// Offer to hand volumes over to the group of a pod; otherwise the CO does.
+    #[arg(long, value_name = BOOL, value_parser = go_bool, action = ArgAction::Set, default_value = "true", help_heading = "Beyond the Go driver")]
+    enable_volume_mount_group: bool,
     /// Let volumes together be larger than the free space; has no effect on pools, which are never overdrawn.
     #[arg(long, value_name = BOOL, value_parser = go_bool, action = ArgAction::Set, default_value = "true", help_heading = "Beyond the Go driver")]
     overcommit: bool,
@@ -210,6 +217,7 @@ impl Args {
         let config = Config {
             name: self.drivername,
             node_id: self.nodeid,
+            other_nodes: self.node_endpoint.into_iter().map(|node| node.node_id).collect(),
             state_dir: self.statedir,
             backend: match self.backend {
                 BackendArg::Directory => Backend::Directory,
@@ -224,6 +232,7 @@ impl Args {
             pools,
             overcommit: self.overcommit,
             always_ephemeral: self.ephemeral,
+            mount_group: self.enable_volume_mount_group,
             attach: self.enable_attach,
             check_lifecycle: self.check_volume_lifecycle,
             topology: self.enable_topology,
@@ -239,6 +248,25 @@ impl Args {
         };
         config.check()?;
         Ok(config)
+    }
+}
+
+/// Another node, and where it listens.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NodeEndpoint {
+    /// Its name.
+    pub node_id: String,
+    /// Where its Node service listens.
+    pub endpoint: Endpoint,
+}
+
+impl FromStr for NodeEndpoint {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<NodeEndpoint, String> {
+        let (node_id, endpoint) = text.split_once('=').ok_or("expected NODEID=ENDPOINT")?;
+        let endpoint = endpoint.parse().map_err(|error: csi_proto::ParseEndpointError| error.to_string())?;
+        Ok(NodeEndpoint { node_id: node_id.to_owned(), endpoint })
     }
 }
 
@@ -273,7 +301,7 @@ fn go_bool(text: &str) -> Result<bool, String> {
 }
 
 fn fs_type(text: &str) -> Result<FsType, String> {
-    FsType::parse(text).ok_or_else(|| "expected ext4, xfs or btrfs".to_owned())
+    FsType::parse(text).ok_or_else(|| "expected ext3, ext4, xfs or btrfs".to_owned())
 }
 
 #[cfg(test)]
@@ -328,5 +356,22 @@ mod tests {
             assert!(Args::read(arguments).is_err(), "{flags:?}");
         }
         assert!(read(&[]).into_config().is_err(), "a node id is needed");
+    }
+
+    #[test]
+    fn other_nodes_have_names_of_their_own_and_no_topology() {
+        let two = ["--nodeid=a", "--node-endpoint=b=unix:///b.sock", "--enable-topology=false"];
+        let args = read(&two);
+        assert_eq!(args.node_endpoint[0].endpoint.to_string(), "unix:///b.sock");
+        assert!(args.into_config().unwrap().has_node("b"));
+        for flags in [
+            &two[..2],
+            &["--nodeid=b", two[1], two[2]],
+            &["--nodeid=a", "--node-endpoint==unix:///b.sock", two[2]],
+        ] {
+            assert!(read(flags).into_config().is_err(), "{flags:?}");
+        }
+        let arguments = ["x", "--node-endpoint=unix:///b.sock"].map(OsString::from);
+        assert!(Args::read(arguments).is_err());
     }
 }

@@ -170,7 +170,7 @@ impl Capability {
             (_, Access::Block) => Some("a file system volume cannot be used as a block device".to_owned()),
             (Backend::Image, Access::Mount { fs_type, .. }) => {
                 let known = fs_type.is_empty() || FsType::parse(fs_type).is_some();
-                (!known).then(|| format!("fs_type {} is not one of ext4, xfs, btrfs", Shown(fs_type)))
+                (!known).then(|| format!("fs_type {} is not one of ext3, ext4, xfs, btrfs", Shown(fs_type)))
             }
             (Backend::Directory, Access::Mount { flags, .. }) => {
                 self.other_fs_type(host_fs_type).or_else(|| {

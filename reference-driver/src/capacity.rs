@@ -1,4 +1,4 @@
-//! Who has been promised how much: pools, to the byte, the free space of the file system, rounded, and slots on the node.
+//! Who has been promised how much: pools, to the byte, the free space of the file system, rounded, and slots on nodes.
 //!
 //! Everything is reserved before it is used, under one short lock, so that calls in parallel never get more than
 //! there is. A reservation that is not kept goes back by itself.
@@ -15,7 +15,7 @@ struct Promised {
     pools: BTreeMap<String, u64>,
     volumes_bytes: u64,
     copies_bytes: u64,
-    attachments: u64,
+    attachments: BTreeMap<String, u64>,
 }
 
 /// What may be promised, and what has been.
@@ -32,7 +32,7 @@ pub struct Limits {
     pub pools: BTreeMap<String, u64>,
     /// Whether volumes may together be larger than the free space, where there are no pools.
     pub overcommit: bool,
-    /// How many volumes may be attached; zero for any number.
+    /// How many volumes may be attached to a node; zero for any number.
     pub attachments_max: u64,
     /// A directory on the file system that holds the data.
     pub data: PathBuf,
@@ -43,7 +43,7 @@ pub struct Limits {
 enum Claim {
     Volume { pool: Option<String>, bytes: u64 },
     Copy { bytes: u64 },
-    Attachment,
+    Attachment { node: String },
 }
 
 /// A promise that goes back when it is dropped, unless it is kept.
@@ -89,8 +89,8 @@ impl Ledger {
     }
 
     /// Enters an attachment that exists already.
-    pub fn enter_attachment(&self) {
-        self.promised().attachments += 1;
+    pub fn enter_attachment(&self, node: &str) {
+        *self.promised().attachments.entry(node.to_owned()).or_default() += 1;
     }
 
     /// Promises room for a volume, in the pool asked for or, if none is, in the first with enough room.
@@ -119,16 +119,17 @@ impl Ledger {
         Ok(self.reserved(Claim::Copy { bytes }))
     }
 
-    /// Promises a slot on the node (CTRL-PUBLISH-029).
-    pub fn reserve_attachment(&self) -> Result<Reservation> {
+    /// Promises a slot on a node (CTRL-PUBLISH-029).
+    pub fn reserve_attachment(&self, node: &str) -> Result<Reservation> {
         let mut promised = self.promised();
         let limit = self.limits.attachments_max;
-        if limit > 0 && promised.attachments >= limit {
+        let attached = promised.attachments.entry(node.to_owned()).or_default();
+        if limit > 0 && *attached >= limit {
             let reason = format!("the limit of {limit} attached volumes has been reached");
             return Err(DriverError::Exhausted { resource: "volume slots on the node", reason });
         }
-        promised.attachments += 1;
-        Ok(self.reserved(Claim::Attachment))
+        *attached += 1;
+        Ok(self.reserved(Claim::Attachment { node: node.to_owned() }))
     }
 
     /// Takes back what a deleted volume was promised.
@@ -136,9 +137,9 @@ impl Ledger {
         self.give_back(&Claim::Volume { pool: pool.map(str::to_owned), bytes });
     }
 
-    /// Takes back a slot on the node.
-    pub fn release_attachment(&self) {
-        self.give_back(&Claim::Attachment);
+    /// Takes back a slot on a node.
+    pub fn release_attachment(&self, node: &str) {
+        self.give_back(&Claim::Attachment { node: node.to_owned() });
     }
 
     /// How much a new volume could get.
@@ -220,7 +221,11 @@ impl Ledger {
         match claim {
             Claim::Volume { pool, bytes } => promised.subtract(pool.as_deref(), *bytes),
             Claim::Copy { bytes } => promised.copies_bytes = promised.copies_bytes.saturating_sub(*bytes),
-            Claim::Attachment => promised.attachments = promised.attachments.saturating_sub(1),
+            Claim::Attachment { node } => {
+                if let Some(attached) = promised.attachments.get_mut(node) {
+                    *attached = attached.saturating_sub(1);
+                }
+            }
         }
     }
 
@@ -330,8 +335,9 @@ mod tests {
     fn unknown_pools_and_full_nodes_are_refused() {
         let ledger = ledger(&[("fast", 100)]);
         assert!(matches!(ledger.reserve_volume(Some("slow"), 1), Err(DriverError::Invalid { .. })));
-        let _one = ledger.reserve_attachment().unwrap();
-        let _two = ledger.reserve_attachment().unwrap();
-        assert!(ledger.reserve_attachment().is_err());
+        let _one = ledger.reserve_attachment("a").unwrap();
+        let _two = ledger.reserve_attachment("a").unwrap();
+        assert!(ledger.reserve_attachment("a").is_err());
+        assert!(ledger.reserve_attachment("b").is_ok(), "each node has slots of its own");
     }
 }

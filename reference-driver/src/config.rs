@@ -7,6 +7,9 @@ use std::str::FromStr;
 use crate::fs::FsType;
 use crate::store::Backend;
 
+/// The longest name of a node.
+const NODE_ID_BYTES_MAX: usize = 256;
+
 /// The settings of the driver. The fields follow the flags.
 #[derive(Clone, Debug)]
 pub struct Config {
@@ -14,6 +17,8 @@ pub struct Config {
     pub name: String,
     /// The name of this node.
     pub node_id: String,
+    /// The names of the other nodes that this process serves.
+    pub other_nodes: BTreeSet<String>,
     /// Where everything is kept.
     pub state_dir: PathBuf,
     /// Where volumes live that do not say it themselves.
@@ -36,6 +41,8 @@ pub struct Config {
     pub overcommit: bool,
     /// Take volumes for ephemeral even if the CO does not say so.
     pub always_ephemeral: bool,
+    /// Offer VOLUME_MOUNT_GROUP.
+    pub mount_group: bool,
     /// Offer attaching.
     pub attach: bool,
     /// Refuse to detach volumes in use.
@@ -70,6 +77,9 @@ pub enum ConfigError {
     /// The node's name is too long for the protocol or for topology.
     #[error("--nodeid {0:?} is too long, or holds characters that --enable-topology does not allow")]
     NodeId(String),
+    /// The same node twice, or several nodes that topology would tell apart.
+    #[error("--node-endpoint names node {0:?}, which {1}")]
+    OtherNode(String, &'static str),
     /// A number is out of range.
     #[error("--{flag} must be {expected}, not {found}")]
     Number {
@@ -94,10 +104,11 @@ impl Config {
         if self.node_id.is_empty() {
             return Err(ConfigError::NoNodeId);
         }
-        let bytes_max = if self.topology { 63 } else { 256 };
+        let bytes_max = if self.topology { 63 } else { NODE_ID_BYTES_MAX };
         if self.node_id.len() > bytes_max || (self.topology && !is_label(&self.node_id)) {
             return Err(ConfigError::NodeId(self.node_id.clone()));
         }
+        self.check_other_nodes()?;
         if self.attach_limit < -1 {
             let found = self.attach_limit;
             return Err(ConfigError::Number { flag: "attach-limit", expected: "-1 or more", found });
@@ -110,6 +121,26 @@ impl Config {
             return Err(ConfigError::StateDir(self.state_dir.clone()));
         }
         Ok(())
+    }
+
+    fn check_other_nodes(&self) -> Result<(), ConfigError> {
+        self.other_nodes.iter().try_for_each(|node| {
+            let why = if self.topology {
+                "needs --enable-topology=false, as all nodes reach all volumes"
+            } else if *node == self.node_id {
+                "is that of --nodeid"
+            } else if node.is_empty() || node.len() > NODE_ID_BYTES_MAX {
+                "is empty or too long"
+            } else {
+                return Ok(());
+            };
+            Err(ConfigError::OtherNode(node.clone(), why))
+        })
+    }
+
+    /// Whether this process serves a node.
+    pub(crate) fn has_node(&self, node_id: &str) -> bool {
+        node_id == self.node_id || self.other_nodes.contains(node_id)
     }
 }
 

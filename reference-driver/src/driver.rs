@@ -34,12 +34,12 @@ pub enum StartError {
     State(#[from] DriverError),
 }
 
-/// What all calls share.
-#[derive(Debug)]
+/// What all calls on a node share.
+#[derive(Clone, Debug)]
 pub(crate) struct Driver {
     pub(crate) config: Config,
-    pub(crate) layout: Layout,
-    pub(crate) store: Store,
+    pub(crate) layout: Arc<Layout>,
+    pub(crate) store: Arc<Store>,
     pub(crate) locks: Locks,
     pub(crate) ledger: Ledger,
     /// What keeps directories within their sizes, where the file system can.
@@ -64,7 +64,7 @@ impl Driver {
         open_store: impl FnOnce(&Path, &[&Path]) -> std::result::Result<Store, StoreError>,
     ) -> std::result::Result<Driver, StartError> {
         config.check()?;
-        let layout = Layout::open(&config.state_dir)?;
+        let layout = Arc::new(Layout::open(&config.state_dir)?);
         let (volumes, snapshots) = (layout.volumes(), layout.snapshots());
         let store = open_store(&layout.state_file(), &[&volumes, &snapshots]).map_err(DriverError::from)?;
         let limits = Limits {
@@ -82,11 +82,16 @@ impl Driver {
             privileged: has_capability(CAP_SYS_ADMIN),
             config,
             layout,
-            store,
+            store: Arc::new(store),
             host_fs_type,
         };
         reconcile::enter_promises(&driver)?;
         Ok(driver)
+    }
+
+    /// The same driver on another node, with which it shares everything else.
+    pub(crate) fn at_node(&self, node_id: String) -> Driver {
+        Driver { config: Config { node_id, ..self.config.clone() }, ..self.clone() }
     }
 
     /// Fails if a call is switched off.
@@ -161,7 +166,7 @@ impl Driver {
     /// Takes back all that a volume was promised, which is deleted now.
     pub(crate) fn release(&self, volume: &Volume) {
         self.ledger.release_volume(volume.pool.as_deref(), volume.capacity_bytes);
-        volume.attachments.iter().for_each(|_| self.ledger.release_attachment());
+        volume.attachments.keys().for_each(|node| self.ledger.release_attachment(node));
     }
 
     /// Fails without CAP_SYS_ADMIN.

@@ -6,6 +6,8 @@ use clap::error::ErrorKind;
 use csi_hostpath_driver::args::{Args, LogFormat};
 use csi_hostpath_driver::{Config, HostpathDriver, metrics, proxy};
 use csi_proto::{Endpoint, Listener, stop_signal};
+use tokio::task::JoinSet;
+use tonic::service::Routes;
 use tracing::Level;
 use tracing_subscriber::fmt;
 
@@ -61,6 +63,7 @@ async fn run(args: Args) -> ExitCode {
         return proxy_between(&args.endpoint, second).await;
     }
     let (endpoint, metrics_address) = (args.endpoint.clone(), args.metrics_address);
+    let others = args.node_endpoint.clone();
     let config = match args.into_config() {
         Ok(config) => config,
         Err(error) => {
@@ -83,7 +86,9 @@ async fn run(args: Args) -> ExitCode {
             }
         });
     }
-    serve(&endpoint, driver).await
+    let routes = driver.routes();
+    let others = others.into_iter().map(|node| (node.endpoint, driver.at_node(&node.node_id).node_routes()));
+    serve(std::iter::once((endpoint, routes)).chain(others)).await
 }
 
 async fn open(config: Config) -> Result<HostpathDriver, String> {
@@ -91,21 +96,29 @@ async fn open(config: Config) -> Result<HostpathDriver, String> {
     opened.map_err(|error| error.to_string())?.map_err(|error| error.to_string())
 }
 
-async fn serve(endpoint: &Endpoint, driver: HostpathDriver) -> ExitCode {
-    let listener = match Listener::bind(endpoint).await {
-        Ok(listener) => listener,
-        Err(error) => {
-            tracing::error!(%error, "failed to listen");
+async fn serve(nodes: impl Iterator<Item = (Endpoint, Routes)>) -> ExitCode {
+    let mut serving = JoinSet::new();
+    for (endpoint, routes) in nodes {
+        let listener = match Listener::bind(&endpoint).await {
+            Ok(listener) => listener,
+            Err(error) => {
+                tracing::error!(%error, "failed to listen");
+                return ExitCode::from(EXIT_FAILED);
+            }
+        };
+        serving.spawn(listener.serve(routes, stop_signal()));
+    }
+    while let Some(served) = serving.join_next().await {
+        let failure = match served {
+            Ok(served) => served.err().map(|error| error.to_string()),
+            Err(error) => Some(error.to_string()),
+        };
+        if let Some(error) = failure {
+            tracing::error!(error, "stopped serving");
             return ExitCode::from(EXIT_FAILED);
         }
-    };
-    match listener.serve(driver.routes(), stop_signal()).await {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            tracing::error!(%error, "stopped serving");
-            ExitCode::from(EXIT_FAILED)
-        }
     }
+    ExitCode::SUCCESS
 }
 
 async fn proxy_between(first: &Endpoint, second: &Endpoint) -> ExitCode {

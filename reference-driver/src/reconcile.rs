@@ -26,7 +26,7 @@ const PAGE_LENGTH: usize = 1000;
 pub(crate) fn enter_promises(driver: &Driver) -> Result<()> {
     each_volume(driver, |volume| {
         driver.ledger.enter_volume(volume.pool.as_deref(), volume.capacity_bytes);
-        volume.attachments.iter().for_each(|_| driver.ledger.enter_attachment());
+        volume.attachments.keys().for_each(|node| driver.ledger.enter_attachment(node));
         Ok(())
     })
 }

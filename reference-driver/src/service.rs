@@ -35,15 +35,15 @@ const MESSAGES_AHEAD: usize = 4;
 /// How long a call waits for the driver to start.
 const START_LIMIT: Duration = Duration::from_secs(30);
 
-/// The driver, with one implementation of each service. Clones share everything.
+/// The driver on a node, with one implementation of each service. Clones share everything.
 #[derive(Clone, Debug)]
 pub struct HostpathDriver {
+    driver: Arc<Driver>,
     shared: Arc<Shared>,
 }
 
 #[derive(Debug)]
 struct Shared {
-    driver: Arc<Driver>,
     slots: Arc<Semaphore>,
     streams: Arc<Semaphore>,
     ready: watch::Receiver<bool>,
@@ -72,13 +72,12 @@ impl HostpathDriver {
             done.send_replace(true);
         });
         let shared = Shared {
-            driver,
             slots: Arc::new(Semaphore::new(CALLS_MAX)),
             streams: Arc::new(Semaphore::new(STREAMS_MAX)),
             ready,
             metrics: Metrics::default(),
         };
-        Ok(HostpathDriver { shared: Arc::new(shared) })
+        Ok(HostpathDriver { driver, shared: Arc::new(shared) })
     }
 
     /// Waits until the driver is ready to serve; `false` if it will never be.
@@ -96,10 +95,21 @@ impl HostpathDriver {
             .add_service(NodeServer::new(self.clone()))
     }
 
+    /// The services of a node, to be served where the others are not needed.
+    pub fn node_routes(&self) -> Routes {
+        Routes::new(IdentityServer::new(self.clone())).add_service(NodeServer::new(self.clone()))
+    }
+
+    /// The driver on another node, one of those that the settings name.
+    pub fn at_node(&self, node_id: &str) -> HostpathDriver {
+        let driver = Arc::new(self.driver.at_node(node_id.to_owned()));
+        HostpathDriver { driver, shared: Arc::clone(&self.shared) }
+    }
+
     /// The metrics in the text format of Prometheus.
     pub async fn metrics_text(&self) -> String {
         let ready = *self.shared.ready.borrow();
-        let driver = Arc::clone(&self.shared.driver);
+        let driver = Arc::clone(&self.driver);
         let gauges = tokio::task::spawn_blocking(move || -> Result<Gauges, DriverError> {
             let view = driver.store.view()?;
             let (volumes, snapshots) = (view.volume_count()?, view.snapshot_count()?);
@@ -140,7 +150,7 @@ impl HostpathDriver {
             return Err(Status::unavailable("the driver has not started yet"));
         }
         let slot = take_slot(&self.shared.slots).await?;
-        let driver = Arc::clone(&self.shared.driver);
+        let driver = Arc::clone(&self.driver);
         let span = tracing::Span::current();
         let message = request.into_inner();
         let task = tokio::task::spawn_blocking(move || {
@@ -163,7 +173,7 @@ impl HostpathDriver {
         handler: fn(&Driver, &Q) -> Result<Q::Response, DriverError>,
     ) -> Result<Response<Q::Response>, Status> {
         let start = Instant::now();
-        let result = handler(&self.shared.driver, request.get_ref()).map_err(Status::from);
+        let result = handler(&self.driver, request.get_ref()).map_err(Status::from);
         let code = result.as_ref().map_or_else(Status::code, |_| Code::Ok);
         self.shared.metrics.count(Q::RPC.method, code, start.elapsed());
         result.map(Response::new)

@@ -11,7 +11,7 @@ use crate::capability::Capability;
 use crate::driver::{Driver, checked_map, required};
 use crate::error::{DriverError, Result};
 use crate::ids::Shown;
-use crate::store::{Attachment, Change, may_be_there};
+use crate::store::{Attachment, Change, Volume, may_be_there};
 
 pub(crate) fn controller_publish_volume(
     driver: &Driver,
@@ -23,7 +23,7 @@ pub(crate) fn controller_publish_volume(
     checked_map("volume_context", &request.volume_context)?;
     let capability = Capability::required(request.volume_capability.as_ref())?;
     let (mut volume, _guard) = driver.volume_alone(&request.volume_id)?;
-    if request.node_id != driver.config.node_id {
+    if !driver.config.has_node(&request.node_id) {
         return Err(DriverError::not_found("node", &request.node_id));
     }
     driver.check_fit(&volume, &capability)?;
@@ -31,7 +31,8 @@ pub(crate) fn controller_publish_volume(
     if let Some(present) = volume.attachments.get(&request.node_id) {
         check_same(&request.volume_id, present, &wanted)?;
     } else {
-        let slot = driver.ledger.reserve_attachment()?;
+        check_elsewhere(&volume, &wanted)?;
+        let slot = driver.ledger.reserve_attachment(&request.node_id)?;
         volume.attachments.insert(request.node_id.clone(), wanted);
         let committed = driver.store.commit(vec![Change::PutVolume(volume)]);
         if may_be_there(&committed) {
@@ -57,6 +58,18 @@ fn check_same(volume_id: &str, present: &Attachment, wanted: &Attachment) -> Res
     Ok(())
 }
 
+/// Fails if the volume is attached to another node, unless both may have it (CTRL-PUBLISH-006, -027).
+fn check_elsewhere(volume: &Volume, wanted: &Attachment) -> Result<()> {
+    let shared = |attachment: &Attachment| attachment.capability.mode.is_multi_node();
+    let Some((other, _)) =
+        volume.attachments.iter().find(|(_, present)| !(shared(present) && shared(wanted)))
+    else {
+        return Ok(());
+    };
+    let reason = format!("it is attached to node {} and its access mode allows no second one", Shown(other));
+    Err(DriverError::precondition(format!("volume {}", Shown(volume.id())), reason))
+}
+
 fn publish_context(readonly: bool) -> BTreeMap<String, String> {
     [("readonly".to_owned(), readonly.to_string())].into()
 }
@@ -73,13 +86,15 @@ pub(crate) fn controller_unpublish_volume(
         result => result?,
     };
     let node_id = &request.node_id;
-    let before = volume.attachments.len();
-    volume.attachments.retain(|node, _| !node_id.is_empty() && node != node_id);
-    let detached = before - volume.attachments.len();
-    if detached == 0 {
+    let is_asked_for = |node: &String| node_id.is_empty() || node == node_id;
+    let detached: Vec<String> =
+        volume.attachments.keys().filter(|node| is_asked_for(node)).cloned().collect();
+    if detached.is_empty() {
         return Ok(ControllerUnpublishVolumeResponse {});
     }
-    if driver.is_in_use(&driver.store.view()?, &volume)? {
+    volume.attachments.retain(|node, _| !is_asked_for(node));
+    // Records do not tell on which node a path is: while another one has the volume, it may be in use there.
+    if volume.attachments.is_empty() && driver.is_in_use(&driver.store.view()?, &volume)? {
         if driver.config.check_lifecycle {
             let what = format!("volume {}", Shown(&request.volume_id));
             return Err(DriverError::precondition(what, "it is still staged or published"));
@@ -87,8 +102,6 @@ pub(crate) fn controller_unpublish_volume(
         tracing::warn!(volume = %volume.key, "detached while still staged or published");
     }
     driver.store.commit(vec![Change::PutVolume(volume)])?;
-    for _ in 0..detached {
-        driver.ledger.release_attachment();
-    }
+    detached.iter().for_each(|node| driver.ledger.release_attachment(node));
     Ok(ControllerUnpublishVolumeResponse {})
 }

@@ -1,4 +1,4 @@
-//! ext4, through e2fsprogs.
+//! ext4, and ext3 before it, through e2fsprogs.
 
 use std::path::Path;
 
@@ -13,10 +13,23 @@ pub(super) const SIZE_BYTES_MIN: u64 = 1 << 20;
 pub(super) const MAGIC_OFFSET: u64 = 1080;
 pub(super) const MAGIC: [u8; 2] = [0x53, 0xef];
 
-pub(super) fn format(device: &Path) -> Result<()> {
+/// Where the superblock says what the file system has: features that old kernels may pass over, and those that they may not.
+pub(super) const FEATURES_OFFSET: u64 = 1116;
+pub(super) const FEATURES_LENGTH: usize = 8;
+const HAS_JOURNAL: u32 = 0x4;
+const EXTENTS: u32 = 0x40;
+
+/// Whether a file system is an ext3: with a journal, and without extents.
+pub(super) fn is_ext3(features: [u8; FEATURES_LENGTH]) -> bool {
+    let [a, b, c, d, e, f, g, h] = features;
+    let (compatible, incompatible) = (u32::from_le_bytes([a, b, c, d]), u32::from_le_bytes([e, f, g, h]));
+    compatible & HAS_JOURNAL != 0 && incompatible & EXTENTS == 0
+}
+
+pub(super) fn format(tool: &'static str, device: &Path) -> Result<()> {
     let device = device.as_os_str();
     let options = ["-q", "-F", "-m", "0", "-E", "nodiscard"].map(AsRef::as_ref);
-    Ok(run("mkfs.ext4", options.into_iter().chain([device]), &[0], TOOL_LIMIT)?)
+    Ok(run(tool, options.into_iter().chain([device]), &[0], TOOL_LIMIT)?)
 }
 
 /// Replays the journal and repairs what is safe to repair; 1 says that something was.

@@ -23,6 +23,8 @@ const TOOL_LIMIT: Duration = Duration::from_secs(600);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FsType {
+    /// ext3.
+    Ext3,
     /// ext4.
     Ext4,
     /// XFS.
@@ -39,7 +41,7 @@ impl fmt::Display for FsType {
 
 impl FsType {
     /// All of them.
-    pub const ALL: [FsType; 3] = [FsType::Ext4, FsType::Xfs, FsType::Btrfs];
+    pub const ALL: [FsType; 4] = [FsType::Ext3, FsType::Ext4, FsType::Xfs, FsType::Btrfs];
 
     /// The type with that name.
     pub fn parse(name: &str) -> Option<FsType> {
@@ -49,6 +51,7 @@ impl FsType {
     /// The name that `mount` knows.
     pub const fn name(self) -> &'static str {
         match self {
+            FsType::Ext3 => "ext3",
             FsType::Ext4 => "ext4",
             FsType::Xfs => "xfs",
             FsType::Btrfs => "btrfs",
@@ -58,7 +61,7 @@ impl FsType {
     /// The smallest device that can be formatted, in bytes.
     pub const fn size_bytes_min(self) -> u64 {
         match self {
-            FsType::Ext4 => ext4::SIZE_BYTES_MIN,
+            FsType::Ext3 | FsType::Ext4 => ext4::SIZE_BYTES_MIN,
             FsType::Xfs => xfs::SIZE_BYTES_MIN,
             FsType::Btrfs => btrfs::SIZE_BYTES_MIN,
         }
@@ -67,7 +70,7 @@ impl FsType {
     /// Mount options without which a copy cannot be mounted beside its original.
     pub(crate) const fn mount_data(self) -> &'static str {
         match self {
-            FsType::Ext4 | FsType::Btrfs => "",
+            FsType::Ext3 | FsType::Ext4 | FsType::Btrfs => "",
             FsType::Xfs => "nouuid",
         }
     }
@@ -75,7 +78,8 @@ impl FsType {
     /// Formats the device. The caller makes sure that nothing of value is on it.
     pub(crate) fn format(self, device: &Path) -> Result<()> {
         match self {
-            FsType::Ext4 => ext4::format(device),
+            FsType::Ext3 => ext4::format("mkfs.ext3", device),
+            FsType::Ext4 => ext4::format("mkfs.ext4", device),
             FsType::Xfs => xfs::format(device),
             FsType::Btrfs => btrfs::format(device),
         }
@@ -84,7 +88,7 @@ impl FsType {
     /// Checks an unmounted file system and repairs what can be repaired without loss.
     pub(crate) fn check(self, device: &Path) -> Result<()> {
         match self {
-            FsType::Ext4 => ext4::check(device),
+            FsType::Ext3 | FsType::Ext4 => ext4::check(device),
             FsType::Xfs | FsType::Btrfs => Ok(()), // Their check on mounting is all that is meant to run unasked.
         }
     }
@@ -92,7 +96,7 @@ impl FsType {
     /// Repairs an unmounted file system that did not mount.
     pub(crate) fn repair(self, device: &Path) -> Result<()> {
         match self {
-            FsType::Ext4 => ext4::check(device),
+            FsType::Ext3 | FsType::Ext4 => ext4::check(device),
             FsType::Xfs => xfs::repair(device),
             FsType::Btrfs => Ok(()),
         }
@@ -101,7 +105,7 @@ impl FsType {
     /// Gives an unmounted copy an identity of its own, where the kernel asks for one.
     pub(crate) fn make_unique(self, device: &Path) -> Result<()> {
         match self {
-            FsType::Ext4 | FsType::Xfs => Ok(()),
+            FsType::Ext3 | FsType::Ext4 | FsType::Xfs => Ok(()),
             FsType::Btrfs => btrfs::make_unique(device),
         }
     }
@@ -109,7 +113,7 @@ impl FsType {
     /// Grows an unmounted file system to the size of its device; says whether that type can.
     pub(crate) fn grow_unmounted(self, device: &Path) -> Result<bool> {
         match self {
-            FsType::Ext4 => ext4::grow_unmounted(device).map(|()| true),
+            FsType::Ext3 | FsType::Ext4 => ext4::grow_unmounted(device).map(|()| true),
             FsType::Xfs | FsType::Btrfs => Ok(false),
         }
     }
@@ -117,7 +121,7 @@ impl FsType {
     /// Grows a mounted file system to the size of its device.
     pub(crate) fn grow_mounted(self, device: &Path, mount_point: &Path) -> Result<()> {
         match self {
-            FsType::Ext4 => ext4::grow_mounted(device),
+            FsType::Ext3 | FsType::Ext4 => ext4::grow_mounted(device),
             FsType::Xfs => xfs::grow(mount_point),
             FsType::Btrfs => btrfs::grow(mount_point),
         }
@@ -150,7 +154,10 @@ pub(crate) fn probe(path: &Path) -> Result<Content> {
         }
     };
     if magic(ext4::MAGIC_OFFSET, &ext4::MAGIC)? {
-        return Ok(Content::Fs(FsType::Ext4));
+        let mut features = [0; ext4::FEATURES_LENGTH];
+        image.read_exact_at(&mut features, ext4::FEATURES_OFFSET).on("read", path)?;
+        let fs_type = if ext4::is_ext3(features) { FsType::Ext3 } else { FsType::Ext4 };
+        return Ok(Content::Fs(fs_type));
     }
     if magic(0, xfs::MAGIC)? {
         return Ok(Content::Fs(FsType::Xfs));
@@ -200,6 +207,11 @@ mod tests {
         assert_eq!(probe(image(b"XFSB", 0).path()).unwrap(), Content::Fs(FsType::Xfs));
         assert_eq!(probe(image(b"_BHRfS_M", 65_600).path()).unwrap(), Content::Fs(FsType::Btrfs));
         assert_eq!(probe(image(&[0x53, 0xef], 1080).path()).unwrap(), Content::Fs(FsType::Ext4));
+        let journal = image(&[0x53, 0xef], 1080);
+        journal.as_file().write_all_at(&[4], ext4::FEATURES_OFFSET).unwrap();
+        assert_eq!(probe(journal.path()).unwrap(), Content::Fs(FsType::Ext3));
+        journal.as_file().write_all_at(&[0x40], ext4::FEATURES_OFFSET + 4).unwrap();
+        assert_eq!(probe(journal.path()).unwrap(), Content::Fs(FsType::Ext4));
     }
 
     #[test]

@@ -25,7 +25,7 @@ pub(crate) fn node_get_capabilities(
         (true, Rpc::VolumeCondition),
         (driver.config.node_expansion, Rpc::ExpandVolume),
         (true, Rpc::SingleNodeMultiWriter),
-        (driver.privileged, Rpc::VolumeMountGroup),
+        (driver.privileged && driver.config.mount_group, Rpc::VolumeMountGroup),
     ];
     let capabilities = offered.into_iter().filter(|(offered, _)| *offered).map(|(_, rpc)| {
         let rpc = node_service_capability::Rpc { r#type: rpc.into() };

@@ -1,8 +1,13 @@
 //! Attaching, as bookkeeping.
 
+use std::path::PathBuf;
+
+use csi_hostpath_driver::HostpathDriver;
 use csi_proto::v1::controller_server::Controller;
+use csi_proto::v1::node_server::Node;
+use csi_proto::v1::volume_capability::access_mode::Mode;
 use csi_proto::v1::*;
-use tonic::{Code, Request};
+use tonic::{Code, Request, Status};
 
 use crate::support::*;
 
@@ -52,6 +57,83 @@ async fn what_is_not_attached_is_not_staged_and_a_readonly_attachment_is_kept() 
     rig.take(id).await;
     rig.try_detach(id, "node1").await.unwrap();
     rig.delete(id).await;
+}
+
+#[tokio::test]
+async fn nodes_of_one_process_share_volumes_that_may_be_shared() {
+    needs_root!();
+    let flags =
+        ["--enable-attach", "--check-volume-lifecycle", "--attach-limit=1", "--enable-topology=false"];
+    let rig = Rig::new(&[&flags[..], &["--node-endpoint=node2=unix:///nowhere.sock"]].concat()).await;
+    let (here, there) = (&rig.driver, rig.driver.at_node("node2"));
+    assert_eq!(node_id(here).await, "node1");
+    assert_eq!(node_id(&there).await, "node2");
+
+    let own = rig.create("own", MIB, mount("")).await.volume_id;
+    rig.try_attach(&own, "node1", false).await.unwrap();
+    assert_eq!(rig.try_attach(&own, "node2", false).await.unwrap_err().code(), Code::FailedPrecondition);
+    rig.try_detach(&own, "node1").await.unwrap();
+    rig.delete(&own).await;
+
+    for backend in ["directory", "image"] {
+        let mut request = create_request(backend, 32 * MIB, shared());
+        request.parameters = map(&[("backend", backend)]);
+        let volume = rig.try_create(request).await.unwrap().volume_id;
+        rig.try_attach_as(&volume, "node1", shared()).await.unwrap();
+        let unattached = bring_to(&rig, &there, &volume, "2").await.unwrap_err();
+        assert_eq!(unattached.code(), Code::FailedPrecondition, "{backend}");
+        rig.try_attach_as(&volume, "node2", shared()).await.unwrap();
+        let first = bring_to(&rig, here, &volume, "1").await.unwrap();
+        let second = bring_to(&rig, &there, &volume, "2").await.unwrap();
+        std::fs::write(first.join("file"), backend).unwrap();
+        assert_eq!(std::fs::read_to_string(second.join("file")).unwrap(), backend);
+
+        take_from(&rig, here, &volume, "1").await;
+        rig.try_detach(&volume, "node1").await.unwrap();
+        assert_eq!(rig.try_detach(&volume, "node2").await.unwrap_err().code(), Code::FailedPrecondition);
+        take_from(&rig, &there, &volume, "2").await;
+        rig.try_detach(&volume, "node2").await.unwrap();
+        rig.delete(&volume).await;
+    }
+}
+
+/// Read and written on several nodes.
+fn shared() -> VolumeCapability {
+    mount_mode("", Mode::MultiNodeMultiWriter)
+}
+
+async fn node_id(driver: &HostpathDriver) -> String {
+    let info = driver.node_get_info(Request::new(NodeGetInfoRequest {})).await.unwrap().into_inner();
+    info.node_id
+}
+
+async fn bring_to(rig: &Rig, node: &HostpathDriver, volume: &str, name: &str) -> Result<PathBuf, Status> {
+    let (staging, target) = (rig.staging(name), rig.target(name));
+    let stage = NodeStageVolumeRequest {
+        volume_id: volume.to_owned(),
+        staging_target_path: staging.clone(),
+        volume_capability: Some(shared()),
+        ..NodeStageVolumeRequest::default()
+    };
+    node.node_stage_volume(Request::new(stage)).await?;
+    let publish = NodePublishVolumeRequest {
+        volume_id: volume.to_owned(),
+        staging_target_path: staging,
+        target_path: target.clone(),
+        volume_capability: Some(shared()),
+        ..NodePublishVolumeRequest::default()
+    };
+    node.node_publish_volume(Request::new(publish)).await?;
+    Ok(target.into())
+}
+
+async fn take_from(rig: &Rig, node: &HostpathDriver, volume: &str, name: &str) {
+    let volume_id = volume.to_owned();
+    let request = NodeUnpublishVolumeRequest { volume_id, target_path: rig.target(name) };
+    node.node_unpublish_volume(Request::new(request)).await.unwrap();
+    let volume_id = volume.to_owned();
+    let request = NodeUnstageVolumeRequest { volume_id, staging_target_path: rig.staging(name) };
+    node.node_unstage_volume(Request::new(request)).await.unwrap();
 }
 
 #[tokio::test]

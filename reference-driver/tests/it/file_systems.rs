@@ -11,7 +11,7 @@ use crate::support::*;
 #[tokio::test]
 async fn every_file_system_keeps_data_over_restaging_and_restart() {
     needs_root!();
-    for fs_type in ["ext4", "xfs", "btrfs"] {
+    for fs_type in ["ext3", "ext4", "xfs", "btrfs"] {
         let rig = Rig::new(&["--backend=image"]).await;
         let volume = rig.create("v", 320 * MIB, mount(fs_type)).await;
         let target = rig.bring(&volume.volume_id, mount(fs_type)).await;

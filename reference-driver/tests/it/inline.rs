@@ -67,6 +67,7 @@ async fn a_failed_publication_leaves_nothing() {
     fs::write(&target, b"in the way").unwrap();
     let refused = publish(&rig, "csi-1", &target, &[("size", "1Mi")]).await.unwrap_err();
     assert_eq!(refused.code(), Code::FailedPrecondition);
+    rig.removed().await;
     assert_eq!(volumes_on_disk(&rig), 0);
     assert_eq!(fs::read(&target).unwrap(), b"in the way");
     fs::remove_file(&target).unwrap();

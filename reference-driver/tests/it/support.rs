@@ -178,13 +178,17 @@ impl Rig {
     }
 
     pub(crate) async fn try_attach(&self, id: &str, node: &str, readonly: bool) -> Result<(), Status> {
-        let request = ControllerPublishVolumeRequest {
-            volume_id: id.to_owned(),
-            node_id: node.to_owned(),
-            volume_capability: Some(mount("")),
-            readonly,
-            ..ControllerPublishVolumeRequest::default()
-        };
+        let request = ControllerPublishVolumeRequest { readonly, ..attach_request(id, node, mount("")) };
+        self.driver.controller_publish_volume(Request::new(request)).await.map(|_| ())
+    }
+
+    pub(crate) async fn try_attach_as(
+        &self,
+        id: &str,
+        node: &str,
+        capability: VolumeCapability,
+    ) -> Result<(), Status> {
+        let request = attach_request(id, node, capability);
         self.driver.controller_publish_volume(Request::new(request)).await.map(|_| ())
     }
 
@@ -317,6 +321,15 @@ pub(crate) fn create_request(name: &str, bytes: i64, capability: VolumeCapabilit
         capacity_range: Some(CapacityRange { required_bytes: bytes, limit_bytes: 0 }),
         volume_capabilities: vec![capability],
         ..CreateVolumeRequest::default()
+    }
+}
+
+fn attach_request(volume: &str, node: &str, capability: VolumeCapability) -> ControllerPublishVolumeRequest {
+    ControllerPublishVolumeRequest {
+        volume_id: volume.to_owned(),
+        node_id: node.to_owned(),
+        volume_capability: Some(capability),
+        ..ControllerPublishVolumeRequest::default()
     }
 }
 

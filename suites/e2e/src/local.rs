@@ -28,6 +28,7 @@ mod parameters;
 mod provisioner;
 mod queue;
 mod resizer;
+mod room;
 pub mod sandbox;
 mod scheduler;
 mod secrets;
@@ -56,6 +57,7 @@ use crate::cluster::{
 };
 pub use clusters::LocalClusters;
 use kubelet::Kubelet;
+pub use room::Room;
 use shared::{KubeNode, Shared};
 use store::{ClaimObject, GroupObject, Objects, PodObject, SnapshotObject, VolumeObject};
 
@@ -65,6 +67,12 @@ const NAMESPACE: &str = "default";
 const LOOK_AGAIN: Duration = Duration::from_secs(5);
 /// How long everything may take to go in the end.
 const CLOSE_LIMIT: Duration = Duration::from_secs(120);
+
+/// What no cluster that is played offers, and why.
+pub const NEVER_OFFERED: [(Feature, &str); 2] = [
+    (Feature::SeLinux, "nodes that are played do not enforce SELinux"),
+    (Feature::Orchestrator, "it is about Kubernetes alone, which is played here"),
+];
 
 /// How a cluster is played.
 #[derive(Clone, Debug)]
@@ -77,13 +85,15 @@ pub struct Settings {
     pub default_fs_type: String,
     /// `--extra-create-metadata` of provisioner and snapshotter.
     pub extra_create_metadata: bool,
+    /// Annotations that every claim has.
+    pub claim_annotations: Pairs,
 }
 
 impl Settings {
     /// As components are started by default.
     pub fn new(program: PathBuf) -> Settings {
-        let (objects, default_fs_type, extra_create_metadata) = Default::default();
-        Settings { program, objects, default_fs_type, extra_create_metadata }
+        let (objects, default_fs_type, extra_create_metadata, claim_annotations) = Default::default();
+        Settings { program, objects, default_fs_type, extra_create_metadata, claim_annotations }
     }
 }
 
@@ -94,14 +104,17 @@ pub struct Local {
     /// kubelets by the numbers of their nodes, as far as they run.
     kubelets: Mutex<BTreeMap<usize, AbortHandle>>,
     components: Mutex<JoinSet<()>>,
+    /// Released with the cluster.
+    _share: Option<room::Share>,
 }
 
 impl Local {
-    /// Starts a cluster for a check. Each node of the driver is one.
+    /// Starts a cluster for a check, once there is room for it. Each node of the driver is one.
     ///
     /// # Errors
-    /// Broken if paths are not those of kubelet, or a node does not say who it is; skip if the driver's files are elsewhere.
-    pub async fn open(cx: &Cx, settings: Settings) -> Result<Local, Stop> {
+    /// Broken if paths are not those of kubelet, a node does not say who it is, or other checks keep the room for too long;
+    /// skip if the driver's files are elsewhere.
+    pub async fn open(cx: &Cx, settings: Settings, room: &Room) -> Result<Local, Stop> {
         let config = cx.config();
         if config.path_layout != PathLayout::Kubelet {
             return Err(Stop::broken(
@@ -112,6 +125,8 @@ impl Local {
             return Err(Stop::skip("pods have to see the driver's mounts; paths are made by commands"));
         }
         let nodes = nodes(cx).await?;
+        // What is left of the check's time is for the check.
+        let share = room.share(nodes.iter().map(|node| &node.node), cx.remaining() / 2).await?;
         let shared = Arc::new(Shared::new(cx.clone(), settings, nodes));
         let mut components = JoinSet::new();
         components.spawn(controllers::run(shared.clone()));
@@ -121,7 +136,8 @@ impl Local {
         components.spawn(resizer::modify_all(shared.clone()));
         components.spawn(snapshotter::run(shared.clone()));
         components.spawn(group_snapshotter::run(shared.clone()));
-        let local = Local { shared, kubelets: Mutex::default(), components: Mutex::new(components) };
+        let local =
+            Local { shared, kubelets: Mutex::default(), components: Mutex::new(components), _share: share };
         (0..local.shared.nodes.len()).for_each(|node| local.start(node));
         Ok(local)
     }
@@ -194,9 +210,10 @@ impl Cluster for Local {
     }
 
     fn offers(&self, feature: Feature) -> Result<(), String> {
+        if let Some((_, why)) = NEVER_OFFERED.iter().find(|(never, _)| *never == feature) {
+            return Err((*why).to_owned());
+        }
         match feature {
-            Feature::SeLinux => Err("nodes that are played do not enforce SELinux".to_owned()),
-            Feature::Orchestrator => Err("it is about Kubernetes alone, which is played here".to_owned()),
             Feature::GroupSnapshots if !self.shared.has(Capability::CreateDeleteGetVolumeGroupSnapshot) => {
                 Err("the driver does not have CREATE_DELETE_GET_VOLUME_GROUP_SNAPSHOT".to_owned())
             }
@@ -339,6 +356,7 @@ impl Cluster for Local {
             uid: self.shared.uid(),
             node: None,
             phase: PodPhase::Pending,
+            mounted: false,
             ended: Vec::new(),
             restarts: 0,
             waiting: None,
@@ -468,7 +486,12 @@ impl Cluster for Local {
     }
 
     async fn start_kubelet(&self, node: &str) -> Done {
-        self.start(self.node_number(node)?);
+        let node = self.node_number(node)?;
+        self.change(|objects| {
+            let here = objects.pods.values_mut().filter(|object| object.node == Some(node));
+            here.for_each(|object| object.pod.mounted = false);
+        });
+        self.start(node);
         Ok(())
     }
 

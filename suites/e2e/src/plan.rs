@@ -11,7 +11,7 @@ use csi_harness::prelude::{CheckResult, Cx, Stop};
 use csi_harness::registry;
 use tonic::async_trait;
 
-use crate::cluster::{Cluster, Done};
+use crate::cluster::{Cluster, Done, Feature};
 use crate::pattern::{Pattern, slug};
 use crate::scene::Scene;
 use crate::suites;
@@ -96,6 +96,11 @@ impl Instance {
     pub fn skipped(&self, definition: &DriverDefinition, nodes: usize) -> Option<String> {
         let at = Situation { definition, pattern: self.pattern, nodes };
         unreachable(definition, self.pattern).or_else(|| self.needs().find_map(|need| need.unmet(&at)))
+    }
+
+    /// Whether it needs this of a cluster.
+    pub fn asks_for(&self, feature: Feature) -> bool {
+        self.needs().any(|need| matches!(need, Need::Offers(asked) if *asked == feature))
     }
 
     fn needs(&self) -> impl Iterator<Item = &'static Need> {

@@ -32,6 +32,8 @@ pub struct Test {
     pub name: &'static str,
     /// Labels behind the text.
     pub tags: &'static [&'static str],
+    /// Whether it must not run beside others even if no label says so: it has many volumes at a time.
+    pub alone: bool,
     /// What it finds out, for the documentation.
     pub doc: &'static str,
     /// For which patterns and drivers there is such a test at all.
@@ -51,7 +53,7 @@ impl std::fmt::Debug for Test {
 impl Test {
     /// Whether it must not run beside others.
     pub fn is_serial(&self, suite: &Suite) -> bool {
-        self.tags.iter().chain(suite.tags).any(|tag| matches!(*tag, "Serial" | "Disruptive"))
+        self.alone || self.tags.iter().chain(suite.tags).any(|tag| matches!(*tag, "Serial" | "Disruptive"))
     }
 }
 
@@ -171,7 +173,7 @@ pub(crate) fn claim_bytes(definition: &DriverDefinition, suite_min_bytes: u64) -
 
 /// Declares a [`Test`](crate::test::Test).
 ///
-/// Optional keys, in this order: `tags`, `exists` (a function of pattern and definition), `needs`.
+/// Optional keys, in this order: `tags`, `alone`, `exists` (a function of pattern and definition), `needs`.
 #[macro_export]
 macro_rules! test {
     (
@@ -179,6 +181,7 @@ macro_rules! test {
         $vis:vis $name:ident {
             name: $text:literal,
             $(tags: [$($tag:literal),* $(,)?],)?
+            $(alone: $alone:literal,)?
             $(exists: $exists:expr,)?
             $(needs: [$($need:expr),* $(,)?],)?
         }
@@ -192,6 +195,7 @@ macro_rules! test {
             $crate::test::Test {
                 name: $text,
                 tags: &[$($($tag),*)?],
+                alone: false $(|| $alone)?,
                 doc: ::core::concat!($($doc, "\n"),*),
                 exists: $crate::test!(@Exists $($exists)?),
                 needs: &[$($($need),*)?],

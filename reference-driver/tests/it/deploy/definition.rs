@@ -3,8 +3,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use csi_hostpath_driver::FsType;
+use csi_hostpath_driver::args::Args;
 use csi_hostpath_driver::config::parse_quantity;
+use csi_hostpath_driver::{Config, FsType};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::{Value, json};
@@ -161,8 +162,23 @@ struct ExpectedMetrics {
     throughput: f64,
 }
 
-/// That of volumes that are directories, and that of images.
-const DEFINITIONS: [&str; 2] = ["hostpath.yaml", "hostpath-image.yaml"];
+/// That of volumes that are directories, that of images, and that of several nodes in one process.
+const DEFINITIONS: [&str; 3] = ["hostpath.yaml", "hostpath-image.yaml", NODES];
+/// It is for a driver that no manifest deploys; the file says with which flags it is started.
+const NODES: &str = "hostpath-nodes.yaml";
+
+/// The settings of the driver that a definition is for, with their flags where it names them.
+fn config_of(name: &str, deployed: &Config) -> Config {
+    if name != NODES {
+        return deployed.clone();
+    }
+    let lines =
+        text(name).lines().map(|line| line.trim_start_matches('#').trim().to_owned()).collect::<Vec<_>>();
+    let lines = lines.into_iter().skip_while(|line| !line.starts_with("csi-hostpath-driver "));
+    let command: Vec<String> = lines.take_while(|line| !line.starts_with("csi-sanity ")).collect();
+    let command = command.join(" ").replace('\\', "");
+    Args::read(command.split_whitespace().map(Into::into)).unwrap().into_config().unwrap()
+}
 
 fn text(name: &str) -> String {
     std::fs::read_to_string(root().join("driver-definitions").join(name)).unwrap()
@@ -172,7 +188,7 @@ fn definition(name: &str) -> Definition {
     parse(&text(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
 }
 
-fn definitions() -> [(&'static str, Definition); 2] {
+fn definitions() -> [(&'static str, Definition); 3] {
     DEFINITIONS.map(|name| (name, definition(name)))
 }
 
@@ -225,12 +241,16 @@ fn keys_that_would_be_ignored_are_found() {
 }
 
 #[test]
-fn they_agree_with_the_full_deployment() {
+fn they_agree_with_the_flags_of_the_driver() {
     let objects = kustomize::build(&deploy().join("kubernetes/full"));
-    let config = plugin::config(&objects);
+    let deployed = plugin::config(&objects);
     let driver = objects.iter().find(|object| object["kind"] == json!("CSIDriver")).unwrap();
     for (name, definition) in definitions() {
+        let config = config_of(name, &deployed);
         let capability = |capability: &str| definition.driver_info.capabilities[capability];
+        let has_nodes = !config.other_nodes.is_empty();
+        assert_eq!((capability("RWX"), capability("singleNodeVolume")), (has_nodes, !has_nodes), "{name}");
+        assert_eq!(capability("volumeMountGroup"), config.mount_group, "{name}");
         assert_eq!(definition.driver_info.name, config.name, "{name}");
         assert_eq!(storage_class(&definition)["provisioner"], json!(config.name), "{name}");
         assert!(config.snapshot_metadata || !capability("snapshotMetadata"), "{name}");
@@ -249,7 +269,7 @@ fn each_agrees_with_its_backend() {
     for (name, definition) in definitions() {
         let info = &definition.driver_info;
         let is_image = storage_class(&definition)["parameters"]["backend"] == json!("image");
-        assert_eq!(is_image, name == "hostpath-image.yaml");
+        assert_eq!(is_image, name != "hostpath.yaml");
         assert_eq!(info.capabilities["FSResizeFromSourceNotSupported"], !is_image, "{name}");
         assert_eq!(info.capabilities["groupSnapshot"], is_image, "{name}");
         assert_eq!(definition.group_snapshot_class.is_some(), is_image, "{name}");

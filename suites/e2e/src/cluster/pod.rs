@@ -143,6 +143,8 @@ pub struct Pod {
     pub node: Option<String>,
     /// Where in its life it is.
     pub phase: PodPhase,
+    /// Whether kubelet has mounted its volumes since it was started last.
+    pub mounted: bool,
     /// Containers that have ended, the latest end of each.
     pub ended: Vec<Ended>,
     /// How often containers were started again.

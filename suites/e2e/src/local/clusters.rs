@@ -3,17 +3,23 @@ use std::sync::Arc;
 use csi_harness::prelude::Cx;
 use tonic::async_trait;
 
-use super::{Local, Settings};
+use super::{Local, Room, Settings};
 use crate::cluster::{Cluster, Done};
 use crate::plan::Clusters;
 
 /// Plays a cluster of its own for each test.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct LocalClusters {
-    /// How each is played.
-    pub settings: Settings,
-    /// How many nodes the driver is on.
-    pub nodes: usize,
+    settings: Settings,
+    nodes: usize,
+    room: Room,
+}
+
+impl LocalClusters {
+    /// Clusters that are played like this, with so many nodes that the driver is on.
+    pub fn new(settings: Settings, nodes: usize) -> LocalClusters {
+        LocalClusters { settings, nodes, room: Room::default() }
+    }
 }
 
 #[async_trait]
@@ -23,6 +29,6 @@ impl Clusters for LocalClusters {
     }
 
     async fn open(&self, cx: &Cx) -> Done<Arc<dyn Cluster>> {
-        Ok(Arc::new(Local::open(cx, self.settings.clone()).await?))
+        Ok(Arc::new(Local::open(cx, self.settings.clone(), &self.room).await?))
     }
 }

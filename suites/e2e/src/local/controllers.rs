@@ -115,7 +115,7 @@ fn volumes(objects: &Objects) -> Option<Step> {
 }
 
 /// Volumes of pods on nodes, by their claims.
-pub(super) fn places_wanted(objects: &Objects) -> Vec<Place> {
+fn places_wanted(objects: &Objects) -> Vec<Place> {
     let mut places = Vec::new();
     for object in objects.pods.values() {
         let Some(node) = object.node else { continue };

@@ -113,9 +113,15 @@ async fn provision(shared: &Shared, name: &str) -> Work {
 fn read(shared: &Shared, claim: &str, class: &StorageClass) -> Result<(parameters::Read, Secrets), Problem> {
     let uid = shared.store.look(|objects| objects.claims.get(claim).map(|object| object.uid.clone()));
     let pv_name = pv_name(&uid.unwrap_or_default());
+    let annotations = &shared.settings.claim_annotations;
+    let annotations: Vec<(String, &str)> = annotations
+        .iter()
+        .map(|(key, value)| (format!("pvc.annotations['{key}']"), value.as_str()))
+        .collect();
+    let annotations = annotations.iter().map(|(token, value)| (token.as_str(), *value));
     let tokens = Tokens {
         anywhere: &[("pv.name", &pv_name), ("pvc.namespace", super::NAMESPACE)],
-        in_names: &[("pvc.name", claim)],
+        in_names: &std::iter::once(("pvc.name", claim)).chain(annotations).collect::<Vec<_>>(),
     };
     let read = parameters::of_storage_class(&class.parameters)
         .and_then(|read| read.secrets(&tokens).map(|secrets| (read, secrets)));

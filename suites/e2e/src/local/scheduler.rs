@@ -1,12 +1,12 @@
 //! The scheduler: which node a pod runs on, and why on none.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use super::controllers::{Step, places_wanted};
+use super::controllers::Step;
 use super::shared::{KubeNode, Shared};
 use super::store::{ClaimObject, Objects};
 use super::topology;
-use crate::cluster::{AccessMode, BindingMode, PersistentVolume, Pod};
+use crate::cluster::{AccessMode, BindingMode, PersistentVolume, Pod, PodPhase};
 
 /// Brings a pod one step nearer to a node.
 pub(super) fn schedule(shared: &Shared, objects: &Objects, name: &str) -> Option<Step> {
@@ -104,12 +104,19 @@ impl<'a> Request<'a> {
     /// Whether the node takes the volumes of the pod besides those that it has.
     fn has_room(&self, objects: &Objects, node: usize, limit: Option<u64>) -> bool {
         let Some(limit) = limit else { return true };
-        let there =
-            places_wanted(objects).into_iter().filter(|(_, at)| *at == node).map(|(volume, _)| volume);
-        let mut all: Vec<String> =
-            there.chain(self.volumes.iter().map(|volume| volume.name.clone())).collect();
-        all.sort();
-        all.dedup();
+        let mut all = volumes_on(objects, node);
+        all.extend(self.volumes.iter().map(|volume| volume.handle.as_str()));
         u64::try_from(all.len() + self.waiting.len()).is_ok_and(|count| count <= limit)
     }
+}
+
+/// The ids of the volumes that a node has: those of its pods until these are gone, and those that are still attached.
+fn volumes_on(objects: &Objects, node: usize) -> BTreeSet<&str> {
+    let ended = |phase: PodPhase| matches!(phase, PodPhase::Succeeded | PodPhase::Failed);
+    let pods = objects.pods.values().filter(|object| object.node == Some(node) && !ended(object.pod.phase));
+    let claims = pods.flat_map(|object| Objects::claims_of(&object.pod));
+    let of_pods =
+        claims.filter_map(|claim| objects.volume_of_claim(&claim)).map(|volume| volume.handle.as_str());
+    let attached = objects.attachments.iter().filter(|((_, at), _)| *at == node);
+    of_pods.chain(attached.map(|(_, attachment)| attachment.volume_id.as_str())).collect()
 }

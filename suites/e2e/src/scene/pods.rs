@@ -75,7 +75,10 @@ impl Scene {
                 PodPhase::Succeeded | PodPhase::Failed => Seen::Never(ends(&pod)),
             })
         });
-        let pod = found.await?;
+        let pod = match found.await {
+            Err(why @ Stop::Violation(_)) => return Err(self.blamed(&spec.name, why).await?),
+            found => found?,
+        };
         let container = spec.containers.first().map(|first| first.name.clone()).unwrap_or_default();
         Ok(RunningPod {
             scene: self,
@@ -84,6 +87,16 @@ impl Scene {
             node: pod.node.unwrap_or_default(),
             uid: pod.uid,
         })
+    }
+
+    /// Waits until kubelet, which was started anew, has mounted the volumes of a pod that has gone on.
+    pub(crate) async fn taken_up(&self, pod: &RunningPod<'_>) -> Done {
+        let what = format!("kubelet takes up pod {}", pod.name);
+        self.until(&what, self.timeouts().pod_start, || async {
+            let pod = self.existing_pod(&pod.name).await?;
+            if pod.mounted { Ok(Seen::There(())) } else { self.not_yet(&pod).await }
+        })
+        .await
     }
 
     /// Makes a pod whose containers have scripts, and waits until they have ended, well or not.
@@ -107,6 +120,14 @@ impl Scene {
             PodPhase::Succeeded => Ok(pod),
             _ => Err(failed("a container failed", "exit code 0", ends(&pod))),
         }
+    }
+
+    /// Why a pod does not run. That no node takes so many volumes is for the definition to know.
+    async fn blamed(&self, pod: &str, why: Stop) -> Done<Stop> {
+        let waiting = self.existing_pod(pod).await?.waiting;
+        let full = waiting.filter(|waiting| waiting.contains("max volume count"));
+        Ok(full
+            .map_or(why, |full| Stop::broken(format!("the test has more volumes than nodes take: {full}"))))
     }
 
     async fn not_yet<T>(&self, pod: &Pod) -> Done<Seen<T>> {

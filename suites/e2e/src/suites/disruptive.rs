@@ -36,6 +36,7 @@ test! {
         pod.write(&path, volume.block, &content).await?;
         scene.cluster().stop_kubelet(&pod.node).await?;
         scene.cluster().start_kubelet(&pod.node).await?;
+        scene.taken_up(&pod).await?;
         pod.holds(&path, volume.block, &content).await?;
         let next = scene.content();
         pod.write(&path, volume.block, &next).await?;

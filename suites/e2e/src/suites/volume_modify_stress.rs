@@ -29,6 +29,7 @@ test! {
     PROVISIONS {
         name: "multiple pods should provision volumes with volumeAttributesClass",
         tags: ["Slow"],
+        alone: true,
     }
     async |scene| {
         let attributes = scene.attributes_class().await?;
@@ -43,6 +44,7 @@ test! {
     MODIFIES {
         name: "multiple pods should modify volumes with a different volumeAttributesClass",
         tags: ["Slow"],
+        alone: true,
     }
     async |scene| {
         let attributes = scene.attributes_class().await?;

@@ -145,7 +145,8 @@ async fn snapshots(local: &Local, driver: String) -> CheckResult {
 
 fn groups_have_the_secret_that_their_class_names() {
     async fn body(local: Local, cx: Cx) -> CheckResult {
-        let class = class(&local, &cx, naming(&["provisioner-secret"], "storage", "creds")).await?;
+        let name = "${pvc.annotations['example.com/secret']}";
+        let class = class(&local, &cx, naming(&["provisioner-secret"], "storage", name)).await?;
         let labels: Pairs = [("app".to_owned(), "one".to_owned())].into();
         let spec = ClaimSpec { labels: labels.clone(), ..claim_spec(&class.name, VolumeMode::Filesystem) };
         claim(&local, spec).await;

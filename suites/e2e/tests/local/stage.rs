@@ -19,7 +19,7 @@ use csi_hostpath_driver::HostpathDriver;
 use csi_mock_driver::MockDriver;
 use csi_proto::{Endpoint, Listener};
 use csi_suite_e2e::cluster::{Claim, ClaimPhase, ClaimSpec, Cluster, Pod, PodPhase, StorageClass};
-use csi_suite_e2e::local::{Local, LocalClusters, Settings};
+use csi_suite_e2e::local::{Local, LocalClusters, Room, Settings};
 use csi_suite_e2e::plan::{self, Definition};
 use tokio::sync::{oneshot, watch};
 use tonic::service::Routes;
@@ -104,7 +104,7 @@ where
 /// Runs tests of Kubernetes on the reference driver, and says which of them failed.
 pub(crate) fn upstream_on_hostpath(definition: &Path, flags: &[&str], filter: &str) -> Option<Vec<String>> {
     let loaded = DriverDefinition::load(definition).unwrap();
-    let clusters = Arc::new(LocalClusters { settings: settings(""), nodes: 1 });
+    let clusters = Arc::new(LocalClusters::new(settings(""), 1));
     let suite = plan::suite(Arc::new(Definition::new(loaded).unwrap()), clusters);
     let mut only = Filter::default();
     only.focus(filter).unwrap();
@@ -175,7 +175,8 @@ fn settings(manifests: &str) -> Settings {
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(file.path(), manifests).unwrap();
     let objects = Arc::new(Objects::read(&[file.path().to_owned()]).unwrap());
-    Settings { objects, ..Settings::new(std::env::current_exe().unwrap()) }
+    let claim_annotations = [("example.com/secret".to_owned(), "creds".to_owned())].into();
+    Settings { objects, claim_annotations, ..Settings::new(std::env::current_exe().unwrap()) }
 }
 
 async fn play<F>(root: &Path, nodes: Vec<Routes>, manifests: &str, body: fn(Local, Cx) -> F) -> Played
@@ -270,7 +271,7 @@ where
     let body: Body = Box::leak(Box::new(of_check(move |cx: &Cx| {
         let (cx, settings) = (cx.clone(), settings.clone());
         Box::pin(async move {
-            let local = Local::open(&cx, settings).await?;
+            let local = Local::open(&cx, settings, &Room::default()).await?;
             body(local, cx).await
         })
     })));

@@ -130,7 +130,7 @@ fn suite(defect: Option<Defect>) -> Suite {
     }
     let definition = Definition::new(loaded).unwrap();
     let settings = Settings::new(std::env::current_exe().unwrap());
-    let clusters = LocalClusters { settings, nodes: 1 };
+    let clusters = LocalClusters::new(settings, 1);
     plan::suite(Arc::new(definition), Arc::new(clusters))
 }
 

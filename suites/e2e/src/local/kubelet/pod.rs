@@ -18,6 +18,7 @@ impl Kubelet {
         let mut mounts = self.mounts_of(&pod);
         let mounted = join_all(mounts.iter_mut().map(|mount| self.mount(&pod, mount))).await;
         if mounted.into_iter().all(|mounted| mounted) {
+            self.change_pod(&pod, |object| object.pod.mounted = true);
             let run = async {
                 tokio::select! {
                     biased;

@@ -185,6 +185,7 @@ fn orphan(uid: &str) -> Pod {
         uid: uid.to_owned(),
         node: None,
         phase: PodPhase::Running,
+        mounted: false,
         ended: Vec::new(),
         restarts: 0,
         waiting: None,

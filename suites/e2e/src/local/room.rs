@@ -1,0 +1,89 @@
+//! Room on the nodes, where these take few volumes: each test that runs beside others has its share of it.
+
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use csi_harness::prelude::Stop;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+use crate::cluster::{Done, Node};
+
+/// Volumes that a test has on a node at a time, at the most. Those that have more run alone.
+const VOLUMES_OF_A_TEST: u64 = 6;
+
+/// The room that all clusters of a run share: each plays a scheduler of its own, and the nodes are the same.
+///
+/// A test has its share from the beginning to the end, so that none waits for room while others wait for its own.
+#[derive(Debug, Default)]
+pub struct Room {
+    shares: OnceLock<Option<Arc<Semaphore>>>,
+}
+
+/// The room of one test.
+pub(super) type Share = OwnedSemaphorePermit;
+
+impl Room {
+    /// Waits for a share; none is needed where nodes take any number of volumes.
+    ///
+    /// # Errors
+    /// Broken if the tests before keep theirs for too long.
+    pub(super) async fn share<'a>(
+        &self,
+        nodes: impl Iterator<Item = &'a Node>,
+        limit: Duration,
+    ) -> Done<Option<Share>> {
+        let Some(shares) =
+            self.shares.get_or_init(|| shares(nodes).map(|shares| Arc::new(Semaphore::new(shares))))
+        else {
+            return Ok(None);
+        };
+        match tokio::time::timeout(limit, shares.clone().acquire_owned()).await {
+            Ok(share) => Ok(share.ok()),
+            Err(_) => {
+                let waited_s = limit.as_secs();
+                Err(Stop::broken(format!(
+                    "other tests had the room on the nodes for {waited_s} s; see --jobs"
+                )))
+            }
+        }
+    }
+}
+
+/// How many tests find room on each of the nodes.
+fn shares<'a>(nodes: impl Iterator<Item = &'a Node>) -> Option<usize> {
+    let smallest = nodes.filter_map(|node| node.volume_limit).min()?;
+    let shares = usize::try_from(smallest / VOLUMES_OF_A_TEST).unwrap_or(usize::MAX);
+    Some(shares.clamp(1, Semaphore::MAX_PERMITS))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn node(volume_limit: Option<u64>) -> Node {
+        Node { name: "node".to_owned(), topology: Default::default(), volume_limit }
+    }
+
+    #[tokio::test]
+    async fn tests_wait_for_each_other_where_nodes_take_few_volumes() {
+        let (room, nodes) = (Room::default(), [node(None), node(Some(VOLUMES_OF_A_TEST * 2 + 1))]);
+        let share = || room.share(nodes.iter(), Duration::from_millis(10));
+        let (first, second) = (share().await.unwrap(), share().await.unwrap());
+        assert!(first.is_some() && second.is_some());
+        assert!(matches!(share().await, Err(Stop::Broken(why)) if why.contains("room")));
+        drop(first);
+        assert!(share().await.unwrap().is_some());
+    }
+
+    #[test]
+    fn the_node_that_takes_least_counts_and_one_test_always_runs() {
+        let shares = |limits: &[Option<u64>]| {
+            let nodes: Vec<Node> = limits.iter().copied().map(node).collect();
+            super::shares(nodes.iter())
+        };
+        assert_eq!(shares(&[None, None]), None);
+        assert_eq!(shares(&[Some(64), Some(16), None]), Some(2));
+        assert_eq!(shares(&[Some(1)]), Some(1));
+        assert!(shares(&[Some(u64::MAX)]).is_some());
+    }
+}
