@@ -55,6 +55,9 @@ pub(crate) enum Command {
     /// Run the storage tests of Kubernetes that a DriverDefinition selects, without a cluster
     #[command(after_help = exit_codes())]
     E2e(Box<E2eArgs>),
+    /// Send hostile requests, made up at random, and see that no harm comes of them
+    #[command(after_help = exit_codes())]
+    Fuzz(Box<FuzzArgs>),
     /// Print a shell completion script
     Completions {
         /// For which shell
@@ -142,6 +145,40 @@ pub(crate) struct E2eArgs {
     pub(crate) output: OutputArgs,
 }
 
+/// Right requests, with fields missing, doubled, huge, negative, unknown or broken, with texts that look like paths, commands and
+/// formats, alone and mixed. Afterwards the driver still answers, has refused nonsense with a code that says so, has made nothing
+/// that it refused, and what was there is there; it has touched no file outside of its place, run no command, told no secret, and
+/// given back memory, files and threads. Texts and paths lead into a directory of this run alone, so that a driver which follows
+/// them does no harm.
+///
+/// A finding is made small, and stored with --regressions; `csi-sanity replay FILE` sends it again.
+#[derive(Debug, Args)]
+pub(crate) struct FuzzArgs {
+    /// How long, for all checks together [default: 60s]
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
+    pub(crate) duration: Option<Duration>,
+    /// Requests at the most, for all checks together
+    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) inputs: Option<u64>,
+    /// Directory in which findings are stored, as YAML
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub(crate) regressions: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) terms: Terms,
+    #[command(flatten)]
+    pub(crate) target: TargetArgs,
+    #[command(flatten)]
+    pub(crate) volumes: VolumeArgs,
+    #[command(flatten)]
+    pub(crate) paths: PathArgs,
+    #[command(flatten)]
+    pub(crate) course: CourseArgs,
+    #[command(flatten)]
+    pub(crate) limits: LimitArgs,
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+}
+
 /// What the driver is installed with.
 #[derive(Debug, Default, Args)]
 #[command(next_help_heading = "Cluster")]
@@ -156,6 +193,14 @@ pub(crate) struct ClusterArgs {
     /// Give the driver the names of claims, volumes and snapshots as parameters, as the flag of the sidecars
     #[arg(long)]
     pub(crate) extra_create_metadata: bool,
+    /// An annotation that every claim has, for classes that name Secrets by `${pvc.annotations['KEY']}`; repeatable
+    #[arg(long, value_name = "KEY=VALUE", value_parser = annotation)]
+    pub(crate) claim_annotation: Vec<(String, String)>,
+}
+
+fn annotation(text: &str) -> Result<(String, String), &'static str> {
+    let (key, value) = text.split_once('=').ok_or("expected KEY=VALUE")?;
+    Ok((key.to_owned(), value.to_owned()))
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

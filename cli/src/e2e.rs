@@ -34,7 +34,7 @@ pub(crate) fn e2e(args: E2eArgs, repeat: Repeat) -> Result<Exit, Error> {
         let problem = "e2e mounts volumes and starts pods in namespaces of their own: run it as root on the driver's host";
         return Err(Error::Settings(problem.to_owned()));
     }
-    let clusters = LocalClusters { settings: settings(&args.cluster)?, nodes: nodes(&args) };
+    let clusters = LocalClusters::new(settings(&args.cluster)?, nodes(&args));
     let suite = plan::suite(Arc::new(Definition::new(loaded)?), Arc::new(clusters));
     let terms = args.terms.clone();
     let args = run_args(args);
@@ -76,6 +76,7 @@ fn settings(args: &ClusterArgs) -> Result<Settings, Error> {
         objects: Arc::new(Objects::read(&args.manifest)?),
         default_fs_type: args.default_fstype.clone().unwrap_or_default(),
         extra_create_metadata: args.extra_create_metadata,
+        claim_annotations: args.claim_annotation.iter().cloned().collect(),
         ..Settings::new(std::env::current_exe()?)
     })
 }

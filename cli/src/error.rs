@@ -39,6 +39,8 @@ pub(crate) enum Error {
     #[error(transparent)]
     Case(#[from] CaseError),
     #[error(transparent)]
+    FuzzCase(#[from] csi_suite_hostile::fuzz::case::CaseError),
+    #[error(transparent)]
     Definition(#[from] LoadError),
     #[error("--driver-definition: {0}")]
     DefinedClass(#[from] ClassError),
@@ -72,6 +74,7 @@ impl Error {
             | Error::KnownFailing(_)
             | Error::DriverLog { .. }
             | Error::Case(_)
+            | Error::FuzzCase(_)
             | Error::Definition(_)
             | Error::DefinedClass(_)
             | Error::UnknownId(_) => Exit::Usage,

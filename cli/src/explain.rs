@@ -27,12 +27,20 @@ pub(crate) fn explain(mut id: &str) -> Result<Exit, Error> {
     let out = anstream::stdout().lock();
     if let Ok(check) = registry.find(id) {
         explain_check(out, check)?;
-    } else if let Some(rule) = Requirement::find(&id.to_ascii_uppercase()) {
+    } else if let Some(rule) = rule(id, &registry) {
         explain_requirement(out, rule, &registry)?;
     } else {
         return Err(Error::UnknownId(unknown(id, &registry)));
     }
     Ok(Exit::Success)
+}
+
+/// A requirement of the specification, or a rule of a suite's own.
+fn rule(id: &str, registry: &Registry) -> Option<&'static Requirement> {
+    let id = id.to_ascii_uppercase();
+    let own =
+        || registry.checks().flat_map(|(_, check)| check.requirements).copied().find(|rule| rule.id == id);
+    Requirement::find(&id).or_else(own)
 }
 
 fn unknown(id: &str, registry: &Registry) -> String {

@@ -12,6 +12,7 @@ mod embedded;
 mod error;
 mod exit;
 mod explain;
+mod fuzz;
 mod go_flags;
 mod list;
 mod manual;
@@ -81,6 +82,7 @@ fn execute(cli: Cli, repeat: repeat::Repeat) -> Result<Exit, Error> {
         Command::SelfTest(args) => self_test::self_test(&args),
         Command::Replay(args) => replay::replay(*args, repeat),
         Command::E2e(args) => e2e::e2e(*args, repeat),
+        Command::Fuzz(args) => fuzz::fuzz(*args, repeat),
         Command::Completions { shell } => manual::completions(shell),
         Command::Man => manual::man(),
         Command::PodSandbox => {

@@ -40,7 +40,7 @@ impl Repeat {
     pub(crate) fn from_matches(matches: &ArgMatches) -> Repeat {
         let mut flags = String::new();
         let Some((name, matches)) = matches.subcommand() else { return Repeat::default() };
-        let Some(own) = ["run", "replay", "e2e"].into_iter().find(|own| *own == name) else {
+        let Some(own) = ["run", "replay", "e2e", "fuzz"].into_iter().find(|own| *own == name) else {
             return Repeat::default();
         };
         let case = matches.try_get_raw("file").ok().flatten().and_then(|mut files| files.next());

@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anstream::{AutoStream, ColorChoice};
 use csi_harness::Driver;
-use csi_harness::config::Config;
+use csi_harness::config::{AccessType, Config};
 use csi_harness::known::KnownFailing;
 use csi_harness::outcome::{Planned, Summary};
 use csi_harness::registry::{Registry, Suite};
@@ -47,6 +47,12 @@ pub(crate) fn run(args: &RunArgs, repeat: Repeat) -> Result<Exit, Error> {
 /// Runs a stored case.
 pub(crate) fn run_case(file: PathBuf, case: &Case, args: &RunArgs, repeat: Repeat) -> Result<Exit, Error> {
     carry_out(args, Plan::of_case(file, case, args)?, repeat)
+}
+
+/// How many checks of a suite that is made for the run the terms choose.
+pub(crate) fn count(suite: &Suite, terms: &Terms) -> Result<u64, Error> {
+    let registry = Registry::new([*suite]);
+    Ok(registry.select(&terms.filter(&registry)?, &[AccessType::Mount]).len() as u64)
 }
 
 /// Runs the checks of a suite that is made for the run.

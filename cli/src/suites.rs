@@ -15,17 +15,18 @@ use crate::args::{Selection, Terms};
 use crate::error::Error;
 use crate::note;
 
-const SUITES: [Suite; 5] = [
+const SUITES: [Suite; 6] = [
     csi_suite_sanity::SUITE,
     csi_suite_stateful::idempotency::SUITE,
     csi_suite_stateful::property::SUITE,
     csi_suite_stateful::concurrency::SUITE,
     csi_suite_stateful::restart::SUITE,
+    csi_suite_hostile::SUITE,
 ];
 
 /// Their names, as `--suite` takes them.
 pub(crate) const NAMES: [&str; SUITES.len()] =
-    [SUITES[0].name, SUITES[1].name, SUITES[2].name, SUITES[3].name, SUITES[4].name];
+    [SUITES[0].name, SUITES[1].name, SUITES[2].name, SUITES[3].name, SUITES[4].name, SUITES[5].name];
 
 /// All suites.
 pub(crate) fn all() -> Registry {

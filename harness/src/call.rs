@@ -4,10 +4,12 @@ use std::error::Error;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use csi_proto::{Call, MESSAGE_BYTES_MAX, StreamingCall, UnaryCall};
+use csi_proto::{Call, MESSAGE_BYTES_MAX, Rpc, StreamingCall, UnaryCall};
 use http::uri::PathAndQuery;
+use prost::bytes::{Buf as _, BufMut as _};
 use tonic::body::Body;
 use tonic::client::Grpc;
+use tonic::codec::{Codec, DecodeBuf, Decoder, EncodeBuf, Encoder};
 use tonic::transport::Channel;
 use tonic::{Code, Request, Status};
 use tonic_prost::ProstCodec;
@@ -129,6 +131,78 @@ where
     }
 }
 
+/// A call with a request that is sent byte for byte, whether or not it is one, and a response, or the first of several, that is
+/// handed on unread; it is empty where there is none. What such a call is answered says nothing of the rules that hold for every reply.
+pub(crate) async fn raw(
+    channel: Channel,
+    rpc: Rpc,
+    bytes: Vec<u8>,
+    limit: Duration,
+    patience: &Patience,
+) -> Answer<Vec<u8>> {
+    let call = async {
+        let mut grpc = Grpc::new(channel).max_decoding_message_size(MESSAGE_BYTES_MAX);
+        grpc.ready().await.map_err(|error| Status::from_error(Box::new(error)))?;
+        let mut request = Request::new(bytes);
+        request.set_timeout(limit);
+        // On the wire, one message is a stream of one.
+        let path = PathAndQuery::from_static(rpc.path);
+        let mut stream = grpc.server_streaming(request, path, RawCodec).await?.into_inner();
+        let first = stream.message().await?.unwrap_or_default();
+        for _ in 0..STREAM_MESSAGES_MAX {
+            if stream.message().await?.is_none() {
+                break;
+            }
+        }
+        Ok(first)
+    };
+    match patience.wait(rpc, limit, call).await {
+        Ok(Ok(first)) => Answer::Ok(first),
+        Ok(Err(status)) => no_answer(&status, limit).unwrap_or_else(|| refused(&status)),
+        Err(waited) => Answer::Unknown(NoAnswer::Timeout(waited)),
+    }
+}
+
+/// Hands bytes through as they are.
+#[derive(Default)]
+struct RawCodec;
+
+impl Codec for RawCodec {
+    type Encode = Vec<u8>;
+    type Decode = Vec<u8>;
+    type Encoder = RawCodec;
+    type Decoder = RawCodec;
+
+    fn encoder(&mut self) -> RawCodec {
+        RawCodec
+    }
+
+    fn decoder(&mut self) -> RawCodec {
+        RawCodec
+    }
+}
+
+impl Encoder for RawCodec {
+    type Item = Vec<u8>;
+    type Error = Status;
+
+    fn encode(&mut self, bytes: Vec<u8>, buffer: &mut EncodeBuf<'_>) -> Result<(), Status> {
+        buffer.put_slice(&bytes);
+        Ok(())
+    }
+}
+
+impl Decoder for RawCodec {
+    type Item = Vec<u8>;
+    type Error = Status;
+
+    fn decode(&mut self, buffer: &mut DecodeBuf<'_>) -> Result<Option<Vec<u8>>, Status> {
+        let mut bytes = vec![0; buffer.remaining()];
+        buffer.copy_to_slice(&mut bytes);
+        Ok(Some(bytes))
+    }
+}
+
 /// A channel whose responses are shown to somebody on their way.
 type Watched<F> = MapResponse<Channel, F>;
 
@@ -150,16 +224,24 @@ impl OddCode {
     }
 }
 
-/// A status that the driver sent is a no. One that was made here has a source: the time limit, or a connection or
-/// stream that broke. The two codes of a passed deadline leave open what the driver has done.
+/// A status that the driver sent is a no, which is looked at.
 fn no<Q: Call, T>(heard: &Heard<'_, Q>, status: &Status, limit: Duration) -> Answer<T> {
-    match status.source() {
-        Some(source) if !is_time_limit(source) => {
-            return Answer::Unknown(NoAnswer::Broken(error_chain(source)));
-        }
-        Some(_) => return Answer::Unknown(NoAnswer::Timeout(limit)),
-        None => heard.status(status),
-    }
+    no_answer(status, limit).unwrap_or_else(|| {
+        heard.status(status);
+        refused(status)
+    })
+}
+
+/// A status that was made here has a source: the time limit, or a connection or stream that broke.
+fn no_answer<T>(status: &Status, limit: Duration) -> Option<Answer<T>> {
+    status.source().map(|source| match is_time_limit(source) {
+        true => Answer::Unknown(NoAnswer::Timeout(limit)),
+        false => Answer::Unknown(NoAnswer::Broken(error_chain(source))),
+    })
+}
+
+/// A status that the driver sent. The two codes of a passed deadline leave open what it has done.
+fn refused<T>(status: &Status) -> Answer<T> {
     let refused = Refused { code: status.code(), message: status.message().to_owned() };
     match status.code() {
         Code::DeadlineExceeded | Code::Cancelled => Answer::Unknown(NoAnswer::GivenUp(refused)),

@@ -5,11 +5,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use csi_proto::{Call, Service, StreamingCall, UnaryCall};
+use csi_proto::{Call, Rpc, Service, StreamingCall, UnaryCall, reflect};
 use tokio::sync::OwnedSemaphorePermit;
 use tonic::transport::Channel;
 
-use crate::call::Exchange;
+use crate::call::{self, Exchange};
 use crate::calling::Calling;
 use crate::config::{AccessType, Config, Pairs, Secret};
 use crate::ledger::{Exists, Ledger, Scope, WHOLE};
@@ -163,6 +163,28 @@ impl Session {
         })
     }
 
+    /// A call with a request that is sent byte for byte, whether or not it is one; the response is not read either. It is
+    /// sent a single time. What it makes nobody undoes.
+    pub async fn call_bytes(&self, rpc: Rpc, bytes: Vec<u8>) -> Reply<Vec<u8>> {
+        let request = Message::raw(reflect::request_of(rpc), &bytes);
+        self.noted(
+            rpc,
+            request,
+            |bytes: &Vec<u8>| Message::raw(reflect::response_of(rpc), bytes),
+            |limit| {
+                let channel = self.target.channel(self.node, rpc.service);
+                call::raw(channel, rpc, bytes, limit, self.patience())
+            },
+        )
+        .await
+    }
+
+    /// Takes calls that went unanswered so far on the check's own account: it tells of them itself, whether or not the driver
+    /// has died of one, and has it back before it ends.
+    pub fn answers_for_silence(&self) {
+        self.log.forget_silence();
+    }
+
     /// Reports something that does not stop the check: a recommendation not kept, an answer only tolerated.
     pub fn warn(&self, warning: Violation) {
         self.log.warn(warning);
@@ -221,21 +243,27 @@ impl Session {
         Q: Call + Send + Sync,
         F: Future<Output = Answer<T>>,
     {
-        let rpc = Q::RPC;
+        let message = Message::request(request.clone());
+        self.noted(Q::RPC, message, keep, |limit| send(self.exchange(service, request, limit))).await
+    }
+
+    /// Sends something once, within the limits of time, and notes that before and after.
+    async fn noted<T, F: Future<Output = Answer<T>>>(
+        &self,
+        rpc: Rpc,
+        request: Message,
+        keep: impl FnOnce(&T) -> Message,
+        send: impl FnOnce(Duration) -> F,
+    ) -> Reply<T> {
         if let Some(judge) = self.target.deadly(rpc) {
             let why = format!("the driver does not survive a plain {rpc}, as {judge} says");
             return Reply::new(rpc, Answer::Unknown(NoAnswer::Withheld(why)), self.log.clone());
         }
         let whole = self.config().time_limits.call(rpc.method);
         let limit = whole.min(self.remaining());
-        let ticket =
-            self.log.sent(rpc, self.node, self.worker, self.cleanup, Message::request(request.clone()));
+        let ticket = self.log.sent(rpc, self.node, self.worker, self.cleanup, request);
         let (sent, breaks) = (Instant::now(), self.target.breaks());
-        let mut answer = if limit.is_zero() {
-            Answer::Unknown(NoAnswer::CutOff)
-        } else {
-            send(self.exchange(service, request, limit)).await
-        };
+        let mut answer = if limit.is_zero() { Answer::Unknown(NoAnswer::CutOff) } else { send(limit).await };
         if matches!(answer, Answer::Unknown(NoAnswer::Broken(_))) && self.target.has_broken_since(breaks) {
             answer = Answer::Unknown(NoAnswer::Severed);
         }
@@ -329,6 +357,12 @@ impl Cx {
         } else {
             Err(Stop::broken(format!("could not undo: {}", left.join("; "))))
         }
+    }
+
+    /// Does not undo what calls of this scope that got no answer may have made: to learn its id, the same call would be made again,
+    /// which may have been what the driver died of. If it is there, it is told as left behind.
+    pub fn forget_unnamed(&self) {
+        self.shared.ledger.forget_unnamed(self.scope);
     }
 
     /// The same check on another node: calls of the Node service and paths are that node's.

@@ -1,6 +1,7 @@
 //! What a check has made and not yet undone. An entry is written before the call that makes the thing is sent, so
 //! that it is undone whatever happens: failure, timeout, panic, Ctrl-C.
 
+use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::config::Secret;
@@ -16,14 +17,19 @@ pub(crate) struct Ledger {
     inner: Mutex<Inner>,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Inner {
     entries: Vec<Entry>,
     /// How many claims there have been.
     claimed: u64,
     /// The scope around each scope. The first one is that of the whole check and has none.
     around: Vec<Scope>,
+    /// Uses of volumes that calls without an answer may have made: such a call may reach the driver after what undoes it.
+    late: VecDeque<(Thing, usize)>,
 }
+
+/// Uses of volumes that are kept in mind; more calls than that are not under way unheard.
+const LATE_MAX: usize = 100;
 
 /// A part of a check that is undone by itself.
 pub(crate) type Scope = usize;
@@ -65,7 +71,7 @@ pub(crate) enum Exists {
 impl Ledger {
     /// An empty one.
     pub(crate) fn new(logbook: Option<Arc<Logbook>>) -> Ledger {
-        Ledger { logbook, inner: Mutex::new(Inner { entries: Vec::new(), claimed: 0, around: vec![WHOLE] }) }
+        Ledger { logbook, inner: Mutex::new(Inner { around: vec![WHOLE], ..Inner::default() }) }
     }
 
     /// Enters a thing before the call that makes it is sent. A thing that is in the ledger already keeps its first
@@ -154,12 +160,44 @@ impl Ledger {
     pub(crate) async fn undo(&self, session: &Session, scope: Scope) -> Vec<String> {
         let mut left: Vec<(String, String)> = Vec::new();
         while let Some((thing, node, secrets, exists)) = self.youngest(scope, &left) {
-            match thing.undo(&session.at_node(node).with_secrets(secrets), exists).await {
+            let session_of_thing = session.at_node(node).with_secrets(secrets);
+            let mut undone = thing.undo(&session_of_thing, exists).await;
+            if undone.is_err() && self.undo_late(session, &thing).await {
+                undone = thing.undo(&session_of_thing, exists).await;
+            }
+            match undone {
                 Ok(()) => self.settle(&thing, node),
                 Err(why) => left.push((key(&thing, node), format!("{thing}: {why}"))),
             }
         }
         left.into_iter().map(|(_, why)| why).collect()
+    }
+
+    /// Undoes once more what uses a thing that cannot be undone, if calls without an answer may have made it. Returns whether
+    /// there was anything.
+    async fn undo_late(&self, session: &Session, thing: &Thing) -> bool {
+        let late: Vec<(Thing, usize)> =
+            self.lock().late.iter().filter(|(late, _)| late.uses(thing)).cloned().collect();
+        for (late, node) in &late {
+            // If it is not there, so much the better; if it stays, the thing that it uses tells of it.
+            let _ = late.undo(&session.at_node(*node), Exists::Perhaps).await;
+        }
+        !late.is_empty()
+    }
+
+    /// Strikes out what calls without an answer may have made, of which nobody knows the id.
+    pub(crate) fn forget_unnamed(&self, scope: Scope) {
+        let mut inner = self.lock();
+        let mut keys = Vec::new();
+        for at in 0..inner.entries.len() {
+            let is_within = inner.is_within(inner.entries[at].scope, scope);
+            let entry = &mut inner.entries[at];
+            if is_within && entry.exists == Exists::Perhaps && entry.thing.request().is_some() {
+                entry.exists = Exists::No;
+                keys.push(entry.key.clone());
+            }
+        }
+        keys.iter().for_each(|key| self.sweep(&mut inner, key));
     }
 
     /// What is still in the ledger.
@@ -175,11 +213,14 @@ impl Ledger {
                 && inner.is_within(entry.scope, scope)
                 && !left.iter().any(|(key, _)| *key == entry.key)
         };
-        let youngest = inner.entries.iter().rev().find(of_scope)?;
-        // A volume made anew under an old id may be younger than what it is attached to.
-        let user =
-            inner.entries.iter().rev().find(|entry| of_scope(entry) && entry.thing.uses(&youngest.thing));
-        let entry = user.unwrap_or(youngest);
+        let mut entry = inner.entries.iter().rev().find(of_scope)?;
+        // A volume made anew under an old id may be younger than what it is attached to, or staged once more after it was
+        // published.
+        while let Some(user) =
+            inner.entries.iter().rev().find(|user| of_scope(user) && user.thing.uses(&entry.thing))
+        {
+            entry = user;
+        }
         Some((entry.thing.clone(), entry.node, entry.secrets.clone(), entry.exists))
     }
 
@@ -260,6 +301,11 @@ impl Drop for Claim<'_> {
                 logbook.made(noted);
             }
             entry.exists = entry.exists.max(self.exists);
+            if self.exists == Exists::Perhaps && entry.thing.is_use() {
+                let late = (entry.thing.clone(), entry.node);
+                inner.late.truncate(LATE_MAX - 1);
+                inner.late.push_front(late);
+            }
         }
         self.ledger.sweep(&mut inner, &self.key);
     }

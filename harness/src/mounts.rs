@@ -46,11 +46,15 @@ fn unescape(field: &str) -> String {
 /// Whether the process that listens at an endpoint has the files and mounts of this one; false where that cannot be known,
 /// as over TCP, or for a process that this one may not look at.
 pub(crate) async fn are_shared_with(endpoint: &Endpoint) -> bool {
-    let Endpoint::Unix(path) = endpoint else { return false };
-    let Ok(stream) = UnixStream::connect(path).await else { return false };
+    listener(endpoint).await.is_some_and(|pid| is_same(pid, "ns/mnt") && is_same(pid, "root"))
+}
+
+/// The process that listens at an endpoint, where it can be known.
+pub(crate) async fn listener(endpoint: &Endpoint) -> Option<i32> {
+    let Endpoint::Unix(path) = endpoint else { return None };
+    let stream = UnixStream::connect(path).await.ok()?;
     // 0 stands for a process of another PID namespace.
-    let pid = stream.peer_cred().ok().and_then(|peer| peer.pid()).filter(|pid| *pid > 0);
-    pid.is_some_and(|pid| is_same(pid, "ns/mnt") && is_same(pid, "root"))
+    stream.peer_cred().ok()?.pid().filter(|pid| *pid > 0)
 }
 
 fn is_same(pid: i32, part: &str) -> bool {

@@ -48,6 +48,8 @@ pub enum Settles {
     NameFree,
     /// The controller knows the node.
     NodeKnown,
+    /// The driver's process takes up no more than before.
+    ProcessShrunk,
 }
 
 impl fmt::Display for Settles {
@@ -63,6 +65,7 @@ impl fmt::Display for Settles {
             Settles::SnapshotUnlisted => "a deleted snapshot to be listed no more",
             Settles::NameFree => "a name to be free again",
             Settles::NodeKnown => "the controller to know the node",
+            Settles::ProcessShrunk => "the driver to give back what it took",
         })
     }
 }

@@ -7,6 +7,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use csi_proto::reflect::prost_reflect::{DynamicMessage, MessageDescriptor};
 use csi_proto::{Rpc, redact};
 use serde_json::Value;
 
@@ -54,6 +55,26 @@ impl<M: prost::Name + Send + Sync + 'static> Body for Stream<M> {
     }
 }
 
+/// A message as it goes over the wire, whether or not it has the form that it should have.
+struct Raw {
+    form: Option<MessageDescriptor>,
+    bytes: Vec<u8>,
+}
+
+impl Body for Raw {
+    fn json(&self) -> Value {
+        let form = self.form.clone();
+        let read = form.and_then(|form| DynamicMessage::decode(form, self.bytes.as_slice()).ok());
+        // What cannot be read may hold secrets anywhere.
+        let unread = || Value::from(format!("{} bytes that cannot be read", self.bytes.len()));
+        read.map_or_else(unread, redact::dynamic)
+    }
+
+    fn bytes(&self) -> usize {
+        self.bytes.len()
+    }
+}
+
 /// Stands for messages of so many bytes.
 struct TooLong(usize);
 
@@ -71,6 +92,11 @@ impl Message {
     /// Keeps a request.
     pub(crate) fn request<M: prost::Name + Send + Sync + 'static>(message: M) -> Message {
         Message(Box::new(message))
+    }
+
+    /// Keeps a message as it goes over the wire, unless it is too long for that.
+    pub(crate) fn raw(form: Option<MessageDescriptor>, bytes: &[u8]) -> Message {
+        Message::unless_too_long(bytes.len(), || Box::new(Raw { form, bytes: bytes.to_vec() }))
     }
 
     /// Keeps a response, unless it is too long for that.

@@ -174,6 +174,8 @@ pub enum Basis {
     Lowercase,
     /// Inferred, or stated without a keyword.
     Derived,
+    /// Nothing in the specification: a rule of a suite's own.
+    Own,
 }
 
 #[cfg(test)]

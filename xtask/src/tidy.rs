@@ -10,7 +10,10 @@ use serde_json::Value;
 
 use crate::root;
 
-/// Each crate of the workspace with those of our crates that it may depend on outside of its tests. ARCHITECTURE.md
+/// The workspaces.
+const MANIFESTS: [&str; 2] = ["Cargo.toml", "fuzz/Cargo.toml"];
+
+/// Each crate of the workspaces with those of our crates that it may depend on outside of its tests. ARCHITECTURE.md
 /// says why.
 const EDGES: &[(&str, &[&str])] = &[
     ("csi-proto", &[]),
@@ -18,6 +21,7 @@ const EDGES: &[(&str, &[&str])] = &[
     ("csi-harness", &["csi-proto", "csi-driver-definitions"]),
     ("csi-suite-sanity", &["csi-harness", "csi-proto"]),
     ("csi-suite-stateful", &["csi-harness", "csi-proto"]),
+    ("csi-suite-hostile", &["csi-harness", "csi-proto"]),
     ("csi-suite-e2e", &["csi-harness", "csi-proto", "csi-driver-definitions"]),
     ("csi-report", &["csi-harness"]),
     ("csi-mock-driver", &["csi-proto"]),
@@ -31,7 +35,19 @@ const EDGES: &[(&str, &[&str])] = &[
             "csi-suite-sanity",
             "csi-suite-stateful",
             "csi-suite-e2e",
+            "csi-suite-hostile",
             "csi-report",
+            "csi-mock-driver",
+            "csi-hostpath-driver",
+        ],
+    ),
+    (
+        "csi-fuzz",
+        &[
+            "csi-proto",
+            "csi-driver-definitions",
+            "csi-harness",
+            "csi-suite-stateful",
             "csi-mock-driver",
             "csi-hostpath-driver",
         ],
@@ -56,8 +72,10 @@ const SKIPPED: &[&str] = &[".git", "target"];
 /// Fails with everything that is untidy.
 pub(crate) fn check() -> Result<()> {
     let mut faults = Vec::new();
-    for package in packages()? {
-        faults.extend(manifest_faults(&package, &fs::read_to_string(&package.manifest)?));
+    for manifest in MANIFESTS {
+        for package in packages(manifest)? {
+            faults.extend(manifest_faults(&package, &fs::read_to_string(&package.manifest)?));
+        }
     }
     for path in texts(&root())? {
         let text = fs::read_to_string(&path).with_context(|| format!("failed to read {}", path.display()))?;
@@ -67,7 +85,7 @@ pub(crate) fn check() -> Result<()> {
     Ok(())
 }
 
-/// A member of the workspace, as `cargo metadata` tells it.
+/// A member of a workspace, as `cargo metadata` tells it.
 struct Package {
     name: String,
     manifest: PathBuf,
@@ -76,10 +94,10 @@ struct Package {
     dependencies: Vec<String>,
 }
 
-fn packages() -> Result<Vec<Package>> {
+fn packages(manifest: &str) -> Result<Vec<Package>> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let output = Command::new(cargo)
-        .args(["metadata", "--no-deps", "--offline", "--format-version=1"])
+        .args(["metadata", "--no-deps", "--offline", "--format-version=1", "--manifest-path", manifest])
         .current_dir(root())
         .output()
         .context("failed to run cargo metadata")?;

@@ -5,6 +5,7 @@ mod cleanup;
 mod driver;
 mod driver_command;
 mod exit_codes;
+mod fuzz;
 mod interrupt;
 mod output;
 mod peers;

@@ -446,6 +446,13 @@ impl Cx {
         Some(written)
     }
 
+    /// The process that listens at the endpoint of this node, by the number that it has here; none where it cannot be known, as
+    /// over TCP.
+    pub async fn driver_process(&self) -> Option<u32> {
+        let pid = mounts::listener(self.target().node(self.node()).endpoint()).await?;
+        u32::try_from(pid).ok()
+    }
+
     /// Whether the tests are known to see what the driver does to files: they have its mount namespace and its root
     /// directory, or a command of the user looks where the driver is.
     pub async fn shares_files_with_driver(&self) -> bool {

@@ -119,20 +119,33 @@ impl fmt::Display for Thing {
 }
 
 impl Thing {
-    /// Whether this may be a use of that, and has to be undone before it.
+    /// Whether this may be a use of that, and has to be undone before it: a volume is unpublished, then unstaged, then detached,
+    /// then deleted.
     pub(crate) fn uses(&self, that: &Thing) -> bool {
-        let (Thing::Attachment { volume_id, .. }
-        | Thing::Staging { volume_id, .. }
-        | Thing::Publication { volume_id, .. }) = self
-        else {
-            return false;
-        };
-        match that {
-            Thing::Volume(id) => volume_id == id,
-            // Its id nobody knows yet.
-            Thing::VolumeNamed(_) => true,
+        // The id of such a volume nobody knows yet.
+        let of_any = matches!(that, Thing::VolumeNamed(_));
+        match (self.use_of(), that.use_of()) {
+            (Some((by, _)), Some(_)) if of_any => by > 0,
+            (Some((by, volume)), Some((of, other))) => by > of && volume == other,
             _ => false,
         }
+    }
+
+    /// Whether it is a use of a volume.
+    pub(crate) fn is_use(&self) -> bool {
+        self.use_of().is_some_and(|(far, _)| far > 0)
+    }
+
+    /// How far a volume is on its way to a workload, and which one.
+    fn use_of(&self) -> Option<(u8, &str)> {
+        Some(match self {
+            Thing::VolumeNamed(_) => (0, ""),
+            Thing::Volume(id) => (0, id),
+            Thing::Attachment { volume_id, .. } => (1, volume_id),
+            Thing::Staging { volume_id, .. } => (2, volume_id),
+            Thing::Publication { volume_id, .. } => (3, volume_id),
+            _ => return None,
+        })
     }
 
     /// Notes that a member of this group snapshot was deleted alone, or perhaps was.

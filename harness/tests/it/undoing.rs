@@ -107,6 +107,35 @@ check! {
     }
 }
 
+check! {
+    /// Gives up on NodePublishVolume, undoes what it may have done, and only then the call reaches the driver.
+    LATE {
+        id: "undoing/late",
+        title: "publishes a volume later than it is unpublished",
+        spec: [req::GEN_ERR_001],
+        refuted_by: ["none"],
+    }
+    async |cx| {
+        let staged = cx.staged(cx.attached(cx.new_volume().await?.into()).await?).await?;
+        let scope = cx.scope();
+        let request = cx.publish_request(&staged, &cx.target_path().await?);
+        drop(scope.node_publish(request.clone()).once().await);
+        scope.undo().await?;
+        cx.call(request).setup("a published volume").await?;
+        Ok(())
+    }
+}
+
+#[tokio::test]
+async fn what_a_call_does_that_comes_late_is_undone() {
+    let failure = "DEADLINE_EXCEEDED:1".parse().unwrap();
+    let fail = [("NodePublishVolume".parse().unwrap(), failure)].into();
+    let mock = csi_mock_driver::Config { fail, ..Default::default() };
+    let ran = Bench::start(mock, config()).await.run(&[&LATE]).await;
+    assert_eq!(ran.outcome(&LATE), &Outcome::Passed);
+    assert_eq!((ran.leftovers, ran.summary.leaks), (Vec::new(), Vec::new()));
+}
+
 #[tokio::test]
 async fn after_a_failure() {
     let ran = Bench::start(Default::default(), config()).await.run(&[&FAILS]).await;

@@ -1,5 +1,6 @@
 //! Rules and freedoms about group snapshots.
 
+use csi_harness::capability::Capability;
 use csi_suite_stateful::model::answer::{Answer, GroupFacts, Said};
 use csi_suite_stateful::model::call::{GroupCall, Wanted};
 use csi_suite_stateful::model::names::{Id, Name};
@@ -133,4 +134,15 @@ fn volumes_are_made_from_members() {
     story.judges(restored.clone(), [(made(facts(v(3))), "fits"), (no(Code::NotFound), "MSG-VOLSOURCE-004")]);
     story.right(restored, made(facts(v(3))));
     story.judges(DELETE, [(ok(), "fits"), (no(Code::FailedPrecondition), "fits")]);
+}
+
+#[test]
+fn who_has_group_snapshots_alone_need_not_copy_their_members() {
+    let mut story = Story::without(&[Capability::CreateDeleteSnapshot]);
+    for volume in [v(1), v(2)] {
+        story.right(create(volume, wanted()), made(facts(volume)));
+    }
+    story.right(cut_group(g(1), &[v(1), v(2)]), with(|_| {}));
+    let copy = create(v(3), Wanted { source: Some(member(0)), ..wanted() });
+    story.judges(copy, [(no(Code::InvalidArgument), "fits"), (made(facts(v(3))), "fits")]);
 }

@@ -10,7 +10,6 @@ use csi_harness::events::{Event, Reporter};
 use csi_harness::filter::Filter;
 use csi_harness::known::KnownFailing;
 use csi_harness::outcome::{Outcome, Summary};
-use csi_harness::registry::Registry;
 use csi_harness::runner::{RunOptions, Runner};
 use csi_harness::target::Target;
 use csi_mock_driver::MockDriver;
@@ -18,6 +17,8 @@ use csi_proto::Endpoint;
 use libtest_mimic::Failed;
 use tokio::runtime::Builder;
 use tokio::sync::watch;
+
+use crate::registry;
 
 /// What all checks said of one driver, by label, and what the run as a whole came to.
 pub(crate) struct Played {
@@ -38,7 +39,9 @@ impl Played {
             .said
             .iter()
             .filter_map(|(label, said)| match &said.outcome {
-                Outcome::Failed(violation) => Some(format!("{label} failed: {violation:#?}")),
+                Outcome::Failed(violation) => {
+                    Some(format!("{label} failed: {violation:#?}\n{}", said.notes.join("\n")))
+                }
                 Outcome::Broken(why) => Some(format!("{label} is broken: {why}")),
                 _ => None,
             })
@@ -77,13 +80,15 @@ pub(crate) fn pairs(pairs: &[(&str, &str)]) -> Pairs {
     pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
 }
 
-pub(crate) fn registry() -> Registry {
-    Registry::new([
-        csi_suite_stateful::idempotency::SUITE,
-        csi_suite_stateful::property::SUITE,
-        csi_suite_stateful::concurrency::SUITE,
-        csi_suite_stateful::restart::SUITE,
-    ])
+/// Accusations by rules that the check does not name.
+pub(crate) fn misattributed(check: &Check, said: &[Said]) -> Result<(), Failed> {
+    let violations = said.iter().filter_map(|said| said.outcome.violation());
+    for rule in violations.filter_map(|violation| violation.requirement) {
+        if !check.requirements.contains(&rule) {
+            return Err(Failed::from(format!("{} blames {}, which it does not name", check.id, rule.id)));
+        }
+    }
+    Ok(())
 }
 
 /// Plays the checks that are wanted.
@@ -105,9 +110,13 @@ async fn run(
     seed: u64,
     wanted: impl Fn(&Check) -> bool,
 ) -> Result<Played, Failed> {
-    let dir = tempfile::tempdir()?;
+    // Defects that show on the host touch only what is named so.
+    let dir = tempfile::Builder::new().prefix("csi-sanity-").tempdir()?;
     let sockets = ["csi.sock", "node-2.sock"].map(|name| Endpoint::Unix(dir.path().join(name)));
     config.endpoint = Some(sockets[0].to_string());
+    // What a wrong driver leaves goes with it.
+    config.mount_dir = Some(dir.path().join("mount"));
+    config.staging_dir = Some(dir.path().join("staging"));
     config.nodes = vec![NodeConfig { endpoint: sockets[1].to_string(), ..NodeConfig::default() }];
     let latest = Mutex::new(MockDriver::new(mock)?);
     let driver = Driver::in_process(move || {
@@ -116,6 +125,16 @@ async fn run(
         let nodes = (0..).map_while(|node| latest.at_node(node)).map(|driver| driver.routes());
         Ok(sockets.iter().cloned().zip(nodes).collect())
     });
+    play_on(driver, config, seed, wanted).await
+}
+
+/// Plays the checks that are wanted on a driver of whichever kind.
+pub(crate) async fn play_on(
+    driver: Driver,
+    config: Config,
+    seed: u64,
+    wanted: impl Fn(&Check) -> bool,
+) -> Result<Played, Failed> {
     let target = Target::connect_to(driver.clone(), config).await?;
     let options = RunOptions {
         jobs: 8,

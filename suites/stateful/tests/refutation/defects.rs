@@ -12,7 +12,8 @@ use csi_harness::refutation::{Trial, on_a_defect};
 use csi_mock_driver::Defect;
 use libtest_mimic::Failed;
 
-use crate::bench::{Said, everything_set, play, registry};
+use crate::bench::{Said, everything_set, misattributed, play};
+use crate::registry;
 
 /// Seeds at which a defect has to be found.
 const SEEDS: [u64; 1] = [1];
@@ -91,17 +92,6 @@ fn said_at(check: &'static Check, defect: &str, seed: u64) -> Result<Vec<Said>, 
     config.time_limits.settle_ms = Some(100);
     let played = play(mock, config, seed, |other| other.id == check.id)?;
     Ok(played.said.into_values().collect())
-}
-
-/// Accusations by rules that the check does not name.
-fn misattributed(check: &Check, said: &[Said]) -> Result<(), Failed> {
-    let violations = said.iter().filter_map(|said| said.outcome.violation());
-    for rule in violations.filter_map(|violation| violation.requirement) {
-        if !check.requirements.contains(&rule) {
-            return Err(Failed::from(format!("{} blames {}, which it does not name", check.id, rule.id)));
-        }
-    }
-    Ok(())
 }
 
 /// How many tries it took, as the check says.

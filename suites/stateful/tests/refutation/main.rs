@@ -7,6 +7,7 @@ mod quirks;
 
 use std::process::ExitCode;
 
+use csi_harness::registry::Registry;
 use libtest_mimic::Arguments;
 
 const TRIALS_AT_ONCE: usize = 4;
@@ -20,4 +21,13 @@ fn main() -> ExitCode {
     let mut trials = quirks::trials();
     trials.extend(defects::trials());
     libtest_mimic::run(&arguments, trials).exit_code()
+}
+
+pub(crate) fn registry() -> Registry {
+    Registry::new([
+        csi_suite_stateful::idempotency::SUITE,
+        csi_suite_stateful::property::SUITE,
+        csi_suite_stateful::concurrency::SUITE,
+        csi_suite_stateful::restart::SUITE,
+    ])
 }

@@ -153,11 +153,13 @@ fn unusual_size(expectation: Expectation) -> Expectation {
 }
 
 fn copy(source: Id, around: &Around) -> Expectation {
-    let (is_there, is_gone): (&Requirement, &Requirement) = match source.name.kind {
-        Kind::Volume => (&req::MSG_VOLSOURCE_006, &req::CTRL_CREATEVOL_040),
-        Kind::Snapshot | Kind::Group | Kind::Member => (&req::MSG_VOLSOURCE_004, &req::CTRL_CREATEVOL_039),
+    let (is_there, is_gone, capability): (&Requirement, &Requirement, _) = match source.name.kind {
+        Kind::Volume => (&req::MSG_VOLSOURCE_006, &req::CTRL_CREATEVOL_040, Capability::CloneVolume),
+        Kind::Snapshot | Kind::Group | Kind::Member => {
+            (&req::MSG_VOLSOURCE_004, &req::CTRL_CREATEVOL_039, Capability::CreateDeleteSnapshot)
+        }
     };
-    match around.source {
+    let expectation = match around.source {
         Presence::No => must_be_refused(is_gone, Code::NotFound, "from a source that is deleted"),
         // Not ready, on its way out, or never made: who knows.
         Presence::Maybe => must(is_there, "make a copy").or_any_refusal(),
@@ -165,7 +167,9 @@ fn copy(source: Id, around: &Around) -> Expectation {
             must(is_there, "make a copy").or(Code::FailedPrecondition, "the source may be in use")
         }
         Presence::Yes => must(is_there, "make a copy"),
-    }
+    };
+    // Who has group snapshots alone has not promised to copy their members.
+    if around.terms.has(capability) { expectation } else { expectation.or_any_refusal() }
 }
 
 /// Under a name that is taken: the volume there is good enough, or ALREADY_EXISTS says that it is not.

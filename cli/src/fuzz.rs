@@ -1,0 +1,33 @@
+//! `csi-sanity fuzz`: hostile requests made up at random.
+
+use std::time::Duration;
+
+use csi_suite_hostile::fuzz::{Allowance, suite};
+
+use crate::args::{EffortArgs, FuzzArgs, RunArgs};
+use crate::error::Error;
+use crate::exit::Exit;
+use crate::repeat::Repeat;
+use crate::run;
+
+/// How long, where the user says nothing.
+const DURATION: Duration = Duration::from_secs(60);
+/// Time that a run may take beside that, for looking twice and making small.
+const SPARE: Duration = Duration::from_secs(30 * 60);
+
+/// Runs the checks that the terms choose, which share time and inputs.
+pub(crate) fn fuzz(args: FuzzArgs, repeat: Repeat) -> Result<Exit, Error> {
+    let FuzzArgs { duration, inputs, regressions, terms, target, volumes, paths, course, mut limits, output } =
+        args;
+    let duration = duration.unwrap_or(DURATION);
+    limits.timeout.get_or_insert(duration + SPARE);
+    limits.check_timeout.get_or_insert(duration + SPARE);
+    let effort = EffortArgs { regressions, ..EffortArgs::default() };
+    let selection = Default::default();
+    let args = RunArgs { target, volumes, paths, selection, course, effort, limits, output };
+    let config = run::reachable(&args)?;
+    let allowance = Allowance::new(duration, inputs.unwrap_or(u64::MAX));
+    let suite = suite(&allowance);
+    allowance.among(run::count(&suite, &terms)?);
+    run::run_suite(&args, config, suite, &terms, repeat)
+}

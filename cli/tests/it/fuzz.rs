@@ -1,0 +1,72 @@
+//! Hostile requests: a right driver stands them, and what a wrong one does is found, stored and sent again.
+
+use crate::program::{check, run};
+
+/// At this seed, and so many requests for one RPC.
+const LITTLE: [&str; 7] = ["fuzz", "--seed", "1", "--inputs", "2500", "--settle-timeout", "100ms"];
+
+#[test]
+fn a_right_driver_stands_it() {
+    let said = check(&["fuzz", "--seed", "1", "--inputs", "8000"], 0, &["built in"]);
+    assert!(
+        said.stdout.contains("fuzz/mixed") && said.stdout.contains("kinds of answers"),
+        "{}",
+        said.stdout
+    );
+}
+
+/// What each of them says of the driver.
+const FOUND: [(&str, &str, &str); 6] = [
+    ("create-volume-panics-without-range", "create-volume", "ends without a gRPC status"),
+    ("delete-volume-crashes-on-paths", "delete-volume", "GEN-ERR-001"),
+    ("list-volumes-panics-on-negative-max", "list-volumes", "\"max_entries\":-"),
+    ("delete-volume-follows-paths", "delete-volume", "HOSTILE-PATH-001"),
+    ("secrets-in-errors", "create-volume", "GEN-SECRET-001"),
+    ("create-volume-leaks-on-error", "create-volume", "HOSTILE-EFFECT-001"),
+];
+
+#[test]
+fn what_a_wrong_driver_does_is_found() {
+    for (defect, rpc, text) in FOUND {
+        let filter = format!("fuzz/requests/{rpc}");
+        let said = run(&[&LITTLE[..], &["--filter", &filter, "--mock-defect", defect]].concat());
+        assert_eq!(said.code, Some(1), "{defect}\n{}\n{}", said.stdout, said.stderr);
+        assert!(said.stdout.contains(text), "{defect}: {text:?} is missing: {}", said.stdout);
+    }
+}
+
+#[test]
+fn a_vague_code_is_only_remarked_on() {
+    let arguments =
+        ["--filter", "fuzz/requests/delete-volume", "--mock-defect", "invalid-argument-as-internal"];
+    let said = check(&[&LITTLE[..], &arguments].concat(), 0, &[]);
+    assert!(said.stdout.contains("answers nonsense with INTERNAL"), "{}", said.stdout);
+}
+
+#[test]
+fn a_finding_is_stored_and_sent_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let cases = folder.path().to_str().unwrap();
+    let defect = ["--mock-defect", "list-volumes-panics-on-negative-max"];
+    let find = ["--filter", "fuzz/requests/list-volumes", "--regressions", cases];
+    let said = check(&[&LITTLE[..], &find, &defect].concat(), 1, &[]);
+    assert!(said.stdout.contains("csi-sanity replay"), "{}", said.stdout);
+    let case = std::fs::read_dir(cases).unwrap().next().unwrap().unwrap().path();
+    let text = std::fs::read_to_string(&case).unwrap();
+    assert!(text.contains("max_entries: -"), "made small: {text}");
+    let case = case.to_str().unwrap();
+    let said = check(&[&["replay", case][..], &defect].concat(), 1, &[]);
+    assert!(said.stdout.contains("GEN-ERR-001"), "still failing: {}", said.stdout);
+    let said = check(&["replay", case], 0, &[]);
+    assert!(said.stdout.contains("fixed"), "{}", said.stdout);
+    check(&["replay", case, "--format", "rust"], 2, &["--format"]);
+
+    std::fs::write(case, text.replace("rpc: ListVolumes", "rpc: ListThings")).unwrap();
+    check(&["replay", case], 2, &[case, "ListThings"]);
+}
+
+#[test]
+fn what_cannot_be_chosen_is_named() {
+    check(&["fuzz", "--filter", "fuzz/requests/no-such-rpc"], 4, &["--filter"]);
+    check(&["fuzz", "--inputs", "0"], 2, &["--inputs"]);
+}
