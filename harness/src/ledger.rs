@@ -57,6 +57,15 @@ struct Entry {
 /// A thing to undo: on which node, with which secrets, and whether it is there.
 type Undo = (Thing, usize, Option<Arc<Secret>>, Exists);
 
+/// What came of trying to undo each thing once.
+#[derive(Debug, Default)]
+struct Round {
+    /// The keys of what could not be undone, and why.
+    left: Vec<(String, String)>,
+    /// Whether something was undone after the first of them.
+    is_progress: bool,
+}
+
 /// Whether a thing is there, as far as the calls say that have ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Exists {
@@ -158,19 +167,33 @@ impl Ledger {
 
     /// Undoes everything in a scope, the youngest first, and says what could not be undone. That stays in the ledger.
     pub(crate) async fn undo(&self, session: &Session, scope: Scope) -> Vec<String> {
-        let mut left: Vec<(String, String)> = Vec::new();
-        while let Some((thing, node, secrets, exists)) = self.youngest(scope, &left) {
+        loop {
+            let round = self.undo_once(session, scope).await;
+            // What stood in the way may have been older: a snapshot that was asked for again, after a volume was made from it.
+            if round.left.is_empty() || !round.is_progress {
+                return round.left.into_iter().map(|(_, why)| why).collect();
+            }
+        }
+    }
+
+    /// Tries to undo each thing in a scope once.
+    async fn undo_once(&self, session: &Session, scope: Scope) -> Round {
+        let mut round = Round::default();
+        while let Some((thing, node, secrets, exists)) = self.youngest(scope, &round.left) {
             let session_of_thing = session.at_node(node).with_secrets(secrets);
             let mut undone = thing.undo(&session_of_thing, exists).await;
             if undone.is_err() && self.undo_late(session, &thing).await {
                 undone = thing.undo(&session_of_thing, exists).await;
             }
             match undone {
-                Ok(()) => self.settle(&thing, node),
-                Err(why) => left.push((key(&thing, node), format!("{thing}: {why}"))),
+                Ok(()) => {
+                    self.settle(&thing, node);
+                    round.is_progress |= !round.left.is_empty();
+                }
+                Err(why) => round.left.push((key(&thing, node), format!("{thing}: {why}"))),
             }
         }
-        left.into_iter().map(|(_, why)| why).collect()
+        round
     }
 
     /// Undoes once more what uses a thing that cannot be undone, if calls without an answer may have made it. Returns whether

@@ -1,12 +1,15 @@
 //! What a check has made is gone afterwards, however the check ends.
 
+use std::future::poll_fn;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
 use csi_harness::outcome::{Halt, Outcome};
 use csi_harness::prelude::*;
 use csi_mock_driver::{Delay, Quirk};
 use tokio::sync::Notify;
+use v1::volume_content_source::{SnapshotSource, Type};
 
 use crate::bench::{Bench, config};
 
@@ -133,6 +136,35 @@ async fn what_a_call_does_that_comes_late_is_undone() {
     let mock = csi_mock_driver::Config { fail, ..Default::default() };
     let ran = Bench::start(mock, config()).await.run(&[&LATE]).await;
     assert_eq!(ran.outcome(&LATE), &Outcome::Passed);
+    assert_eq!((ran.leftovers, ran.summary.leaks), (Vec::new(), Vec::new()));
+}
+
+check! {
+    /// Asks for a snapshot once more after a volume was made from it, and does not wait for the answer.
+    AGAIN {
+        id: "undoing/again",
+        title: "asks again for a snapshot that is in use",
+        spec: [req::GEN_ERR_001],
+        refuted_by: ["none"],
+    }
+    async |cx| {
+        let request = cx.create_snapshot_request(&cx.new_volume().await?.volume_id);
+        let snapshot = cx.create_snapshot(request.clone()).setup("a snapshot").await?;
+        let source = SnapshotSource { snapshot_id: snapshot.snapshot_id };
+        let source = v1::VolumeContentSource { r#type: Some(Type::Snapshot(source)) };
+        let copy = v1::CreateVolumeRequest { volume_content_source: Some(source), ..cx.create_volume_request() };
+        cx.create_volume(copy).setup("a volume from the snapshot").await?;
+        let mut call = cx.create_snapshot(request).once();
+        poll_fn(|context| Poll::Ready(call.as_mut().poll(context).is_pending())).await;
+        Ok(())
+    }
+}
+
+#[tokio::test]
+async fn a_snapshot_that_was_asked_for_again_goes_after_what_was_made_from_it() {
+    let mock = csi_mock_driver::Config { quirks: vec![Quirk::CopiesPinSnapshots], ..Default::default() };
+    let ran = Bench::start(mock, config()).await.run(&[&AGAIN]).await;
+    assert_eq!(ran.outcome(&AGAIN), &Outcome::Passed);
     assert_eq!((ran.leftovers, ran.summary.leaks), (Vec::new(), Vec::new()));
 }
 
