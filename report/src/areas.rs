@@ -1,4 +1,4 @@
-//! Areas of the specification, each with one verdict over its checks.
+//! Parts of the specification by RPC, each with one verdict over its checks.
 
 use std::fmt;
 

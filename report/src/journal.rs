@@ -14,6 +14,7 @@ use serde_json::Value;
 
 use crate::areas::{Area, Areas};
 use crate::fault;
+use crate::statement::{Line, Statement};
 
 /// Calls of one check that are kept: the first ones, which made what the others speak of, …
 const CALLS_FIRST_MAX: usize = 100;
@@ -41,7 +42,9 @@ pub struct Run {
     pub summary: SummaryEntry,
     /// Every check, by id.
     pub checks: Vec<CheckEntry>,
-    /// The areas of the specification.
+    /// What is said of each area that users of a driver ask about.
+    pub statement: Vec<Line>,
+    /// The parts of the specification, by RPC.
     pub areas: Vec<Area>,
     /// What stayed behind.
     pub leaks: Vec<LeakEntry>,
@@ -214,6 +217,7 @@ pub struct CrashEntry {
 pub struct Journal {
     run: Run,
     areas: Areas,
+    statement: Statement,
 }
 
 impl Journal {
@@ -228,18 +232,19 @@ impl Journal {
             interrupted: false,
             summary: SummaryEntry::default(),
             checks: Vec::new(),
+            statement: Vec::new(),
             areas: Vec::new(),
             leaks: Vec::new(),
             crashes: Vec::new(),
             remarks: Vec::new(),
         };
-        Journal { run, areas: Areas::default() }
+        Journal { run, areas: Areas::default(), statement: Statement::default() }
     }
 
     /// Everything that was kept, with the checks by id: they end in another order in each run.
     pub fn into_run(mut self) -> Run {
         self.run.checks.sort_by(|a, b| a.id.cmp(&b.id));
-        Run { areas: self.areas.into_vec(), ..self.run }
+        Run { areas: self.areas.into_vec(), statement: self.statement.into_lines(), ..self.run }
     }
 }
 
@@ -248,12 +253,14 @@ impl Reporter for Journal {
         match event {
             Event::Started { target, seed, .. } => {
                 self.run.target = target_entry(target);
+                self.statement = Statement::begin(target);
                 self.run.seed = *seed;
             }
             Event::Remark(remark) => self.run.remarks.push((*remark).to_owned()),
             Event::CheckStarted(_) | Event::Waiting(_) => {}
             Event::CheckFinished(report) => {
                 self.areas.add(report.planned.check.area(), &report.outcome);
+                self.statement.add(report);
                 self.run.checks.push(check_entry(report));
             }
             Event::Crashed(crash) => self.run.crashes.push(CrashEntry {

@@ -12,6 +12,7 @@ mod journal;
 mod json;
 mod junit;
 mod markdown;
+mod statement;
 mod terminal;
 
 pub use areas::{Area, Verdict};
@@ -20,4 +21,5 @@ pub use format::Format;
 pub use journal::{
     CallEntry, CheckEntry, CrashEntry, Journal, LeakEntry, Run, Status, SummaryEntry, TargetEntry, Tool,
 };
+pub use statement::{Line, Says, areas_of};
 pub use terminal::{Detail, Terminal};

@@ -6,6 +6,7 @@ use csi_harness::outcome::{Kind, Verdict};
 
 use crate::areas;
 use crate::journal::{CheckEntry, Run, TargetEntry};
+use crate::statement::Says;
 
 /// Faults told in full. GitHub cuts a step's summary off at 1 MiB, and a reader far earlier.
 const FAULTS_TOLD_MAX: usize = 100;
@@ -43,6 +44,7 @@ fn write(text: &mut String, run: &Run) -> std::fmt::Result {
         summary.known_failures,
         summary.unexpected_passes
     )?;
+    write_statement(text, run)?;
     failures(text, run)?;
     trouble(text, run)?;
     write_areas(text, run)?;
@@ -119,14 +121,26 @@ fn trouble(text: &mut String, run: &Run) -> std::fmt::Result {
     Ok(())
 }
 
+fn write_statement(text: &mut String, run: &Run) -> std::fmt::Result {
+    writeln!(text, "| area | the driver | checks passed |")?;
+    writeln!(text, "|---|---|--:|")?;
+    for line in &run.statement {
+        let mark = if line.says == Says::Deviates { "**" } else { "" };
+        let judged = line.judged + line.not_judged;
+        writeln!(text, "| {} | {mark}{}{mark} | {}/{judged} |", line.area, line.says.words(), line.passed)?;
+    }
+    writeln!(text)
+}
+
 fn write_areas(text: &mut String, run: &Run) -> std::fmt::Result {
-    writeln!(text, "| area | verdict | passed |")?;
+    writeln!(text, "<details><summary>by RPC</summary>\n")?;
+    writeln!(text, "| checks of | verdict | passed |")?;
     writeln!(text, "|---|---|--:|")?;
     for area in &run.areas {
         let mark = if area.verdict == areas::Verdict::Failed { "**" } else { "" };
         writeln!(text, "| {} | {mark}{}{mark} | {}/{} |", area.name, area.verdict, area.passed, area.judged)?;
     }
-    Ok(())
+    writeln!(text, "\n</details>")
 }
 
 /// Text from a driver, without power over the page.

@@ -81,3 +81,11 @@ fn is_given(wanted: &Need, needs: &[Need]) -> bool {
         _ => false,
     })
 }
+
+/// What the statement of conformance says nothing of, nobody would miss.
+#[test]
+fn every_check_belongs_to_an_area() {
+    for (_, check) in super::all().checks() {
+        assert!(csi_report::areas_of(check).next().is_some(), "{} is in no area of the statement", check.id);
+    }
+}

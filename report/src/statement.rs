@@ -1,0 +1,286 @@
+//! The statement of conformance: the areas that users of a driver ask about, each with one word.
+
+use csi_harness::capability::Capability::*;
+use csi_harness::check::Check;
+use csi_harness::config::AccessType;
+use csi_harness::need::*;
+use csi_harness::outcome::{CheckReport, Outcome};
+use csi_harness::requirements::Requirement;
+use csi_harness::story;
+use csi_harness::target::Target;
+use serde::Serialize;
+
+/// One line of the statement.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Line {
+    /// Such as `snapshots`.
+    pub area: &'static str,
+    /// What is said of it.
+    pub says: Says,
+    /// Checks that passed, with warnings or without.
+    pub passed: usize,
+    /// Checks that were run and judged.
+    pub judged: usize,
+    /// Checks that were run, and could not judge.
+    pub not_judged: usize,
+    /// Labels of the checks in which the driver breaks a rule of the area, listed as known or not.
+    pub deviations: Vec<String>,
+}
+
+/// What a driver does in an area.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Says {
+    /// Every check that applies has judged, and no rule that binds is broken.
+    Conforms,
+    /// A rule that binds is broken.
+    Deviates,
+    /// The driver does not advertise what the area is about.
+    NotOffered,
+    /// No check has judged, or one could not.
+    NotTested,
+}
+
+impl Says {
+    /// In words.
+    pub fn words(self) -> &'static str {
+        match self {
+            Says::Conforms => "conforms",
+            Says::Deviates => "deviates",
+            Says::NotOffered => "not offered",
+            Says::NotTested => "not tested",
+        }
+    }
+}
+
+/// What belongs to an area.
+struct Area {
+    name: &'static str,
+    /// Parts of the ids of its checks.
+    checks: &'static [&'static str],
+    /// How ids of its rules begin: whichever check finds one broken, the driver deviates here.
+    rules: &'static [&'static str],
+    /// What a driver has that offers it.
+    needs: &'static [Need],
+}
+
+/// Its checks are those of no rule of the specification.
+const KUBERNETES: &str = "Kubernetes patterns";
+
+const AREAS: &[Area] = &[
+    Area { name: "identity", checks: &["identity/"], rules: &["ID-"], needs: &[] },
+    Area { name: "every call", checks: &["every-reply/"], rules: &["GEN-", "PROTO-", "OPS-"], needs: &[] },
+    Area {
+        name: "provisioning",
+        checks: &[
+            "controller/create-volume/",
+            "controller/delete-volume/",
+            "controller/validate-volume-capabilities/",
+            "controller/controller-get-capabilities/",
+        ],
+        rules: &[
+            "CTRL-CREATEVOL-",
+            "CTRL-DELETEVOL-",
+            "CTRL-VALIDATE-",
+            "CTRL-CAPS-",
+            "MSG-VOLUME-",
+            "MSG-CAPRANGE-",
+            "MSG-VOLSOURCE-",
+        ],
+        needs: &[CREATE_DELETE_VOLUME],
+    },
+    Area {
+        name: "attach",
+        checks: &["controller/controller-publish-volume/", "controller/controller-unpublish-volume/"],
+        rules: &["CTRL-PUBLISH-", "CTRL-UNPUBLISH-"],
+        needs: &[PUBLISH_UNPUBLISH_VOLUME],
+    },
+    Area {
+        name: "staging and publishing",
+        checks: &[
+            "lifecycle/",
+            "node/node-get-capabilities/",
+            "node/node-get-info/",
+            "node/node-publish-volume/",
+            "node/node-stage-volume/",
+            "node/node-unpublish-volume/",
+            "node/node-unstage-volume/",
+        ],
+        rules: &[
+            "MSG-VOLCAP-",
+            "NODE-CAPS-",
+            "NODE-INFO-",
+            "NODE-REFCOUNT-",
+            "NODE-PUBLISH-",
+            "NODE-STAGE-",
+            "NODE-UNPUBLISH-",
+            "NODE-UNSTAGE-",
+        ],
+        needs: &[NODE],
+    },
+    Area {
+        name: "listing",
+        checks: &["controller/list-volumes/", "controller/controller-get-volume/"],
+        rules: &["CTRL-LISTVOL-", "CTRL-GETVOL-"],
+        needs: &[any_of(&[ListVolumes, GetVolume])],
+    },
+    Area {
+        name: "capacity",
+        checks: &["controller/get-capacity/"],
+        rules: &["CTRL-CAPACITY-"],
+        needs: &[GET_CAPACITY],
+    },
+    Area {
+        name: "snapshots",
+        checks: &[
+            "controller/create-snapshot/",
+            "controller/delete-snapshot/",
+            "controller/get-snapshot/",
+            "controller/list-snapshots/",
+        ],
+        rules: &["CTRL-CREATESNAP-", "CTRL-DELETESNAP-", "CTRL-GETSNAP-", "CTRL-LISTSNAP-", "MSG-SNAPSHOT-"],
+        needs: &[any_of(&[CreateDeleteSnapshot, ListSnapshots, GetSnapshot])],
+    },
+    Area { name: "group snapshots", checks: &["group/"], rules: &["GROUP-"], needs: &[GROUP_CONTROLLER] },
+    Area {
+        name: "snapshot metadata",
+        checks: &["metadata/"],
+        rules: &["META-"],
+        needs: &[SNAPSHOT_METADATA_SERVICE],
+    },
+    Area {
+        name: "expansion",
+        checks: &["controller/controller-expand-volume/", "node/node-expand-volume/"],
+        rules: &["CTRL-EXPAND-", "CTRL-INTERACT-", "NODE-EXPAND-"],
+        needs: &[any_of(&[ExpandVolume, NodeExpandVolume])],
+    },
+    Area {
+        name: "modification",
+        checks: &["controller/controller-modify-volume/"],
+        rules: &["CTRL-MODIFYVOL-"],
+        needs: &[MODIFY_VOLUME],
+    },
+    Area {
+        name: "topology",
+        checks: &["topology"],
+        rules: &["MSG-TOPO"],
+        needs: &[VOLUME_ACCESSIBILITY_CONSTRAINTS],
+    },
+    Area {
+        name: "statistics and health",
+        checks: &["node/node-get-volume-stats/"],
+        rules: &["NODE-STATS-", "MSG-USAGE-"],
+        needs: &[any_of(&[GetVolumeStats, VolumeCondition, NodeVolumeCondition])],
+    },
+    Area { name: "retries", checks: &["idempotency/", "property/"], rules: &[], needs: &[] },
+    Area { name: "concurrency", checks: &["concurrency/"], rules: &[], needs: &[] },
+    Area { name: "restarts", checks: &["restart/"], rules: &[], needs: &[] },
+    Area { name: KUBERNETES, checks: &[], rules: &[], needs: &[] },
+    Area { name: "hostile input", checks: &["hostile/", "fuzz/"], rules: &["HOSTILE-"], needs: &[] },
+];
+
+impl Area {
+    fn has_check(&self, check: &Check) -> bool {
+        match self.name {
+            KUBERNETES => check.requirements.is_empty(),
+            _ => self.checks.iter().any(|part| check.id.contains(part)),
+        }
+    }
+
+    fn has_rule(&self, rule: &Requirement) -> bool {
+        self.rules.iter().any(|prefix| rule.id.starts_with(prefix))
+    }
+
+    fn is_offered(&self, target: &Target) -> bool {
+        self.needs.iter().all(|need| need.unmet(target, AccessType::Mount).is_none())
+    }
+}
+
+/// The areas that a check belongs to.
+pub fn areas_of(check: &Check) -> impl Iterator<Item = &'static str> {
+    AREAS.iter().filter(|area| area.has_check(check)).map(|area| area.name)
+}
+
+/// The statement, while the run goes on.
+#[derive(Debug, Default)]
+pub(crate) struct Statement {
+    lines: Vec<Line>,
+}
+
+impl Statement {
+    /// Of this driver nothing is known yet but what it offers.
+    pub(crate) fn begin(target: &Target) -> Statement {
+        let line = |area: &Area| Line {
+            area: area.name,
+            says: if area.is_offered(target) { Says::NotTested } else { Says::NotOffered },
+            passed: 0,
+            judged: 0,
+            not_judged: 0,
+            deviations: Vec::new(),
+        };
+        Statement { lines: AREAS.iter().map(line).collect() }
+    }
+
+    /// Adds what came of a check.
+    pub(crate) fn add(&mut self, report: &CheckReport) {
+        let check = report.planned.check;
+        let deviation = match &report.outcome {
+            Outcome::Failed(violation) | Outcome::KnownFailure { violation, .. } => Some(violation),
+            _ => None,
+        };
+        let broken = deviation.and_then(|violation| story::rule(report, violation));
+        for (area, line) in AREAS.iter().zip(&mut self.lines) {
+            let is_within = area.has_check(check);
+            if is_within {
+                line.count(&report.outcome);
+            }
+            if deviation.is_some() && (is_within || broken.is_some_and(|rule| area.has_rule(rule))) {
+                line.deviations.push(report.label());
+            }
+        }
+    }
+
+    /// A line for each area.
+    pub(crate) fn into_lines(self) -> Vec<Line> {
+        self.lines.into_iter().map(Line::concluded).collect()
+    }
+}
+
+impl Line {
+    fn count(&mut self, outcome: &Outcome) {
+        match outcome {
+            Outcome::Skipped(_) => {}
+            Outcome::Broken(_) => self.not_judged += 1,
+            _ => self.judged += 1,
+        }
+        let passed = matches!(outcome, Outcome::Passed | Outcome::Warned(_) | Outcome::UnexpectedPass { .. });
+        self.passed += usize::from(passed);
+    }
+
+    fn concluded(mut self) -> Line {
+        if !self.deviations.is_empty() {
+            self.says = Says::Deviates;
+            // In the order of another run they would be others.
+            self.deviations.sort();
+        } else if self.says == Says::NotTested && self.judged > 0 && self.not_judged == 0 {
+            self.says = Says::Conforms;
+        }
+        self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use csi_harness::requirements::{Party, req};
+
+    use super::*;
+
+    #[test]
+    fn every_rule_for_a_driver_has_one_area() {
+        for rule in req::ALL.iter().filter(|rule| rule.on == Party::Plugin) {
+            let areas: Vec<&str> =
+                AREAS.iter().filter(|area| area.has_rule(rule)).map(|area| area.name).collect();
+            assert_eq!(areas.len(), 1, "{}: {areas:?}", rule.id);
+        }
+    }
+}
