@@ -1,5 +1,6 @@
 //! The mount table of this process, and whether a driver is known to have the same one.
 
+use std::collections::BTreeSet;
 use std::io;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
@@ -8,18 +9,58 @@ use csi_proto::Endpoint;
 use rustix::mount::{UnmountFlags, unmount};
 use tokio::net::UnixStream;
 
-/// The mount points that this process sees; none where the system has no such table.
-pub(crate) fn points() -> Vec<PathBuf> {
-    let table = std::fs::read("/proc/self/mountinfo").unwrap_or_default();
-    let table = String::from_utf8_lossy(&table);
-    table.lines().filter_map(|line| line.split(' ').nth(4)).map(unescape).map(PathBuf::from).collect()
+/// A line of the mount table.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mount {
+    /// Where it is.
+    pub point: PathBuf,
+    /// What of the file system is mounted; `/` unless it is a part, as of a bind mount.
+    pub root: PathBuf,
+    /// The options of this mount alone, such as `ro` and `noexec`.
+    pub options: BTreeSet<String>,
+    /// The type of the file system.
+    pub fs_type: String,
+    /// What the file system is on: a device, a server's export, or a word that says nothing.
+    pub source: String,
+    /// The options of the file system, the same for all mounts of it.
+    pub fs_options: BTreeSet<String>,
 }
 
-/// How many mounts there are at a path, one over the other.
-pub(crate) fn at(path: &Path) -> usize {
+/// The mounts that this process sees, the oldest first; none where the system has no such table.
+pub(crate) fn table() -> Vec<Mount> {
+    let table = std::fs::read("/proc/self/mountinfo").unwrap_or_default();
+    String::from_utf8_lossy(&table).lines().filter_map(Mount::read).collect()
+}
+
+/// The mount points that this process sees.
+pub(crate) fn points() -> Vec<PathBuf> {
+    table().into_iter().map(|mount| mount.point).collect()
+}
+
+/// The mounts at a path, the uppermost last.
+pub fn at(path: &Path) -> Vec<Mount> {
     // The table has the true names of directories.
-    let Ok(path) = std::fs::canonicalize(path) else { return 0 };
-    points().iter().filter(|point| **point == path).count()
+    let Ok(path) = std::fs::canonicalize(path) else { return Vec::new() };
+    table().into_iter().filter(|mount| mount.point == path).collect()
+}
+
+impl Mount {
+    /// Reads `30 22 0:40 / /mnt rw,nosuid shared:1 - tmpfs tmpfs rw`; between the options and the dash there may be any
+    /// number of words.
+    fn read(line: &str) -> Option<Mount> {
+        let set = |field: &str| field.split(',').map(str::to_owned).collect();
+        let mut fields = line.split(' ').skip(3);
+        let (root, point, options) = (fields.next()?, fields.next()?, fields.next()?);
+        let mut of_file_system = fields.skip_while(|field| *field != "-").skip(1);
+        Some(Mount {
+            point: PathBuf::from(unescape(point)),
+            root: PathBuf::from(unescape(root)),
+            options: set(options),
+            fs_type: of_file_system.next()?.to_owned(),
+            source: unescape(of_file_system.next()?),
+            fs_options: set(of_file_system.next().unwrap_or_default()),
+        })
+    }
 }
 
 /// Unmounts everything at a path and below it, what was mounted last first: how many mounts that were. Whoever still looks
@@ -124,9 +165,21 @@ mod tests {
         std::fs::create_dir(&inner).unwrap();
         rustix::mount::mount_bind(&inner, &inner).unwrap();
         assert_eq!(unmount_below(&below).unwrap(), 3);
-        assert_eq!((at(&below), at(&inner), at(&beside)), (0, 0, 1));
+        assert_eq!((at(&below), at(&inner), at(&beside).len()), (vec![], vec![], 1));
         assert_eq!(unmount_below(&beside).unwrap(), 1);
         assert_eq!(unmount_below(dir.path()).unwrap(), 0);
+    }
+
+    #[test]
+    fn a_line_of_the_table_is_read() {
+        let line =
+            "30 22 0:40 /sub /a\\040b ro,nosuid shared:1 master:2 - ext4 /dev/loop0 rw,errors=continue";
+        let mount = Mount::read(line).unwrap();
+        assert_eq!((mount.point, mount.root), (PathBuf::from("/a b"), PathBuf::from("/sub")));
+        assert_eq!(mount.options, BTreeSet::from(["nosuid".to_owned(), "ro".to_owned()]));
+        assert_eq!((mount.fs_type.as_str(), mount.source.as_str()), ("ext4", "/dev/loop0"));
+        assert!(mount.fs_options.contains("errors=continue"));
+        assert_eq!(Mount::read("30 22 0:40 / /a rw"), None);
     }
 
     #[test]

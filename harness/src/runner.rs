@@ -301,8 +301,8 @@ impl<'a> Runner<'a> {
         if done.on_purpose {
             return;
         }
-        let dead = self.target.driver().filter(|_| !alive);
-        let violation = killed(done, alive).printed(dead.map(Driver::last_lines).unwrap_or_default());
+        let printed = if alive { Vec::new() } else { self.target.last_lines() };
+        let violation = killed(done, alive).printed(printed);
         if let Some(call) = done.fatal_call().filter(|_| !alive)
             && let Some(judge) = self.rules.premises.judge_of(call.rpc)
             && judge.id == done.report.planned.check.id

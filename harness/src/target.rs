@@ -264,6 +264,11 @@ impl Target {
         self.driver.as_ref()
     }
 
+    /// The last lines that the driver has printed, as far as the run hears them.
+    pub fn last_lines(&self) -> Vec<String> {
+        self.driver.as_ref().map(Driver::last_lines).unwrap_or_default()
+    }
+
     /// The endpoint of the first node, and of the other services unless they have their own.
     pub fn endpoint(&self) -> &Endpoint {
         self.node(0).endpoint()

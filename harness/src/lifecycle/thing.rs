@@ -245,7 +245,7 @@ where
 {
     for _ in 0..TRIES_MAX {
         undo().await?;
-        if session.paths().commands().is_some() || mounts::at(Path::new(path)) == 0 {
+        if session.paths().commands().is_some() || mounts::at(Path::new(path)).is_empty() {
             return Ok(());
         }
     }

@@ -6,7 +6,6 @@ pub mod canary;
 mod checks;
 mod codes;
 pub mod fuzz;
-mod mounted;
 pub mod places;
 pub mod rules;
 pub mod scene;

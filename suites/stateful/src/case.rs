@@ -17,6 +17,7 @@ use std::path::{Path, PathBuf};
 
 use csi_harness::capability::Capability;
 use csi_harness::config::{AccessType, ConfigError, read_yaml};
+use csi_harness::stored;
 use csi_proto::code_name;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -273,11 +274,7 @@ impl Case {
     pub fn store(&self, folder: &Path) -> Result<PathBuf, CaseError> {
         let path = folder.join(self.file_name());
         let write = |source| CaseError::Write { path: path.clone(), source };
-        fs::create_dir_all(folder).map_err(write)?;
-        // In one step, so that nobody ever reads half a case.
-        let unfinished = path.with_extension("yaml.new");
-        fs::write(&unfinished, self.to_yaml()?).map_err(write)?;
-        fs::rename(&unfinished, &path).map_err(write)?;
+        stored::write(&path, &self.to_yaml()?).map_err(write)?;
         Ok(path)
     }
 
@@ -293,10 +290,7 @@ impl Case {
 
     /// Writes the case into a folder, and says where it is, or why it is not there.
     pub fn store_in(&self, folder: &Path) -> String {
-        match self.store(folder) {
-            Ok(path) => format!("stored; to run it again: csi-sanity replay {}", path.display()),
-            Err(error) => format!("not stored: {}", csi_harness::error_chain(&error)),
-        }
+        stored::told(self.store(folder))
     }
 
     /// The text of the file.

@@ -1,11 +1,12 @@
 //! Texts that become mount options.
 
 use std::collections::BTreeSet;
+use std::path::Path;
 
 use csi_harness::config::Pairs;
+use csi_harness::mounts;
 use csi_harness::prelude::*;
 
-use crate::mounted;
 use crate::rules::HOSTILE_MOUNT_001;
 
 /// An option that can be seen and harms nothing, and those that give up what protects the host.
@@ -109,7 +110,8 @@ async fn options_with(
     let mut request = scope.publish_request(&Staged { attached, staging_path }, &target_path);
     request.volume_capability = Some(capability);
     let published = scope.node_publish(request).once().await.any_answer()?;
-    let found = published.is_ok().then(|| mounted::options(&target_path));
+    let uppermost = || mounts::at(Path::new(&target_path)).pop();
+    let found = published.is_ok().then(|| uppermost().map(|mount| mount.options));
     scope.undo().await?;
     Ok(found)
 }

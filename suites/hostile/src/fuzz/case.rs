@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use csi_harness::config::{ConfigError, read_yaml};
 use csi_harness::prelude::*;
+use csi_harness::stored;
 use csi_proto::reflect::prost_reflect::{DynamicMessage, SerializeOptions};
 use csi_proto::{RPCS, reflect};
 use serde::{Deserialize, Serialize};
@@ -153,27 +154,18 @@ impl Case {
 
     /// Writes the case into a folder, which is made if it is missing, and says where it is, or why it is not there.
     pub(super) fn store_in(&self, folder: &Path) -> String {
-        match self.store(folder) {
-            Ok(path) => format!("stored; to run it again: csi-sanity replay {}", path.display()),
-            Err(error) => format!("not stored: {}", csi_harness::error_chain(&error)),
-        }
+        stored::told(self.store(folder))
     }
 
     fn store(&self, folder: &Path) -> Result<PathBuf, CaseError> {
         let text = serde_saphyr::to_string(self).map_err(CaseError::Serialize)?;
         let title: String = self.message.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
         let path = folder.join(self.file_name(&text));
-        let file = |source| CaseError::File { path: path.clone(), source };
-        fs::create_dir_all(folder).map_err(file)?;
-        let unfinished = path.with_extension("yaml.new");
-        // In one step, so that nobody ever reads half a case.
-        fs::write(
-            &unfinished,
-            format!("# {title}\n# csi-sanity replay FILE sends it to any driver.\n{text}"),
-        )
-        .and_then(|()| fs::rename(&unfinished, &path))
-        .map_err(file)?;
-        Ok(path)
+        let text = format!("# {title}\n# csi-sanity replay FILE sends it to any driver.\n{text}");
+        match stored::write(&path, &text) {
+            Ok(()) => Ok(path),
+            Err(source) => Err(CaseError::File { path, source }),
+        }
     }
 
     /// A name that says what is in the file, and tells one input from another.

@@ -211,7 +211,7 @@ pub(super) async fn abuse(cx: &Cx, abuse: Abuse) -> CheckResult {
     drop(open);
     if !cx.target().is_alive().await {
         cx.answers_for_silence();
-        let printed = cx.target().driver().map(csi_harness::Driver::last_lines).unwrap_or_default();
+        let printed = cx.target().last_lines();
         cx.target().bring_back().await;
         return Err(Violation::new(format!("the driver does not survive {}", abuse.title))
             .of(&req::GEN_ERR_001)

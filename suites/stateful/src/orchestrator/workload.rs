@@ -7,6 +7,7 @@ use std::os::unix::fs::{FileExt as _, FileTypeExt as _, MetadataExt as _, OpenOp
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use csi_harness::mounts;
 use csi_harness::prelude::*;
 use serde_json::Value;
 
@@ -86,11 +87,7 @@ pub(crate) fn is_published(path: &Path) -> bool {
 
 /// A bind mount may be of the same file system; the kernel lists it.
 fn is_other_mount(path: &Path, there: &std::fs::Metadata, above: &std::fs::Metadata) -> bool {
-    there.dev() != above.dev()
-        || std::fs::read_to_string("/proc/self/mountinfo").is_ok_and(|mounts| {
-            let is_at = |line: &str| line.split(' ').nth(4).is_some_and(|at| Path::new(at) == path);
-            mounts.lines().any(is_at)
-        })
+    there.dev() != above.dev() || !mounts::at(path).is_empty()
 }
 
 fn code(error: &io::Error) -> Code {
