@@ -16,11 +16,12 @@ fn a_right_driver_stands_it() {
 }
 
 /// What each of them says of the driver.
-const FOUND: [(&str, &str, &str); 6] = [
+const FOUND: [(&str, &str, &str); 7] = [
     ("create-volume-panics-without-range", "create-volume", "ends without a gRPC status"),
     ("delete-volume-crashes-on-paths", "delete-volume", "GEN-ERR-001"),
     ("list-volumes-panics-on-negative-max", "list-volumes", "\"max_entries\":-"),
     ("delete-volume-follows-paths", "delete-volume", "HOSTILE-PATH-001"),
+    ("create-volume-follows-subdir", "create-volume", "\"subDir\":"),
     ("secrets-in-errors", "create-volume", "GEN-SECRET-001"),
     ("create-volume-leaks-on-error", "create-volume", "HOSTILE-EFFECT-001"),
 ];

@@ -1,12 +1,15 @@
 //! A place that no request is for, with files in it: whoever changes it has left the place that the request was for.
 
 use std::collections::BTreeMap;
+use std::ffi::CStr;
 use std::fs::{self, FileType, Metadata};
 use std::io;
+use std::os::fd::AsFd;
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 
 use csi_harness::prelude::*;
+use rustix::fs::{AtFlags, Dir, Mode, OFlags, ResolveFlags, openat2, unlinkat};
 
 /// The files in it, with what is in them.
 const FILES: [(&str, &str); 4] = [
@@ -18,6 +21,8 @@ const FILES: [(&str, &str); 4] = [
 ];
 /// Entries looked at; a driver that makes more has been found out by then.
 const ENTRIES_MAX: usize = 1_000;
+/// Levels of directories that a driver has made in the place and that are removed.
+const DEPTH_MAX: usize = 16;
 
 /// A directory of the run's own, and how it has to stay. It is made where the tests make staging paths, and goes with the
 /// check.
@@ -94,14 +99,34 @@ impl Canary {
         (!told.is_empty()).then(|| told.join(", "))
     }
 
-    /// Removes what a driver has made in the place, as far as it is empty or a file.
+    /// Removes what a driver has made in the place; what stays is told as left behind with the directory.
     pub fn sweep(&self) {
-        for path in look(&self.dir).unwrap_or_default().keys().filter(|path| !self.before.contains_key(*path))
-        {
-            // What stays is told as left behind with the directory.
-            let _ = fs::remove_file(path).or_else(|_| fs::remove_dir(path));
-        }
+        let Ok(dir) = fs::File::open(&self.dir) else { return };
+        let is_ours = |name: &CStr| FILES.iter().any(|(ours, _)| ours.as_bytes() == name.to_bytes());
+        let _ = clear(&dir, &is_ours, DEPTH_MAX);
     }
+}
+
+/// Removes what is in a directory, but for some of it. No link is followed, and no mount entered, also none that a call which
+/// is still under way makes meanwhile.
+fn clear(dir: impl AsFd, stays: &dyn Fn(&CStr) -> bool, depth: usize) -> rustix::io::Result<()> {
+    for entry in Dir::read_from(&dir)?.take(ENTRIES_MAX) {
+        let entry = entry?;
+        let name = entry.file_name();
+        if stays(name) || [c".", c".."].contains(&name) || unlinkat(&dir, name, AtFlags::empty()).is_ok() {
+            continue;
+        }
+        let flags = OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC;
+        let within = ResolveFlags::BENEATH | ResolveFlags::NO_XDEV | ResolveFlags::NO_SYMLINKS;
+        if let Ok(inner) = openat2(&dir, name, flags, Mode::empty(), within)
+            && depth > 0
+        {
+            clear(inner, &|_| false, depth - 1)?;
+        }
+        // What is in use, or not empty, stays.
+        let _ = unlinkat(&dir, name, AtFlags::REMOVEDIR);
+    }
+    Ok(())
 }
 
 fn unseen(dir: &Path, error: &io::Error) -> Stop {

@@ -16,7 +16,7 @@ use super::finding::{Fault, Finding, shape};
 use super::input::Input;
 use super::mutate::mutate;
 use super::shrink::shrunk;
-use super::stage::Stage;
+use super::stage::{Stage, Trouble};
 use crate::send::send;
 
 /// Inputs of one round, for which the stage is set once.
@@ -124,7 +124,7 @@ impl<'a> Campaign<'a> {
     async fn round(&mut self, count: usize, until: Instant) -> CheckResult<Ended> {
         let inputs: Vec<Input> = (0..count).map(|_| self.next_input()).collect();
         let stage = Stage::set(self.cx).await?;
-        let answers = self.answers(&stage, &inputs, until).await?;
+        let answers = self.answers(&stage, &inputs, until).await;
         self.sent += answers.len() as u64;
         let mut unanswered = Vec::new();
         for (at, answer) in &answers {
@@ -145,11 +145,7 @@ impl<'a> Campaign<'a> {
             let _ = stage.strike().await;
             return Ok(if alive { Ended::Well } else { Ended::Dead });
         }
-        let mut wrong = stage.look().await?.is_some();
-        stage.undo().await?;
-        wrong = wrong || stage.look_at_files().is_some() || stage.difference().await?.is_some();
-        stage.strike().await?;
-        if wrong && self.searches < SEARCHES_MAX {
+        if stage.aftermath().await?.is_some() && self.searches < SEARCHES_MAX {
             self.searches += 1;
             let used: Vec<&Input> = answers.iter().map(|(at, _)| &inputs[*at]).collect();
             self.find_culprit(&used).await?;
@@ -164,7 +160,7 @@ impl<'a> Campaign<'a> {
         stage: &Stage,
         inputs: &[Input],
         until: Instant,
-    ) -> CheckResult<Vec<(usize, Answer<Value>)>> {
+    ) -> Vec<(usize, Answer<Value>)> {
         let mut answers = Vec::with_capacity(inputs.len());
         let begun = Instant::now();
         let probe = stage.cx().call(v1::ProbeRequest {}).once();
@@ -191,7 +187,7 @@ impl<'a> Campaign<'a> {
         let (probed, ()) = tokio::join!(probed, sending);
         self.slowest_probe = self.slowest_probe.max(probed);
         answers.sort_by_key(|(at, _)| *at);
-        Ok(answers)
+        answers
     }
 
     fn next_input(&mut self) -> Input {
@@ -222,7 +218,7 @@ impl<'a> Campaign<'a> {
         if !self.revive().await {
             let rpcs: Vec<&str> = inputs.iter().map(|input| input.rpc.method).collect();
             let why = format!("no answer since {}; it was not started again", rpcs.join(", "));
-            let fault = Fault::broken(inputs[0].rpc, true, &why, &self.printed());
+            let fault = Fault::broken(inputs[0].rpc, true, &why, &self.cx.target().last_lines());
             self.keep(Finding { fault, input: inputs[0].clone() });
             return Ok(false);
         }
@@ -265,17 +261,11 @@ impl<'a> Campaign<'a> {
             last = Some((input.rpc, answer));
         }
         let Some((rpc, answer)) = last else { return Ok(None) };
-        let mut trouble = stage.look().await?;
-        stage.undo().await?;
-        trouble = trouble.or_else(|| stage.look_at_files());
-        if let Some(trouble) = trouble {
-            stage.strike().await?;
-            return Ok(Some(Fault::of_trouble(rpc, &trouble)));
-        }
         let refused = matches!(&answer, Answer::Refused(refused) if is_definite(refused.code));
-        let difference = stage.difference().await?.filter(|_| refused || inputs.len() > 1);
-        stage.strike().await?;
-        Ok(difference.map(|difference| Fault::left(rpc, &difference)))
+        // What a call that was answered with OK makes is not always undone, such as a volume of a mutated name.
+        let counts = |trouble: &Trouble| refused || inputs.len() > 1 || !matches!(trouble, Trouble::Left(_));
+        let trouble = stage.aftermath().await?.filter(counts);
+        Ok(trouble.map(|trouble| Fault::of_trouble(rpc, &trouble)))
     }
 
     /// Why one input alone has no answer.
@@ -285,7 +275,7 @@ impl<'a> Campaign<'a> {
         match no_answer {
             NoAnswer::Broken(why) => {
                 let alive = self.cx.target().is_alive().await;
-                let printed = if alive { Vec::new() } else { self.printed() };
+                let printed = if alive { Vec::new() } else { self.cx.target().last_lines() };
                 let fault = Fault::broken(input.rpc, !alive, why, &printed);
                 self.revive().await;
                 fault
@@ -295,10 +285,6 @@ impl<'a> Campaign<'a> {
                 Fault { actual: other.to_string(), ..Fault::late(input.rpc, limit_ms) }
             }
         }
-    }
-
-    fn printed(&self) -> Vec<String> {
-        self.cx.target().driver().map(csi_harness::Driver::last_lines).unwrap_or_default()
     }
 
     /// Something is wrong after a round: halves the inputs until one is left that shows it alone.

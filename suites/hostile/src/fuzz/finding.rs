@@ -105,19 +105,19 @@ impl Fault {
                 "what no request speaks of stays",
                 what,
             ),
+            Trouble::Left(difference) => (
+                &HOSTILE_EFFECT_001,
+                format!("after {rpc} was refused, and all else undone, the lists differ"),
+                "nothing comes of a request that is refused as invalid",
+                difference,
+            ),
         };
-        Fault { rule, message, expected, actual: actual.clone(), cause: format!("{rpc} {}", rule.id) }
-    }
-
-    /// Something is listed that was not, or the other way round, after everything was undone.
-    pub(crate) fn left(rpc: Rpc, difference: &str) -> Fault {
-        Fault {
-            rule: &HOSTILE_EFFECT_001,
-            message: format!("after {rpc} was refused, and all else undone, the lists differ"),
-            expected: "nothing comes of a request that is refused as invalid",
-            actual: difference.to_owned(),
-            cause: format!("{rpc} left"),
-        }
+        let cause = match trouble {
+            // Under the same rule as what is gone, and another cause.
+            Trouble::Left(_) => format!("{rpc} left"),
+            _ => format!("{rpc} {}", rule.id),
+        };
+        Fault { rule, message, expected, actual: actual.clone(), cause }
     }
 
     /// The violation that it is.

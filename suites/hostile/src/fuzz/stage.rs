@@ -56,6 +56,8 @@ pub(crate) enum Trouble {
     Command(String),
     /// Something that was there is not.
     Gone(String),
+    /// Something is listed that was not, or the other way round, after everything was undone.
+    Left(String),
 }
 
 impl Stage {
@@ -90,9 +92,22 @@ impl Stage {
         &self.cx
     }
 
-    /// Undoes what was made, all but the places.
-    pub(crate) async fn undo(&self) -> CheckResult {
-        self.cx.undo().await
+    /// Undoes everything, and says what is wrong before and after.
+    pub(crate) async fn aftermath(self) -> CheckResult<Option<Trouble>> {
+        let mut trouble = self.look().await?;
+        let undone = self.cx.undo().await;
+        if trouble.is_none() {
+            undone?;
+            trouble = self.look_at_files();
+        }
+        if trouble.is_none() {
+            trouble = self.difference().await?.map(Trouble::Left);
+        }
+        match self.strike().await {
+            // A driver that reaches elsewhere may well leave what cannot be undone; the first is what to tell.
+            Err(_) if trouble.is_some() => Ok(trouble),
+            struck => struck.map(|()| trouble),
+        }
     }
 
     /// Undoes everything.
@@ -183,7 +198,7 @@ impl Stage {
     }
 
     /// What is wrong with the places and things that no input may touch.
-    pub(crate) async fn look(&self) -> CheckResult<Option<Trouble>> {
+    async fn look(&self) -> CheckResult<Option<Trouble>> {
         match self.look_at_files() {
             Some(trouble) => Ok(Some(trouble)),
             None => self.witness_is_there().await,
@@ -191,7 +206,7 @@ impl Stage {
     }
 
     /// What is wrong with the places; what a driver has made there is swept away. Once everything is undone, they are gone.
-    pub(crate) fn look_at_files(&self) -> Option<Trouble> {
+    fn look_at_files(&self) -> Option<Trouble> {
         let canary = self.canary.as_ref()?;
         let changed = canary.changed()?;
         let by_command = canary.mark().exists();
@@ -220,7 +235,7 @@ impl Stage {
     }
 
     /// What is listed after everything was undone and was not before, or the other way round.
-    pub(crate) async fn difference(&self) -> CheckResult<Option<String>> {
+    async fn difference(&self) -> CheckResult<Option<String>> {
         let cx = &self.around;
         let same = cx.eventually(Settles::VolumeUnlisted, || async {
             let now = Listed::now(cx).await?;

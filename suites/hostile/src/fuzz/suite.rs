@@ -34,10 +34,8 @@ pub(super) const RULES: &[&Requirement] = &[
 /// The checks, which live as long as the program: they are made once in its life.
 pub fn suite(allowance: &Allowance) -> Suite {
     let frames = ABUSES.iter().map(|abuse| of_frames(*abuse, allowance));
-    let requests = RPCS.iter().map(|rpc| of_rpc(*rpc, allowance));
-    let mut checks: Vec<&'static Check> = frames.chain(requests).collect();
-    checks.push(of_all(allowance));
-    let checks: &'static [&'static Check] = Vec::leak(checks);
+    let requests = RPCS.iter().map(Some).chain([None]).map(|rpc| of_requests(rpc.copied(), allowance));
+    let checks: &'static [&'static Check] = Vec::leak(frames.chain(requests).collect());
     Suite { name: "fuzz", checks: Vec::leak(vec![checks]), retired: &[] }
 }
 
@@ -51,21 +49,18 @@ fn of_frames(abuse: Abuse, allowance: &Allowance) -> &'static Check {
     })
 }
 
-fn of_rpc(rpc: Rpc, allowance: &Allowance) -> &'static Check {
-    let title = format!("hostile requests do no harm: {rpc}");
+/// Requests of one RPC, or of all of them mixed.
+fn of_requests(rpc: Option<Rpc>, allowance: &Allowance) -> &'static Check {
+    let (id, title) = match rpc {
+        Some(rpc) => {
+            (format!("fuzz/requests/{}", kebab(rpc.method)), format!("hostile requests do no harm: {rpc}"))
+        }
+        None => ("fuzz/mixed".to_owned(), "hostile requests of all kinds, mixed, do no harm".to_owned()),
+    };
     let allowance = allowance.clone();
-    check(format!("fuzz/requests/{}", kebab(rpc.method)), title, &[VOLUME], move |cx| {
+    check(id, title, &[VOLUME], move |cx| {
         let allowance = allowance.clone();
-        Box::pin(async move { fuzz(cx, Some(rpc), &allowance).await })
-    })
-}
-
-fn of_all(allowance: &Allowance) -> &'static Check {
-    let title = "hostile requests of all kinds, mixed, do no harm";
-    let allowance = allowance.clone();
-    check("fuzz/mixed".to_owned(), title.to_owned(), &[VOLUME], move |cx| {
-        let allowance = allowance.clone();
-        Box::pin(async move { fuzz(cx, None, &allowance).await })
+        Box::pin(async move { fuzz(cx, rpc, &allowance).await })
     })
 }
 
