@@ -5,7 +5,6 @@ use std::io::{self, Write};
 
 use csi_harness::registry::Registry;
 use csi_harness::requirements::{Level, Party, Requirement, Testability, req};
-use csi_suite_sanity::proven;
 use csi_suite_sanity::untested::UNTESTED;
 use serde::Serialize;
 
@@ -42,7 +41,7 @@ struct Totals {
 
 /// Prints the table.
 pub(crate) fn coverage(format: OutputFormat) -> Result<Exit, Error> {
-    let coverage = measure(&suites::all(), &proven::rules());
+    let coverage = measure(&suites::all(), &suites::proven());
     let out = io::stdout().lock();
     match format {
         OutputFormat::Text => text(out, &coverage)?,
@@ -124,7 +123,7 @@ fn text(mut out: impl Write, coverage: &Coverage) -> io::Result<()> {
     let totals = &coverage.totals;
     writeln!(
         out,
-        "\n{} requirements on drivers: {} checked, {} claimed by checks that no defect of the mock driver proves to judge \
+        "\n{} requirements on drivers: {} checked, {} claimed by checks that no known defect proves to judge \
          them, {} not checked yet, {} that no check can test",
         totals.requirements, totals.checked, totals.claimed, totals.unchecked, totals.untestable
     )

@@ -7,7 +7,6 @@ use csi_harness::need::Need;
 use csi_harness::registry::{Registry, did_you_mean};
 use csi_harness::requirements::{Requirement, req};
 use csi_harness::retired::Fate;
-use csi_suite_sanity::proven;
 
 use crate::coverage;
 use crate::error::Error;
@@ -65,7 +64,7 @@ fn explain_check(mut out: impl Write, check: &Check) -> io::Result<()> {
     }
     let needs: Vec<_> = check.needs.iter().map(Need::describe).collect();
     write_list(&mut out, "needs", needs.iter().map(String::as_str))?;
-    write_list(&mut out, "refuted by these defects of the mock driver", check.refuted_by.iter().copied())?;
+    write_list(&mut out, "refuted by these defects", check.refuted_by.iter().copied())?;
     write_list(
         &mut out,
         "not told where this one accuses the driver of the same fault",
@@ -101,9 +100,9 @@ fn explain_requirement(
     if checks.is_empty() {
         return writeln!(out, "\nnot checked: {}", coverage::untested_because(rule));
     }
-    let by = match proven::rules().contains(rule.id) {
+    let by = match suites::proven().contains(rule.id) {
         true => "checked by",
-        false => "claimed, not proven: no defect of the mock driver makes these blame it for this rule",
+        false => "claimed, not proven: no known defect makes these blame a driver for this rule",
     };
     write_list(&mut out, by, checks.into_iter())
 }

@@ -5,18 +5,21 @@ mod ids;
 #[cfg(test)]
 mod rules;
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use csi_harness::filter::Filter;
 use csi_harness::known::KnownFailing;
+use csi_harness::refutation::blamed;
 use csi_harness::registry::{Registry, Suite};
 
 use crate::args::{Selection, Terms};
 use crate::error::Error;
 use crate::note;
 
-const SUITES: [Suite; 6] = [
+const SUITES: [Suite; 7] = [
     csi_suite_sanity::SUITE,
+    csi_suite_data::SUITE,
     csi_suite_stateful::idempotency::SUITE,
     csi_suite_stateful::property::SUITE,
     csi_suite_stateful::concurrency::SUITE,
@@ -25,12 +28,25 @@ const SUITES: [Suite; 6] = [
 ];
 
 /// Their names, as `--suite` takes them.
-pub(crate) const NAMES: [&str; SUITES.len()] =
-    [SUITES[0].name, SUITES[1].name, SUITES[2].name, SUITES[3].name, SUITES[4].name, SUITES[5].name];
+pub(crate) const NAMES: [&str; SUITES.len()] = [
+    SUITES[0].name,
+    SUITES[1].name,
+    SUITES[2].name,
+    SUITES[3].name,
+    SUITES[4].name,
+    SUITES[5].name,
+    SUITES[6].name,
+];
 
 /// All suites.
 pub(crate) fn all() -> Registry {
     Registry::new(SUITES)
+}
+
+/// Ids of the rules of which it is proved that checks judge them.
+pub(crate) fn proven() -> BTreeSet<&'static str> {
+    let matrices = [csi_suite_sanity::proven::MATRIX, csi_suite_data::proven::MATRIX];
+    matrices.into_iter().flat_map(blamed).chain(csi_suite_stateful::proven::rules()).collect()
 }
 
 impl Selection {

@@ -45,6 +45,7 @@ pub mod story;
 pub mod target;
 pub mod verdict;
 mod volumes;
+pub mod workload;
 
 pub use driver::{Driver, DriverError, DriverLog, End, Left, ServeError};
 pub use paths::PathKind;

@@ -65,7 +65,7 @@ impl Mount {
 
 /// Unmounts everything at a path and below it, what was mounted last first: how many mounts that were. Whoever still looks
 /// into one does not hold it.
-pub(crate) fn unmount_below(path: &Path) -> io::Result<usize> {
+pub fn unmount_below(path: &Path) -> io::Result<usize> {
     // Of a link that a driver has made, nothing is followed.
     let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else { return Ok(0) };
     let path = std::fs::canonicalize(parent)?.join(name);

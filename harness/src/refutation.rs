@@ -4,6 +4,7 @@ use crate::capability::Capability;
 use crate::check::Check;
 use crate::need::Need;
 use crate::outcome::Outcome;
+use crate::requirements::Requirement;
 
 /// What came of one check on a driver that is known to be right, or known to have a defect.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -65,10 +66,27 @@ pub fn absent_for(check: &Check) -> Vec<Capability> {
     check.needs.iter().filter_map(absent).collect()
 }
 
+/// Ids of the rules that checks blame some defect for, by a matrix that refutation tests have written: a defect, then the checks
+/// that say something, a line each, with the rule. Where a rule binds, the check has to fail; elsewhere it warns.
+pub fn blamed(matrix: &'static str) -> impl Iterator<Item = &'static str> {
+    matrix.lines().filter_map(|line| {
+        let mut words = line.strip_prefix("  ")?.split(' ').skip(1);
+        let rule = Requirement::find(words.next()?)?;
+        let warns = words.next().is_some();
+        (warns != rule.is_binding()).then_some(rule.id)
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::verdict::Violation;
+
+    #[test]
+    fn a_rule_that_binds_has_to_fail() {
+        let matrix = "# a comment\n\na-defect\n  a/b/c GEN-ERR-001\n  a/b/d@block GEN-ERR-002 (warns)\n  a/b/e GEN-ERR-008 (warns)\n";
+        assert_eq!(blamed(matrix).collect::<Vec<_>>(), ["GEN-ERR-001", "GEN-ERR-008"]);
+    }
 
     #[test]
     fn only_a_violation_refutes() {

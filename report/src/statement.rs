@@ -172,6 +172,7 @@ const AREAS: &[Area] = &[
         rules: &["NODE-STATS-", "MSG-USAGE-"],
         needs: &[any_of(&[GetVolumeStats, VolumeCondition, NodeVolumeCondition])],
     },
+    Area { name: "data", checks: &["data/"], rules: &[], needs: &[NODE] },
     Area { name: "retries", checks: &["idempotency/", "property/"], rules: &[], needs: &[] },
     Area { name: "concurrency", checks: &["concurrency/"], rules: &[], needs: &[] },
     Area { name: "restarts", checks: &["restart/"], rules: &[], needs: &[] },

@@ -22,10 +22,12 @@ const EDGES: &[(&str, &[&str])] = &[
     ("csi-suite-sanity", &["csi-harness", "csi-proto"]),
     ("csi-suite-stateful", &["csi-harness", "csi-proto"]),
     ("csi-suite-hostile", &["csi-harness", "csi-proto"]),
+    ("csi-suite-data", &["csi-harness", "csi-proto"]),
     ("csi-suite-e2e", &["csi-harness", "csi-proto", "csi-driver-definitions"]),
     ("csi-report", &["csi-harness"]),
     ("csi-mock-driver", &["csi-proto"]),
     ("csi-hostpath-driver", &["csi-proto"]),
+    ("csi-faulty-driver", &["csi-proto", "csi-hostpath-driver"]),
     (
         "csi-sanity",
         &[
@@ -34,6 +36,7 @@ const EDGES: &[(&str, &[&str])] = &[
             "csi-harness",
             "csi-suite-sanity",
             "csi-suite-stateful",
+            "csi-suite-data",
             "csi-suite-e2e",
             "csi-suite-hostile",
             "csi-report",

@@ -25,6 +25,13 @@ fn the_defects_and_quirks() {
             writeln!(text, "| `{id}` | {} | {checks} |", escaped(defect.description())).unwrap();
         }
     }
+    let head = "\n## Defects of the reference driver\n\nWhat only a driver with mounts can do wrong.\n\n";
+    write!(text, "{head}| defect | what is wrong | found by |\n|---|---|---|\n").unwrap();
+    for defect in csi_faulty_driver::Defect::ALL {
+        let checks =
+            found_by.get(defect.id()).map_or("Kubernetes' tests".to_owned(), |checks| checks.join(", "));
+        writeln!(text, "| `{}` | {} | {checks} |", defect.id(), escaped(defect.description())).unwrap();
+    }
     write!(text, "\n## Quirks\n\n{} in all. Each passes every check.\n", Quirk::ALL.len()).unwrap();
     for (group, ids) in groups(QUIRKS) {
         write!(text, "\n### {group}\n\n| quirk | what is unusual | permitted by |\n|---|---|---|\n").unwrap();

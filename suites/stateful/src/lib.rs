@@ -11,6 +11,7 @@ mod load;
 pub mod model;
 pub mod orchestrator;
 pub mod property;
+pub mod proven;
 mod record;
 pub mod replay;
 pub mod restart;

@@ -8,7 +8,7 @@ mod memory;
 mod node;
 mod parameters;
 mod snapshot;
-pub(crate) mod workload;
+mod workload;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};

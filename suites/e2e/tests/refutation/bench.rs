@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use csi_driver_definitions::DriverDefinition;
+use csi_faulty_driver::Defect;
 use csi_harness::Driver;
 use csi_harness::config::{Config, PathLayout};
 use csi_harness::events::{Event, Reporter};
@@ -23,8 +24,7 @@ use csi_suite_e2e::plan::{self, Definition};
 use rustix::mount::{UnmountFlags, unmount};
 use tokio::sync::watch;
 
-use crate::faulty;
-use crate::table::{Defect, ROWS, Row};
+use crate::table::{ROWS, Row};
 
 /// What the definition takes for granted.
 const FLAGS: [&str; 8] = [
@@ -117,7 +117,7 @@ fn driver(root: &Path, defect: Option<Defect>) -> Driver {
         let arguments = FLAGS.into_iter().chain([state.as_str()]).map(OsString::from);
         let config = Args::read(arguments).unwrap().into_config().unwrap();
         let driver = HostpathDriver::new(config)?;
-        Ok(vec![(endpoint.clone(), faulty::routes(&driver, defect))])
+        Ok(vec![(endpoint.clone(), csi_faulty_driver::routes(&driver, defect))])
     })
 }
 

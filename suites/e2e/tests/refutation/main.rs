@@ -3,10 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a panic in a helper of a test is the failure itself")]
 
 mod bench;
-mod controller;
 mod document;
-mod faulty;
-mod node;
 mod table;
 
 use std::process::ExitCode;

@@ -1,47 +1,6 @@
 //! What a driver can do wrong, and the test that has to find it.
 
-/// What a driver does wrong, with OK for an answer.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum Defect {
-    /// `volume_mount_group` is not looked at, though VOLUME_MOUNT_GROUP is advertised.
-    IgnoresGroup,
-    /// The file system is ext4, whatever `fs_type` says.
-    IgnoresFsType,
-    /// `mount_flags` are not looked at.
-    IgnoresMountFlags,
-    /// Volumes are mounted with noexec.
-    ForbidsExecution,
-    /// `readonly` is not looked at.
-    IgnoresReadonly,
-    /// The second target of a volume shows an empty directory.
-    HidesFromSecondPod,
-    /// A target shows the volume that was published before.
-    MixesUp,
-    /// A volume that was staged before is empty.
-    WipesAtRestage,
-    /// NodeUnpublishVolume does nothing.
-    StaysPublished,
-    /// NodeExpandVolume does nothing.
-    NodeExpandsNothing,
-    /// ControllerExpandVolume does nothing, and says that the node has nothing to do either.
-    ControllerExpandsNothing,
-    /// A volume made from a volume is empty.
-    ClonesNothing,
-    /// A volume made from a snapshot is empty.
-    RestoresNothing,
-    /// A volume made from a snapshot shows what its source holds at that time.
-    RestoresLater,
-    /// A volume made larger from a snapshot has the size of the snapshot.
-    RestoresNoLarger,
-    /// The members of a group snapshot are told to be of each other's volumes.
-    MixesUpMembers,
-    /// ControllerModifyVolume does nothing.
-    TakesAnyAttributes,
-    /// The free space is below zero.
-    NegativeCapacity,
-    /// A volume is said to be in a segment that was not asked for.
-    MadeElsewhere,
-}
+use csi_faulty_driver::Defect;
 
 /// A defect, and how it is found.
 #[derive(Debug)]

@@ -7,10 +7,10 @@ use std::time::{Duration, Instant};
 
 use csi_harness::config::Pairs;
 use csi_harness::prelude::*;
+use csi_harness::workload::is_published;
 use csi_proto::Service;
 
 use super::parameters;
-use super::workload::is_published;
 use crate::model::around::Terms;
 use crate::model::call::Usage;
 use crate::model::names::Node;

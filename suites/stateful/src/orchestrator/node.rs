@@ -3,10 +3,10 @@
 use std::path::Path;
 
 use csi_harness::prelude::*;
+use csi_harness::workload::is_fuse;
 use csi_proto::redact;
 
 use super::memory::Memory;
-use super::workload::is_fuse;
 use super::{Made, Orchestrator};
 use crate::model::answer::{Said, VolumeSaid};
 use crate::model::call::{Size, Usage, VolumeCall};

@@ -5,14 +5,12 @@ use std::path::{Path, PathBuf};
 
 use csi_harness::prelude::*;
 use csi_harness::requirements::Requirement;
+use csi_harness::workload;
 
 use super::{bring_back, driver, kill};
-use crate::model::answer::Found;
-use crate::model::names::{Slot, Stamp};
-use crate::orchestrator::workload;
 
 /// What the workload has written, and where.
-const WRITTEN: (Slot, Stamp) = (Slot(0), Stamp(7));
+const WRITTEN: (u8, u32) = (0, 7);
 
 check! {
     /// Plugins are updated while pods run. kubelet publishes again for pods that stay, and gives back the volumes of those
@@ -163,8 +161,8 @@ impl InUse {
     async fn find_data(&self) -> CheckResult {
         let path = PathBuf::from(&self.published.target_path);
         let (slot, stamp) = WRITTEN;
-        let actual = match workload::play(move || workload::found(&path, slot)).await? {
-            Ok(Found::Stamp(found)) if found == stamp => return Ok(()),
+        let actual = match workload::play(move || workload::read(&path, slot)).await? {
+            Ok(Some(found)) if found == stamp => return Ok(()),
             Ok(_) => "something else".to_owned(),
             Err(error) => error.to_string(),
         };

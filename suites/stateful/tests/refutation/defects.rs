@@ -1,7 +1,7 @@
 //! Every check finds the defects that it names, and how soon is in a committed table: how many of its tries it takes at
 //! each of some seeds.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -24,7 +24,7 @@ const SEEDS_OF_TABLE: [u64; 5] = [1, 2, 3, 4, 5];
 /// Where a check is named for defects that no single call shows, the table has the tries that each took.
 const HEADER: &str = "\
 # How many tries (sequences, or rounds of calls) a check needs to find a defect, at the seeds 1 to 5.
-# `end` is a check that finds it when everything is done, `-` one that does not find it.
+# `end` is a check that finds it when everything is done, `-` one that does not find it. Behind it, the rule that it blames.
 # UPDATE=1 cargo test -p csi-suite-stateful --test refutation defect/ writes this file.
 ";
 
@@ -48,6 +48,7 @@ pub(crate) fn trials() -> Vec<libtest_mimic::Trial> {
 fn is_found(rows: &Rows, check: &'static Check, defect: &'static str) -> Result<(), Failed> {
     let updates = std::env::var_os("UPDATE").is_some();
     let mut tries = Vec::new();
+    let mut blamed = BTreeSet::new();
     for seed in if updates { &SEEDS_OF_TABLE[..] } else { &SEEDS[..] } {
         let (said, trial) = played_at(check, defect, *seed)?;
         tries.push(match trial {
@@ -58,10 +59,12 @@ fn is_found(rows: &Rows, check: &'static Check, defect: &'static str) -> Result<
             Trial::Skipped(_) | Trial::Bad(_) => "-".to_owned(),
         });
         misattributed(check, &said)?;
+        blamed.extend(said.iter().filter_map(|said| proven_by(&said.outcome)));
     }
     if updates {
         let mut rows = rows.lock().unwrap_or_else(PoisonError::into_inner);
-        rows.insert(format!("{defect} {}", check.id), tries.join(" "));
+        let blamed: String = blamed.iter().map(|rule| format!(" ({rule})")).collect();
+        rows.insert(format!("{defect} {}", check.id), tries.join(" ") + &blamed);
         write(&rows)?;
     }
     Ok(())
@@ -92,6 +95,12 @@ fn said_at(check: &'static Check, defect: &str, seed: u64) -> Result<Vec<Said>, 
     config.time_limits.settle_ms = Some(100);
     let played = play(mock, config, seed, |other| other.id == check.id)?;
     Ok(played.said.into_values().collect())
+}
+
+/// The rule that a check is proved to judge: one that binds by a failure, another one by a warning.
+fn proven_by(outcome: &Outcome) -> Option<&'static str> {
+    let rule = outcome.violation()?.requirement?;
+    (matches!(outcome, Outcome::Warned(_)) != rule.is_binding()).then_some(rule.id)
 }
 
 /// How many tries it took, as the check says.

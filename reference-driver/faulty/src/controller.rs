@@ -6,8 +6,7 @@ use csi_proto::v1::volume_content_source::{SnapshotSource, Type, VolumeSource};
 use csi_proto::v1::*;
 use tonic::{Request, Response};
 
-use crate::faulty::{Faults, Reply, Seen};
-use crate::table::Defect;
+use crate::{Defect, Faults, Reply, Seen};
 
 impl Faults {
     pub(crate) async fn create_volume(
@@ -37,21 +36,32 @@ impl Faults {
     /// What the driver takes the source of a volume for.
     fn misread_source(&self, seen: &Seen, request: &mut CreateVolumeRequest) {
         let source = request.volume_content_source.as_ref().and_then(|source| source.r#type.clone());
-        match (self.defect, source) {
+        let snapshot = match &source {
+            Some(Type::Snapshot(SnapshotSource { snapshot_id })) => snapshot_id.as_str(),
+            _ => "",
+        };
+        let later = match (self.defect, &source) {
             (Some(Defect::ClonesNothing), Some(Type::Volume(_)))
             | (Some(Defect::RestoresNothing), Some(Type::Snapshot(_))) => {
                 request.volume_content_source = None;
+                None
             }
-            (Some(Defect::RestoresLater), Some(Type::Snapshot(SnapshotSource { snapshot_id }))) => {
-                let volume_id = seen.snapshots[&snapshot_id].source_volume_id.clone();
-                let source = Type::Volume(VolumeSource { volume_id });
-                request.volume_content_source = Some(VolumeContentSource { r#type: Some(source) });
+            (Some(Defect::RestoresNoLarger), _) => {
+                if let Some(snapshot) = seen.snapshots.get(snapshot) {
+                    let required_bytes = snapshot.size_bytes;
+                    request.capacity_range = Some(CapacityRange { required_bytes, limit_bytes: 0 });
+                }
+                None
             }
-            (Some(Defect::RestoresNoLarger), Some(Type::Snapshot(SnapshotSource { snapshot_id }))) => {
-                let required_bytes = seen.snapshots[&snapshot_id].size_bytes;
-                request.capacity_range = Some(CapacityRange { required_bytes, limit_bytes: 0 });
+            (Some(Defect::RestoresLater), _) => {
+                seen.snapshots.get(snapshot).map(|snapshot| snapshot.source_volume_id.clone())
             }
-            _ => {}
+            (Some(Defect::GroupsOverTime), _) => seen.late_members.get(snapshot).cloned(),
+            _ => None,
+        };
+        if let Some(volume_id) = later {
+            let source = Type::Volume(VolumeSource { volume_id });
+            request.volume_content_source = Some(VolumeContentSource { r#type: Some(source) });
         }
     }
 
@@ -59,7 +69,9 @@ impl Faults {
         &self,
         mut request: Request<ControllerPublishVolumeRequest>,
     ) -> Reply<ControllerPublishVolumeResponse> {
-        request.get_mut().volume_capability.iter_mut().for_each(|capability| self.misread(capability));
+        let message = request.get_mut();
+        message.volume_capability.iter_mut().for_each(|capability| self.misread(capability));
+        message.readonly &= !self.has(Defect::AttachesForWriting);
         self.driver.controller_publish_volume(request).await
     }
 
@@ -90,11 +102,14 @@ impl Faults {
         request: Request<CreateVolumeGroupSnapshotRequest>,
     ) -> Reply<CreateVolumeGroupSnapshotResponse> {
         let mut done = self.driver.create_volume_group_snapshot(request).await?;
-        if self.has(Defect::MixesUpMembers)
-            && let Some(group) = &mut done.get_mut().group_snapshot
+        if let Some(group) = &mut done.get_mut().group_snapshot
             && let [first, second, ..] = &mut group.snapshots[..]
         {
-            std::mem::swap(&mut first.source_volume_id, &mut second.source_volume_id);
+            if self.has(Defect::MixesUpMembers) {
+                std::mem::swap(&mut first.source_volume_id, &mut second.source_volume_id);
+            }
+            let late = (second.snapshot_id.clone(), second.source_volume_id.clone());
+            self.seen.lock().await.late_members.extend([late]);
         }
         Ok(done)
     }

@@ -9,8 +9,7 @@ use csi_proto::v1::*;
 use rustix::mount::{MountFlags, UnmountFlags, mount, mount_bind, unmount};
 use tonic::{Request, Response};
 
-use crate::faulty::{Faults, Reply, Seen};
-use crate::table::Defect;
+use crate::{Defect, Faults, Reply, Seen};
 
 /// Bytes that are wiped of a device, at its beginning.
 const WIPED_BYTES: usize = 1 << 16;
@@ -55,10 +54,11 @@ impl Faults {
         let mut published = seen.published.iter();
         match self.defect {
             Some(Defect::MixesUp) => {
-                let other = published.find(|(_, other)| other != id);
+                let is_alike = |other: &str| Path::new(other).is_dir() == Path::new(target).is_dir();
+                let other = published.find(|(other, volume)| volume != id && is_alike(other));
                 other.inspect(|(other, _)| mount_bind(other, target).unwrap()).is_some()
             }
-            Some(Defect::HidesFromSecondPod) => {
+            Some(Defect::HidesFromSecondPod) if Path::new(target).is_dir() => {
                 let other = published.find(|(other, volume)| volume == id && other != target);
                 other
                     .inspect(|_| mount("none", target, "tmpfs", MountFlags::empty(), None).unwrap())
@@ -99,14 +99,16 @@ impl Faults {
 /// Removes the data of a volume: the files of a file system, or the beginning of a device.
 fn wipe(target: &Path) {
     if !target.is_dir() {
-        let mut device = fs::OpenOptions::new().write(true).open(target).unwrap();
-        device.write_all(&[0; WIPED_BYTES]).unwrap();
-        return device.sync_all().unwrap();
+        // It may be there for reading only.
+        let Ok(mut device) = fs::OpenOptions::new().write(true).open(target) else { return };
+        let _ = device.write_all(&[0; WIPED_BYTES]).and_then(|()| device.sync_all());
+        return;
     }
     for entry in fs::read_dir(target).unwrap() {
         let path = entry.unwrap().path();
         if path.is_file() {
-            fs::remove_file(path).unwrap();
+            // It may be there for reading only.
+            let _ = fs::remove_file(path);
         }
     }
 }

@@ -1,4 +1,11 @@
-//! The reference driver, doing one thing wrong.
+//! The reference driver, doing one thing wrong: each call goes to it directly, or through the defect that its RPC can have.
+//! Tests of suites that look at what is mounted run on it.
+#![expect(clippy::unwrap_used, reason = "a driver of tests; a panic is a failure of the test")]
+#![warn(missing_docs)]
+
+mod controller;
+mod defect;
+mod node;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -13,7 +20,7 @@ use tokio::sync::Mutex;
 use tonic::service::Routes;
 use tonic::{Request, Response, Status};
 
-use crate::table::Defect;
+pub use defect::Defect;
 
 pub(crate) type Reply<T> = Result<Response<T>, Status>;
 
@@ -47,10 +54,12 @@ pub(crate) struct Seen {
     pub(crate) covered: BTreeSet<String>,
     /// Snapshots by their ids.
     pub(crate) snapshots: BTreeMap<String, Snapshot>,
+    /// The second members of group snapshots by their ids, with their volumes.
+    pub(crate) late_members: BTreeMap<String, String>,
 }
 
 /// The services of the driver with a defect.
-pub(crate) fn routes(driver: &HostpathDriver, defect: Option<Defect>) -> Routes {
+pub fn routes(driver: &HostpathDriver, defect: Option<Defect>) -> Routes {
     let faults = Faults { driver: driver.clone(), defect, seen: Arc::default() };
     let faulty = Faulty { driver: driver.clone(), faults };
     Routes::new(IdentityServer::new(driver.clone()))

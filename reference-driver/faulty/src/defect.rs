@@ -1,0 +1,71 @@
+//! What the driver can do wrong.
+
+macro_rules! defects {
+    ($($(#[doc = $doc:literal])+ $variant:ident = $id:literal;)+) => {
+        /// What the driver does wrong, with OK for an answer.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum Defect {
+            $($(#[doc = $doc])+ $variant,)+
+        }
+
+        impl Defect {
+            /// All there are.
+            pub const ALL: &'static [Defect] = &[$(Defect::$variant,)+];
+
+            /// Its name in tests and documents.
+            pub fn id(self) -> &'static str {
+                match self { $(Defect::$variant => $id,)+ }
+            }
+
+            /// What the driver does, as a sentence.
+            pub fn description(self) -> &'static str {
+                match self { $(Defect::$variant => concat!($($doc),+).trim_ascii(),)+ }
+            }
+        }
+    };
+}
+
+defects! {
+    /// `volume_mount_group` is not looked at, though VOLUME_MOUNT_GROUP is advertised.
+    IgnoresGroup = "hostpath/ignores-group";
+    /// The file system is ext4, whatever `fs_type` says.
+    IgnoresFsType = "hostpath/ignores-fs-type";
+    /// `mount_flags` are not looked at.
+    IgnoresMountFlags = "hostpath/ignores-mount-flags";
+    /// Volumes are mounted with noexec.
+    ForbidsExecution = "hostpath/forbids-execution";
+    /// `readonly` is not looked at.
+    IgnoresReadonly = "hostpath/ignores-readonly";
+    /// The second target of a volume shows an empty directory.
+    HidesFromSecondPod = "hostpath/hides-from-second-pod";
+    /// A target shows the volume that was published before.
+    MixesUp = "hostpath/mixes-up";
+    /// A volume that was staged before is empty.
+    WipesAtRestage = "hostpath/wipes-at-restage";
+    /// NodeUnpublishVolume does nothing.
+    StaysPublished = "hostpath/stays-published";
+    /// NodeExpandVolume does nothing.
+    NodeExpandsNothing = "hostpath/node-expands-nothing";
+    /// ControllerExpandVolume does nothing, and says that the node has nothing to do either.
+    ControllerExpandsNothing = "hostpath/controller-expands-nothing";
+    /// A volume made from a volume is empty.
+    ClonesNothing = "hostpath/clones-nothing";
+    /// A volume made from a snapshot is empty.
+    RestoresNothing = "hostpath/restores-nothing";
+    /// A volume made from a snapshot shows what its source holds at that time.
+    RestoresLater = "hostpath/restores-later";
+    /// A volume made larger from a snapshot has the size of the snapshot.
+    RestoresNoLarger = "hostpath/restores-no-larger";
+    /// The members of a group snapshot are told to be of each other's volumes.
+    MixesUpMembers = "hostpath/mixes-up-members";
+    /// ControllerModifyVolume does nothing.
+    TakesAnyAttributes = "hostpath/takes-any-attributes";
+    /// The free space is below zero.
+    NegativeCapacity = "hostpath/negative-capacity";
+    /// A volume is said to be in a segment that was not asked for.
+    MadeElsewhere = "hostpath/made-elsewhere";
+    /// `readonly` of ControllerPublishVolume is not looked at.
+    AttachesForWriting = "hostpath/attaches-for-writing";
+    /// The second member of a group snapshot holds what is written until it is restored.
+    GroupsOverTime = "hostpath/groups-over-time";
+}

@@ -1,0 +1,176 @@
+//! Volumes made from snapshots and from volumes hold the data of their source.
+
+use csi_harness::prelude::*;
+use v1::volume_content_source::{SnapshotSource, Type as Source, VolumeSource};
+
+use crate::used::{Used, told};
+
+/// What is in the source when it is copied, and what is written to it afterwards.
+const BEFORE: u32 = 1;
+const AFTER: u32 = 2;
+
+pub(crate) fn of_snapshot(id: &str) -> Source {
+    Source::Snapshot(SnapshotSource { snapshot_id: id.to_owned() })
+}
+
+fn of_volume(id: &str) -> Source {
+    Source::Volume(VolumeSource { volume_id: id.to_owned() })
+}
+
+/// A request for a copy with room for so many bytes.
+async fn request(cx: &Cx, source: Source, bytes: i64) -> CheckResult<v1::CreateVolumeRequest> {
+    let mut request = cx.create_node_volume_request().await?;
+    let range = request.capacity_range.get_or_insert_default();
+    range.required_bytes = range.required_bytes.max(bytes);
+    request.volume_content_source = Some(v1::VolumeContentSource { r#type: Some(source) });
+    Ok(request)
+}
+
+/// A copy as large as its source.
+pub(crate) async fn copy(cx: &Cx, source: Source, bytes: i64) -> CheckResult<NodeVolume> {
+    let request = request(cx, source, bytes).await?;
+    Ok(cx.create_volume(request).setup("a volume made from another one").await?.into())
+}
+
+/// Writes to a volume that nobody uses.
+async fn write(cx: &Cx, volume: &NodeVolume, stamp: u32) -> CheckResult {
+    let used = Used::begin(cx, volume).await?;
+    used.write(stamp).await?;
+    used.end().await
+}
+
+/// Reads from a volume that nobody uses.
+pub(crate) async fn read(cx: &Cx, volume: &NodeVolume) -> CheckResult<Option<u32>> {
+    let used = Used::begin(cx, volume).await?;
+    let found = used.read().await?;
+    used.end().await?;
+    Ok(found)
+}
+
+check! {
+    /// A backup that holds nothing, or holds what was written later, is found out on the day it is needed. The source is not
+    /// in use while the snapshot is taken, so that nothing is on its way to it.
+    FROM_SNAPSHOT {
+        id: "data/copies/from-snapshot",
+        title: "a volume made from a snapshot holds what the source held when the snapshot was taken",
+        spec: [req::MSG_VOLSOURCE_004, req::CTRL_CREATESNAP_015],
+        needs: [NODE, CREATE_DELETE_VOLUME, CREATE_DELETE_SNAPSHOT, ROOT],
+        refuted_by: ["hostpath/restores-nothing", "hostpath/restores-later"],
+        access: Each,
+    }
+    async |cx| {
+        let source = cx.node_volume().await?;
+        write(cx, &source, BEFORE).await?;
+        let snapshot = cx.new_snapshot(&source.id).await?;
+        write(cx, &source, AFTER).await?;
+        let copy = copy(cx, of_snapshot(&snapshot.snapshot_id), source.size_bytes).await?;
+        let found = read(cx, &copy).await?;
+        ensure!(
+            found != Some(AFTER),
+            "the snapshot holds what was written to its source after CreateSnapshot was answered";
+            of: &req::CTRL_CREATESNAP_015,
+            expected: told(Some(BEFORE)),
+            actual: told(found)
+        );
+        ensure!(
+            found == Some(BEFORE),
+            "a volume made from a snapshot does not hold the data of the snapshot";
+            of: &req::MSG_VOLSOURCE_004,
+            expected: told(Some(BEFORE)),
+            actual: told(found)
+        );
+        Ok(())
+    }
+}
+
+check! {
+    /// A copy that is written to is no part of its source any more.
+    FROM_VOLUME {
+        id: "data/copies/from-volume",
+        title: "a volume made from a volume holds its data, and each keeps its own from then on",
+        spec: [req::MSG_VOLSOURCE_006],
+        needs: [NODE, CREATE_DELETE_VOLUME, CLONE_VOLUME, ROOT],
+        refuted_by: ["hostpath/clones-nothing"],
+        access: Each,
+    }
+    async |cx| {
+        let source = cx.node_volume().await?;
+        write(cx, &source, BEFORE).await?;
+        let copy = copy(cx, of_volume(&source.id), source.size_bytes).await?;
+        write(cx, &source, AFTER).await?;
+        let found = read(cx, &copy).await?;
+        ensure!(
+            found == Some(BEFORE),
+            "a volume made from a volume does not hold the data that the source had";
+            of: &req::MSG_VOLSOURCE_006,
+            expected: told(Some(BEFORE)),
+            actual: told(found)
+        );
+        Ok(())
+    }
+}
+
+check! {
+    /// A driver may refuse to make a copy larger than its source. If it makes one, the room has to be there. Of a file system
+    /// only a gross shortfall counts, since it needs room itself.
+    LARGER {
+        id: "data/copies/larger",
+        title: "a volume made larger than its source has the room and the data",
+        spec: [req::CTRL_CREATEVOL_008, req::CTRL_CREATEVOL_009],
+        needs: [NODE, CREATE_DELETE_VOLUME, any_of(&[Capability::CreateDeleteSnapshot, Capability::CloneVolume]), ROOT],
+        refuted_by: ["hostpath/restores-no-larger"],
+        access: Each,
+    }
+    async |cx| {
+        let source = cx.node_volume().await?;
+        let used = Used::begin(cx, &source).await?;
+        used.write(BEFORE).await?;
+        let small = used.size_bytes(source.size_bytes).await?;
+        used.end().await?;
+        if source.size_bytes <= 0 {
+            return Err(Stop::skip("the driver does not say how large its volumes are"));
+        }
+        let wanted = source.size_bytes.saturating_mul(2);
+        let Some(copy) = larger(cx, &source, wanted).await? else {
+            cx.note("a copy larger than its source is refused, as it may be");
+            return Ok(());
+        };
+        let used = Used::begin(cx, &copy).await?;
+        let found = used.read().await?;
+        ensure!(
+            found == Some(BEFORE),
+            "a volume made larger than its source does not hold the data of the source";
+            of: &req::CTRL_CREATEVOL_008,
+            expected: told(Some(BEFORE)),
+            actual: told(found)
+        );
+        let (Some(small), Some(large)) = (small, used.size_bytes(wanted).await?.or(small)) else {
+            cx.note("how much room a volume has cannot be seen in the file system that is mounted");
+            return used.end().await;
+        };
+        let (rule, least) = match cx.access() {
+            AccessType::Block => (&req::CTRL_CREATEVOL_008, wanted.unsigned_abs()),
+            AccessType::Mount => (&req::CTRL_CREATEVOL_009, small + small / 2),
+        };
+        ensure!(
+            large >= least,
+            "a volume made larger than its source has no more room when it is published";
+            of: rule,
+            expected: format!("at least {least} bytes, since CreateVolume was asked for {wanted} and said OK"),
+            actual: format!("{large} bytes; the source has {small}")
+        );
+        used.end().await
+    }
+}
+
+/// A copy of so many bytes, of a snapshot if there are any; `None` if the driver makes none that are larger.
+async fn larger(cx: &Cx, source: &NodeVolume, bytes: i64) -> CheckResult<Option<NodeVolume>> {
+    let from = match cx.target().capabilities().has(Capability::CreateDeleteSnapshot) {
+        true => of_snapshot(&cx.new_snapshot(&source.id).await?.snapshot_id),
+        false => of_volume(&source.id),
+    };
+    let reply = cx.create_volume(request(cx, from, bytes).await?).await;
+    Ok(reply.any_answer()?.ok().map(NodeVolume::from))
+}
+
+pub(crate) static CHECKS: &[&Check] = &[&FROM_SNAPSHOT, &FROM_VOLUME, &LARGER];

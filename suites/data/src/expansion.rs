@@ -1,0 +1,94 @@
+//! A volume that has been expanded has the room when a workload gets it.
+
+use csi_harness::prelude::*;
+use csi_harness::requirements::Requirement;
+
+use crate::used::Used;
+
+check! {
+    /// A database that was told of more room runs into the wall all the same. Expanded while nobody uses it, where the driver can do
+    /// that, or else while a workload does; then everything is done that the driver asks for. A driver may also grow a file system
+    /// when it is staged or published, so that it is looked at after that. Of a file system only a gross shortfall counts.
+    ARRIVES {
+        id: "data/expansion/arrives",
+        title: "a workload finds the room that ControllerExpandVolume has promised",
+        spec: [req::CTRL_EXPAND_012, req::NODE_EXPAND_024],
+        needs: [NODE, CREATE_DELETE_VOLUME, EXPAND_VOLUME, ROOT],
+        refuted_by: ["hostpath/controller-expands-nothing", "hostpath/node-expands-nothing"],
+        access: Each,
+    }
+    async |cx| {
+        let mut volume = cx.node_volume().await?;
+        let wanted = cx.expand_size_bytes().max(volume.size_bytes.saturating_mul(2));
+        let used = Used::begin(cx, &volume).await?;
+        let small = used.size_bytes(volume.size_bytes).await?;
+        let in_use = is_only_online(cx);
+        let used = match in_use {
+            true => Some(used),
+            false => used.end().await.map(|()| None)?,
+        };
+        let range = v1::CapacityRange { required_bytes: wanted, limit_bytes: 0 };
+        let request = v1::ControllerExpandVolumeRequest {
+            volume_id: volume.id.clone(),
+            capacity_range: Some(range),
+            volume_capability: Some(cx.capability()),
+            ..Default::default()
+        };
+        let expanded = cx.call(request).setup("an expanded volume").await?;
+        volume.size_bytes = expanded.capacity_bytes;
+        let used = match used {
+            Some(used) => used,
+            None => Used::begin(cx, &volume).await?,
+        };
+        let rule = match expanded.node_expansion_required {
+            true => grown_on_node(cx, &used, range).await?,
+            false => &req::CTRL_EXPAND_012,
+        };
+        let (Some(small), Some(large)) = (small, used.size_bytes(wanted).await?.or(small)) else {
+            return Err(Stop::skip("how much room a volume has cannot be seen in the file system that is mounted"));
+        };
+        let least = match cx.access() {
+            AccessType::Block => wanted.unsigned_abs(),
+            AccessType::Mount => small + small / 4,
+        };
+        ensure!(
+            large >= least,
+            "a workload does not find the room that the volume was expanded by, after all was done that the driver asked for";
+            of: rule,
+            expected: format!("at least {least} bytes, since {wanted} were asked for, and the answer was OK"),
+            actual: format!("{large} bytes, {small} before; node_expansion_required was {}", expanded.node_expansion_required)
+        );
+        used.end().await
+    }
+}
+
+/// Whether volumes can be expanded only while they are in use.
+fn is_only_online(cx: &Cx) -> bool {
+    let has = |capability| cx.target().capabilities().has(capability);
+    has(Capability::OnlineExpansion) && !has(Capability::OfflineExpansion)
+}
+
+/// Grows the volume on the node, and says which rule the room is owed by.
+async fn grown_on_node(cx: &Cx, used: &Used, range: v1::CapacityRange) -> CheckResult<&'static Requirement> {
+    if !cx.target().capabilities().has(Capability::NodeExpandVolume) {
+        return Err(Stop::skip("the driver asks for NodeExpandVolume, and does not have it"));
+    }
+    let staged = used.staged();
+    let request = v1::NodeExpandVolumeRequest {
+        volume_id: staged.attached.volume.id.clone(),
+        volume_path: used.path().to_string_lossy().into_owned(),
+        staging_target_path: staged.staging_path.clone(),
+        capacity_range: Some(range),
+        volume_capability: Some(cx.capability()),
+        ..Default::default()
+    };
+    let reply = cx.call(request).await;
+    if reply.code()? == Code::FailedPrecondition {
+        // NODE-EXPAND-022 has it so for file systems that cannot grow while they are mounted.
+        return Err(Stop::skip("the driver does not grow this file system while it is mounted"));
+    }
+    reply.setup("a volume grown on the node")?;
+    Ok(&req::NODE_EXPAND_024)
+}
+
+pub(crate) static CHECKS: &[&Check] = &[&ARRIVES];

@@ -1,0 +1,79 @@
+//! A volume takes what is written to it, keeps that, and shows nothing else.
+
+use std::io;
+
+use csi_harness::prelude::*;
+
+use crate::used::{Used, told};
+
+/// What a workload meets that is given something else than its volume.
+fn no_volume(cx: &Cx, message: &str) -> Violation {
+    Violation::new(message).of(match cx.access() {
+        AccessType::Block => &req::NODE_PUBLISH_026,
+        AccessType::Mount => &req::NODE_PUBLISH_027,
+    })
+}
+
+async fn write(cx: &Cx, used: &Used, stamp: u32) -> CheckResult {
+    used.try_to_write(stamp).await?.map_err(|error| {
+        no_volume(cx, "a workload cannot write to a volume that was published for writing")
+            .expected("a file that can be written, or a range of blocks")
+            .actual(error)
+            .into()
+    })
+}
+
+async fn holds(cx: &Cx, used: &Used, stamp: u32, otherwise: &str) -> CheckResult {
+    let found: io::Result<Option<u32>> = used.try_to_read().await?;
+    if matches!(found, Ok(Some(found)) if found == stamp) {
+        return Ok(());
+    }
+    let actual = found.map_or_else(|error| error.to_string(), told);
+    Err(no_volume(cx, otherwise).expected(told(Some(stamp))).actual(actual).into())
+}
+
+check! {
+    /// A pod moves, or its node restarts: the volume is taken away and given again, with all that was written.
+    LASTS {
+        id: "data/kept/until-published-again",
+        title: "what a workload has written is there when the volume is published again",
+        spec: [req::NODE_PUBLISH_026, req::NODE_PUBLISH_027],
+        needs: [NODE, CREATE_DELETE_VOLUME, ROOT],
+        refuted_by: ["hostpath/wipes-at-restage"],
+        access: Each,
+    }
+    async |cx| {
+        let volume = cx.node_volume().await?;
+        let first = Used::begin(cx, &volume).await?;
+        write(cx, &first, 1).await?;
+        first.end().await?;
+        let second = Used::begin(cx, &volume).await?;
+        holds(cx, &second, 1, "what was written to a volume is gone when it is published again").await?;
+        second.end().await
+    }
+}
+
+check! {
+    /// Two volumes of one pod, or of two.
+    APART {
+        id: "data/kept/apart-from-others",
+        title: "two volumes that are published at the same time hold what was written to each",
+        spec: [req::NODE_PUBLISH_026, req::NODE_PUBLISH_027],
+        needs: [NODE, CREATE_DELETE_VOLUME, ROOT],
+        refuted_by: ["hostpath/mixes-up"],
+        access: Each,
+    }
+    async |cx| {
+        let volumes = [cx.node_volume().await?, cx.node_volume().await?];
+        let [first, second] = [Used::begin(cx, &volumes[0]).await?, Used::begin(cx, &volumes[1]).await?];
+        write(cx, &first, 1).await?;
+        write(cx, &second, 2).await?;
+        for (used, stamp) in [(&first, 1), (&second, 2)] {
+            holds(cx, used, stamp, "a volume does not hold what was written to it, but to another one").await?;
+        }
+        second.end().await?;
+        first.end().await
+    }
+}
+
+pub(crate) static CHECKS: &[&Check] = &[&LASTS, &APART];

@@ -1,0 +1,29 @@
+//! What workloads find in volumes: the checks publish them, write, read and measure what is mounted, as a pod would. They run
+//! as root where the driver's mounts can be seen, and are skipped elsewhere.
+
+mod copies;
+mod expansion;
+mod groups;
+mod kept;
+mod mount_group;
+pub mod proven;
+mod readonly;
+mod sharing;
+mod used;
+
+use csi_harness::registry::Suite;
+
+/// Every check of data.
+pub const SUITE: Suite = Suite {
+    name: "data",
+    checks: &[
+        kept::CHECKS,
+        copies::CHECKS,
+        groups::CHECKS,
+        readonly::CHECKS,
+        sharing::CHECKS,
+        mount_group::CHECKS,
+        expansion::CHECKS,
+    ],
+    retired: &[],
+};

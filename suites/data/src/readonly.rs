@@ -1,0 +1,66 @@
+//! What is published for reading cannot be written to. Judged by trying: options of a mount say nothing of the export behind.
+
+use csi_harness::prelude::*;
+use csi_harness::requirements::Requirement;
+
+use crate::used::{Usage, Used};
+
+/// Tries to write to a volume in which something is.
+async fn cannot_be_written(cx: &Cx, usage: Usage, rule: &'static Requirement) -> CheckResult {
+    let volume = cx.node_volume().await?;
+    // It has a file system now, which nobody could make any more.
+    let used = Used::begin(cx, &volume).await?;
+    used.write(1).await?;
+    used.end().await?;
+    let used = Used::begin_with(cx, &volume, usage).await?;
+    let written = used.try_to_write(2).await?;
+    ensure!(
+        written.is_err(),
+        "a workload can write to a volume that it was given for reading";
+        of: rule,
+        expected: "any error that keeps it from writing",
+        actual: "it was written, and is durable"
+    );
+    used.end().await
+}
+
+check! {
+    /// Several pods read what one of them could destroy.
+    PUBLISHED {
+        id: "data/readonly/published",
+        title: "a volume published with readonly cannot be written to",
+        spec: [req::NODE_PUBLISH_034],
+        needs: [NODE, CREATE_DELETE_VOLUME, ROOT],
+        refuted_by: ["hostpath/ignores-readonly"],
+        access: Each,
+    }
+    async |cx| {
+        let usage = Usage { published_readonly: true, ..Usage::plain(cx) };
+        cannot_be_written(cx, usage, &req::NODE_PUBLISH_034).await
+    }
+}
+
+check! {
+    /// NodePublishVolume asks for writing, so that only what ControllerPublishVolume has done can be in the way. That it is
+    /// refused then is as good.
+    ATTACHED {
+        id: "data/readonly/attached",
+        title: "a volume attached with readonly cannot be written to",
+        spec: [req::CTRL_PUBLISH_012],
+        needs: [NODE, CREATE_DELETE_VOLUME, PUBLISH_UNPUBLISH_VOLUME, PUBLISH_READONLY, ROOT],
+        refuted_by: ["hostpath/attaches-for-writing"],
+        access: Each,
+    }
+    async |cx| {
+        let usage = Usage { attached_readonly: true, ..Usage::plain(cx) };
+        match cannot_be_written(cx, usage, &req::CTRL_PUBLISH_012).await {
+            Err(Stop::Broken(why)) => {
+                cx.note(format!("it cannot be used for writing at all: {why}"));
+                Ok(())
+            }
+            judged => judged,
+        }
+    }
+}
+
+pub(crate) static CHECKS: &[&Check] = &[&PUBLISHED, &ATTACHED];

@@ -1,0 +1,181 @@
+//! A volume while a workload uses it.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use csi_harness::prelude::*;
+use csi_harness::workload::{self, play};
+
+/// The place that most checks write to.
+pub(crate) const PLACE: u8 = 0;
+/// A file system has so much less than the volume, in percent, at the most: tables, journals, what is kept for root.
+const OVERHEAD_PERCENT_MAX: u64 = 50;
+
+/// How a volume is used.
+#[derive(Clone, Debug)]
+pub(crate) struct Usage {
+    pub(crate) capability: v1::VolumeCapability,
+    /// `readonly` of ControllerPublishVolume.
+    pub(crate) attached_readonly: bool,
+    /// `readonly` of NodePublishVolume.
+    pub(crate) published_readonly: bool,
+}
+
+impl Usage {
+    /// As a check uses a volume that does not care.
+    pub(crate) fn plain(cx: &Cx) -> Usage {
+        Usage::with(cx.capability())
+    }
+
+    pub(crate) fn with(capability: v1::VolumeCapability) -> Usage {
+        Usage { capability, attached_readonly: false, published_readonly: false }
+    }
+}
+
+/// A volume that is attached, staged and published.
+#[derive(Debug)]
+pub(crate) struct Used {
+    /// For all that is undone when the workload goes.
+    cx: Cx,
+    staged: Staged,
+    usage: Usage,
+    path: PathBuf,
+}
+
+impl Used {
+    /// # Errors
+    /// Broken if a call is refused; skip where the tests do not see what is mounted.
+    pub(crate) async fn begin(cx: &Cx, volume: &NodeVolume) -> CheckResult<Used> {
+        Used::begin_with(cx, volume, Usage::plain(cx)).await
+    }
+
+    /// # Errors
+    /// The same.
+    pub(crate) async fn begin_with(cx: &Cx, volume: &NodeVolume, usage: Usage) -> CheckResult<Used> {
+        let cx = cx.scope();
+        let attached = attached(&cx, volume, &usage).await?;
+        let staged = staged(&cx, attached, &usage).await?;
+        let path = published(&cx, &staged, &usage).await?;
+        Ok(Used { cx, staged, usage, path })
+    }
+
+    /// The same volume for one more workload, which goes with the first one.
+    ///
+    /// # Errors
+    /// Broken if it is refused: whether it may be, other checks judge.
+    pub(crate) async fn once_more(&self) -> CheckResult<Used> {
+        let path = published(&self.cx, &self.staged, &self.usage).await?;
+        Ok(Used { cx: self.cx.clone(), staged: self.staged.clone(), usage: self.usage.clone(), path })
+    }
+
+    /// Takes the volume from the workload, and from the node.
+    pub(crate) async fn end(self) -> CheckResult {
+        self.cx.undo().await
+    }
+
+    /// Where it is published.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub(crate) fn staged(&self) -> &Staged {
+        &self.staged
+    }
+
+    /// Writes a number for the check to build on.
+    ///
+    /// # Errors
+    /// Broken if it cannot be written.
+    pub(crate) async fn write(&self, stamp: u32) -> CheckResult {
+        let written = self.try_to_write(stamp).await?;
+        written.map_err(|error| Stop::broken(format!("failed to write to the volume: {error}")))
+    }
+
+    /// Writes a number, which may not work.
+    pub(crate) async fn try_to_write(&self, stamp: u32) -> CheckResult<io::Result<()>> {
+        let path = self.path.clone();
+        play(move || workload::write(&path, PLACE, stamp)).await
+    }
+
+    /// The number that was written last.
+    ///
+    /// # Errors
+    /// Broken if it cannot be read.
+    pub(crate) async fn read(&self) -> CheckResult<Option<u32>> {
+        let read = self.try_to_read().await?;
+        read.map_err(|error| Stop::broken(format!("failed to read the volume: {error}")))
+    }
+
+    /// The number that was written last, if it can be read.
+    pub(crate) async fn try_to_read(&self) -> CheckResult<io::Result<Option<u32>>> {
+        let path = self.path.clone();
+        play(move || workload::read(&path, PLACE)).await
+    }
+
+    /// Bytes that a workload finds; `None` where that says nothing of the volume, as in a file system that it shares with
+    /// others.
+    pub(crate) async fn size_bytes(&self, capacity_bytes: i64) -> CheckResult<Option<u64>> {
+        let path = self.path.clone();
+        let found = play(move || workload::size_bytes(&path)).await?;
+        let found = found.map_err(|error| Stop::broken(format!("failed to measure the volume: {error}")))?;
+        let capacity = u64::try_from(capacity_bytes).unwrap_or_default();
+        let is_its_own = match self.cx.access() {
+            AccessType::Block => true,
+            AccessType::Mount => {
+                let least = capacity / 100 * (100 - OVERHEAD_PERCENT_MAX);
+                capacity > 0 && (least..=capacity).contains(&found)
+            }
+        };
+        Ok(is_its_own.then_some(found))
+    }
+}
+
+async fn attached(cx: &Cx, volume: &NodeVolume, usage: &Usage) -> CheckResult<Attached> {
+    if !cx.target().capabilities().has(Capability::PublishUnpublishVolume) {
+        return cx.attached(volume.clone()).await;
+    }
+    let request = v1::ControllerPublishVolumeRequest {
+        volume_capability: Some(usage.capability.clone()),
+        readonly: usage.attached_readonly,
+        ..cx.controller_publish_request(volume, &cx.node_id().await?)
+    };
+    let done = cx.controller_publish(request).setup("an attached volume").await?;
+    Ok(Attached { volume: volume.clone(), publish_context: done.publish_context })
+}
+
+async fn staged(cx: &Cx, attached: Attached, usage: &Usage) -> CheckResult<Staged> {
+    if !cx.target().capabilities().has(Capability::StageUnstageVolume) {
+        return Ok(Staged { attached, staging_path: String::new() });
+    }
+    let staging_path = cx.staging_path_of(&attached.volume.id).await?;
+    let request = v1::NodeStageVolumeRequest {
+        volume_capability: Some(usage.capability.clone()),
+        ..cx.stage_request(&attached, &staging_path)
+    };
+    cx.node_stage(request).setup("a staged volume").await?;
+    Ok(Staged { attached, staging_path })
+}
+
+async fn published(cx: &Cx, staged: &Staged, usage: &Usage) -> CheckResult<PathBuf> {
+    let target_path = cx.target_path().await?;
+    let request = v1::NodePublishVolumeRequest {
+        volume_capability: Some(usage.capability.clone()),
+        readonly: usage.published_readonly,
+        ..cx.publish_request(staged, &target_path)
+    };
+    cx.node_publish(request).setup("a published volume").await?;
+    let path = PathBuf::from(target_path);
+    match cx.shares_files_with_driver().await && workload::is_published(&path) {
+        true => Ok(path),
+        // Whether something has to be there, other checks judge.
+        false => Err(Stop::skip("these tests see nothing mounted where the driver publishes")),
+    }
+}
+
+/// A number, for people.
+pub(crate) fn told(stamp: Option<u32>) -> String {
+    stamp.map_or_else(
+        || "nothing of the kind".to_owned(),
+        |stamp| format!("what was written as number {stamp}"),
+    )
+}

@@ -1,0 +1,72 @@
+//! Shows that the checks can be trusted: the reference driver passes them on directories, file systems and devices, and each
+//! finds the defects that it names. Needs root for mounts and loop devices; without it, nothing is tried, and that is said.
+//!
+//! `UPDATE=1 cargo test -p csi-suite-data --test refutation` writes the matrix of checks and defects anew.
+#![expect(clippy::unwrap_used, reason = "a panic in a helper of a test is the failure itself")]
+
+mod bench;
+mod matrix;
+
+use std::collections::BTreeSet;
+use std::process::ExitCode;
+
+use bench::{Backend, Played};
+use csi_faulty_driver::Defect;
+use csi_harness::outcome::Outcome;
+use csi_harness::refutation::{Trial, on_a_right_driver};
+use csi_suite_data::SUITE;
+use libtest_mimic::{Arguments, Failed};
+
+/// Drivers at the same time; they wait more than they work.
+const TRIALS_AT_ONCE: usize = 4;
+
+fn main() -> ExitCode {
+    let mut arguments = Arguments::from_args();
+    arguments.test_threads.get_or_insert(TRIALS_AT_ONCE);
+    let mut trials = vec![libtest_mimic::Trial::test("names-agree", names_agree)];
+    for backend in Backend::ALL {
+        let name = format!("a-right-driver-passes/{}", backend.name());
+        trials.push(libtest_mimic::Trial::test(name, move || a_right_driver_passes(backend)));
+    }
+    trials.extend(matrix::trials());
+    libtest_mimic::run(&arguments, trials).exit_code()
+}
+
+/// Nothing is said of a right driver, and where it has file systems and devices, no check is left out.
+fn a_right_driver_passes(backend: Backend) -> Result<(), Failed> {
+    let Some(played) = bench::play(backend, None)? else { return Ok(()) };
+    let mut wrong: Vec<String> = played.left();
+    for check in SUITE.checks.iter().copied().flatten() {
+        match on_a_right_driver(&played.of(check.id)) {
+            Trial::Good => {}
+            Trial::Skipped(_) if backend == Backend::Directories => {}
+            Trial::Skipped(why) | Trial::Bad(why) => wrong.push(format!("{}: {why}", check.id)),
+        }
+    }
+    if wrong.is_empty() { Ok(()) } else { Err(Failed::from(wrong.join("\n"))) }
+}
+
+/// Each defect that a check names exists, and each check names one.
+fn names_agree() -> Result<(), Failed> {
+    let all: BTreeSet<&str> = Defect::ALL.iter().map(|defect| defect.id()).collect();
+    for check in SUITE.checks.iter().copied().flatten() {
+        if let Some(unknown) = check.refuted_by.iter().find(|id| !all.contains(*id)) {
+            return Err(Failed::from(format!("{} names {unknown}, which does not exist", check.id)));
+        }
+    }
+    Ok(())
+}
+
+impl Played {
+    /// What the run has left behind, or died of.
+    fn left(&self) -> Vec<String> {
+        let leaks = self.summary.leaks.iter().map(|leak| format!("left behind: {} {}", leak.kind, leak.id));
+        leaks.chain(self.summary.crashes.iter().map(|crash| format!("died: {crash:?}"))).collect()
+    }
+
+    /// What the runs of a check came to.
+    fn of<'a>(&'a self, check: &'a str) -> Vec<&'a Outcome> {
+        let runs = self.said.iter().filter(|(label, _)| label.split('@').next() == Some(check));
+        runs.map(|(_, outcome)| outcome).collect()
+    }
+}

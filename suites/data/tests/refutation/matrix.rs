@@ -1,0 +1,112 @@
+//! Every check finds the defects that it names, and the matrix of checks and defects is the committed one.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use csi_faulty_driver::Defect;
+use csi_harness::outcome::Outcome;
+use csi_harness::refutation::{Trial, on_a_defect};
+use csi_suite_data::SUITE;
+use libtest_mimic::Failed;
+
+use crate::bench::{self, Backend, Played};
+
+const HEADER: &str = "\
+# Which checks say something of the reference driver with one defect: the defect, then the checks, a line each, with the rule
+# that they blame it for.
+# UPDATE=1 cargo test -p csi-suite-data --test refutation writes this file.
+";
+
+/// The rows seen so far, by defect.
+type Rows = Arc<Mutex<BTreeMap<&'static str, String>>>;
+
+pub(crate) fn trials() -> impl Iterator<Item = libtest_mimic::Trial> {
+    let rows = Rows::default();
+    let named = |defect: &&Defect| !refuted(**defect).is_empty();
+    Defect::ALL.iter().filter(named).map(move |defect| {
+        let rows = rows.clone();
+        libtest_mimic::Trial::test(format!("defect/{}", defect.id()), move || is_found(&rows, *defect))
+    })
+}
+
+/// The checks that name a defect.
+fn refuted(defect: Defect) -> Vec<&'static str> {
+    let checks = SUITE.checks.iter().copied().flatten();
+    checks.filter(|check| check.refuted_by.contains(&defect.id())).map(|check| check.id).collect()
+}
+
+fn is_found(rows: &Rows, defect: Defect) -> Result<(), Failed> {
+    let Some(played) = bench::play(Backend::Images, Some(defect))? else { return Ok(()) };
+    for check in refuted(defect) {
+        match on_a_defect(&played.of(check)) {
+            Trial::Good => {}
+            Trial::Skipped(why) | Trial::Bad(why) => {
+                return Err(Failed::from(format!("{check} does not find {}: {why}", defect.id())));
+            }
+        }
+    }
+    let row = row(&played)?;
+    let mut seen = rows.lock().unwrap_or_else(PoisonError::into_inner);
+    seen.insert(defect.id(), row.clone());
+    if std::env::var_os("UPDATE").is_some() {
+        return write(&seen);
+    }
+    let committed = read();
+    let expected = committed.get(defect.id()).map_or("", String::as_str);
+    match expected == row {
+        true => Ok(()),
+        false => Err(Failed::from(format!("the matrix says\n{expected}\nbut now it is\n{row}"))),
+    }
+}
+
+/// A line for each check that has something to say.
+fn row(played: &Played) -> Result<String, Failed> {
+    let mut lines = String::new();
+    for (label, outcome) in &played.said {
+        let (violation, warns) = match outcome {
+            Outcome::Failed(violation) => (violation, ""),
+            Outcome::Warned(violation) => (violation, " (warns)"),
+            _ => continue,
+        };
+        let id = label.split('@').next().unwrap_or_default();
+        let check = SUITE.checks.iter().copied().flatten().find(|check| check.id == id);
+        let check = check.ok_or_else(|| format!("{label} is no check"))?;
+        let rule = violation.requirement.unwrap_or(check.requirements[0]);
+        if !check.requirements.contains(&rule) {
+            return Err(Failed::from(format!("{label} blames {}, which it does not name", rule.id)));
+        }
+        lines.push_str(&format!("  {label} {}{warns}\n", rule.id));
+    }
+    Ok(lines)
+}
+
+fn path() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/refutation/matrix.txt")
+}
+
+fn read() -> BTreeMap<String, String> {
+    let text = std::fs::read_to_string(path()).unwrap();
+    let mut rows = BTreeMap::<String, String>::new();
+    let mut defect = "";
+    for line in text.lines().filter(|line| !line.is_empty() && !line.starts_with('#')) {
+        match line.starts_with(' ') {
+            true => rows.entry(defect.to_owned()).or_default().push_str(&format!("{line}\n")),
+            false => defect = line,
+        }
+    }
+    rows
+}
+
+/// Writes the rows seen in this run, and keeps the others as they are.
+fn write(seen: &BTreeMap<&'static str, String>) -> Result<(), Failed> {
+    let committed = read();
+    let mut text = String::from(HEADER);
+    for defect in Defect::ALL {
+        let row = seen.get(defect.id()).or_else(|| committed.get(defect.id())).map_or("", String::as_str);
+        if !row.is_empty() {
+            text.push_str(&format!("\n{}\n{row}", defect.id()));
+        }
+    }
+    Ok(std::fs::write(path(), text)?)
+}
