@@ -41,6 +41,12 @@ pub(crate) async fn create_volume(
     if let Ok(CreateVolumeResponse { volume: Some(volume) }) = &mut answer {
         spoil_volume(driver, volume);
     }
+    if driver.has(Defect::CreateVolumeEchoesRequisite)
+        && let Some(requirement) = &asked.accessibility_requirements
+        && let Ok(CreateVolumeResponse { volume: Some(volume) }) = &mut answer
+    {
+        volume.accessible_topology.clone_from(&requirement.requisite);
+    }
     match (&mut answer, known) {
         (Ok(response), Some(_)) => repeated(driver, asked, response),
         (Ok(response), None) => first(driver, response)?,
@@ -80,6 +86,12 @@ fn refuse(driver: &MockDriver, asked: &CreateVolumeRequest) -> Result<(), Status
     let source = asked.volume_content_source.as_ref().and_then(|source| source.r#type.as_ref());
     if has(Defect::CreateVolumeRefusesSources) && source.is_some() {
         return Err(invalid("volumes cannot be copied"));
+    }
+    if has(Defect::CreateVolumeRefusesGroupMembers)
+        && let Some(SourceType::Snapshot(SnapshotSource { snapshot_id })) = source
+        && driver.state().snapshots.get(snapshot_id).is_some_and(|snapshot| snapshot.group.is_some())
+    {
+        return Err(invalid("the snapshot belongs to a group"));
     }
     if has(Defect::CreateVolumeRefusesSnapshots)
         && matches!(source, Some(SourceType::Snapshot(snapshot)) if !snapshot.snapshot_id.is_empty())
@@ -163,9 +175,17 @@ fn misread_topology(driver: &MockDriver, requirement: &mut v1::TopologyRequireme
     if driver.has(Defect::CreateVolumeIgnoresPreferred) {
         requirement.preferred.clear();
     }
-    if driver.has(Defect::CreateVolumeIgnoresRequisite)
-        && let Some(segments) = driver.zones.last().cloned()
+    let several = requirement.requisite.len() > 1;
+    let place = if driver.has(Defect::CreateVolumeIgnoresRequisite)
+        || (several && driver.has(Defect::CreateVolumeIgnoresSeveralRequisites))
     {
+        driver.zones.last()
+    } else if driver.has(Defect::CreateVolumeEchoesRequisite) {
+        driver.zones.first()
+    } else {
+        None
+    };
+    if let Some(segments) = place.cloned() {
         requirement.requisite = vec![v1::Topology { segments }];
         requirement.preferred.clear();
     }
@@ -313,6 +333,11 @@ fn first(driver: &MockDriver, response: &mut CreateVolumeResponse) -> Result<(),
         driver.crash("CreateVolume");
     }
     let Some(volume) = &mut response.volume else { return Ok(()) };
+    if has(Defect::CreateVolumeKeepsFirstCapability)
+        && let Some(made) = driver.state().volumes.get_mut(&volume.volume_id)
+    {
+        made.usages.truncate(1);
+    }
     if has(Defect::CreateVolumeEmptyId) {
         volume.volume_id.clear();
     }

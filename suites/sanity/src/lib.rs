@@ -49,6 +49,7 @@ pub const SUITE: Suite = Suite {
         controller::get_capacity::CHECKS,
         controller::controller_publish_volume::CHECKS,
         controller::controller_unpublish_volume::CHECKS,
+        controller::second_node::CHECKS,
         controller::controller_expand_volume::CHECKS,
         controller::controller_modify_volume::CHECKS,
         controller::controller_get_volume::CHECKS,

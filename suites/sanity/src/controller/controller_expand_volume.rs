@@ -31,7 +31,7 @@ check! {
         title: "ControllerExpandVolume without volume_id is refused",
         spec: [req::CTRL_EXPAND_008, req::GEN_ERR_004],
         needs: [EXPAND_VOLUME],
-        refuted_by: ["controller-expand-empty-id-as-not-found"],
+        refuted_by: ["controller-expand-empty-id-as-not-found", "invalid-argument-as-ok"],
         replaces: ["ExpandVolume [Controller Server] should fail if no volume id is given"],
     }
     async |cx| {

@@ -15,7 +15,7 @@ check! {
         title: "ControllerGetVolume without volume_id is refused",
         spec: [req::CTRL_GETVOL_006, req::GEN_ERR_004],
         needs: [GET_VOLUME],
-        refuted_by: ["controller-get-volume-empty-id-as-not-found"],
+        refuted_by: ["controller-get-volume-empty-id-as-not-found", "invalid-argument-as-ok"],
     }
     async |cx| {
         let reply = cx.call(request("")).await;

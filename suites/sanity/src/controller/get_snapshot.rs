@@ -15,7 +15,7 @@ check! {
         title: "GetSnapshot without snapshot_id is refused",
         spec: [req::CTRL_GETSNAP_006, req::GEN_ERR_004],
         needs: [GET_SNAPSHOT],
-        refuted_by: ["get-snapshot-empty-id-as-not-found"],
+        refuted_by: ["get-snapshot-empty-id-as-not-found", "invalid-argument-as-ok"],
         replaces: ["GetSnapshot [Controller Server] should return an error"],
     }
     async |cx| {

@@ -44,7 +44,7 @@ check! {
         title: "ValidateVolumeCapabilities without volume_id is refused",
         spec: [req::CTRL_VALIDATE_007, req::GEN_ERR_004],
         needs: [CONTROLLER],
-        refuted_by: ["validate-empty-id-as-not-found"],
+        refuted_by: ["validate-empty-id-as-not-found", "invalid-argument-as-ok"],
         replaces: [
             "Controller Service [Controller Server] ValidateVolumeCapabilities should fail when no volume id is provided",
         ],

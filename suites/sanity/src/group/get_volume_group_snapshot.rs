@@ -98,7 +98,7 @@ check! {
         title: "GetVolumeGroupSnapshot without group_snapshot_id is refused as INVALID_ARGUMENT",
         spec: [req::GROUP_GET_005, req::GEN_ERR_004],
         needs: [CREATE_DELETE_GET_VOLUME_GROUP_SNAPSHOT],
-        refuted_by: ["get-group-snapshot-empty-id-as-not-found"],
+        refuted_by: ["get-group-snapshot-empty-id-as-not-found", "invalid-argument-as-ok"],
         replaces: [
             "GroupController Service [GroupController VolumeGroupSnapshots] GetVolumeGroupSnapshot should fail when no volume id is provided",
         ],
