@@ -101,6 +101,7 @@ named! {
     CreateVolumeDemandsFsType, "create-volume-demands-fs-type", "mount access without fs_type is refused";
     CreateVolumeDropsSource, "create-volume-drops-source", "the first reply does not tell the content source";
     CreateVolumeDropsUnsupportedSources, "create-volume-drops-unsupported-sources", "a source of a kind that is not supported is ignored, and the volume is empty";
+    CreateVolumeDemandsRange, "create-volume-demands-range", "a missing capacity_range is refused";
     CreateVolumeEchoesRequisite, "create-volume-echoes-requisite", "volumes lie in the first zone, and are said to lie where they were required to";
     CreateVolumeEmptyId, "create-volume-empty-id", "the first reply has no volume_id";
     CreateVolumeExceedsLimit, "create-volume-exceeds-limit", "sizes are rounded up beyond limit_bytes";
@@ -144,7 +145,9 @@ named! {
     CreateVolumeRefusesLongNames, "create-volume-refuses-long-names", "names of 64 to 128 bytes are refused";
     CreateVolumeRefusesMutableParameters, "create-volume-refuses-mutable-parameters", "mutable_parameters are refused although volumes can be modified";
     CreateVolumeRefusesRepeats, "create-volume-refuses-repeats", "a repeated request is ALREADY_EXISTS";
+    CreateVolumeRefusesLargeSecrets, "create-volume-refuses-large-secrets", "more than 1 KiB of secrets are refused";
     CreateVolumeRefusesSources, "create-volume-refuses-sources", "no volume can be made from a snapshot or volume although the capability is there";
+    CreateVolumeRefusesSurplusSecrets, "create-volume-refuses-surplus-secrets", "secrets with a key that is none of CreateVolume are refused";
     CreateVolumeRefusesSnapshots, "create-volume-refuses-snapshots", "a content source of type snapshot is UNIMPLEMENTED";
     CreateVolumeRefusesUnicodeNames, "create-volume-refuses-unicode-names", "names beyond ASCII are refused";
     CreateVolumeRepeatChangesContext, "create-volume-repeat-changes-context", "a repeated request is answered with another volume_context";
@@ -188,6 +191,7 @@ named! {
     DeleteVolumeCrashesOnPaths, "delete-volume-crashes-on-paths", "a volume_id with `..` ends the driver";
     DeleteVolumeDeletesInUse, "delete-volume-deletes-in-use", "a volume in use on this node is deleted";
     DeleteVolumeDeletesSnapshots, "delete-volume-deletes-snapshots", "the snapshots of a volume are deleted with it";
+    DeleteVolumeDemandsNoSnapshots, "delete-volume-demands-no-snapshots", "a volume with snapshots cannot be deleted";
     DeleteVolumeFollowsEndsOfIds, "delete-volume-follows-ends-of-ids", "what stands behind the first slash of volume_id is taken for a directory, and removed, wherever it leads";
     DeleteVolumeFollowsPaths, "delete-volume-follows-paths", "volume_id is taken for a path, and what is there is removed, wherever it leads";
     DeleteVolumeInUseAsInternal, "delete-volume-in-use-as-internal", "a volume in use is INTERNAL";
@@ -353,6 +357,7 @@ named! {
     ListSnapshotsDropsSize, "list-snapshots-drops-size", "entries lack size_bytes";
     ListSnapshotsEntryWithoutSnapshot, "list-snapshots-entry-without-snapshot", "entries have no snapshot";
     ListSnapshotsFailsOnUnusualNames, "list-snapshots-fails-on-unusual-names", "the list is INTERNAL while a snapshot's name is not plain ASCII";
+    ListSnapshotsForgetsTokens, "list-snapshots-forgets-tokens", "every next_token is ABORTED";
     ListSnapshotsHidesUnready, "list-snapshots-hides-unready", "snapshots are not listed until they are ready";
     ListSnapshotsIgnoresIdFilter, "list-snapshots-ignores-id-filter", "the filter by snapshot_id is ignored";
     ListSnapshotsIgnoresMaxEntries, "list-snapshots-ignores-max-entries", "max_entries is ignored";
@@ -456,6 +461,7 @@ named! {
     GroupSnapshotAcceptsMissingMembers, "group-snapshot-accepts-missing-members", "missing snapshot_ids are accepted";
     GroupSnapshotIgnoresMemberMismatch, "group-snapshot-ignores-member-mismatch", "snapshot_ids of another group are accepted";
     GroupSnapshotMemberMismatchAsInternal, "group-snapshot-member-mismatch-as-internal", "snapshot_ids of another group are INTERNAL";
+    GroupSnapshotMembersClaimReady, "group-snapshot-members-claim-ready", "members say that they are ready, and are not for those who want to use them";
     GroupSnapshotMembersOfOtherGroup, "group-snapshot-members-of-other-group", "members tell another group_snapshot_id";
     GroupSnapshotMembersWithoutGroup, "group-snapshot-members-without-group", "members tell no group_snapshot_id";
     GroupSnapshotNeverReady, "group-snapshot-never-ready", "ready_to_use of the group is false for ever";
@@ -475,6 +481,7 @@ named! {
     // GetVolumeGroupSnapshot.
     GetVolumeGroupSnapshotUnimplemented, "get-volume-group-snapshot-unimplemented", "GetVolumeGroupSnapshot answers UNIMPLEMENTED although it is mandatory or advertised";
     GetGroupSnapshotEmptyIdAsNotFound, "get-group-snapshot-empty-id-as-not-found", "a missing group_snapshot_id is NOT_FOUND";
+    GetGroupSnapshotOmitsMember, "get-group-snapshot-omits-member", "the last member is left out";
     GetGroupSnapshotOtherId, "get-group-snapshot-other-id", "another group_snapshot_id is returned than was asked";
     GetGroupSnapshotUnknownOk, "get-group-snapshot-unknown-ok", "an unknown group snapshot is OK";
     GetGroupSnapshotWithoutGroup, "get-group-snapshot-without-group", "the reply has no group snapshot";

@@ -57,6 +57,9 @@ pub(crate) async fn get_volume_group_snapshot(
     let mut response = answer?;
     if let Some(group) = &mut response.group_snapshot {
         spoil_group(driver, group);
+        if has(Defect::GetGroupSnapshotOmitsMember) {
+            group.snapshots.pop();
+        }
         if has(Defect::GetGroupSnapshotOtherId) {
             group.group_snapshot_id.push_str("-0");
         }

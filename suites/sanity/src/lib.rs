@@ -32,6 +32,7 @@ pub const SUITE: Suite = Suite {
         controller::create_volume::names::CHECKS,
         controller::create_volume::capacity::CHECKS,
         controller::create_volume::parameters::CHECKS,
+        controller::create_volume::secrets::CHECKS,
         controller::create_volume::modes::CHECKS,
         controller::create_volume::source::CHECKS,
         controller::create_volume::topology::CHECKS,

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use csi_harness::check::Check;
-use csi_harness::config::{AccessType, Config, NodeConfig, StaticVolume, TimeLimits};
+use csi_harness::config::{AccessType, Config, NodeConfig, Secret, StaticVolume, TimeLimits};
 use csi_harness::events::{Event, Reporter};
 use csi_harness::filter::Filter;
 use csi_harness::known::KnownFailing;
@@ -84,6 +84,9 @@ pub(crate) fn everything_set() -> Config {
         parameters: pairs(&[("pool", "mock"), ("tier", "silver")]),
         mutable_parameters: pairs(&[("tier", "gold")]),
         attach_limit: true,
+        secrets: [("CreateVolume", "user"), ("ControllerPublishVolume", "token")]
+            .map(|(rpc, key)| (rpc.to_owned(), Secret(pairs(&[(key, "mock")]))))
+            .into(),
         volumes: vec![provisioned(AccessType::Mount), provisioned(AccessType::Block)],
         time_limits: TimeLimits {
             dial_ms: 10_000,
