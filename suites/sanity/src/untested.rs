@@ -74,7 +74,6 @@ pub static UNTESTED: &[(&Requirement, &str)] = &[
         &req::MSG_VOLUME_010,
         "the calls that carry no volume_context can do nothing else, and all others may need it",
     ),
-    (&req::NODE_CAPS_004, "says again what NODE-STATS-001 requires, which is checked"),
     (
         &req::NODE_INFO_004,
         "a driver that counts on a second call does so only where there is none, and each run makes some",

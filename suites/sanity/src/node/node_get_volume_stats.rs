@@ -30,7 +30,7 @@ check! {
     WORKS {
         id: "node/node-get-volume-stats/works",
         title: "NodeGetVolumeStats answers for a published volume",
-        spec: [req::NODE_STATS_001],
+        spec: [req::NODE_STATS_001, req::NODE_CAPS_004],
         needs: [NODE, STATS, VOLUME],
         refuted_by: ["node-get-volume-stats-unimplemented"],
         plain: ["NodeGetVolumeStats"],
