@@ -9,7 +9,7 @@ use csi_harness::config::AccessType;
 use csi_harness::outcome::Outcome;
 use csi_harness::refutation::{Trial, on_a_defect};
 use csi_harness::requirements::req;
-use csi_mock_driver::{Capability, Defect, Quirk};
+use csi_mock_driver::{Capability, Defect};
 use libtest_mimic::Failed;
 
 use crate::bench::{self, Played, everything_on, everything_set, lacks, registry};
@@ -85,15 +85,7 @@ fn play(defect: Defect, without: Vec<Capability>) -> Result<Played, Failed> {
         // Any limit passes; a short one passes sooner.
         config.time_limits.rpc_ms.insert(rpc.to_owned(), 100);
     }
-    let quirks = match defect {
-        // There has to be something to hide.
-        Defect::GetSnapshotHidesUnready | Defect::ListSnapshotsHidesUnready => {
-            vec![Quirk::SnapshotsReadyAfterTime]
-        }
-        _ => Vec::new(),
-    };
-    let mock = csi_mock_driver::Config { defects: vec![defect], quirks, without, ..everything_on() };
-    bench::play(1, mock, config)
+    bench::play(1, csi_mock_driver::Config { defects: vec![defect], without, ..everything_on() }, config)
 }
 
 fn refuted_by(defect: &'static str) -> impl Iterator<Item = &'static Check> {

@@ -65,32 +65,44 @@ check! {
             req::MSG_TOPOREQ_003,
             req::MSG_TOPOREQ_005,
             req::MSG_TOPOREQ_006,
+            req::MSG_TOPOREQ_008,
+        ],
+        needs: [CREATE_DELETE_VOLUME, VOLUME_ACCESSIBILITY_CONSTRAINTS],
+        refuted_by: ["create-volume-ignores-requisite", "volume-topology-empty-entry"],
+    }
+    async |cx| {
+        let known = known_topologies(cx).await?;
+        let asked = known.get(..1).unwrap_or_default();
+        let volume = cx.create_volume(request_in(cx, asked)).setup("a volume in a known topology").await?;
+        reachable(&volume, asked)
+    }
+}
+
+check! {
+    /// Replicas in zones that nobody asked for are of no use to the workload.
+    SEVERAL_REQUISITES {
+        id: "controller/create-volume/several-requisite-topologies",
+        title: "a volume can be reached from any topology that is required, and from all if there are as many as it spans",
+        spec: [
+            req::MSG_TOPOREQ_003,
+            req::MSG_TOPOREQ_005,
+            req::MSG_TOPOREQ_006,
             req::MSG_TOPOREQ_007,
             req::MSG_TOPOREQ_008,
         ],
         needs: [CREATE_DELETE_VOLUME, VOLUME_ACCESSIBILITY_CONSTRAINTS],
         refuted_by: [
-            "create-volume-ignores-requisite",
             "create-volume-ignores-several-requisites",
-            "volume-topology-empty-entry",
             "volume-topology-of-replicas",
             "volume-topology-twice",
         ],
+        follows: "controller/create-volume/requisite-topology",
     }
     async |cx| {
-        let known = known_topologies(cx).await?;
-        for (number, asked) in known.iter().enumerate() {
-            let asked = std::slice::from_ref(asked);
+        let known = two_places(cx).await?;
+        for asked in known.chunks(1).chain([&known[..]]) {
             let reply = cx.create_volume(request_in(cx, asked)).await;
-            let volume = match number {
-                0 => reply.setup("a volume in a known topology")?,
-                _ => reply.or_skip("there may be no storage for another node")?,
-            };
-            reachable(&volume, asked)?;
-        }
-        if known.len() > 1 {
-            let volume = cx.create_volume(request_in(cx, &known)).setup("a volume in any known topology").await?;
-            reachable(&volume, &known)?;
+            reachable(&reply.or_skip("there may be no storage for another node")?, asked)?;
         }
         Ok(())
     }
@@ -252,4 +264,5 @@ check! {
     }
 }
 
-pub(crate) static CHECKS: &[&Check] = &[&REQUISITE, &EMPTY, &REACHABLE, &OTHER_TOPOLOGY, &PREFERRED];
+pub(crate) static CHECKS: &[&Check] =
+    &[&REQUISITE, &SEVERAL_REQUISITES, &EMPTY, &REACHABLE, &OTHER_TOPOLOGY, &PREFERRED];
