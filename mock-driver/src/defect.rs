@@ -12,6 +12,7 @@ named! {
     // Any RPC.
     ExpandVolumeNotAdvertised, "expand-volume-not-advertised", "neither controller nor node advertises EXPAND_VOLUME although ways of expansion are";
     InvalidArgumentAsInternal, "invalid-argument-as-internal", "what should be INVALID_ARGUMENT is INTERNAL";
+    InvalidArgumentAsOk, "invalid-argument-as-ok", "what should be INVALID_ARGUMENT is OK with an empty answer, and nothing is done";
     InvalidArgumentAsUnknown, "invalid-argument-as-unknown", "what should be INVALID_ARGUMENT is UNKNOWN";
     LockCoversAllObjects, "lock-covers-all-objects", "an operation on one object turns away those on all others";
     LockNeverReleasedAfterError, "lock-never-released-after-error", "after an error the object counts as busy for ever";
@@ -100,6 +101,8 @@ named! {
     CreateVolumeDemandsFsType, "create-volume-demands-fs-type", "mount access without fs_type is refused";
     CreateVolumeDropsSource, "create-volume-drops-source", "the first reply does not tell the content source";
     CreateVolumeDropsUnsupportedSources, "create-volume-drops-unsupported-sources", "a source of a kind that is not supported is ignored, and the volume is empty";
+    CreateVolumeDemandsRange, "create-volume-demands-range", "a missing capacity_range is refused";
+    CreateVolumeEchoesRequisite, "create-volume-echoes-requisite", "volumes lie in the first zone, and are said to lie where they were required to";
     CreateVolumeEmptyId, "create-volume-empty-id", "the first reply has no volume_id";
     CreateVolumeExceedsLimit, "create-volume-exceeds-limit", "sizes are rounded up beyond limit_bytes";
     CreateVolumeFoldsCase, "create-volume-folds-case", "names that differ in case only are taken for one";
@@ -113,6 +116,7 @@ named! {
     CreateVolumeIgnoresParameterConflict, "create-volume-ignores-parameter-conflict", "a repeat with other parameters is OK";
     CreateVolumeIgnoresPreferred, "create-volume-ignores-preferred", "preferred topologies are ignored";
     CreateVolumeIgnoresRequisite, "create-volume-ignores-requisite", "volumes lie in the last zone whatever is required";
+    CreateVolumeIgnoresSeveralRequisites, "create-volume-ignores-several-requisites", "volumes lie in the last zone if several are required";
     CreateVolumeIgnoresSizeConflict, "create-volume-ignores-size-conflict", "a repeat with a range that the volume misses is OK";
     CreateVolumeIgnoresSourceConflict, "create-volume-ignores-source-conflict", "a repeat with another content source is OK";
     CreateVolumeIgnoresTopologyConflict, "create-volume-ignores-topology-conflict", "a repeat that requires another topology is OK";
@@ -122,6 +126,7 @@ named! {
     CreateVolumeInternalOnNegativeSize, "create-volume-internal-on-negative-size", "negative sizes are INTERNAL";
     CreateVolumeInternalOnPathNames, "create-volume-internal-on-path-names", "names with a slash are INTERNAL";
     CreateVolumeInternalOnRepeats, "create-volume-internal-on-repeats", "a repeated request is INTERNAL";
+    CreateVolumeKeepsFirstCapability, "create-volume-keeps-first-capability", "a volume made for several capabilities can be used with the first one only";
     CreateVolumeKeepsParametersInPart, "create-volume-keeps-parameters-in-part", "unknown parameters are accepted, and a repeat with more than 1 KiB of parameters is ALREADY_EXISTS";
     CreateVolumeLeaksOnError, "create-volume-leaks-on-error", "a failed request leaves a volume behind";
     CreateVolumeMakesDirectoryOfName, "create-volume-makes-directory-of-name", "a directory is made with the name for a path, wherever it leads";
@@ -135,11 +140,14 @@ named! {
     CreateVolumeParametersBeatMutableOnes, "create-volume-parameters-beat-mutable-ones", "parameters take precedence over mutable_parameters";
     CreateVolumeRacesOnName, "create-volume-races-on-name", "two requests for one name at the same time make two volumes";
     CreateVolumeRefusesCompatibleSize, "create-volume-refuses-compatible-size", "a repeat with another but fulfilled range is ALREADY_EXISTS";
+    CreateVolumeRefusesGroupMembers, "create-volume-refuses-group-members", "no volume can be made from a member of a group snapshot";
     CreateVolumeRefusesLimitRepeats, "create-volume-refuses-limit-repeats", "a repeat that gives limit_bytes alone is ALREADY_EXISTS";
     CreateVolumeRefusesLongNames, "create-volume-refuses-long-names", "names of 64 to 128 bytes are refused";
     CreateVolumeRefusesMutableParameters, "create-volume-refuses-mutable-parameters", "mutable_parameters are refused although volumes can be modified";
     CreateVolumeRefusesRepeats, "create-volume-refuses-repeats", "a repeated request is ALREADY_EXISTS";
+    CreateVolumeRefusesLargeSecrets, "create-volume-refuses-large-secrets", "more than 1 KiB of secrets are refused";
     CreateVolumeRefusesSources, "create-volume-refuses-sources", "no volume can be made from a snapshot or volume although the capability is there";
+    CreateVolumeRefusesSurplusSecrets, "create-volume-refuses-surplus-secrets", "secrets with a key that is none of CreateVolume are refused";
     CreateVolumeRefusesSnapshots, "create-volume-refuses-snapshots", "a content source of type snapshot is UNIMPLEMENTED";
     CreateVolumeRefusesUnicodeNames, "create-volume-refuses-unicode-names", "names beyond ASCII are refused";
     CreateVolumeRepeatChangesContext, "create-volume-repeat-changes-context", "a repeated request is answered with another volume_context";
@@ -165,11 +173,14 @@ named! {
     ConditionMessageEmpty, "condition-message-empty", "the message of a volume condition is empty";
     NewWriterModesUnbacked, "new-writer-modes-unbacked", "the newer single-node modes are refused although SINGLE_NODE_MULTI_WRITER is advertised";
     SingleNodeWriterRefused, "single-node-writer-refused", "SINGLE_NODE_WRITER is refused where the newer single-node modes are supported";
+    VolumeTopologyEmptyEntry, "volume-topology-empty-entry", "an entry of accessible_topology has no segments";
     VolumeTopologyKeyInvalid, "volume-topology-key-invalid", "a topology key of a volume has two slashes";
     VolumeTopologyKeyPrefixDiffers, "volume-topology-key-prefix-differs", "topology keys of a volume have different prefixes";
     VolumeTopologyKeyPrefixUpperCase, "volume-topology-key-prefix-upper-case", "topology keys of a volume have an upper-case prefix";
     VolumeTopologyKeysDifferInCase, "volume-topology-keys-differ-in-case", "two topology keys of a volume differ in case only";
     VolumeTopologyMissing, "volume-topology-missing", "accessible_topology is empty although the volume cannot be reached from everywhere";
+    VolumeTopologyOfReplicas, "volume-topology-of-replicas", "volumes are said to lie in two zones that the driver picks, whatever is required";
+    VolumeTopologyTwice, "volume-topology-twice", "accessible_topology names the zone of a volume twice";
     VolumeTopologyValueEmpty, "volume-topology-value-empty", "topology values of a volume are empty";
     VolumeTopologyValueTooLong, "volume-topology-value-too-long", "topology values of a volume have 64 characters";
     VolumeTopologyWithoutCapability, "volume-topology-without-capability", "accessible_topology is set without VOLUME_ACCESSIBILITY_CONSTRAINTS";
@@ -180,6 +191,7 @@ named! {
     DeleteVolumeCrashesOnPaths, "delete-volume-crashes-on-paths", "a volume_id with `..` ends the driver";
     DeleteVolumeDeletesInUse, "delete-volume-deletes-in-use", "a volume in use on this node is deleted";
     DeleteVolumeDeletesSnapshots, "delete-volume-deletes-snapshots", "the snapshots of a volume are deleted with it";
+    DeleteVolumeDemandsNoSnapshots, "delete-volume-demands-no-snapshots", "a volume with snapshots cannot be deleted";
     DeleteVolumeFollowsEndsOfIds, "delete-volume-follows-ends-of-ids", "what stands behind the first slash of volume_id is taken for a directory, and removed, wherever it leads";
     DeleteVolumeFollowsPaths, "delete-volume-follows-paths", "volume_id is taken for a path, and what is there is removed, wherever it leads";
     DeleteVolumeInUseAsInternal, "delete-volume-in-use-as-internal", "a volume in use is INTERNAL";
@@ -210,6 +222,7 @@ named! {
     ControllerPublishNotFoundAsInternal, "controller-publish-not-found-as-internal", "an unknown volume or node is INTERNAL";
     ControllerPublishNotRecorded, "controller-publish-not-recorded", "OK is answered but nothing is attached";
     ControllerPublishOtherNodeNotNamed, "controller-publish-other-node-not-named", "the message does not name the node that holds the volume";
+    ControllerPublishOwnNodeOnly, "controller-publish-own-node-only", "volumes can be published only to the node at whose endpoint the controller is";
     ControllerPublishPanicsWithoutCapability, "controller-publish-panics-without-capability", "a request without volume_capability panics";
     ControllerPublishRefusesRepeats, "controller-publish-refuses-repeats", "a repeated request is ALREADY_EXISTS";
     ControllerPublishRefusesSecondNode, "controller-publish-refuses-second-node", "a multi-node volume cannot be published to a second node";
@@ -224,6 +237,7 @@ named! {
     ControllerUnpublishDetachesAllNodes, "controller-unpublish-detaches-all-nodes", "the volume is detached from all nodes instead of one";
     ControllerUnpublishIgnoresMissingNode, "controller-unpublish-ignores-missing-node", "a missing node_id detaches nothing";
     ControllerUnpublishKeepsAttachment, "controller-unpublish-keeps-attachment", "OK is answered but the volume stays attached";
+    ControllerUnpublishOwnNodeOnly, "controller-unpublish-own-node-only", "volumes can be unpublished only from the node at whose endpoint the controller is";
     ControllerUnpublishRefusesRepeats, "controller-unpublish-refuses-repeats", "a volume that is not attached is FAILED_PRECONDITION";
     ControllerUnpublishRepeatAsNotFound, "controller-unpublish-repeat-as-not-found", "a volume that is not attached is NOT_FOUND";
     ControllerUnpublishUnknownAsInternal, "controller-unpublish-unknown-as-internal", "an unknown volume is INTERNAL";
@@ -343,6 +357,7 @@ named! {
     ListSnapshotsDropsSize, "list-snapshots-drops-size", "entries lack size_bytes";
     ListSnapshotsEntryWithoutSnapshot, "list-snapshots-entry-without-snapshot", "entries have no snapshot";
     ListSnapshotsFailsOnUnusualNames, "list-snapshots-fails-on-unusual-names", "the list is INTERNAL while a snapshot's name is not plain ASCII";
+    ListSnapshotsForgetsTokens, "list-snapshots-forgets-tokens", "every next_token is ABORTED";
     ListSnapshotsHidesUnready, "list-snapshots-hides-unready", "snapshots are not listed until they are ready";
     ListSnapshotsIgnoresIdFilter, "list-snapshots-ignores-id-filter", "the filter by snapshot_id is ignored";
     ListSnapshotsIgnoresMaxEntries, "list-snapshots-ignores-max-entries", "max_entries is ignored";
@@ -446,6 +461,7 @@ named! {
     GroupSnapshotAcceptsMissingMembers, "group-snapshot-accepts-missing-members", "missing snapshot_ids are accepted";
     GroupSnapshotIgnoresMemberMismatch, "group-snapshot-ignores-member-mismatch", "snapshot_ids of another group are accepted";
     GroupSnapshotMemberMismatchAsInternal, "group-snapshot-member-mismatch-as-internal", "snapshot_ids of another group are INTERNAL";
+    GroupSnapshotMembersClaimReady, "group-snapshot-members-claim-ready", "members say that they are ready, and are not for those who want to use them";
     GroupSnapshotMembersOfOtherGroup, "group-snapshot-members-of-other-group", "members tell another group_snapshot_id";
     GroupSnapshotMembersWithoutGroup, "group-snapshot-members-without-group", "members tell no group_snapshot_id";
     GroupSnapshotNeverReady, "group-snapshot-never-ready", "ready_to_use of the group is false for ever";
@@ -457,6 +473,7 @@ named! {
     // DeleteVolumeGroupSnapshot.
     DeleteVolumeGroupSnapshotUnimplemented, "delete-volume-group-snapshot-unimplemented", "DeleteVolumeGroupSnapshot answers UNIMPLEMENTED although it is mandatory or advertised";
     DeleteGroupSnapshotAcceptsEmptyId, "delete-group-snapshot-accepts-empty-id", "a missing group_snapshot_id is accepted";
+    DeleteGroupSnapshotInUseAsInternal, "delete-group-snapshot-in-use-as-internal", "a group snapshot with a member that volumes were made from is INTERNAL";
     DeleteGroupSnapshotKeepsGroup, "delete-group-snapshot-keeps-group", "OK is answered but the group stays";
     DeleteGroupSnapshotKeepsMembers, "delete-group-snapshot-keeps-members", "the group goes but its members stay";
     DeleteGroupSnapshotUnknownNotFound, "delete-group-snapshot-unknown-not-found", "a group snapshot that does not exist is NOT_FOUND";
@@ -464,6 +481,7 @@ named! {
     // GetVolumeGroupSnapshot.
     GetVolumeGroupSnapshotUnimplemented, "get-volume-group-snapshot-unimplemented", "GetVolumeGroupSnapshot answers UNIMPLEMENTED although it is mandatory or advertised";
     GetGroupSnapshotEmptyIdAsNotFound, "get-group-snapshot-empty-id-as-not-found", "a missing group_snapshot_id is NOT_FOUND";
+    GetGroupSnapshotOmitsMember, "get-group-snapshot-omits-member", "the last member is left out";
     GetGroupSnapshotOtherId, "get-group-snapshot-other-id", "another group_snapshot_id is returned than was asked";
     GetGroupSnapshotUnknownOk, "get-group-snapshot-unknown-ok", "an unknown group snapshot is OK";
     GetGroupSnapshotWithoutGroup, "get-group-snapshot-without-group", "the reply has no group snapshot";

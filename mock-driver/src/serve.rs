@@ -11,7 +11,7 @@ use tonic::Status;
 use crate::call::{Call, NODE_VOLUME};
 use crate::config::RpcName;
 use crate::defect::Defect;
-use crate::defects::{Glance, print_secrets, save_otherwise, saves_otherwise, spoil_status};
+use crate::defects::{Glance, print_secrets, save_otherwise, saves_otherwise, spoil_refusal};
 use crate::driver::MockDriver;
 use crate::hold::{HoldPoint, Step};
 use crate::quirk::Quirk;
@@ -66,7 +66,7 @@ impl MockDriver {
         Ok(tokio_stream::iter(messages))
     }
 
-    async fn run<R: Call, T>(
+    async fn run<R: Call, T: Default>(
         &self,
         connection: Option<ConnectionNumber>,
         request: &R,
@@ -85,7 +85,7 @@ impl MockDriver {
         if let Some(pending) = pending {
             pending.end(answer.is_err() && self.has(Defect::LockNeverReleasedAfterError));
         }
-        answer.map_err(|status| spoil_status(self, request, status))
+        answer.or_else(|status| spoil_refusal(self, request, status))
     }
 
     /// Changes the state in one step: either all of it happens or nothing, also if the caller gives up, and no other

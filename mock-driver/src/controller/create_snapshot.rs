@@ -73,7 +73,11 @@ pub(crate) fn cut(driver: &MockDriver, state: &mut State, id: String, source_vol
         None => (crate::state::Content::new(seed, 1 << 30), 1 << 30),
     };
     let created_ms = now_ms();
-    let later = if driver.is(Quirk::SnapshotsReadyAfterTime) { TIME_UNTIL_READY_MS } else { 0 };
+    // What hides snapshots that are not ready needs some.
+    let takes_time = driver.is(Quirk::SnapshotsReadyAfterTime)
+        || driver.has(Defect::GetSnapshotHidesUnready)
+        || driver.has(Defect::ListSnapshotsHidesUnready);
+    let later = if takes_time { TIME_UNTIL_READY_MS } else { 0 };
     Snapshot {
         id,
         name: None,

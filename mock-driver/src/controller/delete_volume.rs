@@ -53,7 +53,9 @@ fn check_unused(driver: &MockDriver, state: &State, volume: &Volume) -> Result<(
     if volume.is_staged_or_published() {
         return Err(Status::failed_precondition("the volume is in use on a node"));
     }
-    if driver.is(Quirk::SnapshotsBlockDeletion) && !snapshots_of(state, &volume.id).is_empty() {
+    let independent =
+        !driver.is(Quirk::SnapshotsBlockDeletion) && !driver.has(Defect::DeleteVolumeDemandsNoSnapshots);
+    if !independent && !snapshots_of(state, &volume.id).is_empty() {
         return Err(Status::failed_precondition("the volume has snapshots"));
     }
     Ok(())

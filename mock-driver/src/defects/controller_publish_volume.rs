@@ -66,6 +66,9 @@ fn answer_without_looking(
     {
         return Some(Ok(ControllerPublishVolumeResponse::default()));
     }
+    if has(Defect::ControllerPublishOwnNodeOnly) && asked.node_id != driver.this_node().id {
+        return Some(Err(Status::internal("the device cannot be attached from here")));
+    }
     if has(Defect::ControllerPublishForgetsOwnNode) && asked.node_id == driver.this_node().id {
         return Some(Err(Status::not_found(format!("node {} does not exist", asked.node_id))));
     }

@@ -24,9 +24,13 @@ pub(crate) async fn controller_unpublish_volume(
     if has(Defect::ControllerUnpublishDemandsNode) && node_missing {
         return Err(invalid("node_id is missing"));
     }
+    let elsewhere = !node_missing && request.node_id != driver.this_node().id;
     match is_attached(driver, request) {
         None if has(Defect::ControllerUnpublishUnknownAsInternal) => {
             return Err(Status::internal("the volume has no record"));
+        }
+        Some(true) if has(Defect::ControllerUnpublishOwnNodeOnly) && elsewhere => {
+            return Err(Status::internal("the device cannot be detached from here"));
         }
         Some(_) if has(Defect::ControllerUnpublishIgnoresMissingNode) && node_missing => return done,
         Some(false) if has(Defect::ControllerUnpublishRefusesRepeats) && !node_missing => {

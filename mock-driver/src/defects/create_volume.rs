@@ -17,6 +17,10 @@ use crate::validate::{self, invalid};
 
 /// Bytes of parameters that are kept, by defect.
 const PARAMETER_BYTES_KEPT: usize = 1 << 10;
+/// Bytes of secrets that are taken, by defect.
+const SECRET_BYTES_TAKEN: usize = 1 << 10;
+/// Keys of secrets that are taken, by defect.
+const SECRETS_TAKEN: [&str; 2] = ["password", "user"];
 
 pub(crate) async fn create_volume(
     driver: &MockDriver,
@@ -24,6 +28,7 @@ pub(crate) async fn create_volume(
 ) -> Result<CreateVolumeResponse, Status> {
     host::before_create_volume(driver, asked);
     refuse(driver, asked)?;
+    refuse_secrets(driver, &asked.secrets)?;
     let mut request = asked.clone();
     misread(driver, &mut request);
     tolerate(driver, &mut request);
@@ -41,6 +46,12 @@ pub(crate) async fn create_volume(
     if let Ok(CreateVolumeResponse { volume: Some(volume) }) = &mut answer {
         spoil_volume(driver, volume);
     }
+    if driver.has(Defect::CreateVolumeEchoesRequisite)
+        && let Some(requirement) = &asked.accessibility_requirements
+        && let Ok(CreateVolumeResponse { volume: Some(volume) }) = &mut answer
+    {
+        volume.accessible_topology.clone_from(&requirement.requisite);
+    }
     match (&mut answer, known) {
         (Ok(response), Some(_)) => repeated(driver, asked, response),
         (Ok(response), None) => first(driver, response)?,
@@ -54,6 +65,9 @@ fn refuse(driver: &MockDriver, asked: &CreateVolumeRequest) -> Result<(), Status
     let (name, has) = (&asked.name, |defect| driver.has(defect));
     if has(Defect::CreateVolumePanicsWithoutRange) {
         asked.capacity_range.expect("capacity_range is always there");
+    }
+    if has(Defect::CreateVolumeDemandsRange) && asked.capacity_range.is_none() {
+        return Err(invalid("capacity_range is missing"));
     }
     if has(Defect::CreateVolumeCrashesOnLongNames) && name.len() > 128 {
         driver.crash("CreateVolume");
@@ -81,12 +95,38 @@ fn refuse(driver: &MockDriver, asked: &CreateVolumeRequest) -> Result<(), Status
     if has(Defect::CreateVolumeRefusesSources) && source.is_some() {
         return Err(invalid("volumes cannot be copied"));
     }
+    if let Some(SourceType::Snapshot(SnapshotSource { snapshot_id })) = source
+        && driver.state().snapshots.get(snapshot_id).is_some_and(|snapshot| snapshot.group.is_some())
+    {
+        if has(Defect::CreateVolumeRefusesGroupMembers) {
+            return Err(invalid("the snapshot belongs to a group"));
+        }
+        if has(Defect::GroupSnapshotMembersClaimReady) {
+            return Err(Status::failed_precondition("the snapshot is not ready to use"));
+        }
+    }
     if has(Defect::CreateVolumeRefusesSnapshots)
         && matches!(source, Some(SourceType::Snapshot(snapshot)) if !snapshot.snapshot_id.is_empty())
     {
         return Err(Status::unimplemented("volumes cannot be made from snapshots"));
     }
     Ok(())
+}
+
+fn refuse_secrets(driver: &MockDriver, secrets: &Map) -> Result<(), Status> {
+    if driver.has(Defect::CreateVolumeRefusesLargeSecrets) && bytes(secrets) > SECRET_BYTES_TAKEN {
+        return Err(invalid("the secrets are too large"));
+    }
+    let surplus = secrets.keys().find(|key| !SECRETS_TAKEN.contains(&key.as_str()));
+    match surplus.filter(|_| driver.has(Defect::CreateVolumeRefusesSurplusSecrets)) {
+        Some(key) => Err(invalid(format!("secret `{key}` is not known"))),
+        None => Ok(()),
+    }
+}
+
+/// Bytes of keys and values.
+fn bytes(map: &Map) -> usize {
+    map.iter().map(|(key, value)| key.len() + value.len()).sum()
 }
 
 fn usages(asked: &CreateVolumeRequest) -> impl Iterator<Item = Usage> {
@@ -163,9 +203,17 @@ fn misread_topology(driver: &MockDriver, requirement: &mut v1::TopologyRequireme
     if driver.has(Defect::CreateVolumeIgnoresPreferred) {
         requirement.preferred.clear();
     }
-    if driver.has(Defect::CreateVolumeIgnoresRequisite)
-        && let Some(segments) = driver.zones.last().cloned()
+    let several = requirement.requisite.len() > 1;
+    let place = if driver.has(Defect::CreateVolumeIgnoresRequisite)
+        || (several && driver.has(Defect::CreateVolumeIgnoresSeveralRequisites))
     {
+        driver.zones.last()
+    } else if driver.has(Defect::CreateVolumeEchoesRequisite) {
+        driver.zones.first()
+    } else {
+        None
+    };
+    if let Some(segments) = place.cloned() {
         requirement.requisite = vec![v1::Topology { segments }];
         requirement.preferred.clear();
     }
@@ -264,8 +312,9 @@ fn refuse_repeat(driver: &MockDriver, request: &CreateVolumeRequest, known: &Vol
     if driver.has(Defect::CreateVolumeRefusesLimitRepeats) && limit_alone {
         return Err(Status::already_exists("a volume of this name exists with more than 0 bytes"));
     }
-    let parameter_bytes: usize = request.parameters.iter().map(|(key, value)| key.len() + value.len()).sum();
-    if driver.has(Defect::CreateVolumeKeepsParametersInPart) && parameter_bytes > PARAMETER_BYTES_KEPT {
+    if driver.has(Defect::CreateVolumeKeepsParametersInPart)
+        && bytes(&request.parameters) > PARAMETER_BYTES_KEPT
+    {
         return Err(Status::already_exists("a volume of this name exists with other parameters"));
     }
     Ok(())
@@ -313,6 +362,11 @@ fn first(driver: &MockDriver, response: &mut CreateVolumeResponse) -> Result<(),
         driver.crash("CreateVolume");
     }
     let Some(volume) = &mut response.volume else { return Ok(()) };
+    if has(Defect::CreateVolumeKeepsFirstCapability)
+        && let Some(made) = driver.state().volumes.get_mut(&volume.volume_id)
+    {
+        made.usages.truncate(1);
+    }
     if has(Defect::CreateVolumeEmptyId) {
         volume.volume_id.clear();
     }

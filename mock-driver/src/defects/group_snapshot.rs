@@ -8,6 +8,7 @@ use tonic::{Code, Status};
 
 use super::forgive;
 use super::snapshot::spoil_snapshot;
+use crate::controller;
 use crate::defect::Defect;
 use crate::driver::MockDriver;
 use crate::group;
@@ -24,9 +25,19 @@ pub(crate) async fn delete_volume_group_snapshot(
     if has(Defect::DeleteGroupSnapshotUnknownNotFound) && !known && !id.is_empty() {
         return Err(Status::not_found(format!("group snapshot {id} does not exist")));
     }
+    if has(Defect::DeleteGroupSnapshotInUseAsInternal) && is_copied(driver, id) {
+        return Err(Status::internal("volumes made from members exist"));
+    }
     let mut request = asked.clone();
     misread_members(driver, id, &mut request.snapshot_ids)?;
     group::delete_volume_group_snapshot(driver, &request).await
+}
+
+/// Whether there are volumes made from a member of the group.
+fn is_copied(driver: &MockDriver, id: &str) -> bool {
+    let state = driver.state();
+    let members = state.groups.get(id).map(|group| group.snapshot_ids.clone()).unwrap_or_default();
+    members.iter().any(|member| controller::has_copies(&state, member))
 }
 
 pub(crate) async fn get_volume_group_snapshot(
@@ -46,6 +57,9 @@ pub(crate) async fn get_volume_group_snapshot(
     let mut response = answer?;
     if let Some(group) = &mut response.group_snapshot {
         spoil_group(driver, group);
+        if has(Defect::GetGroupSnapshotOmitsMember) {
+            group.snapshots.pop();
+        }
         if has(Defect::GetGroupSnapshotOtherId) {
             group.group_snapshot_id.push_str("-0");
         }

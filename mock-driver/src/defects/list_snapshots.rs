@@ -29,6 +29,9 @@ pub(crate) async fn list_snapshots(
     {
         return Err(Status::internal("the snapshot of the token does not exist"));
     }
+    if has(Defect::ListSnapshotsForgetsTokens) && !asked.starting_token.is_empty() {
+        return Err(Status::aborted("the listing is over"));
+    }
     let mut request = asked.clone();
     misread(driver, &mut request);
     let mut answer = controller::list_snapshots(driver, &request).await;

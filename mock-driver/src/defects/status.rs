@@ -18,7 +18,19 @@ pub(crate) fn print_secrets<R: Call>(driver: &MockDriver, request: &R) {
     }
 }
 
-pub(crate) fn spoil_status<R: Call>(driver: &MockDriver, request: &R, status: Status) -> Status {
+/// What is answered in place of a refusal.
+pub(crate) fn spoil_refusal<R: Call, T: Default>(
+    driver: &MockDriver,
+    request: &R,
+    status: Status,
+) -> Result<T, Status> {
+    match status.code() {
+        Code::InvalidArgument if driver.has(Defect::InvalidArgumentAsOk) => Ok(T::default()),
+        _ => Err(spoil_status(driver, request, status)),
+    }
+}
+
+fn spoil_status<R: Call>(driver: &MockDriver, request: &R, status: Status) -> Status {
     let (code, has) = (status.code(), |defect| driver.has(defect));
     if has(Defect::StatusMessageEmpty) {
         return Status::new(code, "");

@@ -12,9 +12,24 @@ pub(super) fn spoil_volume(driver: &MockDriver, volume: &mut Volume) {
         volume.accessible_topology = vec![Topology { segments }];
         return;
     }
+    relocate(driver, &mut volume.accessible_topology);
     volume.accessible_topology.iter_mut().for_each(|topology| spoil_topology(driver, topology));
     if driver.has(Defect::VolumeTopologyMissing) {
         volume.accessible_topology.clear();
+    }
+}
+
+/// Tells other places than that of the volume.
+fn relocate(driver: &MockDriver, places: &mut Vec<Topology>) {
+    if driver.has(Defect::VolumeTopologyOfReplicas) && !places.is_empty() {
+        let last = driver.zones.iter().rev().take(2);
+        *places = last.map(|segments| Topology { segments: segments.clone() }).collect();
+    }
+    if driver.has(Defect::VolumeTopologyTwice) {
+        places.extend_from_within(..);
+    }
+    if driver.has(Defect::VolumeTopologyEmptyEntry) && !places.is_empty() {
+        places.push(Topology::default());
     }
 }
 

@@ -15,4 +15,5 @@ pub(crate) mod get_capacity;
 pub(crate) mod get_snapshot;
 pub(crate) mod list_snapshots;
 pub(crate) mod list_volumes;
+pub(crate) mod second_node;
 pub(crate) mod validate_volume_capabilities;

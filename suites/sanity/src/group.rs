@@ -9,6 +9,8 @@ use std::collections::BTreeSet;
 
 use csi_harness::prelude::*;
 
+use crate::controller::create_volume::source;
+
 /// Two volumes to take a snapshot of together.
 pub(crate) async fn two_volumes(cx: &Cx) -> CheckResult<[String; 2]> {
     Ok([cx.new_volume().await?.volume_id, cx.new_volume().await?.volume_id])
@@ -24,6 +26,22 @@ pub(crate) fn request_for(cx: &Cx, sources: &[String]) -> v1::CreateVolumeGroupS
 pub(crate) async fn new_group(cx: &Cx) -> CheckResult<v1::VolumeGroupSnapshot> {
     let request = request_for(cx, &two_volumes(cx).await?);
     cx.create_group_snapshot(request).setup("a group snapshot").await
+}
+
+/// A group snapshot to restore from; skips if it takes longer than the time configured to be ready.
+pub(crate) async fn ready_group(cx: &Cx) -> CheckResult<v1::VolumeGroupSnapshot> {
+    let request = request_for(cx, &two_volumes(cx).await?);
+    let ready = cx.eventually(Settles::SnapshotReady, || async {
+        // The protocol's way to wait: the same request again.
+        let group = cx.create_group_snapshot(request.clone()).setup("a group snapshot").await?;
+        Ok(group.ready_to_use.then_some(group))
+    });
+    ready.await?.ok_or_else(|| Stop::skip("the group snapshot is not ready within time-limits: settle-ms"))
+}
+
+/// Sends CreateVolume for a volume made from a member of a group snapshot.
+pub(crate) fn restore<'a>(cx: &'a Cx, member: &v1::Snapshot) -> Calling<'a, v1::Volume> {
+    cx.create_volume(source::request(cx, source::snapshot(&member.snapshot_id), member.size_bytes))
 }
 
 /// A group snapshot that existed until just now.

@@ -10,6 +10,13 @@ const PART_CHARS_MAX: usize = 63;
 /// The segments of a topology.
 pub(crate) type Segments = csi_harness::config::Pairs;
 
+/// Whether all of the first segments are among the second, keys compared without case.
+pub(crate) fn within(first: &Segments, second: &Segments) -> bool {
+    first
+        .iter()
+        .all(|(key, value)| second.iter().any(|(other, its)| other.eq_ignore_ascii_case(key) && its == value))
+}
+
 /// Keys and values of one topology as the specification wants them.
 pub(crate) fn well_formed(segments: &Segments) -> CheckResult {
     let all = std::slice::from_ref(segments);

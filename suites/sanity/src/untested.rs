@@ -5,14 +5,34 @@ use csi_harness::requirements::{Requirement, req};
 /// The rows, sorted by id.
 pub static UNTESTED: &[(&Requirement, &str)] = &[
     (&req::CTRL_CAPS_009, "what a condition says is free text"),
+    (&req::CTRL_CREATESNAP_003, "which code fits an error, the table says, whose rows are checked"),
+    (&req::CTRL_CREATESNAP_005, "whether a snapshot is still processed shows in ready_to_use alone"),
     (&req::CTRL_CREATESNAP_007, "needs a back end that fails while it processes a snapshot"),
+    (&req::CTRL_CREATESNAP_011, "whether a snapshot is still processed shows in ready_to_use alone"),
     (&req::CTRL_CREATESNAP_027, "needs a back end whose space for snapshots is used up"),
     (&req::CTRL_CREATEVOL_006, "volume_context is opaque, so that it does not show which value a volume got"),
+    (
+        &req::CTRL_CREATEVOL_023,
+        "what it does not know a driver may ignore, and which values are valid it alone knows",
+    ),
     (&req::CTRL_CREATEVOL_026, "documents are not visible over gRPC"),
     (&req::CTRL_CREATEVOL_031, "volume_context is opaque, so that it does not show which value a volume got"),
     (&req::CTRL_CREATEVOL_046, "needs a location whose storage is used up"),
+    (&req::CTRL_GETSNAP_004, "says in lower case what CTRL-GETSNAP-010 requires, which is checked"),
+    (&req::CTRL_GETVOL_005, "says in lower case what CTRL-GETVOL-015 requires, which is checked"),
+    (&req::CTRL_INTERACT_005, "recommends what MSG-SNAPSHOT-003 requires, which is checked"),
     (&req::CTRL_LISTSNAP_003, "the moment at which a snapshot is cut does not show from outside"),
+    (
+        &req::CTRL_LISTSNAP_008,
+        "a driver may split a list by itself; what is left out breaks CTRL-LISTSNAP-002",
+    ),
+    (&req::CTRL_LISTVOL_007, "a driver may split a list by itself; what is left out breaks CTRL-LISTVOL-002"),
     (&req::CTRL_MODIFYVOL_008, "the present values of mutable parameters cannot be read back"),
+    (
+        &req::CTRL_PUBLISH_020,
+        "the calls that carry no publish_context can do nothing else, and all others may need it",
+    ),
+    (&req::CTRL_VALIDATE_013, "says again what CTRL-VALIDATE-002 requires, which is checked"),
     (&req::GEN_ERR_006, "needs a valid identity of the back end that lacks a permission"),
     (
         &req::GEN_ERR_010,
@@ -21,15 +41,42 @@ pub static UNTESTED: &[(&Requirement, &str)] = &[
     (&req::GEN_RPC_001, "an RPC that is not registered answers as one that is not supported"),
     (&req::GEN_RPC_003, "on which nodes a plugin is deployed does not show at one endpoint"),
     (&req::GEN_SECRET_006, "documents are not visible over gRPC"),
+    (&req::GROUP_CREATE_005, "whether a group snapshot is still processed shows in ready_to_use alone"),
+    (&req::GROUP_GET_004, "says in lower case what GROUP-GET-014 requires, which is checked"),
     (&req::ID_PROBE_005, "documents are not visible over gRPC"),
     (&req::ID_PROBE_006, "needs a driver that is put into a broken state"),
     (&req::ID_PROBE_011, "needs a driver that is put into a broken state"),
     (&req::ID_PROBE_013, "needs a driver that is put into a broken state"),
     (&req::ID_PROBE_014, "needs a driver that is put into a broken state"),
+    (
+        &req::MSG_CAPRANGE_002,
+        "follows from MSG-CAPRANGE-005 and MSG-CAPRANGE-008, which are checked with equal bounds",
+    ),
     (&req::MSG_TOPOLOGY_005, "which company a prefix belongs to cannot be told from its letters"),
+    (
+        &req::MSG_TOPOREQ_010,
+        "a place that was tried in vain looks like one that was not tried; MSG-TOPOREQ-014 warns",
+    ),
     (
         &req::MSG_TOPOREQ_013,
         "a caller may ask only for topology that the plugin supports, and all of that may be met",
+    ),
+    (&req::MSG_TOPOREQ_015, "a combination that was tried in vain looks like one that was not tried"),
+    (
+        &req::MSG_VOLCAP_007,
+        "what a mode rules out, the tables of the publishing RPCs say, whose rows are checked",
+    ),
+    (
+        &req::MSG_VOLUME_009,
+        "a sensitive value that is no secret of a request looks like any other; GEN-SECRET-001 is checked",
+    ),
+    (
+        &req::MSG_VOLUME_010,
+        "the calls that carry no volume_context can do nothing else, and all others may need it",
+    ),
+    (
+        &req::NODE_INFO_004,
+        "a driver that counts on a second call does so only where there is none, and each run makes some",
     ),
 ];
 

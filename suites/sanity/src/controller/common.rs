@@ -68,6 +68,44 @@ pub(super) async fn publishable(cx: &Cx) -> CheckResult<(NodeVolume, String)> {
     Ok((volume, cx.node_id().await?))
 }
 
+/// One step of the way to use a volume as the driver has said that it can be.
+fn as_said<T>(said: &str, reply: Reply<T>) -> CheckResult<T> {
+    match reply.code()? {
+        Code::Ok | Code::InvalidArgument | Code::FailedPrecondition | Code::Unimplemented => {
+            reply.must(&format!("take a volume with a capability that {said}"))
+        }
+        _ => reply.or_skip(&format!("whether a volume has a capability that {said} does not show")),
+    }
+}
+
+/// Publishes a volume on the node with a capability that it has; who has said so, `said` tells behind "a capability that".
+pub(super) async fn publish_as_said(
+    cx: &Cx,
+    volume: &NodeVolume,
+    capability: &v1::VolumeCapability,
+    said: &str,
+) -> CheckResult {
+    let mut attached = Attached { volume: volume.clone(), publish_context: Default::default() };
+    if cx.target().capabilities().has(Capability::PublishUnpublishVolume) {
+        let node_id = cx.node_id().await?;
+        let mut request = cx.controller_publish_request(&attached.volume, &node_id);
+        request.volume_capability = Some(capability.clone());
+        attached.publish_context = as_said(said, cx.controller_publish(request).await)?.publish_context;
+    }
+    let mut staging_path = String::new();
+    if cx.target().capabilities().has(Capability::StageUnstageVolume) {
+        staging_path = cx.staging_path().await?;
+        let mut request = cx.stage_request(&attached, &staging_path);
+        request.volume_capability = Some(capability.clone());
+        as_said(said, cx.node_stage(request).await)?;
+    }
+    let staged = Staged { attached, staging_path };
+    let mut request = cx.publish_request(&staged, &cx.target_path().await?);
+    request.volume_capability = Some(capability.clone());
+    as_said(said, cx.node_publish(request).await)?;
+    Ok(())
+}
+
 /// Mount access with a file system that does not exist.
 pub(super) fn unknown_fs_type(cx: &Cx) -> v1::VolumeCapability {
     use v1::volume_capability::{AccessType as Kind, MountVolume};

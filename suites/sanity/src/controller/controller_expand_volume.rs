@@ -31,7 +31,7 @@ check! {
         title: "ControllerExpandVolume without volume_id is refused",
         spec: [req::CTRL_EXPAND_008, req::GEN_ERR_004],
         needs: [EXPAND_VOLUME],
-        refuted_by: ["controller-expand-empty-id-as-not-found"],
+        refuted_by: ["controller-expand-empty-id-as-not-found", "invalid-argument-as-ok"],
         replaces: ["ExpandVolume [Controller Server] should fail if no volume id is given"],
     }
     async |cx| {
@@ -276,6 +276,32 @@ check! {
 }
 
 check! {
+    /// A file system that cannot grow while it is mounted would be damaged, or the size in the answer a lie.
+    IN_USE {
+        id: "controller/controller-expand-volume/in-use",
+        title: "a driver with OFFLINE and without ONLINE does not expand a volume that is in use on a node",
+        spec: [req::ID_PCAPS_014, req::CTRL_EXPAND_016],
+        needs: [
+            EXPAND_VOLUME,
+            Need::Has(Capability::OfflineExpansion),
+            lacks(Capability::OnlineExpansion),
+            // Without it the controller does not learn who uses a volume.
+            PUBLISH_UNPUBLISH_VOLUME,
+            CREATE_DELETE_VOLUME,
+            NODE,
+        ],
+        refuted_by: ["controller-expand-ignores-use", "controller-expand-in-use-as-internal"],
+    }
+    async |cx| {
+        let published = published(cx).await?;
+        let reply = cx.call(expand_request(cx, &published.staged.attached.volume.id)).await;
+        let refusal = refused_with(Code::FailedPrecondition).named_by(&req::CTRL_EXPAND_016);
+        reply.must_be_refused("of a volume that is in use on a node, without ONLINE,", refusal)?;
+        Ok(())
+    }
+}
+
+check! {
     /// A request that can never be met must not be repeated for ever.
     TOO_LARGE {
         id: "controller/controller-expand-volume/too-large",
@@ -363,6 +389,7 @@ pub(crate) static CHECKS: &[&Check] = &[
     &NO_CAPABILITY,
     &OTHER_CAPABILITY,
     &ONLINE,
+    &IN_USE,
     &TOO_LARGE,
     &CROSSED_RANGE,
     &DELETED_VOLUME,

@@ -15,7 +15,7 @@ check! {
         title: "ControllerGetVolume without volume_id is refused",
         spec: [req::CTRL_GETVOL_006, req::GEN_ERR_004],
         needs: [GET_VOLUME],
-        refuted_by: ["controller-get-volume-empty-id-as-not-found"],
+        refuted_by: ["controller-get-volume-empty-id-as-not-found", "invalid-argument-as-ok"],
     }
     async |cx| {
         let reply = cx.call(request("")).await;
@@ -83,15 +83,17 @@ check! {
         title: "a driver with VOLUME_CONDITION tells the condition of a volume",
         spec: [req::CTRL_GETVOL_010, req::CTRL_GETVOL_003],
         needs: [GET_VOLUME, VOLUME_CONDITION, VOLUME],
-        refuted_by: ["controller-get-volume-omits-condition"],
+        refuted_by: ["controller-get-volume-omits-condition", "controller-get-volume-omits-status"],
     }
     async |cx| {
         let volume = cx.node_volume().await?;
         let status = cx.call(request(&volume.id)).setup("the volume as it is").await?.status;
+        let rule = if status.is_some() { &req::CTRL_GETVOL_003 } else { &req::CTRL_GETVOL_010 };
         let condition = status.and_then(|status| status.volume_condition);
         ensure!(
             condition.is_some(),
             "VOLUME_CONDITION is advertised, but the answer has no volume_condition";
+            of: rule,
             expected: "status.volume_condition",
             actual: "none"
         );
@@ -181,7 +183,7 @@ check! {
     DELETED_VOLUME {
         id: "controller/controller-get-volume/deleted-volume",
         title: "ControllerGetVolume of a deleted volume is NOT_FOUND",
-        spec: [req::CTRL_GETVOL_015, req::CTRL_GETVOL_005],
+        spec: [req::CTRL_GETVOL_015],
         needs: [GET_VOLUME, CREATE_DELETE_VOLUME],
         refuted_by: ["controller-get-volume-unknown-ok", "not-found-as-internal"],
     }

@@ -59,7 +59,7 @@ check! {
         title: "ControllerModifyVolume without volume_id is refused",
         spec: [req::CTRL_MODIFYVOL_004, req::GEN_ERR_004],
         needs: [MODIFY_VOLUME, Need::Configured(Setting::MutableParameters)],
-        refuted_by: ["controller-modify-empty-id-as-not-found"],
+        refuted_by: ["controller-modify-empty-id-as-not-found", "invalid-argument-as-ok"],
         replaces: ["ModifyVolume [Controller Server] should fail if no volume id is given"],
     }
     async |cx| {

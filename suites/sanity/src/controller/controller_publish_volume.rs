@@ -24,7 +24,7 @@ check! {
         title: "ControllerPublishVolume without volume_id is refused",
         spec: [req::CTRL_PUBLISH_007, req::GEN_ERR_004],
         needs: [PUBLISH_UNPUBLISH_VOLUME, NODE],
-        refuted_by: ["controller-publish-empty-volume-id-as-not-found"],
+        refuted_by: ["controller-publish-empty-volume-id-as-not-found", "invalid-argument-as-ok"],
         replaces: [
             "Controller Service [Controller Server] ControllerPublishVolume should fail when no volume id is provided",
         ],
@@ -44,7 +44,7 @@ check! {
         title: "ControllerPublishVolume without node_id is refused",
         spec: [req::CTRL_PUBLISH_008, req::GEN_ERR_004],
         needs: [PUBLISH_UNPUBLISH_VOLUME, VOLUME],
-        refuted_by: ["controller-publish-empty-node-id-as-not-found"],
+        refuted_by: ["controller-publish-empty-node-id-as-not-found", "invalid-argument-as-ok"],
         replaces: [
             "Controller Service [Controller Server] ControllerPublishVolume should fail when no node id is provided",
         ],

@@ -7,6 +7,7 @@ pub(crate) mod modes;
 pub(crate) mod names;
 pub(crate) mod parameters;
 pub(crate) mod reply;
+pub(crate) mod secrets;
 pub(crate) mod source;
 pub(crate) mod topology;
 pub(crate) mod topology_names;

@@ -5,6 +5,7 @@ use futures_util::future::join_all;
 
 use super::common::{cut_snapshot, validate_request};
 use super::create_volume::source;
+use crate::group::new_group;
 
 /// Equal calls sent at the same time.
 const AT_ONCE: usize = 4;
@@ -146,6 +147,35 @@ check! {
 }
 
 check! {
+    /// A caller goes by group_snapshot_id to find out what it can delete.
+    GROUP_MEMBER {
+        id: "controller/delete-snapshot/group-member",
+        title: "DeleteSnapshot of a member of a group snapshot is OK, or INVALID_ARGUMENT if the member names its group",
+        spec: [req::CTRL_DELETESNAP_011, req::MSG_SNAPSHOT_009],
+        needs: [CREATE_DELETE_SNAPSHOT, CREATE_DELETE_GET_VOLUME_GROUP_SNAPSHOT, CREATE_DELETE_VOLUME],
+        refuted_by: ["delete-snapshot-group-member-as-internal", "snapshot-group-id-missing"],
+    }
+    async |cx| {
+        let group = new_group(cx).await?;
+        let Some(member) = group.snapshots.first() else {
+            return Err(Stop::skip("the group snapshot has no members"));
+        };
+        let reply = cx.delete_group_member(&group, &member.snapshot_id).await;
+        let is_independent = reply.code()? == Code::InvalidArgument && member.group_snapshot_id.is_empty();
+        let refusal = refused_with(Code::InvalidArgument).or(Code::FailedPrecondition, "it may be in use");
+        reply.may_be_refused("of a member of a group snapshot", refusal)?;
+        ensure!(
+            !is_independent,
+            "a snapshot that cannot be deleted alone does not name its group";
+            of: &req::MSG_SNAPSHOT_009,
+            expected: format!("group_snapshot_id {:?}", group.group_snapshot_id),
+            actual: "no group_snapshot_id"
+        );
+        Ok(())
+    }
+}
+
+check! {
     /// Back ends whose volumes depend on a snapshot have to say so in a way that callers understand.
     IN_USE {
         id: "controller/delete-snapshot/in-use",
@@ -205,6 +235,7 @@ pub(crate) static CHECKS: &[&Check] = &[
     &UNKNOWN,
     &NAME_IS_FREE,
     &KEEPS_VOLUME,
+    &GROUP_MEMBER,
     &IN_USE,
     &AT_THE_SAME_TIME,
 ];

@@ -15,7 +15,7 @@ check! {
         title: "GetSnapshot without snapshot_id is refused",
         spec: [req::CTRL_GETSNAP_006, req::GEN_ERR_004],
         needs: [GET_SNAPSHOT],
-        refuted_by: ["get-snapshot-empty-id-as-not-found"],
+        refuted_by: ["get-snapshot-empty-id-as-not-found", "invalid-argument-as-ok"],
         replaces: ["GetSnapshot [Controller Server] should return an error"],
     }
     async |cx| {
@@ -41,6 +41,7 @@ check! {
         needs: [GET_SNAPSHOT, CREATE_DELETE_SNAPSHOT, VOLUME],
         refuted_by: [
             "get-snapshot-unimplemented",
+            "get-snapshot-hides-unready",
             "get-snapshot-other-id",
             "get-snapshot-without-snapshot",
         ],
@@ -50,7 +51,12 @@ check! {
     async |cx| {
         let volume = cx.node_volume().await?;
         let made = cut_snapshot(cx, &volume.id).await?;
-        let response = cx.call(request(&made.snapshot_id)).await.must("find a snapshot that was just made")?;
+        let reply = cx.call(request(&made.snapshot_id)).await;
+        let rule = match reply.code()? {
+            Code::NotFound if !made.ready_to_use => &req::CTRL_GETSNAP_005,
+            _ => &req::CTRL_GETSNAP_001,
+        };
+        let response = reply.must("find a snapshot that was just made").map_err(|stop| stop.of(rule))?;
         let found = response.snapshot.unwrap_or_default();
         ensure!(
             found.snapshot_id == made.snapshot_id,
@@ -85,7 +91,7 @@ check! {
     DELETED {
         id: "controller/get-snapshot/deleted-snapshot",
         title: "GetSnapshot of a deleted snapshot is NOT_FOUND",
-        spec: [req::CTRL_GETSNAP_010, req::CTRL_GETSNAP_004],
+        spec: [req::CTRL_GETSNAP_010],
         needs: [GET_SNAPSHOT, CREATE_DELETE_SNAPSHOT, VOLUME],
         refuted_by: ["get-snapshot-unknown-ok", "not-found-as-internal"],
     }

@@ -5,6 +5,7 @@ pub(crate) mod pages;
 use csi_harness::prelude::*;
 
 use super::common::{complete_snapshot, cut_snapshot, ready_snapshot, same_snapshot};
+use crate::group::new_group;
 
 fn by_id(snapshot_id: &str) -> v1::ListSnapshotsRequest {
     v1::ListSnapshotsRequest { snapshot_id: snapshot_id.to_owned(), ..Default::default() }
@@ -72,9 +73,12 @@ check! {
     NEW_AND_DELETED {
         id: "controller/list-snapshots/new-and-deleted",
         title: "ListSnapshots has a new snapshot, and no longer one that was deleted",
-        spec: [req::CTRL_LISTSNAP_002, req::CTRL_INTERACT_008, req::CTRL_LISTSNAP_008, req::CTRL_DELETESNAP_002],
+        spec: [req::CTRL_LISTSNAP_002, req::CTRL_INTERACT_008, req::CTRL_DELETESNAP_002],
         needs: [LIST_SNAPSHOTS, CREATE_DELETE_SNAPSHOT, VOLUME],
-        refuted_by: ["list-snapshots-entry-without-snapshot", "delete-snapshot-keeps-snapshot"],
+        refuted_by: [
+            "list-snapshots-entry-without-snapshot",
+            "delete-snapshot-keeps-snapshot",
+        ],
         replaces: [
             "ListSnapshots [Controller Server] check the presence of new snapshots in the snapshot list",
         ],
@@ -100,6 +104,30 @@ check! {
             expected: format!("no entry with snapshot_id {id:?}"),
             actual: "one, all through time-limits: settle-ms"
         );
+        Ok(())
+    }
+}
+
+check! {
+    /// What is not listed is taken for deleted.
+    GROUP_MEMBERS {
+        id: "controller/list-snapshots/group-members",
+        title: "ListSnapshots has the members of a group snapshot",
+        spec: [req::CTRL_LISTSNAP_002],
+        needs: [LIST_SNAPSHOTS, CREATE_DELETE_GET_VOLUME_GROUP_SNAPSHOT, CREATE_DELETE_VOLUME],
+        refuted_by: ["list-snapshots-omits-group-members"],
+    }
+    async |cx| {
+        for member in new_group(cx).await?.snapshots {
+            let id = &member.snapshot_id;
+            let found = cx.eventually(Settles::SnapshotListed, || async { Ok(is_listed(cx, id).await?.then_some(())) });
+            ensure!(
+                found.await?.is_some(),
+                "a member of a group snapshot is not in the list";
+                expected: format!("an entry with snapshot_id {id:?}"),
+                actual: "none on any page"
+            );
+        }
         Ok(())
     }
 }
@@ -315,6 +343,7 @@ check! {
 pub(crate) static CHECKS: &[&Check] = &[
     &ANSWERS,
     &NEW_AND_DELETED,
+    &GROUP_MEMBERS,
     &COMPLETE_ENTRIES,
     &ID_FILTER,
     &SAME_DATA,

@@ -32,7 +32,7 @@ check! {
     NOT_GIVEN_BACK {
         id: "every-reply/secrets/not-given-back",
         title: "no reply contains a secret that was sent",
-        spec: [req::GEN_SECRET_001, req::MSG_VOLUME_009],
+        spec: [req::GEN_SECRET_001],
         needs: [CREATE_DELETE_VOLUME],
         refuted_by: ["secrets-in-errors", "create-volume-context-holds-secrets"],
         runs: Last,

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 
 use csi_harness::prelude::*;
 
-use super::{member_ids, new_group, request_for, two_volumes};
+use super::{member_ids, new_group, ready_group, request_for, restore, two_volumes};
 
 check! {
     /// Without the message the orchestrator knows nothing of what was made.
@@ -182,5 +182,32 @@ check! {
     }
 }
 
+check! {
+    /// The whole point of a group is that all of it can come back.
+    RESTORES {
+        id: "group/create-volume-group-snapshot/members-restore",
+        title: "a volume can be made from each member of a group snapshot that is ready_to_use",
+        spec: [req::GROUP_CREATE_009, req::GROUP_CREATE_008],
+        needs: [CREATE_DELETE_GET_VOLUME_GROUP_SNAPSHOT, CREATE_DELETE_SNAPSHOT, CREATE_DELETE_VOLUME],
+        refuted_by: ["create-volume-refuses-group-members", "group-snapshot-members-claim-ready"],
+        follows: "controller/create-snapshot/ready-restores",
+    }
+    async |cx| {
+        for member in ready_group(cx).await?.snapshots {
+            let reply = restore(cx, &member).await;
+            // A driver that names a state means that the member is not ready.
+            let rule = match reply.code()? {
+                Code::FailedPrecondition => &req::GROUP_CREATE_008,
+                Code::OutOfRange | Code::ResourceExhausted => {
+                    return Err(Stop::skip("there is no room for a volume made from a member"));
+                }
+                _ => &req::GROUP_CREATE_009,
+            };
+            reply.must("make a volume from a member that is ready").map_err(|stop| stop.of(rule))?;
+        }
+        Ok(())
+    }
+}
+
 pub(crate) static CHECKS: &[&Check] =
-    &[&WORKS, &GROUP_ID, &MEMBERS, &MEMBERS_OF_GROUP, &CREATION_TIME, &READY];
+    &[&WORKS, &GROUP_ID, &MEMBERS, &MEMBERS_OF_GROUP, &CREATION_TIME, &READY, &RESTORES];

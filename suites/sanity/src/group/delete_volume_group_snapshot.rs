@@ -1,8 +1,9 @@
 //! DeleteVolumeGroupSnapshot: a group snapshot ends with all its members.
 
 use csi_harness::prelude::*;
+use csi_harness::reply::Refusal;
 
-use super::{deleted_group, get_request, member_ids, new_group};
+use super::{deleted_group, get_request, member_ids, new_group, ready_group, restore};
 
 check! {
     /// Storage that is not given back is paid for.
@@ -55,6 +56,63 @@ check! {
             expected: "none of them in ListSnapshots, within time-limits: settle-ms",
             actual: format!("{:?}", left().await?)
         );
+        Ok(())
+    }
+}
+
+check! {
+    /// A member that can still be fetched can still be restored from, and is still paid for.
+    MEMBERS_UNKNOWN {
+        id: "group/delete-volume-group-snapshot/members-unknown",
+        title: "GetSnapshot of a member is NOT_FOUND once its group snapshot was deleted",
+        spec: [req::CTRL_DELETESNAP_007],
+        needs: [
+            CREATE_DELETE_GET_VOLUME_GROUP_SNAPSHOT,
+            CREATE_DELETE_SNAPSHOT,
+            CREATE_DELETE_VOLUME,
+            GET_SNAPSHOT,
+        ],
+        refuted_by: ["delete-group-snapshot-keeps-members"],
+        follows: "group/delete-volume-group-snapshot/members-gone",
+    }
+    async |cx| {
+        let group = new_group(cx).await?;
+        cx.delete_group_snapshot(&group).setup("a group snapshot that is deleted").await?;
+        // A member without the id of its group is an independent snapshot.
+        for member in group.snapshots.iter().filter(|member| !member.group_snapshot_id.is_empty()) {
+            let request = v1::GetSnapshotRequest { snapshot_id: member.snapshot_id.clone(), ..Default::default() };
+            let gone = cx.eventually(Settles::SnapshotGone, || async {
+                Ok(cx.call(request.clone()).await.any_answer()?.err())
+            });
+            ensure!(
+                gone.await?.is_some(),
+                "a member of a group snapshot that was deleted is still there";
+                expected: format!("NOT_FOUND from GetSnapshot for {:?}", member.snapshot_id),
+                actual: "OK, all through time-limits: settle-ms"
+            );
+        }
+        Ok(())
+    }
+}
+
+check! {
+    /// Back ends whose volumes depend on a snapshot have to say so in a way that callers understand.
+    IN_USE {
+        id: "group/delete-volume-group-snapshot/in-use",
+        title: "DeleteVolumeGroupSnapshot of a group that a volume was made from is OK or FAILED_PRECONDITION",
+        spec: [req::GROUP_DELETE_013],
+        needs: [CREATE_DELETE_GET_VOLUME_GROUP_SNAPSHOT, CREATE_DELETE_SNAPSHOT, CREATE_DELETE_VOLUME],
+        refuted_by: ["delete-group-snapshot-in-use-as-internal"],
+    }
+    async |cx| {
+        let group = ready_group(cx).await?;
+        let Some(member) = group.snapshots.first() else {
+            return Err(Stop::skip("the group snapshot has no members"));
+        };
+        restore(cx, member).setup("a volume made from a member").await?;
+        let reply = cx.delete_group_snapshot(&group).await;
+        let refusal = refused_with(Code::FailedPrecondition);
+        reply.may_be_refused("of a group that a volume was made from", refusal)?;
         Ok(())
     }
 }
@@ -128,6 +186,7 @@ async fn delete_naming(
     group: &v1::VolumeGroupSnapshot,
     members: &[String],
     what: &str,
+    refusal: Refusal,
 ) -> CheckResult {
     let request = v1::DeleteVolumeGroupSnapshotRequest {
         group_snapshot_id: group.group_snapshot_id.clone(),
@@ -135,7 +194,7 @@ async fn delete_naming(
         ..Default::default()
     };
     let reply = cx.call(request).await;
-    reply.should_be_refused(what, refused_with(Code::InvalidArgument))
+    reply.should_be_refused(what, refusal)
 }
 
 check! {
@@ -147,7 +206,7 @@ check! {
         needs: [CREATE_DELETE_GET_VOLUME_GROUP_SNAPSHOT, CREATE_DELETE_VOLUME],
         refuted_by: ["group-snapshot-accepts-missing-members"],
     }
-    async |cx| { delete_naming(cx, &new_group(cx).await?, &[], "without snapshot_ids").await }
+    async |cx| { delete_naming(cx, &new_group(cx).await?, &[], "without snapshot_ids", refused_with(Code::InvalidArgument)).await }
 }
 
 check! {
@@ -155,16 +214,26 @@ check! {
     OTHER_MEMBERS {
         id: "group/delete-volume-group-snapshot/other-snapshot-ids",
         title: "DeleteVolumeGroupSnapshot with snapshot_ids that are not those of the group is refused as INVALID_ARGUMENT",
-        spec: [req::GROUP_DELETE_012, req::GROUP_DELETE_006],
+        spec: [req::GROUP_DELETE_006, req::GROUP_DELETE_012],
         needs: [CREATE_DELETE_GET_VOLUME_GROUP_SNAPSHOT, CREATE_DELETE_VOLUME],
         refuted_by: ["group-snapshot-ignores-member-mismatch", "group-snapshot-member-mismatch-as-internal"],
     }
     async |cx| {
         let group = new_group(cx).await?;
         let first: Vec<_> = group.snapshots.iter().take(1).map(|member| member.snapshot_id.clone()).collect();
-        delete_naming(cx, &group, &first, "with only one of the snapshot_ids").await
+        let refusal = refused_with(Code::InvalidArgument).named_by(&req::GROUP_DELETE_012);
+        delete_naming(cx, &group, &first, "with only one of the snapshot_ids", refusal).await
     }
 }
 
-pub(crate) static CHECKS: &[&Check] =
-    &[&WORKS, &MEMBERS_GONE, &REPEATED, &UNKNOWN, &NO_ID, &NO_MEMBERS, &OTHER_MEMBERS];
+pub(crate) static CHECKS: &[&Check] = &[
+    &WORKS,
+    &MEMBERS_GONE,
+    &MEMBERS_UNKNOWN,
+    &IN_USE,
+    &REPEATED,
+    &UNKNOWN,
+    &NO_ID,
+    &NO_MEMBERS,
+    &OTHER_MEMBERS,
+];

@@ -109,7 +109,8 @@ check! {
     }
     async |cx| {
         capabilities(cx).await?;
-        there(cx.call(v1::ControllerGetCapabilitiesRequest {}).await, "CONTROLLER_SERVICE")?;
+        there(cx.call(v1::ControllerGetCapabilitiesRequest {}).await, "CONTROLLER_SERVICE")
+            .map_err(|stop| stop.of(&req::GEN_RPC_006))?;
         there(cx.call(v1::ValidateVolumeCapabilitiesRequest::default()).await, "CONTROLLER_SERVICE")?;
         promised_are_there(cx, Service::Controller).await
     }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use csi_harness::check::Check;
-use csi_harness::config::{AccessType, Config, StaticVolume, TimeLimits};
+use csi_harness::config::{AccessType, Config, NodeConfig, Secret, StaticVolume, TimeLimits};
 use csi_harness::events::{Event, Reporter};
 use csi_harness::filter::Filter;
 use csi_harness::known::KnownFailing;
@@ -17,10 +17,14 @@ use csi_mock_driver::{Capability, MockDriver};
 use csi_proto::{Endpoint, Listener};
 use libtest_mimic::Failed;
 use tokio::runtime::Builder;
-use tokio::sync::{oneshot, watch};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
 
 /// Checks of a right driver that run at the same time.
 pub(crate) const JOBS: usize = 8;
+
+/// Nodes of the driver that are served: two in one zone, and one in another. There is a third zone, too.
+const NODES: usize = 3;
 
 /// What one check said of one driver.
 #[derive(Debug)]
@@ -80,6 +84,9 @@ pub(crate) fn everything_set() -> Config {
         parameters: pairs(&[("pool", "mock"), ("tier", "silver")]),
         mutable_parameters: pairs(&[("tier", "gold")]),
         attach_limit: true,
+        secrets: [("CreateVolume", "user"), ("ControllerPublishVolume", "token")]
+            .map(|(rpc, key)| (rpc.to_owned(), Secret(pairs(&[(key, "mock")]))))
+            .into(),
         volumes: vec![provisioned(AccessType::Mount), provisioned(AccessType::Block)],
         time_limits: TimeLimits {
             dial_ms: 10_000,
@@ -101,7 +108,12 @@ pub(crate) fn everything_on() -> csi_mock_driver::Config {
             capacity_bytes: volume.size_bytes,
             volume_context: volume.context,
         });
-    csi_mock_driver::Config { max_volumes_per_node: 48, volumes: volumes.into(), ..Default::default() }
+    let mut nodes = csi_mock_driver::Config::default().nodes;
+    nodes.push(csi_mock_driver::NodeConfig {
+        id: "node-4".to_owned(),
+        topology: pairs(&[("zone", "zone-c")]),
+    });
+    csi_mock_driver::Config { nodes, max_volumes_per_node: 48, volumes: volumes.into(), ..Default::default() }
 }
 
 /// A volume that an administrator has made.
@@ -121,16 +133,25 @@ pub(crate) fn pairs(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
 
 async fn run(jobs: usize, mock: csi_mock_driver::Config, mut config: Config) -> Result<Played, Failed> {
     let dir = tempfile::tempdir()?;
-    let endpoint = Endpoint::Unix(dir.path().join("csi.sock"));
     let driver = MockDriver::new(mock)?;
-    let listener = Listener::bind(&endpoint).await?;
-    let (stop_driver, stopped) = oneshot::channel::<()>();
-    let serving = tokio::spawn(listener.serve(driver.routes(), async {
-        // The sender gone means the same.
-        let _ = stopped.await;
-    }));
+    let (stop_driver, stopped) = watch::channel(());
+    let mut serving = JoinSet::new();
+    for node in (0..NODES).filter_map(|number| driver.at_node(number)) {
+        let endpoint = Endpoint::Unix(dir.path().join(format!("node-{}.sock", serving.len())));
+        let listener = Listener::bind(&endpoint).await?;
+        match config.endpoint {
+            None => config.endpoint = Some(endpoint.to_string()),
+            Some(_) => {
+                config.nodes.push(NodeConfig { endpoint: endpoint.to_string(), ..Default::default() });
+            }
+        }
+        let mut stopped = stopped.clone();
+        serving.spawn(listener.serve(node.routes(), async move {
+            // The sender gone is what ends the wait.
+            let _ = stopped.changed().await;
+        }));
+    }
 
-    config.endpoint = Some(endpoint.to_string());
     // What a wrong driver leaves goes with it.
     config.mount_dir = Some(dir.path().join("mount"));
     config.staging_dir = Some(dir.path().join("staging"));
@@ -156,7 +177,7 @@ async fn run(jobs: usize, mock: csi_mock_driver::Config, mut config: Config) -> 
     let summary = runner.run(plan).await;
     drop(stop_driver);
     // A handler that panicked, as some defects do, may have taken the server along.
-    serving.abort();
+    serving.abort_all();
     Ok(Played { said: listening.said, summary, target })
 }
 

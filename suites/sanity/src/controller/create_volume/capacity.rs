@@ -97,7 +97,7 @@ check! {
     EXACT {
         id: "controller/create-volume/exact-size",
         title: "a volume of an exact size has that size, or OUT_OF_RANGE says that it cannot be had",
-        spec: [req::MSG_CAPRANGE_005, req::MSG_CAPRANGE_008, req::CTRL_CREATEVOL_047, req::MSG_CAPRANGE_002],
+        spec: [req::MSG_CAPRANGE_005, req::MSG_CAPRANGE_008, req::CTRL_CREATEVOL_047],
         needs: [CREATE_DELETE_VOLUME],
         refuted_by: ["create-volume-exceeds-limit", "create-volume-rounds-down"],
         follows: "controller/create-volume/limit-bytes",
@@ -123,7 +123,7 @@ check! {
         title: "CreateVolume without capacity_range makes a volume of the driver's choice",
         spec: [req::CTRL_CREATEVOL_017, req::MSG_VOLUME_002],
         needs: [CREATE_DELETE_VOLUME],
-        refuted_by: ["create-volume-panics-without-range"],
+        refuted_by: ["create-volume-demands-range", "create-volume-panics-without-range"],
         replaces: [
             "Controller Service [Controller Server] CreateVolume should return appropriate values SingleNodeWriter NoCapacity",
         ],

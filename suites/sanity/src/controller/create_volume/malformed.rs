@@ -178,6 +178,7 @@ check! {
             return Ok(());
         };
         let made = Violation::new("CreateVolume with required_bytes above limit_bytes has to be refused, and was done")
+            .of(&req::CTRL_CREATEVOL_018)
             .expected(refusal)
             .actual(format!("OK with capacity_bytes {}", volume.capacity_bytes));
         // Where nobody knows the size (0), nobody knows that it lies outside of the range: storage without quotas says so.

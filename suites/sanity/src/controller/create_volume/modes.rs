@@ -1,6 +1,8 @@
-//! Access modes of one node: the old one, and those that SINGLE_NODE_MULTI_WRITER promises.
+//! Access modes: those of one node, old and new, and whether a volume can be used in the modes that it was made for.
 
 use csi_harness::prelude::*;
+
+use super::super::common::{publish_as_said, unknown_fs_type};
 
 /// Sends CreateVolume for a volume of one access mode.
 fn create_with_mode(cx: &Cx, mode: Mode) -> Calling<'_, v1::Volume> {
@@ -54,4 +56,65 @@ check! {
     }
 }
 
-pub(crate) static CHECKS: &[&Check] = &[&SINGLE_NODE_WRITER, &NEWER_MODES];
+/// Modes in which several nodes can use a volume, one of them for writing: a new volume has to be formatted.
+const SHARED_MODES: [Mode; 2] = [Mode::MultiNodeMultiWriter, Mode::MultiNodeSingleWriter];
+
+/// A new volume that the node can reach and that has these capabilities, or how it is refused.
+async fn made_for(
+    cx: &Cx,
+    volume_capabilities: Vec<v1::VolumeCapability>,
+) -> CheckResult<Result<NodeVolume, Refused>> {
+    let request = v1::CreateVolumeRequest { volume_capabilities, ..cx.create_node_volume_request().await? };
+    Ok(cx.create_volume(request).await.any_answer()?.map(NodeVolume::from))
+}
+
+check! {
+    /// A capability that nobody looked at is found out about only when a workload waits for its volume.
+    USABLE {
+        id: "controller/create-volume/usable-as-made",
+        title: "a volume can be published with the capability that it was made for",
+        spec: [req::CTRL_CREATEVOL_019],
+        needs: [CREATE_DELETE_VOLUME, NODE],
+        refuted_by: ["create-volume-accepts-unsupported-capability"],
+    }
+    async |cx| {
+        let mut capabilities = vec![cx.capability_for(cx.access().other(), Mode::SingleNodeWriter)];
+        capabilities.extend(SHARED_MODES.map(|mode| cx.capability_with_mode(mode)));
+        // The last one, since nodes that try it may well fail with an error that says nothing.
+        capabilities.push(unknown_fs_type(cx));
+        for capability in capabilities {
+            let part = cx.scope();
+            let Ok(volume) = made_for(&part, vec![capability.clone()]).await? else { continue };
+            publish_as_said(&part, &volume, &capability, "CreateVolume made it for").await?;
+            part.undo().await?;
+        }
+        Ok(())
+    }
+}
+
+check! {
+    /// One volume for the pod that fills it and for those that read it.
+    USABLE_AS_ANY {
+        id: "controller/create-volume/usable-as-any-of-several",
+        title: "a volume can be published with each of the capabilities that it was made for",
+        spec: [req::CTRL_CREATEVOL_020],
+        needs: [CREATE_DELETE_VOLUME, NODE],
+        refuted_by: ["create-volume-keeps-first-capability"],
+        follows: "controller/create-volume/usable-as-made",
+    }
+    async |cx| {
+        for mode in SHARED_MODES {
+            let both = [cx.capability(), cx.capability_with_mode(mode)];
+            let Ok(volume) = made_for(cx, both.to_vec()).await? else { continue };
+            for capability in both {
+                let part = cx.scope();
+                publish_as_said(&part, &volume, &capability, "CreateVolume made it for").await?;
+                part.undo().await?;
+            }
+            return Ok(());
+        }
+        Err(Stop::skip("the driver makes no volume for two access modes"))
+    }
+}
+
+pub(crate) static CHECKS: &[&Check] = &[&SINGLE_NODE_WRITER, &NEWER_MODES, &USABLE, &USABLE_AS_ANY];

@@ -84,6 +84,27 @@ check! {
     }
 }
 
+check! {
+    /// The fields are optional, and a storage class that names no file system leaves the choice to the driver.
+    NO_FS_TYPE {
+        id: "controller/create-volume/no-fs-type",
+        title: "CreateVolume takes mount access without fs_type, mount_flags and volume_mount_group",
+        spec: [req::MSG_VOLCAP_014],
+        needs: [CREATE_DELETE_VOLUME, MOUNT_ACCESS],
+        refuted_by: ["create-volume-demands-fs-type"],
+        follows: "controller/create-volume/works",
+    }
+    async |cx| {
+        use v1::volume_capability::{AccessType as Kind, MountVolume};
+        let access_type = Some(Kind::Mount(MountVolume::default()));
+        let plain = v1::VolumeCapability { access_type, ..cx.capability() };
+        let request = v1::CreateVolumeRequest { volume_capabilities: vec![plain], ..cx.create_volume_request() };
+        let made = cx.create_volume(request).await.must("choose a file system if none is named");
+        made.map_err(Stop::of_a_plain_call)?;
+        Ok(())
+    }
+}
+
 /// Capabilities of which many a driver supports not all.
 fn candidates(cx: &Cx) -> Vec<v1::VolumeCapability> {
     let block = cx.capability_for(AccessType::Block, Mode::SingleNodeWriter);
@@ -132,4 +153,4 @@ check! {
 }
 
 pub(crate) static CHECKS: &[&Check] =
-    &[&UNKNOWN_PARAMETER, &MUTABLE_PARAMETERS, &UNKNOWN_MUTABLE_PARAMETER, &ONE_UNSUPPORTED];
+    &[&UNKNOWN_PARAMETER, &MUTABLE_PARAMETERS, &UNKNOWN_MUTABLE_PARAMETER, &NO_FS_TYPE, &ONE_UNSUPPORTED];

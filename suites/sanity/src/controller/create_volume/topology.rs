@@ -2,9 +2,10 @@
 
 use csi_harness::prelude::*;
 
-use crate::topology::Segments;
+use super::recognised;
+use crate::topology::{Segments, within};
 
-/// Topologies from which volumes can be reached: those configured, or that of the node.
+/// Topologies from which volumes can be reached: those configured, or those of the nodes, the first one before all.
 async fn known_topologies(cx: &Cx) -> CheckResult<Vec<Segments>> {
     if let Some(configured) = &cx.config().topology_requirement
         && !configured.requisite.is_empty()
@@ -14,23 +15,40 @@ async fn known_topologies(cx: &Cx) -> CheckResult<Vec<Segments>> {
     if let Some(reason) = NODE.unmet(cx.target(), cx.access()) {
         return Err(Stop::skip(format!("no topology is configured, and {reason}")));
     }
-    let node = cx.call(v1::NodeGetInfoRequest {}).setup("the topology of the node").await?;
-    match node.accessible_topology {
-        Some(topology) if !topology.segments.is_empty() => Ok(vec![topology.segments]),
-        _ => Err(Stop::skip("no topology is configured, and the node reports none")),
+    let mut known = Vec::new();
+    for number in 0..cx.target().nodes().len() {
+        let node =
+            cx.at_node(number).call(v1::NodeGetInfoRequest {}).setup("the topology of the node").await?;
+        let topology = node.accessible_topology.unwrap_or_default();
+        if !topology.segments.is_empty() && !known.contains(&topology.segments) {
+            known.push(topology.segments);
+        }
+    }
+    match known.is_empty() {
+        true => Err(Stop::skip("no topology is configured, and the node reports none")),
+        false => Ok(known),
+    }
+}
+
+/// Two places of which none is a part of the other.
+async fn two_places(cx: &Cx) -> CheckResult<[Segments; 2]> {
+    let known = known_topologies(cx).await?;
+    let apart = |one: &Segments| known.iter().find(|other| !meets(one, other)).cloned();
+    let found = known.iter().find_map(|one| Some([one.clone(), apart(one)?]));
+    found.ok_or_else(|| Stop::skip("needs two topologies, of two nodes or of --config: topology-requirement"))
+}
+
+/// A request for a volume that can be reached from here.
+fn request_in(cx: &Cx, places: &[Segments]) -> v1::CreateVolumeRequest {
+    v1::CreateVolumeRequest {
+        accessibility_requirements: requirement(places.to_vec()),
+        ..cx.create_volume_request()
     }
 }
 
 fn requirement(requisite: Vec<Segments>) -> Option<v1::TopologyRequirement> {
     let requisite = requisite.into_iter().map(|segments| v1::Topology { segments }).collect();
     Some(v1::TopologyRequirement { requisite, preferred: Vec::new() })
-}
-
-/// Whether all of the first segments are among the second, keys compared without case.
-fn within(first: &Segments, second: &Segments) -> bool {
-    first
-        .iter()
-        .all(|(key, value)| second.iter().any(|(other, its)| other.eq_ignore_ascii_case(key) && its == value))
 }
 
 /// Whether a place that a volume is reported at meets one that was asked for: it is the same, a wider one, or a part.
@@ -47,26 +65,44 @@ check! {
             req::MSG_TOPOREQ_003,
             req::MSG_TOPOREQ_005,
             req::MSG_TOPOREQ_006,
-            req::MSG_TOPOREQ_007,
             req::MSG_TOPOREQ_008,
-            req::CTRL_CREATEVOL_025,
         ],
         needs: [CREATE_DELETE_VOLUME, VOLUME_ACCESSIBILITY_CONSTRAINTS],
-        refuted_by: ["create-volume-ignores-requisite"],
+        refuted_by: ["create-volume-ignores-requisite", "volume-topology-empty-entry"],
     }
     async |cx| {
-        for asked in known_topologies(cx).await? {
-            let accessibility_requirements = requirement(vec![asked.clone()]);
-            let request = v1::CreateVolumeRequest { accessibility_requirements, ..cx.create_volume_request() };
-            let volume = cx.create_volume(request).setup("a volume in a known topology").await?;
-            reachable(&volume, &[asked])?;
-        }
-        let all = known_topologies(cx).await?;
-        if all.len() > 1 {
-            let accessibility_requirements = requirement(all.clone());
-            let request = v1::CreateVolumeRequest { accessibility_requirements, ..cx.create_volume_request() };
-            let volume = cx.create_volume(request).setup("a volume in any known topology").await?;
-            reachable(&volume, &all)?;
+        let known = known_topologies(cx).await?;
+        let asked = known.get(..1).unwrap_or_default();
+        let volume = cx.create_volume(request_in(cx, asked)).setup("a volume in a known topology").await?;
+        reachable(&volume, asked)
+    }
+}
+
+check! {
+    /// Replicas in zones that nobody asked for are of no use to the workload.
+    SEVERAL_REQUISITES {
+        id: "controller/create-volume/several-requisite-topologies",
+        title: "a volume can be reached from any topology that is required, and from all if there are as many as it spans",
+        spec: [
+            req::MSG_TOPOREQ_003,
+            req::MSG_TOPOREQ_005,
+            req::MSG_TOPOREQ_006,
+            req::MSG_TOPOREQ_007,
+            req::MSG_TOPOREQ_008,
+        ],
+        needs: [CREATE_DELETE_VOLUME, VOLUME_ACCESSIBILITY_CONSTRAINTS],
+        refuted_by: [
+            "create-volume-ignores-several-requisites",
+            "volume-topology-of-replicas",
+            "volume-topology-twice",
+        ],
+        follows: "controller/create-volume/requisite-topology",
+    }
+    async |cx| {
+        let known = two_places(cx).await?;
+        for asked in known.chunks(1).chain([&known[..]]) {
+            let reply = cx.create_volume(request_in(cx, asked)).await;
+            reachable(&reply.or_skip("there may be no storage for another node")?, asked)?;
         }
         Ok(())
     }
@@ -87,15 +123,16 @@ fn reachable(volume: &v1::Volume, requisite: &[Segments]) -> CheckResult {
     );
     let asked_for = |place: &Segments| requisite.iter().any(|asked| meets(place, asked));
     let covered = |asked: &Segments| reported.iter().any(|place| meets(place, asked));
+    // The rules for several places say more than the one for any number of them.
     let judged = [
-        (&req::MSG_TOPOREQ_003, "at least one", requisite.iter().any(covered)),
-        (&req::MSG_TOPOREQ_006, "each", reported.len() != requisite.len() || requisite.iter().all(covered)),
         (
             &req::MSG_TOPOREQ_007,
             "no place but those",
             reported.len() >= requisite.len() || reported.iter().all(|place| asked_for(place)),
         ),
         (&req::MSG_TOPOREQ_008, "each", reported.len() <= requisite.len() || requisite.iter().all(covered)),
+        (&req::MSG_TOPOREQ_003, "at least one", requisite.iter().any(covered)),
+        (&req::MSG_TOPOREQ_006, "each", reported.len() != requisite.len() || requisite.iter().all(covered)),
     ];
     for (rule, how_many, kept) in judged {
         ensure!(
@@ -127,4 +164,105 @@ check! {
     }
 }
 
-pub(crate) static CHECKS: &[&Check] = &[&REQUISITE, &EMPTY];
+check! {
+    /// What an answer says of a volume's place is worth something only if the nodes there can use it.
+    REACHABLE {
+        id: "controller/create-volume/reachable-from-requisite",
+        title: "a volume that another node's topology is required for can be published to that node",
+        spec: [req::CTRL_CREATEVOL_025],
+        needs: [
+            CREATE_DELETE_VOLUME,
+            VOLUME_ACCESSIBILITY_CONSTRAINTS,
+            PUBLISH_UNPUBLISH_VOLUME,
+            NODE,
+            TWO_NODES,
+        ],
+        refuted_by: ["create-volume-echoes-requisite"],
+        follows: "controller/controller-publish-volume/other-node",
+    }
+    async |cx| {
+        let here = cx.call(v1::NodeGetInfoRequest {}).setup("the topology of the node").await?;
+        let here = here.accessible_topology.unwrap_or_default().segments;
+        for number in 1..cx.target().nodes().len() {
+            let node = cx.at_node(number).call(v1::NodeGetInfoRequest {}).setup("the topology of a node").await?;
+            let place = node.accessible_topology.unwrap_or_default().segments;
+            if meets(&place, &here) {
+                continue;
+            }
+            let reply = cx.create_volume(request_in(cx, &[place])).await;
+            let volume = reply.or_skip("there may be no storage for another node")?;
+            let publish = cx.controller_publish_request(&volume.into(), &node.node_id);
+            let reply = cx.controller_publish(publish).await;
+            if reply.code()? == Code::ResourceExhausted {
+                return Err(Stop::skip("the node has no room for another volume"));
+            }
+            reply.must("publish a volume to the node whose topology was required")?;
+            return Ok(());
+        }
+        Err(Stop::skip("needs a node with another topology"))
+    }
+}
+
+check! {
+    /// The caller would take a volume that its node never reaches for the one it asked for.
+    OTHER_TOPOLOGY {
+        id: "controller/create-volume/taken-in-another-topology",
+        title: "CreateVolume with a known name and a topology that the volume cannot be reached from is ALREADY_EXISTS",
+        spec: [req::CTRL_CREATEVOL_044],
+        needs: [CREATE_DELETE_VOLUME, VOLUME_ACCESSIBILITY_CONSTRAINTS],
+        refuted_by: ["create-volume-ignores-topology-conflict"],
+        follows: "controller/create-volume/requisite-topology",
+    }
+    async |cx| {
+        let [one, other] = two_places(cx).await?;
+        // Shows that there can be volumes at all.
+        let elsewhere = cx.create_volume(request_in(cx, std::slice::from_ref(&other))).await;
+        elsewhere.or_skip("there may be no storage for another node")?;
+        let request = request_in(cx, &[one]);
+        let volume = recognised(cx, &request).await?;
+        let places = &volume.accessible_topology;
+        if places.is_empty() || places.iter().any(|place| meets(&place.segments, &other)) {
+            return Err(Stop::skip("the volume can be reached from both topologies"));
+        }
+        let accessibility_requirements = requirement(vec![other]);
+        let reply = cx.create_volume(v1::CreateVolumeRequest { accessibility_requirements, ..request }).await;
+        let what = "with a known name and another topology";
+        reply.must_be_refused(what, refused_with(Code::AlreadyExists))?;
+        Ok(())
+    }
+}
+
+check! {
+    /// Schedulers put the node that they have chosen first.
+    PREFERRED {
+        id: "controller/create-volume/preferred-topology",
+        title: "a volume lies where it was preferred to, the first of several places if possible",
+        spec: [req::MSG_TOPOREQ_014],
+        needs: [CREATE_DELETE_VOLUME, VOLUME_ACCESSIBILITY_CONSTRAINTS],
+        refuted_by: ["create-volume-ignores-preferred", "create-volume-reverses-preferred"],
+        follows: "controller/create-volume/requisite-topology",
+    }
+    async |cx| {
+        let places = two_places(cx).await?;
+        let [one, other] = places.clone();
+        for preferred in [[one.clone(), other.clone()], [other, one]] {
+            let [first, _] = &preferred;
+            let mut request = request_in(cx, &places);
+            if let Some(wanted) = &mut request.accessibility_requirements {
+                wanted.preferred = preferred.iter().cloned().map(|segments| v1::Topology { segments }).collect();
+            }
+            let volume = cx.create_volume(request).setup("a volume in either of two topologies").await?;
+            let reported: Vec<_> = volume.accessible_topology.into_iter().map(|place| place.segments).collect();
+            ensure!(
+                reported.is_empty() || reported.iter().any(|place| meets(place, first)),
+                "the volume does not lie in the place that was preferred to others";
+                expected: format!("accessible_topology with {first:?}, unless there is no room"),
+                actual: format!("{reported:?}")
+            );
+        }
+        Ok(())
+    }
+}
+
+pub(crate) static CHECKS: &[&Check] =
+    &[&REQUISITE, &SEVERAL_REQUISITES, &EMPTY, &REACHABLE, &OTHER_TOPOLOGY, &PREFERRED];

@@ -140,4 +140,23 @@ check! {
     }
 }
 
-pub(crate) static CHECKS: &[&Check] = &[&NO_NAME, &NO_SOURCES, &MISSING_SOURCE, &NO_LEAK, &UNICODE_NAME];
+check! {
+    /// Parameters come from a class that an administrator wrote by hand.
+    UNKNOWN_PARAMETER {
+        id: "group/create-volume-group-snapshot/unknown-parameter",
+        title: "CreateVolumeGroupSnapshot ignores an unknown parameter or refuses it as invalid",
+        spec: [req::GROUP_CREATE_018],
+        needs: [CREATE_DELETE_GET_VOLUME_GROUP_SNAPSHOT, CREATE_DELETE_VOLUME],
+        refuted_by: ["invalid-argument-as-internal"],
+    }
+    async |cx| {
+        let mut request = request_for(cx, &two_volumes(cx).await?);
+        request.parameters.insert("csi-sanity-no-such-parameter".to_owned(), "x".to_owned());
+        let reply = cx.create_group_snapshot(request).await;
+        reply.may_be_refused("with an unknown parameter", refused_with(Code::InvalidArgument))?;
+        Ok(())
+    }
+}
+
+pub(crate) static CHECKS: &[&Check] =
+    &[&NO_NAME, &NO_SOURCES, &MISSING_SOURCE, &NO_LEAK, &UNICODE_NAME, &UNKNOWN_PARAMETER];

@@ -12,7 +12,7 @@ check! {
         title: "NodePublishVolume without volume_id is refused as INVALID_ARGUMENT",
         spec: [req::NODE_PUBLISH_018, req::GEN_ERR_004],
         needs: [NODE, VOLUME],
-        refuted_by: ["node-publish-empty-id-as-not-found"],
+        refuted_by: ["node-publish-empty-id-as-not-found", "invalid-argument-as-ok"],
         replaces: ["Node Service NodePublishVolume should fail when no volume id is provided"],
     }
     async |cx| {

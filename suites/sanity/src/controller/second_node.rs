@@ -1,0 +1,215 @@
+//! Volumes and a second node: the controller attaches to any node, not only to the one that it runs on.
+
+use csi_harness::prelude::*;
+
+use super::common::validate_request;
+use crate::topology::within;
+
+/// Modes of volumes for several nodes; drivers have one of them at least, or none.
+const SHARED_MODES: [Mode; 3] =
+    [Mode::MultiNodeMultiWriter, Mode::MultiNodeSingleWriter, Mode::MultiNodeReaderOnly];
+
+/// A new volume, and the ids of two nodes that can reach it: the first one, and the other one.
+struct Reached {
+    volume: NodeVolume,
+    mode: Mode,
+    here: String,
+    there: String,
+}
+
+impl Reached {
+    /// The call to publish the volume in its mode.
+    fn publish<'a>(&self, cx: &'a Cx, node_id: &str) -> Calling<'a, v1::ControllerPublishVolumeResponse> {
+        cx.controller_publish(v1::ControllerPublishVolumeRequest {
+            volume_capability: Some(cx.capability_with_mode(self.mode)),
+            ..cx.controller_publish_request(&self.volume, node_id)
+        })
+    }
+}
+
+/// Skips where a node is full: that says nothing of what it could hold.
+fn unless_full<T>(reply: Reply<T>) -> CheckResult<Reply<T>> {
+    match reply.code()? {
+        Code::ResourceExhausted => Err(Stop::skip("the node has no room for another volume")),
+        _ => Ok(reply),
+    }
+}
+
+/// The same for the other node where the controller has to know it already.
+fn unless_full_or_unknown<T>(reply: Reply<T>) -> CheckResult<Reply<T>> {
+    match reply.code()? {
+        Code::NotFound => {
+            Err(Stop::skip("the controller does not know the other node, as another check judges"))
+        }
+        _ => unless_full(reply),
+    }
+}
+
+/// A volume of the first of these modes that the driver has.
+async fn reached(cx: &Cx, modes: &[Mode]) -> CheckResult<Reached> {
+    let there = cx.at_node(1).call(v1::NodeGetInfoRequest {}).setup("the other node's id").await?;
+    for &mode in modes {
+        let request = v1::CreateVolumeRequest {
+            volume_capabilities: vec![cx.capability_with_mode(mode)],
+            ..cx.create_node_volume_request().await?
+        };
+        let Ok(volume) = cx.create_volume(request).await.any_answer()? else { continue };
+        let places = &volume.accessible_topology;
+        if let Some(topology) = &there.accessible_topology
+            && !places.is_empty()
+            && !places.iter().any(|place| within(&place.segments, &topology.segments))
+        {
+            return Err(Stop::skip("the other node cannot reach volumes of the first one"));
+        }
+        return Ok(Reached { volume: volume.into(), mode, here: cx.node_id().await?, there: there.node_id });
+    }
+    Err(Stop::skip("the driver has no volumes of such access modes"))
+}
+
+check! {
+    /// In a cluster the controller runs on some node, and attaches volumes to all of them.
+    OTHER_NODE {
+        id: "controller/controller-publish-volume/other-node",
+        title: "a volume can be published to another node, and unpublished from it",
+        spec: [req::CTRL_PUBLISH_003, req::CTRL_UNPUBLISH_004],
+        needs: [PUBLISH_UNPUBLISH_VOLUME, CREATE_DELETE_VOLUME, NODE, TWO_NODES],
+        refuted_by: ["controller-publish-own-node-only", "controller-unpublish-own-node-only"],
+    }
+    async |cx| {
+        let reached = reached(cx, &[Mode::SingleNodeWriter]).await?;
+        // A controller may learn of a node with some delay.
+        let known = cx.eventually(Settles::NodeKnown, || async {
+            let code = reached.publish(cx, &reached.there).once().await.code()?;
+            Ok((code != Code::NotFound).then_some(()))
+        });
+        known.await?;
+        let publish = reached.publish(cx, &reached.there).await;
+        unless_full(publish)?.must("publish a volume to a node other than the first one")?;
+        let unpublish = cx.controller_unpublish(&reached.volume.id, &reached.there).await;
+        unpublish
+            .must("unpublish a volume from a node other than the first one")
+            .map_err(|stop| stop.of(&req::CTRL_UNPUBLISH_004))?;
+        Ok(())
+    }
+}
+
+check! {
+    /// What makes a volume one for several nodes.
+    TWO_AT_ONCE {
+        id: "controller/controller-publish-volume/two-nodes",
+        title: "a volume with a MULTI_NODE mode can be published to two nodes at once",
+        spec: [req::CTRL_PUBLISH_006],
+        needs: [PUBLISH_UNPUBLISH_VOLUME, CREATE_DELETE_VOLUME, NODE, TWO_NODES],
+        refuted_by: ["controller-publish-refuses-second-node"],
+        follows: "controller/controller-publish-volume/other-node",
+    }
+    async |cx| {
+        let reached = reached(cx, &SHARED_MODES).await?;
+        reached.publish(cx, &reached.here).await.or_skip("the driver publishes no such volumes")?;
+        let second = reached.publish(cx, &reached.there).await;
+        let mode = reached.mode.as_str_name();
+        unless_full_or_unknown(second)?.must(&format!("publish a {mode} volume to a second node"))?;
+        Ok(())
+    }
+}
+
+/// Whether the driver says that the volume can be used so.
+async fn is_confirmed(cx: &Cx, volume: &NodeVolume, mode: Mode) -> CheckResult<bool> {
+    let request = v1::ValidateVolumeCapabilitiesRequest {
+        volume_capabilities: vec![cx.capability_with_mode(mode)],
+        ..validate_request(cx, volume)
+    };
+    let answer = cx.call(request).await.any_answer()?;
+    Ok(answer.is_ok_and(|response| response.confirmed.is_some()))
+}
+
+/// Why a volume may be on two nodes although it was made for one: it supports more than was asked for, or nobody can tell.
+async fn excuse(cx: &Cx, volume: &NodeVolume) -> CheckResult<Option<&'static str>> {
+    if !is_confirmed(cx, volume, Mode::SingleNodeWriter).await? {
+        return Ok(Some("the driver does not tell what the volume can do"));
+    }
+    for mode in SHARED_MODES {
+        if is_confirmed(cx, volume, mode).await? {
+            return Ok(Some("volumes of the driver can be used on several nodes, whatever was asked for"));
+        }
+    }
+    Ok(None)
+}
+
+check! {
+    /// Two nodes that write to one file system destroy it; and whoever is turned away has to know which node to look at.
+    HELD_ELSEWHERE {
+        id: "controller/controller-publish-volume/held-by-other-node",
+        title: "a volume for one node that another one holds is FAILED_PRECONDITION, which names that node",
+        spec: [req::CTRL_PUBLISH_027, req::CTRL_PUBLISH_028],
+        needs: [PUBLISH_UNPUBLISH_VOLUME, CREATE_DELETE_VOLUME, NODE, TWO_NODES],
+        refuted_by: ["controller-publish-ignores-access-mode", "controller-publish-other-node-not-named"],
+        follows: "controller/controller-publish-volume/other-node",
+    }
+    async |cx| {
+        let reached = reached(cx, &[Mode::SingleNodeWriter]).await?;
+        let excuse = excuse(cx, &reached.volume).await?;
+        reached.publish(cx, &reached.here).setup("a published volume").await?;
+        let second = unless_full_or_unknown(reached.publish(cx, &reached.there).await)?;
+        if let (Code::Ok, Some(excuse)) = (second.code()?, excuse) {
+            return Err(Stop::skip(excuse));
+        }
+        let refusal = refused_with(Code::FailedPrecondition);
+        let refused = second.must_be_refused("of a volume that another node holds", refusal)?;
+        if !refused.message.contains(&reached.here) {
+            cx.warn(
+                Violation::new("the message does not say which node holds the volume")
+                    .of(&req::CTRL_PUBLISH_028)
+                    .expected(format!("a message with {:?}", reached.here))
+                    .actual(refused),
+            );
+        }
+        Ok(())
+    }
+}
+
+check! {
+    /// The workload on the other node still writes.
+    ONE_OF_TWO {
+        id: "controller/controller-unpublish-volume/one-of-two-nodes",
+        title: "a volume that is unpublished from one node stays published to the other one",
+        spec: [req::CTRL_UNPUBLISH_010],
+        needs: [
+            PUBLISH_UNPUBLISH_VOLUME,
+            CREATE_DELETE_VOLUME,
+            LIST_VOLUMES,
+            LIST_VOLUMES_PUBLISHED_NODES,
+            NODE,
+            TWO_NODES,
+        ],
+        refuted_by: ["controller-unpublish-detaches-all-nodes"],
+    }
+    async |cx| {
+        let reached = reached(cx, &SHARED_MODES).await?;
+        for node_id in [&reached.here, &reached.there] {
+            reached.publish(cx, node_id).await.or_skip("the driver does not publish a volume to two nodes")?;
+        }
+        let listed = || {
+            cx.eventually(Settles::VolumeListed, || async {
+                let entries = cx.list_volumes().await?.into_iter();
+                let is_own = |volume: &v1::Volume| volume.volume_id == reached.volume.id;
+                let mut own = entries.filter(|entry| entry.volume.as_ref().is_some_and(is_own));
+                let nodes = own.next().and_then(|entry| entry.status).unwrap_or_default().published_node_ids;
+                Ok(nodes.contains(&reached.there).then_some(()))
+            })
+        };
+        if listed().await?.is_none() {
+            return Err(Stop::skip("ListVolumes does not name the other node, as another check judges"));
+        }
+        cx.controller_unpublish(&reached.volume.id, &reached.here).setup("a volume on one node less").await?;
+        ensure!(
+            listed().await?.is_some(),
+            "a volume that was unpublished from one node is not published to the other one any more";
+            expected: format!("{:?} in published_node_ids", reached.there),
+            actual: "not there until time-limits: settle-ms had passed"
+        );
+        Ok(())
+    }
+}
+
+pub(crate) static CHECKS: &[&Check] = &[&OTHER_NODE, &TWO_AT_ONCE, &HELD_ELSEWHERE, &ONE_OF_TWO];
