@@ -1,6 +1,7 @@
 //! One call on the wire, and how its end is told apart: done, refused, or nobody knows.
 
 use std::error::Error;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -19,9 +20,9 @@ use tower::util::MapResponse;
 use crate::error_chain;
 use crate::patience::Patience;
 use crate::replies::{Heard, Replies};
-use crate::reply::{Answer, NoAnswer, Refused};
+use crate::reply::{Answer, NoAnswer, Refused, Streamed};
 
-/// Messages read from one stream; a driver that sends more is cut off with an answer that says so.
+/// Messages read of a stream whose first one is all that matters.
 const STREAM_MESSAGES_MAX: usize = 100_000;
 /// Messages of one stream that are looked at for rules that hold for every reply.
 const WATCHED_MAX: usize = 100;
@@ -59,12 +60,13 @@ where
         })
     }
 
-    /// Sends the request and reads the whole stream that answers it.
-    pub(crate) async fn streaming(self) -> Answer<Vec<Q::Response>>
+    /// Sends the request and reads so many messages of the stream that answers it. What comes after them is cut off.
+    pub(crate) async fn streaming(self, messages_max: usize) -> Answer<Streamed<Q::Response>>
     where
         Q: StreamingCall,
     {
         let code = OddCode::default();
+        let read = AtomicUsize::new(0);
         let call = async {
             let mut grpc = self.grpc(&code).await?;
             let path = PathAndQuery::from_static(Q::RPC.path);
@@ -72,19 +74,24 @@ where
             let mut stream = grpc.server_streaming(self.with_limit(), path, codec).await?.into_inner();
             let mut messages = Vec::new();
             while let Some(message) = stream.message().await? {
-                if messages.len() == STREAM_MESSAGES_MAX {
-                    return Err(Status::out_of_range(format!(
-                        "the stream has over {STREAM_MESSAGES_MAX} messages"
-                    )));
+                if messages.len() == messages_max {
+                    return Ok(Streamed { messages, is_whole: false });
                 }
                 messages.push(message);
+                read.store(messages.len(), Ordering::Relaxed);
             }
-            Ok(messages)
+            Ok(Streamed { messages, is_whole: true })
         };
         let ended = self.patience.wait(Q::RPC, self.limit, call).await;
-        self.judge(&code, ended, |heard, messages: &Vec<Q::Response>| {
-            messages.iter().take(WATCHED_MAX).for_each(|message| heard.message(message));
-        })
+        let answer = self.judge(&code, ended, |heard, streamed: &Streamed<Q::Response>| {
+            streamed.messages.iter().take(WATCHED_MAX).for_each(|message| heard.message(message));
+        });
+        match answer {
+            Answer::Refused(refused) => {
+                Answer::Refused(Refused { after_messages: read.into_inner(), ..refused })
+            }
+            other => other,
+        }
     }
 
     /// A client whose responses are looked at for codes that are none.
@@ -242,7 +249,8 @@ fn no_answer<T>(status: &Status, limit: Duration) -> Option<Answer<T>> {
 
 /// A status that the driver sent. The two codes of a passed deadline leave open what it has done.
 fn refused<T>(status: &Status) -> Answer<T> {
-    let refused = Refused { code: status.code(), message: status.message().to_owned() };
+    let message = status.message().to_owned();
+    let refused = Refused { code: status.code(), message, after_messages: 0 };
     match status.code() {
         Code::DeadlineExceeded | Code::Cancelled => Answer::Unknown(NoAnswer::GivenUp(refused)),
         _ => Answer::Refused(refused),

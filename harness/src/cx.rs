@@ -18,11 +18,13 @@ use crate::names::CheckNames;
 use crate::paths::Paths;
 use crate::patience::{Patience, Settles, Waiting};
 use crate::record::{CallLog, Message};
-use crate::reply::{Answer, NoAnswer, Reply};
+use crate::reply::{Answer, NoAnswer, Reply, Streamed};
 use crate::target::Target;
 use crate::verdict::{Stop, Violation};
 use crate::volumes::Lease;
 
+/// Messages read of a stream that is to be read to its end.
+const STREAM_MESSAGES_MAX: usize = 100_000;
 /// Pauses longer than this are told to whoever watches the run.
 const WORTH_A_WORD: Duration = Duration::from_millis(100);
 
@@ -150,7 +152,7 @@ impl Session {
         })
     }
 
-    /// A call that is answered by a stream, all of which is read.
+    /// A call that is answered by a stream, all of which is read. One that is longer than any that can be judged gives no answer.
     pub fn stream<Q>(&self, mut request: Q) -> Calling<'_, Vec<Q::Response>>
     where
         Q: StreamingCall + Send + Sync,
@@ -158,8 +160,38 @@ impl Session {
     {
         self.fill_secrets(&mut request);
         Calling::new(self, Q::RPC, move || {
-            let keep = |messages: &Vec<Q::Response>| Message::stream(messages);
-            self.recorded(Q::RPC.service, request.clone(), keep, Exchange::streaming)
+            let streamed = self.streamed(request.clone(), STREAM_MESSAGES_MAX);
+            async move {
+                streamed.await.and_then(|streamed| match streamed.is_whole {
+                    true => Answer::Ok(streamed.messages),
+                    false => Answer::Unknown(NoAnswer::TooLong(streamed.messages.len())),
+                })
+            }
+        })
+    }
+
+    /// A call that is answered by a stream, of which so many messages are read at the most. Then it is cut off, as by a caller
+    /// that goes away.
+    pub fn stream_up_to<Q>(&self, mut request: Q, messages_max: usize) -> Calling<'_, Streamed<Q::Response>>
+    where
+        Q: StreamingCall + Send + Sync,
+        Q::Response: Send + Sync,
+    {
+        self.fill_secrets(&mut request);
+        Calling::new(self, Q::RPC, move || self.streamed(request.clone(), messages_max))
+    }
+
+    fn streamed<Q>(
+        &self,
+        request: Q,
+        messages_max: usize,
+    ) -> impl Future<Output = Reply<Streamed<Q::Response>>> + Send + '_
+    where
+        Q: StreamingCall + Send + Sync,
+        Q::Response: Send + Sync,
+    {
+        self.recorded(Q::RPC.service, request, Message::stream, move |exchange| {
+            exchange.streaming(messages_max)
         })
     }
 
@@ -373,6 +405,11 @@ impl Cx {
     /// The same check as one of several callers at the same time, told apart in the record of its calls.
     pub fn worker(&self, worker: usize) -> Cx {
         Cx { session: Session { worker, ..self.session.clone() }, ..self.clone() }
+    }
+
+    /// The same check with volumes of this access type, whatever it runs for.
+    pub fn with_access(&self, access: AccessType) -> Cx {
+        Cx { access, ..self.clone() }
     }
 
     /// The same check with these secrets in each call that takes some, instead of those that are configured. What is made

@@ -3,6 +3,7 @@
 //! [`Target`](crate::target::Target), the only place of the harness that knows RPCs by name.
 
 mod controller;
+mod device;
 mod group;
 mod list;
 mod node;

@@ -44,6 +44,8 @@ pub enum Settles {
     SnapshotGone,
     /// A snapshot that was deleted is in no list.
     SnapshotUnlisted,
+    /// A stream that its caller has cut off is at its end for the driver too.
+    StreamEnded,
     /// The name of something deleted can be used again.
     NameFree,
     /// The controller knows the node.
@@ -63,6 +65,7 @@ impl fmt::Display for Settles {
             Settles::SnapshotReady => "a snapshot to be ready",
             Settles::SnapshotGone => "a deleted snapshot to be gone",
             Settles::SnapshotUnlisted => "a deleted snapshot to be listed no more",
+            Settles::StreamEnded => "a stream that was cut off to end",
             Settles::NameFree => "a name to be free again",
             Settles::NodeKnown => "the controller to know the node",
             Settles::ProcessShrunk => "the driver to give back what it took",

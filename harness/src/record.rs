@@ -11,7 +11,7 @@ use csi_proto::reflect::prost_reflect::{DynamicMessage, MessageDescriptor};
 use csi_proto::{Rpc, redact};
 use serde_json::Value;
 
-use crate::reply::{Answer, NoAnswer};
+use crate::reply::{Answer, NoAnswer, Streamed};
 use crate::verdict::Violation;
 
 /// Calls kept for one check, encoded. A check that makes more loses some from the middle: the first ones made what the
@@ -42,17 +42,23 @@ impl<M: prost::Name + Send + Sync + 'static> Body for M {
     }
 }
 
-/// The messages of a stream.
-struct Stream<M>(Vec<M>);
+/// What stands behind the last message that was read of a stream that had more.
+const CUT_OFF: &str = "cut off from here";
 
-impl<M: prost::Name + Send + Sync + 'static> Body for Stream<M> {
+/// What was read of a stream.
+impl<M: prost::Name + Send + Sync + 'static> Body for Streamed<M> {
     fn json(&self) -> Value {
-        self.0.iter().map(redact::json).collect()
+        let end = (!self.is_whole).then(|| Value::from(CUT_OFF));
+        self.messages.iter().map(redact::json).chain(end).collect()
     }
 
     fn bytes(&self) -> usize {
-        self.0.iter().map(M::encoded_len).sum()
+        encoded_len(&self.messages)
     }
+}
+
+fn encoded_len<M: prost::Message>(messages: &[M]) -> usize {
+    messages.iter().map(M::encoded_len).sum()
 }
 
 /// A message as it goes over the wire, whether or not it has the form that it should have.
@@ -104,10 +110,12 @@ impl Message {
         Message::unless_too_long(message.encoded_len(), || Box::new(message.clone()))
     }
 
-    /// Keeps the messages of a stream, unless they are too long for that.
-    pub(crate) fn stream<M: prost::Name + Clone + Send + Sync + 'static>(messages: &[M]) -> Message {
-        let bytes = messages.iter().map(M::encoded_len).sum();
-        Message::unless_too_long(bytes, || Box::new(Stream(messages.to_vec())))
+    /// Keeps what was read of a stream, unless that is too long.
+    pub(crate) fn stream<M>(streamed: &Streamed<M>) -> Message
+    where
+        M: prost::Name + Clone + Send + Sync + 'static,
+    {
+        Message::unless_too_long(encoded_len(&streamed.messages), || Box::new(streamed.clone()))
     }
 
     fn unless_too_long(bytes: usize, keep: impl FnOnce() -> Box<dyn Body>) -> Message {
@@ -276,7 +284,11 @@ impl CallLog {
                 inner.silence = inner.silence.or(Some(Silence::TimedOut))
             }
             Answer::Unknown(
-                NoAnswer::GivenUp(_) | NoAnswer::Severed | NoAnswer::CutOff | NoAnswer::Withheld(_),
+                NoAnswer::GivenUp(_)
+                | NoAnswer::Severed
+                | NoAnswer::TooLong(_)
+                | NoAnswer::CutOff
+                | NoAnswer::Withheld(_),
             )
             | Answer::Ok(_)
             | Answer::Refused(_) => {}
@@ -365,7 +377,8 @@ mod tests {
             send(&log, &format!("{n}{long}"));
         }
         let ticket = send(&log, "last");
-        let refused = crate::reply::Refused { code: tonic::Code::Internal, message: String::new() };
+        let refused =
+            crate::reply::Refused { code: tonic::Code::Internal, message: String::new(), after_messages: 0 };
         log.ended(ticket, Answer::Refused(refused));
         let told = log.take();
         assert_eq!((name(&told.calls[0]), name(&told.calls[CALLS_FIRST - 1])), ("0", "99"));

@@ -63,6 +63,8 @@ pub struct Refused {
     pub code: Code,
     /// The message of the status.
     pub message: String,
+    /// How many messages of a stream came before it.
+    pub after_messages: usize,
 }
 
 impl Refused {
@@ -77,7 +79,12 @@ impl fmt::Display for Refused {
         // Some send a whole stack; the recorded call has all of it.
         let (first, more) = self.message.split_once('\n').unwrap_or((&self.message, ""));
         let more = if more.trim().is_empty() { "" } else { " …" };
-        write!(f, "{} {first:?}{more}", code_name(self.code))
+        write!(f, "{} {first:?}{more}", code_name(self.code))?;
+        match self.after_messages {
+            0 => Ok(()),
+            1 => f.write_str(" after 1 message"),
+            some => write!(f, " after {some} messages"),
+        }
     }
 }
 
@@ -92,6 +99,8 @@ pub enum NoAnswer {
     Broken(String),
     /// The check has broken the connection.
     Severed,
+    /// A stream that was to be read to its end had more messages than this, and was cut off.
+    TooLong(usize),
     /// The check was over before.
     CutOff,
     /// It was not sent, because.
@@ -105,10 +114,20 @@ impl fmt::Display for NoAnswer {
             NoAnswer::GivenUp(status) => write!(f, "the driver gave up: {status}"),
             NoAnswer::Broken(why) => write!(f, "the connection broke: {why}"),
             NoAnswer::Severed => f.write_str("no answer, since the connection was broken from here"),
+            NoAnswer::TooLong(messages) => write!(f, "cut off from here after {messages} messages"),
             NoAnswer::CutOff => f.write_str("no answer when the check was over"),
             NoAnswer::Withheld(why) => write!(f, "not sent: {why}"),
         }
     }
+}
+
+/// What was read of a stream.
+#[derive(Clone, Debug)]
+pub struct Streamed<M> {
+    /// Its messages, as far as they were read.
+    pub messages: Vec<M>,
+    /// Whether there were no more, as the driver says by OK; otherwise the stream was cut off from here.
+    pub is_whole: bool,
 }
 
 /// The closed list of codes with which a call may be refused.
@@ -227,6 +246,17 @@ impl<T> Reply<T> {
     pub fn map<U>(self, f: impl FnOnce(T) -> U) -> Reply<U> {
         let Reply { rpc, answer, lacks, log } = self;
         Reply { rpc, answer: answer.map(f), lacks, log }
+    }
+
+    /// Judges the response once more: it may be no answer after all.
+    pub(crate) fn and_then<U>(self, f: impl FnOnce(T) -> Answer<U>) -> Reply<U> {
+        let Reply { rpc, answer, lacks, log } = self;
+        let answer = match answer {
+            Answer::Ok(response) => f(response),
+            Answer::Refused(refused) => Answer::Refused(refused),
+            Answer::Unknown(no_answer) => Answer::Unknown(no_answer),
+        };
+        Reply { rpc, answer, lacks, log }
     }
 
     /// The driver has to do it: `what` says so, and reads after "the driver has to".

@@ -488,29 +488,38 @@ named! {
 
     // GetMetadataAllocated.
     GetMetadataAllocatedUnimplemented, "get-metadata-allocated-unimplemented", "GetMetadataAllocated answers UNIMPLEMENTED although it is mandatory or advertised";
+    GetMetadataAllocatedAcceptsEmptyId, "get-metadata-allocated-accepts-empty-id", "a missing snapshot_id is an empty stream";
     GetMetadataAllocatedEmptyIdAsNotFound, "get-metadata-allocated-empty-id-as-not-found", "a missing snapshot_id is NOT_FOUND";
+    GetMetadataAllocatedMissesWrites, "get-metadata-allocated-misses-writes", "what was written to a device before the snapshot is left out";
     GetMetadataAllocatedUnknownOk, "get-metadata-allocated-unknown-ok", "an unknown snapshot is an empty stream";
 
     // GetMetadataDelta.
     GetMetadataDeltaUnimplemented, "get-metadata-delta-unimplemented", "GetMetadataDelta answers UNIMPLEMENTED although it is mandatory or advertised";
-    GetMetadataDeltaAnswersAllocated, "get-metadata-delta-answers-allocated", "the delta lists unchanged blocks too";
+    GetMetadataDeltaAcceptsEmptyBaseId, "get-metadata-delta-accepts-empty-base-id", "a missing base_snapshot_id is an empty stream";
+    GetMetadataDeltaAcceptsEmptyTargetId, "get-metadata-delta-accepts-empty-target-id", "a missing target_snapshot_id is an empty stream";
     GetMetadataDeltaAnswersNothing, "get-metadata-delta-answers-nothing", "the delta lists no changed blocks";
     GetMetadataDeltaEmptyIdAsNotFound, "get-metadata-delta-empty-id-as-not-found", "missing snapshot ids are NOT_FOUND";
     GetMetadataDeltaMixesVolumes, "get-metadata-delta-mixes-volumes", "snapshots of different volumes are compared";
     GetMetadataDeltaUnknownOk, "get-metadata-delta-unknown-ok", "an unknown snapshot is an empty stream";
+    GetMetadataDeltaUntrackedAsInternal, "get-metadata-delta-untracked-as-internal", "changed blocks are not tracked, which is INTERNAL";
 
     // Block metadata of both kinds.
     GetMetadataAcceptsAnyOffset, "get-metadata-accepts-any-offset", "offsets outside the volume are accepted";
+    GetMetadataBreaksOff, "get-metadata-breaks-off", "the stream ends with INTERNAL after the first message";
     GetMetadataCapacityChanges, "get-metadata-capacity-changes", "volume_capacity_bytes changes within a stream";
     GetMetadataCapacityZero, "get-metadata-capacity-zero", "volume_capacity_bytes is 0";
     GetMetadataEmptyRanges, "get-metadata-empty-ranges", "size_bytes is 0";
     GetMetadataEndsEarly, "get-metadata-ends-early", "the stream ends with OK after the first message";
     GetMetadataIgnoresMaxResults, "get-metadata-ignores-max-results", "max_results is ignored";
     GetMetadataIgnoresOffset, "get-metadata-ignores-offset", "starting_offset is ignored";
+    GetMetadataLastBlockShort, "get-metadata-last-block-short", "the last block of the volume is shorter than the others in the FIXED_LENGTH style";
+    GetMetadataMessagesOverlap, "get-metadata-messages-overlap", "a message begins with the range that the one before has ended with";
     GetMetadataOffsetAsInternal, "get-metadata-offset-as-internal", "offsets outside the volume are INTERNAL";
+    GetMetadataOffsetAtEnd, "get-metadata-offset-at-end", "a range begins where the volume ends";
     GetMetadataOverlaps, "get-metadata-overlaps", "two ranges overlap";
     GetMetadataResumeSkipsBlock, "get-metadata-resume-skips-block", "a stream that resumes skips the block at starting_offset";
     GetMetadataSizesVary, "get-metadata-sizes-vary", "sizes vary in the FIXED_LENGTH style";
+    GetMetadataStuckAfterCut, "get-metadata-stuck-after-cut", "a snapshot is busy for ever once the caller has cut a stream off";
     GetMetadataTypeChanges, "get-metadata-type-changes", "block_metadata_type changes within a stream";
     GetMetadataTypeUnknown, "get-metadata-type-unknown", "block_metadata_type is UNKNOWN";
     GetMetadataUnordered, "get-metadata-unordered", "ranges come in falling order";

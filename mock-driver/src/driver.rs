@@ -69,6 +69,8 @@ pub struct Shared {
     pub(crate) put_off: Mutex<BTreeSet<(&'static str, Vec<u8>)>>,
     /// Objects with an operation pending, each with the connection for which it is free all the same, as a defect has it.
     pub(crate) busy: Mutex<BTreeMap<String, Option<ConnectionNumber>>>,
+    /// Snapshots that a stream was cut off of; for a defect.
+    pub(crate) cut_off: Mutex<BTreeSet<String>>,
     /// Paths at which volumes were staged or published before this driver started; for defects.
     pub(crate) inherited: Mutex<BTreeSet<String>>,
 }
@@ -153,6 +155,7 @@ impl MockDriver {
             answers: AtomicU32::new(0),
             calls: AtomicU32::new(0),
             put_off: Mutex::default(),
+            cut_off: Mutex::default(),
             busy: Mutex::default(),
             inherited: Mutex::new(inherited),
             config,

@@ -93,5 +93,6 @@ quirks! {
     VariableLengthMetadata, "variable-length-metadata", "block metadata come as ranges of different lengths", "META-FORMAT-005";
     EmptyMetadataMessages, "empty-metadata-messages", "streams of block metadata contain messages without tuples", "META-ALLOC-015";
     FewerMetadataThanAsked, "fewer-metadata-than-asked", "no message carries more than three tuples", "META-ALLOC-007";
+    DeltasOfWholeVolumes, "deltas-of-whole-volumes", "GetMetadataDelta tells unchanged blocks too", "META-DELTA-002";
     ChangeTrackingOff, "change-tracking-off", "GetMetadataDelta is FAILED_PRECONDITION", "META-DELTA-021";
 }

@@ -1,6 +1,7 @@
 //! The way that every call takes: past what is offered, what is pending and what was told to fail, to its handler.
 
 use std::future::{Future, pending};
+use std::pin::Pin;
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -11,7 +12,7 @@ use tonic::Status;
 use crate::call::{Call, NODE_VOLUME};
 use crate::config::RpcName;
 use crate::defect::Defect;
-use crate::defects::{Glance, print_secrets, save_otherwise, saves_otherwise, spoil_refusal};
+use crate::defects::{Glance, print_secrets, save_otherwise, saves_otherwise, send, spoil_refusal};
 use crate::driver::MockDriver;
 use crate::hold::{HoldPoint, Step};
 use crate::quirk::Quirk;
@@ -24,7 +25,7 @@ const PUT_OFF_MAX: usize = 100_000;
 const SLOW: Duration = Duration::from_millis(100);
 
 /// The messages on their way to the client; all are known when the first goes.
-pub(crate) type Stream<T> = tokio_stream::Iter<std::vec::IntoIter<Result<T, Status>>>;
+pub(crate) type Stream<T> = Pin<Box<dyn tokio_stream::Stream<Item = Result<T, Status>> + Send>>;
 
 impl MockDriver {
     /// Takes one call through everything that all calls have in common. The handler is run only if nothing speaks
@@ -47,11 +48,12 @@ impl MockDriver {
         answer
     }
 
-    /// As [`MockDriver::serve`], for an answer of many messages.
+    /// As [`MockDriver::serve`], for an answer of many messages about a snapshot.
     pub(crate) async fn serve_stream<R>(
         &self,
         connection: Option<ConnectionNumber>,
         request: &R,
+        snapshot_id: &str,
         handler: impl Future<Output = Result<Vec<R::Response>, Status>>,
     ) -> Result<Stream<R::Response>, Status>
     where
@@ -62,8 +64,7 @@ impl MockDriver {
         if let Some(log) = &self.call_log {
             log.write(R::METHOD, request, answer.as_deref(), started.elapsed())?;
         }
-        let messages: Vec<_> = answer?.into_iter().map(Ok).collect();
-        Ok(tokio_stream::iter(messages))
+        Ok(send(self, snapshot_id, answer?))
     }
 
     async fn run<R: Call, T: Default>(

@@ -86,7 +86,7 @@ impl SnapshotMetadata for MockDriver {
         let connection = request.extensions().get().copied();
         let request = request.into_inner();
         let handler = defects::get_metadata_allocated(self, &request);
-        self.serve_stream(connection, &request, handler).await.map(Response::new)
+        self.serve_stream(connection, &request, &request.snapshot_id, handler).await.map(Response::new)
     }
 
     async fn get_metadata_delta(
@@ -96,6 +96,6 @@ impl SnapshotMetadata for MockDriver {
         let connection = request.extensions().get().copied();
         let request = request.into_inner();
         let handler = defects::get_metadata_delta(self, &request);
-        self.serve_stream(connection, &request, handler).await.map(Response::new)
+        self.serve_stream(connection, &request, &request.target_snapshot_id, handler).await.map(Response::new)
     }
 }

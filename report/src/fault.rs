@@ -40,9 +40,9 @@ fn obstacle(report: &CheckReport) -> Option<String> {
         Answer::Refused(refused) => Some(format!("{} {}", last.rpc, refused.code_name())),
         // A driver that died has one fault, whichever calls it met.
         Answer::Unknown(NoAnswer::Broken(_)) => Some("the connection broke".to_owned()),
-        Answer::Unknown(NoAnswer::Timeout(_) | NoAnswer::Severed | NoAnswer::CutOff) => {
-            Some(format!("{} no answer", last.rpc))
-        }
+        Answer::Unknown(
+            NoAnswer::Timeout(_) | NoAnswer::Severed | NoAnswer::TooLong(_) | NoAnswer::CutOff,
+        ) => Some(format!("{} no answer", last.rpc)),
         Answer::Unknown(NoAnswer::Withheld(_)) => Some(format!("{} withheld", last.rpc)),
         Answer::Unknown(NoAnswer::GivenUp(status)) => Some(format!("{} {}", last.rpc, status.code_name())),
     }

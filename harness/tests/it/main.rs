@@ -14,6 +14,7 @@ mod process;
 mod restarts;
 mod scopes;
 mod size;
+mod streams;
 mod undoing;
 mod verdicts;
 mod volumes;

@@ -6,6 +6,7 @@ use tonic::Status;
 use super::snapshot_message::{look_at, snapshot_message};
 use crate::defect::Defect;
 use crate::driver::{MockDriver, now_ms};
+use crate::node::note_written;
 use crate::quirk::Quirk;
 use crate::state::{Snapshot, State, hash_text};
 use crate::validate;
@@ -68,6 +69,7 @@ pub(crate) fn cut(driver: &MockDriver, state: &mut State, id: String, source_vol
     let (content, size_bytes) = match source {
         Some(volume) => {
             volume.content.write();
+            note_written(volume);
             (volume.content.clone(), volume.capacity_bytes)
         }
         None => (crate::state::Content::new(seed, 1 << 30), 1 << 30),

@@ -1,15 +1,26 @@
 //! GetMetadataAllocated and GetMetadataDelta.
 
+use std::collections::BTreeSet;
+use std::sync::{Arc, MutexGuard, PoisonError};
+use std::time::Duration;
+
 use csi_proto::v1::{
     BlockMetadata, BlockMetadataType, GetMetadataAllocatedRequest, GetMetadataAllocatedResponse,
     GetMetadataDeltaRequest, GetMetadataDeltaResponse,
 };
+use tokio_stream::StreamExt as _;
 use tonic::{Code, Status};
 
 use super::recode;
 use crate::defect::Defect;
-use crate::driver::MockDriver;
+use crate::driver::{MockDriver, Shared};
 use crate::metadata;
+use crate::serve::Stream;
+
+/// How long each of the first messages takes where it matters that a stream is cut off.
+const SLOW_STORAGE: Duration = Duration::from_millis(50);
+/// Messages that take so long. A caller finds out by the one that it does not want any more that there are more.
+const SLOW_MESSAGES: usize = 3;
 
 pub(crate) async fn get_metadata_allocated(
     driver: &MockDriver,
@@ -18,6 +29,10 @@ pub(crate) async fn get_metadata_allocated(
     if driver.has(Defect::GetMetadataAllocatedEmptyIdAsNotFound) && asked.snapshot_id.is_empty() {
         return Err(Status::not_found("snapshot  does not exist"));
     }
+    if driver.has(Defect::GetMetadataAllocatedAcceptsEmptyId) && asked.snapshot_id.is_empty() {
+        return Ok(Vec::new());
+    }
+    check_busy(driver, &asked.snapshot_id)?;
     let mut request = asked.clone();
     let GetMetadataAllocatedRequest { snapshot_id, starting_offset, max_results, .. } = &mut request;
     misread(driver, snapshot_id, starting_offset, max_results);
@@ -43,6 +58,12 @@ pub(crate) async fn get_metadata_delta(
     if has(Defect::GetMetadataDeltaEmptyIdAsNotFound) && empty {
         return Err(Status::not_found("snapshot  does not exist"));
     }
+    if (has(Defect::GetMetadataDeltaAcceptsEmptyBaseId) && asked.base_snapshot_id.is_empty())
+        || (has(Defect::GetMetadataDeltaAcceptsEmptyTargetId) && asked.target_snapshot_id.is_empty())
+    {
+        return Ok(Vec::new());
+    }
+    check_busy(driver, &asked.target_snapshot_id)?;
     let mut request = asked.clone();
     let GetMetadataDeltaRequest { target_snapshot_id, starting_offset, max_results, .. } = &mut request;
     misread(driver, target_snapshot_id, starting_offset, max_results);
@@ -52,9 +73,10 @@ pub(crate) async fn get_metadata_delta(
         return Ok(Vec::new());
     }
     let mixed = answer.as_ref().is_err_and(|status| status.code() == Code::InvalidArgument) && !empty;
-    if (has(Defect::GetMetadataDeltaMixesVolumes) && mixed)
-        || (has(Defect::GetMetadataDeltaAnswersAllocated) && answer.is_ok())
-    {
+    if has(Defect::GetMetadataDeltaUntrackedAsInternal) && answer.is_ok() {
+        return Err(Status::internal("changed blocks are not tracked"));
+    }
+    if has(Defect::GetMetadataDeltaMixesVolumes) && mixed {
         answer = allocated(driver, &request).await;
     }
     if has(Defect::GetMetadataOffsetAsInternal) {
@@ -138,6 +160,12 @@ fn spoil<M: Message>(driver: &MockDriver, starting_offset: i64, messages: &mut V
         messages.iter_mut().for_each(|message| message.tuples().reverse());
     }
     messages.iter_mut().for_each(|message| spoil_tuples(driver, starting_offset, message.tuples()));
+    if has(Defect::GetMetadataMessagesOverlap) {
+        repeat_last_tuples(messages);
+    }
+    if let Some(last) = messages.last_mut() {
+        spoil_end(driver, last);
+    }
     if has(Defect::GetMetadataEndsEarly) {
         messages.truncate(1);
     }
@@ -156,12 +184,95 @@ fn spoil<M: Message>(driver: &MockDriver, starting_offset: i64, messages: &mut V
     }
 }
 
+/// Begins each message with the tuple that the one before has ended with.
+fn repeat_last_tuples<M: Message>(messages: &mut [M]) {
+    let mut last: Option<BlockMetadata> = None;
+    for message in messages {
+        let tuples = message.tuples();
+        let ends_with = tuples.last().copied();
+        if let Some(before) = last {
+            tuples.insert(0, before);
+        }
+        last = ends_with.or(last);
+    }
+}
+
+fn spoil_end<M: Message>(driver: &MockDriver, last: &mut M) {
+    let capacity = *last.capacity();
+    let block_bytes = driver.config.metadata_block_bytes;
+    if driver.has(Defect::GetMetadataOffsetAtEnd) {
+        last.tuples().push(BlockMetadata { byte_offset: capacity, size_bytes: block_bytes });
+    }
+    if driver.has(Defect::GetMetadataLastBlockShort) {
+        let size_bytes = block_bytes / 2;
+        last.tuples().push(BlockMetadata { byte_offset: capacity - size_bytes, size_bytes });
+    }
+}
+
+/// Refuses a snapshot that is busy for ever.
+fn check_busy(driver: &MockDriver, snapshot_id: &str) -> Result<(), Status> {
+    match cut_off(driver).contains(snapshot_id) {
+        true => Err(Status::aborted("the snapshot is being read")),
+        false => Ok(()),
+    }
+}
+
+fn cut_off(driver: &Shared) -> MutexGuard<'_, BTreeSet<String>> {
+    driver.cut_off.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The messages on their way.
+pub(crate) fn send<T: Send + 'static>(driver: &MockDriver, snapshot_id: &str, messages: Vec<T>) -> Stream<T> {
+    let mut items: Vec<Result<T, Status>> = messages.into_iter().map(Ok).collect();
+    if driver.has(Defect::GetMetadataBreaksOff) {
+        items.truncate(1);
+        items.push(Err(Status::internal("the storage does not answer")));
+    }
+    if !driver.has(Defect::GetMetadataStuckAfterCut) {
+        return Box::pin(tokio_stream::iter(items));
+    }
+    let mut reading =
+        Reading { driver: driver.shared(), snapshot_id: snapshot_id.to_owned(), left: items.len() };
+    let slow = tokio_stream::iter(items.into_iter().enumerate()).then(async |(number, item)| {
+        // Long enough for a caller to cut the stream off before everything is on its way.
+        if number < SLOW_MESSAGES {
+            tokio::time::sleep(SLOW_STORAGE).await;
+        }
+        item
+    });
+    Box::pin(slow.map(move |item| {
+        reading.goes_on();
+        item
+    }))
+}
+
+/// A snapshot that is being read. It stays so where the reader goes away before the end.
+struct Reading {
+    driver: Arc<Shared>,
+    snapshot_id: String,
+    left: usize,
+}
+
+impl Reading {
+    fn goes_on(&mut self) {
+        self.left -= 1;
+    }
+}
+
+impl Drop for Reading {
+    fn drop(&mut self) {
+        if self.left > 0 {
+            cut_off(&self.driver).insert(std::mem::take(&mut self.snapshot_id));
+        }
+    }
+}
+
 fn spoil_tuples(driver: &MockDriver, starting_offset: i64, tuples: &mut Vec<BlockMetadata>) {
     let has = |defect| driver.has(defect);
     if has(Defect::GetMetadataOverlaps)
         && let Some(first) = tuples.first().copied()
     {
-        tuples.insert(1, BlockMetadata { byte_offset: first.byte_offset + 1, ..first });
+        tuples.insert(0, first);
     }
     if has(Defect::GetMetadataEmptyRanges) {
         tuples.iter_mut().for_each(|tuple| tuple.size_bytes = 0);

@@ -66,7 +66,7 @@ pub(crate) use self::group_snapshot::{delete_volume_group_snapshot, get_volume_g
 pub(crate) use self::identity::{get_plugin_info, probe};
 pub(crate) use self::list_snapshots::list_snapshots;
 pub(crate) use self::list_volumes::list_volumes;
-pub(crate) use self::metadata::{get_metadata_allocated, get_metadata_delta};
+pub(crate) use self::metadata::{get_metadata_allocated, get_metadata_delta, send};
 pub(crate) use self::node_expand_volume::node_expand_volume;
 pub(crate) use self::node_get_info::node_get_info;
 pub(crate) use self::node_get_volume_stats::node_get_volume_stats;

@@ -6,6 +6,7 @@ use csi_proto::v1::{self, BlockMetadata, BlockMetadataType};
 use tonic::Status;
 
 use self::ranges::{Asked, messages};
+use crate::defect::Defect;
 use crate::driver::MockDriver;
 use crate::quirk::Quirk;
 use crate::state::{Snapshot, State};
@@ -20,6 +21,9 @@ pub(crate) async fn get_metadata_allocated(
     let state = driver.state();
     let snapshot = state.snapshots.get(&request.snapshot_id);
     let snapshot = snapshot.ok_or_else(|| not_found("snapshot", &request.snapshot_id))?;
+    let missing = driver.has(Defect::GetMetadataAllocatedMissesWrites);
+    let less = missing.then(|| Snapshot { content: snapshot.content.without_written(), ..snapshot.clone() });
+    let snapshot = less.as_ref().unwrap_or(snapshot);
     let asked = Asked { starting_offset: request.starting_offset, max_results, snapshot, base: None };
     let messages = messages(driver, &asked)?.into_iter();
     Ok(messages
@@ -49,7 +53,8 @@ pub(crate) async fn get_metadata_delta(
         return Err(Status::failed_precondition("changed blocks are not tracked"));
     }
     let starting_offset = request.starting_offset;
-    let asked = Asked { starting_offset, max_results, snapshot: target, base: Some(base) };
+    let base = (!driver.is(Quirk::DeltasOfWholeVolumes)).then_some(base);
+    let asked = Asked { starting_offset, max_results, snapshot: target, base };
     let messages = messages(driver, &asked)?.into_iter();
     Ok(messages
         .map(|(style, volume_capacity_bytes, block_metadata)| v1::GetMetadataDeltaResponse {

@@ -17,6 +17,7 @@ pub(crate) use self::info::{node_get_capabilities, node_get_info};
 pub(crate) use self::publish_volume::node_publish_volume;
 pub(crate) use self::stage_volume::node_stage_volume;
 pub(crate) use self::stats::node_get_volume_stats;
+pub(crate) use self::target::note_written;
 pub(crate) use self::unpublish_volume::node_unpublish_volume;
 pub(crate) use self::unstage_volume::node_unstage_volume;
 

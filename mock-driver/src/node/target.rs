@@ -1,18 +1,23 @@
 //! Plain directories and files at target paths: made without privileges, and removed only if still the same.
 
 use std::ffi::OsStr;
+use std::fs::File;
+use std::io;
 use std::os::fd::OwnedFd;
+use std::os::unix::fs::FileExt as _;
 use std::path::{Component, Path};
 
-use rustix::fs::{AtFlags, FileType, Mode, OFlags, openat, statat, unlinkat};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, SeekFrom, openat, statat, unlinkat};
 use rustix::io::Errno;
 use tonic::Status;
 
 use crate::defect::Defect;
 use crate::driver::MockDriver;
-use crate::state::{Access, Made};
+use crate::state::{Access, Made, Volume, WRITTEN_BLOCK_BYTES, hash};
 use crate::validate::{invalid, required};
 
+/// Blocks read at the most of what a workload has written.
+const WRITTEN_READ_MAX: usize = 1024;
 /// Longest path that Linux takes.
 const PATH_BYTES_MAX: usize = 4095;
 
@@ -120,6 +125,55 @@ fn remove_tree(target: &str, device: u64) -> Result<(), Status> {
         }
     }
     std::fs::remove_dir_all(target).map_err(failed)
+}
+
+/// Notes what workloads have written so far into the files that stand for a device.
+pub(crate) fn note_written(volume: &mut Volume) {
+    let published = volume.on_nodes.values().flat_map(|node| &node.published);
+    let devices = published.filter(|(_, publication)| publication.usage.is_block());
+    let blocks: Vec<_> =
+        devices.filter_map(|(path, publication)| Some(written(path, publication.made?))).flatten().collect();
+    volume.content.note_written(blocks);
+}
+
+/// What a workload has written into a file that stands for a device: hashes of its blocks, by number. Holes are left out, and
+/// so is what cannot be read.
+fn written(target: &str, made: Made) -> Vec<(u32, u64)> {
+    let mut blocks = Vec::new();
+    // Whatever it was read for goes on without the rest.
+    let _ = read_written(target, made, &mut blocks);
+    blocks
+}
+
+fn read_written(target: &str, made: Made, blocks: &mut Vec<(u32, u64)>) -> io::Result<()> {
+    let (parent, name) = open_parent(target)?;
+    let file = File::from(openat(
+        &parent,
+        name,
+        OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC,
+        Mode::empty(),
+    )?);
+    if identity(&parent, name)? != (made, FileType::RegularFile) {
+        return Ok(());
+    }
+    let mut bytes = [0; WRITTEN_BLOCK_BYTES];
+    let mut number = 0;
+    while blocks.len() < WRITTEN_READ_MAX {
+        let data = match rustix::fs::seek(&file, SeekFrom::Data(u64::from(number) * bytes.len() as u64)) {
+            Ok(offset) => offset / bytes.len() as u64,
+            // Nothing but a hole is left.
+            Err(Errno::NXIO) => break,
+            Err(error) => return Err(error.into()),
+        };
+        number = u32::try_from(data).map_err(io::Error::other)?;
+        let read = file.read_at(&mut bytes, data * WRITTEN_BLOCK_BYTES as u64)?;
+        bytes[read..].fill(0);
+        let words =
+            bytes.chunks_exact(8).map(|word| word.iter().fold(0, |word, byte| word << 8 | u64::from(*byte)));
+        blocks.push((number, hash(&words.collect::<Vec<_>>())));
+        number += 1;
+    }
+    Ok(())
 }
 
 /// Opens the directory that holds a target, following no symbolic link on the way, and tells the last name.

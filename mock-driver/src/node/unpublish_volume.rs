@@ -21,6 +21,7 @@ pub(crate) async fn node_unpublish_volume(
                 false => Err(not_found(&request.volume_id)),
             };
         };
+        target::note_written(volume);
         let here = volume.on_mut(driver.this_node());
         let Some(publication) = here.published.get(path) else { return Ok(()) };
         if let Some(made) = publication.made

@@ -1,4 +1,7 @@
-//! What is written on a volume, made up but consistent: which blocks hold data, and which differ between snapshots.
+//! What is written on a volume: which blocks hold data, and which differ between snapshots. Most of it is made up but consistent;
+//! what workloads write into the files that stand for devices comes on top.
+
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
@@ -6,6 +9,8 @@ use serde::{Deserialize, Serialize};
 const RUNS_MAX: u64 = 192;
 /// Longest run, in blocks.
 const RUN_BLOCKS_MAX: u64 = 4;
+/// Blocks kept of what workloads write.
+const WRITTEN_MAX: usize = 4096;
 /// Copies of copies that are told apart; beyond, the oldest are merged with their copies.
 const LAYERS_MAX: usize = 16;
 
@@ -16,7 +21,13 @@ pub(crate) struct Content {
     /// Size for which the first data were laid out.
     span_bytes: i64,
     layers: Vec<Layer>,
+    /// What workloads have written: a hash of each block of [`WRITTEN_BLOCK_BYTES`].
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    written: BTreeMap<u32, u64>,
 }
+
+/// The size of blocks in which it is noted what workloads write.
+pub(crate) const WRITTEN_BLOCK_BYTES: usize = 4096;
 
 /// Writes to one volume, before it was copied.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -36,7 +47,7 @@ pub(crate) struct Extent {
 
 impl Content {
     pub(crate) fn new(seed: u64, span_bytes: i64) -> Self {
-        Self { span_bytes, layers: vec![Layer { seed, writes: 0 }] }
+        Self { span_bytes, layers: vec![Layer { seed, writes: 0 }], written: BTreeMap::new() }
     }
 
     /// A copy that is written to independently.
@@ -56,11 +67,43 @@ impl Content {
         }
     }
 
+    /// Notes what workloads have written: hashes of blocks, by number. Beyond so many of them, it is forgotten.
+    pub(crate) fn note_written(&mut self, blocks: impl IntoIterator<Item = (u32, u64)>) {
+        for (number, hash) in blocks {
+            if self.written.len() < WRITTEN_MAX || self.written.contains_key(&number) {
+                self.written.insert(number, hash);
+            }
+        }
+    }
+
+    /// The same without what workloads have written, for a defect.
+    pub(crate) fn without_written(&self) -> Self {
+        Self { written: BTreeMap::new(), ..self.clone() }
+    }
+
     /// Where data are, in blocks of this size; with a base only where they differ from it.
     pub(crate) fn extents(&self, base: Option<&Content>, block_bytes: i64) -> Vec<Extent> {
         let blocks = u64::try_from(self.span_bytes / block_bytes).unwrap_or_default();
+        let mut numbers = self.made_up(base, blocks);
+        let noted = |number: &u32| base.and_then(|base| base.written.get(number));
+        let changed = self.written.iter().filter(|(number, hash)| noted(number) != Some(*hash));
+        let bytes = |number: &u32| u64::from(*number) * WRITTEN_BLOCK_BYTES as u64;
+        numbers.extend(changed.map(|(number, _)| bytes(number) / block_bytes.unsigned_abs()));
+        let mut extents = Vec::<Extent>::new();
+        for number in numbers.range(..blocks) {
+            let offset = *number as i64 * block_bytes;
+            match extents.last_mut() {
+                Some(last) if last.offset + last.length == offset => last.length += block_bytes,
+                _ => extents.push(Extent { offset, length: block_bytes }),
+            }
+        }
+        extents
+    }
+
+    /// Blocks whose data are made up, out of so many.
+    fn made_up(&self, base: Option<&Content>, blocks: u64) -> BTreeSet<u64> {
         let stride = (blocks / RUNS_MAX).max(RUN_BLOCKS_MAX + 1);
-        let mut extents = Vec::new();
+        let mut numbers = BTreeSet::new();
         for run in 0..blocks.div_ceil(stride).min(RUNS_MAX) {
             let version = self.version(run);
             if version.is_none() || base.is_some_and(|base| base.version(run) == version) {
@@ -68,9 +111,9 @@ impl Content {
             }
             let first = run * stride;
             let length = (1 + hash(&[0, run]) % RUN_BLOCKS_MAX).min(blocks - first);
-            extents.push(Extent { offset: first as i64 * block_bytes, length: length as i64 * block_bytes });
+            numbers.extend(first..first + length);
         }
-        extents
+        numbers
     }
 
     /// What the last write to a run left there; none if there never was one.
@@ -121,6 +164,22 @@ mod tests {
             assert!(extents.windows(2).all(|pair| pair[0].offset + pair[0].length <= pair[1].offset));
             assert!(extents.iter().all(|extent| extent.length > 0 && extent.offset + extent.length <= span));
         }
+    }
+
+    #[test]
+    fn what_workloads_write_is_told() {
+        let mut volume = Content::new(7, 1 << 30);
+        let before = volume.clone();
+        let (near_the_end, beyond) = ((1 << 18) - 1, 1 << 18);
+        volume.note_written([(near_the_end, 1), (beyond, 1)]);
+        let last = Extent { offset: (1 << 30) - BLOCK, length: BLOCK };
+        assert_eq!(volume.extents(Some(&before), BLOCK), [last]);
+        assert_eq!(volume.extents(None, BLOCK).last(), Some(&last));
+        let first = volume.clone();
+        volume.note_written([(near_the_end, 1)]);
+        assert_eq!(volume.extents(Some(&first), BLOCK), []);
+        volume.note_written([(near_the_end, 2)]);
+        assert_eq!(volume.extents(Some(&first), BLOCK), [last]);
     }
 
     #[test]

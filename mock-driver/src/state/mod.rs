@@ -14,7 +14,7 @@ use tonic::Status;
 
 pub use self::file::StateFileError;
 
-pub(crate) use self::content::{Content, Extent, hash, hash_text};
+pub(crate) use self::content::{Content, Extent, WRITTEN_BLOCK_BYTES, hash, hash_text};
 pub(crate) use self::file::StateFile;
 pub(crate) use self::model::{
     Access, Attachment, Group, Made, Map, Publication, Snapshot, Source, Usage, Volume,

@@ -1,6 +1,6 @@
 //! Checks of the Controller service.
 
-mod common;
+pub(crate) mod common;
 pub(crate) mod controller_expand_volume;
 pub(crate) mod controller_get_capabilities;
 pub(crate) mod controller_get_volume;

@@ -10,6 +10,7 @@ mod gated;
 mod group;
 mod identity;
 mod lifecycle;
+mod metadata;
 mod moment;
 mod node;
 pub mod proven;
@@ -65,6 +66,8 @@ pub const SUITE: Suite = Suite {
         group::create_volume_group_snapshot::refusals::CHECKS,
         group::get_volume_group_snapshot::CHECKS,
         group::delete_volume_group_snapshot::CHECKS,
+        metadata::get_metadata_allocated::CHECKS,
+        metadata::get_metadata_delta::CHECKS,
         node::node_get_capabilities::CHECKS,
         node::node_get_info::CHECKS,
         node::node_stage_volume::CHECKS,

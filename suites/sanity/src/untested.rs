@@ -48,6 +48,9 @@ pub static UNTESTED: &[(&Requirement, &str)] = &[
     (&req::ID_PROBE_011, "needs a driver that is put into a broken state"),
     (&req::ID_PROBE_013, "needs a driver that is put into a broken state"),
     (&req::ID_PROBE_014, "needs a driver that is put into a broken state"),
+    (&req::META_FORMAT_001, "META-ALLOC-013 and -014, META-DELTA-015 and -016 ask the same, and are checked"),
+    (&req::META_FORMAT_006, "META-ALLOC-008 and META-DELTA-010 ask the same, and are checked"),
+    (&req::META_STREAM_002, "needs a back end that fails while it collects metadata"),
     (
         &req::MSG_CAPRANGE_002,
         "follows from MSG-CAPRANGE-005 and MSG-CAPRANGE-008, which are checked with equal bounds",

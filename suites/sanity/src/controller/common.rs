@@ -12,7 +12,7 @@ pub(super) fn unknown_volume(cx: &Cx) -> NodeVolume {
 }
 
 /// The refusal of an id that no driver has made.
-pub(super) fn unknown_id() -> Refusal {
+pub(crate) fn unknown_id() -> Refusal {
     refused_with(Code::NotFound)
         .or(Code::InvalidArgument, "the id is made up, so it need not have the driver's format")
 }
@@ -30,7 +30,7 @@ pub(super) fn too_large() -> Refusal {
 }
 
 /// Asks about something deleted until the answer is NOT_FOUND: deletion may go on in the background after OK.
-pub(super) async fn must_become_unknown<'a, T: Send + 'a>(
+pub(crate) async fn must_become_unknown<'a, T: Send + 'a>(
     cx: &'a Cx,
     thing: Settles,
     what: &str,
@@ -54,7 +54,7 @@ pub(super) async fn must_become_unknown<'a, T: Send + 'a>(
 }
 
 /// A snapshot once it is ready; skips if that takes longer than the time configured, for it may take hours.
-pub(super) async fn ready_snapshot(
+pub(crate) async fn ready_snapshot(
     cx: &Cx,
     request: &v1::CreateSnapshotRequest,
 ) -> CheckResult<v1::Snapshot> {

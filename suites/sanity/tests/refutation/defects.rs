@@ -85,7 +85,9 @@ fn play(defect: Defect, without: Vec<Capability>) -> Result<Played, Failed> {
         // Any limit passes; a short one passes sooner.
         config.time_limits.rpc_ms.insert(rpc.to_owned(), 100);
     }
-    bench::play(1, csi_mock_driver::Config { defects: vec![defect], without, ..everything_on() }, config)
+    // Which blocks a mock volume has follows from the seed.
+    let mock = csi_mock_driver::Config { seed: Some(1), defects: vec![defect], without, ..everything_on() };
+    bench::play(1, mock, config)
 }
 
 fn refuted_by(defect: &'static str) -> impl Iterator<Item = &'static Check> {
