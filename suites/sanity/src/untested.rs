@@ -15,6 +15,10 @@ pub static UNTESTED: &[(&Requirement, &str)] = &[
         &req::CTRL_CREATEVOL_023,
         "what it does not know a driver may ignore, and which values are valid it alone knows",
     ),
+    (
+        &req::CTRL_CREATEVOL_024,
+        "MSG-VOLSOURCE-004, MSG-VOLSOURCE-006 and CTRL-CREATESNAP-015 ask the same with a keyword, and are checked",
+    ),
     (&req::CTRL_CREATEVOL_026, "documents are not visible over gRPC"),
     (&req::CTRL_CREATEVOL_031, "volume_context is opaque, so that it does not show which value a volume got"),
     (&req::CTRL_CREATEVOL_046, "needs a location whose storage is used up"),
@@ -28,6 +32,10 @@ pub static UNTESTED: &[(&Requirement, &str)] = &[
     ),
     (&req::CTRL_LISTVOL_007, "a driver may split a list by itself; what is left out breaks CTRL-LISTVOL-002"),
     (&req::CTRL_MODIFYVOL_008, "the present values of mutable parameters cannot be read back"),
+    (
+        &req::CTRL_PUBLISH_002,
+        "that the volume can be staged and published on the node is what NODE-STAGE-001 and NODE-PUBLISH-001 are checked by",
+    ),
     (
         &req::CTRL_PUBLISH_020,
         "the calls that carry no publish_context can do nothing else, and all others may need it",
@@ -77,9 +85,43 @@ pub static UNTESTED: &[(&Requirement, &str)] = &[
         &req::MSG_VOLUME_010,
         "the calls that carry no volume_context can do nothing else, and all others may need it",
     ),
+    (&req::NODE_CAPS_009, "MSG-VOLCAP-005 asks the same with a keyword, and is checked"),
+    (&req::NODE_EXPAND_022, "needs a file system that is known not to grow while it is in use"),
     (
         &req::NODE_INFO_004,
         "a driver that counts on a second call does so only where there is none, and each run makes some",
+    ),
+    (
+        &req::NODE_PUBLISH_002,
+        "where a call runs does not show; that the volume is there does, by NODE-PUBLISH-026 and -027",
+    ),
+    (
+        &req::NODE_STAGE_002,
+        "where a call runs does not show; that the volume is there does, by NODE-PUBLISH-026 and -027",
+    ),
+    (&req::NODE_STAGE_016, "a driver may refuse with NodePublishVolume instead, as NODE-PUBLISH-041 judges"),
+    (&req::NODE_STAGE_023, "a driver may refuse with NodePublishVolume instead, as NODE-PUBLISH-041 judges"),
+    (
+        &req::NODE_UNPUBLISH_005,
+        "where a call runs does not show; that the mount is gone does, by NODE-UNPUBLISH-002",
+    ),
+    (
+        &req::NODE_UNSTAGE_005,
+        "where a call runs does not show; that the mount is gone does, by NODE-UNSTAGE-002",
+    ),
+    (&req::PROTO_CONN_002, "what is encoded otherwise cannot be read, and so breaks the rule of its RPC"),
+    (&req::PROTO_CONN_003, "each of the RPCs has a rule of its own, and is checked by that"),
+    (
+        &req::PROTO_CONN_006,
+        "an address of a test set-up says nothing of the one that an orchestrator will give",
+    ),
+    (
+        &req::PROTO_CONN_007,
+        "a driver may be deployed in parts; that a service is missing breaks the rule of its RPCs",
+    ),
+    (
+        &req::PROTO_SEC_002,
+        "an address of a test set-up says nothing of the one that an orchestrator will give",
     ),
 ];
 
