@@ -420,7 +420,8 @@ impl<O: Object> Possible<O> {
     /// The worlds after an open call takes effect in one, each with what is to be remarked.
     fn next(&self, world: &World<O>, slot: usize) -> Vec<Next<O>> {
         let Some(open) = &self.open[slot] else { return Vec::new() };
-        if world.open.meets(open.ahead) {
+        // One whose answer is tolerable already may well have come first.
+        if world.open.without(world.tolerable).meets(open.ahead) {
             return Vec::new();
         }
         let readings = world.state.readings(&open.step.call).into_iter();

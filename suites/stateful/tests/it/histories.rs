@@ -59,6 +59,14 @@ fn equal_calls_at_the_same_time_make_one_volume() {
     assert_eq!(report.unordered[0].calls, [0, 1]);
 }
 
+/// Neither of the two is kept from coming first by the other, of which nobody knows when it took effect.
+#[test]
+fn equal_calls_are_both_refused_before_their_volume_is_made() {
+    let refused = |worker| (worker, 0, 28, detach(v(1), N1).into(), no(Code::NotFound));
+    let create = (1, 0, 10, create(v(1), wanted()).into(), made(facts(v(1))));
+    assert_eq!(rules(&check(&history(vec![create, refused(2), refused(3)]))), [] as [&str; 0]);
+}
+
 #[test]
 fn calls_at_the_same_time_may_come_in_any_order() {
     let create = (1, 0, 1, create(v(1), wanted()).into(), made(facts(v(1))));
