@@ -6,6 +6,7 @@ use std::io::{self, Write};
 use std::sync::Arc;
 
 use csi_harness::check::Check;
+use csi_harness::config::Config;
 use csi_harness::events::{Event, Reporter};
 use csi_harness::filter::Filter;
 use csi_harness::known::KnownFailing;
@@ -87,6 +88,9 @@ async fn try_all(registry: &Registry, checks: Vec<&'static Check>, jobs: usize) 
     Ok(rows)
 }
 
+/// Some defects are of volumes of more than this.
+const GIB: i64 = 1 << 30;
+
 /// So begin the ids of defects that the mock driver, which mounts nothing, cannot have.
 const OF_REFERENCE_DRIVER: &str = "hostpath/";
 
@@ -138,7 +142,8 @@ async fn play(registry: &Registry, wanted: Wanted, defect: Option<Defect>) -> Re
         Wanted::All => Vec::new(),
         Wanted::One(check) => absent(check),
     };
-    let mut config = embedded::settings();
+    let mut config =
+        Config { volume_size_bytes: Some(2 * GIB), expand_size_bytes: Some(4 * GIB), ..embedded::settings() };
     let driver = embedded::driver(defect.into_iter().collect(), without, &mut config)?;
     let mut plan = registry.select(&Filter::default(), &config.access_types);
     if let Wanted::One(check) = wanted {

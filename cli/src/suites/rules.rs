@@ -88,4 +88,7 @@ fn every_check_belongs_to_an_area() {
     for (_, check) in super::all().checks() {
         assert!(csi_report::areas_of(check).next().is_some(), "{} is in no area of the statement", check.id);
     }
+    let areas = |id| csi_report::areas_of(super::all().find(id).unwrap()).collect::<Vec<_>>();
+    assert_eq!(areas("metadata/get-metadata-delta/order"), ["snapshot metadata"]);
+    assert_eq!(areas("controller/create-volume/requisite-topology"), ["provisioning", "topology"]);
 }

@@ -30,11 +30,18 @@ const FLAGS: [&str; 9] = [
     "--accepted-mutable-parameter-names=tier",
 ];
 /// Why a check may be left out. Nothing else that the driver claims is.
-const MAY_BE_SKIPPED: [&str; 5] = [
+const MAY_BE_SKIPPED: [&str; 9] = [
     // Checks of what a driver does that lacks a capability.
     "for drivers ",
     // Pre-provisioned volumes.
     "needs volumes of --config to be configured",
+    // One node is served here, in one place.
+    "needs a second node",
+    "needs two topologies",
+    // It has none.
+    "no other RPC has secrets",
+    // It can do more.
+    "the driver does not advertise OFFLINE",
     // Any volume of at least one byte can be made, and unknown parameters mean nothing.
     "the driver reports no minimum_volume_size above 1",
     "the driver ignores unknown parameters",
