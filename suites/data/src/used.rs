@@ -115,9 +115,7 @@ impl Used {
     /// Bytes that a workload finds; `None` where that says nothing of the volume, as in a file system that it shares with
     /// others.
     pub(crate) async fn size_bytes(&self, capacity_bytes: i64) -> CheckResult<Option<u64>> {
-        let path = self.path.clone();
-        let found = play(move || workload::size_bytes(&path)).await?;
-        let found = found.map_err(|error| Stop::broken(format!("failed to measure the volume: {error}")))?;
+        let found = self.measured_bytes().await?;
         let capacity = u64::try_from(capacity_bytes).unwrap_or_default();
         let is_its_own = match self.cx.access() {
             AccessType::Block => true,
@@ -127,6 +125,13 @@ impl Used {
             }
         };
         Ok(is_its_own.then_some(found))
+    }
+
+    /// Bytes that a workload finds, whatever they say of the volume.
+    pub(crate) async fn measured_bytes(&self) -> CheckResult<u64> {
+        let path = self.path.clone();
+        let found = play(move || workload::size_bytes(&path)).await?;
+        found.map_err(|error| Stop::broken(format!("failed to measure the volume: {error}")))
     }
 }
 
