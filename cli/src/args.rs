@@ -349,6 +349,10 @@ pub(crate) struct VolumeArgs {
     /// Volumes attached at the most for that; a higher limit is not tested [default: 256]
     #[arg(long, value_name = "NUMBER")]
     pub(crate) attach_limit_max: Option<u32>,
+    /// Run also what could harm more than the tests' own things where the driver is wrong: for a machine and a back end that
+    /// may be lost
+    #[arg(long)]
+    pub(crate) allow_harm: bool,
 }
 
 /// Where paths are made, and how where the tests do not share the driver's file system.

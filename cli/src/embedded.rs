@@ -73,6 +73,8 @@ pub(crate) fn settings() -> Config {
         parameters: pairs(&[("pool", "mock"), ("tier", "silver")]),
         mutable_parameters: pairs(&[("tier", "gold")]),
         attach_limit: true,
+        // Nothing but memory is at stake.
+        allow_harm: true,
         volumes: provisioned().into(),
         // Memory answers at once; what takes longer is a defect.
         time_limits: TimeLimits {

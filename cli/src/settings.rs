@@ -68,6 +68,7 @@ fn volumes(config: &mut Config, args: &VolumeArgs) -> Result<(), Error> {
     replace(&mut config.name_length_max, &args.name_length_max);
     replace(&mut config.attach_limit_max, &args.attach_limit_max);
     config.attach_limit |= args.attach_limit;
+    config.allow_harm |= args.allow_harm;
     for (flag, path, pairs) in [
         ("--parameters", &args.parameters, &mut config.parameters),
         ("--mutable-parameters", &args.mutable_parameters, &mut config.mutable_parameters),

@@ -11,6 +11,7 @@ pub mod endpoint;
 mod file;
 pub mod filter;
 pub mod frames;
+pub mod fuzz_case;
 pub mod go_flags;
 pub mod history;
 pub mod known_failing;
@@ -63,6 +64,7 @@ pub const TARGETS: &[Target] = &[
     known_failing::TARGET,
     filter::TARGET,
     case::TARGET,
+    fuzz_case::TARGET,
     mock_options::TARGET,
     mock_state::TARGET,
     go_flags::TARGET,

@@ -78,6 +78,9 @@ pub struct Config {
     pub attach_limit: bool,
     /// Volumes attached at the most to test the limit; a higher limit is not tested.
     pub attach_limit_max: u32,
+    /// Whether checks run with which a driver that is wrong could harm what is not the tests': for a machine and a back end
+    /// that may be lost.
+    pub allow_harm: bool,
     /// Time limits.
     pub time_limits: TimeLimits,
     /// How much is tried by the suites that make many calls.
@@ -118,6 +121,7 @@ impl Default for Config {
             unknown_ids: UnknownIds::default(),
             attach_limit: false,
             attach_limit_max: 256,
+            allow_harm: false,
             time_limits: TimeLimits::default(),
             effort: Effort::default(),
             logbook: false,

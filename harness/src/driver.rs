@@ -1,10 +1,12 @@
 //! The driver as a process: whoever runs it, it is started, stopped and killed in the same way.
 
 mod child;
+mod commands;
 mod elsewhere;
 mod in_process;
 mod log;
 
+use std::io;
 use std::path::PathBuf;
 use std::process::ExitStatus;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -18,6 +20,7 @@ use crate::config::Config;
 use crate::logbook::Logbook;
 use child::Child;
 pub(crate) use child::ChildProcess;
+pub use commands::{CommandCall, CommandWatch};
 use elsewhere::Elsewhere;
 use in_process::InProcess;
 pub use log::DriverLog;
@@ -77,10 +80,10 @@ pub enum Left {
 pub enum DriverError {
     /// The shell cannot be started.
     #[error("failed to start the driver with --driver-command")]
-    Spawn(#[source] std::io::Error),
+    Spawn(#[source] io::Error),
     /// Its processes cannot be signalled, such as those of another user.
     #[error("failed to send the driver a signal")]
-    Signal(#[source] std::io::Error),
+    Signal(#[source] io::Error),
     /// It goes on after SIGKILL.
     #[error("the driver is still there {limit_ms} ms after SIGKILL")]
     Undying {
@@ -159,6 +162,11 @@ impl Driver {
     pub(crate) fn tell(&self, logbook: &Arc<Logbook>) {
         // The first run that has it keeps it.
         let _ = self.0.logbook.set(logbook.clone());
+        if let Host::Child(child) = &self.0.host
+            && let Some(commands) = child.commands()
+        {
+            logbook.directory(commands.first());
+        }
         self.note_process();
     }
 
@@ -269,6 +277,18 @@ impl Driver {
     /// without the secrets of the configuration.
     pub fn last_lines(&self) -> Vec<String> {
         self.log().map(DriverLog::last_lines).unwrap_or_default()
+    }
+
+    /// Begins to watch which commands the driver calls by their names, until the answer is dropped. `None` where the run has not
+    /// started the driver.
+    ///
+    /// # Errors
+    /// What is needed for it cannot be made.
+    pub async fn watch_commands(&self) -> Option<io::Result<CommandWatch<'_>>> {
+        match &self.0.host {
+            Host::Child(child) => Some(child.commands()?.watch().await),
+            Host::Elsewhere(_) | Host::InProcess(_) => None,
+        }
     }
 
     /// How often it was ended on purpose so far. Where that has changed, calls without an answer say nothing about it.

@@ -47,7 +47,7 @@ pub mod verdict;
 mod volumes;
 pub mod workload;
 
-pub use driver::{Driver, DriverError, DriverLog, End, Left, ServeError};
+pub use driver::{CommandCall, CommandWatch, Driver, DriverError, DriverLog, End, Left, ServeError};
 pub use paths::PathKind;
 pub use replies::Breach;
 

@@ -29,6 +29,8 @@ pub enum Need {
     Root,
     /// There are two nodes, which say that they are different ones.
     TwoNodes,
+    /// The user has said that nothing is lost if the driver goes wrong.
+    MayHarm,
     /// The run may end and start the driver. A check that does so runs alone, whatever it says.
     Restarts,
 }
@@ -83,6 +85,11 @@ impl Need {
                 }
                 _ => None,
             },
+            Need::MayHarm => (!config.allow_harm).then(|| {
+                "a driver that is wrong here could harm what is not the tests'; --allow-harm runs it, for a machine and \
+                 a back end that may be lost"
+                    .to_owned()
+            }),
             Need::Restarts => target.driver().is_none().then(|| {
                 "the run may not end and start the driver; --driver-command or --restart-command says how"
                     .to_owned()
@@ -103,6 +110,7 @@ impl Need {
             Need::Configured(setting) => setting.flag().to_owned(),
             Need::Root => "root".to_owned(),
             Need::TwoNodes => "two nodes".to_owned(),
+            Need::MayHarm => "--allow-harm".to_owned(),
             Need::Restarts => "restarts of the driver".to_owned(),
         }
     }
@@ -181,6 +189,8 @@ names! {
     /// There are two nodes: the calls of a check go to the first one, and those of
     /// [`Cx::at_node`](crate::cx::Cx::at_node)`(1)` to the second one.
     TWO_NODES = Need::TwoNodes;
+    /// Runs only where nothing is lost if the driver goes wrong.
+    MAY_HARM = Need::MayHarm;
     /// The run may end and start the driver.
     RESTARTS = Need::Restarts;
 }

@@ -188,17 +188,20 @@ named! {
     // DeleteVolume.
     DeleteVolumeUnimplemented, "delete-volume-unimplemented", "DeleteVolume answers UNIMPLEMENTED although it is mandatory or advertised";
     DeleteVolumeAcceptsEmptyId, "delete-volume-accepts-empty-id", "a missing volume_id is accepted";
+    DeleteVolumeCompletesIds, "delete-volume-completes-ids", "the beginning of an id is enough to delete a volume";
     DeleteVolumeCrashesOnPaths, "delete-volume-crashes-on-paths", "a volume_id with `..` ends the driver";
     DeleteVolumeDeletesInUse, "delete-volume-deletes-in-use", "a volume in use on this node is deleted";
     DeleteVolumeDeletesSnapshots, "delete-volume-deletes-snapshots", "the snapshots of a volume are deleted with it";
     DeleteVolumeDemandsNoSnapshots, "delete-volume-demands-no-snapshots", "a volume with snapshots cannot be deleted";
     DeleteVolumeFollowsEndsOfIds, "delete-volume-follows-ends-of-ids", "what stands behind the first slash of volume_id is taken for a directory, and removed, wherever it leads";
     DeleteVolumeFollowsPaths, "delete-volume-follows-paths", "volume_id is taken for a path, and what is there is removed, wherever it leads";
+    DeleteVolumeIgnoresLastLetters, "delete-volume-ignores-last-letters", "ids that differ in their last letter only are taken for the same";
     DeleteVolumeInUseAsInternal, "delete-volume-in-use-as-internal", "a volume in use is INTERNAL";
     DeleteVolumeKeepsName, "delete-volume-keeps-name", "the name of a deleted volume stays taken";
     DeleteVolumeKeepsVolume, "delete-volume-keeps-volume", "OK is answered but the volume stays";
     DeleteVolumeMatchesBeginnings, "delete-volume-matches-beginnings", "an id that begins with that of a volume deletes it";
     DeleteVolumeRunsIds, "delete-volume-runs-ids", "volume_id is run as a shell would";
+    DeleteVolumeTakesDotsForAll, "delete-volume-takes-dots-for-all", "a dot or a slash as volume_id is the directory of all volumes, and removed";
     DeleteVolumeTrimsIds, "delete-volume-trims-ids", "an id with spaces or slashes around it deletes the volume";
     DeleteVolumeUnknownInternal, "delete-volume-unknown-internal", "a volume that does not exist is INTERNAL";
     DeleteVolumeUnknownNotFound, "delete-volume-unknown-not-found", "a volume that does not exist is NOT_FOUND";
@@ -341,12 +344,14 @@ named! {
     // DeleteSnapshot.
     DeleteSnapshotUnimplemented, "delete-snapshot-unimplemented", "DeleteSnapshot answers UNIMPLEMENTED although it is mandatory or advertised";
     DeleteSnapshotAcceptsEmptyId, "delete-snapshot-accepts-empty-id", "a missing snapshot_id is accepted";
+    DeleteSnapshotCompletesIds, "delete-snapshot-completes-ids", "the beginning of an id is enough to delete a snapshot";
     DeleteSnapshotDeletesVolume, "delete-snapshot-deletes-volume", "the source volume is deleted with the snapshot";
     DeleteSnapshotFollowsPaths, "delete-snapshot-follows-paths", "the file that snapshot_id is taken for, with an ending of the driver's, is removed, wherever it is";
     DeleteSnapshotGroupMemberAsInternal, "delete-snapshot-group-member-as-internal", "a member of a group is INTERNAL";
     DeleteSnapshotInUseAsInternal, "delete-snapshot-in-use-as-internal", "a snapshot that volumes were made from is INTERNAL";
     DeleteSnapshotKeepsSnapshot, "delete-snapshot-keeps-snapshot", "OK is answered but the snapshot stays";
     DeleteSnapshotMatchesBeginnings, "delete-snapshot-matches-beginnings", "an id that begins with that of a snapshot deletes it";
+    DeleteSnapshotTakesDotsForAll, "delete-snapshot-takes-dots-for-all", "a dot or a slash as snapshot_id is the directory of all snapshots, and removed";
     DeleteSnapshotUnknownNotFound, "delete-snapshot-unknown-not-found", "a snapshot that does not exist is NOT_FOUND";
 
     // ListSnapshots.
@@ -576,6 +581,7 @@ named! {
     NodePublishMissingStagingAsInvalidArgument, "node-publish-missing-staging-as-invalid-argument", "a missing staging_target_path is INVALID_ARGUMENT";
     NodePublishMixesUpVolumes, "node-publish-mixes-up-volumes", "a volume that is published while another one is shows that one";
     NodePublishPanicsWithoutCapability, "node-publish-panics-without-capability", "a request without volume_capability panics";
+    NodePublishPassesContextAsOption, "node-publish-passes-context-as-option", "a value of volume_context is handed to a command where an option may stand";
     NodePublishPrintsContext, "node-publish-prints-context", "volume_context is printed";
     NodePublishRefusesExistingTarget, "node-publish-refuses-existing-target", "a target path that exists already is INTERNAL";
     NodePublishRefusesLongPaths, "node-publish-refuses-long-paths", "paths of more than 128 bytes are refused";
@@ -699,12 +705,17 @@ impl Defect {
             CreateVolumeFollowsSubdir,
             CreateVolumeMakesDirectoryOfName,
             CreateVolumeRunsParameters,
+            DeleteSnapshotCompletesIds,
             DeleteSnapshotFollowsPaths,
             DeleteSnapshotMatchesBeginnings,
+            DeleteSnapshotTakesDotsForAll,
+            DeleteVolumeCompletesIds,
             DeleteVolumeFollowsEndsOfIds,
             DeleteVolumeFollowsPaths,
+            DeleteVolumeIgnoresLastLetters,
             DeleteVolumeMatchesBeginnings,
             DeleteVolumeRunsIds,
+            DeleteVolumeTakesDotsForAll,
             DeleteVolumeTrimsIds,
             ListSnapshotsCutsLettersOfTokens,
             ListSnapshotsInternalOnOtherTokens,
@@ -715,6 +726,7 @@ impl Defect {
             NodePublishFollowsLinks,
             NodePublishJoinsMountOptions,
             NodePublishMixesUpVolumes,
+            NodePublishPassesContextAsOption,
             NodePublishPrintsContext,
             NodePublishRunsFsType,
             NodePublishWritesFilesOfContext,

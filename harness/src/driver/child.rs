@@ -1,7 +1,7 @@
 //! A driver that the harness starts itself.
 
 use std::process::{ExitStatus, Stdio};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use tokio::process::Command;
 use tokio::sync::watch;
 
+use super::commands::CommandPath;
 use super::{DriverError, DriverLog, Left};
 
 /// How long the kernel may take to end a process after SIGKILL.
@@ -24,6 +25,8 @@ const GROUP_PAUSE: Duration = Duration::from_millis(5);
 pub(super) struct Child {
     command: String,
     log: Option<DriverLog>,
+    /// Comes first in its PATH, if such a place could be made.
+    commands: OnceLock<Option<CommandPath>>,
     running: Mutex<Option<Running>>,
 }
 
@@ -91,7 +94,8 @@ struct Running {
 
 impl Child {
     pub(super) fn new(command: &str, log: Option<DriverLog>) -> Child {
-        Child { command: command.to_owned(), log, running: Mutex::default() }
+        let (commands, running) = (OnceLock::new(), Mutex::default());
+        Child { command: command.to_owned(), log, commands, running }
     }
 
     pub(super) fn process(&self) -> Option<ChildProcess> {
@@ -100,6 +104,11 @@ impl Child {
 
     pub(super) fn log(&self) -> Option<&DriverLog> {
         self.log.as_ref()
+    }
+
+    /// What the commands that the driver calls can be watched by.
+    pub(super) fn commands(&self) -> Option<&CommandPath> {
+        self.commands.get_or_init(|| CommandPath::make().ok()).as_ref()
     }
 
     pub(super) async fn start(&self) -> Result<(), DriverError> {
@@ -134,9 +143,11 @@ impl Child {
             // The standard output is for the report.
             None => (std::io::stderr().into(), Stdio::inherit()),
         };
+        let path = self.commands().map(|commands| ("PATH", commands.path()));
         let mut child = Command::new("sh")
             .arg("-c")
             .arg(&self.command)
+            .envs(path)
             .stdin(Stdio::null())
             .stdout(stdout)
             .stderr(stderr)
@@ -170,6 +181,9 @@ impl Child {
         if let Some(running) = self.running() {
             // Nobody is left to be told.
             let _ = running.signal(Signal::KILL);
+        }
+        if let Some(Some(commands)) = self.commands.get() {
+            commands.remove();
         }
     }
 

@@ -3,7 +3,7 @@
 use csi_proto::v1::{DeleteSnapshotRequest, DeleteSnapshotResponse};
 use tonic::{Code, Status};
 
-use super::{host, recode};
+use super::{host, is_all_dots, recode};
 use crate::controller;
 use crate::defect::Defect;
 use crate::driver::MockDriver;
@@ -15,12 +15,17 @@ pub(crate) async fn delete_snapshot(
     let has = |defect| driver.has(defect);
     host::before_delete_snapshot(driver, asked);
     let mut request = asked.clone();
-    if has(Defect::DeleteSnapshotMatchesBeginnings) {
+    let mut take_for = |is_meant: &dyn Fn(&str) -> bool| {
         let state = driver.state();
-        let mut ids = state.snapshots.values().map(|snapshot| &snapshot.id);
-        if let Some(id) = ids.find(|id| asked.snapshot_id.starts_with(id.as_str())) {
-            request.snapshot_id.clone_from(id);
+        if let Some(meant) = state.snapshots.values().find(|snapshot| is_meant(&snapshot.id)) {
+            request.snapshot_id.clone_from(&meant.id);
         }
+    };
+    if has(Defect::DeleteSnapshotMatchesBeginnings) {
+        take_for(&|id| asked.snapshot_id.starts_with(id));
+    }
+    if has(Defect::DeleteSnapshotCompletesIds) {
+        take_for(&|id| id.starts_with(&asked.snapshot_id));
     }
     let id = &request.snapshot_id;
     if has(Defect::DeleteSnapshotAcceptsEmptyId) && id.is_empty() {
@@ -37,9 +42,19 @@ pub(crate) async fn delete_snapshot(
     if has(Defect::DeleteSnapshotInUseAsInternal) && controller::has_copies(&driver.state(), id) {
         return Err(Status::internal(format!("volumes made from snapshot {id} exist")));
     }
+    if has(Defect::DeleteSnapshotTakesDotsForAll) && is_all_dots(id) {
+        for snapshot_id in ids_of_snapshots(driver) {
+            let one = DeleteSnapshotRequest { snapshot_id, ..request.clone() };
+            controller::delete_snapshot(driver, &one).await?;
+        }
+    }
     let mut answer = controller::delete_snapshot(driver, &request).await;
     if has(Defect::DeleteSnapshotGroupMemberAsInternal) && grouped {
         recode(&mut answer, Code::InvalidArgument, Code::Internal);
     }
     answer
+}
+
+fn ids_of_snapshots(driver: &MockDriver) -> Vec<String> {
+    driver.state().snapshots.values().map(|snapshot| snapshot.id.clone()).collect()
 }

@@ -3,7 +3,7 @@
 use csi_proto::v1::{DeleteVolumeRequest, DeleteVolumeResponse};
 use tonic::{Code, Status};
 
-use super::{host, recode};
+use super::{host, is_all_dots, recode};
 use crate::controller;
 use crate::defect::Defect;
 use crate::driver::MockDriver;
@@ -35,11 +35,21 @@ pub(crate) async fn delete_volume(
     {
         return Err(Status::internal("dataset has children"));
     }
+    if has(Defect::DeleteVolumeTakesDotsForAll) && is_all_dots(id) {
+        for volume_id in ids_of_volumes(driver) {
+            let one = DeleteVolumeRequest { volume_id, ..request.clone() };
+            controller::delete_volume(driver, &one).await?;
+        }
+    }
     let mut answer = controller::delete_volume(driver, &request).await;
     if has(Defect::DeleteVolumeInUseAsInternal) {
         recode(&mut answer, Code::FailedPrecondition, Code::Internal);
     }
     answer
+}
+
+fn ids_of_volumes(driver: &MockDriver) -> Vec<String> {
+    driver.state().volumes.values().map(|volume| volume.id.clone()).collect()
 }
 
 /// Takes the id for another one.
@@ -48,11 +58,24 @@ fn misread(driver: &MockDriver, request: &mut DeleteVolumeRequest) {
         let id = request.volume_id.trim_matches(|c: char| c.is_whitespace() || c == '/');
         request.volume_id = id.to_owned();
     }
-    if driver.has(Defect::DeleteVolumeMatchesBeginnings) {
+    let asked = request.volume_id.clone();
+    let mut take_for = |is_meant: &dyn Fn(&str) -> bool| {
         let state = driver.state();
-        let mut ids = state.volumes.values().map(|volume| &volume.id);
-        if let Some(id) = ids.find(|id| request.volume_id.starts_with(id.as_str())) {
-            request.volume_id.clone_from(id);
+        if let Some(meant) = state.volumes.values().find(|volume| is_meant(&volume.id)) {
+            request.volume_id.clone_from(&meant.id);
         }
+    };
+    if driver.has(Defect::DeleteVolumeMatchesBeginnings) {
+        take_for(&|id| asked.starts_with(id));
     }
+    if driver.has(Defect::DeleteVolumeCompletesIds) {
+        take_for(&|id| id.starts_with(&asked));
+    }
+    if driver.has(Defect::DeleteVolumeIgnoresLastLetters) {
+        take_for(&|id| all_but_last(id) == all_but_last(&asked));
+    }
+}
+
+fn all_but_last(id: &str) -> &str {
+    id.char_indices().next_back().map_or(id, |(last, _)| &id[..last])
 }

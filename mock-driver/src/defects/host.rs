@@ -6,6 +6,7 @@ use std::fs;
 use std::io;
 use std::os::unix::fs::symlink;
 use std::path::{Component, Path, PathBuf};
+use std::process::{Command, Stdio};
 
 use csi_proto::v1::volume_capability::AccessType;
 use csi_proto::v1::{
@@ -82,6 +83,9 @@ pub(super) fn before_node_publish_volume(driver: &MockDriver, request: &NodePubl
             request.volume_capability.as_ref().and_then(|capability| capability.access_type.as_ref())
     {
         run(&mount.fs_type);
+    }
+    if driver.has(Defect::NodePublishPassesContextAsOption) {
+        request.volume_context.values().for_each(|value| pass(value));
     }
     if driver.has(Defect::NodePublishFollowsLinks)
         && target.is_symlink()
@@ -220,6 +224,17 @@ fn run(text: &str) {
     if let Some(path) = path(Path::new(VOLUMES), file) {
         let _ = fs::write(path, "");
     }
+}
+
+/// Hands a text to a command that only looks.
+fn pass(text: &str) {
+    // Whatever fails, the driver does not notice.
+    let _ = Command::new("stat")
+        .arg(text)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status();
 }
 
 /// The path that a text leads to from a directory, unless it is none of the tests' own.

@@ -127,6 +127,11 @@ fn plain_capability() -> v1::VolumeCapability {
     }
 }
 
+/// Whether the text, as a path, leads nowhere but to where it began, or up.
+fn is_all_dots(text: &str) -> bool {
+    !text.is_empty() && text.chars().all(|c| c == '.' || c == '/')
+}
+
 /// Leaves out what the driver does not understand.
 fn drop_unknown(parameters: &mut Map, known: &[String]) {
     let understood = |key: &String, value: &mut String| {

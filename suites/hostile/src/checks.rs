@@ -3,6 +3,7 @@
 mod commands;
 mod copies;
 mod foreign;
+mod harm;
 mod limits;
 mod mixups;
 mod mount_options;
@@ -30,6 +31,7 @@ pub(crate) const ALL: &[&[&Check]] = &[
     tokens::CHECKS,
     paging::CHECKS,
     foreign::CHECKS,
+    harm::CHECKS,
     mixups::CHECKS,
 ];
 

@@ -137,6 +137,14 @@ pub static HOSTILE_ID_002: Requirement = rule(
     "it does not stand for that thing: nobody has got such an id from the driver",
 );
 
+/// Ids of nobody in particular.
+pub static HOSTILE_ID_003: Requirement = rule(
+    "HOSTILE-ID-003",
+    Level::Should,
+    "an id is that of a thing but for a letter, or a part of it",
+    "it does not stand for that thing: an id is compared as a whole",
+);
+
 /// Volumes that are used at the same time.
 pub static HOSTILE_MIX_001: Requirement = rule(
     "HOSTILE-MIX-001",
@@ -161,5 +169,6 @@ pub static ALL: &[&Requirement] = &[
     &HOSTILE_COPY_001,
     &HOSTILE_ID_001,
     &HOSTILE_ID_002,
+    &HOSTILE_ID_003,
     &HOSTILE_MIX_001,
 ];

@@ -32,25 +32,28 @@ check! {
         refuted_by: ["delete-volume-matches-beginnings", "delete-volume-trims-ids"],
         runs: Last,
     }
-    async |cx| {
-        let request = cx.create_volume_request();
-        let volume = cx.create_volume(request.clone()).setup("a volume").await?;
-        for volume_id in resembling(&volume.volume_id) {
-            let delete = v1::DeleteVolumeRequest { volume_id: volume_id.clone(), ..Default::default() };
-            let answer = cx.call(delete).await.any_answer()?;
-            // One that is made anew may get the id of the one before, so this is asked first.
-            let known = is_known(cx, &volume.volume_id).await?;
-            let again = cx.create_volume(request.clone()).await.any_answer()?;
-            let there = known && again.map_or(true, |again| again.volume_id == volume.volume_id);
-            ensure!(
-                there,
-                "DeleteVolume of {volume_id:?} deletes {:?}", volume.volume_id;
-                expected: "the volume is there, since it was not named",
-                actual: format!("the call was answered with {}", told(answer.err().as_ref())),
-            );
-        }
-        Ok(())
+    async |cx| { volume_outlives(cx, |id| resembling(id).into()).await }
+}
+
+/// A volume is there after DeleteVolume of each of the ids that its own leads to.
+pub(super) async fn volume_outlives(cx: &Cx, others: impl FnOnce(&str) -> Vec<String>) -> CheckResult {
+    let request = cx.create_volume_request();
+    let volume = cx.create_volume(request.clone()).setup("a volume").await?;
+    for volume_id in others(&volume.volume_id) {
+        let delete = v1::DeleteVolumeRequest { volume_id: volume_id.clone(), ..Default::default() };
+        let answer = cx.call(delete).await.any_answer()?;
+        // One that is made anew may get the id of the one before, so this is asked first.
+        let known = is_known(cx, &volume.volume_id).await?;
+        let again = cx.create_volume(request.clone()).await.any_answer()?;
+        let there = known && again.map_or(true, |again| again.volume_id == volume.volume_id);
+        ensure!(
+            there,
+            "DeleteVolume of {volume_id:?} deletes {:?}", volume.volume_id;
+            expected: "the volume is there, since it was not named",
+            actual: format!("the call was answered with {}", told(answer.err().as_ref())),
+        );
     }
+    Ok(())
 }
 
 /// Whether the volume is known to those who ask for it by its id.
@@ -78,27 +81,30 @@ check! {
         refuted_by: ["delete-snapshot-matches-beginnings"],
         runs: Last,
     }
-    async |cx| {
-        let request = cx.create_snapshot_request(&cx.new_volume().await?.volume_id);
-        let snapshot = cx.create_snapshot(request.clone()).setup("a snapshot").await?;
-        for snapshot_id in resembling(&snapshot.snapshot_id) {
-            let delete = v1::DeleteSnapshotRequest { snapshot_id: snapshot_id.clone(), ..Default::default() };
-            let answer = cx.call(delete).await.any_answer()?;
-            let again = cx.create_snapshot(request.clone()).await.any_answer()?;
-            // Fractions of a second may be told as anything.
-            let made = |snapshot: &v1::Snapshot| snapshot.creation_time.map(|time| time.seconds);
-            let same = |again: &v1::Snapshot| {
-                again.snapshot_id == snapshot.snapshot_id && made(again) == made(&snapshot)
-            };
-            ensure!(
-                again.as_ref().map_or(true, same),
-                "DeleteSnapshot of {snapshot_id:?} deletes {:?}", snapshot.snapshot_id;
-                expected: "the snapshot is there, since it was not named",
-                actual: format!("the call was answered with {}", told(answer.err().as_ref())),
-            );
-        }
-        Ok(())
+    async |cx| { snapshot_outlives(cx, |id| resembling(id).into()).await }
+}
+
+/// A snapshot is there after DeleteSnapshot of each of the ids that its own leads to.
+pub(super) async fn snapshot_outlives(cx: &Cx, others: impl FnOnce(&str) -> Vec<String>) -> CheckResult {
+    let request = cx.create_snapshot_request(&cx.new_volume().await?.volume_id);
+    let snapshot = cx.create_snapshot(request.clone()).setup("a snapshot").await?;
+    for snapshot_id in others(&snapshot.snapshot_id) {
+        let delete = v1::DeleteSnapshotRequest { snapshot_id: snapshot_id.clone(), ..Default::default() };
+        let answer = cx.call(delete).await.any_answer()?;
+        let again = cx.create_snapshot(request.clone()).await.any_answer()?;
+        // Fractions of a second may be told as anything.
+        let made = |snapshot: &v1::Snapshot| snapshot.creation_time.map(|time| time.seconds);
+        let same = |again: &v1::Snapshot| {
+            again.snapshot_id == snapshot.snapshot_id && made(again) == made(&snapshot)
+        };
+        ensure!(
+            again.as_ref().map_or(true, same),
+            "DeleteSnapshot of {snapshot_id:?} deletes {:?}", snapshot.snapshot_id;
+            expected: "the snapshot is there, since it was not named",
+            actual: format!("the call was answered with {}", told(answer.err().as_ref())),
+        );
     }
+    Ok(())
 }
 
 check! {

@@ -141,8 +141,8 @@ impl Case {
         Ok(Input { rpc, message, wire })
     }
 
-    /// The input, a line each.
-    pub(super) fn lines(&self) -> Vec<String> {
+    /// The request and what is done to its bytes, a line each, with long texts cut.
+    pub fn lines(&self) -> Vec<String> {
         let mut lines = vec![format!("{} {}", self.rpc, short(&self.request).to_string())];
         lines.extend(self.wire.iter().map(|wire| match wire {
             WireText::Append(digits) => format!("… with the bytes {digits} behind it"),
@@ -157,8 +157,16 @@ impl Case {
         stored::told(self.store(folder))
     }
 
+    /// The file, as [`Case::load`] reads it.
+    ///
+    /// # Errors
+    /// It cannot be put into words.
+    pub fn to_yaml(&self) -> Result<String, CaseError> {
+        serde_saphyr::to_string(self).map_err(CaseError::Serialize)
+    }
+
     fn store(&self, folder: &Path) -> Result<PathBuf, CaseError> {
-        let text = serde_saphyr::to_string(self).map_err(CaseError::Serialize)?;
+        let text = self.to_yaml()?;
         let title: String = self.message.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
         let path = folder.join(self.file_name(&text));
         let text = format!("# {title}\n# csi-sanity replay FILE sends it to any driver.\n{text}");

@@ -9,7 +9,7 @@ use csi_mock_driver::Defect;
 use libtest_mimic::Failed;
 
 use crate::bench::{Said, everything_set, misattributed, play};
-use crate::printing::PRINTED;
+use crate::process::IN_PROCESSES;
 use crate::registry;
 
 /// One of the seeds, as good as any.
@@ -20,7 +20,7 @@ pub(crate) fn trials() -> Vec<libtest_mimic::Trial> {
     let pairs = registry
         .checks()
         .flat_map(|(_, check)| check.refuted_by.iter().map(move |defect| (check, *defect)))
-        .filter(|(_, defect)| !PRINTED.contains(defect))
+        .filter(|(_, defect)| !IN_PROCESSES.contains(defect))
         .map(|(check, defect)| {
             libtest_mimic::Trial::test(format!("defect/{defect}/{}", check.id), move || {
                 is_found(check, &played(check, defect)?)

@@ -4,7 +4,7 @@
 #[path = "../../../stateful/tests/refutation/bench.rs"]
 mod bench;
 mod defects;
-mod printing;
+mod process;
 #[path = "../../../stateful/tests/refutation/quirks.rs"]
 mod quirks;
 
@@ -16,8 +16,8 @@ use libtest_mimic::Arguments;
 const TRIALS_AT_ONCE: usize = 4;
 
 fn main() -> ExitCode {
-    if let Some(socket) = std::env::var_os(printing::SOCKET) {
-        return printing::serve(socket.into());
+    if let Some(socket) = std::env::var_os(process::SOCKET) {
+        return process::serve(socket.into());
     }
     let mut arguments = Arguments::from_args();
     arguments.test_threads.get_or_insert(TRIALS_AT_ONCE);
@@ -25,7 +25,7 @@ fn main() -> ExitCode {
     std::panic::set_hook(Box::new(|_| {}));
     let mut trials = quirks::trials();
     trials.extend(defects::trials());
-    trials.extend(printing::trials());
+    trials.extend(process::trials());
     libtest_mimic::run(&arguments, trials).exit_code()
 }
 

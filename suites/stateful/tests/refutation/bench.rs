@@ -60,6 +60,7 @@ pub(crate) fn everything_set() -> Config {
         expand_size_bytes: Some(4 << 30),
         parameters: pairs(&[("pool", "mock"), ("tier", "silver")]),
         mutable_parameters: pairs(&[("tier", "gold")]),
+        allow_harm: true,
         time_limits: TimeLimits {
             dial_ms: 10_000,
             call_ms: 10_000,

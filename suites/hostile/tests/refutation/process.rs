@@ -1,4 +1,4 @@
-//! Defects that show only in what a driver prints: this program is the driver then, as a process of its own.
+//! Defects that show only in what a driver prints or calls: this program is the driver then, as a process of its own.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -20,14 +20,15 @@ pub(crate) const SOCKET: &str = "SERVE_MOCK_AT";
 /// Names the defect that it has; none if it is empty.
 const DEFECT: &str = "SERVE_MOCK_WITH";
 /// Those that this is about.
-pub(crate) const PRINTED: &[&str] = &["node-publish-prints-context", "prints-secrets"];
+pub(crate) const IN_PROCESSES: &[&str] =
+    &["node-publish-passes-context-as-option", "node-publish-prints-context", "prints-secrets"];
 
 pub(crate) fn trials() -> Vec<Trial> {
     let checks =
-        || registry().checks().map(|(_, check)| check).filter(|check| finds_printed(check)).collect();
+        || registry().checks().map(|(_, check)| check).filter(|check| needs_process(check)).collect();
     let checks: Vec<&'static Check> = checks();
     let found = checks.iter().flat_map(|check| {
-        let printed = check.refuted_by.iter().filter(|defect| PRINTED.contains(defect));
+        let printed = check.refuted_by.iter().filter(|defect| IN_PROCESSES.contains(defect));
         printed.map(|defect| {
             let (check, defect) = (*check, *defect);
             Trial::test(format!("defect/{defect}/{}", check.id), move || {
@@ -37,7 +38,7 @@ pub(crate) fn trials() -> Vec<Trial> {
     });
     let healthy = checks.iter().map(|check| {
         let check = *check;
-        Trial::test(format!("healthy-printing/{}", check.id), move || {
+        Trial::test(format!("healthy-process/{}", check.id), move || {
             let accused: Vec<String> = played(check, "")?
                 .iter()
                 .filter_map(|said| said.outcome.violation())
@@ -49,8 +50,8 @@ pub(crate) fn trials() -> Vec<Trial> {
     found.chain(healthy).collect()
 }
 
-fn finds_printed(check: &Check) -> bool {
-    check.refuted_by.iter().any(|defect| PRINTED.contains(defect))
+fn needs_process(check: &Check) -> bool {
+    check.refuted_by.iter().any(|defect| IN_PROCESSES.contains(defect))
 }
 
 /// What the check says of a driver that is a child of this process, with a log.

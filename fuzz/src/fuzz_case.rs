@@ -1,0 +1,115 @@
+//! What `csi-sanity fuzz` has found is read or refused with the name of its file; what was read can be shown, and is the same
+//! once it was written.
+
+use csi_suite_hostile::fuzz::case::{Case, WireText};
+
+use crate::{CANARY, Target, file};
+
+/// The bytes are the file.
+pub const TARGET: Target = Target {
+    name: "fuzz_case",
+    run,
+    seeds,
+    tokens: &[
+        "csi-sanity-fuzz-case: 1",
+        "rpc: ",
+        "DeleteVolume",
+        "CreateVolume",
+        "NodePublishVolume",
+        "ListSnapshots",
+        "GetMetadataDelta",
+        "request: ",
+        "volume_id: ",
+        "starting_token: ",
+        "max_entries: ",
+        "volume_capability: ",
+        "capacity_range: ",
+        "{volume}",
+        "{target}",
+        "wire:",
+        "- append: ",
+        "- cut: ",
+        "- twice",
+        "2147483648",
+        "9223372036854775808",
+        "-1",
+        "1e400",
+        "null",
+        "\n",
+        "\n  ",
+        "{",
+        "}",
+        "[",
+        "]",
+        ": ",
+        "- ",
+        "'",
+        "\"",
+        "é",
+        "|\n",
+        "&a ",
+        "*a",
+    ],
+};
+
+const NAME: &str = "fuzz-case.yaml";
+
+fn run(bytes: &[u8]) {
+    let case = match Case::load(&file::with(NAME, bytes)) {
+        Ok(case) => case,
+        Err(error) => return assert!(error.to_string().contains(NAME), "{error}"),
+    };
+    assert_eq!(case.lines().len(), 1 + case.wire.len());
+    let yaml = written(&case);
+    match Case::load(&file::with(NAME, yaml.as_bytes())) {
+        Ok(again) => assert_eq!(again, case, "{yaml}"),
+        Err(error) => panic!("{}\n{yaml}", csi_harness::error_chain(&error)),
+    }
+}
+
+fn written(case: &Case) -> String {
+    let mut case = case.clone();
+    if CANARY {
+        // Too small for what is cut off a large request.
+        for wire in &mut case.wire {
+            if let WireText::Cut(missing) = wire {
+                *missing = usize::from(*missing as u8);
+            }
+        }
+    }
+    case.to_yaml().expect("a case that was read can be written")
+}
+
+fn seeds() -> Vec<Vec<u8>> {
+    let plain = "\
+csi-sanity-fuzz-case: 1
+check: fuzz/requests/delete-volume
+requirement: HOSTILE-PATH-001
+message: DeleteVolume reaches files outside of what it is for
+expected: a text that is taken for what it is
+actual: \"'x' is gone\"
+driver: a.example 1.0.0
+rpc: DeleteVolume
+request: {volume_id: '{volume}/../../x'}
+wire:
+- append: 0aff
+- cut: 12
+- twice
+";
+    let list = "\
+csi-sanity-fuzz-case: 1
+check: fuzz/requests/list-volumes
+requirement: GEN-ERR-001
+message: the driver dies of it
+expected: an answer
+actual: none
+driver: a.example 1.0.0
+rpc: CreateVolume
+request:
+  name: \"\\0\"
+  capacity_range: {required_bytes: -1}
+  volume_capabilities: [{mount: {fs_type: a, mount_flags: [b]}, access_mode: {mode: 99}}]
+  parameters: {'{parameters}': ''}
+";
+    vec![plain.into(), list.into()]
+}

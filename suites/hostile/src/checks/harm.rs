@@ -1,0 +1,116 @@
+//! What only a machine and a back end that may be lost are for: ids that may be those of other people's things, or of everything
+//! that a driver has.
+
+use csi_harness::prelude::*;
+
+use super::foreign::{snapshot_outlives, volume_outlives};
+use crate::rules::{HOSTILE_ID_003, HOSTILE_PATH_001};
+
+check! {
+    /// Who finds volumes by the beginning of an id, as people do, or compares only some of its letters, deletes another one
+    /// when an id is cut short on its way.
+    NEAR_VOLUMES {
+        id: "hostile/harm/near-volume-ids",
+        title: "deleting an id that is one letter away from that of a volume deletes another volume at the most",
+        spec: [HOSTILE_ID_003],
+        needs: [CREATE_DELETE_VOLUME, MAY_HARM],
+        refuted_by: ["delete-volume-completes-ids", "delete-volume-ignores-last-letters"],
+        runs: Last,
+    }
+    async |cx| { volume_outlives(cx, near).await }
+}
+
+check! {
+    /// The same for snapshots.
+    NEAR_SNAPSHOTS {
+        id: "hostile/harm/near-snapshot-ids",
+        title: "deleting an id that is one letter away from that of a snapshot deletes another snapshot at the most",
+        spec: [HOSTILE_ID_003],
+        needs: [CREATE_DELETE_VOLUME, CREATE_DELETE_SNAPSHOT, MAY_HARM],
+        refuted_by: ["delete-snapshot-completes-ids"],
+        runs: Last,
+    }
+    async |cx| { snapshot_outlives(cx, near).await }
+}
+
+check! {
+    /// A directory of a volume is often the driver's own one with the id behind it. With a dot for an id, that is the directory
+    /// of all volumes.
+    VOLUMES_ROOT {
+        id: "hostile/harm/root-as-volume-id",
+        title: "a dot or a slash as a volume id deletes no other volume",
+        spec: [HOSTILE_PATH_001],
+        needs: [CREATE_DELETE_VOLUME, MAY_HARM],
+        refuted_by: ["delete-volume-takes-dots-for-all"],
+        runs: Last,
+    }
+    async |cx| { volume_outlives(cx, |_| roots()).await }
+}
+
+check! {
+    /// The same for snapshots.
+    SNAPSHOTS_ROOT {
+        id: "hostile/harm/root-as-snapshot-id",
+        title: "a dot or a slash as a snapshot id deletes no other snapshot",
+        spec: [HOSTILE_PATH_001],
+        needs: [CREATE_DELETE_VOLUME, CREATE_DELETE_SNAPSHOT, MAY_HARM],
+        refuted_by: ["delete-snapshot-takes-dots-for-all"],
+        runs: Last,
+    }
+    async |cx| { snapshot_outlives(cx, |_| roots()).await }
+}
+
+/// The id with one letter changed, and parts of it. Letters keep their case, which some back ends do not tell apart.
+fn near(id: &str) -> Vec<String> {
+    let letters: Vec<char> = id.chars().collect();
+    let (length, changed) = (letters.len(), |at: usize| {
+        let mut letters = letters.clone();
+        letters[at] = next(letters[at]);
+        letters.iter().collect::<String>()
+    });
+    let part = |from: usize, to: usize| letters[from..to].iter().collect::<String>();
+    let all = match length {
+        0 => Vec::new(),
+        _ => vec![
+            changed(length - 1),
+            changed(length / 2),
+            changed(0),
+            part(0, length - 1),
+            part(0, length.div_ceil(2)),
+            part(1, length),
+        ],
+    };
+    // No id at all is another matter.
+    all.into_iter().filter(|text| !text.is_empty() && text != id).collect()
+}
+
+/// Another letter or digit of the same kind.
+fn next(letter: char) -> char {
+    match letter {
+        'a'..'z' | 'A'..'Z' | '0'..'9' => char::from_u32(letter as u32 + 1).unwrap_or('x'),
+        'z' => 'a',
+        'Z' => 'A',
+        '9' => '0',
+        _ => 'x',
+    }
+}
+
+/// What joined to the driver's own directory is that directory, or the one above.
+fn roots() -> Vec<String> {
+    [".", "..", "/", "./", "//", "./.", "../"].map(str::to_owned).into()
+}
+
+pub(crate) static CHECKS: &[&Check] = &[&NEAR_VOLUMES, &NEAR_SNAPSHOTS, &VOLUMES_ROOT, &SNAPSHOTS_ROOT];
+
+#[cfg(test)]
+mod tests {
+    use super::near;
+
+    #[test]
+    fn ids_near_an_id_are_other_ones() {
+        assert_eq!(near("vol-19"), ["vol-10", "volx19", "wol-19", "vol-1", "vol", "ol-19"]);
+        assert_eq!(near("é9"), ["é0", "é0", "x9", "é", "é", "9"]);
+        assert_eq!(near("x"), ["y", "y", "y"]);
+        assert_eq!(near(""), [""; 0]);
+    }
+}
