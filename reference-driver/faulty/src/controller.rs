@@ -14,13 +14,16 @@ impl Faults {
         mut request: Request<CreateVolumeRequest>,
     ) -> Reply<CreateVolumeResponse> {
         let asked = request.get_ref().clone();
-        let seen = self.seen.lock().await;
+        let mut seen = self.seen.lock().await;
         let message = request.get_mut();
         message.volume_capabilities.iter_mut().for_each(|capability| self.misread(capability));
         self.misread_source(&seen, message);
         let mut done = self.driver.create_volume(request).await?;
         let Some(volume) = &mut done.get_mut().volume else { return Ok(done) };
         volume.content_source = asked.volume_content_source;
+        if volume.content_source.is_some() {
+            seen.copies.insert(volume.volume_id.clone());
+        }
         if self.has(Defect::RestoresNoLarger) {
             let required = asked.capacity_range.map_or(0, |range| range.required_bytes);
             volume.capacity_bytes = volume.capacity_bytes.max(required);

@@ -42,6 +42,12 @@ defects! {
     MixesUp = "hostpath/mixes-up";
     /// A volume that was staged before is empty.
     WipesAtRestage = "hostpath/wipes-at-restage";
+    /// A repeated NodePublishVolume mounts the volume once more, and each NodeUnpublishVolume takes one mount away.
+    StacksPublications = "hostpath/stacks-publications";
+    /// A repeated NodeStageVolume mounts the volume once more, and each NodeUnstageVolume takes one mount away.
+    StacksStagings = "hostpath/stacks-stagings";
+    /// NodeUnpublishVolume does nothing at a path that the table of mounts has in another form.
+    ForgetsUnusualPaths = "hostpath/forgets-unusual-paths";
     /// NodeUnpublishVolume does nothing.
     StaysPublished = "hostpath/stays-published";
     /// NodeExpandVolume does nothing.
@@ -54,6 +60,8 @@ defects! {
     RestoresNothing = "hostpath/restores-nothing";
     /// A volume made from a snapshot shows what its source holds at that time.
     RestoresLater = "hostpath/restores-later";
+    /// A volume made from a snapshot or a volume has neither links nor files whose names begin with a dot.
+    CopiesPlainFiles = "hostpath/copies-plain-files";
     /// A volume made larger from a snapshot has the size of the snapshot.
     RestoresNoLarger = "hostpath/restores-no-larger";
     /// The members of a group snapshot are told to be of each other's volumes.

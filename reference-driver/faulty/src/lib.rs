@@ -48,6 +48,12 @@ pub(crate) struct Seen {
     pub(crate) staged: BTreeSet<String>,
     /// Those of them that were staged again and not published since.
     pub(crate) restaged: BTreeSet<String>,
+    /// Where volumes were staged.
+    pub(crate) staging_paths: BTreeSet<String>,
+    /// Volumes that were made from something and not published since.
+    pub(crate) copies: BTreeSet<String>,
+    /// Paths with a mount over that of the driver, once for each.
+    pub(crate) stacked: Vec<String>,
     /// The volume at each target, in the order of publication.
     pub(crate) published: Vec<(String, String)>,
     /// Targets with a mount over that of the driver.
@@ -129,7 +135,7 @@ service! {
 service! {
     Node:
     faults.node_stage_volume(NodeStageVolumeRequest) -> NodeStageVolumeResponse;
-    driver.node_unstage_volume(NodeUnstageVolumeRequest) -> NodeUnstageVolumeResponse;
+    faults.node_unstage_volume(NodeUnstageVolumeRequest) -> NodeUnstageVolumeResponse;
     faults.node_publish_volume(NodePublishVolumeRequest) -> NodePublishVolumeResponse;
     faults.node_unpublish_volume(NodeUnpublishVolumeRequest) -> NodeUnpublishVolumeResponse;
     driver.node_get_volume_stats(NodeGetVolumeStatsRequest) -> NodeGetVolumeStatsResponse;

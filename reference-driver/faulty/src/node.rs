@@ -20,9 +20,13 @@ impl Faults {
         mut request: Request<NodeStageVolumeRequest>,
     ) -> Reply<NodeStageVolumeResponse> {
         request.get_mut().volume_capability.iter_mut().for_each(|capability| self.misread(capability));
-        let id = request.get_ref().volume_id.clone();
+        let message = request.get_ref();
+        let (id, path) = (message.volume_id.clone(), message.staging_target_path.clone());
         let mut seen = self.seen.lock().await;
         let done = self.driver.node_stage_volume(request).await?;
+        if self.has(Defect::StacksStagings) && !seen.staging_paths.insert(path.clone()) {
+            seen.stack(&path);
+        }
         if !seen.staged.insert(id.clone()) {
             seen.restaged.insert(id);
         }
@@ -41,6 +45,12 @@ impl Faults {
         let done = self.driver.node_publish_volume(request).await?;
         if seen.restaged.remove(&id) && self.has(Defect::WipesAtRestage) {
             wipe(Path::new(&target));
+        }
+        if seen.copies.remove(&id) && self.has(Defect::CopiesPlainFiles) {
+            leave_plain_files(Path::new(&target));
+        }
+        if self.has(Defect::StacksPublications) && seen.published.iter().any(|(path, _)| *path == target) {
+            seen.stack(&target);
         }
         if self.cover(&seen, &id, &target) {
             seen.covered.insert(target.clone());
@@ -72,16 +82,33 @@ impl Faults {
         &self,
         request: Request<NodeUnpublishVolumeRequest>,
     ) -> Reply<NodeUnpublishVolumeResponse> {
-        if self.has(Defect::StaysPublished) {
+        let target = request.get_ref().target_path.clone();
+        let is_forgotten = self.has(Defect::ForgetsUnusualPaths) && target.contains([' ', '\t', '\\']);
+        if self.has(Defect::StaysPublished) || is_forgotten {
             return Ok(Response::new(NodeUnpublishVolumeResponse {}));
         }
-        let target = request.get_ref().target_path.clone();
         let mut seen = self.seen.lock().await;
+        if seen.unstack(&target) {
+            return Ok(Response::new(NodeUnpublishVolumeResponse {}));
+        }
         if seen.covered.remove(&target) {
             unmount(&target, UnmountFlags::empty()).unwrap();
         }
         seen.published.retain(|(other, _)| *other != target);
         self.driver.node_unpublish_volume(request).await
+    }
+
+    pub(crate) async fn node_unstage_volume(
+        &self,
+        request: Request<NodeUnstageVolumeRequest>,
+    ) -> Reply<NodeUnstageVolumeResponse> {
+        let path = request.get_ref().staging_target_path.clone();
+        let mut seen = self.seen.lock().await;
+        if seen.unstack(&path) {
+            return Ok(Response::new(NodeUnstageVolumeResponse {}));
+        }
+        seen.staging_paths.remove(&path);
+        self.driver.node_unstage_volume(request).await
     }
 
     pub(crate) async fn node_expand_volume(
@@ -93,6 +120,37 @@ impl Faults {
         }
         let capacity_bytes = request.get_ref().capacity_range.map_or(0, |range| range.required_bytes);
         Ok(Response::new(NodeExpandVolumeResponse { capacity_bytes }))
+    }
+}
+
+impl Seen {
+    /// Mounts what is at a path over itself.
+    fn stack(&mut self, path: &str) {
+        mount_bind(path, path).unwrap();
+        self.stacked.push(path.to_owned());
+    }
+
+    /// Takes such a mount away, if there is one.
+    fn unstack(&mut self, path: &str) -> bool {
+        let Some(at) = self.stacked.iter().position(|stacked| stacked == path) else { return false };
+        unmount(path, UnmountFlags::empty()).unwrap();
+        self.stacked.swap_remove(at);
+        true
+    }
+}
+
+/// Removes links, and what is hidden, in a directory and those below it.
+fn leave_plain_files(dir: &Path) {
+    for entry in fs::read_dir(dir).into_iter().flatten() {
+        let entry = entry.unwrap();
+        let (path, kind) = (entry.path(), entry.file_type().unwrap());
+        let is_hidden = entry.file_name().as_encoded_bytes().starts_with(b".");
+        match () {
+            () if kind.is_dir() && is_hidden => fs::remove_dir_all(path).unwrap(),
+            () if kind.is_dir() => leave_plain_files(&path),
+            () if is_hidden || kind.is_symlink() => fs::remove_file(path).unwrap(),
+            () => {}
+        }
     }
 }
 

@@ -13,7 +13,7 @@ pub(crate) fn of_snapshot(id: &str) -> Source {
     Source::Snapshot(SnapshotSource { snapshot_id: id.to_owned() })
 }
 
-fn of_volume(id: &str) -> Source {
+pub(crate) fn of_volume(id: &str) -> Source {
     Source::Volume(VolumeSource { volume_id: id.to_owned() })
 }
 

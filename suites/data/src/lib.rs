@@ -3,9 +3,11 @@
 
 mod copies;
 mod expansion;
+mod files;
 mod groups;
 mod kept;
 mod mount_group;
+mod mounts;
 pub mod proven;
 mod readonly;
 mod sharing;
@@ -19,10 +21,12 @@ pub const SUITE: Suite = Suite {
     checks: &[
         kept::CHECKS,
         copies::CHECKS,
+        files::CHECKS,
         groups::CHECKS,
         readonly::CHECKS,
         sharing::CHECKS,
         mount_group::CHECKS,
+        mounts::CHECKS,
         expansion::CHECKS,
     ],
     retired: &[],
