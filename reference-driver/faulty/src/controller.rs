@@ -23,6 +23,7 @@ impl Faults {
         volume.content_source = asked.volume_content_source;
         if volume.content_source.is_some() {
             seen.copies.insert(volume.volume_id.clone());
+            seen.new_copies.insert(volume.volume_id.clone());
         }
         if self.has(Defect::RestoresNoLarger) {
             let required = asked.capacity_range.map_or(0, |range| range.required_bytes);

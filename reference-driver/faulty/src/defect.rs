@@ -62,6 +62,9 @@ defects! {
     RestoresLater = "hostpath/restores-later";
     /// A volume made from a snapshot or a volume has neither links nor files whose names begin with a dot.
     CopiesPlainFiles = "hostpath/copies-plain-files";
+    /// A volume made from a snapshot or a volume cannot be staged while another one is, as where a copy cannot be told from its
+    /// source.
+    RefusesCopiesBesideSource = "hostpath/refuses-copies-beside-source";
     /// A volume made larger from a snapshot has the size of the snapshot.
     RestoresNoLarger = "hostpath/restores-no-larger";
     /// The members of a group snapshot are told to be of each other's volumes.

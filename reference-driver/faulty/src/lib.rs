@@ -48,10 +48,12 @@ pub(crate) struct Seen {
     pub(crate) staged: BTreeSet<String>,
     /// Those of them that were staged again and not published since.
     pub(crate) restaged: BTreeSet<String>,
-    /// Where volumes were staged.
+    /// Where volumes are staged.
     pub(crate) staging_paths: BTreeSet<String>,
-    /// Volumes that were made from something and not published since.
+    /// Volumes that were made from something.
     pub(crate) copies: BTreeSet<String>,
+    /// Those of them that were not published since.
+    pub(crate) new_copies: BTreeSet<String>,
     /// Paths with a mount over that of the driver, once for each.
     pub(crate) stacked: Vec<String>,
     /// The volume at each target, in the order of publication.

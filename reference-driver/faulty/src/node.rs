@@ -7,7 +7,7 @@ use std::path::Path;
 use csi_proto::v1::node_server::Node as _;
 use csi_proto::v1::*;
 use rustix::mount::{MountFlags, UnmountFlags, mount, mount_bind, unmount};
-use tonic::{Request, Response};
+use tonic::{Request, Response, Status};
 
 use crate::{Defect, Faults, Reply, Seen};
 
@@ -23,8 +23,12 @@ impl Faults {
         let message = request.get_ref();
         let (id, path) = (message.volume_id.clone(), message.staging_target_path.clone());
         let mut seen = self.seen.lock().await;
+        let is_second = seen.copies.contains(&id) && seen.staging_paths.iter().any(|other| *other != path);
+        if self.has(Defect::RefusesCopiesBesideSource) && is_second {
+            return Err(Status::internal("mount: wrong fs type, bad option, bad superblock"));
+        }
         let done = self.driver.node_stage_volume(request).await?;
-        if self.has(Defect::StacksStagings) && !seen.staging_paths.insert(path.clone()) {
+        if !seen.staging_paths.insert(path.clone()) && self.has(Defect::StacksStagings) {
             seen.stack(&path);
         }
         if !seen.staged.insert(id.clone()) {
@@ -46,7 +50,7 @@ impl Faults {
         if seen.restaged.remove(&id) && self.has(Defect::WipesAtRestage) {
             wipe(Path::new(&target));
         }
-        if seen.copies.remove(&id) && self.has(Defect::CopiesPlainFiles) {
+        if seen.new_copies.remove(&id) && self.has(Defect::CopiesPlainFiles) {
             leave_plain_files(Path::new(&target));
         }
         if self.has(Defect::StacksPublications) && seen.published.iter().any(|(path, _)| *path == target) {

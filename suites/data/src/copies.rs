@@ -1,6 +1,7 @@
 //! Volumes made from snapshots and from volumes hold the data of their source.
 
 use csi_harness::prelude::*;
+use csi_harness::requirements::Requirement;
 use v1::volume_content_source::{SnapshotSource, Type as Source, VolumeSource};
 
 use crate::used::{Used, told};
@@ -13,7 +14,7 @@ pub(crate) fn of_snapshot(id: &str) -> Source {
     Source::Snapshot(SnapshotSource { snapshot_id: id.to_owned() })
 }
 
-pub(crate) fn of_volume(id: &str) -> Source {
+fn of_volume(id: &str) -> Source {
     Source::Volume(VolumeSource { volume_id: id.to_owned() })
 }
 
@@ -111,6 +112,50 @@ check! {
 }
 
 check! {
+    /// A copy of a file system has the number that tells file systems apart from its source, unless somebody sees to it: XFS and
+    /// Btrfs then refuse to mount one while the other one is mounted. Only who can use each of them alone is blamed, and the source
+    /// beside a volume that is no copy.
+    BESIDE {
+        id: "data/copies/beside-source",
+        title: "a copy can be used on the node where its source is in use",
+        spec: [req::MSG_VOLSOURCE_004, req::MSG_VOLSOURCE_006],
+        needs: [NODE, CREATE_DELETE_VOLUME, any_of(&[Capability::CreateDeleteSnapshot, Capability::CloneVolume]), ROOT],
+        refuted_by: ["hostpath/refuses-copies-beside-source"],
+        access: Each,
+    }
+    async |cx| {
+        let source = cx.node_volume().await?;
+        write(cx, &source, BEFORE).await?;
+        let (from, rule) = any_copy(cx, &source).await?;
+        let copy = copy(cx, from, source.size_bytes).await?;
+        read(cx, &copy).await?;
+        let used = Used::begin(cx, &source).await?;
+        read(cx, &cx.node_volume().await?).await?;
+        let found = match read(cx, &copy).await {
+            Ok(found) => told(found),
+            Err(Stop::Broken(why)) => why,
+            Err(other) => return Err(other),
+        };
+        ensure!(
+            found == told(Some(BEFORE)),
+            "a copy that can be used alone cannot be used beside its source";
+            of: rule,
+            expected: told(Some(BEFORE)),
+            actual: found
+        );
+        used.end().await
+    }
+}
+
+/// What a copy is made from, of a snapshot if there are any, and the rule that it is there by.
+pub(crate) async fn any_copy(cx: &Cx, source: &NodeVolume) -> CheckResult<(Source, &'static Requirement)> {
+    Ok(match cx.target().capabilities().has(Capability::CreateDeleteSnapshot) {
+        true => (of_snapshot(&cx.new_snapshot(&source.id).await?.snapshot_id), &req::MSG_VOLSOURCE_004),
+        false => (of_volume(&source.id), &req::MSG_VOLSOURCE_006),
+    })
+}
+
+check! {
     /// A driver may refuse to make a copy larger than its source. If it makes one, the room has to be there. Of a file system
     /// only a gross shortfall counts, since it needs room itself.
     LARGER {
@@ -167,12 +212,9 @@ check! {
 
 /// A copy of so many bytes, of a snapshot if there are any; `None` if the driver makes none that are larger.
 async fn larger(cx: &Cx, source: &NodeVolume, bytes: i64) -> CheckResult<Option<NodeVolume>> {
-    let from = match cx.target().capabilities().has(Capability::CreateDeleteSnapshot) {
-        true => of_snapshot(&cx.new_snapshot(&source.id).await?.snapshot_id),
-        false => of_volume(&source.id),
-    };
+    let (from, _) = any_copy(cx, source).await?;
     let reply = cx.create_volume(request(cx, from, bytes).await?).await;
     Ok(reply.any_answer()?.ok().map(NodeVolume::from))
 }
 
-pub(crate) static CHECKS: &[&Check] = &[&FROM_SNAPSHOT, &FROM_VOLUME, &LARGER];
+pub(crate) static CHECKS: &[&Check] = &[&FROM_SNAPSHOT, &FROM_VOLUME, &BESIDE, &LARGER];

@@ -10,7 +10,7 @@ use std::time::{Duration, SystemTime};
 use csi_harness::prelude::*;
 use csi_harness::workload::play;
 
-use crate::copies::{copy, of_snapshot, of_volume};
+use crate::copies::{any_copy, copy};
 use crate::used::Used;
 
 /// Their directory in the volume.
@@ -173,10 +173,7 @@ check! {
         let source = cx.node_volume().await?;
         with(cx, &source, plant).await?;
         let before = with(cx, &source, look).await?;
-        let (from, rule) = match cx.target().capabilities().has(Capability::CreateDeleteSnapshot) {
-            true => (of_snapshot(&cx.new_snapshot(&source.id).await?.snapshot_id), &req::MSG_VOLSOURCE_004),
-            false => (of_volume(&source.id), &req::MSG_VOLSOURCE_006),
-        };
+        let (from, rule) = any_copy(cx, &source).await?;
         let copy = copy(cx, from, source.size_bytes).await?;
         let after = with(cx, &copy, look).await?;
         if let Some((path, expected, actual)) = difference(&before, &after) {
