@@ -4,6 +4,7 @@ mod catalogue;
 mod defects;
 mod definitions;
 mod driver_definition;
+mod mistakes;
 mod readme;
 
 use std::fs;

@@ -53,7 +53,7 @@ fn every_defect_and_quirk_is_in_a_group() {
 }
 
 /// Checks that name a defect as one that refutes them.
-fn found_by() -> BTreeMap<&'static str, Vec<String>> {
+pub(super) fn found_by() -> BTreeMap<&'static str, Vec<String>> {
     let mut found: BTreeMap<_, Vec<_>> = BTreeMap::new();
     for (_, check) in suites::all().checks() {
         for defect in check.refuted_by {
