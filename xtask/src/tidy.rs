@@ -51,6 +51,7 @@ const EDGES: &[(&str, &[&str])] = &[
             "csi-driver-definitions",
             "csi-harness",
             "csi-suite-stateful",
+            "csi-suite-hostile",
             "csi-mock-driver",
             "csi-hostpath-driver",
         ],

@@ -1,0 +1,23 @@
+//! The suites as the judge of this driver as it is compiled now, as of the mock driver. As root, with real mounts.
+
+#[path = "../../mock-driver/tests/judge.rs"]
+mod judge;
+
+/// What a call, or some in a row, can show, and what is mounted. The rest takes longer than a mutant is worth.
+const SUITES: &str = "sanity,data,idempotency";
+
+/// Images, so that volumes have devices and file systems of their own; XFS, since not every kernel lets a mounted ext4 grow.
+const FLAGS: &str = "--statedir {dir}/state --nodeid node1 --backend image --enable-attach --check-volume-lifecycle \
+                     --enable-topology --enable-volume-expansion --enable-snapshot-metadata --enable-list-snapshots";
+
+const CONFIG: &str = "
+access-types: [mount, block]
+fs-type: xfs
+volume-size-bytes: 335544320
+effort: {cases: 8}
+";
+
+#[test]
+fn the_suites_find_nothing() {
+    judge::passes(env!("CARGO_BIN_EXE_csi-hostpath-driver"), FLAGS, CONFIG, SUITES);
+}
