@@ -1,6 +1,6 @@
 //! The suites as the judge of this driver as it is compiled now, as of the mock driver. As root, with real mounts.
 
-#[path = "../../mock-driver/tests/judge.rs"]
+#[path = "../../mock-driver/tests/judge/mod.rs"]
 mod judge;
 
 /// What a call, or some in a row, can show, and what is mounted. The rest takes longer than a mutant is worth.
@@ -8,12 +8,17 @@ const SUITES: &str = "sanity,data,idempotency";
 
 /// Images, so that volumes have devices and file systems of their own; XFS, since not every kernel lets a mounted ext4 grow.
 const FLAGS: &str = "--statedir {dir}/state --nodeid node1 --backend image --enable-attach --check-volume-lifecycle \
-                     --enable-topology --enable-volume-expansion --enable-snapshot-metadata --enable-list-snapshots";
+                     --enable-topology --enable-volume-expansion --enable-snapshot-metadata --enable-list-snapshots \
+                     --enable-controller-modify-volume --accepted-mutable-parameter-names=tier --attach-limit=60 \
+                     --max-volume-size=4294967296";
 
 const CONFIG: &str = "
 access-types: [mount, block]
 fs-type: xfs
 volume-size-bytes: 335544320
+size-max-bytes: 4294967296
+mutable-parameters: {tier: gold}
+attach-limit: true
 effort: {cases: 8}
 ";
 

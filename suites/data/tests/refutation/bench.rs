@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::Path;
+use std::process::Command;
 use std::sync::Arc;
 
 use csi_faulty_driver::Defect;
@@ -79,9 +80,22 @@ pub(crate) fn play(backend: Backend, defect: Option<Defect>) -> Result<Option<Pl
     let root = ground.path().canonicalize()?;
     let runtime = tokio::runtime::Runtime::new()?;
     let played = runtime.block_on(play_in(&root, backend, defect))?;
-    // Defects may leave mounts behind.
+    // Defects may leave mounts behind, and devices.
     mounts::unmount_below(&root)?;
+    detach_below(&root)?;
     Ok(Some(played))
+}
+
+/// Detaches the loop devices of files below a directory.
+fn detach_below(root: &Path) -> std::io::Result<()> {
+    for entry in std::fs::read_dir("/sys/block")? {
+        let name = entry?.file_name();
+        let file = Path::new("/sys/block").join(&name).join("loop/backing_file");
+        if std::fs::read_to_string(file).is_ok_and(|file| Path::new(&file).starts_with(root)) {
+            Command::new("losetup").arg("--detach").arg(Path::new("/dev").join(&name)).status()?;
+        }
+    }
+    Ok(())
 }
 
 async fn play_in(root: &Path, backend: Backend, defect: Option<Defect>) -> Result<Played, Failed> {

@@ -6,7 +6,7 @@ use std::process::Command;
 /// Names the csi-sanity that judges.
 const JUDGE: &str = "CSI_SANITY";
 /// What a driver leaves behind goes with these, whatever is wrong with it.
-const ALONE: [&str; 5] = ["unshare", "--mount", "--pid", "--fork", "--kill-child"];
+const ALONE: [&str; 6] = ["unshare", "--mount", "--pid", "--mount-proc", "--fork", "--kill-child"];
 
 /// Panics if the suites find something wrong with a driver. In its flags, and in the configuration of the tests, `{dir}` is a new
 /// directory; its socket is `csi.sock` in it.
