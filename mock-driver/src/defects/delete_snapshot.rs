@@ -7,6 +7,7 @@ use super::{host, recode};
 use crate::controller;
 use crate::defect::Defect;
 use crate::driver::MockDriver;
+use crate::validate::invalid;
 
 pub(crate) async fn delete_snapshot(
     driver: &MockDriver,
@@ -36,6 +37,9 @@ pub(crate) async fn delete_snapshot(
     }
     if has(Defect::DeleteSnapshotInUseAsInternal) && controller::has_copies(&driver.state(), id) {
         return Err(Status::internal(format!("volumes made from snapshot {id} exist")));
+    }
+    if has(Defect::DeleteSnapshotTakesAllForMembers) && known && !grouped {
+        return Err(invalid(format!("snapshot {id} belongs to a group snapshot")));
     }
     let mut answer = controller::delete_snapshot(driver, &request).await;
     if has(Defect::DeleteSnapshotGroupMemberAsInternal) && grouped {
