@@ -161,8 +161,9 @@ pub(crate) fn untested_because(rule: &Requirement) -> Cow<'static, str> {
         return (*why).into();
     }
     if let Some(others) = said_again(rule) {
-        let others: Vec<_> = others.iter().map(|other| other.id).collect();
-        return format!("checked as {}, which asks for the same", others.join(", ")).into();
+        let ids: Vec<_> = others.iter().map(|other| other.id).collect();
+        let verbs = if ids.len() == 1 { ["asks", "is"] } else { ["ask", "are"] };
+        return format!("{} {} for the same, and {} checked", ids.join(", "), verbs[0], verbs[1]).into();
     }
     if rule.level == Level::May {
         return "it permits something, and cannot be broken; legal oddities of the mock driver have to pass"
