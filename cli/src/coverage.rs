@@ -1,11 +1,12 @@
 //! `csi-sanity coverage`: which requirements on a driver are checked, and why others are not.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::io::{self, Write};
 
 use csi_harness::registry::Registry;
 use csi_harness::requirements::{Level, Party, Requirement, Testability, req};
-use csi_suite_sanity::untested::UNTESTED;
+use csi_suite_sanity::untested::{ONLY_WARNED, SAID_AGAIN, UNTESTED};
 use serde::Serialize;
 
 use crate::args::OutputFormat;
@@ -25,9 +26,11 @@ struct Row {
     id: &'static str,
     level: String,
     checks: Vec<&'static str>,
-    /// Whether some defect of the mock driver makes one of them blame it for this rule.
+    /// Whether some driver with a known defect makes one of them blame it for this rule.
     proven: bool,
-    untested_because: Option<&'static str>,
+    /// Why they only warn of a breach of a rule that binds.
+    only_warned_because: Option<&'static str>,
+    untested_because: Option<Cow<'static, str>>,
 }
 
 #[derive(Default, Serialize)]
@@ -35,8 +38,30 @@ struct Totals {
     requirements: usize,
     checked: usize,
     claimed: usize,
+    said_again: usize,
     untestable: usize,
     unchecked: usize,
+    testable_must: Share,
+    testable_should: Share,
+}
+
+/// Of the rows of one level that are no permission and that the catalogue takes to show from outside.
+#[derive(Default, Serialize)]
+struct Share {
+    rows: usize,
+    checked: usize,
+    only_warned: usize,
+    said_again: usize,
+}
+
+/// What becomes of a row.
+#[derive(Clone, Copy, PartialEq)]
+enum State {
+    Checked,
+    Claimed,
+    SaidAgain,
+    Untestable,
+    Unchecked,
 }
 
 /// Prints the table.
@@ -53,27 +78,57 @@ pub(crate) fn coverage(format: OutputFormat) -> Result<Exit, Error> {
 fn measure(registry: &Registry, proven: &BTreeSet<&str>) -> Coverage {
     let mut totals = Totals::default();
     let mut requirements = Vec::new();
-    for rule in req::ALL.iter().filter(|rule| rule.on == Party::Plugin) {
+    for rule in req::ALL.iter().copied().filter(|rule| rule.on == Party::Plugin) {
         let checks: Vec<_> = checks_of(rule, registry).collect();
-        totals.requirements += 1;
-        let proven = proven.contains(rule.id);
-        if !checks.is_empty() {
-            *(if proven { &mut totals.checked } else { &mut totals.claimed }) += 1;
-        } else if cannot_be_tested(rule) {
-            totals.untestable += 1;
-        } else {
-            totals.unchecked += 1;
-        }
-        let untested_because = checks.is_empty().then(|| untested_because(rule));
+        let state = state(rule, !checks.is_empty(), proven);
+        totals.count(rule, state);
         requirements.push(Row {
             id: rule.id,
             level: rule.level.to_string(),
+            untested_because: checks.is_empty().then(|| untested_because(rule)),
+            only_warned_because: only_warned_because(rule).filter(|_| !checks.is_empty()),
+            proven: state == State::Checked,
             checks,
-            proven,
-            untested_because,
         });
     }
     Coverage { requirements, totals }
+}
+
+fn state(rule: &Requirement, has_checks: bool, proven: &BTreeSet<&str>) -> State {
+    match has_checks {
+        true if proven.contains(rule.id) => State::Checked,
+        true => State::Claimed,
+        false if said_again(rule).is_some_and(|rows| rows.iter().all(|row| proven.contains(row.id))) => {
+            State::SaidAgain
+        }
+        false if cannot_be_tested(rule) => State::Untestable,
+        false => State::Unchecked,
+    }
+}
+
+impl Totals {
+    fn count(&mut self, rule: &Requirement, state: State) {
+        self.requirements += 1;
+        *match state {
+            State::Checked => &mut self.checked,
+            State::Claimed => &mut self.claimed,
+            State::SaidAgain => &mut self.said_again,
+            State::Untestable => &mut self.untestable,
+            State::Unchecked => &mut self.unchecked,
+        } += 1;
+        if matches!(rule.test, Testability::Untestable | Testability::ModelOnly) {
+            return;
+        }
+        let share = match rule.level {
+            Level::Must => &mut self.testable_must,
+            Level::Should => &mut self.testable_should,
+            Level::May => return,
+        };
+        share.rows += 1;
+        share.checked += usize::from(state == State::Checked);
+        share.only_warned += usize::from(state == State::Checked && only_warned_because(rule).is_some());
+        share.said_again += usize::from(state == State::SaidAgain);
+    }
 }
 
 fn cannot_be_tested(rule: &Requirement) -> bool {
@@ -87,18 +142,34 @@ pub(crate) fn checks_of(rule: &Requirement, registry: &Registry) -> impl Iterato
     registry.checks().filter(move |(_, check)| check.requirements.contains(&rule)).map(|(_, check)| check.id)
 }
 
+/// Why checks only warn of a breach, where the rule binds.
+pub(crate) fn only_warned_because(rule: &Requirement) -> Option<&'static str> {
+    ONLY_WARNED.iter().find(|(row, _)| *row == rule).map(|(_, why)| *why)
+}
+
+/// Other rows that say it as well.
+fn said_again(rule: &Requirement) -> Option<&'static [&'static Requirement]> {
+    SAID_AGAIN.iter().find(|(row, _)| *row == rule).map(|(_, others)| *others)
+}
+
 /// Why no check tests a requirement.
-pub(crate) fn untested_because(rule: &Requirement) -> &'static str {
+pub(crate) fn untested_because(rule: &Requirement) -> Cow<'static, str> {
     if rule.on == Party::Orchestrator {
-        return "it binds the caller, not the driver";
+        return "it binds the caller, not the driver".into();
     }
     if let Some((_, why)) = UNTESTED.iter().find(|(row, _)| *row == rule) {
-        return why;
+        return (*why).into();
+    }
+    if let Some(others) = said_again(rule) {
+        let ids: Vec<_> = others.iter().map(|other| other.id).collect();
+        let verbs = if ids.len() == 1 { ["asks", "is"] } else { ["ask", "are"] };
+        return format!("{} {} for the same, and {} checked", ids.join(", "), verbs[0], verbs[1]).into();
     }
     if rule.level == Level::May {
-        return "it permits something, and cannot be broken; legal oddities of the mock driver have to pass";
+        return "it permits something, and cannot be broken; legal oddities of the mock driver have to pass"
+            .into();
     }
-    match rule.test {
+    let why = match rule.test {
         Testability::Blackbox => "no check tests it yet",
         Testability::Concurrent => "no check tests it yet; it takes calls in parallel or cut short",
         Testability::Mount => "no check tests it yet; it takes a node plugin that really mounts",
@@ -108,23 +179,67 @@ pub(crate) fn untested_because(rule: &Requirement) -> &'static str {
         Testability::Untestable => {
             "it cannot be seen through gRPC, or takes faults, full storage or documents"
         }
-    }
+    };
+    why.into()
 }
 
 fn text(mut out: impl Write, coverage: &Coverage) -> io::Result<()> {
     for row in &coverage.requirements {
         write!(out, "{:<20} {:<6} ", row.id, row.level)?;
-        match row.untested_because {
-            None if row.proven => writeln!(out, "{}", row.checks.join(", "))?,
-            None => writeln!(out, "- claimed, not proven: {}", row.checks.join(", "))?,
-            Some(why) => writeln!(out, "- {why}")?,
+        match (&row.untested_because, row.only_warned_because) {
+            (Some(why), _) => writeln!(out, "- {why}")?,
+            (None, _) if !row.proven => writeln!(out, "- claimed, not proven: {}", row.checks.join(", "))?,
+            (None, Some(why)) => writeln!(out, "{} (warns only: {why})", row.checks.join(", "))?,
+            (None, None) => writeln!(out, "{}", row.checks.join(", "))?,
         }
     }
     let totals = &coverage.totals;
     writeln!(
         out,
-        "\n{} requirements on drivers: {} checked, {} claimed by checks that no known defect proves to judge \
-         them, {} not checked yet, {} that no check can test",
-        totals.requirements, totals.checked, totals.claimed, totals.unchecked, totals.untestable
+        "\n{} requirements on drivers: {} checked, {} that checked ones say as well, {} claimed by checks that no known \
+         defect proves to judge them, {} not checked yet, {} that no check can test",
+        totals.requirements,
+        totals.checked,
+        totals.said_again,
+        totals.claimed,
+        totals.unchecked,
+        totals.untestable
+    )?;
+    writeln!(out, "of those that are no permission and that could show from outside:")?;
+    share(&mut out, "MUST", &totals.testable_must)?;
+    share(&mut out, "SHOULD", &totals.testable_should)
+}
+
+fn share(out: &mut impl Write, level: &str, share: &Share) -> io::Result<()> {
+    let Share { rows, checked, only_warned, said_again } = share;
+    let covered = checked + said_again;
+    let percent = covered * 100 / (*rows).max(1);
+    writeln!(
+        out,
+        "{rows:>5} {level}: {covered} covered ({percent} %), {checked} by checks, of which {only_warned} warn only, and \
+         {said_again} by rows that ask for the same; {} not, for the reasons above",
+        rows - covered
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_row_is_checked_or_has_a_reason() {
+        let (registry, proven) = (suites::all(), suites::proven());
+        let state = |row: &Row| state(Requirement::find(row.id).unwrap(), !row.checks.is_empty(), &proven);
+        let rows = measure(&registry, &proven).requirements;
+        let open = rows.iter().filter(|row| matches!(state(row), State::Claimed | State::Unchecked));
+        let open: Vec<_> = open.map(|row| (row.id, &row.checks)).collect();
+        assert!(open.is_empty(), "claimed, and no defect proves it, or without check and reason: {open:?}");
+    }
+
+    #[test]
+    fn of_what_must_be_so_and_could_be_seen_few_rows_are_left() {
+        let Share { rows, checked, said_again, .. } =
+            measure(&suites::all(), &suites::proven()).totals.testable_must;
+        assert!((checked + said_again) * 100 >= rows * 95, "{checked} and {said_again} of {rows}");
+    }
 }

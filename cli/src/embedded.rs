@@ -4,22 +4,24 @@ use std::io;
 use std::sync::{Mutex, PoisonError};
 
 use csi_harness::Driver;
-use csi_harness::config::{AccessType, Config, NodeConfig, Pairs, StaticVolume, TimeLimits};
+use csi_harness::config::{AccessType, Config, NodeConfig, Pairs, Secret, StaticVolume, TimeLimits};
 use csi_mock_driver::{Capability, Defect, MockDriver};
 use csi_proto::Endpoint;
 
 /// Makes a mock driver with these defects, and with every capability but these, and enters in the configuration where it
-/// is: on sockets of its own, one for each of two nodes. What it has answered for survives its end.
+/// is: on sockets of its own, one for each of three nodes, of which the last is in another place. What it has answered for survives
+/// its end.
 pub(crate) fn driver(
     defects: Vec<Defect>,
     without: Vec<Capability>,
     config: &mut Config,
 ) -> Result<Driver, EmbeddedError> {
     let directory = tempfile::Builder::new().prefix("csi-sanity-mock-").tempdir()?;
-    let sockets = ["csi.sock", "node-2.sock"].map(|name| Endpoint::Unix(directory.path().join(name)));
-    let [first, second] = sockets.each_ref().map(ToString::to_string);
+    let names = ["csi.sock", "node-2.sock", "node-3.sock"];
+    let sockets = names.map(|name| Endpoint::Unix(directory.path().join(name)));
+    let [first, others @ ..] = sockets.each_ref().map(ToString::to_string);
     config.endpoint = Some(first);
-    config.nodes = vec![NodeConfig { endpoint: second, ..NodeConfig::default() }];
+    config.nodes = others.map(|endpoint| NodeConfig { endpoint, ..NodeConfig::default() }).into();
     let mock = csi_mock_driver::Config { defects, without, volumes: volumes(), ..Default::default() };
     let latest = Mutex::new(MockDriver::new(mock)?);
     Ok(Driver::in_process(move || {
@@ -71,10 +73,13 @@ pub(crate) fn settings() -> Config {
         size_min_bytes: Some(1 << 20),
         size_max_bytes: Some(16 << 40),
         parameters: pairs(&[("pool", "mock"), ("tier", "silver")]),
-        mutable_parameters: pairs(&[("tier", "gold")]),
+        mutable_parameters: pairs(&[("iops", "3000"), ("tier", "gold")]),
         attach_limit: true,
         // Nothing but memory is at stake.
         allow_harm: true,
+        secrets: [("CreateVolume", "user"), ("ControllerPublishVolume", "token")]
+            .map(|(rpc, key)| (rpc.to_owned(), Secret(pairs(&[(key, "mock")]))))
+            .into(),
         volumes: provisioned().into(),
         // Memory answers at once; what takes longer is a defect.
         time_limits: TimeLimits {

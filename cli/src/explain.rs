@@ -104,7 +104,11 @@ fn explain_requirement(
         true => "checked by",
         false => "claimed, not proven: no known defect makes these blame a driver for this rule",
     };
-    write_list(&mut out, by, checks.into_iter())
+    write_list(&mut out, by, checks.into_iter())?;
+    match coverage::only_warned_because(rule) {
+        Some(why) => writeln!(out, "\nthey only warn: {why}"),
+        None => Ok(()),
+    }
 }
 
 fn write_rule(out: &mut impl Write, rule: &Requirement) -> io::Result<()> {

@@ -11,7 +11,7 @@ use csi_harness::events::{Event, Reporter};
 use csi_harness::filter::Filter;
 use csi_harness::known::KnownFailing;
 use csi_harness::outcome::Outcome;
-use csi_harness::refutation::{Trial, absent_for, on_a_defect, on_a_right_driver};
+use csi_harness::refutation::{Trial, absent_for, by_its_rules, on_a_right_driver};
 use csi_harness::registry::Registry;
 use csi_harness::runner::{RunOptions, Runner};
 use csi_harness::target::Target;
@@ -116,7 +116,7 @@ async fn try_one(registry: &Registry, check: &'static Check, against: Against) -
     };
     let outcomes = play(registry, Wanted::One(check), defect).await?;
     let outcomes = outcomes_of(&outcomes, check);
-    Ok(if defect.is_some() { on_a_defect(&outcomes) } else { on_a_right_driver(&outcomes) })
+    Ok(if defect.is_some() { by_its_rules(check, &outcomes) } else { on_a_right_driver(&outcomes) })
 }
 
 /// Capabilities that have to be absent for the check to run, as the mock driver names them.

@@ -4,14 +4,17 @@
 mod ids;
 #[cfg(test)]
 mod rules;
+#[cfg(test)]
+pub(crate) mod unfound;
 
 use std::collections::BTreeSet;
 use std::path::Path;
 
 use csi_harness::filter::Filter;
 use csi_harness::known::KnownFailing;
-use csi_harness::refutation::blamed;
+use csi_harness::refutation::{Accused, accused};
 use csi_harness::registry::{Registry, Suite};
+use csi_suite_sanity::untested::ONLY_WARNED;
 
 use crate::args::{Selection, Terms};
 use crate::error::Error;
@@ -45,8 +48,19 @@ pub(crate) fn all() -> Registry {
 
 /// Ids of the rules of which it is proved that checks judge them.
 pub(crate) fn proven() -> BTreeSet<&'static str> {
+    all_accused().filter(is_judged).map(|accused| accused.rule.id).collect()
+}
+
+/// What the refutation tests have seen.
+fn all_accused() -> impl Iterator<Item = Accused> {
     let matrices = [csi_suite_sanity::proven::MATRIX, csi_suite_data::proven::MATRIX];
-    matrices.into_iter().flat_map(blamed).chain(csi_suite_stateful::proven::rules()).collect()
+    matrices.into_iter().flat_map(accused).chain(csi_suite_stateful::proven::accused())
+}
+
+/// Whether that is how a breach of the rule is told: where it binds by a failure, unless there is a reason, else by a warning.
+fn is_judged(accused: &Accused) -> bool {
+    let fails = accused.rule.is_binding() && !ONLY_WARNED.iter().any(|(rule, _)| *rule == accused.rule);
+    accused.warns != fails
 }
 
 impl Selection {

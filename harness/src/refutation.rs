@@ -46,6 +46,21 @@ pub fn on_a_defect(outcomes: &[&Outcome]) -> Trial {
     skipped(outcomes).unwrap_or_else(|| Trial::Bad(format!("does not find it: {outcomes:?}")))
 }
 
+/// The same, where the driver has to be accused by a rule that the check names. A call that the driver does not survive is told
+/// by the rule of the runner, and shows nothing of what the check would have judged.
+pub fn by_its_rules(check: &Check, outcomes: &[&Outcome]) -> Trial {
+    let is_named = |outcome: &&Outcome| {
+        let blamed = outcome.violation().map(|violation| violation.requirement);
+        blamed.is_some_and(|rule| rule.is_none_or(|rule| check.requirements.contains(&rule)))
+    };
+    match on_a_defect(outcomes) {
+        Trial::Good if !outcomes.iter().any(is_named) => {
+            Trial::Bad(format!("is accused by rules that the check does not name: {outcomes:?}"))
+        }
+        trial => trial,
+    }
+}
+
 /// The reason, if the check ran for no access type.
 fn skipped(outcomes: &[&Outcome]) -> Option<Trial> {
     let reason = |outcome: &&Outcome| match outcome {
@@ -66,14 +81,30 @@ pub fn absent_for(check: &Check) -> Vec<Capability> {
     check.needs.iter().filter_map(absent).collect()
 }
 
-/// Ids of the rules that checks blame some defect for, by a matrix that refutation tests have written: a defect, then the checks
-/// that say something, a line each, with the rule. Where a rule binds, the check has to fail; elsewhere it warns.
-pub fn blamed(matrix: &'static str) -> impl Iterator<Item = &'static str> {
-    matrix.lines().filter_map(|line| {
-        let mut words = line.strip_prefix("  ")?.split(' ').skip(1);
-        let rule = Requirement::find(words.next()?)?;
-        let warns = words.next().is_some();
-        (warns != rule.is_binding()).then_some(rule.id)
+/// A check that accuses a driver with a known defect.
+#[derive(Clone, Copy, Debug)]
+pub struct Accused {
+    /// The defect.
+    pub defect: &'static str,
+    /// The id of the check.
+    pub check: &'static str,
+    /// The rule that the check blames the driver for.
+    pub rule: &'static Requirement,
+    /// Whether it warns, and does not fail.
+    pub warns: bool,
+}
+
+/// What a matrix says that refutation tests have written: a defect, then the checks that accuse it, a line each, with the rule.
+pub fn accused(matrix: &'static str) -> impl Iterator<Item = Accused> {
+    let mut defect = "";
+    matrix.lines().filter_map(move |line| {
+        let Some(accusation) = line.strip_prefix("  ") else {
+            defect = line;
+            return None;
+        };
+        let mut words = accusation.split(' ');
+        let (check, rule, warns) = (words.next()?, Requirement::find(words.next()?)?, words.next().is_some());
+        Some(Accused { defect, check: check.split('@').next()?, rule, warns })
     })
 }
 
@@ -83,9 +114,40 @@ mod tests {
     use crate::verdict::Violation;
 
     #[test]
-    fn a_rule_that_binds_has_to_fail() {
-        let matrix = "# a comment\n\na-defect\n  a/b/c GEN-ERR-001\n  a/b/d@block GEN-ERR-002 (warns)\n  a/b/e GEN-ERR-008 (warns)\n";
-        assert_eq!(blamed(matrix).collect::<Vec<_>>(), ["GEN-ERR-001", "GEN-ERR-008"]);
+    fn a_matrix_says_who_is_accused_of_what() {
+        let matrix = "# a comment\n\na-defect\n  a/b/c GEN-ERR-001\n  a/b/d@block GEN-ERR-002 (warns)\n\nother\n  a/b/e GEN-ERR-008 (warns)\n";
+        let told =
+            accused(matrix).map(|accused| (accused.defect, accused.check, accused.rule.id, accused.warns));
+        assert_eq!(
+            told.collect::<Vec<_>>(),
+            [
+                ("a-defect", "a/b/c", "GEN-ERR-001", false),
+                ("a-defect", "a/b/d", "GEN-ERR-002", true),
+                ("other", "a/b/e", "GEN-ERR-008", true)
+            ]
+        );
+    }
+
+    #[test]
+    fn a_crash_refutes_only_who_names_the_rule() {
+        use crate::requirements::req;
+        let crashed = Outcome::Failed(Violation::new("died").of(&req::GEN_ERR_001));
+        let judged = Outcome::Failed(Violation::new("wrong"));
+        let named = Outcome::Failed(Violation::new("wrong").of(&req::ID_INFO_001));
+        assert!(matches!(by_its_rules(&NAMES_ID_INFO_001, &[&crashed]), Trial::Bad(_)));
+        for outcomes in [vec![&judged], vec![&named], vec![&crashed, &named]] {
+            assert_eq!(by_its_rules(&NAMES_ID_INFO_001, &outcomes), Trial::Good);
+        }
+    }
+
+    crate::check! {
+        NAMES_ID_INFO_001 {
+            id: "a/b/c",
+            title: "anything",
+            spec: [crate::requirements::req::ID_INFO_001],
+            refuted_by: ["anything"],
+        }
+        async |_cx| { Ok(()) }
     }
 
     #[test]

@@ -32,12 +32,17 @@ named! {
     CreateVolumeLeaksAfterTimeout, "create-volume-leaks-after-timeout", "a call that is given up takes storage for a volume that is in no list and has no name";
     CreateVolumeLosesUpdates, "create-volume-loses-updates", "what changes while a volume is made is undone";
     CreateVolumeRevivesDeleted, "create-volume-revives-deleted", "a repeated request lets the volume show in the list for ever if it is deleted at the same time";
+    EndsWithFirstConnection, "ends-with-first-connection", "the driver serves whoever connects first, and nobody after";
     LockKeptAfterCancel, "lock-kept-after-cancel", "a call that is given up keeps its object busy for ever";
     LockOwnedByConnection, "lock-owned-by-connection", "when a call is given up or its connection breaks, its object stays busy for all other connections";
     NodePublishForgetsReadonly, "node-publish-forgets-readonly", "a repeated request makes a readonly publication one for writing";
+    ProbeFailsAfterStart, "probe-fails-after-start", "the first times after a start Probe is INTERNAL";
     RestartForgetsLastWrite, "restart-forgets-last-write", "after a restart the last change is gone, although it was answered for";
+    RestartForgetsNames, "restart-forgets-names", "after a restart the names of volumes are forgotten, so that they are made again";
     RestartForgetsPublished, "restart-forgets-published", "a volume that was published before a restart cannot be unpublished after it";
     RestartForgetsStaged, "restart-forgets-staged", "a volume that was staged before a restart cannot be staged again after it";
+    RestartRefusesPublished, "restart-refuses-published", "a volume that was published before a restart cannot be published there again after it";
+    RestartRefusesUnstaging, "restart-refuses-unstaging", "a volume that was staged before a restart cannot be unstaged after it";
     RestartTakesTruncatedForEmpty, "restart-takes-truncated-for-empty", "the state is written in place, and a driver that was killed meanwhile starts empty";
     SavesAfterAnswer, "saves-after-answer", "a change is answered for some time before it is written";
     SecondStartDeletesVolumes, "second-start-deletes-volumes", "a driver that is started while another one runs takes its volumes for left behind and deletes them";
@@ -99,7 +104,6 @@ named! {
     CreateVolumeCrashesAfterWork, "create-volume-crashes-after-work", "the driver ends once the volume is made, before it answers";
     CreateVolumeCrashesOnLongNames, "create-volume-crashes-on-long-names", "a name of more than 128 bytes ends the driver";
     CreateVolumeDemandsFsType, "create-volume-demands-fs-type", "mount access without fs_type is refused";
-    CreateVolumeDropsSource, "create-volume-drops-source", "the first reply does not tell the content source";
     CreateVolumeDropsUnsupportedSources, "create-volume-drops-unsupported-sources", "a source of a kind that is not supported is ignored, and the volume is empty";
     CreateVolumeDemandsRange, "create-volume-demands-range", "a missing capacity_range is refused";
     CreateVolumeEchoesRequisite, "create-volume-echoes-requisite", "volumes lie in the first zone, and are said to lie where they were required to";
@@ -121,7 +125,6 @@ named! {
     CreateVolumeIgnoresSourceConflict, "create-volume-ignores-source-conflict", "a repeat with another content source is OK";
     CreateVolumeIgnoresTopologyConflict, "create-volume-ignores-topology-conflict", "a repeat that requires another topology is OK";
     CreateVolumeIgnoresUnknownMutableParameters, "create-volume-ignores-unknown-mutable-parameters", "unknown mutable parameters are accepted";
-    CreateVolumeIgnoresUnknownParameters, "create-volume-ignores-unknown-parameters", "unknown parameters are accepted";
     CreateVolumeInfeasibleTopologyAsInternal, "create-volume-infeasible-topology-as-internal", "a requirement that no zone meets is INTERNAL";
     CreateVolumeInternalOnNegativeSize, "create-volume-internal-on-negative-size", "negative sizes are INTERNAL";
     CreateVolumeInternalOnPathNames, "create-volume-internal-on-path-names", "names with a slash are INTERNAL";
@@ -154,7 +157,6 @@ named! {
     CreateVolumeRepeatChangesId, "create-volume-repeat-changes-id", "a repeated request is answered with another volume_id";
     CreateVolumeRepeatDropsCapacity, "create-volume-repeat-drops-capacity", "a repeated request is answered without capacity_bytes";
     CreateVolumeRepeatDropsContext, "create-volume-repeat-drops-context", "a repeated request is answered without volume_context";
-    CreateVolumeRepeatDropsSource, "create-volume-repeat-drops-source", "a repeated request is answered without content_source";
     CreateVolumeRepeatDropsTopology, "create-volume-repeat-drops-topology", "a repeated request is answered without accessible_topology";
     CreateVolumeRepeatIgnoresLimit, "create-volume-repeat-ignores-limit", "a repeat with limit_bytes below the size of the volume is OK";
     CreateVolumeRepeatTakesContextFromRequest, "create-volume-repeat-takes-context-from-request", "a repeat with other parameters is OK, and volume_context is made of those";
@@ -170,6 +172,7 @@ named! {
     CreateVolumeTruncatesToSource, "create-volume-truncates-to-source", "a copy is never larger than its source, whatever was asked";
 
     // Volumes as reported.
+    ConditionAbnormal, "condition-abnormal", "the condition of every volume is abnormal";
     ConditionMessageEmpty, "condition-message-empty", "the message of a volume condition is empty";
     NewWriterModesUnbacked, "new-writer-modes-unbacked", "the newer single-node modes are refused although SINGLE_NODE_MULTI_WRITER is advertised";
     SingleNodeWriterRefused, "single-node-writer-refused", "SINGLE_NODE_WRITER is refused where the newer single-node modes are supported";
@@ -218,7 +221,6 @@ named! {
     ControllerPublishEmptyVolumeIdAsNotFound, "controller-publish-empty-volume-id-as-not-found", "a missing volume_id is NOT_FOUND";
     ControllerPublishForgetsOwnNode, "controller-publish-forgets-own-node", "the node that NodeGetInfo names is not known";
     ControllerPublishIgnoresAccessMode, "controller-publish-ignores-access-mode", "a single-node volume can be published to two nodes";
-    ControllerPublishIgnoresCapabilityConflict, "controller-publish-ignores-capability-conflict", "a repeat with another capability is OK";
     ControllerPublishIgnoresLimit, "controller-publish-ignores-limit", "more volumes are published to a node than it can hold";
     ControllerPublishIgnoresReadonlyConflict, "controller-publish-ignores-readonly-conflict", "a repeat with another readonly flag is OK";
     ControllerPublishLimitAsInternal, "controller-publish-limit-as-internal", "a node at its limit is INTERNAL";
@@ -322,7 +324,6 @@ named! {
     CreateSnapshotForgetsNames, "create-snapshot-forgets-names", "a repeated request makes another snapshot";
     CreateSnapshotIgnoresMissingSource, "create-snapshot-ignores-missing-source", "a source that does not exist is snapshotted";
     CreateSnapshotIgnoresSourceConflict, "create-snapshot-ignores-source-conflict", "a repeat with another source is OK";
-    CreateSnapshotIgnoresUnknownParameters, "create-snapshot-ignores-unknown-parameters", "unknown parameters are accepted";
     CreateSnapshotRefusesLongNames, "create-snapshot-refuses-long-names", "names of 64 to 128 bytes are refused";
     CreateSnapshotRefusesRepeats, "create-snapshot-refuses-repeats", "a repeated request is ALREADY_EXISTS";
     CreateSnapshotRefusesUnicodeNames, "create-snapshot-refuses-unicode-names", "names beyond ASCII are refused";
@@ -351,6 +352,7 @@ named! {
     DeleteSnapshotInUseAsInternal, "delete-snapshot-in-use-as-internal", "a snapshot that volumes were made from is INTERNAL";
     DeleteSnapshotKeepsSnapshot, "delete-snapshot-keeps-snapshot", "OK is answered but the snapshot stays";
     DeleteSnapshotMatchesBeginnings, "delete-snapshot-matches-beginnings", "an id that begins with that of a snapshot deletes it";
+    DeleteSnapshotTakesAllForMembers, "delete-snapshot-takes-all-for-members", "a snapshot of no group is INVALID_ARGUMENT, as if it belonged to one";
     DeleteSnapshotTakesDotsForAll, "delete-snapshot-takes-dots-for-all", "a dot or a slash as snapshot_id is the directory of all snapshots, and removed";
     DeleteSnapshotUnknownNotFound, "delete-snapshot-unknown-not-found", "a snapshot that does not exist is NOT_FOUND";
 
@@ -391,7 +393,6 @@ named! {
     // ControllerExpandVolume.
     ControllerExpandVolumeUnimplemented, "controller-expand-volume-unimplemented", "ControllerExpandVolume answers UNIMPLEMENTED although it is mandatory or advertised";
     ControllerExpandAcceptsCrossedRange, "controller-expand-accepts-crossed-range", "required_bytes above limit_bytes is accepted";
-    ControllerExpandAcceptsAnySize, "controller-expand-accepts-any-size", "sizes above the maximum are granted";
     ControllerExpandAcceptsEmptyRange, "controller-expand-accepts-empty-range", "a capacity_range with both bounds zero is accepted";
     ControllerExpandAcceptsMissingRange, "controller-expand-accepts-missing-range", "a missing capacity_range is accepted";
     ControllerExpandAcceptsNegativeSize, "controller-expand-accepts-negative-size", "negative sizes are accepted";
@@ -404,7 +405,6 @@ named! {
     ControllerExpandIgnoresCapability, "controller-expand-ignores-capability", "a volume_capability that the volume lacks is accepted";
     ControllerExpandIgnoresUse, "controller-expand-ignores-use", "a volume in use is expanded without ONLINE";
     ControllerExpandInUseAsInternal, "controller-expand-in-use-as-internal", "a volume in use without ONLINE is INTERNAL";
-    ControllerExpandNodeExpansionAlwaysRequired, "controller-expand-node-expansion-always-required", "node_expansion_required is true for block volumes and without node expansion";
     ControllerExpandNodeExpansionNotRequired, "controller-expand-node-expansion-not-required", "node_expansion_required is false although the node has to act";
     ControllerExpandOutOfRangeAsInternal, "controller-expand-out-of-range-as-internal", "a size that is not allowed is INTERNAL";
     ControllerExpandOverflows, "controller-expand-overflows", "a size at the end of its type panics";
@@ -452,9 +452,7 @@ named! {
     CreateGroupSnapshotDropsLastSource, "create-group-snapshot-drops-last-source", "the last source has no snapshot in the group";
     CreateGroupSnapshotForgetsNames, "create-group-snapshot-forgets-names", "a repeated request makes another group snapshot";
     CreateGroupSnapshotIgnoresMissingSource, "create-group-snapshot-ignores-missing-source", "sources that do not exist are snapshotted";
-    CreateGroupSnapshotIgnoresParameterConflict, "create-group-snapshot-ignores-parameter-conflict", "a repeat with other parameters is OK";
     CreateGroupSnapshotIgnoresSourceConflict, "create-group-snapshot-ignores-source-conflict", "a repeat with other sources is OK";
-    CreateGroupSnapshotIgnoresUnknownParameters, "create-group-snapshot-ignores-unknown-parameters", "unknown parameters are accepted";
     CreateGroupSnapshotLeaksMembers, "create-group-snapshot-leaks-members", "a failed request leaves snapshots behind";
     CreateGroupSnapshotMissingSourceAsInternal, "create-group-snapshot-missing-source-as-internal", "a source that does not exist is INTERNAL";
     CreateGroupSnapshotOrderMatters, "create-group-snapshot-order-matters", "CreateVolumeGroupSnapshot takes the same sources in another order for other ones";
@@ -550,7 +548,6 @@ named! {
     NodeUnstageVolumeUnimplemented, "node-unstage-volume-unimplemented", "NodeUnstageVolume answers UNIMPLEMENTED although it is mandatory or advertised";
     NodeUnstageAcceptsEmptyId, "node-unstage-accepts-empty-id", "a missing volume_id is accepted";
     NodeUnstageAcceptsMissingPath, "node-unstage-accepts-missing-path", "a missing staging_target_path is accepted";
-    NodeUnstageIgnoresPublished, "node-unstage-ignores-published", "a volume that is still published is unstaged";
     NodeUnstageKeepsStaging, "node-unstage-keeps-staging", "OK is answered but the volume stays staged";
     NodeUnstageRefusesLongPaths, "node-unstage-refuses-long-paths", "NodeUnstageVolume takes staging_target_path of up to 128 bytes only";
     NodeUnstageRefusesPathsOf128Bytes, "node-unstage-refuses-paths-of-128-bytes", "NodeUnstageVolume takes staging_target_path of up to 127 bytes only";
@@ -565,25 +562,21 @@ named! {
     NodePublishAcceptsMissingCapability, "node-publish-accepts-missing-capability", "a missing volume_capability is accepted";
     NodePublishAcceptsMissingPath, "node-publish-accepts-missing-path", "a missing target_path is accepted";
     NodePublishAcceptsMissingStaging, "node-publish-accepts-missing-staging", "a missing staging_target_path is accepted although volumes are staged";
-    NodePublishAcceptsUnstaged, "node-publish-accepts-unstaged", "a volume that is not staged is published";
     NodePublishConflictAsInternal, "node-publish-conflict-as-internal", "a repeat with other arguments is INTERNAL";
     NodePublishCrashesOnLargeContext, "node-publish-crashes-on-large-context", "a volume_context of more than 4 KiB ends the driver";
     NodePublishEmptyIdAsNotFound, "node-publish-empty-id-as-not-found", "a missing volume_id is NOT_FOUND";
     NodePublishErrorsShowContext, "node-publish-errors-show-context", "errors quote volume_context";
     NodePublishFollowsLinks, "node-publish-follows-links", "a symbolic link at target_path is followed";
     NodePublishIgnoresAccessMode, "node-publish-ignores-access-mode", "a volume for a single writer is published at two paths";
-    NodePublishIgnoresCapabilityConflict, "node-publish-ignores-capability-conflict", "a repeat with another capability is OK";
     NodePublishIgnoresReadonlyConflict, "node-publish-ignores-readonly-conflict", "a repeat with another readonly flag is OK";
     NodePublishJoinsMountOptions, "node-publish-joins-mount-options", "what stands in volume_context behind a comma becomes a mount option; needs root";
     NodePublishMakesOtherKind, "node-publish-makes-other-kind", "a file is at the target path of a mount, a directory at that of a block volume";
     NodePublishMakesNothing, "node-publish-makes-nothing", "OK is answered but nothing is at the target path";
-    NodePublishMakesParents, "node-publish-makes-parents", "missing parent directories are made and never removed";
     NodePublishMissingStagingAsInvalidArgument, "node-publish-missing-staging-as-invalid-argument", "a missing staging_target_path is INVALID_ARGUMENT";
     NodePublishMixesUpVolumes, "node-publish-mixes-up-volumes", "a volume that is published while another one is shows that one";
     NodePublishPanicsWithoutCapability, "node-publish-panics-without-capability", "a request without volume_capability panics";
     NodePublishPassesContextAsOption, "node-publish-passes-context-as-option", "a value of volume_context is handed to a command where an option may stand";
     NodePublishPrintsContext, "node-publish-prints-context", "volume_context is printed";
-    NodePublishRefusesExistingTarget, "node-publish-refuses-existing-target", "a target path that exists already is INTERNAL";
     NodePublishRefusesLongPaths, "node-publish-refuses-long-paths", "paths of more than 128 bytes are refused";
     NodePublishRefusesPathsOf128Bytes, "node-publish-refuses-paths-of-128-bytes", "NodePublishVolume takes paths of up to 127 bytes only";
     NodePublishRefusesRepeats, "node-publish-refuses-repeats", "a repeated request is ALREADY_EXISTS";
@@ -617,14 +610,12 @@ named! {
     NodeGetVolumeStatsEmpty, "node-get-volume-stats-empty", "the answer is empty although GET_VOLUME_STATS is advertised";
     NodeGetVolumeStatsEmptyIdAsNotFound, "node-get-volume-stats-empty-id-as-not-found", "a missing volume_id is NOT_FOUND";
     NodeGetVolumeStatsHangs, "node-get-volume-stats-hangs", "NodeGetVolumeStats never answers";
-    NodeGetVolumeStatsHidesLostTarget, "node-get-volume-stats-hides-lost-target", "a volume whose target path is gone is called healthy";
     NodeGetVolumeStatsIgnoresPath, "node-get-volume-stats-ignores-path", "statistics are told for paths where the volume is not";
     NodeGetVolumeStatsMissingPathAsNotFound, "node-get-volume-stats-missing-path-as-not-found", "a missing volume_path is NOT_FOUND";
     NodeGetVolumeStatsOmitsCondition, "node-get-volume-stats-omits-condition", "volume_condition is missing";
     NodeGetVolumeStatsRefusesLongPaths, "node-get-volume-stats-refuses-long-paths", "NodeGetVolumeStats takes paths of up to 128 bytes only";
     NodeGetVolumeStatsRefusesPathsOf128Bytes, "node-get-volume-stats-refuses-paths-of-128-bytes", "NodeGetVolumeStats takes paths of up to 127 bytes only";
     NodeGetVolumeStatsRefusesStagingPath, "node-get-volume-stats-refuses-staging-path", "the staging path is NOT_FOUND";
-    NodeGetVolumeStatsSumExceedsTotal, "node-get-volume-stats-sum-exceeds-total", "used and available exceed total";
     NodeGetVolumeStatsTotalNegative, "node-get-volume-stats-total-negative", "total is negative";
     NodeGetVolumeStatsTotalZero, "node-get-volume-stats-total-zero", "total is 0";
     NodeGetVolumeStatsUnitUnknown, "node-get-volume-stats-unit-unknown", "unit is UNKNOWN";
@@ -651,7 +642,6 @@ named! {
 
     // NodeGetCapabilities.
     NodeGetCapabilitiesUnimplemented, "node-get-capabilities-unimplemented", "NodeGetCapabilities answers UNIMPLEMENTED although it is mandatory or advertised";
-    NodeGetCapabilitiesChanges, "node-get-capabilities-changes", "the list differs from call to call";
     NodeGetCapabilitiesEmptyEntry, "node-get-capabilities-empty-entry", "an entry sets no branch of the oneof";
     NodeGetCapabilitiesUnknownType, "node-get-capabilities-unknown-type", "an entry has the type UNKNOWN";
 
@@ -668,7 +658,6 @@ named! {
     NodeGetInfoTopologyKeyTooLong, "node-get-info-topology-key-too-long", "the name part of a topology key has 64 characters";
     NodeGetInfoTopologyValueEmpty, "node-get-info-topology-value-empty", "topology values are empty";
     NodeGetInfoTopologyValueInvalid, "node-get-info-topology-value-invalid", "topology values contain spaces and brackets";
-    NodeGetInfoTopologyWithoutCapability, "node-get-info-topology-without-capability", "accessible_topology is set without VOLUME_ACCESSIBILITY_CONSTRAINTS";
 }
 
 impl Defect {
@@ -683,12 +672,17 @@ impl Defect {
             CreateVolumeLeaksAfterTimeout,
             CreateVolumeLosesUpdates,
             CreateVolumeRevivesDeleted,
+            EndsWithFirstConnection,
             LockKeptAfterCancel,
             LockOwnedByConnection,
             NodePublishForgetsReadonly,
+            ProbeFailsAfterStart,
             RestartForgetsLastWrite,
+            RestartForgetsNames,
             RestartForgetsPublished,
             RestartForgetsStaged,
+            RestartRefusesPublished,
+            RestartRefusesUnstaging,
             RestartTakesTruncatedForEmpty,
             SavesAfterAnswer,
             SecondStartDeletesVolumes,

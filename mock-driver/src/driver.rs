@@ -71,6 +71,8 @@ pub struct Shared {
     pub(crate) busy: Mutex<BTreeMap<String, Option<ConnectionNumber>>>,
     /// Snapshots that a stream was cut off of; for a defect.
     pub(crate) cut_off: Mutex<BTreeSet<String>>,
+    /// The first connection to each node; for a defect.
+    pub(crate) first_connections: Mutex<BTreeMap<String, ConnectionNumber>>,
     /// Paths at which volumes were staged or published before this driver started; for defects.
     pub(crate) inherited: Mutex<BTreeSet<String>>,
 }
@@ -87,7 +89,11 @@ impl MockDriver {
         if self.has(Defect::SecondStartDeletesVolumes) && self.is_served() {
             self.state().remove_all_volumes();
         }
-        Self::begin(self.config.clone(), self.store.remembered(&self.state))
+        let next = Self::begin(self.config.clone(), self.store.remembered(&self.state))?;
+        if self.has(Defect::RestartForgetsNames) {
+            next.state().forget_volume_names();
+        }
+        Ok(next)
     }
 
     /// Whether this driver, or one from before, goes on.
@@ -157,6 +163,7 @@ impl MockDriver {
             put_off: Mutex::default(),
             cut_off: Mutex::default(),
             busy: Mutex::default(),
+            first_connections: Mutex::default(),
             inherited: Mutex::new(inherited),
             config,
         };

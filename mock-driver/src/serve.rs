@@ -12,7 +12,9 @@ use tonic::Status;
 use crate::call::{Call, NODE_VOLUME};
 use crate::config::RpcName;
 use crate::defect::Defect;
-use crate::defects::{Glance, print_secrets, save_otherwise, saves_otherwise, send, spoil_refusal};
+use crate::defects::{
+    Glance, print_secrets, save_otherwise, saves_otherwise, send, serve_first_connection, spoil_refusal,
+};
 use crate::driver::MockDriver;
 use crate::hold::{HoldPoint, Step};
 use crate::quirk::Quirk;
@@ -73,6 +75,7 @@ impl MockDriver {
         request: &R,
         handler: impl Future<Output = Result<T, Status>>,
     ) -> Result<T, Status> {
+        serve_first_connection(self, connection, R::METHOD);
         self.check_offered::<R>()?;
         print_secrets(self, request);
         self.throttle(request)?;

@@ -7,7 +7,7 @@ use csi_harness::requirements::Requirement;
 use csi_mock_driver::{Defect, Quirk};
 
 use super::{check_section, escaped};
-use crate::suites;
+use crate::suites::{self, unfound::unfound};
 
 /// The tables, whose comments group what stands below them.
 const DEFECTS: &str = include_str!("../../../mock-driver/src/defect.rs");
@@ -17,11 +17,13 @@ const QUIRKS: &str = include_str!("../../../mock-driver/src/quirk.rs");
 fn the_defects_and_quirks() {
     let mut text = format!("## Defects\n\n{} in all.\n", Defect::ALL.len());
     let found_by = found_by();
+    let unfound = unfound();
     for (group, ids) in groups(DEFECTS) {
         write!(text, "\n### {group}\n\n| defect | what is wrong | found by |\n|---|---|---|\n").unwrap();
         for id in ids {
             let defect: Defect = id.parse().unwrap();
-            let checks = found_by.get(id).map_or("–".to_owned(), |checks| checks.join(", "));
+            let nobody = || format!("nobody: {}", unfound[id]);
+            let checks = found_by.get(id).map_or_else(nobody, |checks| checks.join(", "));
             writeln!(text, "| `{id}` | {} | {checks} |", escaped(defect.description())).unwrap();
         }
     }

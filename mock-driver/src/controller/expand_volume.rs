@@ -68,7 +68,7 @@ fn grown(driver: &MockDriver, state: &State, volume: &Volume, range: Range) -> R
         return Ok(if shrinks { required_bytes } else { present });
     }
     let max = driver.config.volume_size_bytes_max;
-    if required_bytes > max && !driver.has(Defect::ControllerExpandAcceptsAnySize) {
+    if required_bytes > max {
         return Err(Status::out_of_range(format!("no volume is larger than {max} bytes")));
     }
     if driver.is(Quirk::ExpandsOnlineOnly) && !volume.is_in_use_on_a_node() {

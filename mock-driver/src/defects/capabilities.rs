@@ -103,9 +103,6 @@ pub(crate) async fn node_get_capabilities(
     if has(Defect::NodeGetCapabilitiesEmptyEntry) {
         capabilities.push(NodeServiceCapability::default());
     }
-    if has(Defect::NodeGetCapabilitiesChanges) && driver.another_number() % 2 == 1 {
-        capabilities.truncate(1);
-    }
     Ok(response)
 }
 

@@ -46,9 +46,6 @@ pub(crate) async fn controller_expand_volume(
     if has(Defect::ControllerExpandNodeExpansionNotRequired) {
         response.node_expansion_required = false;
     }
-    if has(Defect::ControllerExpandNodeExpansionAlwaysRequired) {
-        response.node_expansion_required = true;
-    }
     Ok(response)
 }
 

@@ -8,7 +8,7 @@ use super::{plain_capability, recode};
 use crate::controller;
 use crate::defect::Defect;
 use crate::driver::MockDriver;
-use crate::state::{Attachment, Usage};
+use crate::state::Attachment;
 use crate::validate;
 
 pub(crate) async fn controller_publish_volume(
@@ -93,9 +93,6 @@ fn refuse_repeat(driver: &MockDriver) -> Result<(), Status> {
 fn ignore_conflict(driver: &MockDriver, request: &mut ControllerPublishVolumeRequest, present: &Attachment) {
     if driver.has(Defect::ControllerPublishIgnoresReadonlyConflict) {
         request.readonly = present.readonly;
-    }
-    if driver.has(Defect::ControllerPublishIgnoresCapabilityConflict) {
-        request.volume_capability = Some(Usage::to_proto(&present.usage));
     }
 }
 

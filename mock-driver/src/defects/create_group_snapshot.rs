@@ -4,7 +4,7 @@ use csi_proto::v1::{CreateVolumeGroupSnapshotRequest, CreateVolumeGroupSnapshotR
 use tonic::{Code, Status};
 
 use super::group_snapshot::spoil_group;
-use super::{drop_unknown, recode};
+use super::recode;
 use crate::controller;
 use crate::defect::Defect;
 use crate::driver::MockDriver;
@@ -56,9 +56,6 @@ fn misread(driver: &MockDriver, request: &mut CreateVolumeGroupSnapshotRequest) 
     if has(Defect::CreateGroupSnapshotForgetsNames) {
         driver.state().groups.forget_name(&request.name);
     }
-    if has(Defect::CreateGroupSnapshotIgnoresUnknownParameters) {
-        drop_unknown(&mut request.parameters, &driver.config.parameters);
-    }
     if has(Defect::CreateGroupSnapshotDropsLastSource) && request.source_volume_ids.len() > 1 {
         request.source_volume_ids.pop();
     }
@@ -81,9 +78,6 @@ fn repeat(
     }
     if has(Defect::CreateGroupSnapshotIgnoresSourceConflict) {
         request.source_volume_ids = known.source_volume_ids.clone();
-    }
-    if has(Defect::CreateGroupSnapshotIgnoresParameterConflict) {
-        request.parameters = known.parameters.clone();
     }
     Ok(())
 }

@@ -4,7 +4,7 @@ use csi_proto::v1::{CreateSnapshotRequest, CreateSnapshotResponse, Snapshot};
 use tonic::{Code, Status};
 
 use super::snapshot::spoil_snapshot;
-use super::{drop_unknown, recode, volume_not_found};
+use super::{recode, volume_not_found};
 use crate::controller;
 use crate::defect::Defect;
 use crate::driver::{MockDriver, now_ms};
@@ -19,9 +19,6 @@ pub(crate) async fn create_snapshot(
     let mut request = asked.clone();
     if has(Defect::CreateSnapshotAcceptsEmptyName) && request.name.is_empty() {
         request.name = "unnamed".to_owned();
-    }
-    if has(Defect::CreateSnapshotIgnoresUnknownParameters) {
-        drop_unknown(&mut request.parameters, &driver.config.parameters);
     }
     if has(Defect::CreateSnapshotForgetsNames) {
         driver.state().snapshots.forget_name(&request.name);

@@ -231,7 +231,7 @@ fn tolerate(driver: &MockDriver, request: &mut CreateVolumeRequest) {
     for capability in &mut request.volume_capabilities {
         tolerate_capability(driver, capability);
     }
-    if has(Defect::CreateVolumeIgnoresUnknownParameters) || has(Defect::CreateVolumeKeepsParametersInPart) {
+    if has(Defect::CreateVolumeKeepsParametersInPart) {
         drop_unknown(&mut request.parameters, &driver.config.parameters);
     }
     if has(Defect::CreateVolumeIgnoresUnknownMutableParameters) {
@@ -373,9 +373,6 @@ fn first(driver: &MockDriver, response: &mut CreateVolumeResponse) -> Result<(),
     if has(Defect::CreateVolumeNegativeCapacity) {
         volume.capacity_bytes = -1;
     }
-    if has(Defect::CreateVolumeDropsSource) {
-        volume.content_source = None;
-    }
     if has(Defect::CreateVolumeNamesOtherSource) && volume.content_source.is_some() {
         volume.content_source = Some(Source::Volume("vol-of-another".to_owned()).to_proto());
     }
@@ -400,9 +397,6 @@ fn repeated(driver: &MockDriver, asked: &CreateVolumeRequest, response: &mut Cre
     }
     if has(Defect::CreateVolumeRepeatDropsTopology) {
         volume.accessible_topology.clear();
-    }
-    if has(Defect::CreateVolumeRepeatDropsSource) {
-        volume.content_source = None;
     }
     if has(Defect::CreateVolumeRepeatDropsCapacity) {
         volume.capacity_bytes = 0;

@@ -7,6 +7,7 @@ use super::{host, is_all_dots, recode};
 use crate::controller;
 use crate::defect::Defect;
 use crate::driver::MockDriver;
+use crate::validate::invalid;
 
 pub(crate) async fn delete_snapshot(
     driver: &MockDriver,
@@ -47,6 +48,9 @@ pub(crate) async fn delete_snapshot(
             let one = DeleteSnapshotRequest { snapshot_id, ..request.clone() };
             controller::delete_snapshot(driver, &one).await?;
         }
+    }
+    if has(Defect::DeleteSnapshotTakesAllForMembers) && known && !grouped {
+        return Err(invalid(format!("snapshot {id} belongs to a group snapshot")));
     }
     let mut answer = controller::delete_snapshot(driver, &request).await;
     if has(Defect::DeleteSnapshotGroupMemberAsInternal) && grouped {

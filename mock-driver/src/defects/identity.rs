@@ -7,6 +7,9 @@ use crate::defect::Defect;
 use crate::driver::MockDriver;
 use crate::identity;
 
+/// Times that Probe fails after a start, by defect.
+const FAILING_PROBES: u32 = 2;
+
 pub(crate) async fn get_plugin_info(
     driver: &MockDriver,
     request: &GetPluginInfoRequest,
@@ -54,6 +57,9 @@ pub(crate) async fn probe(driver: &MockDriver, request: &ProbeRequest) -> Result
     }
     if driver.has(Defect::ProbeCrashes) {
         driver.crash("Probe");
+    }
+    if driver.has(Defect::ProbeFailsAfterStart) && driver.another_number() < FAILING_PROBES {
+        return Err(Status::internal("the backend is not connected yet"));
     }
     let mut response = identity::probe(driver, request).await?;
     if driver.has(Defect::ProbeNeverReady) {

@@ -74,7 +74,7 @@ pub(crate) use self::node_publish_volume::node_publish_volume;
 pub(crate) use self::node_stage_volume::node_stage_volume;
 pub(crate) use self::node_unpublish_volume::node_unpublish_volume;
 pub(crate) use self::node_unstage_volume::node_unstage_volume;
-pub(crate) use self::overlap::Glance;
+pub(crate) use self::overlap::{Glance, serve_first_connection};
 pub(crate) use self::saving::{SAVING, save_otherwise, saves_otherwise};
 pub(crate) use self::status::{print_secrets, spoil_refusal};
 pub(crate) use self::validate_volume_capabilities::validate_volume_capabilities;

@@ -35,9 +35,6 @@ pub(crate) async fn node_get_info(
     if has(Defect::NodeGetInfoOmitsTopology) {
         *accessible_topology = None;
     }
-    if has(Defect::NodeGetInfoTopologyWithoutCapability) {
-        accessible_topology.get_or_insert_with(|| Topology { segments: driver.this_node().topology.clone() });
-    }
     if let Some(topology) = accessible_topology {
         spoil_topology(driver, topology);
     }

@@ -1,7 +1,7 @@
 //! NodeGetVolumeStats.
 
 use csi_proto::v1::volume_usage::Unit;
-use csi_proto::v1::{NodeGetVolumeStatsRequest, NodeGetVolumeStatsResponse, VolumeCondition, VolumeUsage};
+use csi_proto::v1::{NodeGetVolumeStatsRequest, NodeGetVolumeStatsResponse, VolumeUsage};
 use tonic::{Code, Status};
 
 use super::volume::spoil_condition;
@@ -35,11 +35,6 @@ pub(crate) async fn node_get_volume_stats(
     let mut response = answer?;
     response.usage.iter_mut().for_each(|usage| spoil_usage(driver, usage));
     spoil_condition(driver, response.volume_condition.as_mut());
-    let abnormal = response.volume_condition.as_ref().is_some_and(|condition| condition.abnormal);
-    if has(Defect::NodeGetVolumeStatsHidesLostTarget) && abnormal {
-        let message = "the volume is available".to_owned();
-        response.volume_condition = Some(VolumeCondition { abnormal: false, message });
-    }
     if has(Defect::NodeGetVolumeStatsOmitsCondition) {
         response.volume_condition = None;
     }
@@ -91,8 +86,5 @@ fn spoil_usage(driver: &MockDriver, usage: &mut VolumeUsage) {
     }
     if has(Defect::NodeGetVolumeStatsTotalZero) {
         usage.total = 0;
-    }
-    if has(Defect::NodeGetVolumeStatsSumExceedsTotal) {
-        usage.available = usage.total;
     }
 }

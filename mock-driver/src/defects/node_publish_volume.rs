@@ -111,12 +111,6 @@ fn refuse(driver: &MockDriver, asked: &NodePublishVolumeRequest) -> Result<(), S
     if has(Defect::NodePublishRefusesSingleNodeWriter) && complete && mode == Some(Mode::SingleNodeWriter) {
         return Err(Status::failed_precondition("SINGLE_NODE_WRITER is not supported any more"));
     }
-    if has(Defect::NodePublishRefusesExistingTarget)
-        && published(driver, asked).is_none()
-        && std::fs::symlink_metadata(&asked.target_path).is_ok()
-    {
-        return Err(Status::internal("target_path exists"));
-    }
     Ok(())
 }
 
@@ -143,8 +137,8 @@ fn repeat(
     if driver.has(Defect::NodePublishRefusesRepeats) {
         return Err(Status::already_exists("the volume is published"));
     }
-    if driver.has(Defect::NodePublishIgnoresCapabilityConflict) {
-        request.volume_capability = Some(present.usage.to_proto());
+    if driver.has(Defect::RestartRefusesPublished) && driver.has_inherited(&request.target_path) {
+        return Err(Status::internal("mount: already mounted"));
     }
     if driver.has(Defect::NodePublishIgnoresReadonlyConflict) {
         request.readonly = present.readonly;

@@ -24,6 +24,9 @@ pub(crate) async fn node_unstage_volume(
     if has(Defect::NodeUnstageRefusesRepeats) && !is_staged(driver, request) {
         return Err(Status::failed_precondition("the volume is not staged"));
     }
+    if has(Defect::RestartRefusesUnstaging) && driver.has_inherited(&request.staging_target_path) {
+        return Err(Status::internal("the staging path is not in the table of mounts"));
+    }
     let mut answer = node::node_unstage_volume(driver, request).await;
     if has(Defect::NodeUnstageUnknownAsInternal) {
         recode(&mut answer, Code::NotFound, Code::Internal);

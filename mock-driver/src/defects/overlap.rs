@@ -1,5 +1,8 @@
-//! What goes wrong when calls overlap or are given up.
+//! What goes wrong when calls overlap or are given up, or when another caller connects.
 
+use std::sync::PoisonError;
+
+use csi_proto::ConnectionNumber;
 use csi_proto::v1::CreateVolumeRequest;
 
 use super::GIB;
@@ -57,6 +60,22 @@ impl Glance {
             let (zone, bytes) = (youngest.zone, youngest.capacity_bytes);
             state.take_storage(zone, bytes);
         }
+    }
+}
+
+/// Crashes when anybody connects after the first one, where that is the defect.
+pub(crate) fn serve_first_connection(
+    driver: &MockDriver,
+    connection: Option<ConnectionNumber>,
+    method: &str,
+) {
+    let Some(connection) = connection.filter(|_| driver.has(Defect::EndsWithFirstConnection)) else { return };
+    let is_first = {
+        let mut first = driver.first_connections.lock().unwrap_or_else(PoisonError::into_inner);
+        *first.entry(driver.this_node().id.clone()).or_insert(connection) == connection
+    };
+    if !is_first {
+        driver.crash(method);
     }
 }
 

@@ -60,9 +60,11 @@ fn spoil_topology(driver: &MockDriver, Topology { segments }: &mut Topology) {
 }
 
 pub(super) fn spoil_condition(driver: &MockDriver, condition: Option<&mut VolumeCondition>) {
-    if let Some(condition) = condition
-        && driver.has(Defect::ConditionMessageEmpty)
-    {
+    let Some(condition) = condition else { return };
+    if driver.has(Defect::ConditionAbnormal) {
+        condition.abnormal = true;
+    }
+    if driver.has(Defect::ConditionMessageEmpty) {
         condition.message.clear();
     }
 }

@@ -27,7 +27,9 @@ pub(crate) async fn node_publish_volume(
         if let Some(present) = volume.on(driver.this_node()).published.get(path) {
             return check_same(driver, present, &usage, request.readonly);
         }
-        if !driver.has(Defect::NodePublishAcceptsAnyCapability) {
+        let staged = volume.on(driver.this_node()).staged.get(&request.staging_target_path);
+        let as_staged = driver.has(Defect::NodeStageAcceptsAnyCapability) && staged == Some(&usage);
+        if !as_staged && !driver.has(Defect::NodePublishAcceptsAnyCapability) {
             check_usage(driver, volume, &usage)?;
         }
         check_other_paths(driver, volume, &usage)?;
@@ -46,7 +48,7 @@ pub(crate) async fn node_publish_volume(
 
 /// FAILED_PRECONDITION unless the volume is staged where the request says.
 fn check_staged(driver: &MockDriver, volume: &Volume, path: &str) -> Result<(), Status> {
-    if !stages(driver) || driver.has(Defect::NodePublishAcceptsUnstaged) && !path.is_empty() {
+    if !stages(driver) {
         return Ok(());
     }
     if path.is_empty() {

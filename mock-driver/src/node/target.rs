@@ -44,15 +44,7 @@ pub(super) fn make(
     access: &Access,
     readonly: bool,
 ) -> Result<Option<Made>, Status> {
-    let (parent, name) = match open_parent(target) {
-        Err(Errno::NOENT) if driver.has(Defect::NodePublishMakesParents) => {
-            let parent = Path::new(target).parent().unwrap_or(Path::new("/"));
-            std::fs::create_dir_all(parent).map_err(|error| Status::internal(error.to_string()))?;
-            open_parent(target)
-        }
-        opened => opened,
-    }
-    .map_err(|errno| unusable(target, errno))?;
+    let (parent, name) = open_parent(target).map_err(|errno| unusable(target, errno))?;
     let is_block = matches!(access, Access::Block);
     let wanted = match is_block == driver.has(Defect::NodePublishMakesOtherKind) {
         true => FileType::Directory,

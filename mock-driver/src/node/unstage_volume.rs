@@ -25,7 +25,7 @@ pub(crate) async fn node_unstage_volume(
         if !here.staged.contains_key(path) {
             return Ok(());
         }
-        if !here.published.is_empty() && !driver.has(Defect::NodeUnstageIgnoresPublished) {
+        if !here.published.is_empty() {
             return Err(Status::failed_precondition("the volume is still published on this node"));
         }
         if !driver.has(Defect::NodeUnstageKeepsStaging) {

@@ -105,6 +105,11 @@ impl State {
         ids.iter().for_each(|id| drop(self.remove_volume(id)));
     }
 
+    pub(crate) fn forget_volume_names(&mut self) {
+        let names: Vec<String> = self.volumes.values().filter_map(|volume| volume.name.clone()).collect();
+        names.iter().for_each(|name| self.volumes.forget_name(name));
+    }
+
     pub(crate) fn remove_volume(&mut self, id: &str) -> Option<Volume> {
         let volume = self.volumes.remove(id)?;
         if let Some(allocated) = self.allocated.get_mut(volume.zone) {

@@ -28,6 +28,8 @@ macro_rules! defects {
 defects! {
     /// `volume_mount_group` is not looked at, though VOLUME_MOUNT_GROUP is advertised.
     IgnoresGroup = "hostpath/ignores-group";
+    /// The group of `volume_mount_group` gets the directory, and not what is made in it.
+    GroupOfDirectoryOnly = "hostpath/group-of-directory-only";
     /// The file system is ext4, whatever `fs_type` says.
     IgnoresFsType = "hostpath/ignores-fs-type";
     /// `mount_flags` are not looked at.

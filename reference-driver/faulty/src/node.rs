@@ -1,7 +1,8 @@
 //! What goes wrong on the way to a pod.
 
-use std::fs;
+use std::fs::{self, Permissions};
 use std::io::Write as _;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
 use csi_proto::v1::node_server::Node as _;
@@ -45,8 +46,12 @@ impl Faults {
         message.volume_capability.iter_mut().for_each(|capability| self.misread(capability));
         message.readonly &= !self.has(Defect::IgnoresReadonly);
         let (id, target) = (message.volume_id.clone(), message.target_path.clone());
+        let for_group = message.volume_capability.as_ref().is_some_and(has_group);
         let mut seen = self.seen.lock().await;
         let done = self.driver.node_publish_volume(request).await?;
+        if for_group && self.has(Defect::GroupOfDirectoryOnly) {
+            fs::set_permissions(&target, Permissions::from_mode(0o770)).unwrap();
+        }
         if seen.restaged.remove(&id) && self.has(Defect::WipesAtRestage) {
             wipe(Path::new(&target));
         }
@@ -156,6 +161,11 @@ fn leave_plain_files(dir: &Path) {
             () => {}
         }
     }
+}
+
+fn has_group(capability: &VolumeCapability) -> bool {
+    use volume_capability::AccessType;
+    matches!(&capability.access_type, Some(AccessType::Mount(mount)) if !mount.volume_mount_group.is_empty())
 }
 
 /// Removes the data of a volume: the files of a file system, or the beginning of a device.

@@ -27,7 +27,7 @@ const FLAGS: [&str; 9] = [
     "--enable-list-snapshots",
     "--enable-volume-expansion",
     "--enable-controller-modify-volume",
-    "--accepted-mutable-parameter-names=tier",
+    "--accepted-mutable-parameter-names=iops,tier",
 ];
 /// Why a check may be left out. Nothing else that the driver claims is.
 const MAY_BE_SKIPPED: [&str; 9] = [
@@ -80,7 +80,7 @@ fn settings(root: &Path, backend: &str, fs_type: &str) -> Config {
         size_min_bytes: (backend == "directory").then_some(1),
         size_max_bytes: Some(4 << 30),
         parameters: map(&[("backend", backend), ("tier", "silver")]),
-        mutable_parameters: map(&[("tier", "gold")]),
+        mutable_parameters: map(&[("iops", "3000"), ("tier", "gold")]),
         attach_limit: true,
         ..Config::default()
     }

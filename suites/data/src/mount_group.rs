@@ -25,7 +25,7 @@ check! {
         title: "what is made in a volume published with volume_mount_group is for that group",
         spec: [req::MSG_VOLCAP_005, req::MSG_VOLCAP_006],
         needs: [NODE, CREATE_DELETE_VOLUME, VOLUME_MOUNT_GROUP, MOUNT_ACCESS, ROOT],
-        refuted_by: ["hostpath/ignores-group"],
+        refuted_by: ["hostpath/ignores-group", "hostpath/group-of-directory-only"],
     }
     async |cx| {
         let mut capability = cx.capability();

@@ -79,7 +79,11 @@ check! {
         title: "a call is answered as before after one that contradicts it was refused",
         spec: ALL,
         needs: [CREATE_DELETE_VOLUME],
-        refuted_by: ["create-volume-ignores-size-conflict", "controller-publish-forgets-readonly"],
+        refuted_by: [
+            "create-volume-ignores-size-conflict",
+            "controller-publish-forgets-readonly",
+            "node-publish-forgets-readonly",
+        ],
         follows: "*",
         access: Each,
     }
@@ -95,7 +99,12 @@ check! {
         let back = || path.back().into_iter().map(Item::Call);
         let forth = path.forth().into_iter().flat_map(after_error).chain(back()).collect();
         let readonly = path.readonly().into_iter().flat_map(after_error).chain(back()).collect();
-        try_all(cx, &ground, vec![forth, readonly]).await
+        let mut sequences = vec![forth, readonly];
+        if let Some((before, publish)) = path.published_readonly() {
+            let before = before.into_iter().map(Item::Call);
+            sequences.push(before.chain(after_error(publish)).chain(back()).collect());
+        }
+        try_all(cx, &ground, sequences).await
     }
 }
 

@@ -102,7 +102,13 @@ check! {
         title: "volumes are where earlier calls have put them, with what was written to them, in whichever order the calls come",
         spec: ALL,
         needs: [NODE, CREATE_DELETE_VOLUME],
-        refuted_by: ["node-publish-ignores-readonly-conflict", "node-stage-refuses-repeats", "node-unpublish-refuses-repeats"],
+        refuted_by: [
+            "controller-expand-refuses-online",
+            "node-publish-ignores-readonly-conflict",
+            "node-publish-refuses-second-path",
+            "node-stage-refuses-repeats",
+            "node-unpublish-refuses-repeats",
+        ],
         follows: "*",
         access: Each,
     }

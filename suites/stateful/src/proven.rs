@@ -1,23 +1,31 @@
 //! Rules of which it is proved that the suites judge them, as the refutation tests have seen it.
 
-/// The defect and the check, then how soon it is found, and the rules that the check blames it for in brackets.
+use csi_harness::refutation::Accused;
+use csi_harness::requirements::Requirement;
+
+/// The defect and the check, then how soon it is found, and the rules that the check blames it for in brackets, with a word if it warns.
 const TRIES: &str = include_str!("../tests/refutation/tries.txt");
 
-/// The ids of the rules.
-pub fn rules() -> impl Iterator<Item = &'static str> {
-    TRIES
-        .lines()
-        .filter(|line| !line.starts_with('#'))
-        .flat_map(|line| line.split(['(', ')']).skip(1).step_by(2))
+/// Which rules a check blames a driver with a defect for.
+pub fn accused() -> impl Iterator<Item = Accused> {
+    TRIES.lines().filter(|line| !line.starts_with('#')).flat_map(|line| {
+        let mut words = line.split([' ', ':']);
+        let (defect, check) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
+        let blamed = line.split(['(', ')']).skip(1).step_by(2);
+        blamed.filter_map(move |blamed| {
+            let (rule, warns) = blamed.split_once(' ').map_or((blamed, false), |(rule, _)| (rule, true));
+            Some(Accused { defect, check, rule: Requirement::find(rule)?, warns })
+        })
+    })
 }
 
 #[cfg(test)]
 mod tests {
-    use csi_harness::requirements::Requirement;
-
     #[test]
     fn what_stands_in_the_table_are_rules() {
-        assert!(super::rules().count() > 0);
-        super::rules().for_each(|rule| assert!(Requirement::find(rule).is_some(), "{rule}"));
+        let rows = super::TRIES.lines().filter(|line| !line.starts_with('#'));
+        let rules: usize = rows.map(|row| row.matches('(').count()).sum();
+        assert_eq!(super::accused().count(), rules);
+        assert!(super::accused().any(|accused| accused.defect == "restart-forgets-staged" && accused.warns));
     }
 }

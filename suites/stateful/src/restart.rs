@@ -6,6 +6,7 @@
 
 mod in_use;
 mod second;
+mod started;
 mod used;
 
 use std::time::{Duration, Instant};
@@ -32,7 +33,15 @@ const STOP_GRACE: Duration = Duration::from_secs(10);
 /// The restart suite.
 pub const SUITE: Suite = Suite { name: "restart", checks: &[CHECKS], retired: &[] };
 
-const CHECKS: &[&Check] = &[&UNDER_LOAD, &in_use::KILLED, &in_use::REBOOT, &second::STARTED_TWICE];
+const CHECKS: &[&Check] = &[
+    &UNDER_LOAD,
+    &in_use::KILLED,
+    &in_use::REBOOT,
+    &second::STARTED_TWICE,
+    &started::STARTING,
+    &started::SAME_VOLUME,
+    &started::NEXT_CALLER,
+];
 
 check! {
     /// Plugins are updated, evicted and run out of memory while volumes are in use. An orchestrator goes by what it was

@@ -258,7 +258,7 @@ check! {
     ONLINE {
         id: "controller/controller-expand-volume/online",
         title: "a driver with ONLINE expands a volume that is in use on a node",
-        spec: [req::ID_PCAPS_012, req::CTRL_EXPAND_004],
+        spec: [req::ID_PCAPS_012],
         needs: [EXPAND_VOLUME, Need::Has(Capability::OnlineExpansion), CREATE_DELETE_VOLUME, NODE],
         refuted_by: ["controller-expand-refuses-online"],
     }

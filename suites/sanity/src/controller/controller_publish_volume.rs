@@ -62,7 +62,7 @@ check! {
     NO_VOLUME_CAPABILITY {
         id: "controller/controller-publish-volume/no-volume-capability",
         title: "ControllerPublishVolume without volume_capability is refused",
-        spec: [req::CTRL_PUBLISH_011, req::GEN_ERR_004],
+        spec: [req::CTRL_PUBLISH_011, req::GEN_ERR_004, req::GEN_ERR_001],
         needs: [PUBLISH_UNPUBLISH_VOLUME, VOLUME, NODE],
         refuted_by: [
             "controller-publish-accepts-missing-capability",

@@ -77,6 +77,7 @@ check! {
         needs: [LIST_SNAPSHOTS, CREATE_DELETE_SNAPSHOT, VOLUME],
         refuted_by: [
             "list-snapshots-entry-without-snapshot",
+            "list-snapshots-hides-unready",
             "delete-snapshot-keeps-snapshot",
         ],
         replaces: [

@@ -326,7 +326,7 @@ check! {
     NEGATIVE_MAX_ENTRIES {
         id: "controller/list-volumes/negative-max-entries",
         title: "ListVolumes with negative max_entries is refused",
-        spec: [req::CTRL_LISTVOL_009, req::GEN_ERR_005],
+        spec: [req::CTRL_LISTVOL_009, req::GEN_ERR_005, req::GEN_ERR_001],
         needs: [LIST_VOLUMES],
         refuted_by: ["list-volumes-accepts-negative-max", "list-volumes-panics-on-negative-max"],
         runs: Last,

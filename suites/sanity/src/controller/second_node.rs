@@ -45,22 +45,28 @@ fn unless_full_or_unknown<T>(reply: Reply<T>) -> CheckResult<Reply<T>> {
     }
 }
 
-/// A volume of the first of these modes that the driver has.
+/// Whether the driver says that a node can reach a volume with this accessible_topology.
+fn reaches(node: &v1::NodeGetInfoResponse, places: &[v1::Topology]) -> bool {
+    let within_one =
+        |topology: &v1::Topology| places.iter().any(|place| within(&place.segments, &topology.segments));
+    places.is_empty() || node.accessible_topology.as_ref().is_some_and(within_one)
+}
+
+/// A volume of the first of these modes that the driver has, and the node furthest down the configuration that can reach it.
 async fn reached(cx: &Cx, modes: &[Mode]) -> CheckResult<Reached> {
-    let there = cx.at_node(1).call(v1::NodeGetInfoRequest {}).setup("the other node's id").await?;
+    let mut others = Vec::new();
+    for node in (1..cx.target().nodes().len()).rev() {
+        others.push(cx.at_node(node).call(v1::NodeGetInfoRequest {}).setup("the other node's id").await?);
+    }
     for &mode in modes {
         let request = v1::CreateVolumeRequest {
             volume_capabilities: vec![cx.capability_with_mode(mode)],
             ..cx.create_node_volume_request().await?
         };
         let Ok(volume) = cx.create_volume(request).await.any_answer()? else { continue };
-        let places = &volume.accessible_topology;
-        if let Some(topology) = &there.accessible_topology
-            && !places.is_empty()
-            && !places.iter().any(|place| within(&place.segments, &topology.segments))
-        {
-            return Err(Stop::skip("the other node cannot reach volumes of the first one"));
-        }
+        let Some(there) = others.into_iter().find(|node| reaches(node, &volume.accessible_topology)) else {
+            return Err(Stop::skip("no other node can reach volumes of the first one"));
+        };
         return Ok(Reached { volume: volume.into(), mode, here: cx.node_id().await?, there: there.node_id });
     }
     Err(Stop::skip("the driver has no volumes of such access modes"))
@@ -73,7 +79,11 @@ check! {
         title: "a volume can be published to another node, and unpublished from it",
         spec: [req::CTRL_PUBLISH_003, req::CTRL_UNPUBLISH_004],
         needs: [PUBLISH_UNPUBLISH_VOLUME, CREATE_DELETE_VOLUME, NODE, TWO_NODES],
-        refuted_by: ["controller-publish-own-node-only", "controller-unpublish-own-node-only"],
+        refuted_by: [
+            "controller-publish-own-node-only",
+            "controller-unpublish-own-node-only",
+            "volume-topology-missing",
+        ],
     }
     async |cx| {
         let reached = reached(cx, &[Mode::SingleNodeWriter]).await?;

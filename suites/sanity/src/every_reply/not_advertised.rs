@@ -27,7 +27,7 @@ check! {
     UNIMPLEMENTED {
         id: "every-reply/not-advertised/unimplemented",
         title: "an RPC that is not advertised answers UNIMPLEMENTED, if it does not do it",
-        spec: [req::GEN_RPC_002, req::GEN_ERR_009],
+        spec: [req::GEN_RPC_002],
         needs: [lacks_one_of(PROMISES)],
         refuted_by: ["unsupported-as-internal"],
         runs: Last,

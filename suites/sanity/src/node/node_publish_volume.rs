@@ -22,7 +22,7 @@ check! {
         title: "NodePublishVolume publishes a volume",
         spec: [req::NODE_PUBLISH_001, req::GEN_RPC_007],
         needs: [NODE, VOLUME],
-        refuted_by: ["node-publish-volume-unimplemented"],
+        refuted_by: ["node-publish-volume-unimplemented", "node-stage-not-recorded"],
         plain: ["NodePublishVolume"],
         access: Each,
     }
@@ -62,7 +62,7 @@ check! {
     BEYOND_VOLUME {
         id: "node/node-publish-volume/unsupported-access-type",
         title: "NodePublishVolume with an access type that the volume lacks is refused as FAILED_PRECONDITION",
-        spec: [req::NODE_PUBLISH_041, req::NODE_PUBLISH_032],
+        spec: [req::NODE_PUBLISH_041],
         needs: [NODE, CREATE_DELETE_VOLUME],
         refuted_by: ["node-publish-accepts-any-capability"],
     }

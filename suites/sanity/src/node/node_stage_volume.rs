@@ -2,7 +2,9 @@
 
 use csi_harness::prelude::*;
 
-use super::{PATH_BYTES_LONG, PATH_BYTES_MAX, attached, gone, incomplete, refused_or_stateless};
+use super::{
+    PATH_BYTES_LONG, PATH_BYTES_MAX, attached, gone, incomplete, refused_or_stateless, unsupported_access,
+};
 
 async fn request(cx: &Cx) -> CheckResult<v1::NodeStageVolumeRequest> {
     let attached = attached(cx).await?;
@@ -204,6 +206,44 @@ check! {
     async |cx| { takes_path_of(cx, PATH_BYTES_LONG).await }
 }
 
+check! {
+    /// A driver may stage anything and refuse when it publishes. Where it does neither, the volume may be of use that way all
+    /// the same, so that it is only remarked on.
+    BEYOND_VOLUME {
+        id: "node/node-stage-volume/unsupported-access-type",
+        title: "a volume is not staged and published with an access type that it lacks",
+        spec: [req::NODE_STAGE_023],
+        needs: [NODE, STAGE_UNSTAGE_VOLUME, CREATE_DELETE_VOLUME],
+        refuted_by: ["node-stage-accepts-any-capability"],
+        follows: "node/node-publish-volume/unsupported-access-type",
+    }
+    async |cx| {
+        let attached = attached(cx).await?;
+        let capability = unsupported_access(cx, &attached.volume).await?;
+        let staging_path = cx.staging_path().await?;
+        let stage = v1::NodeStageVolumeRequest {
+            volume_capability: Some(capability.clone()),
+            ..cx.stage_request(&attached, &staging_path)
+        };
+        if cx.node_stage(stage).await.any_answer()?.is_err() {
+            return Ok(());
+        }
+        let staged = Staged { attached, staging_path };
+        let publish = v1::NodePublishVolumeRequest {
+            volume_capability: Some(capability),
+            ..cx.publish_request(&staged, &cx.target_path().await?)
+        };
+        if cx.node_publish(publish).await.any_answer()?.is_ok() {
+            cx.warn(
+                Violation::new("a volume was staged and published with an access type that it lacks")
+                    .expected("FAILED_PRECONDITION from one of the two, as ValidateVolumeCapabilities does not confirm it")
+                    .actual("OK from both"),
+            );
+        }
+        Ok(())
+    }
+}
+
 pub(crate) static CHECKS: &[&Check] = &[
     &WORKS,
     &REPEATED,
@@ -215,4 +255,5 @@ pub(crate) static CHECKS: &[&Check] = &[
     &OTHER_CAPABILITY,
     &PATH_LENGTH,
     &LONG_PATH,
+    &BEYOND_VOLUME,
 ];

@@ -11,7 +11,7 @@ check! {
         title: "NodeUnpublishVolume unpublishes a volume",
         spec: [req::NODE_UNPUBLISH_001],
         needs: [NODE, VOLUME],
-        refuted_by: ["node-unpublish-volume-unimplemented"],
+        refuted_by: ["node-unpublish-volume-unimplemented", "node-unpublish-fails-on-block"],
         plain: ["NodeUnpublishVolume"],
         access: Each,
     }

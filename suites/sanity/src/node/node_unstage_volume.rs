@@ -2,7 +2,10 @@
 
 use csi_harness::prelude::*;
 
-use super::{PATH_BYTES_LONG, PATH_BYTES_MAX, attached, gone, gone_refusal, staged, staged_at_path_of};
+use super::{
+    PATH_BYTES_LONG, PATH_BYTES_MAX, attached, gone, gone_refusal, staged, staged_at_path_of,
+    unsupported_access,
+};
 
 check! {
     /// What is left behind keeps the volume on the node for ever.
@@ -185,6 +188,34 @@ check! {
     async |cx| { takes_path_of(cx, PATH_BYTES_LONG).await }
 }
 
+check! {
+    /// Whoever was refused, or heard nothing, gives the volume back before it tries anew.
+    AFTER_REFUSAL {
+        id: "node/node-unstage-volume/after-refused-staging",
+        title: "NodeUnstageVolume after a NodeStageVolume that was refused is OK",
+        spec: [req::NODE_UNSTAGE_008],
+        needs: [NODE, STAGE_UNSTAGE_VOLUME, CREATE_DELETE_VOLUME],
+        refuted_by: ["lock-never-released-after-error"],
+        follows: "node/node-unstage-volume/never-staged",
+        access: Each,
+    }
+    async |cx| {
+        let attached = attached(cx).await?;
+        let capability = unsupported_access(cx, &attached.volume).await?;
+        let staging_path = cx.staging_path().await?;
+        let stage = v1::NodeStageVolumeRequest {
+            volume_capability: Some(capability),
+            ..cx.stage_request(&attached, &staging_path)
+        };
+        if cx.node_stage(stage).await.any_answer()?.is_ok() {
+            return Err(Stop::skip("the driver stages with whichever access type"));
+        }
+        let reply = cx.node_unstage(&attached.volume.id, &staging_path).await;
+        reply.must("answer OK where staging was refused, and so nothing is staged")?;
+        Ok(())
+    }
+}
+
 pub(crate) static CHECKS: &[&Check] = &[
     &WORKS,
     &UNDOES_STAGING,
@@ -195,4 +226,5 @@ pub(crate) static CHECKS: &[&Check] = &[
     &UNKNOWN_VOLUME,
     &PATH_LENGTH,
     &LONG_PATH,
+    &AFTER_REFUSAL,
 ];

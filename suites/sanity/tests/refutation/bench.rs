@@ -8,6 +8,7 @@ use csi_harness::config::{AccessType, Config, NodeConfig, Secret, StaticVolume, 
 use csi_harness::events::{Event, Reporter};
 use csi_harness::filter::Filter;
 use csi_harness::known::KnownFailing;
+use csi_harness::need::Need;
 use csi_harness::outcome::{Outcome, Summary};
 use csi_harness::refutation::absent_for;
 use csi_harness::registry::Registry;
@@ -82,7 +83,7 @@ pub(crate) fn everything_set() -> Config {
         size_min_bytes: Some(1 << 20),
         size_max_bytes: Some(16 << 40),
         parameters: pairs(&[("pool", "mock"), ("tier", "silver")]),
-        mutable_parameters: pairs(&[("tier", "gold")]),
+        mutable_parameters: pairs(&[("iops", "3000"), ("tier", "gold")]),
         attach_limit: true,
         secrets: [("CreateVolume", "user"), ("ControllerPublishVolume", "token")]
             .map(|(rpc, key)| (rpc.to_owned(), Secret(pairs(&[(key, "mock")]))))
@@ -181,17 +182,27 @@ async fn run(jobs: usize, mock: csi_mock_driver::Config, mut config: Config) -> 
     Ok(Played { said: listening.said, summary, target })
 }
 
-/// The capabilities that the driver must not have for the check to run, as the mock driver spells them.
+/// The capabilities that the driver must not have for the check to run.
 pub(crate) fn lacks(check: &Check) -> Vec<Capability> {
-    absent_for(check)
-        .into_iter()
-        .map(|capability| {
-            let name = capability.name();
-            // Where two services have a capability of one name, the harness means the controller's by it.
-            let found = name.parse().or_else(|_| format!("Controller.{name}").parse());
-            found.expect("both know the capabilities of the protocol")
-        })
-        .collect()
+    absent_for(check).into_iter().map(of_the_mock).collect()
+}
+
+/// Those that it must not have for some rule of the check to be the one that it goes by.
+pub(crate) fn lacks_for_rules(check: &Check) -> Vec<Capability> {
+    let needed = absent_for(check);
+    let wanted = check.requirements.iter().flat_map(|rule| rule.requires).filter_map(|need| match need {
+        Need::Lacks(capability) if !needed.contains(capability) => Some(of_the_mock(*capability)),
+        _ => None,
+    });
+    wanted.collect()
+}
+
+/// A capability as the mock driver spells it.
+fn of_the_mock(capability: csi_harness::capability::Capability) -> Capability {
+    let name = capability.name();
+    // Where two services have a capability of one name, the harness means the controller's by it.
+    let found = name.parse().or_else(|_| format!("Controller.{name}").parse());
+    found.expect("both know the capabilities of the protocol")
 }
 
 pub(crate) fn registry() -> Registry {

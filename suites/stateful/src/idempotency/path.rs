@@ -65,6 +65,20 @@ impl<'a> Path<'a> {
         calls
     }
 
+    /// The calls up to a volume that was published for writing, so that there is a file system on it, and the one that then
+    /// publishes it for reading only. `None` without nodes.
+    pub(super) fn published_readonly(&self) -> Option<(Vec<Call>, Call)> {
+        let (volume, node, target, usage) = (VOLUME, NODE, TARGET, self.usage);
+        if !self.has_node() {
+            return None;
+        }
+        let mut calls = vec![self.create()];
+        calls.extend(self.steps().into_iter().map(|(forth, _)| forth));
+        calls.push(VolumeCall::NodeUnpublishVolume { volume, node, target }.into());
+        let readonly = true;
+        Some((calls, VolumeCall::NodePublishVolume { volume, node, target, usage, readonly }.into()))
+    }
+
     /// The calls that undo that.
     pub(super) fn back(&self) -> Vec<Call> {
         let mut calls: Vec<Call> = self.copies().into_iter().rev().map(|(_, back)| back).collect();

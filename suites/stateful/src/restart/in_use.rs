@@ -20,7 +20,12 @@ check! {
         title: "volumes that were in use when the driver was killed can be used further, and given back",
         spec: [req::NODE_STAGE_007, req::NODE_PUBLISH_005, req::NODE_UNPUBLISH_007, req::NODE_UNSTAGE_007, req::GEN_ERR_001],
         needs: [NODE, VOLUME, RESTARTS],
-        refuted_by: ["restart-forgets-published", "restart-forgets-staged"],
+        refuted_by: [
+            "restart-forgets-published",
+            "restart-forgets-staged",
+            "restart-refuses-published",
+            "restart-refuses-unstaging",
+        ],
         follows: "*",
         access: Each,
     }

@@ -24,7 +24,8 @@ const SEEDS_OF_TABLE: [u64; 5] = [1, 2, 3, 4, 5];
 /// Where a check is named for defects that no single call shows, the table has the tries that each took.
 const HEADER: &str = "\
 # How many tries (sequences, or rounds of calls) a check needs to find a defect, at the seeds 1 to 5.
-# `end` is a check that finds it when everything is done, `-` one that does not find it. Behind it, the rule that it blames.
+# `end` is a check that finds it when everything is done, `-` one that does not find it. Behind it, the rule that it blames, and whether
+# it only warns.
 # UPDATE=1 cargo test -p csi-suite-stateful --test refutation defect/ writes this file.
 ";
 
@@ -59,7 +60,7 @@ fn is_found(rows: &Rows, check: &'static Check, defect: &'static str) -> Result<
             Trial::Skipped(_) | Trial::Bad(_) => "-".to_owned(),
         });
         misattributed(check, &said)?;
-        blamed.extend(said.iter().filter_map(|said| proven_by(&said.outcome)));
+        blamed.extend(said.iter().filter_map(|said| blamed_by(check, &said.outcome)));
     }
     if updates {
         let mut rows = rows.lock().unwrap_or_else(PoisonError::into_inner);
@@ -97,10 +98,11 @@ fn said_at(check: &'static Check, defect: &str, seed: u64) -> Result<Vec<Said>, 
     Ok(played.said.into_values().collect())
 }
 
-/// The rule that a check is proved to judge: one that binds by a failure, another one by a warning.
-fn proven_by(outcome: &Outcome) -> Option<&'static str> {
-    let rule = outcome.violation()?.requirement?;
-    (matches!(outcome, Outcome::Warned(_)) != rule.is_binding()).then_some(rule.id)
+/// The rule that a check blames, and whether it warns.
+fn blamed_by(check: &Check, outcome: &Outcome) -> Option<String> {
+    let rule = outcome.violation()?.requirement.unwrap_or(check.requirements[0]);
+    let warns = if matches!(outcome, Outcome::Warned(_)) { " warns" } else { "" };
+    Some(format!("{}{warns}", rule.id))
 }
 
 /// How many tries it took, as the check says.

@@ -121,7 +121,7 @@ check! {
     NO_RANGE {
         id: "controller/create-volume/no-capacity-range",
         title: "CreateVolume without capacity_range makes a volume of the driver's choice",
-        spec: [req::CTRL_CREATEVOL_017, req::MSG_VOLUME_002],
+        spec: [req::CTRL_CREATEVOL_017, req::MSG_VOLUME_002, req::GEN_ERR_001],
         needs: [CREATE_DELETE_VOLUME],
         refuted_by: ["create-volume-demands-range", "create-volume-panics-without-range"],
         replaces: [

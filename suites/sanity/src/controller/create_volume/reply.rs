@@ -23,6 +23,7 @@ check! {
             req::MSG_VOLUME_003,
             req::MSG_VOLUME_002,
             req::GEN_FIELD_002,
+            req::GEN_ERR_001,
         ],
         needs: [CREATE_DELETE_VOLUME],
         refuted_by: [

@@ -23,7 +23,7 @@ check! {
     WRITER_STILL_ACCEPTED {
         id: "node/node-publish-volume/single-node-writer-still-accepted",
         title: "a driver with the newer single-node modes still publishes with SINGLE_NODE_WRITER",
-        spec: [req::NODE_PUBLISH_017, req::NODE_CAPS_008],
+        spec: [req::NODE_PUBLISH_017],
         needs: [NODE, NODE_SINGLE_NODE_MULTI_WRITER, CREATE_DELETE_VOLUME],
         refuted_by: ["node-publish-refuses-single-node-writer"],
         follows: "node/node-publish-volume/works",
@@ -94,7 +94,7 @@ check! {
     MULTI_WRITER_SECOND_PATH {
         id: "node/node-publish-volume/multi-writer-second-path",
         title: "NodePublishVolume of a SINGLE_NODE_MULTI_WRITER volume at a second path is OK",
-        spec: [req::NODE_PUBLISH_015, req::NODE_PUBLISH_007],
+        spec: [req::NODE_PUBLISH_015],
         needs: [NODE, NODE_SINGLE_NODE_MULTI_WRITER, CREATE_DELETE_VOLUME],
         refuted_by: ["node-publish-refuses-second-path"],
     }
@@ -106,7 +106,7 @@ check! {
     MULTI_NODE_SECOND_PATH {
         id: "node/node-publish-volume/multi-node-second-path",
         title: "NodePublishVolume of a MULTI_NODE_MULTI_WRITER volume at a second path is OK",
-        spec: [req::NODE_PUBLISH_012, req::NODE_PUBLISH_007],
+        spec: [req::NODE_PUBLISH_012],
         needs: [NODE, CREATE_DELETE_VOLUME],
         refuted_by: ["node-publish-refuses-second-path"],
     }

@@ -91,7 +91,7 @@ pub(super) fn publish(
     }
     match life.published.get(&at) {
         Some(before) if before.usage != usage => {
-            anything(&req::NODE_PUBLISH_009, "of a published volume with another volume_capability")
+            anything(&req::NODE_PUBLISH_001, "of a published volume with another volume_capability")
         }
         Some(before) if before.readonly == readonly || usage.is_for_readers() => {
             must(&req::NODE_PUBLISH_004, "answer OK to the same request again")
@@ -102,7 +102,7 @@ pub(super) fn publish(
                 .or_done_remark("unless readonly makes no difference to this driver")
         }
         None if usage != life.wanted.usage => {
-            must(&req::NODE_PUBLISH_032, "publish the volume, or to refuse a use that it was not made for")
+            must(&req::NODE_PUBLISH_041, "publish the volume, or to refuse a use that it was not made for")
                 .or_any_refusal()
         }
         None if life.published_on(at.0).next().is_none() => {

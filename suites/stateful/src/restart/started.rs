@@ -1,0 +1,102 @@
+//! A driver that has just started, and what it makes of callers that it does not know.
+
+use std::time::{Duration, Instant};
+
+use csi_harness::prelude::*;
+
+use super::{bring_back, driver, kill};
+
+/// Pause between two calls while the driver starts.
+const PAUSE: Duration = Duration::from_millis(5);
+
+check! {
+    /// An orchestrator asks Probe until the plugin is ready, and takes an error for a plugin that has to be started again. A
+    /// dependency that is missing is one, so that FAILED_PRECONDITION is none of this.
+    pub(super) STARTING {
+        id: "restart/probe-while-starting",
+        title: "Probe of a driver that is starting is OK with ready false, until it is ready",
+        spec: [req::ID_PROBE_007, req::GEN_ERR_001],
+        needs: [RESTARTS],
+        refuted_by: ["probe-fails-after-start"],
+    }
+    async |cx| {
+        let driver = driver(cx)?;
+        kill(driver).await?;
+        driver.start().await.map_err(|error| Stop::broken(csi_harness::error_chain(&error)))?;
+        let until = Instant::now() + Duration::from_millis(cx.config().time_limits.restart_ms).min(cx.remaining() / 2);
+        let mut remarked = false;
+        while Instant::now() < until {
+            match cx.call(v1::ProbeRequest {}).once().await.answer() {
+                Answer::Ok(probe) if probe.ready != Some(false) => break,
+                Answer::Ok(_) | Answer::Unknown(_) => {}
+                Answer::Refused(refused) => {
+                    let is_legal = matches!(refused.code, Code::FailedPrecondition | Code::Unavailable);
+                    if !is_legal && !remarked {
+                        remarked = true;
+                        cx.warn(
+                            Violation::new("Probe fails while the driver starts")
+                                .expected("OK with ready false, as long as nothing is wrong")
+                                .actual(refused),
+                        );
+                    }
+                }
+            }
+            tokio::time::sleep(PAUSE).await;
+        }
+        bring_back(cx, driver, "killed", Vec::new()).await.map(drop)
+    }
+}
+
+check! {
+    /// A provisioner asks again for the volume that it was promised, whatever became of the driver meanwhile.
+    pub(super) SAME_VOLUME {
+        id: "restart/same-volume",
+        title: "CreateVolume of a volume from before the driver was killed gives that volume",
+        spec: [req::CTRL_CREATEVOL_004, req::GEN_ERR_001],
+        needs: [CREATE_DELETE_VOLUME, RESTARTS],
+        refuted_by: ["restart-forgets-names"],
+        follows: "restart/under-load",
+    }
+    async |cx| {
+        let request = cx.create_volume_request();
+        let made = cx.create_volume(request.clone()).setup("a volume").await?;
+        let driver = driver(cx)?;
+        kill(driver).await?;
+        bring_back(cx, driver, "killed", Vec::new()).await?;
+        let again = cx.create_volume(request).await.must("give the volume that was made before it was killed")?;
+        ensure!(
+            again.volume_id == made.volume_id,
+            "the same request makes another volume after the driver was killed and started";
+            expected: format!("volume_id {:?}", made.volume_id),
+            actual: format!("volume_id {:?}", again.volume_id)
+        );
+        Ok(())
+    }
+}
+
+check! {
+    /// Sidecars come and go. A driver that ends with the first of them is a command, and no service.
+    pub(super) NEXT_CALLER {
+        id: "restart/next-caller",
+        title: "a driver goes on when all its callers have gone, and serves the next one",
+        spec: [req::OPS_LIFE_010, req::GEN_ERR_001],
+        needs: [RESTARTS],
+        refuted_by: ["ends-with-first-connection"],
+    }
+    async |cx| {
+        let driver = driver(cx)?;
+        kill(driver).await?;
+        bring_back(cx, driver, "killed", Vec::new()).await?;
+        cx.break_connections().await;
+        if cx.target().is_alive().await {
+            return Ok(());
+        }
+        let ended = Violation::new("after all connections were closed the driver serves nobody any more")
+            .expected("an answer to whoever connects next")
+            .actual("no answer")
+            .printed(driver.last_lines());
+        kill(driver).await?;
+        bring_back(cx, driver, "killed", Vec::new()).await?;
+        Err(ended.into())
+    }
+}
