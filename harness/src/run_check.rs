@@ -120,6 +120,7 @@ async fn run_and_undo(
         log.forget_silence();
     }
     let leftovers = cx.finish().await;
+    cx.make_way().await;
     let silence = log.silence();
     let Told { calls, calls_dropped, warnings, notes } = log.take();
 
