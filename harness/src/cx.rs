@@ -347,10 +347,10 @@ struct Shared {
     names: CheckNames,
     seed: u64,
     generators: AtomicU64,
-    /// Given back only after the ledger is worked off.
+    /// Given back only after the ledger is worked off, as far as that is possible.
     leases: tokio::sync::Mutex<Vec<Lease>>,
     /// Room for attached volumes; given back with the leases.
-    room: tokio::sync::OnceCell<Option<OwnedSemaphorePermit>>,
+    room: tokio::sync::Mutex<Option<OwnedSemaphorePermit>>,
 }
 
 impl Cx {
@@ -362,7 +362,7 @@ impl Cx {
             seed: mixed(seed, &session.check),
             generators: AtomicU64::new(0),
             leases: tokio::sync::Mutex::default(),
-            room: tokio::sync::OnceCell::new(),
+            room: tokio::sync::Mutex::default(),
         };
         Cx { session, access, scope: WHOLE, shared: Arc::new(shared) }
     }
@@ -464,7 +464,17 @@ impl Cx {
 
     /// Waits until the node has room for the volumes of this check, too.
     pub(crate) async fn enter_node(&self) {
-        self.shared.room.get_or_init(|| self.target.room.enter(&self.session)).await;
+        let mut room = self.shared.room.lock().await;
+        if room.is_none() {
+            *room = self.target.room.enter(&self.session).await;
+        }
+    }
+
+    /// Lets other checks go on that wait for what this one holds: it has ended, and what is left of it is undone only when
+    /// they have ended, too.
+    pub(crate) async fn make_way(&self) {
+        *self.shared.room.lock().await = None;
+        self.shared.leases.lock().await.clear();
     }
 
     /// Everything that is not undone, undone; and what could not be.

@@ -18,6 +18,9 @@ use crate::story;
 use crate::target::Target;
 use crate::verdict::{CheckResult, Stop, Violation};
 
+/// Calls that are told of those that the driver may have died of.
+const CALLS_TOLD_MAX: usize = 4;
+
 /// What is the same for all checks of a run.
 #[derive(Clone)]
 pub(crate) struct Rules {
@@ -120,6 +123,7 @@ async fn run_and_undo(
         log.forget_silence();
     }
     let leftovers = cx.finish().await;
+    cx.make_way().await;
     let silence = log.silence();
     let Told { calls, calls_dropped, warnings, notes } = log.take();
 
@@ -223,15 +227,31 @@ fn listed(outcome: Outcome, reason: Option<&str>) -> Outcome {
 }
 
 /// The violation of a check one of whose calls ended without a gRPC status: the driver died of it, or lives on and breaks
-/// it off each time.
+/// it off each time. Of several at the same time nobody knows which it was.
 pub(crate) fn killed(done: &Done, alive: bool) -> Violation {
-    let last = done.fatal_call();
-    let call = last.map_or_else(|| "a call".to_owned(), |call| call.rpc.to_string());
+    let calls = done.fatal_call().map_or_else(Vec::new, |call| under_way_with(call, &done.report.calls));
+    let mut rpcs: Vec<&str> = calls.iter().map(|call| call.rpc.method).collect();
+    rpcs.sort_unstable();
+    rpcs.dedup();
+    let call = match &rpcs[..] {
+        [] => "a call".to_owned(),
+        [one] => (*one).to_owned(),
+        several => format!("one of {}, which were under way at the same time", several.join(", ")),
+    };
     let message = match alive {
         true => format!("the driver lives on, but {call} ends without a gRPC status"),
         false => format!("the driver did not survive {call}"),
     };
-    cut_off(message).actual(last.map_or_else(String::new, story::call_line))
+    let told: Vec<String> = calls.into_iter().take(CALLS_TOLD_MAX).map(story::call_line).collect();
+    cut_off(message).actual(told.join("\n      "))
+}
+
+/// This call, and the others that broke off and were sent before it ended.
+fn under_way_with<'a>(fatal: &'a CallRecord, calls: &'a [CallRecord]) -> Vec<&'a CallRecord> {
+    let end = fatal.sent_after + fatal.duration;
+    let broke = |call: &CallRecord| matches!(call.outcome, Answer::Unknown(NoAnswer::Broken(_)));
+    let others = calls.iter().filter(|call| !std::ptr::eq(*call, fatal));
+    std::iter::once(fatal).chain(others.filter(|call| broke(call) && call.sent_after < end)).collect()
 }
 
 /// The violation of checks that were under way when the driver died, none of which is known to have killed it.
@@ -245,4 +265,42 @@ fn cut_off(message: String) -> Violation {
     Violation::new(message)
         .of(&crate::requirements::req::GEN_ERR_001)
         .expected("an answer, whatever the request, and a driver that goes on serving")
+}
+
+#[cfg(test)]
+mod tests {
+    use csi_proto::{Call as _, v1};
+
+    use super::*;
+    use crate::record::Message;
+
+    fn call(sent_ms: u64, duration_ms: u64, outcome: Answer<Message>) -> CallRecord {
+        CallRecord {
+            rpc: v1::ProbeRequest::RPC,
+            sent_after: Duration::from_millis(sent_ms),
+            duration: Duration::from_millis(duration_ms),
+            cleanup: false,
+            node: 0,
+            worker: 0,
+            request: Message::request(v1::ProbeRequest {}),
+            outcome,
+        }
+    }
+
+    #[test]
+    fn of_calls_at_the_same_time_none_alone_is_said_to_have_been_fatal() {
+        let broke = || Answer::Unknown(NoAnswer::Broken("it broke".to_owned()));
+        let late = || Answer::Unknown(NoAnswer::Timeout(Duration::ZERO));
+        let calls = [
+            call(0, 5, late()),
+            call(1, 9, broke()),
+            call(8, 2, broke()),
+            call(10, 1, broke()),
+            call(11, 1, broke()),
+        ];
+        let sent = |fatal: usize| -> Vec<u128> {
+            under_way_with(&calls[fatal], &calls).iter().map(|call| call.sent_after.as_millis()).collect()
+        };
+        assert_eq!(sent(1), [1, 8], "those that found nobody there are not among them");
+    }
 }

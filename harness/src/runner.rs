@@ -413,7 +413,7 @@ impl<'a> Runner<'a> {
                 format!("volumes are made with {bytes} bytes, {why}")
             }
             Found::Invalid(refused) => {
-                let why = "does it need --parameters, --secrets or another --volume-size-bytes?";
+                let why = "does it need other --parameters, --secrets or another --volume-size-bytes?";
                 format!("CreateVolume refuses a plain request: {refused}; {why}")
             }
         };

@@ -1,10 +1,14 @@
 //! Drivers that die, or do not answer.
 
+use csi_harness::Driver;
 use csi_harness::outcome::{Aftermath, Outcome};
 use csi_harness::prelude::*;
+use csi_harness::target::Target;
 use csi_mock_driver::Defect;
+use tokio::sync::{Semaphore, watch};
 
-use crate::bench::{Bench, config};
+use crate::bench::{self, Bench, config, options};
+use crate::process::Mock;
 
 check! {
     /// Any call that the mock driver can be told to die on.
@@ -76,4 +80,56 @@ async fn a_driver_that_never_answers_is_called_dead_once() {
     assert_eq!(ran.summary.crashes.len(), 1, "{:?}", ran.summary);
     assert_eq!(ran.summary.crashes[0].aftermath, Aftermath::Gone);
     assert_eq!(ran.summary.passed, 0);
+}
+
+/// Opened once the node is full.
+static FULL: Semaphore = Semaphore::const_new(0);
+
+check! {
+    /// The driver dies of it, so that the volume cannot be detached.
+    DIES_WITH_THE_NODE_FULL {
+        id: "death/dies-with-the-node-full",
+        title: "DeleteVolume of a path is answered while a volume is attached",
+        spec: [req::CTRL_DELETEVOL_001],
+        refuted_by: ["delete-volume-crashes-on-paths"],
+    }
+    async |cx| {
+        cx.attached(cx.new_volume().await?.into()).await?;
+        FULL.add_permits(1);
+        let request = v1::DeleteVolumeRequest { volume_id: "../a-path".to_owned(), ..Default::default() };
+        cx.call(request).await.any_answer()?.ok();
+        Ok(())
+    }
+}
+
+check! {
+    /// Wants to have a volume attached where there is room for one.
+    WAITS_FOR_ROOM {
+        id: "death/waits-for-room",
+        title: "a volume can be attached",
+        spec: [req::CTRL_PUBLISH_001],
+        refuted_by: ["none"],
+    }
+    async |cx| {
+        let volume = cx.new_volume().await?;
+        let _full = FULL.acquire().await.expect("nobody closes it");
+        cx.attached(volume.into()).await?;
+        Ok(())
+    }
+}
+
+/// What a check held when the driver died keeps no other one waiting for ever.
+#[tokio::test]
+async fn room_is_given_back_when_the_driver_dies() {
+    let mut mock = Mock::new("defects: [delete-volume-crashes-on-paths]\nmax-volumes-per-node: 2");
+    // Who waits for room has waited in vain after this.
+    mock.config.time_limits.check_ms = 5_000;
+    let driver = Driver::of(&mock.config, None).expect("the configuration says how to run it");
+    let target = Target::connect_to(driver.clone(), mock.config.clone()).await.expect("it answers");
+    let checks: [&'static Check; 2] = [&DIES_WITH_THE_NODE_FULL, &WAITS_FOR_ROOM];
+    let ran = bench::run(target, options(), watch::channel(Default::default()).1, &checks).await;
+    driver.leave().await.expect("it stops");
+    assert!(!ran.summary.crashes.is_empty(), "{:?}", ran.summary);
+    assert!(matches!(ran.outcome(&DIES_WITH_THE_NODE_FULL), Outcome::Failed(_)), "{:?}", ran.outcomes);
+    assert_eq!(ran.outcome(&WAITS_FOR_ROOM), &Outcome::Passed);
 }

@@ -10,10 +10,31 @@ use libtest_mimic::{Failed, Trial};
 use crate::bench::{self, JOBS, everything_on, everything_set, pairs};
 
 pub(crate) fn trials() -> Vec<Trial> {
-    Quirk::ALL
+    let mut trials: Vec<Trial> = Quirk::ALL
         .iter()
         .map(|quirk| Trial::test(format!("quirk/{quirk}"), move || is_not_accused(*quirk)))
-        .collect()
+        .collect();
+    for (what, parameters) in [("without-parameters", &[][..]), ("another-parameter", &[("tier", "silver")])]
+    {
+        let name = format!("quirk/{}/{what}", Quirk::ParametersDemanded);
+        trials.push(Trial::test(name, move || is_not_blamed_for_the_user(parameters)));
+    }
+    trials
+}
+
+/// A driver that demands a parameter which its user has left out refuses all volumes, and has broken no rule.
+fn is_not_blamed_for_the_user(parameters: &[(&str, &str)]) -> Result<(), Failed> {
+    let mock = csi_mock_driver::Config { quirks: vec![Quirk::ParametersDemanded], ..everything_on() };
+    let config = Config { parameters: pairs(parameters), ..everything_set() };
+    let played = bench::play(JOBS, mock, config)?;
+    let blamed = |outcome: &Outcome| matches!(outcome, Outcome::Failed(_) | Outcome::Warned(_));
+    let wrong: Vec<String> = played
+        .said
+        .iter()
+        .filter(|(_, said)| blamed(&said.outcome))
+        .map(|(label, said)| format!("{label}: {:?}", said.outcome))
+        .collect();
+    if wrong.is_empty() { Ok(()) } else { Err(Failed::from(wrong.join("\n"))) }
 }
 
 fn is_not_accused(quirk: Quirk) -> Result<(), Failed> {

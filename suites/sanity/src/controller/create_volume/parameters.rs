@@ -95,14 +95,35 @@ check! {
         follows: "controller/create-volume/works",
     }
     async |cx| {
-        use v1::volume_capability::{AccessType as Kind, MountVolume};
-        let access_type = Some(Kind::Mount(MountVolume::default()));
-        let plain = v1::VolumeCapability { access_type, ..cx.capability() };
-        let request = v1::CreateVolumeRequest { volume_capabilities: vec![plain], ..cx.create_volume_request() };
-        let made = cx.create_volume(request).await.must("choose a file system if none is named");
+        let reply = cx.create_volume(on_file_system(cx, "")).await;
+        if let Answer::Refused(refused) = reply.answer()
+            && !is_taken_with_a_file_system(cx).await?
+        {
+            return Err(Stop::broken(format!("CreateVolume refuses file systems with a name as well: {refused}")));
+        }
+        let made = reply.must("choose a file system if none is named");
         made.map_err(Stop::of_a_plain_call)?;
         Ok(())
     }
+}
+
+/// A plain request for a file system of this type, and with nothing else that is optional.
+fn on_file_system(cx: &Cx, fs_type: &str) -> v1::CreateVolumeRequest {
+    use v1::volume_capability::{AccessType as Kind, MountVolume};
+    let mount = MountVolume { fs_type: fs_type.to_owned(), ..Default::default() };
+    let capability = v1::VolumeCapability { access_type: Some(Kind::Mount(mount)), ..cx.capability() };
+    v1::CreateVolumeRequest { volume_capabilities: vec![capability], ..cx.create_volume_request() }
+}
+
+/// Whether it is the name of the file system that the driver misses, rather than a parameter, of which nobody knows here.
+async fn is_taken_with_a_file_system(cx: &Cx) -> Result<bool, Stop> {
+    let configured = cx.config().fs_type.as_str();
+    for fs_type in [configured, "ext4", "xfs"].into_iter().filter(|fs_type| !fs_type.is_empty()) {
+        if cx.create_volume(on_file_system(cx, fs_type)).await.code()? == Code::Ok {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 /// Capabilities of which many a driver supports not all.

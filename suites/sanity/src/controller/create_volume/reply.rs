@@ -33,7 +33,6 @@ check! {
             "create-volume-negative-capacity",
             "create-volume-crashes-after-work",
             "create-volume-fails-after-work",
-            "create-volume-demands-fs-type",
         ],
         replaces: [
             "Controller Service [Controller Server] CreateVolume should return appropriate values SingleNodeWriter WithCapacity 1Gi",
@@ -50,10 +49,9 @@ check! {
         let reply = cx.create_volume(request).await;
         if let Answer::Refused(refused) = reply.answer()
             && refused.code == Code::InvalidArgument
-            && cx.config().parameters.is_empty()
         {
-            // Parameters and secrets are between the driver and its user, so the request may lack one.
-            let why = "does it need --parameters, --secrets or another --volume-size-bytes?";
+            // Parameters and secrets are between the driver and its user, so the request may lack one, or have a wrong one.
+            let why = "does it need other --parameters, --secrets or another --volume-size-bytes?";
             return Err(Stop::broken(format!("CreateVolume refuses a plain request: {refused}; {why}")));
         }
         let volume = reply.must("make a volume")?;
