@@ -1,4 +1,5 @@
 //! Runs the suites on a program that is a driver.
+#![expect(clippy::unwrap_used, reason = "a panic in a helper of a test is the failure itself")]
 
 use std::path::Path;
 use std::process::Command;

@@ -87,10 +87,10 @@ fn near(id: &str) -> Vec<String> {
 /// Another letter or digit of the same kind.
 fn next(letter: char) -> char {
     match letter {
-        'a'..'z' | 'A'..'Z' | '0'..'9' => char::from_u32(letter as u32 + 1).unwrap_or('x'),
         'z' => 'a',
         'Z' => 'A',
         '9' => '0',
+        'a'..='y' | 'A'..='Y' | '0'..='8' => char::from_u32(letter as u32 + 1).unwrap_or('x'),
         _ => 'x',
     }
 }
