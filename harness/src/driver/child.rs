@@ -15,7 +15,7 @@ use super::{DriverError, DriverLog, Left};
 
 /// How long the kernel may take to end a process after SIGKILL.
 const KILL_LIMIT: Duration = Duration::from_secs(5);
-/// How long is waited for the rest of the process group. Where nobody reaps orphans, it never goes.
+/// How long is waited for the rest of the process group.
 const ORPHANS_LIMIT: Duration = Duration::from_secs(1);
 /// Pause between two looks at the process group.
 const GROUP_PAUSE: Duration = Duration::from_millis(5);
@@ -264,9 +264,10 @@ impl Running {
         self.has_ended_well() && !self.has_group()
     }
 
-    /// Whether any process of the group is there.
+    /// Whether any process of the group goes on. One that has ended and that nobody reaps, as in a container without an init, can
+    /// still be signalled.
     fn has_group(&self) -> bool {
-        test_kill_process_group(self.group) != Err(Errno::SRCH)
+        test_kill_process_group(self.group) != Err(Errno::SRCH) && goes_on(self.group.as_raw_nonzero().get())
     }
 
     /// Ends what outlives the process that led the group: it may hold the socket.
