@@ -71,6 +71,10 @@ pub static UNTESTED: &[(&Requirement, &str)] = &[
         "where a call runs does not show; that the volume is there does, by NODE-PUBLISH-026 and -027",
     ),
     (
+        &req::NODE_PUBLISH_009,
+        "the tables after it ask for ALREADY_EXISTS or OK where it asks for FAILED_PRECONDITION",
+    ),
+    (
         &req::NODE_STAGE_002,
         "where a call runs does not show; that the volume is there does, by NODE-PUBLISH-026 and -027",
     ),
@@ -81,10 +85,6 @@ pub static UNTESTED: &[(&Requirement, &str)] = &[
     (
         &req::NODE_UNSTAGE_005,
         "where a call runs does not show; that the mount is gone does, by NODE-UNSTAGE-002",
-    ),
-    (
-        &req::NODE_PUBLISH_009,
-        "the tables after it ask for ALREADY_EXISTS or OK where it asks for FAILED_PRECONDITION",
     ),
     (
         &req::OPS_CONFIG_004,
