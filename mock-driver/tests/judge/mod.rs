@@ -43,6 +43,8 @@ pub(crate) fn passes(driver: &str, flags: &str, config: &str, suites: &str) {
             "--seed",
             "1",
             "--fail-fast",
+            // Of a right driver there is nothing to remark, so that a warning is as good as a failure.
+            "--strict",
         ])
         .arg("--config")
         .arg(&file)
