@@ -58,6 +58,8 @@ pub(crate) enum Command {
     /// Send hostile requests, made up at random, and see that no harm comes of them
     #[command(after_help = exit_codes())]
     Fuzz(Box<FuzzArgs>),
+    /// Say what this machine, a driver and its settings lack, and which checks each lack costs
+    Doctor(Box<DoctorArgs>),
     /// Print a shell completion script
     Completions {
         /// For which shell
@@ -93,6 +95,23 @@ pub(crate) struct SelfTestArgs {
     /// Trials that run at the same time
     #[arg(long, short, value_name = "NUMBER", default_value_t = 8, value_parser = jobs())]
     pub(crate) jobs: u64,
+}
+
+/// Looks at this machine by trying: namespaces, mounts, loop devices, each file system. Where a driver is named, also asks what it
+/// can do, and says which checks are left out on it as it is configured. Nothing is made that stays.
+#[derive(Debug, Args)]
+pub(crate) struct DoctorArgs {
+    /// For people or for programs
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) format: OutputFormat,
+    #[command(flatten)]
+    pub(crate) target: TargetArgs,
+    #[command(flatten)]
+    pub(crate) volumes: VolumeArgs,
+    #[command(flatten)]
+    pub(crate) paths: PathArgs,
+    #[command(flatten)]
+    pub(crate) limits: LimitArgs,
 }
 
 #[derive(Debug, Args)]
@@ -454,7 +473,7 @@ pub(crate) struct EffortArgs {
 }
 
 /// How long things may take. Durations are like 500ms, 10s or 1m30s.
-#[derive(Debug, Args)]
+#[derive(Debug, Default, Args)]
 #[command(next_help_heading = "Time limits (500ms, 10s, 1m30s)")]
 pub(crate) struct LimitArgs {
     /// The whole run [default: 1h, and --budget]
@@ -484,7 +503,7 @@ pub(crate) struct LimitArgs {
 }
 
 /// What to tell.
-#[derive(Debug, Args)]
+#[derive(Debug, Default, Args)]
 #[command(next_help_heading = "Output")]
 pub(crate) struct OutputArgs {
     /// Write a report: junit, json or md, and the file, or - for the standard output; repeatable

@@ -58,6 +58,8 @@ pub(crate) enum Error {
     Output(#[from] io::Error),
     #[error("failed to read what a pod is to do")]
     Sandbox(#[source] io::Error),
+    #[error("failed to make a temporary directory")]
+    Scratch(#[source] io::Error),
     #[error("failed to start the runtime")]
     Runtime(#[source] io::Error),
 }
@@ -97,6 +99,7 @@ impl Error {
             | Error::Output(_)
             | Error::Remains(_)
             | Error::Sandbox(_)
+            | Error::Scratch(_)
             | Error::Runtime(_) => Exit::Broken,
         }
     }

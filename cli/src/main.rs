@@ -5,6 +5,7 @@ mod cleanup;
 mod coverage;
 #[cfg(test)]
 mod docs;
+mod doctor;
 mod driver_log;
 mod duration;
 mod e2e;
@@ -83,6 +84,7 @@ fn execute(cli: Cli, repeat: repeat::Repeat) -> Result<Exit, Error> {
         Command::Replay(args) => replay::replay(*args, repeat),
         Command::E2e(args) => e2e::e2e(*args, repeat),
         Command::Fuzz(args) => fuzz::fuzz(*args, repeat),
+        Command::Doctor(args) => doctor::doctor(*args),
         Command::Completions { shell } => manual::completions(shell),
         Command::Man => manual::man(),
         Command::PodSandbox => {

@@ -17,6 +17,7 @@ use crate::config::Config;
 use crate::driver::{Driver, DriverError};
 use crate::lifecycle::{Room, size};
 use crate::logbook::{Logbook, RunOf};
+use crate::mounts;
 use crate::names::Names;
 use crate::paths::Paths;
 use crate::patience::Patience;
@@ -72,6 +73,15 @@ impl Node {
     /// What NodeGetInfo answered, which is asked only where there are several nodes.
     pub fn id(&self) -> Option<&str> {
         self.id.as_deref()
+    }
+
+    /// Whether the tests are known to see what the driver does to files on this node: they have its mount namespace and its root
+    /// directory, or a command of the user looks where the driver is.
+    pub async fn shares_files(&self) -> bool {
+        match self.paths.commands() {
+            Some(commands) => commands.check_path_command.is_some(),
+            None => mounts::are_shared_with(self.endpoint()).await,
+        }
     }
 
     pub(crate) fn paths(&self) -> &Paths {

@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "a panic in a helper of a test is the failure itself")]
 
 mod cleanup;
+mod doctor;
 mod driver;
 mod driver_command;
 mod exit_codes;

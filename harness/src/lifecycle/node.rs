@@ -456,10 +456,7 @@ impl Cx {
     /// Whether the tests are known to see what the driver does to files: they have its mount namespace and its root
     /// directory, or a command of the user looks where the driver is.
     pub async fn shares_files_with_driver(&self) -> bool {
-        match self.paths().commands() {
-            Some(commands) => commands.check_path_command.is_some(),
-            None => mounts::are_shared_with(self.target().node(self.node()).endpoint()).await,
-        }
+        self.target().node(self.node()).shares_files().await
     }
 }
 

@@ -1,0 +1,66 @@
+//! What the machine and a driver are said to lack.
+
+use csi_mock_driver::Config;
+use serde_json::Value;
+
+use crate::driver::Driver;
+use crate::program::{check, program, run};
+
+fn told(arguments: &[&str]) -> Value {
+    let said = run(&[&["doctor", "--format", "json"], arguments].concat());
+    assert_eq!(said.code, Some(0), "{}", said.stderr);
+    serde_json::from_str(&said.stdout).unwrap()
+}
+
+#[test]
+fn whoever_runs_it_is_told_first() {
+    let told = told(&[]);
+    let root = &told["machine"][0];
+    assert_eq!(root["what"], "root");
+    assert_eq!(root["is_there"], rustix::process::geteuid().is_root());
+    assert_eq!(told["driver"], Value::Null);
+}
+
+#[test]
+fn as_root_what_is_missing_says_what_it_costs_and_how_to_mend_it() {
+    if !rustix::process::geteuid().is_root() {
+        println!("skipped: needs root");
+        return;
+    }
+    let empty = tempfile::tempdir().unwrap();
+    let output = program().args(["doctor", "--format", "json"]).env("PATH", empty.path()).output().unwrap();
+    let told: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let lacks = |what: &str| {
+        let finding = told["machine"].as_array().unwrap().iter().find(|finding| finding["what"] == what);
+        let finding = finding.unwrap_or_else(|| panic!("{what}: {told}"));
+        assert_eq!(finding["is_there"], false, "{finding}");
+        (finding["seen"].as_str().unwrap().to_owned(), finding["costs"].as_str().unwrap().to_owned())
+    };
+    assert_eq!(lacks("xfs").0, "mkfs.xfs is not in PATH");
+    assert!(lacks("mounts").1.contains("csi-sanity e2e"));
+}
+
+#[test]
+fn a_driver_is_told_with_the_checks_that_are_left_out_on_it() {
+    let driver =
+        Driver::start(Config { without: vec!["LIST_VOLUMES".parse().unwrap()], ..Config::default() });
+    let told = told(&["--endpoint", &driver.endpoint]);
+    let driver = &told["driver"];
+    assert_eq!(driver["name"], "mock.csi-sanity.example");
+    assert_eq!(driver["shares_files"], true);
+    let left_out = driver["left_out"].as_array().unwrap();
+    let reason = "the driver does not advertise LIST_VOLUMES";
+    let listing = left_out.iter().find(|left| left["because"] == reason).unwrap();
+    let checks = listing["checks"].as_array().unwrap();
+    assert!(checks.iter().any(|check| check == "controller/list-volumes/complete"), "{checks:?}");
+    assert!(driver["runs"].as_u64().unwrap() > 100, "{driver}");
+}
+
+#[test]
+fn a_driver_that_is_not_there_is_told_as_in_a_run() {
+    check(
+        &["doctor", "--endpoint", "/nowhere/csi.sock", "--dial-timeout", "100ms"],
+        3,
+        &["/nowhere/csi.sock"],
+    );
+}
