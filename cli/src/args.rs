@@ -58,6 +58,8 @@ pub(crate) enum Command {
     /// Send hostile requests, made up at random, and see that no harm comes of them
     #[command(after_help = exit_codes())]
     Fuzz(Box<FuzzArgs>),
+    /// Try what a driver does, and write a configuration and a DriverDefinition for it
+    Init(Box<InitArgs>),
     /// Say what this machine, a driver and its settings lack, and which checks each lack costs
     Doctor(Box<DoctorArgs>),
     /// Print a shell completion script
@@ -95,6 +97,28 @@ pub(crate) struct SelfTestArgs {
     /// Trials that run at the same time
     #[arg(long, short, value_name = "NUMBER", default_value_t = 8, value_parser = jobs())]
     pub(crate) jobs: u64,
+}
+
+/// Makes volumes with a file system and as devices, publishes them, writes to them and deletes them again; asks for each file system
+/// by name, and for other access modes. Then writes csi-sanity.yaml, for --config, and driver-definition.yaml, for
+/// `csi-sanity e2e` and Kubernetes' e2e.test, with the reason for each line. Flags that are needed to reach the driver and to make a
+/// volume are given here, and go into the files; secrets do not.
+#[derive(Debug, Args)]
+pub(crate) struct InitArgs {
+    /// Directory that the files are written to
+    #[arg(long, value_name = "DIR", default_value = ".", value_hint = ValueHint::DirPath)]
+    pub(crate) output: PathBuf,
+    /// Write over files that are there already
+    #[arg(long)]
+    pub(crate) force: bool,
+    #[command(flatten)]
+    pub(crate) target: TargetArgs,
+    #[command(flatten)]
+    pub(crate) volumes: VolumeArgs,
+    #[command(flatten)]
+    pub(crate) paths: PathArgs,
+    #[command(flatten)]
+    pub(crate) limits: LimitArgs,
 }
 
 /// Looks at this machine by trying: namespaces, mounts, loop devices, each file system. Where a driver is named, also asks what it

@@ -58,6 +58,8 @@ pub(crate) enum Error {
     Output(#[from] io::Error),
     #[error("failed to read what a pod is to do")]
     Sandbox(#[source] io::Error),
+    #[error("failed to write {}", path.display())]
+    Draft { path: PathBuf, source: io::Error },
     #[error("failed to make a temporary directory")]
     Scratch(#[source] io::Error),
     #[error("failed to start the runtime")]
@@ -75,6 +77,7 @@ impl Error {
             | Error::Secrets { .. }
             | Error::KnownFailing(_)
             | Error::DriverLog { .. }
+            | Error::Draft { .. }
             | Error::Case(_)
             | Error::FuzzCase(_)
             | Error::Definition(_)

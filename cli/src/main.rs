@@ -15,6 +15,7 @@ mod exit;
 mod explain;
 mod fuzz;
 mod go_flags;
+mod init;
 mod list;
 mod manual;
 mod repeat;
@@ -84,6 +85,7 @@ fn execute(cli: Cli, repeat: repeat::Repeat) -> Result<Exit, Error> {
         Command::Replay(args) => replay::replay(*args, repeat),
         Command::E2e(args) => e2e::e2e(*args, repeat),
         Command::Fuzz(args) => fuzz::fuzz(*args, repeat),
+        Command::Init(args) => init::init(*args),
         Command::Doctor(args) => doctor::doctor(*args),
         Command::Completions { shell } => manual::completions(shell),
         Command::Man => manual::man(),

@@ -7,6 +7,7 @@ mod driver;
 mod driver_command;
 mod exit_codes;
 mod fuzz;
+mod init;
 mod interrupt;
 mod output;
 mod peers;

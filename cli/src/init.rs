@@ -1,0 +1,113 @@
+//! `csi-sanity init`: tries what a driver does, and writes the files that a run of everything on it needs.
+
+mod config;
+mod definition;
+mod survey;
+mod trial;
+
+use std::fs::{self, OpenOptions};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use csi_harness::target::TargetError;
+use csi_harness::{Driver, error_chain};
+
+use crate::args::{CourseArgs, InitArgs, OutputArgs, RunArgs};
+use crate::error::Error;
+use crate::exit::Exit;
+use crate::run;
+use crate::stop::{Stopper, say};
+use survey::Survey;
+
+/// The configuration, in the directory that the user names.
+const CONFIG: &str = "csi-sanity.yaml";
+/// What Kubernetes' storage tests have to know.
+const DEFINITION: &str = "driver-definition.yaml";
+
+/// A file that is to be written.
+struct Draft {
+    name: &'static str,
+    text: String,
+}
+
+/// Tries, writes, and says what to do next.
+pub(crate) fn init(args: InitArgs) -> Result<Exit, Error> {
+    let (directory, force) = (args.output.clone(), args.force);
+    if args.target.is_embedded() {
+        return Err(TargetError::NoEndpoint.into());
+    }
+    let names = [CONFIG, DEFINITION].into_iter().chain(definition::CLASSES);
+    if let Some(there) = names.map(|name| directory.join(name)).find(|path| !force && path.exists()) {
+        let problem = format!("{} is there already; --force writes it anew", there.display());
+        return Err(Error::Flag { flag: "--output", problem });
+    }
+    let config = run::reachable(&run_args(args))?;
+    let process = Driver::of(&config, None);
+    let runtime = tokio::runtime::Runtime::new().map_err(Error::Runtime)?;
+    let stopper = Stopper::new();
+    let survey = runtime.block_on(async {
+        tokio::select! {
+            survey = Survey::take(config, process.clone(), &stopper) => survey,
+            left = stopper.on_signals() => left.map(|()| None).map_err(Error::Runtime),
+        }
+    });
+    if let Some(process) = &process {
+        if let Err(error) = runtime.block_on(process.leave()) {
+            say(&error_chain(&error));
+        }
+        process.abandon();
+    }
+    runtime.shutdown_background();
+    let Some(survey) = survey? else { return Ok(Exit::Interrupted) };
+    let mut drafts = vec![Draft { name: CONFIG, text: config::draft(&survey) }];
+    drafts.extend(definition::drafts(&survey));
+    write(&directory, &drafts)?;
+    tell(anstream::stdout().lock(), &survey, &directory, &drafts)
+}
+
+fn run_args(args: InitArgs) -> RunArgs {
+    let InitArgs { target, volumes, paths, limits, output: _, force: _ } = args;
+    let (selection, effort) = Default::default();
+    let (course, output) = (CourseArgs::default(), OutputArgs::default());
+    RunArgs { target, volumes, paths, selection, course, effort, limits, output }
+}
+
+fn write(directory: &Path, drafts: &[Draft]) -> Result<(), Error> {
+    let failed = |path: &Path| {
+        let path = path.to_owned();
+        move |source| Error::Draft { path, source }
+    };
+    fs::create_dir_all(directory).map_err(failed(directory))?;
+    for Draft { name, text } in drafts {
+        let path = directory.join(name);
+        let mut file =
+            OpenOptions::new().write(true).create(true).truncate(true).open(&path).map_err(failed(&path))?;
+        file.write_all(text.as_bytes()).map_err(failed(&path))?;
+    }
+    Ok(())
+}
+
+fn tell(mut out: impl Write, survey: &Survey, directory: &Path, drafts: &[Draft]) -> Result<Exit, Error> {
+    let shown = |name: &str| -> PathBuf { directory.join(name) };
+    writeln!(out, "{}", survey.driver())?;
+    survey.findings().iter().try_for_each(|line| writeln!(out, "  {line}"))?;
+    writeln!(out)?;
+    drafts.iter().try_for_each(|draft| writeln!(out, "wrote {}", shown(draft.name).display()))?;
+    let config = shown(CONFIG);
+    match survey.works() {
+        true => next(out, &config, &shown(DEFINITION))?,
+        false => writeln!(
+            out,
+            "\nNo volume could be made. Put what CreateVolume needs into parameters.yaml (and secrets.yaml), and run init again \
+             with --force --parameters parameters.yaml (--secrets secrets.yaml)."
+        )?,
+    }
+    Ok(if survey.works() { Exit::Success } else { Exit::Broken })
+}
+
+fn next(mut out: impl Write, config: &Path, definition: &Path) -> io::Result<()> {
+    let (config, definition) = (config.display(), definition.display());
+    writeln!(out, "\nnext: csi-sanity --config {config}")?;
+    writeln!(out, "      csi-sanity doctor --config {config}")?;
+    writeln!(out, "      csi-sanity e2e --config {config} --driver-definition {definition}")
+}

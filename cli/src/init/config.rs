@@ -1,0 +1,143 @@
+//! The configuration: what the user has said, what was found out, and what else could be said.
+
+use std::fmt::Write as _;
+
+use csi_harness::capability::Capability;
+use csi_harness::config::{AccessType, Config};
+use serde_json::{Map, Value};
+
+use super::survey::{Survey, on_one_line};
+
+/// Limits above this are not tried by a test of the limit.
+const ATTACH_LIMIT_MAX: i64 = 256;
+
+/// The file, with the reason for each line.
+pub(super) fn draft(survey: &Survey) -> String {
+    let mut text = format!(
+        "# How csi-sanity tests {}, as found out by trying. Every key: csi-sanity's docs/config.md.\n",
+        survey.driver()
+    );
+    let mut set = set(&survey.config);
+    for key in ["endpoint", "controller-endpoint", "nodes", "driver-command", "restart-command"] {
+        given(&mut text, &mut set, key);
+    }
+    if survey.config.driver_command.is_none() && survey.config.restart_command.is_none() {
+        hint(
+            &mut text,
+            "With a command that starts the driver, the run also kills it and sees what survives.",
+            "driver-command: exec ./my-driver --endpoint /run/csi/csi.sock",
+        );
+    }
+    if survey.config.nodes.is_empty() {
+        hint(
+            &mut text,
+            "With the Node service of another node, volumes on two nodes are tested.",
+            "nodes: [{endpoint: /run/csi-2/csi.sock}]",
+        );
+    }
+    access_types(&mut text, survey);
+    set.remove("access-types");
+    if set.get("volume-size-bytes").is_none() && survey.has_grown {
+        let _ = write!(
+            text,
+            "\n# The driver makes none that are smaller.\nvolume-size-bytes: {}\n",
+            survey.size_bytes
+        );
+    }
+    hint(
+        &mut text,
+        "Sizes of the smallest and largest volume of the back end: checks at these limits run then.",
+        "size-min-bytes: 1073741824\n# size-max-bytes: 17592186044416",
+    );
+    parameters(&mut text, &mut set, survey);
+    if survey.config.secrets.is_empty() {
+        hint(
+            &mut text,
+            "Secrets are best kept in a file of their own: --secrets secrets.yaml.",
+            "secrets: {CreateVolume: {user: admin, password: example}}",
+        );
+    } else {
+        set.remove("secrets");
+        text.push_str(
+            "\n# The secrets that it was tried with are not written here: give --secrets FILE again.\n",
+        );
+    }
+    limit(&mut text, &mut set, survey);
+    for key in set.keys().cloned().collect::<Vec<_>>() {
+        given(&mut text, &mut set, &key);
+    }
+    text
+}
+
+/// What differs from how things are if nothing is said.
+fn set(config: &Config) -> Map<String, Value> {
+    let map = |config: &Config| match serde_json::to_value(config) {
+        Ok(Value::Object(map)) => map,
+        _ => Map::new(),
+    };
+    let usual = map(&Config::default());
+    map(config).into_iter().filter(|(key, value)| usual.get(key) != Some(value)).collect()
+}
+
+/// A key as the user has set it. JSON is YAML.
+fn given(text: &mut String, set: &mut Map<String, Value>, key: &str) {
+    if let Some(value) = set.remove(key) {
+        let _ = writeln!(text, "{key}: {value}");
+    }
+}
+
+fn hint(text: &mut String, why: &str, line: &str) {
+    let _ = write!(text, "\n# {why}\n# {line}\n");
+}
+
+fn access_types(text: &mut String, survey: &Survey) {
+    text.push('\n');
+    for access in [AccessType::Mount, AccessType::Block] {
+        let _ = writeln!(text, "# {access}: {}", survey.of(access).told());
+    }
+    let works: Vec<_> = [AccessType::Mount, AccessType::Block]
+        .into_iter()
+        .filter(|access| survey.works_as(*access))
+        .collect();
+    match &works[..] {
+        [] => text.push_str("access-types: [mount]\n"),
+        works => {
+            let works: Vec<_> = works.iter().map(AccessType::to_string).collect();
+            let _ = writeln!(text, "access-types: [{}]", works.join(", "));
+        }
+    }
+    if !survey.fs_types.is_empty() {
+        let _ = writeln!(text, "# fs-type, if not the driver's own choice: {}", survey.fs_types.join(", "));
+    }
+}
+
+fn parameters(text: &mut String, set: &mut Map<String, Value>, survey: &Survey) {
+    if set.contains_key("parameters") {
+        text.push('\n');
+        given(text, set, "parameters");
+    } else if let Some(Err(why)) = &survey.of(AccessType::Mount).made {
+        let why = format!("Without parameters: {}", on_one_line(why));
+        hint(text, &why, "parameters: {key: value}");
+    }
+    if set.contains_key("mutable-parameters") {
+        given(text, set, "mutable-parameters");
+    } else if survey.has(Capability::ModifyVolume) {
+        hint(
+            text,
+            "The driver has MODIFY_VOLUME: with values that volumes can be changed to, that is tested.",
+            "mutable-parameters: {iops: \"3000\"}",
+        );
+    }
+}
+
+fn limit(text: &mut String, set: &mut Map<String, Value>, survey: &Survey) {
+    let limit = survey.limit();
+    if set.contains_key("attach-limit") || limit == 0 {
+        return;
+    }
+    if limit <= ATTACH_LIMIT_MAX && survey.has(Capability::PublishUnpublishVolume) {
+        let why =
+            format!("A node takes {limit} volumes, it says. To test that, so many are made and attached.");
+        hint(text, &why, "attach-limit: true");
+    }
+}

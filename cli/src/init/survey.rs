@@ -1,0 +1,229 @@
+//! What is known of a driver once it was tried.
+
+use std::sync::Arc;
+
+use csi_harness::Driver;
+use csi_harness::capability::Capability;
+use csi_harness::config::{AccessType, Config};
+use csi_harness::events::{Event, Reporter};
+use csi_harness::known::KnownFailing;
+use csi_harness::outcome::Halt;
+use csi_harness::registry::Registry;
+use csi_harness::runner::{RunOptions, Runner};
+use csi_harness::target::Target;
+use csi_proto::v1::volume_capability::access_mode::Mode;
+
+use super::trial::{self, Findings, Tried};
+use crate::error::Error;
+use crate::run;
+use crate::stop::{Stopper, say};
+
+/// File systems that are asked for by name.
+const FS_TYPES: [&str; 3] = ["ext4", "xfs", "btrfs"];
+/// Names and files do not depend on anything random.
+const SEED: u64 = 1;
+
+/// A driver, and what came of trying it.
+#[derive(Debug)]
+pub(super) struct Survey {
+    /// What the user has set.
+    pub(super) config: Config,
+    target: Arc<Target>,
+    /// With the file system that the driver chooses, or a device.
+    tried: Vec<(AccessType, Tried)>,
+    /// File systems that were mounted as asked for.
+    pub(super) fs_types: Vec<&'static str>,
+    /// Size that volumes were made with, in bytes.
+    pub(super) size_bytes: i64,
+    /// Whether that is more than was tried first.
+    pub(super) has_grown: bool,
+}
+
+impl Survey {
+    /// Makes, uses and deletes volumes, for each access type and each file system; `None` if the user stops it.
+    pub(super) async fn take(
+        config: Config,
+        process: Option<Driver>,
+        stopper: &Stopper,
+    ) -> Result<Option<Survey>, Error> {
+        let findings = Findings::default();
+        let registry = Registry::new([trial::suite(&findings)]);
+        let target = run::connect(config.clone(), process.clone()).await?;
+        let mut survey = Survey {
+            size_bytes: target.volume_size_bytes(),
+            has_grown: false,
+            target,
+            config,
+            tried: Vec::new(),
+            fs_types: Vec::new(),
+        };
+        for access in [AccessType::Mount, AccessType::Block] {
+            say(&format!("trying {access} volumes"));
+            let target = survey.attempt(access, None, &registry, &process, stopper).await?;
+            if *stopper.watch().borrow() != Halt::None {
+                return Ok(None);
+            }
+            let tried = findings.take();
+            if matches!(tried.made, Some(Ok(()))) {
+                survey.has_grown |= target.volume_size_bytes() > survey.size_bytes;
+                survey.size_bytes = target.volume_size_bytes().max(survey.size_bytes);
+            }
+            survey.tried.push((access, tried));
+        }
+        if survey.of(AccessType::Mount).mounted.is_some() {
+            for fs_type in FS_TYPES {
+                say(&format!("trying {fs_type}"));
+                survey.attempt(AccessType::Mount, Some(fs_type), &registry, &process, stopper).await?;
+                if *stopper.watch().borrow() != Halt::None {
+                    return Ok(None);
+                }
+                let mounted = findings.take().mounted;
+                survey.fs_types.extend(mounted.filter(|found| found.fs_type == fs_type).map(|_| fs_type));
+            }
+        }
+        Ok(Some(survey))
+    }
+
+    /// One trial, on a connection of its own.
+    async fn attempt(
+        &self,
+        access: AccessType,
+        fs_type: Option<&str>,
+        registry: &Registry,
+        process: &Option<Driver>,
+        stopper: &Stopper,
+    ) -> Result<Arc<Target>, Error> {
+        let config = Config {
+            access_types: vec![access],
+            fs_type: fs_type.map_or_else(|| self.config.fs_type.clone(), str::to_owned),
+            ..self.config.clone()
+        };
+        let target = run::connect(config, process.clone()).await?;
+        let plan = registry.select(&Default::default(), &[access]);
+        let options = RunOptions {
+            jobs: 1,
+            seed: SEED,
+            strict: false,
+            fail_fast: false,
+            leak_check: false,
+            keep_calls: false,
+            tell_each: true,
+            registry: registry.clone(),
+            known: KnownFailing::default(),
+            repeat: Arc::new(|_| String::new()),
+        };
+        let mut leftovers = Leftovers;
+        let mut runner = Runner::new(target.clone(), options, stopper.watch());
+        runner.report_to(&mut leftovers);
+        runner.run(plan).await;
+        Ok(target)
+    }
+
+    /// What came of an access type.
+    pub(super) fn of(&self, access: AccessType) -> &Tried {
+        static NOTHING: std::sync::OnceLock<Tried> = std::sync::OnceLock::new();
+        let tried = self.tried.iter().find(|(other, _)| *other == access).map(|(_, tried)| tried);
+        tried.unwrap_or_else(|| NOTHING.get_or_init(Tried::default))
+    }
+
+    /// Whether volumes of an access type can be made, and published where there is a node.
+    pub(super) fn works_as(&self, access: AccessType) -> bool {
+        let tried = self.of(access);
+        matches!(tried.made, Some(Ok(()))) && !matches!(tried.published, Some(Err(_)))
+    }
+
+    /// Whether any can.
+    pub(super) fn works(&self) -> bool {
+        self.tried.iter().any(|(access, _)| self.works_as(*access))
+    }
+
+    /// Whether the driver advertises it.
+    pub(super) fn has(&self, capability: Capability) -> bool {
+        self.target.capabilities().has(capability)
+    }
+
+    /// Whether volumes can be made for a mode, with one access type or the other.
+    pub(super) fn has_mode(&self, mode: Mode) -> bool {
+        self.tried.iter().any(|(_, tried)| tried.modes.contains(&mode))
+    }
+
+    /// The name that the driver tells.
+    pub(super) fn name(&self) -> &str {
+        &self.target.info().name
+    }
+
+    /// Name and version, for people; whatever is in them stays on one line.
+    pub(super) fn driver(&self) -> String {
+        let info = self.target.info();
+        on_one_line(&format!("{} {}", info.name, info.vendor_version))
+    }
+
+    /// How many volumes a node takes, 0 where it does not say.
+    pub(super) fn limit(&self) -> i64 {
+        self.tried
+            .iter()
+            .find_map(|(_, tried)| tried.node.as_ref())
+            .map_or(0, |node| node.max_volumes_per_node)
+    }
+
+    /// Keys of the topology that the node is in.
+    pub(super) fn topology_keys(&self) -> Vec<String> {
+        let node = self.tried.iter().find_map(|(_, tried)| tried.node.as_ref());
+        let here = node.and_then(|node| node.accessible_topology.as_ref());
+        here.map(|here| here.segments.keys().cloned().collect()).unwrap_or_default()
+    }
+
+    /// A line for each thing that was found out.
+    pub(super) fn findings(&self) -> Vec<String> {
+        let mut lines: Vec<String> =
+            self.tried.iter().map(|(access, tried)| format!("{access:<7} {}", tried.told())).collect();
+        if !self.fs_types.is_empty() {
+            lines.push(format!("file systems that can be asked for: {}", self.fs_types.join(", ")));
+        }
+        if self.works() {
+            lines.push(format!("volumes were made with {} MiB", self.size_bytes >> 20));
+        }
+        lines
+    }
+}
+
+impl Tried {
+    /// In words, on one line.
+    pub(super) fn told(&self) -> String {
+        let told = match (&self.made, &self.published) {
+            (None, _) => "not tried: the driver makes no volumes, and --config names none".to_owned(),
+            (Some(Err(why)), _) => format!("cannot be made: {why}"),
+            (_, Some(Err(why))) => format!("can be made, but not published: {why}"),
+            (_, None) => "works, as far as the controller has a part in it".to_owned(),
+            (_, Some(Ok(()))) => match (&self.mounted, self.keeps) {
+                (Some(mounted), Some(true)) => {
+                    format!("works: {} is mounted, and what is written is kept", mounted.fs_type)
+                }
+                (None, Some(true)) => "works: what is written is kept".to_owned(),
+                (_, Some(false)) => {
+                    "can be published, but what was written is gone when it is published again".to_owned()
+                }
+                (_, None) => "can be published; what is there is not seen from here".to_owned(),
+            },
+        };
+        on_one_line(&told)
+    }
+}
+
+/// Text of a driver, such that it ends no line and no comment.
+pub(super) fn on_one_line(text: &str) -> String {
+    text.chars()
+        .map(|c| if c.is_control() || matches!(c, '\u{2028}' | '\u{2029}') { ' ' } else { c })
+        .collect()
+}
+
+/// Tells what a trial could not undo.
+struct Leftovers;
+
+impl Reporter for Leftovers {
+    fn event(&mut self, event: &Event<'_>) {
+        if let Event::CheckFinished(report) = event {
+            report.leftovers.iter().for_each(|left| say(&format!("left behind: {}", on_one_line(left))));
+        }
+    }
+}

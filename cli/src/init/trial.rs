@@ -1,0 +1,218 @@
+//! Volumes that are made, used and deleted to see what a driver does.
+
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use csi_harness::check::{Check, CheckFuture, Runs, Variants};
+use csi_harness::mounts;
+use csi_harness::prelude::*;
+use csi_harness::registry::Suite;
+use csi_harness::workload;
+use csi_proto::Service;
+
+/// What the workload of a trial writes, and where.
+const MARK: (u8, u32) = (0, 1);
+
+/// What came of a trial.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Tried {
+    /// Why CreateVolume, or what has to be there instead, fails.
+    pub(super) made: Option<Result<(), String>>,
+    /// Why a volume cannot be published on the node, where there is one.
+    pub(super) published: Option<Result<(), String>>,
+    /// What is mounted at the target path, and with which options, where that is seen.
+    pub(super) mounted: Option<Mounted>,
+    /// Whether the volume holds what was written to it when it is published again, where these tests can write.
+    pub(super) keeps: Option<bool>,
+    /// Whether it can be published at two paths of the node at the same time.
+    pub(super) shares: Option<bool>,
+    /// Access modes other than that of one writer for which a volume can be made.
+    pub(super) modes: Vec<Mode>,
+    /// What NodeGetInfo answers.
+    pub(super) node: Option<v1::NodeGetInfoResponse>,
+}
+
+/// A file system at a target path.
+#[derive(Clone, Debug)]
+pub(super) struct Mounted {
+    pub(super) fs_type: String,
+    pub(super) is_executable: bool,
+}
+
+/// Where the trial puts what it finds out; the same for all who have it.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Findings(Arc<Mutex<Tried>>);
+
+impl Findings {
+    fn note(&self, change: impl FnOnce(&mut Tried)) {
+        change(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner));
+    }
+
+    pub(super) fn take(&self) -> Tried {
+        std::mem::take(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+/// The trial as a check, so that its calls are bounded and what it makes is undone. It blames nobody.
+pub(super) fn suite(findings: &Findings) -> Suite {
+    let findings = findings.clone();
+    let check = check(move |cx| {
+        let findings = findings.clone();
+        Box::pin(async move { run(cx, &findings).await })
+    });
+    Suite { name: "init", checks: Vec::leak(vec![&*Vec::leak(vec![check])]), retired: &[] }
+}
+
+fn check(body: impl for<'a> Fn(&'a Cx) -> CheckFuture<'a> + Send + Sync + 'static) -> &'static Check {
+    Box::leak(Box::new(Check {
+        id: "init/trial",
+        since: "0.1.0",
+        title: "a volume is made, published, written to, and deleted",
+        doc: "",
+        requirements: &[],
+        needs: &[VOLUME],
+        refuted_by: &[],
+        replaces: &[],
+        known_as: None,
+        plain: &[],
+        follows: None,
+        runs: Runs::Alone,
+        access: Variants::First,
+        body: Box::leak(Box::new(body)),
+    }))
+}
+
+async fn run(cx: &Cx, findings: &Findings) -> CheckResult {
+    if cx.target().serves(Service::Node) {
+        let info = cx.call(v1::NodeGetInfoRequest {}).await;
+        if let Answer::Ok(info) = info.answer() {
+            findings.note(|tried| tried.node = Some(info.clone()));
+        }
+    }
+    let volume = match volume(cx).await {
+        Ok(volume) => volume,
+        Err(stop) => {
+            findings.note(|tried| tried.made = Some(Err(why(&stop))));
+            return Ok(());
+        }
+    };
+    findings.note(|tried| tried.made = Some(Ok(())));
+    if cx.target().serves(Service::Node) {
+        let published = publish(cx, &volume, findings).await.map_err(|stop| why(&stop));
+        let is_published = published.is_ok();
+        findings.note(|tried| tried.published = Some(published));
+        if is_published {
+            let scope = cx.scope();
+            // That it cannot be shared is an answer, too.
+            let _ = share(&scope, findings).await;
+            scope.undo().await?;
+        }
+    }
+    modes(cx, findings).await
+}
+
+/// Publishes a volume at two paths, as for two pods of a node, in the mode that Kubernetes has for that.
+async fn share(cx: &Cx, findings: &Findings) -> CheckResult {
+    let has = |capability| cx.target().capabilities().has(capability);
+    if !has(Capability::CreateDeleteVolume) {
+        return Ok(());
+    }
+    let many = has(Capability::SingleNodeMultiWriter) && has(Capability::NodeSingleNodeMultiWriter);
+    let mode = if many { Mode::SingleNodeMultiWriter } else { Mode::SingleNodeWriter };
+    let capability = Some(cx.capability_with_mode(mode));
+    let mut request = cx.create_node_volume_request().await?;
+    request.volume_capabilities = capability.iter().cloned().collect();
+    let volume = NodeVolume::from(cx.create_volume(request).setup("a volume").await?);
+    let mut attached = Attached { volume, publish_context: Default::default() };
+    if has(Capability::PublishUnpublishVolume) {
+        let mut request = cx.controller_publish_request(&attached.volume, &cx.node_id().await?);
+        request.volume_capability = capability.clone();
+        attached.publish_context =
+            cx.controller_publish(request).setup("an attached volume").await?.publish_context;
+    }
+    let mut staged = Staged { attached, staging_path: String::new() };
+    if has(Capability::StageUnstageVolume) {
+        staged.staging_path = cx.staging_path_of(&staged.attached.volume.id).await?;
+        let mut request = cx.stage_request(&staged.attached, &staged.staging_path);
+        request.volume_capability = capability.clone();
+        cx.node_stage(request).setup("a staged volume").await?;
+    }
+    let mut shares = true;
+    for _ in 0..2 {
+        let mut request = cx.publish_request(&staged, &cx.target_path().await?);
+        request.volume_capability = capability.clone();
+        shares &= matches!(cx.node_publish(request).await.answer(), Answer::Ok(_));
+    }
+    findings.note(|tried| tried.shares = Some(shares));
+    Ok(())
+}
+
+async fn volume(cx: &Cx) -> CheckResult<NodeVolume> {
+    if !cx.target().capabilities().has(Capability::CreateDeleteVolume) {
+        return cx.provisioned_volume().await;
+    }
+    let reply = cx.create_volume(cx.create_node_volume_request().await?).await;
+    match reply.answer() {
+        // What else it says of a parameter or a secret that it wants is told to whoever can give it.
+        Answer::Refused(refused) => Err(Stop::broken(format!("CreateVolume answers {refused}"))),
+        _ => Ok(reply.setup("a volume")?.into()),
+    }
+}
+
+/// Publishes the volume, writes to it, and looks whether it is kept.
+async fn publish(cx: &Cx, volume: &NodeVolume, findings: &Findings) -> CheckResult {
+    let scope = cx.scope();
+    let staged = scope.staged(scope.attached(volume.clone()).await?).await?;
+    let published = scope.published(staged).await?;
+    let path = Path::new(&published.target_path);
+    let is_seen = cx.shares_files_with_driver().await && workload::is_published(path);
+    if is_seen
+        && cx.access() == AccessType::Mount
+        && let Some(mount) = mounts::at(path).last()
+    {
+        let (fs_type, is_executable) = (mount.fs_type.clone(), !mount.options.contains("noexec"));
+        findings.note(|tried| tried.mounted = Some(Mounted { fs_type, is_executable }));
+    }
+    let written = is_seen && at(path, |path| workload::write(path, MARK.0, MARK.1)).await?.is_some();
+    scope.undo().await?;
+    if !written {
+        return Ok(());
+    }
+    let scope = cx.scope();
+    let staged = scope.staged(scope.attached(volume.clone()).await?).await?;
+    let published = scope.published(staged).await?;
+    let found = at(Path::new(&published.target_path), |path| workload::read(path, MARK.0)).await?;
+    findings.note(|tried| tried.keeps = Some(found == Some(Some(MARK.1))));
+    scope.undo().await
+}
+
+/// What a workload finds at a path; none where it meets an error.
+async fn at<T: Send + 'static>(
+    path: &Path,
+    work: impl FnOnce(&Path) -> std::io::Result<T> + Send + 'static,
+) -> CheckResult<Option<T>> {
+    let path = path.to_owned();
+    Ok(workload::play(move || work(&path)).await?.ok())
+}
+
+/// Asks for a volume in each of the modes that Kubernetes has.
+async fn modes(cx: &Cx, findings: &Findings) -> CheckResult {
+    if !cx.target().capabilities().has(Capability::CreateDeleteVolume) {
+        return Ok(());
+    }
+    for mode in [Mode::MultiNodeMultiWriter, Mode::MultiNodeReaderOnly] {
+        let mut request = cx.create_node_volume_request().await?;
+        request.volume_capabilities = vec![cx.capability_with_mode(mode)];
+        if matches!(cx.create_volume(request).await.answer(), Answer::Ok(_)) {
+            findings.note(|tried| tried.modes.push(mode));
+        }
+    }
+    Ok(())
+}
+
+fn why(stop: &Stop) -> String {
+    match stop {
+        Stop::Violation(violation) => format!("{}: {}", violation.message, violation.actual),
+        Stop::Skip(why) | Stop::Declined(_, why) | Stop::Broken(why) | Stop::Unanswered(why) => why.clone(),
+    }
+}

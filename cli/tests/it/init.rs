@@ -1,0 +1,116 @@
+//! The files that are written for a driver that was tried.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+use csi_driver_definitions::{Capability, DriverDefinition};
+use csi_harness::config::{AccessType, Config as Settings};
+use csi_mock_driver::Config;
+
+use crate::driver::Driver;
+use crate::program::{Said, check};
+
+fn init(driver: &Driver, code: i32, more: &[&str]) -> Said {
+    let directory = driver.directory().to_str().unwrap();
+    check(&[&["init", "--endpoint", &driver.endpoint, "--output", directory], more].concat(), code, &[])
+}
+
+fn settings(directory: &Path) -> Settings {
+    Settings::load(&directory.join("csi-sanity.yaml")).unwrap()
+}
+
+fn read(directory: &Path) -> DriverDefinition {
+    let loaded = DriverDefinition::load(&directory.join("driver-definition.yaml")).unwrap();
+    assert!(loaded.warnings.is_empty(), "{:?}", loaded.warnings);
+    loaded.storage_class().unwrap();
+    loaded.definition
+}
+
+#[test]
+fn what_was_tried_is_written_and_a_run_with_it_passes() {
+    let driver = Driver::start(Config::default());
+    let said = init(&driver, 0, &[]);
+    assert!(said.stdout.contains("next: csi-sanity --config"), "{}", said.stdout);
+    let settings = settings(driver.directory());
+    assert_eq!(settings.endpoint, Some(driver.endpoint.clone()));
+    assert_eq!(settings.access_types, [AccessType::Mount, AccessType::Block]);
+    let definition = read(driver.directory());
+    assert_eq!(definition.driver_info.name, "mock.csi-sanity.example");
+    assert!(definition.can(Capability::PvcDataSource) && definition.can(Capability::Multipods));
+    assert!(!definition.can(Capability::Rwx), "that nodes share data was not seen");
+    assert_eq!(driver.volumes(), Vec::<String>::new());
+    let config = driver.directory().join("csi-sanity.yaml");
+    let said =
+        check(&["--config", config.to_str().unwrap(), "--filter", "controller/create-volume/*"], 0, &[]);
+    assert!(said.stdout.contains(" 0 failed"), "{}", said.stdout);
+}
+
+#[test]
+fn what_the_driver_lacks_is_not_promised() {
+    let without = ["CREATE_DELETE_SNAPSHOT", "Controller.EXPAND_VOLUME", "Node.EXPAND_VOLUME"];
+    let without = without.map(|name| name.parse().unwrap()).into();
+    let driver = Driver::start(Config { without, ..Config::default() });
+    init(&driver, 0, &[]);
+    let definition = read(driver.directory());
+    for lacks in
+        [Capability::SnapshotDataSource, Capability::ControllerExpansion, Capability::OnlineExpansion]
+    {
+        assert!(!definition.can(lacks), "{lacks}");
+    }
+}
+
+#[test]
+fn a_parameter_that_is_missing_is_told_and_one_that_is_given_goes_into_the_files() {
+    let required_parameters = BTreeMap::from([("pool".to_owned(), "a: \"b\"".to_owned())]);
+    let driver = Driver::start(Config { required_parameters, ..Config::default() });
+    let said = init(&driver, 3, &[]);
+    assert!(said.stdout.contains("parameter `pool` is missing"), "{}", said.stdout);
+    let text = fs::read_to_string(driver.directory().join("csi-sanity.yaml")).unwrap();
+    assert!(text.contains("# Without parameters: CreateVolume answers INVALID_ARGUMENT"), "{text}");
+    settings(driver.directory());
+
+    let parameters = driver.directory().join("parameters.yaml");
+    fs::write(&parameters, "pool: 'a: \"b\"'\n").unwrap();
+    init(&driver, 0, &["--force", "--parameters", parameters.to_str().unwrap()]);
+    assert_eq!(settings(driver.directory()).parameters["pool"], "a: \"b\"");
+    let loaded = DriverDefinition::load(&driver.directory().join("driver-definition.yaml")).unwrap();
+    assert_eq!(loaded.storage_class().unwrap().unwrap().parameters["pool"], "a: \"b\"");
+}
+
+#[test]
+fn a_secret_is_used_and_not_written() {
+    let driver = Driver::start(Config::default());
+    let secrets = driver.directory().join("secrets.yaml");
+    fs::write(&secrets, "CreateVolume: {token: hunter2}\n").unwrap();
+    init(&driver, 0, &["--secrets", secrets.to_str().unwrap()]);
+    let text = fs::read_to_string(driver.directory().join("csi-sanity.yaml")).unwrap();
+    assert!(!text.contains("hunter2") && text.contains("give --secrets FILE again"), "{text}");
+    settings(driver.directory());
+}
+
+#[test]
+fn a_name_of_a_driver_breaks_no_file() {
+    let driver_name = "evil\n# no: \"comment\" \u{2028}".to_owned();
+    let driver = Driver::start(Config { driver_name: driver_name.clone(), ..Config::default() });
+    init(&driver, 0, &[]);
+    settings(driver.directory());
+    let loaded = DriverDefinition::load(&driver.directory().join("driver-definition.yaml")).unwrap();
+    assert_eq!(loaded.definition.driver_info.name, driver_name);
+}
+
+#[test]
+fn nothing_is_written_over() {
+    let driver = Driver::start(Config::default());
+    let config = driver.directory().join("csi-sanity.yaml");
+    fs::write(&config, "mine").unwrap();
+    let directory = driver.directory().to_str().unwrap();
+    let told = [config.to_str().unwrap(), "--force"];
+    check(&["init", "--endpoint", &driver.endpoint, "--output", directory], 2, &told);
+    assert_eq!(fs::read_to_string(&config).unwrap(), "mine");
+}
+
+#[test]
+fn without_a_driver_there_is_nothing_to_try() {
+    check(&["init"], 2, &["--endpoint"]);
+}
