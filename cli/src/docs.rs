@@ -7,6 +7,7 @@ mod driver_definition;
 mod mistakes;
 mod readme;
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::PathBuf;
 
@@ -68,6 +69,16 @@ fn blocks(name: &str, language: &str) -> Vec<String> {
     let text = document(name);
     let open = format!("```{language}\n");
     text.split(&open).skip(1).map(|rest| rest.split("```").next().unwrap().to_owned()).collect()
+}
+
+#[test]
+fn the_book_has_every_document() {
+    let summary = document("SUMMARY.md");
+    let named: BTreeSet<&str> =
+        summary.split("](").skip(1).map(|rest| rest.split(')').next().unwrap()).collect();
+    let files = fs::read_dir(path("")).unwrap().map(|file| file.unwrap().file_name().into_string().unwrap());
+    let there: Vec<String> = files.filter(|name| name.ends_with(".md") && name != "SUMMARY.md").collect();
+    assert_eq!(named, there.iter().map(String::as_str).collect());
 }
 
 #[test]

@@ -14,3 +14,4 @@ mod peers;
 mod program;
 mod replay;
 mod reports;
+mod transcripts;

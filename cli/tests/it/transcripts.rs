@@ -1,0 +1,103 @@
+//! What the documents show of a terminal is what the program prints.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use crate::program::{Said, program};
+
+/// Stands for whatever differs from run to run: inside a line, or for any number of lines where it is alone on one.
+const ANY: &str = "…";
+
+/// A command and what it prints.
+struct Shown {
+    command: String,
+    output: Vec<String>,
+}
+
+/// What stands in the blocks of a document that show a terminal, in their order.
+fn shown(text: &str) -> Vec<Shown> {
+    let mut shown: Vec<Shown> = Vec::new();
+    for block in text.split("```console\n").skip(1) {
+        let (block, _) = block.split_once("\n```").unwrap();
+        for line in block.lines() {
+            match (line.strip_prefix("$ "), shown.last_mut()) {
+                (Some(command), _) => {
+                    shown.push(Shown { command: command.to_owned(), output: Vec::new() });
+                }
+                (None, Some(last)) => last.output.push(line.to_owned()),
+                (None, None) => panic!("a block begins with a command: {line}"),
+            }
+        }
+    }
+    shown
+}
+
+fn line_fits(pattern: &str, line: &str) -> bool {
+    let Some((first, rest)) = pattern.split_once(ANY) else { return pattern == line };
+    let Some(line) = line.strip_prefix(first) else { return false };
+    // Each next piece of the pattern may begin anywhere behind the one before.
+    line.char_indices().map(|(at, _)| at).chain([line.len()]).any(|at| line_fits(rest, &line[at..]))
+}
+
+fn fits(pattern: &[String], lines: &[&str]) -> bool {
+    match (pattern, lines) {
+        ([], []) => true,
+        ([first, rest @ ..], _) if first == ANY => {
+            (0..=lines.len()).any(|skipped| fits(rest, &lines[skipped..]))
+        }
+        ([first, pattern @ ..], [line, lines @ ..]) => line_fits(first, line) && fits(pattern, lines),
+        _ => false,
+    }
+}
+
+/// Runs a command as a shell does that finds our program under its name.
+fn run(command: &str, directory: &Path) -> Said {
+    let ours = program();
+    let folder = Path::new(ours.get_program()).parent().unwrap();
+    let path = std::env::join_paths(
+        [folder.to_owned()].into_iter().chain(std::env::split_paths(&std::env::var_os("PATH").unwrap())),
+    );
+    let mut shell = Command::new("sh");
+    shell.args(["-c", command]).current_dir(directory).env("PATH", path.unwrap());
+    for name in ["CSI_ENDPOINT", "NO_COLOR", "CLICOLOR_FORCE"] {
+        shell.env_remove(name);
+    }
+    shell.output().unwrap().into()
+}
+
+fn check(document: &str) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs").join(document);
+    let shown = shown(&fs::read_to_string(path).unwrap());
+    assert!(!shown.is_empty(), "docs/{document} shows nothing");
+    let directory = tempfile::tempdir().unwrap();
+    for Shown { command, output } in shown {
+        let said = run(&command, directory.path());
+        let lines: Vec<&str> = said.stdout.lines().collect();
+        let last = output.iter().rposition(|line| !line.is_empty()).map_or(0, |last| last + 1);
+        assert!(
+            fits(&output[..last], &lines),
+            "docs/{document}: {command}\n--- shown\n{}\n--- printed\n{}{}",
+            output.join("\n"),
+            said.stdout,
+            said.stderr
+        );
+    }
+}
+
+#[test]
+fn of_a_first_run() {
+    check("first-run.md");
+}
+
+#[test]
+fn of_a_failure() {
+    check("reading-a-failure.md");
+}
+
+#[test]
+fn a_pattern_fits_what_it_shows_and_nothing_else() {
+    let pattern = ["a … c", "…", "end"].map(str::to_owned);
+    assert!(fits(&pattern, &["a b c", "end"]) && fits(&pattern, &["a  c", "x", "", "end"]));
+    assert!(!fits(&pattern, &["a b", "end"]) && !fits(&pattern, &["a b c", "end", "more"]));
+}
