@@ -23,6 +23,7 @@ use crate::patience::Patience;
 use crate::replies::{Breach, Replies};
 use crate::reply::{Answer, NoAnswer};
 use crate::requirements::Requirement;
+use crate::tally::Tally;
 use interview::Interview;
 
 /// Pauses between two questions whether the driver is still alive: the first one, and the longest.
@@ -50,6 +51,7 @@ pub struct Target {
     pub(crate) room: Room,
     pub(crate) replies: Replies,
     pub(crate) patience: Patience,
+    pub(crate) tally: Tally,
     /// How often the breaking of connections from here has begun or ended: odd while they break.
     breaks: AtomicU64,
     logbook: Option<Arc<Logbook>>,
@@ -231,6 +233,7 @@ impl Target {
             room: Room::default(),
             replies,
             patience,
+            tally: Tally::default(),
             breaks: AtomicU64::new(0),
             logbook,
         }))
