@@ -1,7 +1,9 @@
 //! `csi-sanity`: arguments in, verdict out.
 
 mod args;
+mod badge;
 mod cleanup;
+mod compare;
 mod coverage;
 #[cfg(test)]
 mod docs;
@@ -83,6 +85,8 @@ fn execute(cli: Cli, repeat: repeat::Repeat) -> Result<Exit, Error> {
         Command::Replay(args) => replay::replay(*args, repeat),
         Command::E2e(args) => e2e::e2e(*args, repeat),
         Command::Fuzz(args) => fuzz::fuzz(*args, repeat),
+        Command::Compare(args) => compare::compare(&args),
+        Command::Badge(args) => badge::badge(&args),
         Command::Completions { shell } => manual::completions(shell),
         Command::Man => manual::man(),
         Command::PodSandbox => {

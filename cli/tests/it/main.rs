@@ -12,3 +12,4 @@ mod peers;
 mod program;
 mod replay;
 mod reports;
+mod stored;
