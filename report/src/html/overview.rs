@@ -28,7 +28,7 @@ pub(super) fn write_header(html: &mut Html, run: &Run) {
         _ => run.verdict_words().to_owned(),
     };
     html.element("p", &[("class", "verdict")], |html| mark(html, (class, sign, &words)));
-    html.leaf("p", &[], &sentence(run));
+    html.leaf("p", &[], &(sentence(run) + &untested(run)));
     if !run.selection.is_whole {
         html.element("p", &[("class", "note")], |html| {
             html.leaf("b", &[], "This is a part of the checks: ");
@@ -43,14 +43,14 @@ fn sentence(run: &Run) -> String {
     let passed = summary.passed + summary.warned + summary.unexpected_passes;
     let judged = passed + summary.failed + summary.known_failures;
     let day = run.started.split('T').next().unwrap_or_default();
-    let untested: Vec<&str> =
-        run.statement.iter().filter(|line| line.says == Says::NotTested).map(|line| line.area).collect();
-    let rest =
-        if untested.is_empty() { String::new() } else { format!(" Not tested: {}.", untested.join(", ")) };
-    format!(
-        "{passed} of the {judged} checks that judged it passed, on {day}, by CSI {}.{rest}",
-        run.specification
-    )
+    format!("{passed} of the {judged} checks that judged it passed, on {day}, by CSI {}.", run.specification)
+}
+
+/// The areas that a whole run says nothing of.
+fn untested(run: &Run) -> String {
+    let is_untested = |line: &&Line| run.selection.is_whole && line.says == Says::NotTested;
+    let areas: Vec<&str> = run.statement.iter().filter(is_untested).map(|line| line.area).collect();
+    if areas.is_empty() { String::new() } else { format!(" Not tested: {}.", areas.join(", ")) }
 }
 
 fn part(run: &Run) -> String {
