@@ -62,6 +62,11 @@ pub(crate) enum Command {
     Init(Box<InitArgs>),
     /// Say what this machine, a driver and its settings lack, and which checks each lack costs
     Doctor(Box<DoctorArgs>),
+    /// Say what got better and what got worse between two runs, of their JSON reports
+    #[command(after_help = COMPARED)]
+    Compare(CompareArgs),
+    /// Print a badge for a README, of a run's JSON report
+    Badge(BadgeArgs),
     /// Print a shell completion script
     Completions {
         /// For which shell
@@ -72,6 +77,56 @@ pub(crate) enum Command {
     /// Serve the containers of a pod; for e2e, which starts it in namespaces of its own
     #[command(name = csi_suite_e2e::local::sandbox::ARGUMENT, hide = true)]
     PodSandbox,
+}
+
+/// How `compare` ends.
+const COMPARED: &str = "Exit codes:
+    0  nothing got worse
+    1  something got worse: a new failure, death or thing left behind, a check that no longer judges; with --slower-than
+       also an RPC that takes longer
+    2  bad arguments or files";
+
+#[derive(Debug, Args)]
+pub(crate) struct CompareArgs {
+    /// The report of the earlier run, which --report json=FILE wrote
+    #[arg(value_name = "OLD", value_hint = ValueHint::FilePath)]
+    pub(crate) old: PathBuf,
+    /// The report of the later run
+    #[arg(value_name = "NEW", value_hint = ValueHint::FilePath)]
+    pub(crate) new: PathBuf,
+    /// For people, for programs, or for the summary of a CI step
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) format: CompareFormat,
+    /// Let an RPC count as worse whose median is so many times as long, and longer by 5 ms at least [default: twice as long is
+    /// told, and does not count]
+    #[arg(long, value_name = "FACTOR", value_parser = factor)]
+    pub(crate) slower_than: Option<f64>,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum CompareFormat {
+    #[default]
+    Text,
+    Json,
+    Md,
+}
+
+/// A run of a part of the checks, or one that did not come to its end, never looks like one that conforms.
+#[derive(Debug, Args)]
+pub(crate) struct BadgeArgs {
+    /// The report, which --report json=FILE wrote
+    #[arg(value_name = "REPORT", value_hint = ValueHint::FilePath)]
+    pub(crate) report: PathBuf,
+    /// A picture, or what the endpoint badge of shields reads
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) format: BadgeFormat,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum BadgeFormat {
+    #[default]
+    Svg,
+    Json,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
@@ -530,7 +585,8 @@ pub(crate) struct LimitArgs {
 #[derive(Debug, Default, Args)]
 #[command(next_help_heading = "Output")]
 pub(crate) struct OutputArgs {
-    /// Write a report: junit, json or md, and the file, or - for the standard output; repeatable
+    /// Write a report: junit (for CI), json (for programs), md (for the summary of a CI step) or html (one page, to be shown),
+    /// and the file, or - for the standard output; repeatable
     #[arg(long, value_name = "KIND=FILE", value_hint = ValueHint::FilePath)]
     pub(crate) report: Vec<ReportArg>,
     /// File for what the driver of --driver-command prints [default: beside the first report; without one a temporary
@@ -586,6 +642,13 @@ fn bytes(text: &str) -> Result<i64, String> {
     match text.parse() {
         Ok(bytes) if bytes > 0 => Ok(bytes),
         _ => Err("write a whole number of bytes above 0, such as 1073741824".to_owned()),
+    }
+}
+
+fn factor(text: &str) -> Result<f64, String> {
+    match text.parse() {
+        Ok(factor) if (1.0..=1e6).contains(&factor) => Ok(factor),
+        _ => Err("write how many times as long, such as 1.5".to_owned()),
     }
 }
 

@@ -6,6 +6,7 @@ mod definitions;
 mod driver_definition;
 mod mistakes;
 mod readme;
+mod report;
 
 use std::collections::BTreeSet;
 use std::fs;

@@ -7,7 +7,7 @@ use csi_driver_definitions::{ClassError, LoadError};
 use csi_harness::config::ConfigError;
 use csi_harness::known::KnownFailingError;
 use csi_harness::target::TargetError;
-use csi_report::DestinationError;
+use csi_report::{DestinationError, StoredError};
 use csi_suite_stateful::case::CaseError;
 
 use crate::embedded::EmbeddedError;
@@ -48,6 +48,8 @@ pub(crate) enum Error {
     UnknownId(String),
     #[error("failed to do what --report {format} asks")]
     Report { format: &'static str, source: DestinationError },
+    #[error(transparent)]
+    StoredReport(#[from] StoredError),
     #[error("failed to open {} for what the driver prints (--driver-log)", path.display())]
     DriverLog { path: PathBuf, source: io::Error },
     #[error(transparent)]
@@ -82,6 +84,7 @@ impl Error {
             | Error::FuzzCase(_)
             | Error::Definition(_)
             | Error::DefinedClass(_)
+            | Error::StoredReport(_)
             | Error::UnknownId(_) => Exit::Usage,
             Error::Report { source, .. } => match source {
                 DestinationError::Open { .. } => Exit::Usage,

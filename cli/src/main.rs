@@ -1,7 +1,9 @@
 //! `csi-sanity`: arguments in, verdict out.
 
 mod args;
+mod badge;
 mod cleanup;
+mod compare;
 mod coverage;
 #[cfg(test)]
 mod docs;
@@ -87,6 +89,8 @@ fn execute(cli: Cli, repeat: repeat::Repeat) -> Result<Exit, Error> {
         Command::Fuzz(args) => fuzz::fuzz(*args, repeat),
         Command::Init(args) => init::init(*args),
         Command::Doctor(args) => doctor::doctor(*args),
+        Command::Compare(args) => compare::compare(&args),
+        Command::Badge(args) => badge::badge(&args),
         Command::Completions { shell } => manual::completions(shell),
         Command::Man => manual::man(),
         Command::PodSandbox => {

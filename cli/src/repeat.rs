@@ -1,7 +1,9 @@
-//! The command that runs one check again with the same settings.
+//! The command line as reports show it: the whole, and the one that runs a check again with the same settings.
 
 use clap::parser::ValueSource;
 use clap::{ArgAction, ArgMatches, CommandFactory as _};
+
+use csi_proto::redact::STRIPPED;
 
 use crate::args::Cli;
 
@@ -26,10 +28,17 @@ const LEFT_OUT: &[&str] = &[
     "no_color",
 ];
 
+/// What is in the name of a variable or flag of a driver that holds a secret.
+const SECRETIVE: &[&str] =
+    &["secret", "password", "passwd", "token", "credential", "apikey", "api-key", "api_key"];
+
 /// What all commands of a run share.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Repeat {
     command: &'static str,
+    /// Every flag that was given.
+    all: String,
+    /// Those that a repetition shares.
     flags: String,
     /// The stored case that is run, if it is one.
     case: Option<String>,
@@ -38,7 +47,7 @@ pub(crate) struct Repeat {
 impl Repeat {
     /// Takes the flags of `run` or `replay` that were given, here or in the environment.
     pub(crate) fn from_matches(matches: &ArgMatches) -> Repeat {
-        let mut flags = String::new();
+        let (mut all, mut flags) = (String::new(), String::new());
         let Some((name, matches)) = matches.subcommand() else { return Repeat::default() };
         let Some(own) = ["run", "replay", "e2e", "fuzz"].into_iter().find(|own| *own == name) else {
             return Repeat::default();
@@ -52,18 +61,32 @@ impl Repeat {
             // A group is no argument; asking for one would be a mistake of ours.
             let source = matches.try_contains_id(id).ok().and_then(|_| matches.value_source(id));
             let given = matches!(source, Some(ValueSource::CommandLine | ValueSource::EnvVariable));
-            let Some(long) = argument.get_long().filter(|_| given && !LEFT_OUT.contains(&id)) else {
-                continue;
-            };
-            if matches!(argument.get_action(), ArgAction::SetTrue) {
-                flags.push_str(&format!(" --{long}"));
-            } else {
-                for value in matches.get_raw(id).into_iter().flatten() {
-                    flags.push_str(&format!(" --{long} {}", quoted(&value.to_string_lossy())));
+            let Some(long) = argument.get_long().filter(|_| given) else { continue };
+            let mut text = String::new();
+            match argument.get_action() {
+                ArgAction::SetTrue => text.push_str(&format!(" --{long}")),
+                ArgAction::Count => text.push_str(&format!(" --{long}").repeat(matches.get_count(id).into())),
+                _ => {
+                    for value in matches.get_raw(id).into_iter().flatten() {
+                        let value = value.to_string_lossy();
+                        let value =
+                            if id == "driver_command" { without_secrets(&value) } else { value.into() };
+                        text.push_str(&format!(" --{long} {}", quoted(&value)));
+                    }
                 }
             }
+            if !LEFT_OUT.contains(&id) {
+                flags.push_str(&text);
+            }
+            all.push_str(&text);
         }
-        Repeat { command: own, flags, case }
+        Repeat { command: own, all, flags, case }
+    }
+
+    /// The whole command line. Secrets are not in it: they stand in files, which it names.
+    pub(crate) fn command_line(&self) -> String {
+        let case = self.case.iter().map(|case| format!(" {case}")).collect::<String>();
+        format!("csi-sanity {}{case}{}", self.command, self.all)
     }
 
     /// The command for one check, by its label.
@@ -78,8 +101,22 @@ impl Repeat {
     }
 }
 
+/// The command without the values of assignments and flags whose names speak of secrets.
+fn without_secrets(command: &str) -> String {
+    let hidden = |word: &str| {
+        let (name, _) = word.split_once('=')?;
+        let small = name.to_ascii_lowercase();
+        SECRETIVE.iter().any(|part| small.contains(part)).then(|| format!("{name}={STRIPPED}"))
+    };
+    command
+        .split(' ')
+        .map(|word| hidden(word).unwrap_or_else(|| word.to_owned()))
+        .collect::<Vec<_>>()
+        .join(" ")
+}
+
 /// The text as a shell takes it for one word.
-fn quoted(text: &str) -> String {
+pub(crate) fn quoted(text: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:@=,%+".contains(c);
     if !text.is_empty() && text.chars().all(plain) {
         text.to_owned()
@@ -118,6 +155,24 @@ mod tests {
             "csi-sanity run --endpoint 'unix:///a b' --access-type mount --access-type block --strict --call-timeout 5s \
              --filter a/b@block --seed 7"
         );
+    }
+
+    #[test]
+    fn the_command_line_is_whole_and_tells_no_secret() {
+        let driver = "API_TOKEN=hunter2 ./driver --password=hunter2 --v=5";
+        let line =
+            ["csi-sanity", "run", "--driver-command", driver, "--skip", "a", "-vv", "--report", "json=f"];
+        let matches = Cli::command().try_get_matches_from(line).unwrap();
+        let repeat = Repeat::from_matches(&matches);
+        let whole = repeat.command_line();
+        assert_eq!(
+            whole,
+            format!(
+                "csi-sanity run --driver-command 'API_TOKEN={STRIPPED} ./driver --password={STRIPPED} --v=5' \
+                 --skip a --report json=f --verbose --verbose"
+            )
+        );
+        assert!(!repeat.command("a/b", 7).contains("hunter2"));
     }
 
     #[test]

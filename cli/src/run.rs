@@ -13,7 +13,7 @@ use csi_harness::outcome::{Planned, Summary};
 use csi_harness::registry::{Registry, Suite};
 use csi_harness::runner::{RunOptions, Runner};
 use csi_harness::target::{Target, TargetError};
-use csi_report::{Destination, Detail, Format, Journal, Terminal};
+use csi_report::{Destination, Detail, Format, Journal, Order, Selection, Terminal};
 use csi_suite_stateful::case::Case;
 
 use crate::args::{Color, OutputArgs, RunArgs, Terms};
@@ -117,6 +117,8 @@ struct Plan {
     /// All suites that there are, chosen or not.
     registry: Registry,
     checks: Vec<Planned>,
+    /// What they were chosen by.
+    selection: Selection,
     known: KnownFailing,
     reports: Vec<(Format, Destination)>,
 }
@@ -128,8 +130,10 @@ impl Plan {
         config.access_types = vec![case.access()];
         let registry = Registry::new([csi_suite_stateful::replay::SUITE]);
         let checks = registry.select(&Default::default(), &config.access_types);
+        let selection = selection(&registry, &Terms::default());
+        let known = KnownFailing::default();
         let reports = open_reports(&args.output)?;
-        Ok(Plan { config, registry: crate::suites::all(), checks, known: KnownFailing::default(), reports })
+        Ok(Plan { config, registry: crate::suites::all(), checks, selection, known, reports })
     }
 
     fn new(args: &RunArgs) -> Result<Plan, Error> {
@@ -157,9 +161,18 @@ impl Plan {
         if checks.is_empty() {
             return Err(Error::NothingSelected);
         }
+        let selection = selection(chosen, terms);
         let reports = open_reports(&args.output)?;
-        Ok(Plan { config, registry, checks, known, reports })
+        Ok(Plan { config, registry, checks, selection, known, reports })
     }
+}
+
+/// What the reports say of the choice.
+fn selection(chosen: &Registry, terms: &Terms) -> Selection {
+    let suites: Vec<String> = chosen.suites().iter().map(|suite| suite.name.to_owned()).collect();
+    let terms = terms.flags();
+    let is_whole = terms.is_empty() && suites == crate::suites::NAMES;
+    Selection { suites, terms, is_whole }
 }
 
 /// The settings of a run that has somewhere to go.
@@ -250,7 +263,7 @@ async fn run_plan(
     driver: Option<Driver>,
     log: Option<&mut LogFile>,
 ) -> Result<Exit, Error> {
-    let Plan { config, registry, checks, known, reports } = plan;
+    let Plan { config, registry, checks, selection, known, reports } = plan;
     let seed = args.course.seed.unwrap_or_else(fresh_seed);
     let target = tokio::select! {
         target = connect(config, driver) => target?,
@@ -258,7 +271,12 @@ async fn run_plan(
         halt = stopper.raised() => return Ok(Summary { halt, ..Summary::default() }.verdict().into()),
     };
     let mut terminal = terminal(&args.output, &reports).trace(args.output.trace);
-    let mut journal = Journal::new(env!("CARGO_PKG_VERSION"));
+    let mut journal = Journal::new(Order {
+        version: env!("CARGO_PKG_VERSION"),
+        started: SystemTime::now(),
+        command: repeat.command_line(),
+        selection,
+    });
     let options = run_options(args, seed, registry, known, repeat);
     let mut runner = Runner::new(target, options, stopper.watch());
     runner.report_to(&mut terminal);

@@ -19,6 +19,7 @@ use csi_suite_sanity::untested::ONLY_WARNED;
 use crate::args::{Selection, Terms};
 use crate::error::Error;
 use crate::note;
+use crate::repeat::quoted;
 
 const SUITES: [Suite; 7] = [
     csi_suite_sanity::SUITE,
@@ -86,6 +87,15 @@ pub(crate) fn known_failing(path: Option<&Path>, registry: &Registry) -> Result<
 }
 
 impl Terms {
+    /// The terms as flags.
+    pub(crate) fn flags(&self) -> Vec<String> {
+        let flags = [("--filter", &self.filter), ("--focus", &self.focus), ("--skip", &self.skip)];
+        let each = |(flag, terms): (&'static str, &Vec<String>)| -> Vec<String> {
+            terms.iter().map(|term| format!("{flag} {}", quoted(term))).collect()
+        };
+        flags.into_iter().flat_map(each).collect()
+    }
+
     /// The filter asked for, of the checks that there are.
     pub(crate) fn filter(&self, registry: &Registry) -> Result<Filter, Error> {
         let mut filter = Filter::default();

@@ -305,6 +305,7 @@ impl Session {
         if matches!(answer, Answer::Ok(_)) {
             self.patience().took(sent.elapsed());
         }
+        self.target.tally.add(rpc, &answer, sent.elapsed());
         self.log.ended(ticket, answer.as_ref().map(keep));
         Reply::new(rpc, answer, self.log.clone())
     }

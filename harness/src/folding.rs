@@ -83,17 +83,17 @@ impl Folding {
         let same = match report.planned.check.follows {
             // Each death and each call that breaks off is a fault of its own.
             Some(SAME_RULE) if rule == req::GEN_ERR_001.id => None,
-            Some(SAME_RULE) => {
-                self.rules.get(rule).map(|first| format!("the same fault as in {first}: {rule}"))
+            Some(SAME_RULE) => self.rules.get(rule).map(|first| (first.clone(), rule.to_owned())),
+            Some(leader) => {
+                let what = self.leaders.get(leader).and_then(|leader| leader.accuses.clone());
+                what.map(|what| (leader.to_owned(), what))
             }
-            Some(leader) => self
-                .leaders
-                .get(leader)
-                .and_then(|leader| leader.accuses.as_ref())
-                .map(|what| format!("the same fault as in {leader}: {what}")),
             None => None,
         };
-        if let Some(why) = same {
+        if let Some((first, what)) = same {
+            let why = format!("the same fault as in {first}: {what}");
+            let deviates = !matches!(report.outcome, Outcome::Warned(_));
+            report.told_in = Some(first).filter(|_| deviates);
             report.outcome = Outcome::Skipped(why);
             report.calls.clear();
         } else {

@@ -42,6 +42,7 @@ mod run_check;
 pub mod runner;
 pub mod stored;
 pub mod story;
+pub mod tally;
 pub mod target;
 pub mod verdict;
 mod volumes;

@@ -3,9 +3,13 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
 use crate::check::Check;
 use crate::config::AccessType;
 use crate::record::CallRecord;
+use crate::tally::RpcCalls;
 use crate::verdict::Violation;
 
 /// A check chosen to run, for one access type.
@@ -53,16 +57,23 @@ pub enum Outcome {
     },
 }
 
-/// An [`Outcome`] without its reasons.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-#[expect(missing_docs, reason = "Outcome says what each is")]
+/// What came of a check, without its reasons.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
 pub enum Kind {
+    /// The driver kept the rule.
     Passed,
+    /// The driver broke a rule that binds.
     Failed,
+    /// The driver broke a recommendation, or answered in a way that is only tolerated.
     Warned,
+    /// The check does not apply.
     Skipped,
+    /// The check could not judge.
     Broken,
+    /// The driver broke the rule, as the known-failing list says it does.
     KnownFailure,
+    /// The driver keeps the rule, although the known-failing list says it does not.
     UnexpectedPass,
 }
 
@@ -121,12 +132,14 @@ pub enum Halt {
 }
 
 /// The verdict on a run: the gravest that applies.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
 pub enum Verdict {
     /// The driver kept every rule that binds and was checked, but for those listed as known to fail.
     #[default]
     Conforms,
     /// A check passes although it is listed as known to fail.
+    #[serde(rename = "known_failing_list_out_of_date")]
     ListOutOfDate,
     /// Something kept a check from judging, the time was up, or no check did apply.
     NotJudged,
@@ -168,6 +181,8 @@ pub struct CheckReport {
     pub calls_dropped: usize,
     /// What the check made and could not undo.
     pub leftovers: Vec<String>,
+    /// The check that tells the fault in which the driver deviates here as well; this one then counts as skipped.
+    pub told_in: Option<String>,
     /// The command that runs this check alone.
     pub repeat: String,
 }
@@ -239,6 +254,8 @@ pub struct Summary {
     pub halt: Halt,
     /// How long it took.
     pub duration: Duration,
+    /// What was called, by RPC.
+    pub calls: Vec<RpcCalls>,
 }
 
 impl Summary {
@@ -290,6 +307,18 @@ impl Summary {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn programs_read_the_names() {
+        use Verdict::*;
+        for verdict in [Conforms, ListOutOfDate, NotJudged, Deviates, Interrupted] {
+            assert_eq!(serde_json::to_value(verdict).unwrap(), verdict.name());
+        }
+        use Kind::*;
+        for kind in [Passed, Failed, Warned, Skipped, Broken, KnownFailure, UnexpectedPass] {
+            assert_eq!(serde_json::to_value(kind).unwrap(), kind.name());
+        }
+    }
 
     #[test]
     fn the_gravest_decides() {

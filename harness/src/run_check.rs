@@ -54,6 +54,7 @@ impl CheckReport {
             calls: Vec::new(),
             calls_dropped: 0,
             leftovers: Vec::new(),
+            told_in: None,
         }
     }
 }
@@ -140,6 +141,7 @@ async fn run_and_undo(
         calls: if keep { calls } else { Vec::new() },
         calls_dropped: if keep { calls_dropped } else { 0 },
         leftovers,
+        told_in: None,
         repeat,
         planned,
     };

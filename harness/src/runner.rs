@@ -140,6 +140,7 @@ impl<'a> Runner<'a> {
         }
         self.summary.halt = *self.stop.borrow();
         self.summary.duration = started.elapsed();
+        self.summary.calls = target.tally.calls();
         let summary = std::mem::take(&mut self.summary);
         self.emit(&Event::Finished(&summary));
         summary

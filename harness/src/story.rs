@@ -44,12 +44,20 @@ impl fmt::Display for Story<'_> {
         if let Some(hidden @ 1..) = report.leftovers.len().checked_sub(LEFTOVERS_SHOWN_MAX) {
             writeln!(f, "               … and {hidden} more; --report json=FILE has all")?;
         }
-        match report.outcome.violation().map(|violation| &violation.told[..]) {
-            Some(told @ [_, ..]) => told.iter().try_for_each(|line| writeln!(f, "  {line}"))?,
-            Some([]) | None => write_calls(f, report)?,
-        }
+        f.write_str(&transcript(report))?;
         writeln!(f, "  repeat       {}", report.repeat)
     }
+}
+
+/// The calls that lead to what came of a check: as the check tells them, or else as they were recorded.
+pub fn transcript(report: &CheckReport) -> String {
+    let mut text = String::new();
+    // Writing into a string cannot fail.
+    let _ = match report.outcome.violation().map(|violation| &violation.told[..]) {
+        Some(told @ [_, ..]) => told.iter().try_for_each(|line| writeln!(text, "  {line}")),
+        Some([]) | None => write_calls(&mut text, report),
+    };
+    text
 }
 
 fn write_violation(f: &mut fmt::Formatter<'_>, report: &CheckReport, violation: &Violation) -> fmt::Result {
@@ -86,7 +94,7 @@ pub fn rule(report: &CheckReport, violation: &Violation) -> Option<&'static Requ
     violation.requirement.or_else(|| report.planned.check.requirements.first().copied())
 }
 
-fn write_calls(f: &mut fmt::Formatter<'_>, report: &CheckReport) -> fmt::Result {
+fn write_calls(f: &mut String, report: &CheckReport) -> fmt::Result {
     let calls: Vec<&CallRecord> = report.calls.iter().filter(|call| !call.cleanup).collect();
     if calls.is_empty() {
         return Ok(());
@@ -117,7 +125,7 @@ fn makes_something(call: &CallRecord) -> bool {
     makes && matches!(call.outcome, Answer::Ok(_))
 }
 
-fn write_run(f: &mut fmt::Formatter<'_>, (call, times): &(&CallRecord, usize)) -> fmt::Result {
+fn write_run(f: &mut String, (call, times): &(&CallRecord, usize)) -> fmt::Result {
     writeln!(f, "    {}", call_line(call))?;
     match times {
         1 => Ok(()),
@@ -125,7 +133,7 @@ fn write_run(f: &mut fmt::Formatter<'_>, (call, times): &(&CallRecord, usize)) -
     }
 }
 
-fn write_hidden(f: &mut fmt::Formatter<'_>, hidden: &mut usize) -> fmt::Result {
+fn write_hidden(f: &mut String, hidden: &mut usize) -> fmt::Result {
     match std::mem::take(hidden) {
         0 => Ok(()),
         hidden => writeln!(f, "    … {hidden} more; --report json=FILE has them"),

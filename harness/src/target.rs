@@ -24,6 +24,7 @@ use crate::patience::Patience;
 use crate::replies::{Breach, Replies};
 use crate::reply::{Answer, NoAnswer};
 use crate::requirements::Requirement;
+use crate::tally::Tally;
 use interview::Interview;
 
 /// Pauses between two questions whether the driver is still alive: the first one, and the longest.
@@ -51,6 +52,7 @@ pub struct Target {
     pub(crate) room: Room,
     pub(crate) replies: Replies,
     pub(crate) patience: Patience,
+    pub(crate) tally: Tally,
     /// How often the breaking of connections from here has begun or ended: odd while they break.
     breaks: AtomicU64,
     logbook: Option<Arc<Logbook>>,
@@ -241,6 +243,7 @@ impl Target {
             room: Room::default(),
             replies,
             patience,
+            tally: Tally::default(),
             breaks: AtomicU64::new(0),
             logbook,
         }))

@@ -1,6 +1,7 @@
 //! What a check can say: the driver broke a rule, the check does not apply, or the check could not judge.
 
 use std::fmt;
+use std::time::Duration;
 
 use csi_proto::Rpc;
 use tonic::Code;
@@ -83,6 +84,23 @@ pub struct Violation {
     pub refused: Option<Box<(Rpc, Code)>>,
     /// The calls that lead there, a line each, where the check tells them better than the record of all its calls does.
     pub told: Box<[String]>,
+    /// The same calls with their times, where that they overlapped is what matters.
+    pub timeline: Box<[CallSpan]>,
+}
+
+/// A call, from its beginning to its end.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CallSpan {
+    /// Who made it: the number of a worker.
+    pub worker: usize,
+    /// What was asked.
+    pub call: String,
+    /// How it ended.
+    pub answer: String,
+    /// When it began, from the first beginning of all.
+    pub from: Duration,
+    /// When it ended.
+    pub to: Duration,
 }
 
 impl Violation {
@@ -97,6 +115,7 @@ impl Violation {
             printed: Box::default(),
             refused: None,
             told: Box::default(),
+            timeline: Box::default(),
         }
     }
 
@@ -139,6 +158,13 @@ impl Violation {
     #[must_use]
     pub fn told(mut self, lines: Vec<String>) -> Violation {
         self.told = lines.into();
+        self
+    }
+
+    /// Adds the times of the calls that lead there.
+    #[must_use]
+    pub fn timeline(mut self, calls: Vec<CallSpan>) -> Violation {
+        self.timeline = calls.into();
         self
     }
 

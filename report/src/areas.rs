@@ -3,10 +3,11 @@
 use std::fmt;
 
 use csi_harness::outcome::Outcome;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// One area: the checks whose ids share everything before the last slash.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Area {
     /// Such as `controller/create-volume`.
     pub name: String,
@@ -21,8 +22,9 @@ pub struct Area {
 }
 
 /// What the checks of an area say together; the gravest comes last.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
+#[schemars(rename = "AreaVerdict")]
 pub enum Verdict {
     /// All of its checks were skipped.
     NotTested,

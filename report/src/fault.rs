@@ -5,6 +5,8 @@ use csi_harness::record::CallRecord;
 use csi_harness::reply::{Answer, NoAnswer};
 use csi_harness::story;
 
+use crate::journal::CheckEntry;
+
 /// A key that outcomes with the same cause share.
 ///
 /// A rule broken in the same words is one fault, whatever names and numbers the words hold. Checks that could not
@@ -25,6 +27,26 @@ pub(crate) fn key(report: &CheckReport) -> String {
             format!("{rule} {}{}", shape(&violation.message), deadly_fields(report))
         }
     }
+}
+
+/// A fault: the first check that met it, and the ids of the others.
+pub(crate) struct Fault<'a> {
+    pub(crate) first: &'a CheckEntry,
+    pub(crate) others: Vec<&'a str>,
+}
+
+/// Each fault of these checks once.
+pub(crate) fn each<'a>(checks: impl Iterator<Item = &'a CheckEntry>) -> Vec<Fault<'a>> {
+    let mut faults: Vec<Fault<'a>> = Vec::new();
+    for check in checks {
+        let same =
+            |fault: &&mut Fault<'_>| fault.first.outcome == check.outcome && fault.first.fault == check.fault;
+        match faults.iter_mut().find(same) {
+            Some(fault) => fault.others.push(&check.id),
+            None => faults.push(Fault { first: check, others: Vec::new() }),
+        }
+    }
+    faults
 }
 
 /// Whether a check judged, and what it made could not be undone: the same fault, whatever the check was about.

@@ -1,15 +1,18 @@
 //! Keeps what the written reports need, in the shape of the JSON report.
 
 use std::path::PathBuf;
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use csi_harness::events::{Event, Reporter};
 use csi_harness::outcome::{Aftermath, CheckReport, Halt, Kind, Outcome, Summary, Verdict};
 use csi_harness::record::CallRecord;
 use csi_harness::reply::Answer;
 use csi_harness::story::{self, Story};
+use csi_harness::tally::RpcCalls;
 use csi_harness::target::Target;
-use serde::{Serialize, Serializer};
+use csi_harness::verdict::CallSpan;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize, Serializer};
 use serde_json::Value;
 
 use crate::areas::{Area, Areas};
@@ -21,20 +24,33 @@ const CALLS_FIRST_MAX: usize = 100;
 /// … and the last ones, which led to the verdict.
 const CALLS_LAST_MAX: usize = 400;
 
-/// A whole run.
-#[derive(Debug, Serialize)]
+/// The form of the report, with the version of it: another version is another promise.
+pub const SCHEMA: &str = "csi-sanity/report/v1";
+/// The version of the specification that drivers are held to.
+pub const SPECIFICATION: &str = "1.12";
+
+/// A whole run. Fields may be added; none is removed or renamed, or changes its meaning, as long as `schema` is the same.
+#[derive(Debug, Serialize, JsonSchema)]
 pub struct Run {
+    /// The form of the report: `csi-sanity/report/v1`.
+    pub schema: &'static str,
     /// What made the report.
     pub tool: Tool,
+    /// The version of the CSI specification that the driver was held to, such as `1.12`.
+    pub specification: &'static str,
+    /// When the run began, in UTC as RFC 3339 has it.
+    pub started: String,
+    /// The command line.
+    pub command: String,
+    /// Which checks were asked for.
+    pub selection: Selection,
     /// The driver under test.
     pub target: TargetEntry,
     /// Seed of everything random.
     pub seed: u64,
     /// How long the run took.
     pub duration_ms: u64,
-    /// The verdict on the driver: `conforms`, `deviates`, `not_judged`, `known_failing_list_out_of_date` or
-    /// `interrupted`.
-    #[serde(serialize_with = "by_name")]
+    /// The verdict on the driver: the gravest that applies.
     pub verdict: Verdict,
     /// Whether the run was stopped before its end.
     pub interrupted: bool,
@@ -50,12 +66,57 @@ pub struct Run {
     pub leaks: Vec<LeakEntry>,
     /// Deaths of the driver.
     pub crashes: Vec<CrashEntry>,
+    /// The calls of all checks, by RPC.
+    pub rpcs: Vec<RpcEntry>,
     /// News that are no verdict.
     pub remarks: Vec<String>,
 }
 
+/// Which checks were asked for.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
+pub struct Selection {
+    /// The suites that they were chosen from.
+    pub suites: Vec<String>,
+    /// The terms that chose some of them, as flags.
+    pub terms: Vec<String>,
+    /// Whether these are all checks that there are of the specification.
+    pub is_whole: bool,
+}
+
+/// What no event tells of a run.
+#[derive(Debug)]
+pub struct Order {
+    /// The version of the program.
+    pub version: &'static str,
+    /// When the run began.
+    pub started: SystemTime,
+    /// The command line.
+    pub command: String,
+    /// Which checks were asked for.
+    pub selection: Selection,
+}
+
+/// The calls of one RPC, those of undoing included.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct RpcEntry {
+    /// Such as `CreateVolume`.
+    pub rpc: &'static str,
+    /// Calls that the driver did.
+    pub done: u64,
+    /// Calls that it refused.
+    pub refused: u64,
+    /// Calls that nobody knows the end of.
+    pub unanswered: u64,
+    /// How long half of those took that it did, at the most, in microseconds; 0 where there is none. Up to a 16th too long.
+    pub median_us: u64,
+    /// The same for 95 of 100.
+    pub percentile_95_us: u64,
+    /// The longest of them, in microseconds.
+    pub longest_us: u64,
+}
+
 /// Name and version of a program.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub struct Tool {
     /// The name.
     pub name: &'static str,
@@ -64,7 +125,7 @@ pub struct Tool {
 }
 
 /// The driver under test.
-#[derive(Debug, Default, Serialize)]
+#[derive(Debug, Default, Serialize, JsonSchema)]
 pub struct TargetEntry {
     /// Where it listens.
     pub endpoint: String,
@@ -83,25 +144,30 @@ pub struct TargetEntry {
 }
 
 /// How many checks ended how.
-#[derive(Debug, Default, Serialize)]
-#[expect(missing_docs, reason = "the names say it")]
+#[derive(Debug, Default, Serialize, JsonSchema)]
 pub struct SummaryEntry {
+    /// The driver kept the rule.
     pub passed: usize,
+    /// It broke a rule that binds.
     pub failed: usize,
+    /// It broke a recommendation.
     pub warned: usize,
+    /// The check does not apply.
     pub skipped: usize,
+    /// The check could not judge.
     pub broken: usize,
+    /// It broke a rule, as the known-failing list says.
     pub known_failures: usize,
+    /// It kept a rule, although the known-failing list says it does not.
     pub unexpected_passes: usize,
 }
 
 /// One check.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub struct CheckEntry {
     /// Its label: the id, with `@block` where it ran for block access.
     pub id: String,
-    /// Such as `passed` or `known_failure`.
-    #[serde(serialize_with = "kind_by_name")]
+    /// What came of it.
     pub outcome: Kind,
     /// How long it took, its undoing included.
     pub duration_ms: u64,
@@ -119,6 +185,9 @@ pub struct CheckEntry {
     /// The calls that lead there, a line each, where the check tells them itself.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub told: Vec<String>,
+    /// The same calls with their times, where it matters that they overlapped.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub timeline: Vec<SpanEntry>,
     /// What it has to say that is no verdict, such as how much it tried.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
@@ -147,21 +216,43 @@ pub struct CheckEntry {
     /// The whole story as text, where there is one.
     #[serde(skip)]
     pub story: String,
+    /// The part of the story that tells the calls.
+    #[serde(skip)]
+    pub(crate) transcript: String,
+}
+
+/// A call among others that overlapped with it.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct SpanEntry {
+    /// Who made it.
+    pub worker: usize,
+    /// What was asked.
+    pub call: String,
+    /// How it ended.
+    pub answer: String,
+    /// When it began, in microseconds from the first beginning of all.
+    pub from_us: u64,
+    /// When it ended, likewise.
+    pub to_us: u64,
 }
 
 /// One call, without secrets.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub struct CallEntry {
-    /// Such as `csi.v1.Controller/CreateVolume`.
+    /// Such as `CreateVolume`.
     pub rpc: String,
     /// Which node it went to, from 0.
     pub node: usize,
     /// Which of the check's workers made it, from 0.
     pub worker: usize,
-    /// When it was sent, counted from the start of the check.
-    pub sent_after_ms: u64,
-    /// How long it took.
-    pub duration_ms: u64,
+    /// When it was sent, in whole milliseconds from the start of the check.
+    #[serde(rename = "sent_after_ms", serialize_with = "in_ms")]
+    #[schemars(with = "u64")]
+    pub sent_after: Duration,
+    /// How long it took, in whole milliseconds.
+    #[serde(rename = "duration_ms", serialize_with = "in_ms")]
+    #[schemars(with = "u64")]
+    pub duration: Duration,
     /// Whether it undid what the check made.
     pub cleanup: bool,
     /// What was asked.
@@ -178,7 +269,7 @@ pub struct CallEntry {
 }
 
 /// A gRPC status.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub struct Status {
     /// Such as `NOT_FOUND`.
     pub code: &'static str,
@@ -187,7 +278,7 @@ pub struct Status {
 }
 
 /// Something that stayed behind.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub struct LeakEntry {
     /// `volume`, `snapshot` or `mount`.
     pub kind: &'static str,
@@ -201,7 +292,7 @@ pub struct LeakEntry {
 }
 
 /// A death of the driver.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub struct CrashEntry {
     /// The calls that had no answer yet, as `check: RPC`.
     pub under_way: Vec<String>,
@@ -210,6 +301,19 @@ pub struct CrashEntry {
     /// The file with what it printed, if there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub log: Option<PathBuf>,
+}
+
+impl Run {
+    /// The verdict as said of the driver.
+    pub(crate) fn verdict_words(&self) -> &'static str {
+        match self.verdict {
+            Verdict::Conforms => "conforms",
+            Verdict::Deviates => "does not conform",
+            Verdict::NotJudged => "could not be judged",
+            Verdict::ListOutOfDate => "conforms, but its list of known failures is out of date",
+            Verdict::Interrupted => "was interrupted",
+        }
+    }
 }
 
 /// Listens to a run and keeps it.
@@ -221,10 +325,15 @@ pub struct Journal {
 }
 
 impl Journal {
-    /// An empty journal; `version` is that of the program.
-    pub fn new(version: &'static str) -> Journal {
+    /// An empty journal.
+    pub fn new(order: Order) -> Journal {
         let run = Run {
-            tool: Tool { name: "csi-sanity", version },
+            schema: SCHEMA,
+            tool: Tool { name: "csi-sanity", version: order.version },
+            specification: SPECIFICATION,
+            started: utc(order.started),
+            command: order.command,
+            selection: order.selection,
             target: TargetEntry::default(),
             seed: 0,
             duration_ms: 0,
@@ -236,6 +345,7 @@ impl Journal {
             areas: Vec::new(),
             leaks: Vec::new(),
             crashes: Vec::new(),
+            rpcs: Vec::new(),
             remarks: Vec::new(),
         };
         Journal { run, areas: Areas::default(), statement: Statement::default() }
@@ -282,6 +392,7 @@ impl Reporter for Journal {
                 self.run.duration_ms = ms(summary.duration);
                 self.run.verdict = summary.verdict();
                 self.run.interrupted = summary.halt != Halt::None;
+                self.run.rpcs = summary.calls.iter().map(rpc_entry).collect();
             }
         }
     }
@@ -308,6 +419,24 @@ fn summary_entry(summary: &Summary) -> SummaryEntry {
         known_failures: summary.known_failures,
         unexpected_passes: summary.unexpected_passes,
     }
+}
+
+fn rpc_entry(calls: &RpcCalls) -> RpcEntry {
+    RpcEntry {
+        rpc: calls.rpc.method,
+        done: calls.done,
+        refused: calls.refused,
+        unanswered: calls.unanswered,
+        median_us: us(calls.times.percentile(50)),
+        percentile_95_us: us(calls.times.percentile(95)),
+        longest_us: us(calls.times.longest()),
+    }
+}
+
+/// The time to the second, in UTC.
+fn utc(time: SystemTime) -> String {
+    let seconds = time.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+    prost_types::Timestamp { seconds: i64::try_from(seconds).unwrap_or_default(), nanos: 0 }.to_string()
 }
 
 fn check_entry(report: &CheckReport) -> CheckEntry {
@@ -339,6 +468,9 @@ fn check_entry(report: &CheckReport) -> CheckEntry {
         actual: violation.map(|violation| violation.actual.clone()).unwrap_or_default(),
         driver_printed: violation.map(|violation| violation.printed.to_vec()).unwrap_or_default(),
         told: violation.map(|violation| violation.told.to_vec()).unwrap_or_default(),
+        timeline: violation
+            .map(|violation| violation.timeline.iter().map(span_entry).collect())
+            .unwrap_or_default(),
         notes: report.notes.clone(),
         known_because,
         left_behind: report.leftovers.clone(),
@@ -349,6 +481,17 @@ fn check_entry(report: &CheckReport) -> CheckEntry {
         known_as: report.planned.check.known_as,
         fault: fault::key(report),
         story: if told { Story(report).to_string() } else { String::new() },
+        transcript: if told { story::transcript(report) } else { String::new() },
+    }
+}
+
+fn span_entry(span: &CallSpan) -> SpanEntry {
+    SpanEntry {
+        worker: span.worker,
+        call: span.call.clone(),
+        answer: span.answer.clone(),
+        from_us: us(span.from),
+        to_us: us(span.to),
     }
 }
 
@@ -365,8 +508,8 @@ fn call_entry(call: &CallRecord) -> CallEntry {
         rpc: call.rpc.to_string(),
         node: call.node,
         worker: call.worker,
-        sent_after_ms: ms(call.sent_after),
-        duration_ms: ms(call.duration),
+        sent_after: call.sent_after,
+        duration: call.duration,
         cleanup: call.cleanup,
         request: call.request(),
         response,
@@ -375,12 +518,12 @@ fn call_entry(call: &CallRecord) -> CallEntry {
     }
 }
 
-fn by_name<S: Serializer>(verdict: &Verdict, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.serialize_str(verdict.name())
+fn in_ms<S: Serializer>(duration: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_u64(ms(*duration))
 }
 
-fn kind_by_name<S: Serializer>(kind: &Kind, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.serialize_str(kind.name())
+fn us(duration: Duration) -> u64 {
+    u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
 }
 
 fn is_zero(number: &usize) -> bool {

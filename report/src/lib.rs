@@ -5,21 +5,30 @@
 #![warn(missing_docs)]
 
 mod areas;
+mod badge;
+mod compare;
 mod destination;
 mod fault;
 mod format;
+mod html;
 mod journal;
 mod json;
 mod junit;
 mod markdown;
 mod statement;
+mod stored;
 mod terminal;
+mod words;
 
 pub use areas::{Area, Verdict};
+pub use badge::Badge;
+pub use compare::{Comparison, compare};
 pub use destination::{Destination, DestinationError};
 pub use format::Format;
 pub use journal::{
-    CallEntry, CheckEntry, CrashEntry, Journal, LeakEntry, Run, Status, SummaryEntry, TargetEntry, Tool,
+    CallEntry, CheckEntry, CrashEntry, Journal, LeakEntry, Order, RpcEntry, Run, SCHEMA, SPECIFICATION,
+    Selection, SpanEntry, Status, SummaryEntry, TargetEntry, Tool,
 };
 pub use statement::{Line, Says, areas_of};
+pub use stored::{Stored, StoredError};
 pub use terminal::{Detail, Terminal};

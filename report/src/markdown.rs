@@ -2,9 +2,10 @@
 
 use std::fmt::Write as _;
 
-use csi_harness::outcome::{Kind, Verdict};
+use csi_harness::outcome::Kind;
 
 use crate::areas;
+use crate::fault::{self, Fault};
 use crate::journal::{CheckEntry, Run, TargetEntry};
 use crate::statement::Says;
 
@@ -20,14 +21,7 @@ pub(crate) fn render(run: &Run) -> String {
 
 fn write(text: &mut String, run: &Run) -> std::fmt::Result {
     let summary = &run.summary;
-    let verdict = match run.verdict {
-        Verdict::Conforms => "conforms",
-        Verdict::Deviates => "does not conform",
-        Verdict::NotJudged => "could not be judged",
-        Verdict::ListOutOfDate => "conforms, but its list of known failures is out of date",
-        Verdict::Interrupted => "was interrupted",
-    };
-    writeln!(text, "## {}: {verdict}\n", driver(&run.target))?;
+    writeln!(text, "## {}: {}\n", driver(&run.target), run.verdict_words())?;
     writeln!(
         text,
         "| passed | failed | warned | skipped | not judged | known failures | unexpected passes |"
@@ -66,7 +60,7 @@ fn driver(target: &TargetEntry) -> String {
 
 fn failures(text: &mut String, run: &Run) -> std::fmt::Result {
     let faults = faults(run);
-    for (first, others) in faults.iter().take(FAULTS_TOLD_MAX) {
+    for Fault { first, others } in faults.iter().take(FAULTS_TOLD_MAX) {
         let word = if first.outcome == Kind::Broken { "not judged" } else { "failed" };
         let id = escaped(&first.id);
         writeln!(text, "<details><summary>{word}: {id}: {}</summary>\n", escaped(&first.message))?;
@@ -86,23 +80,11 @@ fn failures(text: &mut String, run: &Run) -> std::fmt::Result {
     }
 }
 
-/// Each fault once: the first check that met it, and the ids of the others. What could not be judged comes last.
-fn faults(run: &Run) -> Vec<(&CheckEntry, Vec<&str>)> {
-    let mut faults: Vec<(&CheckEntry, Vec<&str>)> = Vec::new();
-    let mut checks: Vec<&CheckEntry> = run
-        .checks
-        .iter()
-        .filter(|check| matches!(check.outcome, Kind::Failed | Kind::Broken | Kind::UnexpectedPass))
-        .collect();
-    checks.sort_by_key(|check| check.outcome == Kind::Broken);
-    for check in checks {
-        let same = |first: &CheckEntry| first.outcome == check.outcome && first.fault == check.fault;
-        match faults.iter_mut().find(|(first, _)| same(first)) {
-            Some((_, others)) => others.push(&check.id),
-            None => faults.push((check, Vec::new())),
-        }
-    }
-    faults
+/// Each fault once. What could not be judged comes last.
+fn faults(run: &Run) -> Vec<Fault<'_>> {
+    let judged = |check: &&CheckEntry| matches!(check.outcome, Kind::Failed | Kind::UnexpectedPass);
+    let broken = |check: &&CheckEntry| check.outcome == Kind::Broken;
+    fault::each(run.checks.iter().filter(judged).chain(run.checks.iter().filter(broken)))
 }
 
 fn trouble(text: &mut String, run: &Run) -> std::fmt::Result {
@@ -144,7 +126,7 @@ fn write_areas(text: &mut String, run: &Run) -> std::fmt::Result {
 }
 
 /// Text from a driver, without power over the page.
-fn escaped(text: &str) -> String {
+pub(crate) fn escaped(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
     for c in text.chars() {
         match c {
@@ -162,7 +144,7 @@ fn escaped(text: &str) -> String {
     safe
 }
 
-fn code(text: &str) -> String {
+pub(crate) fn code(text: &str) -> String {
     let plain: String = text.chars().filter(|c| !matches!(c, '`' | '\n' | '\r' | '|')).collect();
     format!("`{plain}`")
 }

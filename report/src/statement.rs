@@ -8,10 +8,11 @@ use csi_harness::outcome::{CheckReport, Outcome};
 use csi_harness::requirements::Requirement;
 use csi_harness::story;
 use csi_harness::target::Target;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// One line of the statement.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Line {
     /// Such as `snapshots`.
     pub area: &'static str,
@@ -28,7 +29,7 @@ pub struct Line {
 }
 
 /// What a driver does in an area.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Says {
     /// Every check that applies has judged, and no rule that binds is broken.
@@ -241,6 +242,9 @@ impl Statement {
             if deviation.is_some() && (is_within || broken.is_some_and(|rule| area.has_rule(rule))) {
                 line.deviations.push(report.label());
             }
+            if let Some(first) = report.told_in.as_ref().filter(|_| is_within) {
+                line.deviations.push(first.clone());
+            }
         }
     }
 
@@ -266,6 +270,7 @@ impl Line {
             self.says = Says::Deviates;
             // In the order of another run they would be others.
             self.deviations.sort();
+            self.deviations.dedup();
         } else if self.says == Says::NotTested && self.judged > 0 && self.not_judged == 0 {
             self.says = Says::Conforms;
         }

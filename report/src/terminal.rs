@@ -5,7 +5,6 @@ mod stories;
 mod wrap;
 
 use std::collections::BTreeMap;
-use std::fmt::Display;
 use std::io::{self, Write};
 
 use anstyle::{AnsiColor, Style};
@@ -15,6 +14,7 @@ use csi_harness::story;
 use csi_harness::target::Target;
 
 use crate::areas::{Areas, Verdict};
+use crate::words::count;
 use progress::Progress;
 use stories::{Kind, Stories};
 
@@ -347,11 +347,6 @@ fn write_skipped(
 /// Text from a driver, without power over the terminal.
 pub(crate) fn plain(text: &str) -> String {
     text.chars().map(|c| if c.is_control() && c != '\n' && c != '\t' { '\u{fffd}' } else { c }).collect()
-}
-
-/// `1 check`, `2 checks`.
-pub(crate) fn count(number: usize, what: impl Display) -> String {
-    format!("{number} {what}{}", if number == 1 { "" } else { "s" })
 }
 
 /// The heading of one kind of story.

@@ -14,4 +14,5 @@ mod peers;
 mod program;
 mod replay;
 mod reports;
+mod stored;
 mod transcripts;

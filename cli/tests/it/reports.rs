@@ -12,20 +12,23 @@ const SECRET: &str = "hunter2";
 fn every_kind_is_written_and_nothing_else() {
     let directory = tempfile::tempdir().unwrap();
     let path = |name: &str| directory.path().join(name).to_str().unwrap().to_owned();
-    let reports = [("junit", path("r.xml")), ("json", path("r.json")), ("md", path("r.md"))];
+    let reports =
+        [("junit", path("r.xml")), ("json", path("r.json")), ("md", path("r.md")), ("html", path("r.html"))];
     let flags: Vec<String> = reports.iter().map(|(kind, path)| format!("--report={kind}={path}")).collect();
     let mut arguments = vec!["--filter", "identity/", "--seed", "42"];
     arguments.extend(flags.iter().map(String::as_str));
     let said = check(&arguments, 0, &[]);
     assert!(said.stdout.starts_with("seed 42\n"), "{}", said.stdout);
 
-    let [junit, json, md] = reports.map(|(_, path)| fs::read_to_string(path).unwrap());
+    let [junit, json, md, html] = reports.map(|(_, path)| fs::read_to_string(path).unwrap());
     assert!(junit.contains("<testsuite name=\"identity/probe\""), "{junit}");
     assert!(md.starts_with("## `mock.csi-sanity.example`"), "{md}");
     let json: serde_json::Value = serde_json::from_str(&json).unwrap();
     assert_eq!(json["seed"], 42);
     assert_eq!(json["summary"]["passed"], json["checks"].as_array().unwrap().len());
-    assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 3);
+    assert_eq!(json["selection"]["is_whole"], false);
+    assert!(html.starts_with("<!doctype html>") && html.contains("only those of"), "{html}");
+    assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 4);
 }
 
 #[test]

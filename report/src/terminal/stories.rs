@@ -7,8 +7,9 @@ use csi_harness::outcome::{CheckReport, Outcome};
 use csi_harness::story::Story;
 
 use super::wrap::wrapped;
-use super::{BOLD, DIM, Detail, count, heading, plain};
+use super::{BOLD, DIM, Detail, heading, plain};
 use crate::fault;
+use crate::words::count;
 
 /// Checks named below a story that several of them share.
 const NAMES_SHOWN_MAX: usize = 10;

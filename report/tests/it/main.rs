@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "a panic in a helper of a test is the failure itself")]
 
 mod destination;
+mod html;
 mod plugin;
 mod scenarios;
 mod snapshots;

@@ -1,4 +1,5 @@
 use std::sync::Arc;
+use std::time::{Duration, UNIX_EPOCH};
 
 use csi_harness::config::{AccessType, Config};
 use csi_harness::events::{Event, Reporter};
@@ -7,21 +8,21 @@ use csi_harness::outcome::{Aftermath, Crash, Leak, Summary};
 use csi_harness::registry::Registry;
 use csi_harness::runner::{RunOptions, Runner};
 use csi_harness::target::Target;
-use csi_report::{Detail, Format, Journal, Run, Terminal};
+use csi_report::{Detail, Format, Journal, Order, Run, Selection, Terminal};
 use tokio::sync::watch;
 
 use crate::plugin;
 use crate::suite::{KNOWN_FAILING, SECRET, SUITE};
 
 /// What one run was told as.
-struct Told {
+pub(crate) struct Told {
     terminal: String,
-    journal: Run,
-    socket: String,
+    pub(crate) journal: Run,
+    pub(crate) socket: String,
 }
 
 /// Runs the suite, one check after the other, and adds a crash and leaks.
-async fn tell(detail: Detail) -> Told {
+pub(crate) async fn tell(detail: Detail) -> Told {
     let running = plugin::serve().await;
     let access_types = vec![AccessType::Mount, AccessType::Block];
     let config = Config { endpoint: Some(running.endpoint.to_string()), access_types, ..Config::default() };
@@ -30,7 +31,7 @@ async fn tell(detail: Detail) -> Told {
 
     let mut text = Vec::new();
     let mut terminal = Terminal::new(&mut text, detail);
-    let mut journal = Journal::new("0.0.0");
+    let mut journal = Journal::new(order());
     let (_raise, stop) = watch::channel(Default::default());
     let mut troubles = Troubles { terminal: &mut terminal, journal: &mut journal };
     let mut runner = Runner::new(target, options(), stop);
@@ -41,6 +42,16 @@ async fn tell(detail: Detail) -> Told {
         terminal: String::from_utf8(text).unwrap(),
         journal: journal.into_run(),
         socket: running.endpoint.to_string(),
+    }
+}
+
+fn order() -> Order {
+    let terms = vec!["--filter identity/".to_owned()];
+    Order {
+        version: "0.0.0",
+        started: UNIX_EPOCH + Duration::from_secs(1_700_000_000),
+        command: "csi-sanity run --filter identity/".to_owned(),
+        selection: Selection { suites: vec![SUITE.name.to_owned()], terms, is_whole: false },
     }
 }
 
@@ -106,7 +117,7 @@ pub(crate) fn settled(text: &str, socket: &str) -> String {
         (r"\(\d+ ms\)", "(N ms)"),
         (r"in \d+\.\d s", "in N s"),
         (r"(?m)the connection broke: .*?( \(N ms\))?$", "the connection broke: WHY$1"),
-        (r#"_ms": \d+"#, r#"_ms": N"#),
+        (r#"_(ms|us)": \d+"#, r#"_$1": N"#),
         (r#"time="[\d.]+""#, r#"time="N""#),
         ("sanity-[0-9a-z]{6}-", "sanity-RUN-"),
         (r"\bvol-[0-9a-f]{8}", "vol-RUN"),
@@ -155,7 +166,7 @@ async fn written_reports() {
 async fn secrets_appear_nowhere() {
     let told = tell(Detail::Full).await;
     let mut all = told.terminal;
-    for format in [Format::Junit, Format::Json, Format::Markdown] {
+    for format in [Format::Junit, Format::Json, Format::Markdown, Format::Html] {
         all.push_str(&format.render(&told.journal));
     }
     assert!(all.contains("CreateVolume"), "the call with the secret is told");

@@ -85,14 +85,15 @@ impl Recorder {
         told.add(&self.cx, &report);
         let Some(unordered) = report.unordered.first() else { return Ok(()) };
         let mut lines = vec!["calls that no order explains".to_owned()];
-        lines.extend(Timeline::new(&history, unordered).lines());
+        let timeline = Timeline::new(&history, unordered);
+        lines.extend(timeline.lines());
         if let Some(folder) = &self.cx.config().effort.regressions {
             let steps = made.into_iter().map(|(worker, call, made)| step(worker, call, Vec::new(), made));
             let case =
                 Case { steps: steps.collect(), ..case(&self.cx, seed, BreachText::from(&unordered.breach)) };
             lines.push(case.store_in(folder));
         }
-        Err(Violation::from(unordered.breach.clone()).told(lines).into())
+        Err(Violation::from(unordered.breach.clone()).told(lines).timeline(timeline.into_spans()).into())
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Vec<(u16, Call, Made)>> {

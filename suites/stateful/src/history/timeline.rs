@@ -3,6 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
+use csi_harness::verdict::CallSpan;
 use serde::Serialize;
 
 use super::{History, Unordered};
@@ -69,6 +70,18 @@ impl Timeline {
 }
 
 impl Timeline {
+    /// The calls with their times.
+    pub fn into_spans(self) -> Vec<CallSpan> {
+        let span = |row: Row| CallSpan {
+            worker: row.worker.into(),
+            call: row.call,
+            answer: row.answer,
+            from: Duration::from_micros(row.from_us),
+            to: Duration::from_micros(row.to_us),
+        };
+        self.rows.into_iter().map(span).collect()
+    }
+
     /// The calls, a line each, and what is wrong with them.
     pub fn lines(&self) -> Vec<String> {
         let span_us = self.rows.iter().map(|row| row.to_us).max().unwrap_or(0).max(1);

@@ -331,4 +331,7 @@ ControllerPublishVolume of a deleted volume has to be refused, and was done
     assert_eq!(data["requirement"], "CTRL-PUBLISH-024");
     assert_eq!(data["rows"][1]["from-us"], 30_000);
     assert_eq!(data["rows"][1]["call"], "ControllerPublishVolume v1 to node 1");
+    let spans = timeline.into_spans();
+    assert_eq!(spans.iter().map(|span| span.worker).collect::<Vec<_>>(), [3, 12]);
+    assert_eq!((spans[1].from, spans[1].to), (Duration::from_millis(30), Duration::from_millis(40)));
 }

@@ -1,0 +1,206 @@
+//! JSON reports: their schema holds, and other commands read them.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde_json::{Value, json};
+
+use crate::driver_command::quiet_driver_command;
+use crate::program::{check, run};
+
+/// The schema as it is committed.
+fn schema() -> Value {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/report.schema.json");
+    serde_json::from_str(&fs::read_to_string(path).unwrap()).unwrap()
+}
+
+/// What in a value is against its schema, as far as our schema goes; a keyword that is not known here is an error, and so is
+/// a field that the schema does not have.
+fn faults(root: &Value, schema: &Value, value: &Value, place: &str) -> Vec<String> {
+    let Some(keywords) = schema.as_object() else { return Vec::new() };
+    let mut found = Vec::new();
+    for (keyword, wanted) in keywords {
+        let holds = match keyword.as_str() {
+            "$schema" | "$defs" | "title" | "description" | "format" => true,
+            "$ref" => {
+                let target = root.pointer(&wanted.as_str().unwrap()[1..]).unwrap();
+                found.extend(faults(root, target, value, place));
+                true
+            }
+            "type" => match wanted {
+                Value::Array(types) => types.iter().any(|one| has_type(value, one)),
+                one => has_type(value, one),
+            },
+            "enum" => wanted.as_array().unwrap().contains(value),
+            "const" => wanted == value,
+            "minimum" => value.as_f64().is_some_and(|number| number >= wanted.as_f64().unwrap()),
+            "required" => {
+                let has = |name: &Value| value.get(name.as_str().unwrap()).is_some();
+                wanted.as_array().unwrap().iter().all(has)
+            }
+            "properties" => {
+                for (name, inner) in value.as_object().into_iter().flatten() {
+                    match wanted.get(name) {
+                        Some(schema) => found.extend(faults(root, schema, inner, &format!("{place}/{name}"))),
+                        None => found.push(format!("{place}/{name} is not in the schema")),
+                    }
+                }
+                true
+            }
+            "items" => {
+                for (at, item) in value.as_array().into_iter().flatten().enumerate() {
+                    found.extend(faults(root, wanted, item, &format!("{place}/{at}")));
+                }
+                true
+            }
+            "oneOf" | "anyOf" => {
+                let fits = |one: &Value| faults(root, one, value, place).is_empty();
+                wanted.as_array().unwrap().iter().any(fits)
+            }
+            other => panic!("{place}: the keyword {other} is not known here"),
+        };
+        if !holds {
+            found.push(format!("{place}: {keyword} {wanted}"));
+        }
+    }
+    found
+}
+
+fn has_type(value: &Value, wanted: &Value) -> bool {
+    match wanted.as_str().unwrap() {
+        "object" => value.is_object(),
+        "array" => value.is_array(),
+        "string" => value.is_string(),
+        "boolean" => value.is_boolean(),
+        "integer" => value.is_u64() || value.is_i64(),
+        "number" => value.is_number(),
+        "null" => value.is_null(),
+        other => panic!("the type {other} is not known here"),
+    }
+}
+
+/// Runs these checks and keeps the report.
+fn report(directory: &Path, name: &str, code: i32, arguments: &[&str]) -> PathBuf {
+    let path = directory.join(name);
+    let flag = format!("json={}", path.display());
+    let said = run(&[&["run", "--seed", "7", "--report", &flag], arguments].concat());
+    assert_eq!(said.code, Some(code), "{arguments:?}: {}\n{}", said.stdout, said.stderr);
+    path
+}
+
+fn read(path: &Path) -> Value {
+    serde_json::from_str(&fs::read_to_string(path).unwrap()).unwrap()
+}
+
+#[test]
+fn reports_keep_their_schema() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = |name: &str| directory.path().join(name).to_str().unwrap().to_owned();
+    let (known, endpoint) = (path("known"), path("csi.sock"));
+    fs::write(&known, "controller/create-volume/repeated*  # our issue 12\n").unwrap();
+    let failing = ["--filter", "controller/create-volume/repeated*", "--mock-defect", CHANGES];
+    // It dies of a long name.
+    let driver = quiet_driver_command(&endpoint);
+    let dying = ["--endpoint", &endpoint, "--driver-command", &driver];
+    let runs: [(&str, i32, Vec<&str>); 4] = [
+        ("passing", 0, vec!["--filter", "identity/"]),
+        ("failing", 1, failing.to_vec()),
+        ("known", 5, [&failing[..], &["--known-failing", &known]].concat()),
+        ("crash", 1, [&dying[..], &["--filter", "controller/create-volume/too-long-name"]].concat()),
+    ];
+    let schema = schema();
+    for (name, code, arguments) in runs {
+        let report = read(&report(directory.path(), name, code, &arguments));
+        assert_eq!(faults(&schema, &schema, &report, name), Vec::<String>::new());
+        let outcomes: Vec<&Value> =
+            report["checks"].as_array().unwrap().iter().map(|check| &check["outcome"]).collect();
+        match name {
+            "passing" => assert!(outcomes.iter().all(|outcome| *outcome == "passed"), "{outcomes:?}"),
+            "known" => assert!(outcomes.contains(&&json!("known_failure")), "{outcomes:?}"),
+            _ => assert!(outcomes.contains(&&json!("failed")), "{name}: {outcomes:?}"),
+        }
+        assert_eq!(report["crashes"].as_array().unwrap().is_empty(), name != "crash", "{name}");
+    }
+}
+
+const CHANGES: &str = "create-volume-repeat-changes-context";
+
+#[test]
+fn what_is_no_report_does_not_keep_the_schema() {
+    let directory = tempfile::tempdir().unwrap();
+    let report = read(&report(directory.path(), "r", 0, &["--filter", "identity/probe/"]));
+    let schema = schema();
+    let changes: [(&str, Option<Value>); 5] = [
+        ("/verdict", Some(json!("splendid"))),
+        ("/seed", Some(json!("7"))),
+        ("/checks/0/outcome", Some(json!("great"))),
+        ("/checks/0/id", None),
+        ("/checks/0/surprise", Some(json!(1))),
+    ];
+    for (place, value) in changes {
+        let mut changed = report.clone();
+        let (parent, name) = place.rsplit_once('/').unwrap();
+        let parent = changed.pointer_mut(parent).unwrap().as_object_mut().unwrap();
+        match value {
+            Some(value) => drop(parent.insert(name.to_owned(), value)),
+            None => drop(parent.remove(name)),
+        }
+        assert!(!faults(&schema, &schema, &changed, "").is_empty(), "{place}");
+    }
+}
+
+#[test]
+fn two_runs_are_compared() {
+    let directory = tempfile::tempdir().unwrap();
+    let filter = ["--filter", "controller/create-volume/repeated*"];
+    let right = report(directory.path(), "right.json", 0, &filter);
+    let wrong =
+        report(directory.path(), "wrong.json", 1, &[&filter[..], &["--mock-defect", CHANGES]].concat());
+    let (right, wrong) = (right.to_str().unwrap(), wrong.to_str().unwrap());
+
+    let said = check(&["compare", right, wrong], 1, &[]);
+    let failed = "new failure       controller/create-volume/repeated-reply: the volume_context of the repeated answer differs";
+    assert!(said.stdout.contains(failed), "{}", said.stdout);
+    assert!(said.stdout.contains("something got worse: "), "{}", said.stdout);
+
+    let said = check(&["compare", wrong, right, "--format", "json"], 0, &[]);
+    let told: Value = serde_json::from_str(&said.stdout).unwrap();
+    assert_eq!(told["is_worse"], false);
+    assert!(told["fixed"].as_array().unwrap().iter().any(|entry| entry["was"] == "failed"), "{told}");
+
+    let said = check(&["compare", right, wrong, "--format", "md"], 1, &[]);
+    assert!(
+        said.stdout.contains("- `controller/create-volume/repeated-reply` the volume"),
+        "{}",
+        said.stdout
+    );
+}
+
+#[test]
+fn a_file_that_is_no_report_of_this_version_is_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = |name: &str, text: &str| {
+        let path = directory.path().join(name);
+        fs::write(&path, text).unwrap();
+        path.to_str().unwrap().to_owned()
+    };
+    let newer = file("newer.json", r#"{"schema": "csi-sanity/report/v9"}"#);
+    let other = file("other.json", "[]");
+    check(&["compare", &newer, &other], 2, &["newer.json", "csi-sanity/report/v9", "csi-sanity/report/v1"]);
+    check(&["badge", &other], 2, &["other.json", "--report json=FILE"]);
+    check(&["badge", "/nowhere/r.json"], 2, &["/nowhere/r.json"]);
+    check(&["compare", &newer, &other, "--slower-than", "NaN"], 2, &["--slower-than"]);
+}
+
+#[test]
+fn a_badge_of_a_part_says_so() {
+    let directory = tempfile::tempdir().unwrap();
+    let part = report(directory.path(), "part.json", 0, &["--filter", "identity/probe/"]);
+    let part = part.to_str().unwrap();
+    let svg = check(&["badge", part], 0, &[]).stdout;
+    assert!(svg.starts_with("<svg ") && svg.contains("a part: "), "{svg}");
+    let endpoint: Value =
+        serde_json::from_str(&check(&["badge", part, "--format", "json"], 0, &[]).stdout).unwrap();
+    assert_eq!((&endpoint["schemaVersion"], &endpoint["label"]), (&json!(1), &json!("CSI 1.12")));
+    assert!(endpoint["message"].as_str().unwrap().starts_with("a part: "), "{endpoint}");
+}

@@ -1,0 +1,159 @@
+//! How often each RPC was called over a whole run, how that ended, and how long it took: numbers, whatever the number of calls.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use csi_proto::Rpc;
+
+use crate::reply::Answer;
+
+/// Times are told apart by this many steps between a time and its double, so that none is off by more than a 16th.
+const STEPS: usize = 16;
+/// Bits of a step.
+const STEP_BITS: usize = STEPS.ilog2() as usize;
+
+/// The calls of one RPC.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RpcCalls {
+    /// Which RPC.
+    pub rpc: Rpc,
+    /// Calls that the driver did.
+    pub done: u64,
+    /// Calls that it refused.
+    pub refused: u64,
+    /// Calls that nobody knows the end of.
+    pub unanswered: u64,
+    /// How long those took that it did.
+    pub times: Times,
+}
+
+/// How long calls took.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Times {
+    /// How many took about as long as the number of the place says. A time of 64 bits has one of a thousand places.
+    places: Vec<u64>,
+    longest_us: u64,
+}
+
+impl Times {
+    /// Adds a call.
+    pub fn add(&mut self, time: Duration) {
+        let us = u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
+        let place = place(us);
+        if self.places.len() <= place {
+            self.places.resize(place + 1, 0);
+        }
+        self.places[place] += 1;
+        self.longest_us = self.longest_us.max(us);
+    }
+
+    /// The time that so many hundredths of the calls did not exceed, by no more than a 16th too long; nothing where there is
+    /// no call.
+    pub fn percentile(&self, percent: u64) -> Duration {
+        let calls: u64 = self.places.iter().sum();
+        let wanted = calls.saturating_mul(percent.min(100)).div_ceil(100).max(1);
+        let mut seen = 0;
+        let place = self.places.iter().position(|calls| {
+            seen += calls;
+            seen >= wanted
+        });
+        Duration::from_micros(place.map_or(0, longest).min(self.longest_us))
+    }
+
+    /// The longest of them.
+    pub fn longest(&self) -> Duration {
+        Duration::from_micros(self.longest_us)
+    }
+}
+
+/// The place of a time: one for each microsecond first, then steps that grow with the time.
+fn place(us: u64) -> usize {
+    let doubles = (us | 1).ilog2() as usize;
+    match doubles.checked_sub(STEP_BITS) {
+        None => us as usize,
+        Some(shift) => (shift << STEP_BITS) + (us >> shift) as usize,
+    }
+}
+
+/// The longest time that has the place.
+fn longest(place: usize) -> u64 {
+    match (place >> STEP_BITS).checked_sub(1) {
+        None => place as u64,
+        Some(shift) => {
+            let step = (STEPS + place % STEPS) as u64;
+            (step << shift) | ((1 << shift) - 1)
+        }
+    }
+}
+
+/// Counts, while the run goes on.
+#[derive(Debug, Default)]
+pub(crate) struct Tally {
+    rpcs: Mutex<BTreeMap<&'static str, RpcCalls>>,
+}
+
+impl Tally {
+    /// Counts a call.
+    pub(crate) fn add<T>(&self, rpc: Rpc, answer: &Answer<T>, time: Duration) {
+        let mut rpcs = self.rpcs.lock().unwrap_or_else(PoisonError::into_inner);
+        let none = || RpcCalls { rpc, done: 0, refused: 0, unanswered: 0, times: Times::default() };
+        let calls = rpcs.entry(rpc.path).or_insert_with(none);
+        match answer {
+            Answer::Ok(_) => {
+                calls.done += 1;
+                calls.times.add(time);
+            }
+            Answer::Refused(_) => calls.refused += 1,
+            Answer::Unknown(_) => calls.unanswered += 1,
+        }
+    }
+
+    /// Everything so far, by path.
+    pub(crate) fn calls(&self) -> Vec<RpcCalls> {
+        self.rpcs.lock().unwrap_or_else(PoisonError::into_inner).values().cloned().collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use csi_proto::{Call as _, v1};
+
+    use super::*;
+    use crate::reply::NoAnswer;
+
+    #[test]
+    fn every_time_has_a_place_that_is_near_it() {
+        for us in (0..10_000).chain([1 << 40, u64::MAX - 1, u64::MAX]) {
+            let upper = longest(place(us));
+            assert!(us <= upper && upper - us <= us / STEPS as u64, "{us}: {upper}");
+        }
+        assert!((1..100_000).all(|us| place(us) - place(us - 1) <= 1), "no place is empty");
+        assert!(place(u64::MAX) < 1_000);
+    }
+
+    #[test]
+    fn percentiles_are_those_of_the_calls() {
+        let mut times = Times::default();
+        assert_eq!(times.percentile(50), Duration::ZERO);
+        (1..=100).for_each(|us| times.add(Duration::from_micros(us)));
+        assert_eq!(times.percentile(1), Duration::from_micros(1));
+        let median = times.percentile(50).as_micros();
+        assert!((50..=53).contains(&median), "{median}");
+        assert_eq!(
+            (times.percentile(100), times.longest()),
+            (Duration::from_micros(100), Duration::from_micros(100))
+        );
+    }
+
+    #[test]
+    fn the_three_ends_are_told_apart() {
+        let tally = Tally::default();
+        let rpc = v1::ProbeRequest::RPC;
+        tally.add(rpc, &Answer::Ok(()), Duration::from_micros(5));
+        tally.add::<()>(rpc, &Answer::Unknown(NoAnswer::CutOff), Duration::from_secs(9));
+        let [calls] = &tally.calls()[..] else { panic!("one RPC") };
+        assert_eq!((calls.done, calls.refused, calls.unanswered), (1, 0, 1));
+        assert_eq!(calls.times.longest(), Duration::from_micros(5), "only what was done");
+    }
+}

@@ -1,0 +1,231 @@
+//! A small picture of the verdict, for a README. What a run did not look at is not hidden by it.
+
+use std::fmt::Write as _;
+
+use csi_harness::outcome::Verdict;
+use serde::Serialize;
+
+use crate::stored::Stored;
+
+/// What a badge says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Badge {
+    label: String,
+    message: String,
+    mood: Mood,
+    /// The whole of it, for those who hear it or ask for more.
+    title: String,
+}
+
+/// How it looks; the words alone say the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Mood {
+    Good,
+    Fair,
+    Bad,
+    Open,
+}
+
+/// What shields' endpoint badge reads.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Endpoint<'a> {
+    schema_version: u8,
+    label: &'a str,
+    message: &'a str,
+    color: &'static str,
+    is_error: bool,
+}
+
+impl Mood {
+    /// The name of its colour, and the colour itself: white text on it can be read.
+    fn color(self) -> (&'static str, &'static str) {
+        match self {
+            Mood::Good => ("green", "#1c6b34"),
+            Mood::Fair => ("orange", "#8a5300"),
+            Mood::Bad => ("red", "#b3261e"),
+            Mood::Open => ("lightgrey", "#57606a"),
+        }
+    }
+}
+
+impl Badge {
+    /// The badge of a run.
+    pub fn of(run: &Stored) -> Badge {
+        let counts = run.summary;
+        let passed = counts.passed + counts.warned + counts.unexpected_passes;
+        let judged = passed + counts.failed + counts.known_failures;
+        let share = format!("{passed} of {judged}");
+        let trouble = run.crashes.len() as u64 + run.leaks.iter().filter(|leak| leak.ours).count() as u64;
+        let (message, mood) = match run.verdict {
+            Verdict::Deviates if counts.failed > 0 => (format!("deviates: {}", counts.failed), Mood::Bad),
+            Verdict::Deviates => (format!("deviates: {trouble}"), Mood::Bad),
+            Verdict::Interrupted => ("interrupted".to_owned(), Mood::Open),
+            Verdict::NotJudged => ("not judged".to_owned(), Mood::Open),
+            Verdict::ListOutOfDate => (format!("{share}, list out of date"), Mood::Fair),
+            Verdict::Conforms if run.interrupted => ("interrupted".to_owned(), Mood::Open),
+            Verdict::Conforms if counts.known_failures > 0 => {
+                (format!("{share}, {} known failing", counts.known_failures), Mood::Fair)
+            }
+            Verdict::Conforms => (share.clone(), Mood::Good),
+        };
+        let (message, mood) = match (run.selection.is_whole, mood) {
+            (true, _) | (false, Mood::Bad | Mood::Open) => (message, mood),
+            (false, _) => (format!("a part: {message}"), Mood::Open),
+        };
+        let label = format!("CSI {}", run.specification);
+        let title = format!("{label}: {message}; {share} checks passed; {}", run.driver());
+        Badge { label, message, mood, title }
+    }
+
+    /// As a picture that needs nothing from elsewhere.
+    pub fn svg(&self) -> String {
+        let Badge { label, message, title, mood } = self;
+        let (left, right) = (width(label), width(message));
+        let whole = left + right;
+        let (_, color) = mood.color();
+        let mut svg = String::new();
+        // Writing into a string cannot fail.
+        let _ = write!(
+            svg,
+            r##"<svg xmlns="http://www.w3.org/2000/svg" width="{whole}" height="20" role="img" aria-labelledby="t">
+<title id="t">{}</title>
+<clipPath id="c"><rect width="{whole}" height="20" rx="3"/></clipPath>
+<g clip-path="url(#c)">
+<rect width="{left}" height="20" fill="#30363d"/>
+<rect x="{left}" width="{right}" height="20" fill="{color}"/>
+</g>
+<g fill="#fff" text-anchor="middle" font-family="Verdana,DejaVu Sans,sans-serif" font-size="11">
+<text x="{}" y="14" textLength="{}">{}</text>
+<text x="{}" y="14" textLength="{}">{}</text>
+</g>
+</svg>
+"##,
+            escaped(title),
+            left / 2,
+            left - PADDING,
+            escaped(label),
+            left + right / 2,
+            right - PADDING,
+            escaped(message),
+        );
+        svg
+    }
+
+    /// As shields' endpoint badge reads it.
+    pub fn json(&self) -> String {
+        let endpoint = Endpoint {
+            schema_version: 1,
+            label: &self.label,
+            message: &self.message,
+            color: self.mood.color().0,
+            is_error: self.mood == Mood::Bad,
+        };
+        // Texts, a number and a flag: nothing that JSON cannot say.
+        let mut text = serde_json::to_string_pretty(&endpoint).unwrap_or_default();
+        text.push('\n');
+        text
+    }
+}
+
+/// Free space at the sides of a text.
+const PADDING: usize = 12;
+
+/// How wide a text is with the space around it; where the letters are others, it is made to fit.
+fn width(text: &str) -> usize {
+    text.chars().count() * 13 / 2 + PADDING
+}
+
+/// Text that stays text in XML, whoever it comes from.
+fn escaped(text: &str) -> String {
+    let mut safe = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '<' => safe.push_str("&lt;"),
+            '>' => safe.push_str("&gt;"),
+            '&' => safe.push_str("&amp;"),
+            '"' => safe.push_str("&quot;"),
+            c if c.is_control() => safe.push(char::REPLACEMENT_CHARACTER),
+            c => safe.push(c),
+        }
+    }
+    safe
+}
+
+#[cfg(test)]
+mod tests {
+    use csi_harness::outcome::Verdict;
+
+    use super::*;
+    use crate::journal::Selection;
+    use crate::stored::{Counts, Crash, Plugin, Program};
+
+    fn run() -> Stored {
+        Stored {
+            tool: Program { version: "0.1.0".to_owned() },
+            specification: "1.12".to_owned(),
+            selection: Selection { suites: vec!["sanity".to_owned()], terms: Vec::new(), is_whole: true },
+            target: Plugin { name: "<script>".to_owned(), vendor_version: "1".to_owned() },
+            verdict: Verdict::Conforms,
+            interrupted: false,
+            summary: Counts { passed: 411, warned: 1, ..Counts::default() },
+            checks: Vec::new(),
+            leaks: Vec::new(),
+            crashes: Vec::new(),
+            rpcs: Vec::new(),
+        }
+    }
+
+    fn says(run: &Stored) -> (String, Mood) {
+        let badge = Badge::of(run);
+        (badge.message, badge.mood)
+    }
+
+    #[test]
+    fn a_whole_run_that_conforms_is_good() {
+        assert_eq!(says(&run()), ("412 of 412".to_owned(), Mood::Good));
+    }
+
+    #[test]
+    fn nothing_else_is() {
+        let part = Selection { is_whole: false, ..run().selection };
+        let known = Counts { known_failures: 3, ..run().summary };
+        let failed = Counts { failed: 3, ..run().summary };
+        let others = [
+            (Stored { selection: part.clone(), ..run() }, "a part: 412 of 412", Mood::Open),
+            (Stored { interrupted: true, ..run() }, "interrupted", Mood::Open),
+            (Stored { verdict: Verdict::Interrupted, ..run() }, "interrupted", Mood::Open),
+            (Stored { verdict: Verdict::NotJudged, ..run() }, "not judged", Mood::Open),
+            (Stored { summary: known, ..run() }, "412 of 415, 3 known failing", Mood::Fair),
+            (Stored { verdict: Verdict::Deviates, summary: failed, ..run() }, "deviates: 3", Mood::Bad),
+            (
+                Stored { verdict: Verdict::Deviates, crashes: vec![Crash {}], ..run() },
+                "deviates: 1",
+                Mood::Bad,
+            ),
+            (
+                Stored { verdict: Verdict::Deviates, summary: failed, selection: part, ..run() },
+                "deviates: 3",
+                Mood::Bad,
+            ),
+        ];
+        for (run, message, mood) in others {
+            assert_eq!(says(&run), (message.to_owned(), mood));
+        }
+    }
+
+    #[test]
+    fn names_of_drivers_stay_text() {
+        let svg = Badge::of(&run()).svg();
+        assert!(svg.contains("&lt;script&gt; 1") && !svg.contains("<script>"), "{svg}");
+    }
+
+    #[test]
+    fn shields_can_read_it() {
+        let json: serde_json::Value = serde_json::from_str(&Badge::of(&run()).json()).unwrap();
+        let wanted = serde_json::json!({
+            "schemaVersion": 1, "label": "CSI 1.12", "message": "412 of 412", "color": "green", "isError": false,
+        });
+        assert_eq!(json, wanted);
+    }
+}

@@ -1,0 +1,425 @@
+//! Two runs beside each other: what got better, what got worse.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use csi_harness::outcome::Kind;
+use serde::Serialize;
+
+use crate::markdown::{code, escaped};
+use crate::stored::{Calls, Check, Stored};
+use crate::terminal::plain;
+use crate::words::{count, duration_text};
+
+/// Calls of an RPC in each run without which nothing is said of how long it takes.
+const CALLS_MIN: u64 = 5;
+/// Longer by less than this is noise, whatever the ratio.
+const SLOWER_BY_US: u64 = 5_000;
+/// How many times as long an RPC takes before that is told, where the user asks for nothing else.
+const SLOWER_FACTOR: f64 = 2.0;
+/// Entries of each kind that texts for people have; JSON has all.
+const ENTRIES_MAX: usize = 200;
+
+/// What differs between two runs.
+#[derive(Debug, Serialize)]
+pub struct Comparison {
+    /// The driver of the earlier run.
+    pub old: Side,
+    /// The driver of the later one.
+    pub new: Side,
+    /// Why the two cannot be compared one to one, a sentence each.
+    pub cautions: Vec<String>,
+    /// Checks that failed and pass.
+    pub fixed: Vec<Entry>,
+    /// Checks that fail and did not, or were not there.
+    pub new_failures: Vec<Entry>,
+    /// Checks that failed and fail, known or not.
+    pub still_failing: Vec<Entry>,
+    /// Checks that judged and cannot any more.
+    pub newly_not_judged: Vec<Entry>,
+    /// Checks that judged and are skipped.
+    pub newly_skipped: Vec<Entry>,
+    /// Checks that judged and are not there.
+    pub gone: Vec<Entry>,
+    /// Checks that warn and did not.
+    pub newly_warned: Vec<Entry>,
+    /// Times that the driver died, and things it left behind, that are more than before.
+    pub new_trouble: Vec<String>,
+    /// RPCs that take longer.
+    pub slower: Vec<Slower>,
+    /// Whether anything got worse: a new failure or trouble, or a check that no longer judges; and something slower, where
+    /// that counts.
+    pub is_worse: bool,
+}
+
+/// One of the two runs.
+#[derive(Debug, PartialEq, Eq, Serialize)]
+pub struct Side {
+    /// The driver and its version.
+    pub driver: String,
+    /// The verdict on it.
+    pub verdict: &'static str,
+    /// The version of csi-sanity.
+    pub tool_version: String,
+}
+
+/// A check that ended in another way, or failed again.
+#[derive(Debug, Serialize)]
+pub struct Entry {
+    /// Its label.
+    pub id: String,
+    /// What came of it before, if it was there.
+    pub was: Option<Kind>,
+    /// What came of it now, if it is there.
+    pub is: Option<Kind>,
+    /// What is wrong, or why it was skipped or could not judge; of the later run, if it is there.
+    pub message: String,
+}
+
+/// An RPC that takes longer.
+#[derive(Debug, Serialize)]
+pub struct Slower {
+    /// Such as `CreateVolume`.
+    pub rpc: String,
+    /// How long half of its calls took at the most, in microseconds.
+    pub old_median_us: u64,
+    /// How long that is now.
+    pub new_median_us: u64,
+    /// How many times as long.
+    pub factor: f64,
+}
+
+/// Compares two runs. RPCs that take `slower_than` times as long count as worse, if that is given.
+pub fn compare(old: &Stored, new: &Stored, slower_than: Option<f64>) -> Comparison {
+    let mut comparison = Comparison {
+        old: side(old),
+        new: side(new),
+        cautions: cautions(old, new),
+        fixed: Vec::new(),
+        new_failures: Vec::new(),
+        still_failing: Vec::new(),
+        newly_not_judged: Vec::new(),
+        newly_skipped: Vec::new(),
+        gone: Vec::new(),
+        newly_warned: Vec::new(),
+        new_trouble: new_trouble(old, new),
+        slower: slower(old, new, slower_than.unwrap_or(SLOWER_FACTOR)),
+        is_worse: false,
+    };
+    let mut left: BTreeMap<&str, &Check> =
+        old.checks.iter().map(|check| (check.id.as_str(), check)).collect();
+    for check in &new.checks {
+        let was = left.remove(check.id.as_str());
+        comparison.add(was, Some(check));
+    }
+    left.into_values().for_each(|check| comparison.add(Some(check), None));
+    comparison.is_worse = !(comparison.new_failures.is_empty()
+        && comparison.newly_not_judged.is_empty()
+        && comparison.newly_skipped.is_empty()
+        && comparison.gone.is_empty()
+        && comparison.new_trouble.is_empty()
+        && (slower_than.is_none() || comparison.slower.is_empty()));
+    comparison
+}
+
+/// Whether the driver breaks a rule, listed as known or not.
+fn fails(kind: Kind) -> bool {
+    matches!(kind, Kind::Failed | Kind::KnownFailure)
+}
+
+fn passes(kind: Kind) -> bool {
+    matches!(kind, Kind::Passed | Kind::Warned | Kind::UnexpectedPass)
+}
+
+impl Comparison {
+    fn add(&mut self, old: Option<&Check>, new: Option<&Check>) {
+        let (was, is) = (old.map(|check| check.outcome), new.map(|check| check.outcome));
+        let judged = was.is_some_and(|kind| fails(kind) || passes(kind));
+        let list = match is {
+            Some(kind) if fails(kind) && was.is_some_and(fails) => &mut self.still_failing,
+            Some(kind) if fails(kind) => &mut self.new_failures,
+            Some(kind) if passes(kind) && was.is_some_and(fails) => &mut self.fixed,
+            Some(Kind::Broken) if judged => &mut self.newly_not_judged,
+            Some(Kind::Skipped) if judged => &mut self.newly_skipped,
+            Some(Kind::Warned) if was != Some(Kind::Warned) => &mut self.newly_warned,
+            None if judged => &mut self.gone,
+            _ => return,
+        };
+        let Some(told) = new.or(old) else { return };
+        list.push(Entry { id: told.id.clone(), was, is, message: told.message.clone() });
+    }
+}
+
+fn side(run: &Stored) -> Side {
+    Side { driver: run.driver(), verdict: run.verdict.name(), tool_version: run.tool.version.clone() }
+}
+
+fn cautions(old: &Stored, new: &Stored) -> Vec<String> {
+    let mut cautions = Vec::new();
+    if old.target.name != new.target.name {
+        cautions.push(format!("these are two drivers: {} and {}", old.driver(), new.driver()));
+    }
+    if old.tool.version != new.tool.version {
+        let (old, new) = (&old.tool.version, &new.tool.version);
+        cautions
+            .push(format!("csi-sanity {old} made one report and {new} the other: checks may have changed"));
+    }
+    if (&old.selection.suites, &old.selection.terms) != (&new.selection.suites, &new.selection.terms) {
+        cautions.push("the two runs were asked for different checks".to_owned());
+    }
+    for (which, run) in [("the old", old), ("the new", new)] {
+        if run.interrupted {
+            cautions.push(format!("{which} run did not come to its end"));
+        }
+    }
+    cautions
+}
+
+fn new_trouble(old: &Stored, new: &Stored) -> Vec<String> {
+    let ours = |run: &Stored| run.leaks.iter().filter(|leak| leak.ours).count();
+    let counts = [
+        ("death of the driver", "deaths of the driver", old.crashes.len(), new.crashes.len()),
+        ("thing left behind", "things left behind", ours(old), ours(new)),
+    ];
+    let more = |(one, several, was, is): (&str, &str, usize, usize)| {
+        (is > was).then(|| format!("{is} {}, formerly {was}", if is == 1 { one } else { several }))
+    };
+    counts.into_iter().filter_map(more).collect()
+}
+
+/// The RPCs that take so many times as long, the worst first.
+fn slower(old: &Stored, new: &Stored, factor: f64) -> Vec<Slower> {
+    let enough = |calls: &&Calls| calls.done >= CALLS_MIN;
+    let mut slower: Vec<Slower> = new
+        .rpcs
+        .iter()
+        .filter(enough)
+        .filter_map(|calls| {
+            let was = old.rpcs.iter().filter(enough).find(|was| was.rpc == calls.rpc)?;
+            let (was_us, is_us) = (was.median_us, calls.median_us);
+            let ratio = is_us as f64 / was_us.max(1) as f64;
+            let is_slower = ratio >= factor && is_us.saturating_sub(was_us) >= SLOWER_BY_US;
+            is_slower.then(|| Slower {
+                rpc: calls.rpc.clone(),
+                old_median_us: was_us,
+                new_median_us: is_us,
+                factor: (ratio * 10.0).round() / 10.0,
+            })
+        })
+        .collect();
+    slower.sort_by(|a, b| b.factor.total_cmp(&a.factor));
+    slower
+}
+
+impl Comparison {
+    fn lists(&self) -> [(&'static str, &[Entry]); 7] {
+        [
+            ("new failure", &self.new_failures),
+            ("newly not judged", &self.newly_not_judged),
+            ("newly skipped", &self.newly_skipped),
+            ("gone", &self.gone),
+            ("newly warned", &self.newly_warned),
+            ("still failing", &self.still_failing),
+            ("fixed", &self.fixed),
+        ]
+    }
+
+    fn verdict(&self) -> &'static str {
+        if self.is_worse { "something got worse" } else { "nothing got worse" }
+    }
+
+    fn slower_text(slower: &Slower) -> String {
+        let (was, is) = (duration_text(slower.old_median_us), duration_text(slower.new_median_us));
+        format!("{} takes {is}, formerly {was}: {:.1} times as long", slower.rpc, slower.factor)
+    }
+
+    /// For a terminal: text from a driver has no power over it.
+    pub fn text(&self) -> String {
+        let mut text = format!("{} → {}\n", plain(&self.old.driver), plain(&self.new.driver));
+        // Writing into a string cannot fail.
+        let _ = self.write_text(&mut text);
+        text
+    }
+
+    fn write_text(&self, text: &mut String) -> std::fmt::Result {
+        self.cautions.iter().try_for_each(|caution| writeln!(text, "note: {}", plain(caution)))?;
+        for (kind, entries) in self.lists() {
+            for entry in entries.iter().take(ENTRIES_MAX) {
+                let colon = if entry.message.is_empty() { "" } else { ": " };
+                writeln!(
+                    text,
+                    "{kind:<16}  {}{colon}{}",
+                    plain(&entry.id),
+                    one_line(&plain(&entry.message))
+                )?;
+            }
+            if let Some(hidden @ 1..) = entries.len().checked_sub(ENTRIES_MAX) {
+                writeln!(text, "{kind:<16}  and {}; --format json has all", count(hidden, "more check"))?;
+            }
+        }
+        self.new_trouble.iter().try_for_each(|trouble| writeln!(text, "{:<16}  {trouble}", "new trouble"))?;
+        for slower in &self.slower {
+            writeln!(text, "{:<16}  {}", "slower", plain(&Comparison::slower_text(slower)))?;
+        }
+        let [failures, not_judged, skipped, gone, warned, still, fixed] =
+            self.lists().map(|(_, entries)| entries.len());
+        writeln!(
+            text,
+            "\n{}: {failures} newly failing, {fixed} fixed, {still} still failing, {not_judged} newly not judged, \
+             {skipped} newly skipped, {gone} gone, {warned} newly warned, {} slower",
+            self.verdict(),
+            self.slower.len()
+        )
+    }
+
+    /// For the summary of a CI step.
+    pub fn markdown(&self) -> String {
+        let mut text = String::new();
+        // Writing into a string cannot fail.
+        let _ = self.write_markdown(&mut text);
+        text
+    }
+
+    fn write_markdown(&self, text: &mut String) -> std::fmt::Result {
+        writeln!(text, "## {} → {}: {}\n", code(&self.old.driver), code(&self.new.driver), self.verdict())?;
+        for caution in &self.cautions {
+            writeln!(text, "> {}\n", escaped(caution))?;
+        }
+        let slower = self.slower.len();
+        writeln!(text, "| what | checks |\n|---|--:|")?;
+        self.lists()
+            .iter()
+            .try_for_each(|(kind, entries)| writeln!(text, "| {kind} | {} |", entries.len()))?;
+        writeln!(text, "| slower RPCs | {slower} |\n")?;
+        for (kind, entries) in self.lists().iter().filter(|(_, entries)| !entries.is_empty()) {
+            writeln!(text, "<details><summary>{kind}: {}</summary>\n", entries.len())?;
+            for entry in entries.iter().take(ENTRIES_MAX) {
+                writeln!(text, "- {} {}", code(&entry.id), escaped(&one_line(&entry.message)))?;
+            }
+            if let Some(hidden @ 1..) = entries.len().checked_sub(ENTRIES_MAX) {
+                writeln!(text, "- and {hidden} more")?;
+            }
+            writeln!(text, "\n</details>\n")?;
+        }
+        self.new_trouble.iter().try_for_each(|trouble| writeln!(text, "- {trouble}"))?;
+        self.slower
+            .iter()
+            .try_for_each(|slower| writeln!(text, "- {}", escaped(&Comparison::slower_text(slower))))
+    }
+}
+
+fn one_line(text: &str) -> String {
+    csi_harness::story::shortened(text).replace(['\n', '\r'], " ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::journal::SCHEMA;
+
+    /// A report in which checks ended so, and CreateVolume took so long.
+    fn report(name: &str, checks: &[(&str, &str)], median_us: u64) -> Stored {
+        let check = |(id, outcome): &(&str, &str)| serde_json::json!({ "id": id, "outcome": outcome, "message": format!("{id} says <b>") });
+        let report = serde_json::json!({
+            "schema": SCHEMA,
+            "tool": { "name": "csi-sanity", "version": "0.1.0" },
+            "specification": "1.12",
+            "selection": { "suites": ["sanity"], "terms": [], "is_whole": true },
+            "target": { "name": name, "vendor_version": "1" },
+            "verdict": "conforms",
+            "interrupted": false,
+            "summary": { "passed": 0, "failed": 0, "warned": 0, "known_failures": 0, "unexpected_passes": 0 },
+            "checks": checks.iter().map(check).collect::<Vec<_>>(),
+            "leaks": [],
+            "crashes": [],
+            "rpcs": [{ "rpc": "CreateVolume", "done": 9, "median_us": median_us }],
+        });
+        serde_json::from_value(report).unwrap()
+    }
+
+    fn ids(entries: &[Entry]) -> Vec<&str> {
+        entries.iter().map(|entry| entry.id.as_str()).collect()
+    }
+
+    #[test]
+    fn each_check_is_in_the_list_of_what_became_of_it() {
+        let old = [
+            ("fixed", "failed"),
+            ("gone", "passed"),
+            ("gone-skipped", "skipped"),
+            ("known", "failed"),
+            ("new", "passed"),
+            ("not-judged", "passed"),
+            ("same", "passed"),
+            ("skipped", "warned"),
+            ("warned", "passed"),
+        ];
+        let new = [
+            ("fixed", "passed"),
+            ("fresh", "failed"),
+            ("known", "known_failure"),
+            ("new", "failed"),
+            ("not-judged", "broken"),
+            ("same", "passed"),
+            ("skipped", "skipped"),
+            ("warned", "warned"),
+        ];
+        let found = compare(&report("a", &old, 1), &report("a", &new, 1), None);
+        assert_eq!(ids(&found.fixed), ["fixed"]);
+        assert_eq!(ids(&found.new_failures), ["fresh", "new"]);
+        assert_eq!(ids(&found.still_failing), ["known"]);
+        assert_eq!(ids(&found.newly_not_judged), ["not-judged"]);
+        assert_eq!(ids(&found.newly_skipped), ["skipped"]);
+        assert_eq!(ids(&found.gone), ["gone"]);
+        assert_eq!(ids(&found.newly_warned), ["warned"]);
+        assert!(found.is_worse && found.cautions.is_empty(), "{found:?}");
+        assert!(found.text().contains("new failure       fresh: fresh says <b>"), "{}", found.text());
+        assert!(found.markdown().contains("- `fresh` fresh says &lt;b&gt;"), "{}", found.markdown());
+    }
+
+    #[test]
+    fn what_got_better_or_only_warns_is_not_worse() {
+        for (was, is) in
+            [("failed", "passed"), ("failed", "failed"), ("passed", "warned"), ("skipped", "passed")]
+        {
+            let found = compare(&report("a", &[("x", was)], 1), &report("a", &[("x", is)], 1), None);
+            assert!(!found.is_worse, "{was} → {is}");
+        }
+    }
+
+    #[test]
+    fn another_driver_is_named() {
+        let found = compare(&report("a", &[], 1), &report("b", &[], 1), None);
+        assert_eq!(found.cautions, ["these are two drivers: a 1 and b 1"]);
+        assert!(found.text().contains("note: these are two drivers"));
+    }
+
+    #[test]
+    fn slower_counts_only_where_it_is_asked_for_and_no_noise() {
+        let slower = |was, is, factor| {
+            let found = compare(&report("a", &[], was), &report("a", &[], is), factor);
+            (found.slower.len(), found.is_worse)
+        };
+        assert_eq!(slower(10_000, 20_000, None), (1, false), "told");
+        assert_eq!(slower(10_000, 20_000, Some(1.5)), (1, true));
+        assert_eq!(slower(10_000, 20_000, Some(3.0)), (0, false));
+        assert_eq!(
+            slower(100, 4_000, Some(1.5)),
+            (0, false),
+            "forty times as long, and nothing that anybody waits for"
+        );
+    }
+
+    #[test]
+    fn new_trouble_is_worse() {
+        let mut new = report("a", &[], 1);
+        new.leaks.push(crate::stored::Leak { ours: true });
+        new.crashes.push(crate::stored::Crash {});
+        let found = compare(&report("a", &[], 1), &new, None);
+        assert_eq!(
+            found.new_trouble,
+            ["1 death of the driver, formerly 0", "1 thing left behind, formerly 0"]
+        );
+        assert!(found.is_worse);
+    }
+}

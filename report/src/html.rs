@@ -1,0 +1,210 @@
+//! The run as one page to show: nothing is loaded from elsewhere, and a reader without scripts misses nothing.
+
+mod durations;
+mod faults;
+mod lifecycle;
+mod markup;
+mod overview;
+mod timeline;
+
+use std::collections::BTreeMap;
+
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
+use csi_harness::outcome::Kind;
+use sha2::{Digest as _, Sha256};
+
+use crate::fault::{self, Fault};
+use crate::journal::{CheckEntry, Run};
+use crate::words::{count, duration_text};
+use markup::Html;
+
+const STYLE: &str = include_str!("html/page.css");
+const SCRIPT: &str = include_str!("html/page.js");
+
+/// Things of one kind that are listed at the most; --report json=FILE has all.
+const LISTED_MAX: usize = 100;
+
+/// The page.
+pub(crate) fn render(run: &Run) -> String {
+    let mut page = Html::default();
+    page.element("html", &[("lang", "en")], |html| {
+        html.element("head", &[], |head| write_head(head, run));
+        html.element("body", &[], |body| write_body(body, run));
+    });
+    page.into_page()
+}
+
+fn write_head(head: &mut Html, run: &Run) {
+    head.empty("meta", &[("charset", "utf-8")]);
+    // A text that found a way around the escaping would still be run by no browser, nor load anything.
+    let policy = format!(
+        "default-src 'none'; style-src '{}'; script-src '{}'; base-uri 'none'; form-action 'none'",
+        hash(STYLE),
+        hash(SCRIPT)
+    );
+    head.empty("meta", &[("http-equiv", "Content-Security-Policy"), ("content", &policy)]);
+    head.empty("meta", &[("name", "viewport"), ("content", "width=device-width, initial-scale=1")]);
+    head.empty("meta", &[("name", "color-scheme"), ("content", "light dark")]);
+    head.leaf("title", &[], &format!("{} {}", driver(run), run.verdict_words()));
+    head.ours("style", STYLE);
+}
+
+/// What a content security policy knows a style or script of ours by.
+fn hash(text: &str) -> String {
+    format!("sha256-{}", BASE64_STANDARD.encode(Sha256::digest(text)))
+}
+
+/// The sections that the run has something for, in their order: id, heading, and what is in it.
+type Section<'a> = (&'static str, String, Box<dyn Fn(&mut Html) + 'a>);
+
+fn write_body(body: &mut Html, run: &Run) {
+    let sections = sections(run);
+    body.leaf("a", &[("class", "skip"), ("href", "#main")], "Skip to the statement");
+    body.element("header", &[], |header| overview::write_header(header, run));
+    body.element("nav", &[("aria-label", "Contents")], |nav| {
+        nav.element("ul", &[], |list| {
+            for (id, heading, _) in &sections {
+                let to = format!("#{id}");
+                list.element("li", &[], |item| item.leaf("a", &[("href", &to)], heading));
+            }
+        });
+    });
+    body.element("main", &[("id", "main"), ("tabindex", "-1")], |main| {
+        for (id, heading, write) in &sections {
+            let title = format!("{id}-title");
+            main.element("section", &[("id", id), ("aria-labelledby", &title)], |section| {
+                section.leaf("h2", &[("id", &title)], heading);
+                write(section);
+            });
+        }
+    });
+    body.element("footer", &[], |footer| {
+        let tool = &run.tool;
+        footer.leaf(
+            "p",
+            &[],
+            &format!("Made by {} {} in {}.", tool.name, tool.version, duration_text(run.duration_ms * 1000)),
+        );
+    });
+    body.ours("script", SCRIPT);
+}
+
+fn sections(run: &Run) -> Vec<Section<'_>> {
+    let mut sections: Vec<Section<'_>> = vec![
+        ("areas", "Areas".to_owned(), Box::new(|html| overview::write_areas(html, run))),
+        ("tested", "What was tested".to_owned(), Box::new(|html| overview::write_tested(html, run))),
+    ];
+    let mut kind = |id, heading: &str, kind| {
+        let checks = move || run.checks.iter().filter(move |check| check.outcome == kind);
+        let found = checks().count();
+        if found > 0 {
+            let heading = format!("{heading} ({found})");
+            sections.push((id, heading, Box::new(move |html| faults::write(html, id, checks()))));
+        }
+    };
+    kind("failures", "Failures", Kind::Failed);
+    kind("unexpected", "Listed as known to fail, and passes", Kind::UnexpectedPass);
+    kind("not-judged", "Not judged", Kind::Broken);
+    kind("warnings", "Warnings", Kind::Warned);
+    kind("known", "Known failures", Kind::KnownFailure);
+    if !run.crashes.is_empty() {
+        let heading = format!("Crashes ({})", run.crashes.len());
+        sections.push(("crashes", heading, Box::new(|html| faults::write_crashes(html, run))));
+    }
+    if !run.leaks.is_empty() {
+        let heading = format!("Left behind ({})", run.leaks.len());
+        sections.push(("leaks", heading, Box::new(|html| faults::write_leaks(html, run))));
+    }
+    if run.checks.iter().any(|check| check.outcome == Kind::Skipped) {
+        let heading = format!("Skipped ({})", run.summary.skipped);
+        sections.push(("skipped", heading, Box::new(|html| faults::write_skipped(html, run))));
+    }
+    if !run.rpcs.is_empty() {
+        let write = |html: &mut Html| lifecycle::write(html, run);
+        sections.push(("life-cycle", "The life of a volume".to_owned(), Box::new(write)));
+        sections.push(("calls", "Calls".to_owned(), Box::new(|html| durations::write(html, run))));
+    }
+    if !run.remarks.is_empty() {
+        sections.push(("remarks", "Remarks".to_owned(), Box::new(|html| faults::write_remarks(html, run))));
+    }
+    let heading = format!("All checks ({})", run.checks.len());
+    sections.push(("checks", heading, Box::new(|html| overview::write_checks(html, run))));
+    sections
+}
+
+/// The driver as the page names it.
+fn driver(run: &Run) -> String {
+    let name = if run.target.name.is_empty() { "A driver without a name" } else { &run.target.name };
+    format!("{name} {}", run.target.vendor_version).trim_end().to_owned()
+}
+
+/// A sign and words for what came of a check: a colour is never all there is.
+fn outcome(kind: Kind) -> (&'static str, &'static str, &'static str) {
+    match kind {
+        Kind::Passed => ("good", "✓", "passed"),
+        Kind::Failed => ("bad", "✗", "failed"),
+        Kind::Warned => ("odd", "!", "warned"),
+        Kind::Skipped => ("dim", "–", "skipped"),
+        Kind::Broken => ("odd", "?", "not judged"),
+        Kind::KnownFailure => ("odd", "≈", "known failure"),
+        Kind::UnexpectedPass => ("odd", "↑", "unexpected pass"),
+    }
+}
+
+/// A word with a sign in front, in the colour of its class.
+fn mark(html: &mut Html, (class, sign, words): (&str, &str, &str)) {
+    html.element("span", &[("class", &format!("mark {class}"))], |html| {
+        html.leaf("span", &[("aria-hidden", "true"), ("class", "sign")], sign);
+        html.text(words);
+    });
+}
+
+/// A box that scrolls sideways where the screen is narrower than what is in it; also with the keyboard.
+fn scrolling(html: &mut Html, label: &str, inside: impl FnOnce(&mut Html)) {
+    let attributes = [("class", "wide"), ("role", "group"), ("aria-label", label), ("tabindex", "0")];
+    html.element("div", &attributes, inside);
+}
+
+/// The row of headings of a table.
+fn columns(table: &mut Html, names: &[&str]) {
+    table.element("thead", &[], |head| {
+        head.element("tr", &[], |row| {
+            names.iter().for_each(|name| row.leaf("th", &[("scope", "col")], name));
+        });
+    });
+}
+
+/// A list of names, the last of which are only counted where there are too many.
+fn names<'a>(html: &mut Html, names: impl ExactSizeIterator<Item = &'a str>) {
+    let hidden = names.len().saturating_sub(LISTED_MAX);
+    html.element("ul", &[("class", "names")], |list| {
+        names.take(LISTED_MAX).for_each(|name| list.element("li", &[], |item| item.leaf("code", &[], name)));
+        if hidden > 0 {
+            list.leaf("li", &[], &format!("and {hidden} more"));
+        }
+    });
+}
+
+/// The place on the page where a check is told of.
+fn place(check: &CheckEntry) -> String {
+    let plain = |c: char| if c.is_ascii_alphanumeric() || c == '-' { c } else { '.' };
+    format!("check-{}", check.id.chars().map(plain).collect::<String>())
+}
+
+/// Where each deviation is told of: the place of the first check that met the fault.
+fn places(run: &Run) -> BTreeMap<&str, String> {
+    let mut places = BTreeMap::new();
+    for kind in [Kind::Failed, Kind::KnownFailure] {
+        let faults = fault::each(run.checks.iter().filter(|check| check.outcome == kind));
+        for Fault { first, others } in faults.into_iter().take(LISTED_MAX) {
+            let labels = others.into_iter().chain([first.id.as_str()]);
+            places.extend(labels.map(|label| (label, place(first))));
+        }
+    }
+    places
+}
+
+fn checks(number: usize) -> String {
+    count(number, "check")
+}

@@ -1,0 +1,162 @@
+//! What went wrong, each fault once; what stayed behind; and what was left out.
+
+use csi_harness::outcome::Kind;
+use csi_harness::requirements::Requirement;
+use csi_harness::story::shortened;
+
+use super::markup::Html;
+use super::{LISTED_MAX, checks, mark, names, outcome, place, timeline};
+use crate::fault::{self, Fault};
+use crate::journal::{CheckEntry, Run};
+use crate::words::count;
+
+/// Lines of a driver that died.
+const PRINTED_MAX: usize = 40;
+/// Notes of a check.
+const NOTES_MAX: usize = 20;
+
+/// The faults of checks that ended in the same way.
+pub(super) fn write<'a>(html: &mut Html, section: &str, checks: impl Iterator<Item = &'a CheckEntry>) {
+    let faults = fault::each(checks);
+    faults.iter().take(LISTED_MAX).for_each(|fault| write_fault(html, fault));
+    if let Some(hidden @ 1..) = faults.len().checked_sub(LISTED_MAX) {
+        html.leaf("p", &[], &format!("{hidden} more {section} are in --report json=FILE."));
+    }
+}
+
+fn write_fault(html: &mut Html, Fault { first, others }: &Fault<'_>) {
+    let (id, title) = (place(first), format!("{}-title", place(first)));
+    let class = format!("fault {}", outcome(first.outcome).0);
+    let attributes = [("class", class.as_str()), ("id", &id), ("aria-labelledby", &title)];
+    html.element("article", &attributes, |article| {
+        article.element("h3", &[("id", &title)], |h3| {
+            mark(h3, outcome(first.outcome));
+            h3.text(" ");
+            h3.leaf("bdi", &[], &shortened(&first.message));
+        });
+        article.element("p", &[("class", "dim")], |p| {
+            p.leaf("code", &[], &first.id);
+            p.text(&format!(" — {}", first.title));
+        });
+        article.element("dl", &[], |list| write_facts(list, first));
+        timeline::write(article, first);
+        write_transcript(article, first);
+        if !others.is_empty() {
+            article.element("details", &[], |details| {
+                details.leaf("summary", &[], &format!("The same in {}", count(others.len(), "more check")));
+                names(details, others.iter().copied());
+            });
+        }
+    });
+}
+
+fn write_facts(list: &mut Html, check: &CheckEntry) {
+    let mut fact = |name: &str, value: &str| {
+        if !value.is_empty() {
+            list.leaf("dt", &[], name);
+            list.element("dd", &[], |item| item.leaf("bdi", &[], &shortened(value)));
+        }
+    };
+    let is_breach = matches!(check.outcome, Kind::Failed | Kind::Warned | Kind::KnownFailure);
+    let broken = check.requirements.first().filter(|_| is_breach);
+    if let Some(rule) = broken.and_then(|id| Requirement::find(id)) {
+        fact("requirement", &format!("{} ({}), {}", rule.id, rule.level, rule.section));
+        fact("it says", &rule.sentence());
+    }
+    fact("known because", check.known_because.as_deref().unwrap_or_default());
+    fact("expected", &check.expected);
+    fact("actual", &check.actual);
+    check.notes.iter().take(NOTES_MAX).for_each(|note| fact("note", note));
+    check.left_behind.iter().take(NOTES_MAX).for_each(|left| fact("left behind", left));
+    list.leaf("dt", &[], "repeat");
+    list.element("dd", &[], |item| item.leaf("code", &[], &check.repeat));
+}
+
+/// The calls that led there, as the other reports tell them, and what the driver printed.
+fn write_transcript(html: &mut Html, check: &CheckEntry) {
+    if !check.transcript.is_empty() {
+        html.element("details", &[("open", "")], |details| {
+            details.leaf("summary", &[], "The calls that lead there");
+            write_block(details, "The calls that lead there", &outdented(&check.transcript));
+        });
+    }
+    if !check.driver_printed.is_empty() {
+        let last = &check.driver_printed[check.driver_printed.len().saturating_sub(PRINTED_MAX)..];
+        html.element("details", &[], |details| {
+            details.leaf("summary", &[], "What the driver printed last");
+            write_block(details, "What the driver printed last", &last.join("\n"));
+        });
+    }
+}
+
+/// Without the heading, and without the space at the left, that the transcript has among other text.
+fn outdented(transcript: &str) -> String {
+    let lines = transcript.strip_prefix("  calls\n").unwrap_or(transcript).lines();
+    let space = |line: &str| line.len() - line.trim_start().len();
+    let least = lines.clone().filter(|line| !line.trim().is_empty()).map(space).min().unwrap_or(0);
+    lines.map(|line| line.get(least..).unwrap_or_default()).collect::<Vec<_>>().join("\n")
+}
+
+fn write_block(html: &mut Html, label: &str, text: &str) {
+    let attributes = [("tabindex", "0"), ("role", "group"), ("aria-label", label)];
+    html.element("pre", &attributes, |pre| pre.text(text));
+}
+
+pub(super) fn write_crashes(html: &mut Html, run: &Run) {
+    html.element("ul", &[], |list| {
+        for crash in run.crashes.iter().take(LISTED_MAX) {
+            let after = if crash.back { "was back afterwards" } else { "stayed away" };
+            let log = crash
+                .log
+                .as_ref()
+                .map_or_else(String::new, |log| format!("; it printed to {}", log.display()));
+            let during = crash.under_way.join(", ");
+            list.leaf("li", &[], &format!("The driver died during {during}, and {after}{log}."));
+        }
+    });
+}
+
+pub(super) fn write_leaks(html: &mut Html, run: &Run) {
+    html.element("ul", &[], |list| {
+        for leak in run.leaks.iter().take(LISTED_MAX) {
+            let whose = if leak.ours { "left behind" } else { "new, and in no reply to this run" };
+            list.element("li", &[], |item| {
+                item.text(&format!("{} ", leak.kind));
+                item.leaf("code", &[], &shortened(&leak.id));
+                item.text(&format!(" is {whose}"));
+                if let Some(check) = &leak.check {
+                    item.text(", made by ");
+                    item.leaf("code", &[], check);
+                }
+            });
+        }
+        if let Some(hidden @ 1..) = run.leaks.len().checked_sub(LISTED_MAX) {
+            list.leaf("li", &[], &format!("and {hidden} more"));
+        }
+    });
+}
+
+/// What was skipped, by reason, the one that keeps most from running first.
+pub(super) fn write_skipped(html: &mut Html, run: &Run) {
+    let skipped = run.checks.iter().filter(|check| check.outcome == Kind::Skipped);
+    let mut reasons = fault::each(skipped);
+    reasons.sort_by_key(|reason| std::cmp::Reverse(reason.others.len()));
+    for Fault { first, others } in reasons.iter().take(LISTED_MAX) {
+        html.element("details", &[], |details| {
+            let all = 1 + others.len();
+            details.leaf("summary", &[], &format!("{}: {}", checks(all), first.message));
+            let labels: Vec<&str> =
+                std::iter::once(first.id.as_str()).chain(others.iter().copied()).collect();
+            names(details, labels.into_iter());
+        });
+    }
+    if let Some(hidden @ 1..) = reasons.len().checked_sub(LISTED_MAX) {
+        html.leaf("p", &[], &format!("{hidden} more reasons are in --report json=FILE."));
+    }
+}
+
+pub(super) fn write_remarks(html: &mut Html, run: &Run) {
+    html.element("ul", &[], |list| {
+        run.remarks.iter().take(LISTED_MAX).for_each(|remark| list.leaf("li", &[], &shortened(remark)));
+    });
+}

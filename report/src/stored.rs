@@ -1,0 +1,196 @@
+//! A JSON report of an earlier run, as far as other commands read it.
+
+use std::fs::File;
+use std::io::Read as _;
+use std::path::Path;
+
+use csi_harness::outcome::{Kind, Verdict};
+use serde::Deserialize;
+
+use crate::journal::{SCHEMA, Selection};
+
+/// Bytes of a report that is read.
+const REPORT_BYTES_MAX: u64 = 256 << 20;
+
+/// A JSON report.
+#[derive(Debug, Deserialize)]
+pub struct Stored {
+    /// What made the report.
+    pub tool: Program,
+    /// The version of the specification that the driver was held to.
+    pub specification: String,
+    /// Which checks were asked for.
+    pub selection: Selection,
+    /// The driver.
+    pub target: Plugin,
+    /// The verdict on it.
+    pub verdict: Verdict,
+    /// Whether the run was stopped before its end.
+    pub interrupted: bool,
+    /// How many checks ended how.
+    pub summary: Counts,
+    /// Every check, by id.
+    pub checks: Vec<Check>,
+    /// What stayed behind.
+    pub leaks: Vec<Leak>,
+    /// Deaths of the driver.
+    pub crashes: Vec<Crash>,
+    /// The calls of all checks, by RPC.
+    pub rpcs: Vec<Calls>,
+}
+
+/// Name and version of a program.
+#[derive(Debug, Deserialize)]
+pub struct Program {
+    /// The version.
+    pub version: String,
+}
+
+/// A driver.
+#[derive(Debug, PartialEq, Eq, Deserialize)]
+pub struct Plugin {
+    /// The name in GetPluginInfo.
+    pub name: String,
+    /// The version in GetPluginInfo.
+    pub vendor_version: String,
+}
+
+/// How many checks ended how.
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+pub struct Counts {
+    pub(crate) passed: u64,
+    pub(crate) failed: u64,
+    pub(crate) warned: u64,
+    pub(crate) known_failures: u64,
+    pub(crate) unexpected_passes: u64,
+}
+
+/// A check.
+#[derive(Debug, Deserialize)]
+pub struct Check {
+    /// Its label.
+    pub id: String,
+    /// What came of it.
+    pub outcome: Kind,
+    /// What is wrong, or why it was skipped or could not judge.
+    pub message: String,
+}
+
+/// Something that stayed behind.
+#[derive(Debug, Deserialize)]
+pub struct Leak {
+    /// Whether this run made it.
+    pub ours: bool,
+}
+
+/// A death of the driver.
+#[derive(Debug, Deserialize)]
+pub struct Crash {}
+
+/// The calls of one RPC.
+#[derive(Debug, Deserialize)]
+pub struct Calls {
+    /// Such as `CreateVolume`.
+    pub rpc: String,
+    /// Calls that the driver did.
+    pub done: u64,
+    /// How long half of them took at the most, in microseconds.
+    pub median_us: u64,
+}
+
+/// Why a report cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum StoredError {
+    /// It cannot be read.
+    #[error("failed to read the report {file}")]
+    Read {
+        /// Which file.
+        file: String,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// It is longer than any report.
+    #[error("{file}: more than {REPORT_BYTES_MAX} bytes, which no report has")]
+    TooLong {
+        /// Which file.
+        file: String,
+    },
+    /// It is no JSON report.
+    #[error("{file}: no JSON report of csi-sanity, which --report json=FILE writes: {problem}")]
+    NotOne {
+        /// Which file.
+        file: String,
+        /// What is wrong with it.
+        problem: String,
+    },
+    /// It has a form that this version does not know.
+    #[error(
+        "{file}: the schema {schema:?} is not known to this version, which reads {SCHEMA:?}; read it with the version of \
+         csi-sanity that wrote it"
+    )]
+    Unknown {
+        /// Which file.
+        file: String,
+        /// The form that it has.
+        schema: String,
+    },
+}
+
+/// What all versions of the report have.
+#[derive(Deserialize)]
+struct Versioned {
+    schema: Option<String>,
+}
+
+impl Stored {
+    /// Reads a report.
+    ///
+    /// # Errors
+    /// The file cannot be read, is no report, or one of another version of the schema.
+    pub fn load(path: &Path) -> Result<Stored, StoredError> {
+        let file = path.display().to_string();
+        let mut text = Vec::new();
+        let read = File::open(path).and_then(|open| open.take(REPORT_BYTES_MAX + 1).read_to_end(&mut text));
+        match read {
+            Ok(bytes) if bytes as u64 > REPORT_BYTES_MAX => Err(StoredError::TooLong { file }),
+            Ok(_) => Stored::parse(&file, &text),
+            Err(source) => Err(StoredError::Read { file, source }),
+        }
+    }
+
+    fn parse(file: &str, text: &[u8]) -> Result<Stored, StoredError> {
+        let not_one = |problem: String| StoredError::NotOne { file: file.to_owned(), problem };
+        let Versioned { schema } =
+            serde_json::from_slice(text).map_err(|error| not_one(error.to_string()))?;
+        match schema {
+            Some(schema) if schema == SCHEMA => {
+                serde_json::from_slice(text).map_err(|error| not_one(error.to_string()))
+            }
+            Some(schema) => Err(StoredError::Unknown { file: file.to_owned(), schema }),
+            None => Err(not_one("it has no field `schema`".to_owned())),
+        }
+    }
+
+    /// The driver, as people name it.
+    pub fn driver(&self) -> String {
+        let Plugin { name, vendor_version } = &self.target;
+        let name = if name.is_empty() { "a driver without a name" } else { name };
+        format!("{name} {vendor_version}").trim_end().to_owned()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_no_report_of_this_version_is_refused_by_name() {
+        let told = |text: &str| Stored::parse("r.json", text.as_bytes()).unwrap_err().to_string();
+        assert!(told("{}").contains("r.json") && told("{}").contains("`schema`"), "{}", told("{}"));
+        assert!(told("<html>").contains("--report json=FILE"), "{}", told("<html>"));
+        let newer = told(r#"{"schema": "csi-sanity/report/v9"}"#);
+        assert!(newer.contains("csi-sanity/report/v9") && newer.contains(SCHEMA), "{newer}");
+        let poor = told(&format!(r#"{{"schema": "{SCHEMA}"}}"#));
+        assert!(poor.contains("missing field"), "{poor}");
+    }
+}
