@@ -487,7 +487,7 @@ pub(crate) struct LimitArgs {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Output")]
 pub(crate) struct OutputArgs {
-    /// Write a report: junit, json or md, and the file, or - for the standard output; repeatable
+    /// Write a report: junit, json, md or github (annotations, for its Actions), and the file, or - for the standard output; repeatable
     #[arg(long, value_name = "KIND=FILE", value_hint = ValueHint::FilePath)]
     pub(crate) report: Vec<ReportArg>,
     /// File for what the driver of --driver-command prints [default: beside the first report; without one a temporary

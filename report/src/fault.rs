@@ -1,9 +1,11 @@
 //! What makes two outcomes the same fault, so that a reader meets it once.
 
-use csi_harness::outcome::{CheckReport, Outcome};
+use csi_harness::outcome::{CheckReport, Kind, Outcome};
 use csi_harness::record::CallRecord;
 use csi_harness::reply::{Answer, NoAnswer};
 use csi_harness::story;
+
+use crate::journal::{CheckEntry, Run};
 
 /// A key that outcomes with the same cause share.
 ///
@@ -25,6 +27,25 @@ pub(crate) fn key(report: &CheckReport) -> String {
             format!("{rule} {}{}", shape(&violation.message), deadly_fields(report))
         }
     }
+}
+
+/// Each fault once: the first check that met it, and the ids of the others. What could not be judged comes last.
+pub(crate) fn distinct(run: &Run) -> Vec<(&CheckEntry, Vec<&str>)> {
+    let mut faults: Vec<(&CheckEntry, Vec<&str>)> = Vec::new();
+    let mut checks: Vec<&CheckEntry> = run
+        .checks
+        .iter()
+        .filter(|check| matches!(check.outcome, Kind::Failed | Kind::Broken | Kind::UnexpectedPass))
+        .collect();
+    checks.sort_by_key(|check| check.outcome == Kind::Broken);
+    for check in checks {
+        let same = |first: &CheckEntry| first.outcome == check.outcome && first.fault == check.fault;
+        match faults.iter_mut().find(|(first, _)| same(first)) {
+            Some((_, others)) => others.push(&check.id),
+            None => faults.push((check, Vec::new())),
+        }
+    }
+    faults
 }
 
 /// Whether a check judged, and what it made could not be undone: the same fault, whatever the check was about.

@@ -3,7 +3,7 @@
 use std::str::FromStr;
 
 use crate::journal::Run;
-use crate::{json, junit, markdown};
+use crate::{github, json, junit, markdown};
 
 /// A kind of written report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,11 +14,13 @@ pub enum Format {
     Json,
     /// Markdown, for the summary of a CI step.
     Markdown,
+    /// Workflow commands of GitHub Actions, for its annotations.
+    Github,
 }
 
 impl Format {
     /// The names a user can give, in the order in which help lists them.
-    pub const NAMES: &'static [&'static str] = &["junit", "json", "md"];
+    pub const NAMES: &'static [&'static str] = &["junit", "json", "md", "github"];
 
     /// The name a user gives.
     pub fn name(self) -> &'static str {
@@ -26,6 +28,7 @@ impl Format {
             Format::Junit => "junit",
             Format::Json => "json",
             Format::Markdown => "md",
+            Format::Github => "github",
         }
     }
 
@@ -35,6 +38,7 @@ impl Format {
             Format::Junit => junit::render(run),
             Format::Json => json::render(run),
             Format::Markdown => markdown::render(run),
+            Format::Github => github::render(run),
         }
     }
 }
@@ -43,7 +47,7 @@ impl FromStr for Format {
     type Err = String;
 
     fn from_str(name: &str) -> Result<Format, String> {
-        [Format::Junit, Format::Json, Format::Markdown]
+        [Format::Junit, Format::Json, Format::Markdown, Format::Github]
             .into_iter()
             .find(|format| format.name() == name)
             .ok_or_else(|| {

@@ -8,6 +8,7 @@ mod areas;
 mod destination;
 mod fault;
 mod format;
+mod github;
 mod journal;
 mod json;
 mod junit;
