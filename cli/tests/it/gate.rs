@@ -243,8 +243,12 @@ fn wrong_settings_are_told_with_what_to_do() {
         assert!(commands(&said.stdout)[0].contains(told), "{}", said.stdout);
     }
     let mut job = Job::new(&[("CSI_SANITY_ENDPOINT", "/s")]);
+    let earlier = "csi-sanity-report/junit_csi-sanity-e2e.xml";
+    fs::create_dir(job.path("csi-sanity-report")).unwrap();
+    fs::write(job.path(earlier), "of an earlier run").unwrap();
     job.gate.arg("--strict");
     assert!(job.check(2, "not_run").stderr.contains("settings are variables"));
+    assert!(!job.path(earlier).exists(), "it would pass for one of this run");
 }
 
 #[test]
