@@ -31,13 +31,15 @@ fn files(folders: &[&str], ends: &[&str]) -> Vec<PathBuf> {
     files
 }
 
-fn documents(path: &Path) -> Vec<Value> {
-    let text = fs::read_to_string(path).unwrap();
+/// What is in a file of YAML, by its path below the root, or a whole one.
+pub(crate) fn documents(path: impl AsRef<Path>) -> Vec<Value> {
+    let path = Path::new(ROOT).join(path);
+    let text = fs::read_to_string(&path).unwrap();
     serde_saphyr::from_multiple(&text).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-fn yaml(path: &str) -> Value {
-    let mut documents = documents(&Path::new(ROOT).join(path));
+pub(crate) fn yaml(path: &str) -> Value {
+    let mut documents = documents(path);
     assert_eq!(documents.len(), 1, "{path}");
     documents.remove(0)
 }
@@ -120,9 +122,7 @@ fn the_action_passes_every_input_on_and_gives_what_the_gate_outputs() {
 
 #[test]
 fn the_component_of_gitlab_passes_every_input_on() {
-    let [spec, jobs] = &documents(&Path::new(ROOT).join("templates/csi-sanity.yml"))[..] else {
-        panic!("two documents")
-    };
+    let [spec, jobs] = &documents("templates/csi-sanity.yml")[..] else { panic!("two documents") };
     let jobs = jobs.to_string();
     for input in spec["spec"]["inputs"].as_object().unwrap().keys() {
         assert!(jobs.contains(&format!("$[[ inputs.{input} ")), "{input} is used: {jobs}");

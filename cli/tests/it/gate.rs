@@ -1,6 +1,7 @@
 //! `ci/gate` as each CI system runs it: with the variables and files of that system.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -275,6 +276,32 @@ fn the_graver_of_two_runs_is_the_verdict() {
         command.starts_with("::error title=csi-sanity-e2e::") && command.contains("driver.yaml"),
         "{command}"
     );
+}
+
+/// A program in the place of csi-sanity, for what that does not do on demand.
+fn program(job: &Job, script: &str) {
+    fs::write(job.path("program"), format!("#!/bin/sh\n{script}\n")).unwrap();
+    fs::set_permissions(job.path("program"), fs::Permissions::from_mode(0o755)).unwrap();
+}
+
+#[test]
+fn a_program_that_crashes_opens_no_gate() {
+    let mut job = Job::on_github(&[("CSI_SANITY_BIN", "./program"), ("CSI_SANITY_ENDPOINT", "/s")]);
+    program(&job, "[ \"$2\" = --help ] || kill -KILL $$");
+    job.check(137, "not_judged");
+    assert!(job.read("output").starts_with("verdict=not_judged\nexit-code=137\n"));
+}
+
+#[test]
+fn a_report_that_is_too_long_for_the_page_of_github_is_named_there() {
+    let mut job = Job::on_github(&[("CSI_SANITY_BIN", "./program"), ("CSI_SANITY_ENDPOINT", "/s")]);
+    program(
+        &job,
+        "for flag; do case $flag in md=*) head -c 600000 /dev/zero | tr '\\0' x >\"${flag#md=}\" ;; esac; done",
+    );
+    job.check(0, "conforms");
+    let summary = job.read("summary");
+    assert!(summary.len() < 1000 && summary.contains("csi-sanity-report/csi-sanity.md"), "{summary}");
 }
 
 #[test]

@@ -3,6 +3,7 @@
 
 mod ci_files;
 mod cleanup;
+mod copied;
 mod driver;
 mod driver_command;
 mod exit_codes;
