@@ -1,11 +1,11 @@
 //! What makes two outcomes the same fault, so that a reader meets it once.
 
-use csi_harness::outcome::{CheckReport, Kind, Outcome};
+use csi_harness::outcome::{CheckReport, Outcome};
 use csi_harness::record::CallRecord;
 use csi_harness::reply::{Answer, NoAnswer};
 use csi_harness::story;
 
-use crate::journal::{CheckEntry, Run};
+use crate::journal::CheckEntry;
 
 /// A key that outcomes with the same cause share.
 ///
@@ -29,20 +29,21 @@ pub(crate) fn key(report: &CheckReport) -> String {
     }
 }
 
-/// Each fault once: the first check that met it, and the ids of the others. What could not be judged comes last.
-pub(crate) fn distinct(run: &Run) -> Vec<(&CheckEntry, Vec<&str>)> {
-    let mut faults: Vec<(&CheckEntry, Vec<&str>)> = Vec::new();
-    let mut checks: Vec<&CheckEntry> = run
-        .checks
-        .iter()
-        .filter(|check| matches!(check.outcome, Kind::Failed | Kind::Broken | Kind::UnexpectedPass))
-        .collect();
-    checks.sort_by_key(|check| check.outcome == Kind::Broken);
+/// A fault: the first check that met it, and the ids of the others.
+pub(crate) struct Fault<'a> {
+    pub(crate) first: &'a CheckEntry,
+    pub(crate) others: Vec<&'a str>,
+}
+
+/// Each fault of these checks once.
+pub(crate) fn each<'a>(checks: impl Iterator<Item = &'a CheckEntry>) -> Vec<Fault<'a>> {
+    let mut faults: Vec<Fault<'a>> = Vec::new();
     for check in checks {
-        let same = |first: &CheckEntry| first.outcome == check.outcome && first.fault == check.fault;
-        match faults.iter_mut().find(|(first, _)| same(first)) {
-            Some((_, others)) => others.push(&check.id),
-            None => faults.push((check, Vec::new())),
+        let same =
+            |fault: &&mut Fault<'_>| fault.first.outcome == check.outcome && fault.first.fault == check.fault;
+        match faults.iter_mut().find(same) {
+            Some(fault) => fault.others.push(&check.id),
+            None => faults.push(Fault { first: check, others: Vec::new() }),
         }
     }
     faults

@@ -28,8 +28,12 @@ struct Annotation {
 }
 
 fn errors(run: &Run) -> Vec<Annotation> {
+    let of = |kinds: &'static [Kind]| run.checks.iter().filter(|check| kinds.contains(&check.outcome));
+    // What could not be judged comes last: GitHub shows the first ones.
+    let checks = of(&[Kind::Failed, Kind::UnexpectedPass]).chain(of(&[Kind::Broken]));
+    let faults = fault::each(checks);
     let mut errors: Vec<Annotation> =
-        fault::distinct(run).iter().map(|(first, others)| annotation(first, others.len())).collect();
+        faults.iter().map(|fault| annotation(fault.first, fault.others.len())).collect();
     errors.extend(run.crashes.iter().map(|crash| Annotation {
         title: "the driver died".to_owned(),
         message: format!("during {}", crash.under_way.join(", ")),

@@ -5,8 +5,7 @@ use std::fmt::Write as _;
 use csi_harness::outcome::{Kind, Verdict};
 
 use crate::areas;
-use crate::fault;
-use crate::journal::{Run, TargetEntry};
+use crate::journal::{CheckEntry, Run, TargetEntry};
 use crate::statement::Says;
 
 /// Faults told in full. GitHub cuts a step's summary off at 1 MiB, and a reader far earlier.
@@ -66,7 +65,7 @@ fn driver(target: &TargetEntry) -> String {
 }
 
 fn failures(text: &mut String, run: &Run) -> std::fmt::Result {
-    let faults = fault::distinct(run);
+    let faults = faults(run);
     for (first, others) in faults.iter().take(FAULTS_TOLD_MAX) {
         let word = if first.outcome == Kind::Broken { "not judged" } else { "failed" };
         let id = escaped(&first.id);
@@ -85,6 +84,25 @@ fn failures(text: &mut String, run: &Run) -> std::fmt::Result {
         0 => Ok(()),
         hidden => writeln!(text, "… and {hidden} more.\n"),
     }
+}
+
+/// Each fault once: the first check that met it, and the ids of the others. What could not be judged comes last.
+fn faults(run: &Run) -> Vec<(&CheckEntry, Vec<&str>)> {
+    let mut faults: Vec<(&CheckEntry, Vec<&str>)> = Vec::new();
+    let mut checks: Vec<&CheckEntry> = run
+        .checks
+        .iter()
+        .filter(|check| matches!(check.outcome, Kind::Failed | Kind::Broken | Kind::UnexpectedPass))
+        .collect();
+    checks.sort_by_key(|check| check.outcome == Kind::Broken);
+    for check in checks {
+        let same = |first: &CheckEntry| first.outcome == check.outcome && first.fault == check.fault;
+        match faults.iter_mut().find(|(first, _)| same(first)) {
+            Some((_, others)) => others.push(&check.id),
+            None => faults.push((check, Vec::new())),
+        }
+    }
+    faults
 }
 
 fn trouble(text: &mut String, run: &Run) -> std::fmt::Result {
