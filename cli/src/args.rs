@@ -585,8 +585,8 @@ pub(crate) struct LimitArgs {
 #[derive(Debug, Default, Args)]
 #[command(next_help_heading = "Output")]
 pub(crate) struct OutputArgs {
-    /// Write a report: junit (for CI), json (for programs), md (for the summary of a CI step) or html (one page, to be shown),
-    /// and the file, or - for the standard output; repeatable
+    /// Write a report: junit (for CI), json (for programs), md (for the summary of a CI step), html (one page, to be shown) or
+    /// github (annotations, for its Actions), and the file, or - for the standard output; repeatable
     #[arg(long, value_name = "KIND=FILE", value_hint = ValueHint::FilePath)]
     pub(crate) report: Vec<ReportArg>,
     /// File for what the driver of --driver-command prints [default: beside the first report; without one a temporary

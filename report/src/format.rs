@@ -3,7 +3,7 @@
 use std::str::FromStr;
 
 use crate::journal::Run;
-use crate::{html, json, junit, markdown};
+use crate::{github, html, json, junit, markdown};
 
 /// A kind of written report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,11 +16,13 @@ pub enum Format {
     Markdown,
     /// One page, for people who are shown what a driver does.
     Html,
+    /// Workflow commands of GitHub Actions, for its annotations.
+    Github,
 }
 
 impl Format {
     /// The names a user can give, in the order in which help lists them.
-    pub const NAMES: &'static [&'static str] = &["junit", "json", "md", "html"];
+    pub const NAMES: &'static [&'static str] = &["junit", "json", "md", "html", "github"];
 
     /// The name a user gives.
     pub fn name(self) -> &'static str {
@@ -29,6 +31,7 @@ impl Format {
             Format::Json => "json",
             Format::Markdown => "md",
             Format::Html => "html",
+            Format::Github => "github",
         }
     }
 
@@ -39,6 +42,7 @@ impl Format {
             Format::Json => json::render(run),
             Format::Markdown => markdown::render(run),
             Format::Html => html::render(run),
+            Format::Github => github::render(run),
         }
     }
 }
@@ -47,7 +51,7 @@ impl FromStr for Format {
     type Err = String;
 
     fn from_str(name: &str) -> Result<Format, String> {
-        [Format::Junit, Format::Json, Format::Markdown, Format::Html]
+        [Format::Junit, Format::Json, Format::Markdown, Format::Html, Format::Github]
             .into_iter()
             .find(|format| format.name() == name)
             .ok_or_else(|| {

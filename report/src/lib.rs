@@ -10,6 +10,7 @@ mod compare;
 mod destination;
 mod fault;
 mod format;
+mod github;
 mod html;
 mod journal;
 mod json;

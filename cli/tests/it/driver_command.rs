@@ -14,6 +14,9 @@ use crate::program::{Said, check, program};
 
 /// Names the endpoint to the process that plays the driver.
 const ENDPOINT: &str = "CSI_SANITY_TEST_DRIVER_ENDPOINT";
+/// Names the defect of the driver, and the driver, where it is not to be the usual one.
+const DEFECT: &str = "CSI_SANITY_TEST_DRIVER_DEFECT";
+const NAME: &str = "CSI_SANITY_TEST_DRIVER_NAME";
 const THIS_TEST: &str = "driver_command::plays_the_driver";
 /// What only the log may contain.
 const SECRET: &str = "hunter2";
@@ -22,8 +25,11 @@ const SECRET: &str = "hunter2";
 #[test]
 fn plays_the_driver() {
     let Ok(endpoint) = std::env::var(ENDPOINT) else { return };
-    let defects = vec!["create-volume-crashes-on-long-names".parse().unwrap()];
-    let driver = MockDriver::new(Config { defects, crash: CrashMode::Abort, ..Config::default() }).unwrap();
+    let defect = std::env::var(DEFECT).unwrap_or_else(|_| "create-volume-crashes-on-long-names".to_owned());
+    let defects = vec![defect.parse().unwrap()];
+    let usual = Config::default();
+    let driver_name = std::env::var(NAME).unwrap_or(usual.driver_name.clone());
+    let driver = MockDriver::new(Config { defects, driver_name, crash: CrashMode::Abort, ..usual }).unwrap();
     tokio::runtime::Runtime::new().unwrap().block_on(async {
         let listener = Listener::bind(&endpoint.parse().unwrap()).await.unwrap();
         listener.serve(driver.routes(), stop_signal()).await.unwrap();
@@ -33,6 +39,13 @@ fn plays_the_driver() {
 /// The command that starts the driver, which writes to both its streams, and says a secret.
 fn driver_command(endpoint: &str) -> String {
     format!("echo started; cat {endpoint}.secrets >&2; {}", quiet_driver_command(endpoint))
+}
+
+/// The command of a driver with a defect, at the endpoint that the environment names; `name` is shell.
+pub(crate) fn named_driver_command(defect: &str, name: &str) -> String {
+    let this = std::env::current_exe().unwrap();
+    let environment = format!("{ENDPOINT}=\"$CSI_ENDPOINT\" {DEFECT}={defect} {NAME}={name}");
+    format!("{environment} exec '{}' --exact {THIS_TEST} --nocapture", this.display())
 }
 
 /// The same of one that says nothing.

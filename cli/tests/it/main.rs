@@ -1,13 +1,17 @@
 //! The program as a user meets it: arguments, output, exit codes.
 #![expect(clippy::unwrap_used, reason = "a panic in a helper of a test is the failure itself")]
 
+mod ci_files;
 mod cleanup;
+mod copied;
 mod doctor;
 mod driver;
 mod driver_command;
 mod exit_codes;
 mod fuzz;
+mod gate;
 mod init;
+mod install;
 mod interrupt;
 mod output;
 mod peers;

@@ -154,7 +154,7 @@ async fn terminal_full() {
 #[tokio::test]
 async fn written_reports() {
     let told = tell(Detail::Quiet).await;
-    for format in [Format::Junit, Format::Json, Format::Markdown] {
+    for format in [Format::Junit, Format::Json, Format::Markdown, Format::Github] {
         insta::assert_snapshot!(
             format.name(),
             visible(&settled(&format.render(&told.journal), &told.socket))
@@ -166,7 +166,7 @@ async fn written_reports() {
 async fn secrets_appear_nowhere() {
     let told = tell(Detail::Full).await;
     let mut all = told.terminal;
-    for format in [Format::Junit, Format::Json, Format::Markdown, Format::Html] {
+    for format in [Format::Junit, Format::Json, Format::Markdown, Format::Html, Format::Github] {
         all.push_str(&format.render(&told.journal));
     }
     assert!(all.contains("CreateVolume"), "the call with the secret is told");

@@ -1,0 +1,185 @@
+//! The files that others copy into their CI systems and clusters, and this repository's own workflows: they can be read,
+//! and name only what there is.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+
+const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
+
+fn read(path: &str) -> String {
+    fs::read_to_string(Path::new(ROOT).join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
+}
+
+/// Files below folders whose names end so.
+fn files(folders: &[&str], ends: &[&str]) -> Vec<PathBuf> {
+    let mut open: Vec<PathBuf> = folders.iter().map(|folder| Path::new(ROOT).join(folder)).collect();
+    let mut files = Vec::new();
+    while let Some(folder) = open.pop() {
+        for entry in fs::read_dir(&folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display())) {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                open.push(path);
+            } else if ends.iter().any(|end| path.to_string_lossy().ends_with(end)) {
+                files.push(path);
+            }
+        }
+    }
+    files.sort();
+    files
+}
+
+/// What is in a file of YAML, by its path below the root, or a whole one.
+pub(crate) fn documents(path: impl AsRef<Path>) -> Vec<Value> {
+    let path = Path::new(ROOT).join(path);
+    let text = fs::read_to_string(&path).unwrap();
+    serde_saphyr::from_multiple(&text).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+pub(crate) fn yaml(path: &str) -> Value {
+    let mut documents = documents(path);
+    assert_eq!(documents.len(), 1, "{path}");
+    documents.remove(0)
+}
+
+fn all() -> Vec<PathBuf> {
+    let mut all = files(&["ci", "templates", ".github"], &[".yml", ".yaml"]);
+    all.push(Path::new(ROOT).join("action.yml"));
+    all
+}
+
+/// The words in a text that begin so.
+fn words<'a>(text: &'a str, begin: &str) -> BTreeSet<&'a str> {
+    text.match_indices(begin)
+        .map(|(start, _)| {
+            let rest = &text[start..];
+            rest.split(|c: char| !c.is_ascii_alphanumeric() && c != '_').next().unwrap_or_default()
+        })
+        .collect()
+}
+
+/// The settings that the comment of the gate names.
+fn settings(gate: &str) -> BTreeSet<&str> {
+    let named = |line: &&str| line.starts_with("#   CSI_SANITY_") && !line.contains("ci/gate");
+    gate.lines().filter(named).flat_map(|line| words(line, "CSI_SANITY_")).collect()
+}
+
+#[test]
+fn every_file_is_yaml() {
+    assert!(all().len() > 10, "{:?}", all());
+    for path in all() {
+        assert!(documents(&path).iter().all(Value::is_object), "{}", path.display());
+    }
+}
+
+#[test]
+fn no_file_sets_what_the_gate_does_not_read() {
+    let gate = read("ci/gate");
+    let mut known = settings(&gate);
+    assert!(known.len() > 10, "{known:?}");
+    let code: String = gate.lines().filter(|line| !line.starts_with('#')).collect();
+    assert_eq!(
+        words(&code, "CSI_SANITY_"),
+        &known | &BTreeSet::from(["CSI_SANITY_VERDICT"]),
+        "code and comment"
+    );
+    // What the gate says, and what ci/install reads.
+    known.extend(["CSI_SANITY_VERDICT", "CSI_SANITY_VERSION", "CSI_SANITY_RELEASES"]);
+    let mut others = all();
+    others.push(Path::new(ROOT).join("ci/jenkins/Jenkinsfile"));
+    others.push(Path::new(ROOT).join("docs/ci.md"));
+    for path in others {
+        let text = fs::read_to_string(&path).unwrap();
+        let unknown: Vec<_> =
+            words(&text, "CSI_SANITY_").into_iter().filter(|word| !known.contains(word)).collect();
+        assert_eq!(unknown, Vec::<&str>::new(), "{}", path.display());
+    }
+}
+
+#[test]
+fn the_action_passes_every_input_on_and_gives_what_the_gate_outputs() {
+    let action = yaml("action.yml");
+    let steps = action["runs"]["steps"].to_string();
+    for input in action["inputs"].as_object().unwrap().keys() {
+        assert!(steps.contains(&format!("inputs.{input} ")), "{input} is used: {steps}");
+    }
+    let gate = read("ci/gate");
+    for (output, value) in action["outputs"].as_object().unwrap() {
+        assert!(
+            gate.contains(&format!("output {output} ")) || gate.contains(&format!("output_file {output} ")),
+            "{output}"
+        );
+        assert_eq!(value["value"], format!("${{{{ steps.gate.outputs.{output} }}}}"));
+    }
+    // An input is a value, and never a part of a script.
+    for step in action["runs"]["steps"].as_array().unwrap() {
+        assert!(!step["run"].as_str().unwrap_or_default().contains("${{"), "{step}");
+    }
+    assert_eq!(action["inputs"]["version"]["default"], env!("CARGO_PKG_VERSION"));
+}
+
+#[test]
+fn the_component_of_gitlab_passes_every_input_on() {
+    let [spec, jobs] = &documents("templates/csi-sanity.yml")[..] else { panic!("two documents") };
+    let jobs = jobs.to_string();
+    for input in spec["spec"]["inputs"].as_object().unwrap().keys() {
+        assert!(jobs.contains(&format!("$[[ inputs.{input} ")), "{input} is used: {jobs}");
+    }
+}
+
+#[test]
+fn the_job_for_a_cluster_has_flags_that_exist_and_no_rights() {
+    let job = yaml("ci/kubernetes/job.yaml");
+    let pod = &job["spec"]["template"]["spec"];
+    assert_eq!(pod["automountServiceAccountToken"], false);
+    let container = &pod["containers"][0];
+    assert_eq!(container["securityContext"]["capabilities"]["drop"], serde_json::json!(["ALL"]));
+    let mut arguments: Vec<&str> =
+        container["args"].as_array().unwrap().iter().map(|argument| argument.as_str().unwrap()).collect();
+    // Its socket and directories are on another machine.
+    arguments.retain(|argument| !argument.starts_with("--endpoint") && !argument.contains("-dir="));
+    assert!(arguments.len() > 2, "{arguments:?}");
+    arguments.push("--dry-run");
+    crate::program::check(&arguments, 0, &[]);
+}
+
+#[test]
+fn the_guide_names_every_file_to_copy() {
+    let guide = read("docs/ci.md");
+    let copied = [
+        "action.yml",
+        "templates/csi-sanity.yml",
+        "ci/gate",
+        "ci/install",
+        "ci/package",
+        "ci/jenkins/Jenkinsfile",
+    ];
+    let folders = ["ci/github", "ci/gitlab", "ci/prow", "ci/tekton", "ci/kubernetes", "ci/containers"];
+    let found = files(&folders, &["yml", "yaml", "Containerfile", ".sh"]);
+    let root = Path::new(ROOT);
+    let named = found.iter().map(|path| path.strip_prefix(root).unwrap().to_str().unwrap());
+    for file in copied.into_iter().chain(named) {
+        assert!(guide.contains(&format!("(../{file})")), "docs/ci.md does not name {file}");
+    }
+    for setting in settings(&read("ci/gate")) {
+        assert!(guide.contains(&format!("`{setting}`")), "docs/ci.md does not name {setting}");
+    }
+}
+
+#[test]
+fn workflows_pin_what_they_use_and_ask_for_no_rights_they_do_not_need() {
+    for path in files(&[".github/workflows"], &[".yml"]) {
+        let text = fs::read_to_string(&path).unwrap();
+        let workflow = &documents(&path)[0];
+        assert_eq!(workflow["permissions"], serde_json::json!({ "contents": "read" }), "{}", path.display());
+        for (name, job) in workflow["jobs"].as_object().unwrap() {
+            assert!(job["timeout-minutes"].is_u64(), "{}: {name} has a limit", path.display());
+        }
+        for line in text.lines().filter_map(|line| line.split_once("uses: ")).filter(|line| line.1 != "./") {
+            let version = line.1.split_once('@').map(|(_, version)| version).unwrap_or_default();
+            assert!(version.starts_with('v') && version[1..].bytes().all(|b| b.is_ascii_digit()), "{line:?}");
+        }
+    }
+}

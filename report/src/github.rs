@@ -1,0 +1,151 @@
+//! The run as workflow commands of GitHub Actions: a line for each fault, which its pages show as an annotation.
+
+use std::fmt::Write as _;
+
+use csi_harness::outcome::{Kind, Verdict};
+
+use crate::fault;
+use crate::journal::{CheckEntry, Run};
+
+/// Errors told, the line that counts the others included: GitHub shows ten of a step.
+const ERRORS_MAX: usize = 10;
+/// Warnings told: of these, too, GitHub shows ten.
+const WARNINGS_MAX: usize = 10;
+/// Characters of a message. What an annotation leaves out stands in the other reports.
+const MESSAGE_CHARS_MAX: usize = 2000;
+
+pub(crate) fn render(run: &Run) -> String {
+    let mut text = String::new();
+    tell(&mut text, "error", ERRORS_MAX, &errors(run));
+    tell(&mut text, "warning", WARNINGS_MAX, &warnings(run));
+    text
+}
+
+/// What an annotation says.
+struct Annotation {
+    title: String,
+    message: String,
+}
+
+fn errors(run: &Run) -> Vec<Annotation> {
+    let of = |kinds: &'static [Kind]| run.checks.iter().filter(|check| kinds.contains(&check.outcome));
+    // What could not be judged comes last: GitHub shows the first ones.
+    let checks = of(&[Kind::Failed, Kind::UnexpectedPass]).chain(of(&[Kind::Broken]));
+    let faults = fault::each(checks);
+    let mut errors: Vec<Annotation> =
+        faults.iter().map(|fault| annotation(fault.first, fault.others.len())).collect();
+    errors.extend(run.crashes.iter().map(|crash| Annotation {
+        title: "the driver died".to_owned(),
+        message: format!("during {}", crash.under_way.join(", ")),
+    }));
+    errors.extend(run.leaks.iter().filter(|leak| leak.ours).map(|leak| Annotation {
+        title: format!("a {} is left behind", leak.kind),
+        message: match &leak.check {
+            Some(check) => format!("{}, made by {check}", leak.id),
+            None => leak.id.clone(),
+        },
+    }));
+    if run.verdict == Verdict::Interrupted {
+        errors.push(Annotation {
+            title: "csi-sanity was interrupted".to_owned(),
+            message: "The checks that were left did not run.".to_owned(),
+        });
+    }
+    errors
+}
+
+fn warnings(run: &Run) -> Vec<Annotation> {
+    run.checks
+        .iter()
+        .filter(|check| check.outcome == Kind::Warned)
+        .map(|check| annotation(check, 0))
+        .collect()
+}
+
+fn annotation(check: &CheckEntry, others: usize) -> Annotation {
+    let mut message = check.message.clone();
+    if !check.expected.is_empty() || !check.actual.is_empty() {
+        let _ = write!(message, "\nexpected: {}\nactual: {}", check.expected, check.actual);
+    }
+    if others > 0 {
+        let _ = write!(message, "\nthe same in {others} more");
+    }
+    let _ = write!(message, "\n{}", check.repeat);
+    let rule = check.requirements.first().filter(|_| matches!(check.outcome, Kind::Failed | Kind::Warned));
+    Annotation {
+        title: rule.map_or_else(|| check.id.clone(), |rule| format!("{} breaks {rule}", check.id)),
+        message,
+    }
+}
+
+fn tell(text: &mut String, level: &str, most: usize, annotations: &[Annotation]) {
+    let told = if annotations.len() > most { most - 1 } else { annotations.len() };
+    for Annotation { title, message } in &annotations[..told] {
+        // Writing into a string cannot fail.
+        let _ = writeln!(text, "::{level} title={}::{}", property(title), data(&shortened(message)));
+    }
+    match annotations.len() - told {
+        0 => {}
+        hidden => {
+            let _ = writeln!(
+                text,
+                "::{level} title=csi-sanity::and {hidden} more, in the summary and the reports"
+            );
+        }
+    }
+}
+
+fn shortened(text: &str) -> String {
+    match text.char_indices().nth(MESSAGE_CHARS_MAX) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_owned(),
+    }
+}
+
+/// The text of a command, which ends with its line.
+fn data(text: &str) -> String {
+    text.replace('%', "%25").replace('\r', "%0D").replace('\n', "%0A")
+}
+
+/// The value of a property, which ends at a comma, and all of them at a colon.
+fn property(text: &str) -> String {
+    data(text).replace(':', "%3A").replace(',', "%2C")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_text_ends_its_line_or_its_property() {
+        let annotation = Annotation {
+            title: "a:b,c::d%\n".to_owned(),
+            message: "first, 100 %: x\r\n::error title=forged::second".to_owned(),
+        };
+        let mut text = String::new();
+        tell(&mut text, "error", 1, &[annotation]);
+        assert_eq!(
+            text,
+            "::error title=a%3Ab%2Cc%3A%3Ad%25%0A::first, 100 %25: x%0D%0A::error title=forged::second\n"
+        );
+    }
+
+    #[test]
+    fn what_would_not_be_shown_is_counted() {
+        let annotations: Vec<Annotation> = (0..12)
+            .map(|n| Annotation { title: format!("t{n}"), message: "ü".repeat(MESSAGE_CHARS_MAX + 1) })
+            .collect();
+        let mut text = String::new();
+        tell(&mut text, "error", 10, &annotations);
+        assert_eq!(text.lines().count(), 10);
+        assert!(text.lines().all(|line| line.chars().count() < MESSAGE_CHARS_MAX + 100));
+        assert!(
+            text.ends_with("::error title=csi-sanity::and 3 more, in the summary and the reports\n"),
+            "{text}"
+        );
+        let mut text = String::new();
+        tell(&mut text, "error", 12, &annotations);
+        assert_eq!(text.lines().count(), 12);
+        assert!(!text.contains("title=csi-sanity"));
+    }
+}
