@@ -166,14 +166,11 @@ pub(crate) struct InitArgs {
     /// Write over files that are there already
     #[arg(long)]
     pub(crate) force: bool,
+    /// Also write the file of a CI system that makes a run with this configuration a gate, and a list of known failures
+    #[arg(long, value_name = "SYSTEM", value_enum)]
+    pub(crate) ci: Option<crate::init::ci::System>,
     #[command(flatten)]
-    pub(crate) target: TargetArgs,
-    #[command(flatten)]
-    pub(crate) volumes: VolumeArgs,
-    #[command(flatten)]
-    pub(crate) paths: PathArgs,
-    #[command(flatten)]
-    pub(crate) limits: LimitArgs,
+    pub(crate) driver: DriverArgs,
 }
 
 /// Looks at this machine by trying: namespaces, mounts, loop devices, each file system. Where a driver is named, also asks what it
@@ -184,6 +181,13 @@ pub(crate) struct DoctorArgs {
     #[arg(long, value_enum, default_value_t)]
     pub(crate) format: OutputFormat,
     #[command(flatten)]
+    pub(crate) driver: DriverArgs,
+}
+
+/// A driver, and what volumes of it are made and used with.
+#[derive(Debug, Args)]
+pub(crate) struct DriverArgs {
+    #[command(flatten)]
     pub(crate) target: TargetArgs,
     #[command(flatten)]
     pub(crate) volumes: VolumeArgs,
@@ -191,6 +195,15 @@ pub(crate) struct DoctorArgs {
     pub(crate) paths: PathArgs,
     #[command(flatten)]
     pub(crate) limits: LimitArgs,
+}
+
+impl DriverArgs {
+    /// As arguments of a run, of which nothing else is said.
+    pub(crate) fn alone(self) -> RunArgs {
+        let DriverArgs { target, volumes, paths, limits } = self;
+        let (selection, course, effort, output) = Default::default();
+        RunArgs { target, volumes, paths, selection, course, effort, limits, output }
+    }
 }
 
 #[derive(Debug, Args)]
@@ -202,13 +215,7 @@ pub(crate) struct ReplayArgs {
     #[arg(long, value_name = "FORM", value_enum)]
     pub(crate) format: Option<CaseForm>,
     #[command(flatten)]
-    pub(crate) target: TargetArgs,
-    #[command(flatten)]
-    pub(crate) volumes: VolumeArgs,
-    #[command(flatten)]
-    pub(crate) paths: PathArgs,
-    #[command(flatten)]
-    pub(crate) limits: LimitArgs,
+    pub(crate) driver: DriverArgs,
     #[command(flatten)]
     pub(crate) output: OutputArgs,
 }

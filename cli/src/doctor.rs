@@ -9,7 +9,7 @@ use csi_harness::config::Config;
 use csi_harness::{Driver, error_chain};
 use serde::Serialize;
 
-use crate::args::{CourseArgs, DoctorArgs, OutputArgs, OutputFormat, RunArgs};
+use crate::args::{DoctorArgs, OutputFormat};
 use crate::error::Error;
 use crate::exit::Exit;
 use crate::list::json;
@@ -56,9 +56,9 @@ struct Report {
 /// Looks, and says what was found. That something lacks is no error: where tests run, somebody else decides.
 pub(crate) fn doctor(args: DoctorArgs) -> Result<Exit, Error> {
     let format = args.format;
-    let config = match args.target.is_embedded() {
+    let config = match args.driver.target.is_embedded() {
         true => None,
-        false => Some(run::reachable(&run_args(args))?),
+        false => Some(run::reachable(&args.driver.alone())?),
     };
     let process = config.as_ref().and_then(|config| Driver::of(config, None));
     let runtime = tokio::runtime::Runtime::new().map_err(Error::Runtime)?;
@@ -81,13 +81,6 @@ pub(crate) fn doctor(args: DoctorArgs) -> Result<Exit, Error> {
         OutputFormat::Json => json(out, &report)?,
     }
     Ok(Exit::Success)
-}
-
-fn run_args(args: DoctorArgs) -> RunArgs {
-    let DoctorArgs { target, volumes, paths, limits, format: _ } = args;
-    let (selection, effort) = Default::default();
-    let (course, output) = (CourseArgs::default(), OutputArgs::default());
-    RunArgs { target, volumes, paths, selection, course, effort, limits, output }
 }
 
 async fn examine(config: Option<Config>, process: Option<Driver>) -> Result<Report, Error> {

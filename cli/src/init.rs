@@ -1,5 +1,6 @@
 //! `csi-sanity init`: tries what a driver does, and writes the files that a run of everything on it needs.
 
+pub(crate) mod ci;
 mod config;
 mod definition;
 mod survey;
@@ -12,7 +13,7 @@ use std::path::{Path, PathBuf};
 use csi_harness::target::TargetError;
 use csi_harness::{Driver, error_chain};
 
-use crate::args::{CourseArgs, InitArgs, OutputArgs, RunArgs};
+use crate::args::InitArgs;
 use crate::error::Error;
 use crate::exit::Exit;
 use crate::run;
@@ -32,16 +33,18 @@ struct Draft {
 
 /// Tries, writes, and says what to do next.
 pub(crate) fn init(args: InitArgs) -> Result<Exit, Error> {
-    let (directory, force) = (args.output.clone(), args.force);
-    if args.target.is_embedded() {
+    let (directory, force, system) = (args.output.clone(), args.force, args.ci);
+    if args.driver.target.is_embedded() {
         return Err(TargetError::NoEndpoint.into());
     }
-    let names = [CONFIG, DEFINITION].into_iter().chain(definition::CLASSES);
+    let of_system = system.map(|system| [system.file(), ci::KNOWN_FAILING]);
+    let names =
+        [CONFIG, DEFINITION].into_iter().chain(definition::CLASSES).chain(of_system.into_iter().flatten());
     if let Some(there) = names.map(|name| directory.join(name)).find(|path| !force && path.exists()) {
         let problem = format!("{} is there already; --force writes it anew", there.display());
         return Err(Error::Flag { flag: "--output", problem });
     }
-    let config = run::reachable(&run_args(args))?;
+    let config = run::reachable(&args.driver.alone())?;
     let process = Driver::of(&config, None);
     let runtime = tokio::runtime::Runtime::new().map_err(Error::Runtime)?;
     let stopper = Stopper::new();
@@ -61,15 +64,9 @@ pub(crate) fn init(args: InitArgs) -> Result<Exit, Error> {
     let Some(survey) = survey? else { return Ok(Exit::Interrupted) };
     let mut drafts = vec![Draft { name: CONFIG, text: config::draft(&survey) }];
     drafts.extend(definition::drafts(&survey));
+    drafts.extend(system.into_iter().flat_map(ci::System::drafts));
     write(&directory, &drafts)?;
     tell(anstream::stdout().lock(), &survey, &directory, &drafts)
-}
-
-fn run_args(args: InitArgs) -> RunArgs {
-    let InitArgs { target, volumes, paths, limits, output: _, force: _ } = args;
-    let (selection, effort) = Default::default();
-    let (course, output) = (CourseArgs::default(), OutputArgs::default());
-    RunArgs { target, volumes, paths, selection, course, effort, limits, output }
 }
 
 fn write(directory: &Path, drafts: &[Draft]) -> Result<(), Error> {
@@ -77,9 +74,10 @@ fn write(directory: &Path, drafts: &[Draft]) -> Result<(), Error> {
         let path = path.to_owned();
         move |source| Error::Draft { path, source }
     };
-    fs::create_dir_all(directory).map_err(failed(directory))?;
     for Draft { name, text } in drafts {
         let path = directory.join(name);
+        let folder = path.parent().unwrap_or(directory);
+        fs::create_dir_all(folder).map_err(failed(folder))?;
         let mut file =
             OpenOptions::new().write(true).create(true).truncate(true).open(&path).map_err(failed(&path))?;
         file.write_all(text.as_bytes()).map_err(failed(&path))?;

@@ -43,8 +43,6 @@ fn replay_fuzz(args: ReplayArgs, repeat: Repeat) -> Result<Exit, Error> {
 
 /// The arguments of a run of one check.
 fn run_args(args: ReplayArgs) -> RunArgs {
-    let ReplayArgs { target, volumes, paths, limits, output, .. } = args;
     let course = CourseArgs { jobs: 1, ..CourseArgs::default() };
-    let (selection, effort) = Default::default();
-    RunArgs { target, volumes, paths, selection, course, effort, limits, output }
+    RunArgs { course, output: args.output, ..args.driver.alone() }
 }

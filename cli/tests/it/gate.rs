@@ -304,9 +304,21 @@ fn a_report_that_is_too_long_for_the_page_of_github_is_named_there() {
     assert!(summary.len() < 1000 && summary.contains("csi-sanity-report/csi-sanity.md"), "{summary}");
 }
 
+/// Whether a shell that is started here cannot be interrupted: what is ignored at its beginning stays ignored.
+fn ignores_interrupts() -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:")).unwrap();
+    u64::from_str_radix(ignored.trim(), 16).unwrap() & (1 << (Signal::INT.as_raw() - 1)) != 0
+}
+
 #[test]
 fn a_job_that_is_cancelled_undoes_what_it_made() {
-    for signal in [Signal::INT, Signal::TERM] {
+    let mut signals = vec![Signal::TERM];
+    match ignores_interrupts() {
+        true => println!("skipped for SIGINT: these tests were started with it ignored"),
+        false => signals.push(Signal::INT),
+    }
+    for signal in signals {
         // Every check with a volume takes at least this long, so the signal comes in the middle of the run.
         let delay = [("DeleteVolume".parse().unwrap(), Delay(Duration::from_millis(200)))].into();
         let driver = Driver::start(Config { delay, ..Config::default() });

@@ -100,6 +100,19 @@ fn a_name_of_a_driver_breaks_no_file() {
 }
 
 #[test]
+fn a_gate_for_a_ci_system_takes_the_configuration() {
+    let driver = Driver::start(Config::default());
+    init(&driver, 0, &["--ci", "github"]);
+    let workflow = fs::read_to_string(driver.directory().join(".github/workflows/csi-sanity.yml")).unwrap();
+    assert!(workflow.contains("config: csi-sanity.yaml"), "{workflow}");
+    assert!(workflow.contains("known-failing: known-failing.txt"), "{workflow}");
+    let config = driver.directory().join("csi-sanity.yaml");
+    let known = driver.directory().join("known-failing.txt");
+    let (config, known) = (config.to_str().unwrap(), known.to_str().unwrap());
+    check(&["--config", config, "--known-failing", known, "--filter", "identity/*"], 0, &[]);
+}
+
+#[test]
 fn nothing_is_written_over() {
     let driver = Driver::start(Config::default());
     let config = driver.directory().join("csi-sanity.yaml");
