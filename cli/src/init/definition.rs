@@ -69,7 +69,11 @@ fn definition(survey: &Survey) -> String {
         survey.driver()
     );
     classes(&mut text, survey);
-    let _ = writeln!(text, "DriverInfo:\n  Name: {}", json!(survey.name()));
+    text.push_str("DriverInfo:\n");
+    if survey.name().is_empty() {
+        text.push_str("  # To be filled in: the driver does not tell it, which a run calls a failure.\n");
+    }
+    let _ = writeln!(text, "  Name: {}", json!(survey.name()));
     let _ = writeln!(
         text,
         "  # Volumes of this size were made. Smaller ones make the tests faster, if the driver has them.\n  SupportedSizeRange: \
@@ -165,6 +169,12 @@ fn capabilities(text: &mut String, survey: &Survey) {
         Can::FsGroup,
         survey.has(Has::VolumeMountGroup) || is_made_here,
         "Where a volume has a file system of its own, or the driver sets the group; fsGroupPolicy of the CSIDriver decides, too.",
+    );
+    let is_a_part = survey.fs_types.is_empty() && mount.mounted.is_some();
+    say(
+        Can::FsResizeFromSourceNotSupported,
+        is_a_part,
+        "Negative: whether volumes are parts of a file system that was there before, so that their sizes are not seen in them.",
     );
     say(
         Can::Multipods,

@@ -71,14 +71,18 @@ impl Survey {
             survey.tried.push((access, tried));
         }
         if survey.of(AccessType::Mount).mounted.is_some() {
+            let mut found = Vec::new();
             for fs_type in FS_TYPES {
                 say(&format!("trying {fs_type}"));
                 survey.attempt(AccessType::Mount, Some(fs_type), &registry, &process, stopper).await?;
                 if *stopper.watch().borrow() != Halt::None {
                     return Ok(None);
                 }
-                let mounted = findings.take().mounted;
-                survey.fs_types.extend(mounted.filter(|found| found.fs_type == fs_type).map(|_| fs_type));
+                found.extend(findings.take().mounted.map(|mounted| (fs_type, mounted.fs_type)));
+            }
+            // One that mounts something else has not listened, so that what fits is chance.
+            if found.iter().all(|(asked, mounted)| asked == mounted) {
+                survey.fs_types = found.into_iter().map(|(asked, _)| asked).collect();
             }
         }
         Ok(Some(survey))
@@ -155,7 +159,10 @@ impl Survey {
     /// Name and version, for people; whatever is in them stays on one line.
     pub(super) fn driver(&self) -> String {
         let info = self.target.info();
-        on_one_line(&format!("{} {}", info.name, info.vendor_version))
+        match info.name.is_empty() {
+            true => "a driver whose GetPluginInfo tells no name".to_owned(),
+            false => on_one_line(&format!("{} {}", info.name, info.vendor_version)),
+        }
     }
 
     /// How many volumes a node takes, 0 where it does not say.

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use csi_driver_definitions::{Capability, DriverDefinition};
 use csi_harness::config::{AccessType, Config as Settings};
-use csi_mock_driver::Config;
+use csi_mock_driver::{Config, Defect};
 
 use crate::driver::Driver;
 use crate::program::{Said, check};
@@ -97,6 +97,16 @@ fn a_name_of_a_driver_breaks_no_file() {
     settings(driver.directory());
     let loaded = DriverDefinition::load(&driver.directory().join("driver-definition.yaml")).unwrap();
     assert_eq!(loaded.definition.driver_info.name, driver_name);
+}
+
+#[test]
+fn a_name_that_is_not_told_is_to_be_filled_in() {
+    let defects = vec![Defect::GetPluginInfoNameEmpty];
+    let driver = Driver::start(Config { defects, ..Config::default() });
+    init(&driver, 0, &[]);
+    settings(driver.directory());
+    let text = fs::read_to_string(driver.directory().join("driver-definition.yaml")).unwrap();
+    assert!(text.contains("# To be filled in") && text.contains("\n  Name: \"\"\n"), "{text}");
 }
 
 #[test]
