@@ -22,7 +22,21 @@ attach-limit: true
 effort: {cases: 8}
 ";
 
+/// Two nodes, which share what is published to them, and volumes that are directories; also what survives an end.
+const SUITES_OF_TWO: &str = "sanity,restart";
+const FLAGS_OF_TWO: &str = "--statedir {dir}/state --nodeid node1 --node-endpoint node2=unix://{dir}/second.sock --enable-topology=false --enable-attach \
+                            --check-volume-lifecycle --enable-volume-expansion";
+const CONFIG_OF_TWO: &str = "
+nodes: [{endpoint: 'unix://{dir}/second.sock'}]
+effort: {kills: 2, operations: 50}
+";
+
 #[test]
 fn the_suites_find_nothing() {
     judge::passes(env!("CARGO_BIN_EXE_csi-hostpath-driver"), FLAGS, CONFIG, SUITES);
+}
+
+#[test]
+fn the_suites_find_nothing_on_two_nodes() {
+    judge::passes(env!("CARGO_BIN_EXE_csi-hostpath-driver"), FLAGS_OF_TWO, CONFIG_OF_TWO, SUITES_OF_TWO);
 }
