@@ -7,12 +7,15 @@ use std::time::Duration;
 use clap::builder::PossibleValuesParser;
 use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
 use csi_harness::config::{AccessType, PathLayout};
+use csi_harness::shard::Shard;
 use csi_mock_driver::Defect;
 use csi_report::Format;
 
 use crate::duration::parse_duration;
 use crate::exit::Exit;
 
+/// Where a Pod of an Indexed Job has its index.
+const JOB_INDEX: &str = "JOB_COMPLETION_INDEX";
 /// Checks that may run at the same time, at the most.
 const JOBS_MAX: u64 = 256;
 
@@ -62,6 +65,9 @@ pub(crate) enum Command {
     Init(Box<InitArgs>),
     /// Say what this machine, a driver and its settings lack, and which checks each lack costs
     Doctor(Box<DoctorArgs>),
+    /// Put the JSON reports of all shards of a run together, and end as the whole run would have
+    #[command(after_help = exit_codes())]
+    Merge(MergeArgs),
     /// Say what got better and what got worse between two runs, of their JSON reports
     #[command(after_help = COMPARED)]
     Compare(CompareArgs),
@@ -77,6 +83,16 @@ pub(crate) enum Command {
     /// Serve the containers of a pod; for e2e, which starts it in namespaces of its own
     #[command(name = csi_suite_e2e::local::sandbox::ARGUMENT, hide = true)]
     PodSandbox,
+}
+
+/// The reports have to be of one run: of one driver, the same checks and settings, each shard once, none missing.
+#[derive(Debug, Args)]
+pub(crate) struct MergeArgs {
+    /// The reports, which --report json=FILE wrote, or directories in which all files named *.json are such reports
+    #[arg(value_name = "PATH", required = true, value_hint = ValueHint::AnyPath)]
+    pub(crate) reports: Vec<PathBuf>,
+    #[command(flatten)]
+    pub(crate) output: WordsArgs,
 }
 
 /// How `compare` ends.
@@ -521,6 +537,10 @@ pub(crate) struct CourseArgs {
     /// Do not compare what exists before and after the run
     #[arg(long)]
     pub(crate) no_leak_check: bool,
+    /// Run one part of the checks, such as 2/4, the others elsewhere: `csi-sanity merge` puts the JSON reports together. index/4 is
+    /// the part of a Pod of an Indexed Job, by JOB_COMPLETION_INDEX
+    #[arg(long, value_name = "N/OF", value_parser = shard)]
+    pub(crate) shard: Option<Shard>,
     /// Only print which checks would run
     #[arg(long)]
     pub(crate) dry_run: bool,
@@ -592,20 +612,28 @@ pub(crate) struct LimitArgs {
 #[derive(Debug, Default, Args)]
 #[command(next_help_heading = "Output")]
 pub(crate) struct OutputArgs {
-    /// Write a report: junit (for CI), json (for programs), md (for the summary of a CI step), html (one page, to be shown) or
-    /// github (annotations, for its Actions), and the file, or - for the standard output; repeatable
-    #[arg(long, value_name = "KIND=FILE", value_hint = ValueHint::FilePath)]
-    pub(crate) report: Vec<ReportArg>,
+    #[command(flatten)]
+    pub(crate) words: WordsArgs,
     /// File for what the driver of --driver-command prints [default: beside the first report; without one a temporary
     /// file, kept if something failed]
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) driver_log: Option<PathBuf>,
-    /// Tell more: each check as it ends; twice: everything
-    #[arg(long, short, action = clap::ArgAction::Count)]
-    pub(crate) verbose: u8,
     /// Tell all calls of each check as it ends, also of those that pass: when, what was asked, what was answered
     #[arg(long)]
     pub(crate) trace: bool,
+}
+
+/// What to tell of a run, and where to.
+#[derive(Debug, Default, Args)]
+#[command(next_help_heading = "Output")]
+pub(crate) struct WordsArgs {
+    /// Write a report: junit (for CI), json (for programs), md (for the summary of a CI step), html (one page, to be shown) or
+    /// github (annotations, for its Actions), and the file, or - for the standard output; repeatable
+    #[arg(long, value_name = "KIND=FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) report: Vec<ReportArg>,
+    /// Tell more: each check as it ends; twice: everything
+    #[arg(long, short, action = clap::ArgAction::Count)]
+    pub(crate) verbose: u8,
     /// Tell failures only
     #[arg(long, short, conflicts_with = "verbose")]
     pub(crate) quiet: bool,
@@ -650,6 +678,20 @@ fn bytes(text: &str) -> Result<i64, String> {
         Ok(bytes) if bytes > 0 => Ok(bytes),
         _ => Err("write a whole number of bytes above 0, such as 1073741824".to_owned()),
     }
+}
+
+/// Which part, by its number or by the index, from 0, that an Indexed Job gives its Pods.
+fn shard(text: &str) -> Result<Shard, String> {
+    let Some(of) = text.strip_prefix("index/") else { return text.parse() };
+    let index = std::env::var(JOB_INDEX).map_err(|_| {
+        format!(
+            "{JOB_INDEX} is not set, which a Job with `completionMode: Indexed` does; or write such as 2/4"
+        )
+    })?;
+    let from_one = index.parse::<u32>().ok().and_then(|index| index.checked_add(1));
+    let from_one = from_one.ok_or_else(|| format!("{JOB_INDEX} is {index:?}, and no number from 0"))?;
+    let shard = format!("{from_one}/{of}").parse();
+    shard.map_err(|problem: String| format!("{JOB_INDEX} is {index}: {problem}"))
 }
 
 fn factor(text: &str) -> Result<f64, String> {

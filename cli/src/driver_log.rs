@@ -23,7 +23,7 @@ pub(crate) struct LogFile {
 impl LogFile {
     /// Chooses the place and opens it.
     pub(crate) fn open(args: &OutputArgs, config: &Config) -> Result<(LogFile, DriverLog), Error> {
-        let beside = || args.report.iter().find_map(|report| beside(&report.path));
+        let beside = || args.words.report.iter().find_map(|report| beside(&report.path));
         let (path, temporary) = match args.driver_log.clone().or_else(beside) {
             Some(path) => (path, None),
             None => {

@@ -7,7 +7,7 @@ use csi_driver_definitions::{ClassError, LoadError};
 use csi_harness::config::ConfigError;
 use csi_harness::known::KnownFailingError;
 use csi_harness::target::TargetError;
-use csi_report::{DestinationError, StoredError};
+use csi_report::{DestinationError, MergeError, StoredError};
 use csi_suite_stateful::case::CaseError;
 
 use crate::embedded::EmbeddedError;
@@ -50,6 +50,10 @@ pub(crate) enum Error {
     Report { format: &'static str, source: DestinationError },
     #[error(transparent)]
     StoredReport(#[from] StoredError),
+    #[error(transparent)]
+    Merge(#[from] MergeError),
+    #[error("failed to read the directory {}", path.display())]
+    ReportDirectory { path: PathBuf, source: io::Error },
     #[error("failed to open {} for what the driver prints (--driver-log)", path.display())]
     DriverLog { path: PathBuf, source: io::Error },
     #[error(transparent)]
@@ -85,11 +89,15 @@ impl Error {
             | Error::Definition(_)
             | Error::DefinedClass(_)
             | Error::StoredReport(_)
+            | Error::ReportDirectory { .. }
             | Error::UnknownId(_) => Exit::Usage,
             Error::Report { source, .. } => match source {
                 DestinationError::Open { .. } => Exit::Usage,
                 DestinationError::Write { .. } => Exit::Broken,
             },
+            // The part that nobody has seen may be the one with the failure.
+            Error::Merge(MergeError::Missing { .. }) => Exit::Broken,
+            Error::Merge(_) => Exit::Usage,
             Error::Target(source) => match source {
                 TargetError::NoEndpoint | TargetError::Endpoint(_) | TargetError::Workdir(_) => Exit::Usage,
                 TargetError::Dial(_)

@@ -28,6 +28,6 @@ pub(crate) fn fuzz(args: FuzzArgs, repeat: Repeat) -> Result<Exit, Error> {
     let config = run::reachable(&args)?;
     let allowance = Allowance::new(duration, inputs.unwrap_or(u64::MAX));
     let suite = suite(&allowance);
-    allowance.among(run::count(&suite, &terms)?);
+    allowance.among(run::count(&suite, &terms, args.course.shard)?);
     run::run_suite(&args, config, suite, &terms, repeat)
 }

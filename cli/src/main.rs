@@ -20,6 +20,7 @@ mod go_flags;
 mod init;
 mod list;
 mod manual;
+mod merge;
 mod repeat;
 mod replay;
 mod run;
@@ -89,6 +90,7 @@ fn execute(cli: Cli, repeat: repeat::Repeat) -> Result<Exit, Error> {
         Command::Fuzz(args) => fuzz::fuzz(*args, repeat),
         Command::Init(args) => init::init(*args),
         Command::Doctor(args) => doctor::doctor(*args),
+        Command::Merge(args) => merge::merge(&args, &repeat),
         Command::Compare(args) => compare::compare(&args),
         Command::Badge(args) => badge::badge(&args),
         Command::Completions { shell } => manual::completions(shell),

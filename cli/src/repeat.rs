@@ -17,6 +17,7 @@ const LEFT_OUT: &[&str] = &[
     "fail_fast",
     "jobs",
     "seed",
+    "shard",
     "no_leak_check",
     "dry_run",
     "timeout",
@@ -26,6 +27,30 @@ const LEFT_OUT: &[&str] = &[
     "quiet",
     "color",
     "no_color",
+];
+
+/// Flags in which the shards of one run may differ: each may have a driver, paths and reports of its own.
+const OWN: &[&str] = &[
+    "endpoint",
+    "controller_endpoint",
+    "node_endpoint",
+    "driver_command",
+    "restart_command",
+    "mount_dir",
+    "staging_dir",
+    "kubelet_dir",
+    "regressions",
+    "seed",
+    "shard",
+    "jobs",
+    "timeout",
+    "report",
+    "driver_log",
+    "verbose",
+    "quiet",
+    "color",
+    "no_color",
+    "trace",
 ];
 
 /// What is in the name of a variable or flag of a driver that holds a secret.
@@ -40,20 +65,24 @@ pub(crate) struct Repeat {
     all: String,
     /// Those that a repetition shares.
     flags: String,
-    /// The stored case that is run, if it is one.
+    /// Those that all shards of a run share.
+    settings: Vec<String>,
+    /// What stands there without a flag: the stored case that is run, or reports.
     case: Option<String>,
 }
 
 impl Repeat {
     /// Takes the flags of `run` or `replay` that were given, here or in the environment.
     pub(crate) fn from_matches(matches: &ArgMatches) -> Repeat {
-        let (mut all, mut flags) = (String::new(), String::new());
+        let (mut all, mut flags, mut settings) = (String::new(), String::new(), Vec::new());
         let Some((name, matches)) = matches.subcommand() else { return Repeat::default() };
-        let Some(own) = ["run", "replay", "e2e", "fuzz"].into_iter().find(|own| *own == name) else {
+        let Some(own) = ["run", "replay", "e2e", "fuzz", "merge"].into_iter().find(|own| *own == name) else {
             return Repeat::default();
         };
-        let case = matches.try_get_raw("file").ok().flatten().and_then(|mut files| files.next());
-        let case = case.map(|file| quoted(&file.to_string_lossy()));
+        let operands = |name| matches.try_get_raw(name).ok().flatten().into_iter().flatten();
+        let operands: Vec<String> =
+            operands("file").chain(operands("reports")).map(|file| quoted(&file.to_string_lossy())).collect();
+        let case = (!operands.is_empty()).then(|| operands.join(" "));
         let command = Cli::command();
         let arguments = command.find_subcommand(name).into_iter().flat_map(|run| run.get_arguments());
         for argument in arguments {
@@ -78,9 +107,17 @@ impl Repeat {
             if !LEFT_OUT.contains(&id) {
                 flags.push_str(&text);
             }
+            if !OWN.contains(&id) {
+                settings.push(text.trim_start().to_owned());
+            }
             all.push_str(&text);
         }
-        Repeat { command: own, all, flags, case }
+        Repeat { command: own, all, flags, settings, case }
+    }
+
+    /// The command, and the flags that all shards of a run share.
+    pub(crate) fn settings(&self) -> Vec<String> {
+        std::iter::once(self.command.to_owned()).chain(self.settings.iter().cloned()).collect()
     }
 
     /// The whole command line. Secrets are not in it: they stand in files, which it names.

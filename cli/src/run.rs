@@ -12,11 +12,12 @@ use csi_harness::known::KnownFailing;
 use csi_harness::outcome::{Planned, Summary};
 use csi_harness::registry::{Registry, Suite};
 use csi_harness::runner::{RunOptions, Runner};
+use csi_harness::shard::{Shard, digest};
 use csi_harness::target::{Target, TargetError};
-use csi_report::{Destination, Detail, Format, Journal, Order, Selection, Terminal};
+use csi_report::{Destination, Detail, Format, Journal, Order, Run, Selection, ShardEntry, Terminal};
 use csi_suite_stateful::case::Case;
 
-use crate::args::{Color, OutputArgs, RunArgs, Terms};
+use crate::args::{Color, RunArgs, Terms, WordsArgs};
 use crate::cleanup;
 use crate::driver_log::LogFile;
 use crate::embedded;
@@ -37,7 +38,7 @@ pub(crate) fn run(args: &RunArgs, repeat: Repeat) -> Result<Exit, Error> {
     if args.course.cleanup {
         return clean_up(args);
     }
-    let plan = Plan::new(args)?;
+    let plan = Plan::new(args)?.shard(args, &repeat);
     match args.course.dry_run {
         true => dry_run(&plan),
         false => carry_out(args, plan, repeat),
@@ -49,10 +50,11 @@ pub(crate) fn run_case(file: PathBuf, case: &Case, args: &RunArgs, repeat: Repea
     carry_out(args, Plan::of_case(file, case, args)?, repeat)
 }
 
-/// How many checks of a suite that is made for the run the terms choose.
-pub(crate) fn count(suite: &Suite, terms: &Terms) -> Result<u64, Error> {
+/// How many checks of a suite that is made for the run the terms choose, for this shard if there are several.
+pub(crate) fn count(suite: &Suite, terms: &Terms, shard: Option<Shard>) -> Result<u64, Error> {
     let registry = Registry::new([*suite]);
-    Ok(registry.select(&terms.filter(&registry)?, &[AccessType::Mount]).len() as u64)
+    let checks = registry.select(&terms.filter(&registry)?, &[AccessType::Mount]);
+    Ok(shard.map_or(checks.len(), |shard| shard.part(checks, &registry).len()) as u64)
 }
 
 /// Runs the checks of a suite that is made for the run.
@@ -64,7 +66,7 @@ pub(crate) fn run_suite(
     repeat: Repeat,
 ) -> Result<Exit, Error> {
     let registry = Registry::new([suite]);
-    let plan = Plan::of(args, settings, terms, &registry, registry.clone())?;
+    let plan = Plan::of(args, settings, terms, &registry, registry.clone())?.shard(args, &repeat);
     match args.course.dry_run {
         true => dry_run(&plan),
         false => carry_out(args, plan, repeat),
@@ -119,6 +121,8 @@ struct Plan {
     checks: Vec<Planned>,
     /// What they were chosen by.
     selection: Selection,
+    /// Which part of them these are, if the others run elsewhere.
+    shard: Option<ShardEntry>,
     known: KnownFailing,
     reports: Vec<(Format, Destination)>,
 }
@@ -132,8 +136,8 @@ impl Plan {
         let checks = registry.select(&Default::default(), &config.access_types);
         let selection = selection(&registry, &Terms::default());
         let known = KnownFailing::default();
-        let reports = open_reports(&args.output)?;
-        Ok(Plan { config, registry: crate::suites::all(), checks, selection, known, reports })
+        let reports = open_reports(&args.output.words)?;
+        Ok(Plan { config, registry: crate::suites::all(), checks, selection, shard: None, known, reports })
     }
 
     fn new(args: &RunArgs) -> Result<Plan, Error> {
@@ -162,8 +166,23 @@ impl Plan {
             return Err(Error::NothingSelected);
         }
         let selection = selection(chosen, terms);
-        let reports = open_reports(&args.output)?;
-        Ok(Plan { config, registry, checks, selection, known, reports })
+        let reports = open_reports(&args.output.words)?;
+        Ok(Plan { config, registry, checks, selection, shard: None, known, reports })
+    }
+
+    /// Leaves out what falls to other shards.
+    fn shard(mut self, args: &RunArgs, repeat: &Repeat) -> Plan {
+        let Some(shard) = args.course.shard else { return self };
+        self.shard = Some(ShardEntry {
+            index: shard.index(),
+            of: shard.of(),
+            checks: self.checks.len(),
+            digest: digest(self.checks.iter().map(Planned::label)),
+            settings: repeat.settings(),
+        });
+        self.checks = shard.part(self.checks, &self.registry);
+        self.selection.is_whole = false;
+        self
     }
 }
 
@@ -171,8 +190,13 @@ impl Plan {
 fn selection(chosen: &Registry, terms: &Terms) -> Selection {
     let suites: Vec<String> = chosen.suites().iter().map(|suite| suite.name.to_owned()).collect();
     let terms = terms.flags();
-    let is_whole = terms.is_empty() && suites == crate::suites::NAMES;
+    let is_whole = is_whole(&suites, &terms);
     Selection { suites, terms, is_whole }
+}
+
+/// Whether these are all checks that there are of the specification.
+pub(crate) fn is_whole(suites: &[String], terms: &[String]) -> bool {
+    terms.is_empty() && suites == crate::suites::NAMES
 }
 
 /// The settings of a run that has somewhere to go.
@@ -185,7 +209,7 @@ pub(crate) fn reachable(args: &RunArgs) -> Result<Config, Error> {
     Ok(config)
 }
 
-fn open_reports(args: &OutputArgs) -> Result<Vec<(Format, Destination)>, Error> {
+pub(crate) fn open_reports(args: &WordsArgs) -> Result<Vec<(Format, Destination)>, Error> {
     let open = |report: &crate::args::ReportArg| match Destination::open(&report.path) {
         Ok(destination) => Ok((report.format, destination)),
         Err(source) => Err(Error::Report { format: report.format.name(), source }),
@@ -223,7 +247,7 @@ async fn execute(
 
 /// Makes the driver that is built in, and says so: nobody must take it for a driver of theirs.
 fn embed(args: &RunArgs, config: &mut Config) -> Result<Driver, Error> {
-    if !args.output.quiet {
+    if !args.output.words.quiet {
         say("no --endpoint is given: testing the mock driver that is built in");
     }
     if !args.target.mock_defect.is_empty() {
@@ -263,19 +287,24 @@ async fn run_plan(
     driver: Option<Driver>,
     log: Option<&mut LogFile>,
 ) -> Result<Exit, Error> {
-    let Plan { config, registry, checks, selection, known, reports } = plan;
+    let Plan { config, registry, checks, selection, shard, known, reports } = plan;
     let seed = args.course.seed.unwrap_or_else(fresh_seed);
+    let seed = args.course.shard.map_or(seed, |shard| shard.seed(seed));
     let target = tokio::select! {
         target = connect(config, driver) => target?,
         // Nothing is made yet, so there is nothing to undo.
         halt = stopper.raised() => return Ok(Summary { halt, ..Summary::default() }.verdict().into()),
     };
-    let mut terminal = terminal(&args.output, &reports).trace(args.output.trace);
+    if let Some(shard) = shard.as_ref().filter(|_| !args.output.words.quiet) {
+        say(&format!("shard {} of {}: {} of {} checks", shard.index, shard.of, checks.len(), shard.checks));
+    }
+    let mut terminal = terminal(&args.output.words, &reports).trace(args.output.trace);
     let mut journal = Journal::new(Order {
         version: env!("CARGO_PKG_VERSION"),
         started: SystemTime::now(),
         command: repeat.command_line(),
         selection,
+        shard,
     });
     let options = run_options(args, seed, registry, known, repeat);
     let mut runner = Runner::new(target, options, stopper.watch());
@@ -288,9 +317,12 @@ async fn run_plan(
         log.keep();
     }
     let told = terminal.finish().map_err(Error::Output);
-    write_reports(reports, journal)?;
+    write_reports(reports, &journal.into_run())?;
     told?;
-    Ok(summary.verdict().into())
+    Ok(match args.course.shard {
+        Some(_) if summary.says_nothing() => Exit::Success,
+        _ => summary.verdict().into(),
+    })
 }
 
 fn run_options(
@@ -315,7 +347,7 @@ fn run_options(
     }
 }
 
-fn terminal(args: &OutputArgs, reports: &[(Format, Destination)]) -> Terminal<Box<dyn Write>> {
+pub(crate) fn terminal(args: &WordsArgs, reports: &[(Format, Destination)]) -> Terminal<Box<dyn Write>> {
     let choice = match args.color {
         _ if args.no_color => ColorChoice::Never,
         Color::Auto => ColorChoice::Auto,
@@ -347,11 +379,10 @@ fn columns(stream: &impl std::os::fd::AsFd) -> Option<usize> {
 }
 
 /// Writes every report; the first failure is the error, and does not keep the others from being written.
-fn write_reports(reports: Vec<(Format, Destination)>, journal: Journal) -> Result<(), Error> {
-    let run = journal.into_run();
+pub(crate) fn write_reports(reports: Vec<(Format, Destination)>, run: &Run) -> Result<(), Error> {
     let mut ended = Ok(());
     for (format, destination) in reports {
-        let written = destination.write(&format.render(&run));
+        let written = destination.write(&format.render(run));
         let written = written.map_err(|source| Error::Report { format: format.name(), source });
         ended = ended.and(written);
     }

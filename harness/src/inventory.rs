@@ -57,7 +57,7 @@ impl Inventory {
         let leak = |(kind, id): &(&'static str, String)| {
             let check = target.maker_of(id);
             let ours = *kind == "mount" || check.is_some() || id.contains(target.run_prefix());
-            Leak { kind, id: id.clone(), ours, check }
+            Leak { kind: (*kind).to_owned(), id: id.clone(), ours, check }
         };
         now.things.difference(&self.things).map(leak).collect()
     }

@@ -40,6 +40,7 @@ pub mod requirements;
 pub mod retired;
 mod run_check;
 pub mod runner;
+pub mod shard;
 pub mod stored;
 pub mod story;
 pub mod tally;

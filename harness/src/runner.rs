@@ -382,7 +382,7 @@ impl<'a> Runner<'a> {
 
     fn tell(&mut self, reports: Vec<CheckReport>) {
         for report in reports {
-            self.summary.count(&report.outcome);
+            self.summary.count(report.outcome.kind());
             self.emit(&Event::CheckFinished(&report));
         }
     }

@@ -25,27 +25,40 @@ pub struct Story<'a>(pub &'a CheckReport);
 
 impl fmt::Display for Story<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let report = self.0;
-        match &report.outcome {
-            Outcome::Failed(violation)
-            | Outcome::Warned(violation)
-            | Outcome::KnownFailure { violation, .. } => {
-                write_violation(f, report, violation)?;
-            }
-            Outcome::Skipped(why) | Outcome::Broken(why) => writeln!(f, "  {why}")?,
-            Outcome::UnexpectedPass { reason } => {
-                writeln!(f, "  it passes, but is listed as known to fail: {reason}")?;
-            }
-            Outcome::Passed => {}
+        f.write_str(&whole(&findings(self.0), &transcript(self.0), &self.0.repeat))
+    }
+}
+
+/// A story out of its parts.
+pub fn whole(findings: &str, transcript: &str, repeat: &str) -> String {
+    format!("{findings}{transcript}  repeat       {repeat}\n")
+}
+
+/// What came of a check, but for the calls that lead there.
+pub fn findings(report: &CheckReport) -> String {
+    let mut text = String::new();
+    // Writing into a string cannot fail.
+    let _ = write_findings(&mut text, report);
+    text
+}
+
+fn write_findings(f: &mut String, report: &CheckReport) -> fmt::Result {
+    match &report.outcome {
+        Outcome::Failed(violation) | Outcome::Warned(violation) | Outcome::KnownFailure { violation, .. } => {
+            write_violation(f, report, violation)?;
         }
-        for leftover in report.leftovers.iter().take(LEFTOVERS_SHOWN_MAX) {
-            writeln!(f, "  left behind  {leftover}")?;
+        Outcome::Skipped(why) | Outcome::Broken(why) => writeln!(f, "  {why}")?,
+        Outcome::UnexpectedPass { reason } => {
+            writeln!(f, "  it passes, but is listed as known to fail: {reason}")?;
         }
-        if let Some(hidden @ 1..) = report.leftovers.len().checked_sub(LEFTOVERS_SHOWN_MAX) {
-            writeln!(f, "               … and {hidden} more; --report json=FILE has all")?;
-        }
-        f.write_str(&transcript(report))?;
-        writeln!(f, "  repeat       {}", report.repeat)
+        Outcome::Passed => {}
+    }
+    for leftover in report.leftovers.iter().take(LEFTOVERS_SHOWN_MAX) {
+        writeln!(f, "  left behind  {leftover}")?;
+    }
+    match report.leftovers.len().checked_sub(LEFTOVERS_SHOWN_MAX) {
+        Some(hidden @ 1..) => writeln!(f, "               … and {hidden} more; --report json=FILE has all"),
+        _ => Ok(()),
     }
 }
 
@@ -60,7 +73,7 @@ pub fn transcript(report: &CheckReport) -> String {
     text
 }
 
-fn write_violation(f: &mut fmt::Formatter<'_>, report: &CheckReport, violation: &Violation) -> fmt::Result {
+fn write_violation(f: &mut String, report: &CheckReport, violation: &Violation) -> fmt::Result {
     writeln!(f, "  {}", violation.message)?;
     if let Some(rule) = rule(report, violation) {
         writeln!(f, "  requirement  {} ({}), {}", rule.id, rule.level, rule.section)?;

@@ -39,26 +39,37 @@ pub struct Times {
 impl Times {
     /// Adds a call.
     pub fn add(&mut self, time: Duration) {
-        let us = u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
-        let place = place(us);
-        if self.places.len() <= place {
-            self.places.resize(place + 1, 0);
-        }
-        self.places[place] += 1;
-        self.longest_us = self.longest_us.max(us);
+        self.add_step(u64::try_from(time.as_micros()).unwrap_or(u64::MAX), 1);
     }
 
     /// The time that so many hundredths of the calls did not exceed, by no more than a 16th too long; nothing where there is
     /// no call.
     pub fn percentile(&self, percent: u64) -> Duration {
-        let calls: u64 = self.places.iter().sum();
+        let calls = self.places.iter().fold(0, |sum: u64, calls| sum.saturating_add(*calls));
         let wanted = calls.saturating_mul(percent.min(100)).div_ceil(100).max(1);
-        let mut seen = 0;
+        let mut seen = 0_u64;
         let place = self.places.iter().position(|calls| {
-            seen += calls;
+            seen = seen.saturating_add(*calls);
             seen >= wanted
         });
         Duration::from_micros(place.map_or(0, longest).min(self.longest_us))
+    }
+
+    /// The same calls again, as longest time of a step, in microseconds, and number of calls in it: what can be added up with
+    /// those of others.
+    pub fn steps(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
+        let some = self.places.iter().enumerate().filter(|(_, calls)| **calls > 0);
+        some.map(|(place, calls)| (longest(place).min(self.longest_us), *calls))
+    }
+
+    /// Adds calls of one step.
+    pub fn add_step(&mut self, us: u64, calls: u64) {
+        let place = place(us);
+        if self.places.len() <= place {
+            self.places.resize(place + 1, 0);
+        }
+        self.places[place] = self.places[place].saturating_add(calls);
+        self.longest_us = self.longest_us.max(us);
     }
 
     /// The longest of them.
@@ -144,6 +155,15 @@ mod tests {
             (times.percentile(100), times.longest()),
             (Duration::from_micros(100), Duration::from_micros(100))
         );
+    }
+
+    #[test]
+    fn steps_make_the_same_times_again() {
+        let mut times = Times::default();
+        [3, 3, 700, 90_001].iter().for_each(|us| times.add(Duration::from_micros(*us)));
+        let mut again = Times::default();
+        times.steps().for_each(|(us, calls)| again.add_step(us, calls));
+        assert_eq!(again, times);
     }
 
     #[test]

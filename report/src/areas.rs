@@ -2,12 +2,12 @@
 
 use std::fmt;
 
-use csi_harness::outcome::Outcome;
+use csi_harness::outcome::Kind;
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// One area: the checks whose ids share everything before the last slash.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Area {
     /// Such as `controller/create-volume`.
     pub name: String,
@@ -22,7 +22,7 @@ pub struct Area {
 }
 
 /// What the checks of an area say together; the gravest comes last.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 #[schemars(rename = "AreaVerdict")]
 pub enum Verdict {
@@ -44,15 +44,15 @@ pub enum Verdict {
 
 impl Verdict {
     /// What one outcome says about its area.
-    fn of(outcome: &Outcome) -> Verdict {
+    fn of(outcome: Kind) -> Verdict {
         match outcome {
-            Outcome::Passed => Verdict::Passed,
-            Outcome::Failed(_) => Verdict::Failed,
-            Outcome::Warned(_) => Verdict::Warned,
-            Outcome::Skipped(_) => Verdict::NotTested,
-            Outcome::Broken(_) => Verdict::Broken,
-            Outcome::KnownFailure { .. } => Verdict::KnownFailure,
-            Outcome::UnexpectedPass { .. } => Verdict::UnexpectedPass,
+            Kind::Passed => Verdict::Passed,
+            Kind::Failed => Verdict::Failed,
+            Kind::Warned => Verdict::Warned,
+            Kind::Skipped => Verdict::NotTested,
+            Kind::Broken => Verdict::Broken,
+            Kind::KnownFailure => Verdict::KnownFailure,
+            Kind::UnexpectedPass => Verdict::UnexpectedPass,
         }
     }
 }
@@ -79,7 +79,7 @@ pub(crate) struct Areas {
 
 impl Areas {
     /// Adds the outcome of one check of the area.
-    pub(crate) fn add(&mut self, name: &str, outcome: &Outcome) {
+    pub(crate) fn add(&mut self, name: &str, outcome: Kind) {
         let at = match self.areas.binary_search_by(|area| area.name.as_str().cmp(name)) {
             Ok(at) => at,
             Err(at) => {
@@ -90,8 +90,8 @@ impl Areas {
         };
         let area = &mut self.areas[at];
         area.verdict = area.verdict.max(Verdict::of(outcome));
-        area.passed += usize::from(matches!(outcome, Outcome::Passed | Outcome::Warned(_)));
-        area.judged += usize::from(!matches!(outcome, Outcome::Skipped(_)));
+        area.passed += usize::from(matches!(outcome, Kind::Passed | Kind::Warned));
+        area.judged += usize::from(outcome != Kind::Skipped);
     }
 
     pub(crate) fn as_slice(&self) -> &[Area] {

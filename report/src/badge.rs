@@ -164,6 +164,7 @@ mod tests {
         Stored {
             tool: Program { version: "0.1.0".to_owned() },
             specification: "1.12".to_owned(),
+            shard: None,
             selection: Selection { suites: vec!["sanity".to_owned()], terms: Vec::new(), is_whole: true },
             target: Plugin { name: "<script>".to_owned(), vendor_version: "1".to_owned() },
             verdict: Verdict::Conforms,

@@ -164,7 +164,11 @@ fn cautions(old: &Stored, new: &Stored) -> Vec<String> {
         cautions
             .push(format!("csi-sanity {old} made one report and {new} the other: checks may have changed"));
     }
-    if (&old.selection.suites, &old.selection.terms) != (&new.selection.suites, &new.selection.terms) {
+    let asked = |run: &Stored| {
+        let place = run.shard.as_ref().map(|shard| (shard.index, shard.of));
+        (run.selection.suites.clone(), run.selection.terms.clone(), place)
+    };
+    if asked(old) != asked(new) {
         cautions.push("the two runs were asked for different checks".to_owned());
     }
     for (which, run) in [("the old", old), ("the new", new)] {

@@ -96,7 +96,7 @@ fn deadly_fields(report: &CheckReport) -> String {
 }
 
 /// The text with every word that has a digit in it made equal: ids, names, sizes and times.
-fn shape(text: &str) -> String {
+pub(crate) fn shape(text: &str) -> String {
     let number = |word: &str| word.bytes().any(|byte| byte.is_ascii_digit());
     let words: Vec<&str> = text.split(' ').map(|word| if number(word) { "#" } else { word }).collect();
     words.join(" ")

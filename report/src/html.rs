@@ -84,7 +84,12 @@ fn write_body(body: &mut Html, run: &Run) {
         footer.leaf(
             "p",
             &[],
-            &format!("Made by {} {} in {}.", tool.name, tool.version, duration_text(run.duration_ms * 1000)),
+            &format!(
+                "Made by {} {} in {}.",
+                tool.name,
+                tool.version,
+                duration_text(run.duration_ms.saturating_mul(1000))
+            ),
         );
     });
     body.ours("script", SCRIPT);

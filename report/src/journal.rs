@@ -4,15 +4,15 @@ use std::path::PathBuf;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use csi_harness::events::{Event, Reporter};
-use csi_harness::outcome::{Aftermath, CheckReport, Halt, Kind, Outcome, Summary, Verdict};
+use csi_harness::outcome::{Aftermath, CheckReport, Crash, Halt, Kind, Leak, Outcome, Summary, Verdict};
 use csi_harness::record::CallRecord;
 use csi_harness::reply::Answer;
-use csi_harness::story::{self, Story};
-use csi_harness::tally::RpcCalls;
+use csi_harness::story;
+use csi_harness::tally::{RpcCalls, Times};
 use csi_harness::target::Target;
 use csi_harness::verdict::CallSpan;
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize, Serializer};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 
 use crate::areas::{Area, Areas};
@@ -30,14 +30,14 @@ pub const SCHEMA: &str = "csi-sanity/report/v1";
 pub const SPECIFICATION: &str = "1.12";
 
 /// A whole run. Fields may be added; none is removed or renamed, or changes its meaning, as long as `schema` is the same.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Run {
     /// The form of the report: `csi-sanity/report/v1`.
-    pub schema: &'static str,
+    pub schema: String,
     /// What made the report.
     pub tool: Tool,
     /// The version of the CSI specification that the driver was held to, such as `1.12`.
-    pub specification: &'static str,
+    pub specification: String,
     /// When the run began, in UTC as RFC 3339 has it.
     pub started: String,
     /// The command line.
@@ -46,10 +46,16 @@ pub struct Run {
     pub selection: Selection,
     /// The driver under test.
     pub target: TargetEntry,
-    /// Seed of everything random.
+    /// Seed of everything random; that of the first shard, where the run is put together.
     pub seed: u64,
-    /// How long the run took.
+    /// How long the run took; the longest shard, where it is put together.
     pub duration_ms: u64,
+    /// Which part of a run it is, if it is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shard: Option<ShardEntry>,
+    /// The parts that it is put together of, if it is.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub shards: Vec<PartEntry>,
     /// The verdict on the driver: the gravest that applies.
     pub verdict: Verdict,
     /// Whether the run was stopped before its end.
@@ -83,6 +89,40 @@ pub struct Selection {
     pub is_whole: bool,
 }
 
+/// A part of a run that was divided among several.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ShardEntry {
+    /// Which one, from 1.
+    pub index: u32,
+    /// How many there are.
+    pub of: u32,
+    /// Runs of checks that all of them have together.
+    pub checks: usize,
+    /// What tells these runs of checks from another choice.
+    pub digest: String,
+    /// Flags that have to be the same in all of them.
+    pub settings: Vec<String>,
+}
+
+/// A part that a run is put together of.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct PartEntry {
+    /// Which one, from 1.
+    pub index: u32,
+    /// When it began, in UTC as RFC 3339 has it.
+    pub started: String,
+    /// How long it took.
+    pub duration_ms: u64,
+    /// Where its driver listened.
+    pub endpoint: String,
+    /// Seed of everything random.
+    pub seed: u64,
+    /// Its command line.
+    pub command: String,
+    /// Its verdict.
+    pub verdict: Verdict,
+}
+
 /// What no event tells of a run.
 #[derive(Debug)]
 pub struct Order {
@@ -94,13 +134,15 @@ pub struct Order {
     pub command: String,
     /// Which checks were asked for.
     pub selection: Selection,
+    /// Which part of them, if they are divided.
+    pub shard: Option<ShardEntry>,
 }
 
 /// The calls of one RPC, those of undoing included.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct RpcEntry {
     /// Such as `CreateVolume`.
-    pub rpc: &'static str,
+    pub rpc: String,
     /// Calls that the driver did.
     pub done: u64,
     /// Calls that it refused.
@@ -113,24 +155,36 @@ pub struct RpcEntry {
     pub percentile_95_us: u64,
     /// The longest of them, in microseconds.
     pub longest_us: u64,
+    /// All that it did by how long they took, in steps of a 16th, where the run is a shard.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub steps: Vec<StepEntry>,
+}
+
+/// Calls that took about as long.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct StepEntry {
+    /// How long at the most, in microseconds.
+    pub us: u64,
+    /// How many.
+    pub calls: u64,
 }
 
 /// Name and version of a program.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Tool {
     /// The name.
-    pub name: &'static str,
+    pub name: String,
     /// The version.
-    pub version: &'static str,
+    pub version: String,
 }
 
 /// The driver under test.
-#[derive(Debug, Default, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct TargetEntry {
     /// Where it listens.
     pub endpoint: String,
     /// Where its other nodes listen, if there are any.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub node_endpoints: Vec<String>,
     /// Where its controller services listen, if elsewhere.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -140,11 +194,11 @@ pub struct TargetEntry {
     /// The version in GetPluginInfo.
     pub vendor_version: String,
     /// Every capability it advertises.
-    pub capabilities: Vec<&'static str>,
+    pub capabilities: Vec<String>,
 }
 
 /// How many checks ended how.
-#[derive(Debug, Default, Serialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct SummaryEntry {
     /// The driver kept the rule.
     pub passed: usize,
@@ -163,7 +217,7 @@ pub struct SummaryEntry {
 }
 
 /// One check.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 pub struct CheckEntry {
     /// Its label: the id, with `@block` where it ran for block access.
     pub id: String,
@@ -172,7 +226,7 @@ pub struct CheckEntry {
     /// How long it took, its undoing included.
     pub duration_ms: u64,
     /// The requirements it tests, the broken one first.
-    pub requirements: Vec<&'static str>,
+    pub requirements: Vec<String>,
     /// What is wrong, or why it was skipped or could not judge.
     pub message: String,
     /// What a right driver does.
@@ -180,49 +234,51 @@ pub struct CheckEntry {
     /// What this driver did.
     pub actual: String,
     /// The last lines that it printed, where it died.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub driver_printed: Vec<String>,
     /// The calls that lead there, a line each, where the check tells them itself.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub told: Vec<String>,
     /// The same calls with their times, where it matters that they overlapped.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub timeline: Vec<SpanEntry>,
     /// What it has to say that is no verdict, such as how much it tried.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
     /// The reason in the known-failing list.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub known_because: Option<String>,
     /// What it made and could not undo.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub left_behind: Vec<String>,
     /// The calls it made, where something is to be explained.
     pub calls: Vec<CallEntry>,
     /// Calls left out behind the first ones, since there were too many.
-    #[serde(skip_serializing_if = "is_zero")]
+    #[serde(default, skip_serializing_if = "is_zero")]
     pub calls_left_out: usize,
     /// The command that runs it alone.
     pub repeat: String,
     /// What a right driver does, as one sentence.
-    #[serde(skip)]
-    pub title: &'static str,
+    pub title: String,
     /// The name that other tools know it by.
-    #[serde(skip)]
-    pub(crate) known_as: Option<&'static str>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub known_as: Option<String>,
     /// What it shares with others that met the same fault.
-    #[serde(skip)]
-    pub(crate) fault: String,
-    /// The whole story as text, where there is one.
-    #[serde(skip)]
-    pub story: String,
-    /// The part of the story that tells the calls.
-    #[serde(skip)]
-    pub(crate) transcript: String,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub fault: String,
+    /// The check that tells the fault in which the driver deviates here as well; this one then counts as skipped.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub told_in: Option<String>,
+    /// What came of it as text for people, where something is to be explained.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub findings: String,
+    /// The calls that lead there, likewise.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub transcript: String,
 }
 
 /// A call among others that overlapped with it.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct SpanEntry {
     /// Who made it.
     pub worker: usize,
@@ -237,7 +293,7 @@ pub struct SpanEntry {
 }
 
 /// One call, without secrets.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 pub struct CallEntry {
     /// Such as `CreateVolume`.
     pub rpc: String,
@@ -246,11 +302,11 @@ pub struct CallEntry {
     /// Which of the check's workers made it, from 0.
     pub worker: usize,
     /// When it was sent, in whole milliseconds from the start of the check.
-    #[serde(rename = "sent_after_ms", serialize_with = "in_ms")]
+    #[serde(rename = "sent_after_ms", serialize_with = "in_ms", deserialize_with = "from_ms")]
     #[schemars(with = "u64")]
     pub sent_after: Duration,
     /// How long it took, in whole milliseconds.
-    #[serde(rename = "duration_ms", serialize_with = "in_ms")]
+    #[serde(rename = "duration_ms", serialize_with = "in_ms", deserialize_with = "from_ms")]
     #[schemars(with = "u64")]
     pub duration: Duration,
     /// Whether it undid what the check made.
@@ -269,19 +325,19 @@ pub struct CallEntry {
 }
 
 /// A gRPC status.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Status {
     /// Such as `NOT_FOUND`.
-    pub code: &'static str,
+    pub code: String,
     /// Its text.
     pub message: String,
 }
 
 /// Something that stayed behind.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct LeakEntry {
     /// `volume`, `snapshot` or `mount`.
-    pub kind: &'static str,
+    pub kind: String,
     /// Its id or path.
     pub id: String,
     /// Whether this run made it.
@@ -292,18 +348,53 @@ pub struct LeakEntry {
 }
 
 /// A death of the driver.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct CrashEntry {
     /// The calls that had no answer yet, as `check: RPC`.
     pub under_way: Vec<String>,
     /// Whether the driver was back afterwards.
     pub back: bool,
+    /// Whether one of the checks is listed as known to fail.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub known: bool,
     /// The file with what it printed, if there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub log: Option<PathBuf>,
 }
 
 impl Run {
+    /// The same counts and troubles as the runner has them.
+    pub(crate) fn to_summary(&self) -> Summary {
+        let SummaryEntry { passed, failed, warned, skipped, broken, known_failures, unexpected_passes } =
+            self.summary;
+        let aftermath = |back| if back { Aftermath::Back } else { Aftermath::Gone };
+        let crash = |CrashEntry { under_way, back, known, log }: CrashEntry| Crash {
+            under_way,
+            known,
+            aftermath: aftermath(back),
+            log,
+        };
+        let leak = |LeakEntry { kind, id, ours, check }: LeakEntry| Leak { kind, id, ours, check };
+        Summary {
+            passed,
+            failed,
+            warned,
+            skipped,
+            broken,
+            known_failures,
+            unexpected_passes,
+            crashes: self.crashes.iter().cloned().map(crash).collect(),
+            leaks: self.leaks.iter().cloned().map(leak).collect(),
+            halt: match (self.interrupted, self.verdict) {
+                (false, _) => Halt::None,
+                (true, Verdict::Interrupted) => Halt::Interrupted,
+                (true, _) => Halt::TimeUp,
+            },
+            duration: Duration::from_millis(self.duration_ms),
+            calls: Vec::new(),
+        }
+    }
+
     /// The verdict as said of the driver.
     pub(crate) fn verdict_words(&self) -> &'static str {
         match self.verdict {
@@ -328,15 +419,17 @@ impl Journal {
     /// An empty journal.
     pub fn new(order: Order) -> Journal {
         let run = Run {
-            schema: SCHEMA,
-            tool: Tool { name: "csi-sanity", version: order.version },
-            specification: SPECIFICATION,
+            schema: SCHEMA.to_owned(),
+            tool: Tool { name: "csi-sanity".to_owned(), version: order.version.to_owned() },
+            specification: SPECIFICATION.to_owned(),
             started: utc(order.started),
             command: order.command,
             selection: order.selection,
             target: TargetEntry::default(),
             seed: 0,
             duration_ms: 0,
+            shard: order.shard,
+            shards: Vec::new(),
             verdict: Verdict::default(),
             interrupted: false,
             summary: SummaryEntry::default(),
@@ -369,18 +462,20 @@ impl Reporter for Journal {
             Event::Remark(remark) => self.run.remarks.push((*remark).to_owned()),
             Event::CheckStarted(_) | Event::Waiting(_) => {}
             Event::CheckFinished(report) => {
-                self.areas.add(report.planned.check.area(), &report.outcome);
-                self.statement.add(report);
-                self.run.checks.push(check_entry(report));
+                let entry = check_entry(report);
+                self.areas.add(entry.area(), entry.outcome);
+                self.statement.add(&entry);
+                self.run.checks.push(entry);
             }
             Event::Crashed(crash) => self.run.crashes.push(CrashEntry {
                 under_way: crash.under_way.clone(),
                 back: crash.aftermath == Aftermath::Back,
+                known: crash.known,
                 log: crash.log.clone(),
             }),
             Event::Leaked(leaks) => {
                 let entry = |leak: &csi_harness::outcome::Leak| LeakEntry {
-                    kind: leak.kind,
+                    kind: leak.kind.clone(),
                     id: leak.id.clone(),
                     ours: leak.ours,
                     check: leak.check.clone(),
@@ -392,7 +487,8 @@ impl Reporter for Journal {
                 self.run.duration_ms = ms(summary.duration);
                 self.run.verdict = summary.verdict();
                 self.run.interrupted = summary.halt != Halt::None;
-                self.run.rpcs = summary.calls.iter().map(rpc_entry).collect();
+                let is_part = self.run.shard.is_some();
+                self.run.rpcs = summary.calls.iter().map(|calls| rpc_entry(calls, is_part)).collect();
             }
         }
     }
@@ -405,11 +501,11 @@ fn target_entry(target: &Target) -> TargetEntry {
         controller_endpoint: target.controller_endpoint().map(ToString::to_string),
         name: target.info().name.clone(),
         vendor_version: target.info().vendor_version.clone(),
-        capabilities: target.capabilities().iter().map(|capability| capability.name()).collect(),
+        capabilities: target.capabilities().iter().map(|capability| capability.name().to_owned()).collect(),
     }
 }
 
-fn summary_entry(summary: &Summary) -> SummaryEntry {
+pub(crate) fn summary_entry(summary: &Summary) -> SummaryEntry {
     SummaryEntry {
         passed: summary.passed,
         failed: summary.failed,
@@ -421,15 +517,42 @@ fn summary_entry(summary: &Summary) -> SummaryEntry {
     }
 }
 
-fn rpc_entry(calls: &RpcCalls) -> RpcEntry {
-    RpcEntry {
-        rpc: calls.rpc.method,
+fn rpc_entry(calls: &RpcCalls, with_steps: bool) -> RpcEntry {
+    let mut entry = RpcEntry {
+        rpc: calls.rpc.method.to_owned(),
         done: calls.done,
         refused: calls.refused,
         unanswered: calls.unanswered,
-        median_us: us(calls.times.percentile(50)),
-        percentile_95_us: us(calls.times.percentile(95)),
-        longest_us: us(calls.times.longest()),
+        ..RpcEntry::default()
+    };
+    entry.took(&calls.times);
+    if with_steps {
+        entry.steps = calls.times.steps().map(|(us, calls)| StepEntry { us, calls }).collect();
+    }
+    entry
+}
+
+impl RpcEntry {
+    /// Enters how long its calls took.
+    pub(crate) fn took(&mut self, times: &Times) {
+        self.median_us = us(times.percentile(50));
+        self.percentile_95_us = us(times.percentile(95));
+        self.longest_us = us(times.longest());
+    }
+}
+
+impl CheckEntry {
+    /// The part of the id before the last slash.
+    pub(crate) fn area(&self) -> &str {
+        self.id.rsplit_once('/').map_or(&self.id, |(area, _)| area)
+    }
+
+    /// The whole story as text, where there is one.
+    pub fn story(&self) -> String {
+        match self.findings.is_empty() {
+            true => String::new(),
+            false => story::whole(&self.findings, &self.transcript, &self.repeat),
+        }
     }
 }
 
@@ -440,11 +563,12 @@ fn utc(time: SystemTime) -> String {
 }
 
 fn check_entry(report: &CheckReport) -> CheckEntry {
-    let mut requirements: Vec<_> = report.planned.check.requirements.iter().map(|rule| rule.id).collect();
+    let mut requirements: Vec<String> =
+        report.planned.check.requirements.iter().map(|rule| rule.id.to_owned()).collect();
     let violation = report.outcome.violation();
     if let Some(broken) = violation.and_then(|violation| story::rule(report, violation)) {
         requirements.retain(|id| *id != broken.id);
-        requirements.insert(0, broken.id);
+        requirements.insert(0, broken.id.to_owned());
     }
     let (message, known_because) = match &report.outcome {
         Outcome::Passed => (String::new(), None),
@@ -477,10 +601,11 @@ fn check_entry(report: &CheckReport) -> CheckEntry {
         calls: first.iter().chain(last).map(call_entry).collect(),
         calls_left_out: report.calls.len() - first.len() - last.len() + report.calls_dropped,
         repeat: report.repeat.clone(),
-        title: report.planned.check.title,
-        known_as: report.planned.check.known_as,
+        title: report.planned.check.title.to_owned(),
+        known_as: report.planned.check.known_as.map(str::to_owned),
         fault: fault::key(report),
-        story: if told { Story(report).to_string() } else { String::new() },
+        told_in: report.told_in.clone(),
+        findings: if told { story::findings(report) } else { String::new() },
         transcript: if told { story::transcript(report) } else { String::new() },
     }
 }
@@ -500,7 +625,7 @@ fn call_entry(call: &CallRecord) -> CallEntry {
     match call.outcome() {
         Answer::Ok(body) => response = Some(body),
         Answer::Refused(refused) => {
-            status = Some(Status { code: refused.code_name(), message: refused.message });
+            status = Some(Status { code: refused.code_name().to_owned(), message: refused.message });
         }
         Answer::Unknown(why) => no_answer = Some(why.to_string()),
     }
@@ -520,6 +645,10 @@ fn call_entry(call: &CallRecord) -> CallEntry {
 
 fn in_ms<S: Serializer>(duration: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_u64(ms(*duration))
+}
+
+fn from_ms<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
+    u64::deserialize(deserializer).map(Duration::from_millis)
 }
 
 fn us(duration: Duration) -> u64 {

@@ -39,16 +39,16 @@ fn case(check: &CheckEntry, area: &str) -> TestCase {
     if !matches!(check.outcome, Kind::Passed | Kind::Warned) {
         status.set_message(message(check));
         status.set_type(check.outcome.name());
-        if !check.story.is_empty() {
-            status.set_description(check.story.as_str());
+        if !check.findings.is_empty() {
+            status.set_description(check.story());
         }
     }
-    let mut case = TestCase::new(check.known_as.unwrap_or(&check.id), status);
+    let mut case = TestCase::new(check.known_as.as_deref().unwrap_or(&check.id), status);
     case.set_classname(area);
     case.set_time(Duration::from_millis(check.duration_ms));
     case.add_property(Property::new("requirements", check.requirements.join(" ")));
     if check.outcome == Kind::Warned {
-        case.set_system_out(XmlString::new(format!("warning:\n{}", check.story)));
+        case.set_system_out(XmlString::new(format!("warning:\n{}", check.story())));
     }
     case
 }

@@ -16,6 +16,7 @@ mod journal;
 mod json;
 mod junit;
 mod markdown;
+mod merge;
 mod statement;
 mod stored;
 mod terminal;
@@ -27,9 +28,10 @@ pub use compare::{Comparison, compare};
 pub use destination::{Destination, DestinationError};
 pub use format::Format;
 pub use journal::{
-    CallEntry, CheckEntry, CrashEntry, Journal, LeakEntry, Order, RpcEntry, Run, SCHEMA, SPECIFICATION,
-    Selection, SpanEntry, Status, SummaryEntry, TargetEntry, Tool,
+    CallEntry, CheckEntry, CrashEntry, Journal, LeakEntry, Order, PartEntry, RpcEntry, Run, SCHEMA,
+    SPECIFICATION, Selection, ShardEntry, SpanEntry, Status, StepEntry, SummaryEntry, TargetEntry, Tool,
 };
+pub use merge::{MergeError, Part, Whole, merge};
 pub use statement::{Line, Says, areas_of};
 pub use stored::{Stored, StoredError};
 pub use terminal::{Detail, Terminal};

@@ -64,7 +64,7 @@ fn failures(text: &mut String, run: &Run) -> std::fmt::Result {
         let word = if first.outcome == Kind::Broken { "not judged" } else { "failed" };
         let id = escaped(&first.id);
         writeln!(text, "<details><summary>{word}: {id}: {}</summary>\n", escaped(&first.message))?;
-        writeln!(text, "{}\n", fenced(&first.story))?;
+        writeln!(text, "{}\n", fenced(&first.story()))?;
         if !others.is_empty() {
             writeln!(
                 text,

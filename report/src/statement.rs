@@ -4,18 +4,18 @@ use csi_harness::capability::Capability::*;
 use csi_harness::check::Check;
 use csi_harness::config::AccessType;
 use csi_harness::need::*;
-use csi_harness::outcome::{CheckReport, Outcome};
-use csi_harness::requirements::Requirement;
-use csi_harness::story;
+use csi_harness::outcome::Kind;
 use csi_harness::target::Target;
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
+
+use crate::journal::CheckEntry;
 
 /// One line of the statement.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Line {
     /// Such as `snapshots`.
-    pub area: &'static str,
+    pub area: String,
     /// What is said of it.
     pub says: Says,
     /// Checks that passed, with warnings or without.
@@ -29,7 +29,7 @@ pub struct Line {
 }
 
 /// What a driver does in an area.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Says {
     /// Every check that applies has judged, and no rule that binds is broken.
@@ -65,7 +65,7 @@ struct Area {
     needs: &'static [Need],
 }
 
-/// Its checks are those of no rule of the specification.
+/// Its checks are those that Kubernetes has a name for.
 const KUBERNETES: &str = "Kubernetes patterns";
 
 const AREAS: &[Area] = &[
@@ -182,18 +182,18 @@ const AREAS: &[Area] = &[
 ];
 
 impl Area {
-    fn has_check(&self, check: &Check) -> bool {
+    fn has_check(&self, id: &str, is_kubernetes: bool) -> bool {
         match self.name {
-            KUBERNETES => check.requirements.is_empty(),
+            KUBERNETES => is_kubernetes,
             _ => self.checks.iter().any(|part| match part.strip_prefix('*') {
-                Some(part) => check.id.contains(part),
-                None => check.id.starts_with(part),
+                Some(part) => id.contains(part),
+                None => id.starts_with(part),
             }),
         }
     }
 
-    fn has_rule(&self, rule: &Requirement) -> bool {
-        self.rules.iter().any(|prefix| rule.id.starts_with(prefix))
+    fn has_rule(&self, id: &str) -> bool {
+        self.rules.iter().any(|prefix| id.starts_with(prefix))
     }
 
     fn is_offered(&self, target: &Target) -> bool {
@@ -203,7 +203,8 @@ impl Area {
 
 /// The areas that a check belongs to.
 pub fn areas_of(check: &Check) -> impl Iterator<Item = &'static str> {
-    AREAS.iter().filter(|area| area.has_check(check)).map(|area| area.name)
+    let is_kubernetes = check.known_as.is_some();
+    AREAS.iter().filter(move |area| area.has_check(check.id, is_kubernetes)).map(|area| area.name)
 }
 
 /// The statement, while the run goes on.
@@ -215,9 +216,20 @@ pub(crate) struct Statement {
 impl Statement {
     /// Of this driver nothing is known yet but what it offers.
     pub(crate) fn begin(target: &Target) -> Statement {
+        Statement::of(|area| area.is_offered(target))
+    }
+
+    /// The same for a driver of which others have stated what it offers.
+    pub(crate) fn again(stated: &[Line]) -> Statement {
+        Statement::of(|area| {
+            !stated.iter().any(|line| line.area == area.name && line.says == Says::NotOffered)
+        })
+    }
+
+    fn of(offers: impl Fn(&Area) -> bool) -> Statement {
         let line = |area: &Area| Line {
-            area: area.name,
-            says: if area.is_offered(target) { Says::NotTested } else { Says::NotOffered },
+            area: area.name.to_owned(),
+            says: if offers(area) { Says::NotTested } else { Says::NotOffered },
             passed: 0,
             judged: 0,
             not_judged: 0,
@@ -227,22 +239,19 @@ impl Statement {
     }
 
     /// Adds what came of a check.
-    pub(crate) fn add(&mut self, report: &CheckReport) {
-        let check = report.planned.check;
-        let deviation = match &report.outcome {
-            Outcome::Failed(violation) | Outcome::KnownFailure { violation, .. } => Some(violation),
-            _ => None,
-        };
-        let broken = deviation.and_then(|violation| story::rule(report, violation));
+    pub(crate) fn add(&mut self, check: &CheckEntry) {
+        let deviates = matches!(check.outcome, Kind::Failed | Kind::KnownFailure);
+        // The broken one comes first.
+        let rule = check.requirements.first();
         for (area, line) in AREAS.iter().zip(&mut self.lines) {
-            let is_within = area.has_check(check);
+            let is_within = area.has_check(&check.id, check.known_as.is_some());
             if is_within {
-                line.count(&report.outcome);
+                line.count(check.outcome);
             }
-            if deviation.is_some() && (is_within || broken.is_some_and(|rule| area.has_rule(rule))) {
-                line.deviations.push(report.label());
+            if deviates && (is_within || rule.is_some_and(|rule| area.has_rule(rule))) {
+                line.deviations.push(check.id.clone());
             }
-            if let Some(first) = report.told_in.as_ref().filter(|_| is_within) {
+            if let Some(first) = check.told_in.as_ref().filter(|_| is_within) {
                 line.deviations.push(first.clone());
             }
         }
@@ -255,13 +264,13 @@ impl Statement {
 }
 
 impl Line {
-    fn count(&mut self, outcome: &Outcome) {
+    fn count(&mut self, outcome: Kind) {
         match outcome {
-            Outcome::Skipped(_) => {}
-            Outcome::Broken(_) => self.not_judged += 1,
+            Kind::Skipped => {}
+            Kind::Broken => self.not_judged += 1,
             _ => self.judged += 1,
         }
-        let passed = matches!(outcome, Outcome::Passed | Outcome::Warned(_) | Outcome::UnexpectedPass { .. });
+        let passed = matches!(outcome, Kind::Passed | Kind::Warned | Kind::UnexpectedPass);
         self.passed += usize::from(passed);
     }
 
@@ -288,7 +297,7 @@ mod tests {
     fn every_rule_for_a_driver_has_one_area() {
         for rule in req::ALL.iter().filter(|rule| rule.on == Party::Plugin) {
             let areas: Vec<&str> =
-                AREAS.iter().filter(|area| area.has_rule(rule)).map(|area| area.name).collect();
+                AREAS.iter().filter(|area| area.has_rule(rule.id)).map(|area| area.name).collect();
             assert_eq!(areas.len(), 1, "{}: {areas:?}", rule.id);
         }
     }

@@ -6,8 +6,9 @@ use std::path::Path;
 
 use csi_harness::outcome::{Kind, Verdict};
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 
-use crate::journal::{SCHEMA, Selection};
+use crate::journal::{Run, SCHEMA, Selection, ShardEntry};
 
 /// Bytes of a report that is read.
 const REPORT_BYTES_MAX: u64 = 256 << 20;
@@ -21,6 +22,9 @@ pub struct Stored {
     pub specification: String,
     /// Which checks were asked for.
     pub selection: Selection,
+    /// Which part of a run it is, if it is one.
+    #[serde(default)]
+    pub shard: Option<ShardEntry>,
     /// The driver.
     pub target: Plugin,
     /// The verdict on it.
@@ -148,27 +152,7 @@ impl Stored {
     /// # Errors
     /// The file cannot be read, is no report, or one of another version of the schema.
     pub fn load(path: &Path) -> Result<Stored, StoredError> {
-        let file = path.display().to_string();
-        let mut text = Vec::new();
-        let read = File::open(path).and_then(|open| open.take(REPORT_BYTES_MAX + 1).read_to_end(&mut text));
-        match read {
-            Ok(bytes) if bytes as u64 > REPORT_BYTES_MAX => Err(StoredError::TooLong { file }),
-            Ok(_) => Stored::parse(&file, &text),
-            Err(source) => Err(StoredError::Read { file, source }),
-        }
-    }
-
-    fn parse(file: &str, text: &[u8]) -> Result<Stored, StoredError> {
-        let not_one = |problem: String| StoredError::NotOne { file: file.to_owned(), problem };
-        let Versioned { schema } =
-            serde_json::from_slice(text).map_err(|error| not_one(error.to_string()))?;
-        match schema {
-            Some(schema) if schema == SCHEMA => {
-                serde_json::from_slice(text).map_err(|error| not_one(error.to_string()))
-            }
-            Some(schema) => Err(StoredError::Unknown { file: file.to_owned(), schema }),
-            None => Err(not_one("it has no field `schema`".to_owned())),
-        }
+        load(path)
     }
 
     /// The driver, as people name it.
@@ -179,13 +163,47 @@ impl Stored {
     }
 }
 
+impl Run {
+    /// Reads a report with everything that is in it.
+    ///
+    /// # Errors
+    /// The file cannot be read, is no report, or one of another version of the schema.
+    pub fn load(path: &Path) -> Result<Run, StoredError> {
+        load(path)
+    }
+}
+
+/// Reads of a report what is asked for.
+fn load<T: DeserializeOwned>(path: &Path) -> Result<T, StoredError> {
+    let file = path.display().to_string();
+    let mut text = Vec::new();
+    let read = File::open(path).and_then(|open| open.take(REPORT_BYTES_MAX + 1).read_to_end(&mut text));
+    match read {
+        Ok(bytes) if bytes as u64 > REPORT_BYTES_MAX => Err(StoredError::TooLong { file }),
+        Ok(_) => parse(&file, &text),
+        Err(source) => Err(StoredError::Read { file, source }),
+    }
+}
+
+fn parse<T: DeserializeOwned>(file: &str, text: &[u8]) -> Result<T, StoredError> {
+    let not_one = |problem: String| StoredError::NotOne { file: file.to_owned(), problem };
+    let Versioned { schema } = serde_json::from_slice(text).map_err(|error| not_one(error.to_string()))?;
+    match schema {
+        Some(schema) if schema == SCHEMA => {
+            serde_json::from_slice(text).map_err(|error| not_one(error.to_string()))
+        }
+        Some(schema) => Err(StoredError::Unknown { file: file.to_owned(), schema }),
+        None => Err(not_one("it has no field `schema`".to_owned())),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn what_is_no_report_of_this_version_is_refused_by_name() {
-        let told = |text: &str| Stored::parse("r.json", text.as_bytes()).unwrap_err().to_string();
+        let told = |text: &str| parse::<Stored>("r.json", text.as_bytes()).unwrap_err().to_string();
         assert!(told("{}").contains("r.json") && told("{}").contains("`schema`"), "{}", told("{}"));
         assert!(told("<html>").contains("--report json=FILE"), "{}", told("<html>"));
         let newer = told(r#"{"schema": "csi-sanity/report/v9"}"#);

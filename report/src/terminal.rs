@@ -9,14 +9,15 @@ use std::io::{self, Write};
 
 use anstyle::{AnsiColor, Style};
 use csi_harness::events::{Event, Reporter};
-use csi_harness::outcome::{Aftermath, CheckReport, Crash, Halt, Leak, Outcome, Summary};
+use csi_harness::outcome::{Aftermath, CheckReport, Crash, Halt, Kind, Leak, Outcome, Summary};
 use csi_harness::story;
 use csi_harness::target::Target;
 
 use crate::areas::{Areas, Verdict};
+use crate::journal::Run;
 use crate::words::count;
 use progress::Progress;
-use stories::{Kind, Stories};
+use stories::{Kind as StoryKind, Stories};
 
 pub(crate) const BOLD: Style = Style::new().bold();
 pub(crate) const DIM: Style = Style::new().dimmed();
@@ -109,6 +110,28 @@ impl<W: Write> Terminal<W> {
         }
     }
 
+    /// Tells a run that is over.
+    pub fn run(&mut self, run: &Run) {
+        if self.detail > Detail::Quiet {
+            self.tell(|out| write_stored_target(out, run));
+        }
+        for check in &run.checks {
+            self.areas.add(check.area(), check.outcome);
+            self.stories.add_stored(check);
+            if self.detail >= Detail::Verbose {
+                let why = check.known_because.as_ref().unwrap_or(&check.message);
+                let ms = check.duration_ms.into();
+                self.tell(|out| write_line(out, check.outcome, &check.id, ms, why));
+            }
+            if check.outcome == Kind::Skipped {
+                *self.skipped.entry(check.message.clone()).or_default() += 1;
+            }
+        }
+        let summary = run.to_summary();
+        summary.crashes.iter().for_each(|crash| self.crashed(crash));
+        self.finished(&summary);
+    }
+
     fn started(&mut self, target: &Target, planned: usize, seed: u64) {
         let checks = count(planned, "check");
         if self.detail > Detail::Quiet {
@@ -122,14 +145,16 @@ impl<W: Write> Terminal<W> {
     }
 
     fn check_finished(&mut self, report: &CheckReport) {
-        self.areas.add(report.planned.check.area(), &report.outcome);
+        self.areas.add(report.planned.check.area(), report.outcome.kind());
         self.stories.add(report);
         if let Outcome::Skipped(why) = &report.outcome {
             *self.skipped.entry(why.clone()).or_default() += 1;
         }
         self.progress.finished(report);
         if self.detail >= Detail::Verbose {
-            self.tell(|out| write_line(out, report));
+            let (label, why) = (report.label(), reason(&report.outcome));
+            let ms = report.duration.as_millis();
+            self.tell(|out| write_line(out, report.outcome.kind(), &label, ms, why));
         } else if self.detail == Detail::Normal
             && let Some(line) = self.progress.line()
         {
@@ -154,7 +179,7 @@ impl<W: Write> Terminal<W> {
         };
         self.tell(|out| {
             writeln!(out, "{BAD}the driver is dead or silent{BAD:#}; {after}. Calls without an answer:")?;
-            crash.under_way.iter().try_for_each(|call| writeln!(out, "  {call}"))?;
+            crash.under_way.iter().try_for_each(|call| writeln!(out, "  {}", plain(call)))?;
             crash.log.iter().try_for_each(|log| writeln!(out, "what it printed is in {}", log.display()))
         });
     }
@@ -227,19 +252,38 @@ fn write_target(out: &mut impl Write, target: &Target) -> io::Result<()> {
     writeln!(out)
 }
 
-fn write_line(out: &mut impl Write, report: &CheckReport) -> io::Result<()> {
-    let (style, word, why) = match &report.outcome {
-        Outcome::Passed => (GOOD, "passed", ""),
-        Outcome::Failed(violation) => (BAD, "FAILED", violation.message.as_str()),
-        Outcome::Warned(violation) => (ODD, "warned", violation.message.as_str()),
-        Outcome::Skipped(why) => (DIM, "skipped", why.as_str()),
-        Outcome::Broken(why) => (ODD, "not judged", why.as_str()),
-        Outcome::KnownFailure { reason, .. } => (ODD, "known", reason.as_str()),
-        Outcome::UnexpectedPass { reason } => (BAD, "UNEXPECTED", reason.as_str()),
+/// What was tested, and in how many parts.
+fn write_stored_target(out: &mut impl Write, run: &Run) -> io::Result<()> {
+    let target = &run.target;
+    let name = if target.name.is_empty() { "a driver without a name" } else { &target.name };
+    let version = if target.vendor_version.is_empty() { "" } else { " " };
+    write!(out, "{BOLD}{}{BOLD:#}{version}{}", plain(name), plain(&target.vendor_version))?;
+    writeln!(out, " in {}", count(run.shards.len(), "shard"))?;
+    writeln!(out, "{}", count(run.checks.len(), "check"))
+}
+
+fn write_line(out: &mut impl Write, outcome: Kind, label: &str, ms: u128, why: &str) -> io::Result<()> {
+    let (style, word) = match outcome {
+        Kind::Passed => (GOOD, "passed"),
+        Kind::Failed => (BAD, "FAILED"),
+        Kind::Warned => (ODD, "warned"),
+        Kind::Skipped => (DIM, "skipped"),
+        Kind::Broken => (ODD, "not judged"),
+        Kind::KnownFailure => (ODD, "known"),
+        Kind::UnexpectedPass => (BAD, "UNEXPECTED"),
     };
-    let ms = report.duration.as_millis();
-    write!(out, "{style}{word:>10}{style:#} {} {DIM}({ms} ms){DIM:#}", report.label())?;
+    write!(out, "{style}{word:>10}{style:#} {label} {DIM}({ms} ms){DIM:#}")?;
     if why.is_empty() { writeln!(out) } else { writeln!(out, "  {}", plain(why)) }
+}
+
+/// Why a check ended as it did.
+fn reason(outcome: &Outcome) -> &str {
+    match outcome {
+        Outcome::Passed => "",
+        Outcome::Failed(violation) | Outcome::Warned(violation) => &violation.message,
+        Outcome::Skipped(why) | Outcome::Broken(why) => why,
+        Outcome::KnownFailure { reason, .. } | Outcome::UnexpectedPass { reason } => reason,
+    }
 }
 
 fn write_leaks(out: &mut impl Write, leaks: &[Leak]) -> io::Result<()> {
@@ -350,13 +394,13 @@ pub(crate) fn plain(text: &str) -> String {
 }
 
 /// The heading of one kind of story.
-pub(crate) fn heading(kind: Kind) -> (Style, &'static str) {
+pub(crate) fn heading(kind: StoryKind) -> (Style, &'static str) {
     match kind {
-        Kind::Failed => (BAD, "FAILED"),
-        Kind::UnexpectedPass => (BAD, "UNEXPECTED PASS"),
-        Kind::Broken => (ODD, "NOT JUDGED"),
-        Kind::Known => (ODD, "KNOWN FAILURE"),
-        Kind::Warned => (ODD, "WARNING"),
+        StoryKind::Failed => (BAD, "FAILED"),
+        StoryKind::UnexpectedPass => (BAD, "UNEXPECTED PASS"),
+        StoryKind::Broken => (ODD, "NOT JUDGED"),
+        StoryKind::Known => (ODD, "KNOWN FAILURE"),
+        StoryKind::Warned => (ODD, "WARNING"),
     }
 }
 

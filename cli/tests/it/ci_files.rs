@@ -129,20 +129,56 @@ fn the_component_of_gitlab_passes_every_input_on() {
     }
 }
 
-#[test]
-fn the_job_for_a_cluster_has_flags_that_exist_and_no_rights() {
-    let job = yaml("ci/kubernetes/job.yaml");
+/// The arguments of a Job, which has no rights in its cluster.
+fn arguments(job: &Value) -> Vec<&str> {
     let pod = &job["spec"]["template"]["spec"];
     assert_eq!(pod["automountServiceAccountToken"], false);
     let container = &pod["containers"][0];
     assert_eq!(container["securityContext"]["capabilities"]["drop"], serde_json::json!(["ALL"]));
-    let mut arguments: Vec<&str> =
-        container["args"].as_array().unwrap().iter().map(|argument| argument.as_str().unwrap()).collect();
+    container["args"].as_array().unwrap().iter().map(|argument| argument.as_str().unwrap()).collect()
+}
+
+#[test]
+fn the_job_for_a_cluster_has_flags_that_exist_and_no_rights() {
+    let job = yaml("ci/kubernetes/job.yaml");
+    let mut arguments = arguments(&job);
     // Its socket and directories are on another machine.
     arguments.retain(|argument| !argument.starts_with("--endpoint") && !argument.contains("-dir="));
     assert!(arguments.len() > 2, "{arguments:?}");
     arguments.push("--dry-run");
     crate::program::check(&arguments, 0, &[]);
+}
+
+#[test]
+fn the_jobs_for_shards_run_all_of_them_and_put_their_reports_together() {
+    let documents = documents("ci/kubernetes/shards.yaml");
+    let [claim, job] = &documents[..] else { panic!("a claim and a Job") };
+    let mut flags = arguments(job);
+    let of = flags.iter().find_map(|flag| flag.strip_prefix("--shard=index/")).unwrap();
+    assert_eq!(job["spec"]["completionMode"], "Indexed");
+    assert_eq!(job["spec"]["completions"].to_string(), of);
+    assert_eq!(job["spec"]["backoffLimitPerIndex"], 0);
+    let report = flags.iter().find_map(|flag| flag.strip_prefix("--report=json=")).unwrap();
+    assert_eq!(report, "/reports/shard-$(JOB_COMPLETION_INDEX).json");
+    flags.retain(|flag| !flag.starts_with("--endpoint") && !flag.starts_with("--report"));
+    flags.push("--dry-run");
+    for index in 0..of.parse::<u32>().unwrap() {
+        let run =
+            crate::program::program().env("JOB_COMPLETION_INDEX", index.to_string()).args(&flags).output();
+        assert!(run.unwrap().status.success(), "{index}: {flags:?}");
+    }
+
+    let merge = yaml("ci/kubernetes/merge.yaml");
+    let flags = arguments(&merge);
+    assert_eq!(flags[..2], ["merge", "/reports"]);
+    // One of its own would be read as one of a shard the next time.
+    assert!(!flags.iter().any(|flag| flag.contains("=/reports/") && flag.ends_with(".json")), "{flags:?}");
+    for job in [job, &merge] {
+        let volumes = job["spec"]["template"]["spec"]["volumes"].as_array().unwrap();
+        let claims =
+            |volume: &Value| volume["persistentVolumeClaim"]["claimName"] == claim["metadata"]["name"];
+        assert_eq!(volumes.iter().filter(|volume| claims(volume)).count(), 1);
+    }
 }
 
 #[test]

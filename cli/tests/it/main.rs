@@ -18,5 +18,6 @@ mod peers;
 mod program;
 mod replay;
 mod reports;
+mod shards;
 mod stored;
 mod transcripts;

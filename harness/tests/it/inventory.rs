@@ -54,8 +54,8 @@ fn with(defect: Defect) -> csi_mock_driver::Config {
     csi_mock_driver::Config { defects: vec![defect], ..Default::default() }
 }
 
-fn kinds(leaks: &[Leak]) -> Vec<(&'static str, bool)> {
-    leaks.iter().map(|leak| (leak.kind, leak.ours)).collect()
+fn kinds(leaks: &[Leak]) -> Vec<(&str, bool)> {
+    leaks.iter().map(|leak| (leak.kind.as_str(), leak.ours)).collect()
 }
 
 #[tokio::test]
@@ -126,5 +126,5 @@ async fn as_root_a_mount_that_stays_is_found_and_left_alone() {
     let path = MOUNTED.get().expect("something is mounted");
     rustix::mount::unmount(path, rustix::mount::UnmountFlags::empty()).expect("it is still mounted");
     let check = Some(FORGETS_A_MOUNT.id.to_owned());
-    assert_eq!(found, [Leak { kind: "mount", id: path.display().to_string(), ours: true, check }]);
+    assert_eq!(found, [Leak { kind: "mount".to_owned(), id: path.display().to_string(), ours: true, check }]);
 }

@@ -42,7 +42,7 @@ pub(super) fn write(html: &mut Html, run: &Run) {
 
 fn write_row(body: &mut Html, calls: &RpcEntry, place: impl Fn(u64) -> f64) {
     body.element("tr", &[], |row| {
-        row.leaf("th", &[("scope", "row")], calls.rpc);
+        row.leaf("th", &[("scope", "row")], &calls.rpc);
         for number in [calls.done, calls.refused, calls.unanswered] {
             row.leaf("td", &[("class", "number")], &number.to_string());
         }

@@ -39,7 +39,9 @@ const BOX_HEIGHT: i64 = 36;
 const ASIDE: i64 = 44;
 
 pub(super) fn write(html: &mut Html, run: &Run) {
-    let has = |state: &&State| state.needs.is_none_or(|needs| run.target.capabilities.contains(&needs));
+    let has = |state: &&State| {
+        state.needs.is_none_or(|needs| run.target.capabilities.iter().any(|one| one == needs))
+    };
     let states: Vec<&State> = STATES.iter().filter(has).collect();
     let done = |method: &str| run.rpcs.iter().find(|calls| calls.rpc == method).map_or(0, |calls| calls.done);
     let walked = |method: &str| match done(method) {

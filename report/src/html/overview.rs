@@ -8,7 +8,7 @@ use super::markup::Html;
 use super::{LISTED_MAX, columns, driver, mark, outcome, places, scrolling};
 use crate::journal::Run;
 use crate::statement::{Line, Says};
-use crate::words::duration_text;
+use crate::words::{count, duration_text};
 
 /// Names of deviating checks that a row of the statement has; the section on failures has all.
 const DEVIATIONS_MAX: usize = 5;
@@ -49,7 +49,7 @@ fn sentence(run: &Run) -> String {
 /// The areas that a whole run says nothing of.
 fn untested(run: &Run) -> String {
     let is_untested = |line: &&Line| run.selection.is_whole && line.says == Says::NotTested;
-    let areas: Vec<&str> = run.statement.iter().filter(is_untested).map(|line| line.area).collect();
+    let areas: Vec<&str> = run.statement.iter().filter(is_untested).map(|line| line.area.as_str()).collect();
     if areas.is_empty() { String::new() } else { format!(" Not tested: {}.", areas.join(", ")) }
 }
 
@@ -127,7 +127,7 @@ pub(super) fn write_areas(html: &mut Html, run: &Run) {
             let class = format!("tile {}", says(line).0);
             list.element("li", &[("class", &class)], |tile| {
                 write_gauge(tile, line);
-                tile.element("span", &[("class", "area")], |html| html.text(line.area));
+                tile.element("span", &[("class", "area")], |html| html.text(&line.area));
                 tile.leaf("span", &[("class", "says")], line.says.words());
             });
         }
@@ -171,7 +171,7 @@ fn write_gauge(html: &mut Html, line: &Line) {
 
 fn write_line(body: &mut Html, places: &BTreeMap<&str, String>, line: &Line) {
     body.element("tr", &[], |row| {
-        row.leaf("th", &[("scope", "row")], line.area);
+        row.leaf("th", &[("scope", "row")], &line.area);
         row.element("td", &[], |cell| mark(cell, says(line)));
         for number in [line.passed, line.judged, line.not_judged] {
             row.leaf("td", &[("class", "number")], &number.to_string());
@@ -204,11 +204,19 @@ pub(super) fn write_tested(html: &mut Html, run: &Run) {
     facts.extend(target.node_endpoints.iter().map(|endpoint| ("another node", endpoint.clone())));
     facts.extend(target.controller_endpoint.iter().map(|endpoint| ("controller", endpoint.clone())));
     facts.extend([
-        ("CSI specification", run.specification.to_owned()),
-        (run.tool.name, run.tool.version.to_owned()),
+        ("CSI specification", run.specification.clone()),
+        (&run.tool.name, run.tool.version.clone()),
         ("begun", run.started.clone()),
-        ("took", duration_text(run.duration_ms * 1000)),
+        ("took", duration_text(run.duration_ms.saturating_mul(1000))),
         ("suites", run.selection.suites.join(", ")),
+        (
+            "shard",
+            run.shard.as_ref().map_or_else(String::new, |shard| format!("{} of {}", shard.index, shard.of)),
+        ),
+        (
+            "put together of",
+            if run.shards.is_empty() { String::new() } else { count(run.shards.len(), "shard") },
+        ),
         ("seed", run.seed.to_string()),
         ("command", run.command.clone()),
     ]);
@@ -220,7 +228,7 @@ pub(super) fn write_tested(html: &mut Html, run: &Run) {
         list.leaf("dt", &[], "capabilities");
         list.element("dd", &[], |item| match &target.capabilities[..] {
             [] => item.text("none"),
-            some => super::names(item, some.iter().copied()),
+            some => super::names(item, some.iter().map(String::as_str)),
         });
     });
 }
@@ -244,7 +252,11 @@ pub(super) fn write_checks(html: &mut Html, run: &Run) {
                             row.element("th", &[("scope", "row")], |cell| cell.leaf("code", &[], &check.id));
                             row.element("td", &[], |cell| mark(cell, outcome(check.outcome)));
                             row.leaf("td", &[], &shortened(&check.requirements));
-                            row.leaf("td", &[("class", "number")], &duration_text(check.duration_ms * 1000));
+                            row.leaf(
+                                "td",
+                                &[("class", "number")],
+                                &duration_text(check.duration_ms.saturating_mul(1000)),
+                            );
                         });
                     }
                 });
@@ -253,6 +265,6 @@ pub(super) fn write_checks(html: &mut Html, run: &Run) {
     });
 }
 
-fn shortened(requirements: &[&str]) -> String {
+fn shortened(requirements: &[String]) -> String {
     requirements[..requirements.len().min(LISTED_MAX)].join(" ")
 }

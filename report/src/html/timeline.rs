@@ -84,7 +84,7 @@ fn label(spans: &[SpanEntry]) -> String {
 fn draw(html: &mut Html, spans: &[SpanEntry], end_us: u64, label: &str) {
     let height = spans.len() as u64 * ROW + 24;
     let x = |us: u64| {
-        let inside = u128::from(us) * u128::from(WIDTH - 2 * MARGIN) / u128::from(end_us);
+        let inside = u128::from(us.min(end_us)) * u128::from(WIDTH - 2 * MARGIN) / u128::from(end_us);
         MARGIN + inside as u64
     };
     let view = format!("0 0 {WIDTH} {height}");

@@ -3,12 +3,13 @@
 use std::io::{self, Write};
 
 use anstyle::Style;
-use csi_harness::outcome::{CheckReport, Outcome};
+use csi_harness::outcome::{self, CheckReport, Outcome};
 use csi_harness::story::Story;
 
 use super::wrap::wrapped;
 use super::{BOLD, DIM, Detail, heading, plain};
 use crate::fault;
+use crate::journal::CheckEntry;
 use crate::words::count;
 
 /// Checks named below a story that several of them share.
@@ -25,14 +26,14 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    fn of(outcome: &Outcome) -> Option<Kind> {
+    fn of(outcome: outcome::Kind) -> Option<Kind> {
         match outcome {
-            Outcome::Passed | Outcome::Skipped(_) => None,
-            Outcome::Failed(_) => Some(Kind::Failed),
-            Outcome::Warned(_) => Some(Kind::Warned),
-            Outcome::Broken(_) => Some(Kind::Broken),
-            Outcome::KnownFailure { .. } => Some(Kind::Known),
-            Outcome::UnexpectedPass { .. } => Some(Kind::UnexpectedPass),
+            outcome::Kind::Passed | outcome::Kind::Skipped => None,
+            outcome::Kind::Failed => Some(Kind::Failed),
+            outcome::Kind::Warned => Some(Kind::Warned),
+            outcome::Kind::Broken => Some(Kind::Broken),
+            outcome::Kind::KnownFailure => Some(Kind::Known),
+            outcome::Kind::UnexpectedPass => Some(Kind::UnexpectedPass),
         }
     }
 
@@ -74,33 +75,49 @@ struct OneStory {
     kind: Kind,
     /// What makes two stories the same fault.
     fault: String,
-    title: &'static str,
-    headline: String,
-    text: String,
+    words: Words,
     labels: Vec<String>,
 }
 
+#[derive(Debug)]
+struct Words {
+    title: String,
+    /// What is wrong, as one sentence.
+    headline: String,
+    text: String,
+}
+
 impl Stories {
+    /// Adds a check that has just ended.
     pub(crate) fn add(&mut self, report: &CheckReport) {
-        let fault = fault::key(report);
-        if let Outcome::Skipped(why) = &report.outcome {
+        let title = report.planned.check.title.to_owned();
+        let words = || Words { title, headline: headline(report), text: Story(report).to_string() };
+        self.tell(report.outcome.kind(), fault::key(report), report.label(), words);
+    }
+
+    /// Adds a check of a report.
+    pub(crate) fn add_stored(&mut self, check: &CheckEntry) {
+        let headline = match (&check.known_because, check.outcome) {
+            (Some(reason), outcome::Kind::UnexpectedPass) => reason.clone(),
+            (Some(reason), _) => format!("{} ({reason})", check.message),
+            (None, _) => check.message.clone(),
+        };
+        let words = || Words { title: plain(&check.title), headline, text: check.story() };
+        self.tell(check.outcome, check.fault.clone(), check.id.clone(), words);
+    }
+
+    fn tell(&mut self, outcome: outcome::Kind, fault: String, label: String, words: impl FnOnce() -> Words) {
+        if outcome == outcome::Kind::Skipped {
             match self.skips.iter_mut().find(|skip| skip.fault == fault) {
-                Some(skip) => skip.labels.push(report.label()),
-                None => self.skips.push(Skip { fault, reason: why.clone(), labels: vec![report.label()] }),
+                Some(skip) => skip.labels.push(label),
+                None => self.skips.push(Skip { fault, reason: words().headline, labels: vec![label] }),
             }
             return;
         }
-        let Some(kind) = Kind::of(&report.outcome) else { return };
+        let Some(kind) = Kind::of(outcome) else { return };
         match self.stories.iter_mut().find(|story| story.kind == kind && story.fault == fault) {
-            Some(story) => story.labels.push(report.label()),
-            None => self.stories.push(OneStory {
-                kind,
-                fault,
-                title: report.planned.check.title,
-                headline: headline(report),
-                text: Story(report).to_string(),
-                labels: vec![report.label()],
-            }),
+            Some(story) => story.labels.push(label),
+            None => self.stories.push(OneStory { kind, fault, words: words(), labels: vec![label] }),
         }
     }
 
@@ -141,8 +158,8 @@ fn write_full(out: &mut impl Write, story: &OneStory, columns: Option<usize>) ->
     let (style, word) = heading(story.kind);
     let (first, others) = story.labels.split_first().map_or(("", &[][..]), |(first, rest)| (first, rest));
     writeln!(out, "\n{style}{word}{style:#} {BOLD}{first}{BOLD:#}")?;
-    writeln!(out, "  {DIM}{}{DIM:#}", story.title)?;
-    write!(out, "{}", wrapped(&plain(&story.text), columns))?;
+    writeln!(out, "  {DIM}{}{DIM:#}", story.words.title)?;
+    write!(out, "{}", wrapped(&plain(&story.words.text), columns))?;
     if others.is_empty() {
         return Ok(());
     }
@@ -152,7 +169,7 @@ fn write_full(out: &mut impl Write, story: &OneStory, columns: Option<usize>) ->
 
 fn write_short(out: &mut impl Write, story: &OneStory, columns: Option<usize>) -> io::Result<()> {
     let (style, word) = heading(story.kind);
-    let text = format!("{}: {}", named(&story.labels), plain(&story.headline));
+    let text = format!("{}: {}", named(&story.labels), plain(&story.words.headline));
     write_headed(out, style, word, &text, columns)
 }
 

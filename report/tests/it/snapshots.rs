@@ -52,6 +52,7 @@ fn order() -> Order {
         started: UNIX_EPOCH + Duration::from_secs(1_700_000_000),
         command: "csi-sanity run --filter identity/".to_owned(),
         selection: Selection { suites: vec![SUITE.name.to_owned()], terms, is_whole: false },
+        shard: None,
     }
 }
 
@@ -93,7 +94,7 @@ impl Reporter for Troubles<'_> {
         let log = Some("driver.log".into());
         let crash = Crash { under_way, known: false, aftermath: Aftermath::Back, log };
         let leak = |id: &str, ours| Leak {
-            kind: "volume",
+            kind: "volume".to_owned(),
             id: id.to_owned(),
             ours,
             check: ours.then(|| "snapshots/leaves".to_owned()),
@@ -176,7 +177,8 @@ async fn secrets_appear_nowhere() {
 
 #[test]
 fn what_the_run_left_behind_is_told_in_full_and_what_others_made_in_short() {
-    let leak = |ours| move |n| Leak { kind: "volume", id: format!("{ours}-{n}"), ours, check: None };
+    let leak =
+        |ours| move |n| Leak { kind: "volume".to_owned(), id: format!("{ours}-{n}"), ours, check: None };
     let leaks = (0..50).map(leak(true)).chain((0..50).map(leak(false))).collect();
     let mut text = Vec::new();
     let mut terminal = Terminal::new(&mut text, Detail::Normal);

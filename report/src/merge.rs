@@ -1,0 +1,372 @@
+//! The reports of the shards of a run, put together to one of the whole.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use csi_harness::check::SAME_RULE;
+use csi_harness::outcome::{Kind, Summary, Verdict};
+use csi_harness::registry::Registry;
+use csi_harness::requirements::req;
+use csi_harness::shard;
+use csi_harness::tally::Times;
+
+use crate::areas::Areas;
+use crate::fault;
+use crate::journal::{
+    CheckEntry, LeakEntry, PartEntry, RpcEntry, Run, SCHEMA, SPECIFICATION, Selection, ShardEntry, Tool,
+    summary_entry,
+};
+use crate::statement::Statement;
+
+/// Why reports do not make a run.
+#[derive(Debug, thiserror::Error)]
+pub enum MergeError {
+    /// There is none.
+    #[error(
+        "there is no report; name those that the shards have written with --report json=FILE, or the directory they are in"
+    )]
+    None,
+    /// A report is not of a shard.
+    #[error("{file}: not the report of a shard, which a run with --shard writes")]
+    NotAShard {
+        /// Which file.
+        file: String,
+    },
+    /// A report holds what no run writes.
+    #[error("{file}: {problem}; write it again, and do not edit it")]
+    Spoilt {
+        /// Which file.
+        file: String,
+        /// What is wrong with it.
+        problem: String,
+    },
+    /// Another version of the program made a report.
+    #[error(
+        "{file}: made by csi-sanity {theirs}, and this is {ours}; put it together with the version that made it"
+    )]
+    OtherVersion {
+        /// Which file.
+        file: String,
+        /// Which version made it.
+        theirs: String,
+        /// Which version this is.
+        ours: &'static str,
+    },
+    /// Two reports are of different runs.
+    #[error(
+        "{file} and {other} are not of one run: {what} is {one} in the first and {another} in the second"
+    )]
+    Differ {
+        /// One of the files.
+        file: String,
+        /// The other file.
+        other: String,
+        /// What differs.
+        what: &'static str,
+        /// What it is in one.
+        one: String,
+        /// What it is in the other.
+        another: String,
+    },
+    /// Two reports are of one shard.
+    #[error("{file} and {other} are both of shard {shard}; name only one of them")]
+    Twice {
+        /// Which shard.
+        shard: String,
+        /// One of the files.
+        file: String,
+        /// The other file.
+        other: String,
+    },
+    /// Reports of some shards are not there.
+    #[error("no report of {}; the run cannot be judged without {}", missing.join(", "), if missing.len() == 1 { "it" } else { "them" })]
+    Missing {
+        /// Which ones, such as `shard 2/4`.
+        missing: Vec<String>,
+    },
+}
+
+/// What the reports do not say of the whole run.
+#[derive(Debug)]
+pub struct Whole {
+    /// The version of this program.
+    pub version: &'static str,
+    /// The command line that puts them together.
+    pub command: String,
+    /// Whether these suites, with no terms, are all checks that there are of the specification.
+    pub is_whole: fn(&Selection) -> bool,
+}
+
+/// A report, and the file that it was read from.
+pub type Part = (String, Run);
+
+/// Puts the reports of all shards of a run together.
+///
+/// # Errors
+/// They are not of one run, or not all of them are there.
+pub fn merge(mut parts: Vec<Part>, registry: &Registry, whole: &Whole) -> Result<Run, MergeError> {
+    parts.iter().try_for_each(|part| is_usable(part, whole.version))?;
+    parts.sort_by_key(|(_, run)| run.shard.as_ref().map(|shard| shard.index));
+    let shards = shards(&parts)?;
+    let checks = checks(&mut parts);
+    is_complete(&parts, &shards, &checks)?;
+    Ok(put_together(parts, folded(checks, registry), whole))
+}
+
+fn is_usable((file, run): &Part, ours: &'static str) -> Result<(), MergeError> {
+    let Some(shard) = &run.shard else { return Err(MergeError::NotAShard { file: file.clone() }) };
+    let spoilt = |problem: &str| Err(MergeError::Spoilt { file: file.clone(), problem: problem.to_owned() });
+    // It becomes a part of pages and of what a terminal is told.
+    let strange = |c: char| c.is_control() || "<>|`".contains(c);
+    if run.tool.version != ours {
+        let theirs = run.tool.version.clone();
+        return Err(MergeError::OtherVersion { file: file.clone(), theirs, ours });
+    }
+    if shard::Shard::new(shard.index, shard.of).is_none() {
+        return spoilt("there is no such shard");
+    }
+    match run.checks.iter().any(|check| check.id.contains(strange)) {
+        true => spoilt("an id of a check has characters that no id has"),
+        false => Ok(()),
+    }
+}
+
+/// The shards of reports in their order, if they are all those of one run.
+fn shards(parts: &[Part]) -> Result<Vec<ShardEntry>, MergeError> {
+    let Some((first, rest)) = parts.split_first() else { return Err(MergeError::None) };
+    rest.iter().try_for_each(|part| is_of_one_run(first, part))?;
+    let shards: Vec<ShardEntry> = parts.iter().filter_map(|(_, run)| run.shard.clone()).collect();
+    for (at, pair) in shards.windows(2).enumerate() {
+        if pair[0].index == pair[1].index {
+            let (file, other) = (parts[at].0.clone(), parts[at + 1].0.clone());
+            return Err(MergeError::Twice {
+                shard: format!("{}/{}", pair[0].index, pair[0].of),
+                file,
+                other,
+            });
+        }
+    }
+    let there: BTreeSet<u32> = shards.iter().map(|shard| shard.index).collect();
+    let of = shards.iter().map(|shard| shard.of).max().unwrap_or_default();
+    let missing: Vec<String> =
+        (1..=of).filter(|index| !there.contains(index)).map(|index| format!("shard {index}/{of}")).collect();
+    if missing.is_empty() { Ok(shards) } else { Err(MergeError::Missing { missing }) }
+}
+
+fn is_of_one_run((file, one): &Part, (other, another): &Part) -> Result<(), MergeError> {
+    let facts = facts(one).into_iter().zip(facts(another));
+    match facts.into_iter().find(|(a, b)| a != b) {
+        None => Ok(()),
+        Some(((what, one), (_, another))) => {
+            let (file, other) = (file.clone(), other.clone());
+            Err(MergeError::Differ { file, other, what, one, another })
+        }
+    }
+}
+
+/// What all shards of a run say alike.
+fn facts(run: &Run) -> [(&'static str, String); 9] {
+    let shard = run.shard.as_ref();
+    let list = |texts: &[String]| if texts.is_empty() { "none".to_owned() } else { texts.join(" ") };
+    [
+        ("the driver", format!("{:?}", run.target.name)),
+        ("the driver's version", format!("{:?}", run.target.vendor_version)),
+        ("what the driver can do", list(&run.target.capabilities)),
+        ("the specification", run.specification.clone()),
+        ("the number of shards", shard.map_or_else(String::new, |shard| shard.of.to_string())),
+        ("the suites", list(&run.selection.suites)),
+        ("the terms that choose checks", list(&run.selection.terms)),
+        ("the settings", shard.map_or_else(String::new, |shard| list(&shard.settings))),
+        ("the digest of the checks", shard.map_or_else(String::new, |shard| shard.digest.clone())),
+    ]
+}
+
+/// The checks of all shards. One that ran in each, over what that one saw, ends as it did where it ended worst.
+fn checks(parts: &mut [Part]) -> BTreeMap<String, CheckEntry> {
+    let mut all = BTreeMap::<String, CheckEntry>::new();
+    for check in parts.iter_mut().flat_map(|(_, run)| std::mem::take(&mut run.checks)) {
+        match all.get_mut(&check.id) {
+            Some(other) if gravity(other.outcome) >= gravity(check.outcome) => {}
+            _ => drop(all.insert(check.id.clone(), check)),
+        }
+    }
+    all
+}
+
+/// How much the outcome of a check in one shard weighs against that in another one. That it passes somewhere proves nothing
+/// against a failure elsewhere.
+fn gravity(outcome: Kind) -> usize {
+    match outcome {
+        Kind::Skipped => 0,
+        Kind::Passed => 1,
+        Kind::UnexpectedPass => 2,
+        Kind::Warned => 3,
+        Kind::Broken => 4,
+        Kind::KnownFailure => 5,
+        Kind::Failed => 6,
+    }
+}
+
+/// Whether the reports tell of all checks that were to run.
+fn is_complete(
+    parts: &[Part],
+    shards: &[ShardEntry],
+    checks: &BTreeMap<String, CheckEntry>,
+) -> Result<(), MergeError> {
+    let digest = shard::digest(checks.keys().cloned());
+    match (shards.first(), parts.first()) {
+        (Some(shard), Some((file, _))) if shard.digest != digest => Err(MergeError::Spoilt {
+            file: file.clone(),
+            problem: format!(
+                "the reports tell of {} checks, and {} others were to run",
+                checks.len(),
+                shard.checks
+            ),
+        }),
+        _ => Ok(()),
+    }
+}
+
+/// Leaves checks untold that show again what one of another shard shows, as the run does within a shard.
+fn folded(mut checks: BTreeMap<String, CheckEntry>, registry: &Registry) -> BTreeMap<String, CheckEntry> {
+    let order: BTreeMap<&str, (usize, bool)> = registry
+        .checks()
+        .enumerate()
+        .map(|(at, (_, check))| (check.id, (at, check.follows == Some(SAME_RULE))))
+        .collect();
+    let of = |check: &CheckEntry| {
+        let id = check.id.split('@').next().unwrap_or_default();
+        order.get(id).copied().unwrap_or((usize::MAX, false))
+    };
+    let accuses =
+        |check: &&CheckEntry| matches!(check.outcome, Kind::Failed | Kind::Warned | Kind::KnownFailure);
+    let mut accusing: Vec<(bool, usize, String)> =
+        checks.values().filter(accuses).map(|check| (of(check).1, of(check).0, check.id.clone())).collect();
+    accusing.sort();
+    let mut rules = BTreeMap::<String, String>::new();
+    for (follows, _, id) in accusing {
+        let Some(check) = checks.get_mut(&id) else { continue };
+        let rule = check.requirements.first().cloned().unwrap_or_default();
+        match rules.get(&rule) {
+            // Each death is a fault of its own.
+            Some(first) if follows && rule != req::GEN_ERR_001.id => {
+                let first = first.clone();
+                leave_untold(check, &first, &rule);
+                checks.values_mut().for_each(|other| lead_on(other, &id, &first));
+            }
+            Some(_) => {}
+            None => drop(rules.insert(rule, id)),
+        }
+    }
+    checks
+}
+
+fn leave_untold(check: &mut CheckEntry, first: &str, rule: &str) {
+    check.told_in = (check.outcome != Kind::Warned).then(|| first.to_owned());
+    check.outcome = Kind::Skipped;
+    check.message = format!("the same fault as in {first}: {rule}");
+    check.fault = fault::shape(&check.message);
+    check.known_because = None;
+    for text in [&mut check.expected, &mut check.actual, &mut check.findings, &mut check.transcript] {
+        text.clear();
+    }
+    (check.calls, check.calls_left_out) = (Vec::new(), 0);
+    (check.told, check.timeline, check.driver_printed) = (Vec::new(), Vec::new(), Vec::new());
+}
+
+/// What was told in a check that is not told any more is told where that one is.
+fn lead_on(check: &mut CheckEntry, from: &str, to: &str) {
+    if check.told_in.as_deref() == Some(from) {
+        check.told_in = Some(to.to_owned());
+    }
+}
+
+fn put_together(mut parts: Vec<Part>, checks: BTreeMap<String, CheckEntry>, whole: &Whole) -> Run {
+    let runs: Vec<&Run> = parts.iter().map(|(_, run)| run).collect();
+    let (mut areas, lines) = (Areas::default(), runs.iter().flat_map(|run| run.statement.clone()));
+    let mut statement = Statement::again(&lines.collect::<Vec<_>>());
+    let mut summary = Summary::default();
+    for check in checks.values() {
+        areas.add(check.area(), check.outcome);
+        statement.add(check);
+        summary.count(check.outcome);
+    }
+    let halted = |verdict| runs.iter().any(|run| run.interrupted && run.verdict == verdict);
+    let mut run = Run {
+        schema: SCHEMA.to_owned(),
+        tool: Tool { name: "csi-sanity".to_owned(), version: whole.version.to_owned() },
+        specification: SPECIFICATION.to_owned(),
+        started: runs.iter().map(|run| run.started.clone()).min().unwrap_or_default(),
+        command: whole.command.clone(),
+        selection: runs.first().map(|run| run.selection.clone()).unwrap_or_default(),
+        target: runs.first().map(|run| run.target.clone()).unwrap_or_default(),
+        seed: runs.first().map_or(0, |run| run.seed),
+        duration_ms: runs.iter().map(|run| run.duration_ms).max().unwrap_or_default(),
+        shard: None,
+        shards: runs.iter().filter_map(|run| part(run)).collect(),
+        verdict: if halted(Verdict::Interrupted) { Verdict::Interrupted } else { Verdict::default() },
+        interrupted: runs.iter().any(|run| run.interrupted),
+        summary: summary_entry(&summary),
+        checks: checks.into_values().collect(),
+        statement: statement.into_lines(),
+        areas: areas.into_vec(),
+        leaks: leaks(&runs),
+        crashes: runs.iter().flat_map(|run| run.crashes.clone()).collect(),
+        rpcs: Vec::new(),
+        remarks: distinct(runs.iter().flat_map(|run| run.remarks.clone())),
+    };
+    run.selection.is_whole = (whole.is_whole)(&run.selection);
+    run.rpcs = rpcs(parts.iter_mut().flat_map(|(_, run)| std::mem::take(&mut run.rpcs)));
+    run.verdict = run.to_summary().verdict();
+    run
+}
+
+fn part(run: &Run) -> Option<PartEntry> {
+    Some(PartEntry {
+        index: run.shard.as_ref()?.index,
+        started: run.started.clone(),
+        duration_ms: run.duration_ms,
+        endpoint: run.target.endpoint.clone(),
+        seed: run.seed,
+        command: run.command.clone(),
+        verdict: run.verdict,
+    })
+}
+
+/// Each thing that stayed once: what is new to one shard may be what another one made.
+fn leaks(runs: &[&Run]) -> Vec<LeakEntry> {
+    let mut leaks = BTreeMap::<(String, String), LeakEntry>::new();
+    for leak in runs.iter().flat_map(|run| &run.leaks) {
+        let key = (leak.kind.clone(), leak.id.clone());
+        if leak.ours || !leaks.contains_key(&key) {
+            leaks.insert(key, leak.clone());
+        }
+    }
+    leaks.into_values().collect()
+}
+
+fn distinct(texts: impl Iterator<Item = String>) -> Vec<String> {
+    let mut seen = BTreeSet::new();
+    texts.filter(|text| seen.insert(text.clone())).collect()
+}
+
+/// The calls of all shards.
+fn rpcs(entries: impl Iterator<Item = RpcEntry>) -> Vec<RpcEntry> {
+    let mut all: Vec<(RpcEntry, Times)> = Vec::new();
+    for entry in entries {
+        let at = all.iter().position(|(other, _)| other.rpc == entry.rpc).unwrap_or(all.len());
+        if at == all.len() {
+            all.push((RpcEntry { rpc: entry.rpc.clone(), ..RpcEntry::default() }, Times::default()));
+        }
+        let (sum, times) = &mut all[at];
+        sum.done = sum.done.saturating_add(entry.done);
+        sum.refused = sum.refused.saturating_add(entry.refused);
+        sum.unanswered = sum.unanswered.saturating_add(entry.unanswered);
+        entry.steps.iter().for_each(|step| times.add_step(step.us, step.calls));
+    }
+    all.into_iter()
+        .map(|(mut entry, times)| {
+            entry.took(&times);
+            entry
+        })
+        .collect()
+}
