@@ -11,7 +11,7 @@ use super::kind::Kind;
 use crate::cluster::{Done, Node, Pairs};
 
 /// The label by which node feature discovery says that a node enforces SELinux.
-const SELINUX_LABEL: &str = "feature.node.kubernetes.io/kernel-selinux.enabled";
+pub(crate) const SELINUX_LABEL: &str = "feature.node.kubernetes.io/kernel-selinux.enabled";
 /// The label that a node is told by, where a pod is to run on one of several.
 pub(crate) const HOSTNAME_LABEL: &str = "kubernetes.io/hostname";
 
