@@ -292,6 +292,10 @@ impl Session {
             let why = format!("the driver does not survive a plain {rpc}, as {judge} says");
             return Reply::new(rpc, Answer::Unknown(NoAnswer::Withheld(why)), self.log.clone());
         }
+        if let Some(elsewhere) = &self.config().elsewhere {
+            let why = format!("{} is called by others, {}", elsewhere.driver, elsewhere.place);
+            return Reply::new(rpc, Answer::Unknown(NoAnswer::Withheld(why)), self.log.clone());
+        }
         let whole = self.config().time_limits.call(rpc.method);
         let limit = whole.min(self.remaining());
         let ticket = self.log.sent(rpc, self.node, self.worker, self.cleanup, request);

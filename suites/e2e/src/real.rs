@@ -11,6 +11,7 @@ pub mod cleanup;
 mod close;
 mod clusters;
 pub mod connect;
+pub mod definition;
 pub mod discovery;
 mod events;
 mod evidence;
@@ -41,6 +42,7 @@ use crate::cluster::{
 };
 use api::{Server, bytes, pairs, text};
 use close::Removal;
+pub use close::reason;
 pub use clusters::RealClusters;
 use discovery::Discovered;
 use kind::Kind;
