@@ -55,7 +55,7 @@ pub(crate) enum Command {
     /// Run a failing case again that --regressions has stored, on any driver
     #[command(after_help = exit_codes())]
     Replay(Box<ReplayArgs>),
-    /// Run the storage tests of Kubernetes that a DriverDefinition selects, without a cluster
+    /// Run the storage tests of Kubernetes that a DriverDefinition selects, without a cluster or in one
     #[command(after_help = exit_codes())]
     E2e(Box<E2eArgs>),
     /// Send hostile requests, made up at random, and see that no harm comes of them
@@ -237,7 +237,8 @@ pub(crate) struct ReplayArgs {
 }
 
 /// Tests under Kubernetes' names, chosen by what a DriverDefinition says of the driver. Kubelet and the sidecars are played
-/// against the driver's socket; pods are processes in namespaces of their own, so this needs root on the driver's host.
+/// against the driver's socket; pods are processes in namespaces of their own, so this needs root on the driver's host. With
+/// --cluster kube they run in a cluster that the driver is deployed in: no socket and no root, but rights in the cluster.
 #[derive(Debug, Args)]
 pub(crate) struct E2eArgs {
     /// The DriverDefinition, as Kubernetes' e2e.test takes it with -storage.testdriver
@@ -300,10 +301,24 @@ pub(crate) struct FuzzArgs {
     pub(crate) output: OutputArgs,
 }
 
-/// What the driver is installed with.
+/// Which cluster, and what the driver is installed with.
 #[derive(Debug, Default, Args)]
 #[command(next_help_heading = "Cluster")]
 pub(crate) struct ClusterArgs {
+    /// Where the tests run: local plays a cluster against the driver's socket, kube is a cluster that the driver is deployed in
+    #[arg(long, value_name = "WHICH", value_enum, default_value_t)]
+    pub(crate) cluster: ClusterKind,
+    /// With --cluster kube: the file that says where the cluster is [default: KUBECONFIG, ~/.kube/config, or in a pod its service
+    /// account]
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) kubeconfig: Option<PathBuf>,
+    /// With --cluster kube: the context of that file [default: its current one]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) context: Option<String>,
+    /// With --cluster kube: the image of pods; it needs sh and the tools of BusyBox [default:
+    /// registry.k8s.io/e2e-test-images/busybox:1.29-4]
+    #[arg(long, value_name = "IMAGE")]
+    pub(crate) image: Option<String>,
     /// Manifests of what the driver is installed with: its CSIDriver, and Secrets that classes name; other objects are
     /// passed over; repeatable
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
@@ -317,6 +332,13 @@ pub(crate) struct ClusterArgs {
     /// An annotation that every claim has, for classes that name Secrets by `${pvc.annotations['KEY']}`; repeatable
     #[arg(long, value_name = "KEY=VALUE", value_parser = annotation)]
     pub(crate) claim_annotation: Vec<(String, String)>,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ClusterKind {
+    #[default]
+    Local,
+    Kube,
 }
 
 fn annotation(text: &str) -> Result<(String, String), &'static str> {

@@ -1,5 +1,7 @@
 //! `csi-sanity e2e`: the storage tests of Kubernetes that a DriverDefinition selects.
 
+mod kube;
+
 use std::io::{self, Write};
 use std::path::Path;
 use std::sync::Arc;
@@ -10,7 +12,7 @@ use csi_harness::config::PathLayout;
 use csi_suite_e2e::local::{LocalClusters, Settings};
 use csi_suite_e2e::plan::{self, Definition, Instance};
 
-use crate::args::{ClusterArgs, E2eArgs, PathArgs, RunArgs};
+use crate::args::{ClusterArgs, ClusterKind, E2eArgs, PathArgs, RunArgs};
 use crate::error::Error;
 use crate::exit::Exit;
 use crate::note;
@@ -22,6 +24,10 @@ const TEST_LIMIT: Duration = Duration::from_secs(30 * 60);
 
 /// Runs the tests, or says which ones would run.
 pub(crate) fn e2e(args: E2eArgs, repeat: Repeat) -> Result<Exit, Error> {
+    if args.cluster.cluster == ClusterKind::Kube {
+        return kube::e2e(args, repeat);
+    }
+    for_kube_alone(&args.cluster)?;
     if args.course.cleanup {
         return run::clean_up(&run_args(args));
     }
@@ -43,6 +49,19 @@ pub(crate) fn e2e(args: E2eArgs, repeat: Repeat) -> Result<Exit, Error> {
         config.time_limits.check_ms = u64::try_from(TEST_LIMIT.as_millis()).unwrap_or(u64::MAX);
     }
     run::run_suite(&args, config, suite, &terms, repeat)
+}
+
+/// Refuses the flags that say something of a real cluster.
+fn for_kube_alone(args: &ClusterArgs) -> Result<(), Error> {
+    let given = [
+        ("--kubeconfig", args.kubeconfig.is_some()),
+        ("--context", args.context.is_some()),
+        ("--image", args.image.is_some()),
+    ];
+    match given.into_iter().find(|(_, given)| *given) {
+        Some((flag, _)) => Err(Error::Flag { flag, problem: "is for --cluster kube".to_owned() }),
+        None => Ok(()),
+    }
 }
 
 /// The same as arguments of a run, with kubelet's paths.

@@ -8,6 +8,8 @@ use csi_harness::config::ConfigError;
 use csi_harness::known::KnownFailingError;
 use csi_harness::target::TargetError;
 use csi_report::{DestinationError, MergeError, StoredError};
+use csi_suite_e2e::real::connect::ConnectError;
+use csi_suite_e2e::real::definition::DefinedError;
 use csi_suite_stateful::case::CaseError;
 
 use crate::embedded::EmbeddedError;
@@ -57,6 +59,12 @@ pub(crate) enum Error {
     #[error("failed to open {} for what the driver prints (--driver-log)", path.display())]
     DriverLog { path: PathBuf, source: io::Error },
     #[error(transparent)]
+    Connect(#[from] ConnectError),
+    #[error("{0}")]
+    Cluster(String),
+    #[error("--driver-definition: {0}")]
+    DefinedInCluster(#[from] DefinedError),
+    #[error(transparent)]
     Target(#[from] TargetError),
     #[error(transparent)]
     Embedded(#[from] EmbeddedError),
@@ -88,6 +96,8 @@ impl Error {
             | Error::FuzzCase(_)
             | Error::Definition(_)
             | Error::DefinedClass(_)
+            | Error::Connect(_)
+            | Error::DefinedInCluster(_)
             | Error::StoredReport(_)
             | Error::ReportDirectory { .. }
             | Error::UnknownId(_) => Exit::Usage,
@@ -109,7 +119,8 @@ impl Error {
             Error::NothingSelected | Error::IdleFilter(_) => Exit::NothingSelected,
             // `csi-sanity list | head` has got what it wanted.
             Error::Output(source) if source.kind() == io::ErrorKind::BrokenPipe => Exit::Success,
-            Error::Embedded(_)
+            Error::Cluster(_)
+            | Error::Embedded(_)
             | Error::Output(_)
             | Error::Remains(_)
             | Error::Sandbox(_)

@@ -103,6 +103,9 @@ fn carry_out(args: &RunArgs, mut plan: Plan, repeat: Repeat) -> Result<Exit, Err
 
 /// The driver, if the run may end and start it, and the file for what it prints, if it can be listened to.
 fn process(args: &RunArgs, config: &mut Config) -> Result<(Option<Driver>, Option<LogFile>), Error> {
+    if config.elsewhere.is_some() {
+        return Ok((None, None));
+    }
     if args.target.is_embedded() {
         return Ok((Some(embed(args, config)?), None));
     }

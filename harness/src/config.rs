@@ -88,6 +88,18 @@ pub struct Config {
     /// Whether the run notes what it makes, so that it can be undone should the run be killed; no part of a file.
     #[serde(skip)]
     pub logbook: bool,
+    /// Where the driver is called by others, so that nothing is dialled; no part of a file.
+    #[serde(skip)]
+    pub elsewhere: Option<Elsewhere>,
+}
+
+/// A driver that a run does not call: others do, and checks look at what comes of that.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Elsewhere {
+    /// Its name.
+    pub driver: String,
+    /// Where it is, in words for people.
+    pub place: String,
 }
 
 impl Default for Config {
@@ -125,6 +137,7 @@ impl Default for Config {
             time_limits: TimeLimits::default(),
             effort: Effort::default(),
             logbook: false,
+            elsewhere: None,
         }
     }
 }

@@ -18,6 +18,7 @@ use crate::names::CheckNames;
 use crate::paths::Paths;
 use crate::patience::{Patience, Settles, Waiting};
 use crate::record::{CallLog, Message};
+use crate::removal::{Removals, Remove};
 use crate::reply::{Answer, NoAnswer, Reply, Streamed};
 use crate::target::Target;
 use crate::verdict::{Stop, Violation};
@@ -291,6 +292,10 @@ impl Session {
             let why = format!("the driver does not survive a plain {rpc}, as {judge} says");
             return Reply::new(rpc, Answer::Unknown(NoAnswer::Withheld(why)), self.log.clone());
         }
+        if let Some(elsewhere) = &self.config().elsewhere {
+            let why = format!("{} is called by others, {}", elsewhere.driver, elsewhere.place);
+            return Reply::new(rpc, Answer::Unknown(NoAnswer::Withheld(why)), self.log.clone());
+        }
         let whole = self.config().time_limits.call(rpc.method);
         let limit = whole.min(self.remaining());
         let ticket = self.log.sent(rpc, self.node, self.worker, self.cleanup, request);
@@ -345,6 +350,7 @@ pub struct Cx {
 #[derive(Debug)]
 struct Shared {
     ledger: Ledger,
+    removals: Removals,
     names: CheckNames,
     seed: u64,
     generators: AtomicU64,
@@ -359,6 +365,7 @@ impl Cx {
     pub(crate) fn new(session: Session, access: AccessType, number: usize, seed: u64) -> Cx {
         let shared = Shared {
             ledger: Ledger::new(session.target.logbook().cloned()),
+            removals: Removals::default(),
             names: session.target.names.of_check(number),
             seed: mixed(seed, &session.check),
             generators: AtomicU64::new(0),
@@ -482,14 +489,25 @@ impl Cx {
     pub(crate) async fn finish(&self) -> Vec<String> {
         let session = self.session.for_cleanup();
         let limit = session.remaining();
-        match tokio::time::timeout(limit, self.shared.ledger.undo(&session, WHOLE)).await {
+        let undone = async {
+            let mut left = self.shared.removals.run().await;
+            left.extend(self.shared.ledger.undo(&session, WHOLE).await);
+            left
+        };
+        match tokio::time::timeout(limit, undone).await {
             Ok(left) => left,
             Err(_) => {
                 let mut left = vec![format!("undoing took longer than {} ms", limit.as_millis())];
+                left.extend(self.shared.removals.open());
                 left.extend(self.shared.ledger.open());
                 left
             }
         }
+    }
+
+    /// Removes something at the end of the check, whatever happens, that is no driver's.
+    pub fn removes(&self, one: Arc<dyn Remove>) {
+        self.shared.removals.add(one);
     }
 
     /// Enters a thing in the ledger that is there.

@@ -34,6 +34,7 @@ mod premise;
 pub mod record;
 pub mod refutation;
 pub mod registry;
+pub mod removal;
 mod replies;
 pub mod reply;
 pub mod requirements;

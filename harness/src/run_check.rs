@@ -158,6 +158,9 @@ pub(crate) async fn raised(stop: &mut watch::Receiver<Halt>) {
 }
 
 fn unmet(planned: &Planned, target: &Target) -> Option<String> {
+    if let (Some(elsewhere), false) = (&target.config().elsewhere, planned.check.needs.is_empty()) {
+        return Some(format!("it calls the driver, which is called by others {}", elsewhere.place));
+    }
     planned.check.needs.iter().find_map(|need| need.unmet(target, planned.access))
 }
 

@@ -13,7 +13,7 @@ use tonic::transport::Channel;
 
 use crate::call::Exchange;
 use crate::capability::Capabilities;
-use crate::config::Config;
+use crate::config::{Config, Elsewhere};
 use crate::driver::{Driver, DriverError};
 use crate::lifecycle::{Room, size};
 use crate::logbook::{Logbook, RunOf};
@@ -191,6 +191,9 @@ impl Target {
     }
 
     async fn reach(config: Config, driver: Option<Driver>) -> Result<Arc<Target>, TargetError> {
+        if let Some(elsewhere) = config.elsewhere.clone() {
+            return Ok(Target::elsewhere(config, elsewhere));
+        }
         let limit = Duration::from_millis(config.time_limits.dial_ms);
         let endpoint = config.endpoint.as_deref().ok_or(TargetError::NoEndpoint)?;
         let mut nodes = vec![Peer::dial(endpoint, limit).await?];
@@ -249,9 +252,44 @@ impl Target {
         }))
     }
 
+    /// A driver that nobody here calls: it has no endpoint and no node, and nothing is known of it but its name.
+    fn elsewhere(config: Config, elsewhere: Elsewhere) -> Arc<Target> {
+        let (capabilities, services, remarks, replies, patience) = Default::default();
+        let names = Names::new(&config.name_prefix, config.name_length_max);
+        Arc::new(Target {
+            driver: None,
+            nodes: Vec::new(),
+            controller: None,
+            info: v1::GetPluginInfoResponse { name: elsewhere.driver, ..Default::default() },
+            capabilities,
+            services,
+            remarks,
+            names,
+            grown_bytes: OnceLock::new(),
+            made: Mutex::default(),
+            deadly: Mutex::default(),
+            volumes: crate::volumes::Pool::new(&config),
+            room: Room::default(),
+            replies,
+            patience,
+            tally: Tally::default(),
+            breaks: AtomicU64::new(0),
+            logbook: None,
+            config,
+        })
+    }
+
     /// What the user has set.
     pub fn config(&self) -> &Config {
         &self.config
+    }
+
+    /// Where the driver is, for people: its first endpoint, or the place where others call it.
+    pub fn place(&self) -> String {
+        match &self.config.elsewhere {
+            Some(elsewhere) => elsewhere.place.clone(),
+            None => self.endpoint().to_string(),
+        }
     }
 
     /// Size of the volumes made, in bytes: the one configured, or a small one that the driver takes.
@@ -283,6 +321,9 @@ impl Target {
     }
 
     /// The endpoint of the first node, and of the other services unless they have their own.
+    ///
+    /// # Panics
+    /// The driver is not dialled; see [`Target::place`].
     pub fn endpoint(&self) -> &Endpoint {
         self.node(0).endpoint()
     }
@@ -292,7 +333,7 @@ impl Target {
         self.controller.as_ref().map(|peer| &peer.endpoint)
     }
 
-    /// All nodes, at least one.
+    /// All nodes: at least one, unless the driver is not dialled.
     pub fn nodes(&self) -> &[Node] {
         &self.nodes
     }

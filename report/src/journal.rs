@@ -496,7 +496,7 @@ impl Reporter for Journal {
 
 fn target_entry(target: &Target) -> TargetEntry {
     TargetEntry {
-        endpoint: target.endpoint().to_string(),
+        endpoint: target.place(),
         node_endpoints: target.nodes().iter().skip(1).map(|node| node.endpoint().to_string()).collect(),
         controller_endpoint: target.controller_endpoint().map(ToString::to_string),
         name: target.info().name.clone(),

@@ -242,7 +242,7 @@ fn write_target(out: &mut impl Write, target: &Target) -> io::Result<()> {
     if !info.vendor_version.is_empty() {
         write!(out, " {}", plain(&info.vendor_version))?;
     }
-    write!(out, " at {}", target.endpoint())?;
+    write!(out, " at {}", plain(&target.place()))?;
     for (number, node) in target.nodes().iter().enumerate().skip(1) {
         write!(out, ", node {} at {}", number + 1, node.endpoint())?;
     }

@@ -122,6 +122,10 @@ pub trait Cluster: fmt::Debug + Send + Sync {
     /// Waits until something may have changed, for a few seconds at the most.
     async fn changed(&self);
 
+    /// What there is to see when a test has failed, line by line: what was reported, and the objects as they are. Empty where
+    /// the calls to the driver say it all.
+    async fn evidence(&self) -> Vec<String>;
+
     /// Deletes everything that was made here and is there still, pods first, and waits until it is gone.
     ///
     /// # Errors

@@ -500,6 +500,10 @@ impl Cluster for Local {
         let _ = tokio::time::timeout(LOOK_AGAIN, changes.changed()).await;
     }
 
+    async fn evidence(&self) -> Vec<String> {
+        Vec::new()
+    }
+
     async fn close(&self) -> Done {
         self.change(Objects::delete_all);
         // The rest of the check's time is for the ledger, which says what it cannot undo.

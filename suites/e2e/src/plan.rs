@@ -118,7 +118,10 @@ impl Instance {
             return Err(Stop::skip(reason));
         }
         let scene = Scene::new(cx, cluster.clone(), definition.clone(), self.pattern, claim_bytes);
-        let ended = (self.test.body)(&scene).await;
+        let ended = match (self.test.body)(&scene).await {
+            Err(Stop::Violation(violation)) => Err(violation.told(cluster.evidence().await).into()),
+            ended => ended,
+        };
         // What a test leaves behind after a failure of its own is not held against the driver a second time.
         let closed = cluster.close().await;
         ended.and(closed)

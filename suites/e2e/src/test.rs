@@ -121,7 +121,9 @@ impl Need {
             Need::Says(holds, reason) => missing(holds(definition), reason),
             Need::Fits(holds, reason) => missing(holds(at.pattern, definition), reason),
             Need::TwoNodes => match definition.client_node_name.is_empty() {
-                true => missing(at.nodes > 1, "needs a second node; --node-endpoint names it"),
+                true => {
+                    missing(at.nodes > 1, "needs a second node; without a cluster --node-endpoint names it")
+                }
                 false => Some("ClientNodeName keeps all pods on one node".to_owned()),
             },
         }

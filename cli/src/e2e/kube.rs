@@ -1,0 +1,137 @@
+//! `csi-sanity e2e --cluster kube`: the tests in a cluster that the driver is deployed in.
+
+use std::io::{self, Write as _};
+use std::sync::Arc;
+use std::time::Duration;
+
+use csi_harness::config::Elsewhere;
+use csi_suite_e2e::plan;
+use csi_suite_e2e::real::cleanup::{Cleanup, clean_up};
+use csi_suite_e2e::real::connect::{Connection, Way};
+use csi_suite_e2e::real::discovery::Discovered;
+use csi_suite_e2e::real::{DEFAULT_IMAGE, RealClusters, Settings, definition, reason};
+use tokio::runtime::Runtime;
+
+use super::{TEST_LIMIT, load, print_plan, run_args};
+use crate::args::E2eArgs;
+use crate::error::Error;
+use crate::exit::Exit;
+use crate::repeat::Repeat;
+use crate::stop::{Stopper, say};
+use crate::{note, run, settings};
+
+/// Time for what one test has made to go, where the user says nothing: namespaces take longer than a driver's calls.
+const UNDO_LIMIT: Duration = Duration::from_secs(10 * 60);
+/// Time for the whole run, where the user says nothing: pods take minutes where processes take seconds.
+const RUN_LIMIT: Duration = Duration::from_secs(4 * 60 * 60);
+
+/// Runs the tests, says which ones would run, or removes what runs have left that were killed.
+pub(super) fn e2e(args: E2eArgs, repeat: Repeat) -> Result<Exit, Error> {
+    for_local_alone(&args)?;
+    // It serves the connection, for as long as this function takes.
+    let runtime = Runtime::new().map_err(Error::Runtime)?;
+    let connection = runtime.block_on(way(&args).connect())?;
+    if args.course.cleanup {
+        return removed(&runtime, connection);
+    }
+    let loaded = load(&args)?;
+    let driver = loaded.definition.driver_info.name.clone();
+    let found =
+        runtime.block_on(Discovered::new(connection, &driver)).map_err(|why| Error::Cluster(reason(why)))?;
+    if args.plan {
+        print_plan(io::stdout().lock(), &loaded.definition, found.nodes.len())?;
+        return Ok(Exit::Success);
+    }
+    if found.nodes.is_empty() && !args.course.dry_run {
+        let problem = format!(
+            "no node of the cluster at {} that takes pods has the driver {driver}; `kubectl get csinodes` says which drivers are where",
+            found.server.connection.server
+        );
+        return Err(Error::Cluster(problem));
+    }
+    let limit = args.limits.timeout.unwrap_or(RUN_LIMIT);
+    let client_node = Some(loaded.definition.client_node_name.clone()).filter(|name| !name.is_empty());
+    let settings = Settings {
+        driver: driver.clone(),
+        image: args.cluster.image.clone().unwrap_or_else(|| DEFAULT_IMAGE.to_owned()),
+        client_node,
+        claim_annotations: args.cluster.claim_annotation.iter().cloned().collect(),
+    };
+    let place = format!("{}, Kubernetes {}", found.server.connection.server, found.version);
+    let elsewhere = Elsewhere { driver, place };
+    let definition = runtime.block_on(definition::read(&found.server, loaded))?;
+    let clusters = RealClusters::new(found, settings, limit + UNDO_LIMIT);
+    let suite = plan::suite(Arc::new(definition), Arc::new(clusters));
+    let terms = args.terms.clone();
+    let mut args = run_args(args);
+    args.limits.timeout = Some(limit);
+    args.limits.check_timeout = args.limits.check_timeout.or(Some(TEST_LIMIT));
+    args.limits.undo_timeout = args.limits.undo_timeout.or(Some(UNDO_LIMIT));
+    let mut config = settings::config(&args)?;
+    config.elsewhere = Some(elsewhere);
+    run::run_suite(&args, config, suite, &terms, repeat)
+}
+
+fn way(args: &E2eArgs) -> Way {
+    Way { kubeconfig: args.cluster.kubeconfig.clone(), context: args.cluster.context.clone() }
+}
+
+/// Refuses the flags that say something of a driver that is called, or of a cluster that is played.
+fn for_local_alone(args: &E2eArgs) -> Result<(), Error> {
+    let E2eArgs { target, cluster, limits, .. } = args;
+    let given = [
+        ("--endpoint (or CSI_ENDPOINT)", target.endpoint.is_some()),
+        ("--controller-endpoint", target.controller_endpoint.is_some()),
+        ("--node-endpoint", !target.node_endpoint.is_empty()),
+        ("--config", target.config.is_some()),
+        ("--driver-command", target.driver_command.is_some()),
+        ("--restart-command", target.restart_command.is_some()),
+        ("--mock-defect", !target.mock_defect.is_empty()),
+        ("--secrets", target.secrets.is_some()),
+        ("--kubelet-dir", args.kubelet_dir.is_some()),
+        ("--manifest", !cluster.manifest.is_empty()),
+        ("--default-fstype", cluster.default_fstype.is_some()),
+        ("--extra-create-metadata", cluster.extra_create_metadata),
+        ("--driver-log", args.output.driver_log.is_some()),
+        ("--dial-timeout", limits.dial_timeout.is_some()),
+        ("--call-timeout", limits.call_timeout.is_some()),
+        ("--settle-timeout", limits.settle_timeout.is_some()),
+        ("--restart-timeout", limits.restart_timeout.is_some()),
+        ("--alive-timeout", limits.alive_timeout.is_some()),
+    ];
+    match given.into_iter().find(|(_, given)| *given) {
+        Some((flag, _)) => {
+            let problem = "is not for --cluster kube, where the cluster's own components call the driver";
+            Err(Error::Flag { flag, problem: problem.to_owned() })
+        }
+        None => Ok(()),
+    }
+}
+
+/// Removes what runs have left that were killed.
+fn removed(runtime: &Runtime, connection: Connection) -> Result<Exit, Error> {
+    let stopper = Stopper::new();
+    let cleaned = runtime.block_on(async {
+        let cleaning = async {
+            // Cleaning up needs no driver: it is labels that tell.
+            let found = Discovered::new(connection, "").await?;
+            clean_up(&found.server, say).await
+        };
+        tokio::select! {
+            cleaned = cleaning => Some(cleaned),
+            _ = stopper.on_signals() => None,
+        }
+    });
+    let Some(cleaned) = cleaned else { return Ok(Exit::Interrupted) };
+    let Cleanup { removed, kept, left } = cleaned.map_err(|why| Error::Cluster(reason(why)))?;
+    for thing in kept {
+        note(format!("left alone: {thing}, which may go on"));
+    }
+    let mut out = anstream::stdout();
+    if removed.is_empty() && left.is_empty() {
+        writeln!(out, "nothing is left of earlier runs")?;
+    }
+    removed.iter().try_for_each(|thing| writeln!(out, "removed: {thing}"))?;
+    left.iter().try_for_each(|thing| writeln!(out, "left: {thing}"))?;
+    Ok(if left.is_empty() { Exit::Success } else { Exit::Failed })
+}

@@ -1,0 +1,472 @@
+//! A cluster that is there: its API server is asked, and nothing is played.
+//!
+//! Each test has a namespace of its own. What it makes outside of namespaces has the name of the namespace in front, and
+//! the labels of the run, so that runs do not disturb each other, and `cleanup` finds what a run has left that was killed.
+//! The objects are JSON throughout: kinds of snapshots have no types of their own, and manifests are compared as they are.
+
+pub mod api;
+mod claims;
+mod classes;
+pub mod cleanup;
+mod close;
+mod clusters;
+pub mod connect;
+pub mod definition;
+pub mod discovery;
+mod events;
+mod evidence;
+mod exec;
+mod group_snapshots;
+pub mod kind;
+mod marks;
+mod names;
+mod pods;
+mod snapshots;
+mod volumes;
+mod watch;
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use csi_harness::prelude::{Stop, Violation};
+use csi_harness::removal::Remove;
+use serde_json::{Value, json};
+use tonic::async_trait;
+
+use crate::cluster::{
+    AttributesClass, Block, Capacity, Claim, ClaimSpec, Cluster, Done, Event, Feature, GroupSnapshot,
+    GroupSnapshotOrigin, GroupSnapshotSpec, Node, Output, Pairs, PersistentVolume, Pod, PodSpec, Snapshot,
+    SnapshotClass, SnapshotOrigin, SnapshotSpec, StorageClass,
+};
+use api::{Server, bytes, pairs, text};
+use close::Removal;
+pub use close::reason;
+pub use clusters::RealClusters;
+use discovery::Discovered;
+use kind::Kind;
+use marks::Marks;
+use names::Names;
+use pods::Ground;
+use watch::Watches;
+
+/// Who made an object: the value of `app.kubernetes.io/managed-by`, and the manager of fields.
+pub const MANAGER: &str = "csi-sanity";
+/// The image of pods, where the user names none: the one that Kubernetes' own tests take.
+pub const DEFAULT_IMAGE: &str = "registry.k8s.io/e2e-test-images/busybox:1.29-4";
+/// How long everything of a test may take to go in the end.
+const CLOSE_LIMIT: Duration = Duration::from_secs(8 * 60);
+/// What this cluster never offers, and why.
+pub const NEVER_OFFERED: [(Feature, &str); 3] = [
+    (Feature::NodeAccess, "files of a node and its kubelet cannot be reached through the API of a cluster"),
+    (Feature::SnapshotMetadata, "the service of snapshot metadata in the cluster is not called"),
+    (Feature::Orchestrator, "it is about Kubernetes alone"),
+];
+
+/// How tests use a cluster.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// The driver.
+    pub driver: String,
+    /// The image of pods.
+    pub image: String,
+    /// The node that pods run on that name none.
+    pub client_node: Option<String>,
+    /// Annotations that every claim has.
+    pub claim_annotations: Pairs,
+}
+
+/// One namespace of a real cluster.
+#[derive(Debug)]
+pub struct Real {
+    found: Arc<Discovered>,
+    settings: Settings,
+    ground: Ground,
+    marks: Marks,
+    names: Names,
+    watches: Watches,
+    /// What pods were made of, by name: the API server adds much to it.
+    pods: Mutex<BTreeMap<String, PodSpec>>,
+    /// Contents that were deleted with their snapshot, by kind and name of that: it is gone when they are.
+    going: Mutex<BTreeMap<(Kind, String), Vec<String>>>,
+    is_closed: AtomicBool,
+}
+
+impl Real {
+    fn new(
+        found: Arc<Discovered>,
+        settings: Settings,
+        ground: Ground,
+        marks: Marks,
+        namespace: &str,
+    ) -> Real {
+        let watches = Watches::new(found.server.clone(), namespace);
+        let (pods, going, is_closed) = Default::default();
+        let names = Names::new(namespace);
+        Real { found, settings, ground, marks, names, watches, pods, going, is_closed }
+    }
+
+    /// Makes the namespace.
+    async fn open(&self) -> Done {
+        let manifest = self.marks.namespace(&self.names.namespace);
+        self.server().create(Kind::Namespace, None, manifest).await.map(drop)
+    }
+
+    fn server(&self) -> &Server {
+        &self.found.server
+    }
+
+    fn namespace(&self) -> Option<&str> {
+        Some(&self.names.namespace)
+    }
+
+    /// The metadata of an object outside of namespaces.
+    fn outside(&self, name: &str) -> Value {
+        self.marks.metadata(&self.names.of_class(name))
+    }
+
+    async fn create(&self, kind: Kind, manifest: Value) -> Done {
+        self.server().create(kind, self.namespace(), manifest).await.map(drop)
+    }
+
+    /// Looks at an object, and from now on waits for changes of its kind.
+    async fn look(&self, kind: Kind, name: &str) -> Done<Option<Value>> {
+        self.watches.begin(kind);
+        self.server().get(kind, self.namespace(), name).await
+    }
+
+    /// Looks at the content that an object names, if it does and there is one.
+    async fn look_at_content(&self, kind: Kind, name: Option<String>) -> Done<Option<Value>> {
+        match name {
+            Some(name) => self.look(kind, &name).await,
+            None => Ok(None),
+        }
+    }
+
+    /// The class of a snapshot, as the cluster has it.
+    async fn class(&self, kind: Kind, name: &str) -> Done<Value> {
+        let class = self.server().get(kind, None, &self.names.of_class(name)).await?;
+        class.ok_or_else(|| Stop::broken(format!("there is no {} {name}", kind.facts().kind)))
+    }
+
+    /// Deletes a snapshot of either kind, and then the contents that it would leave.
+    async fn delete_with(&self, kind: Kind, name: &str, content: Kind, retained: Vec<String>) -> Done {
+        let mut going = self.going.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        going.insert((kind, name.to_owned()), retained.clone());
+        *self.going.lock().unwrap_or_else(PoisonError::into_inner) = going;
+        self.server().delete(kind, self.namespace(), name, None).await?;
+        for one in retained {
+            self.server().delete(content, None, &one, None).await?;
+        }
+        Ok(())
+    }
+
+    /// A content that is there still although its snapshot is gone.
+    async fn rest_of(&self, kind: Kind, name: &str, content: Kind) -> Done<Option<Value>> {
+        let key = (kind, name.to_owned());
+        let going = self.going.lock().unwrap_or_else(PoisonError::into_inner).get(&key).cloned();
+        for one in going.unwrap_or_default() {
+            if let Some(content) = self.look(content, &one).await? {
+                return Ok(Some(content));
+            }
+        }
+        Ok(None)
+    }
+
+    async fn member_objects(&self, group: &str) -> Done<Vec<Value>> {
+        let mut members = self.server().list(Kind::Snapshot, self.namespace(), "").await?;
+        members.retain(|snapshot| group_snapshots::is_member(snapshot, group));
+        Ok(members)
+    }
+
+    /// Removes everything. Answers what is left.
+    async fn remove_all(&self) -> Done<Vec<String>> {
+        let (server, namespace) = (self.server(), self.names.namespace.as_str());
+        let until = Instant::now() + CLOSE_LIMIT;
+        let left = Removal { server, namespace, watches: &self.watches, until }.run().await?;
+        self.is_closed.store(left.is_empty(), Ordering::SeqCst);
+        Ok(left)
+    }
+}
+
+/// Those whose content is to be kept leave it behind.
+fn retained(content: Option<&Value>) -> Option<String> {
+    let content = content.filter(|content| text(content, "/spec/deletionPolicy") == "Retain")?;
+    Some(text(content, "/metadata/name").to_owned())
+}
+
+/// What is said of a snapshot that is gone but for its content.
+fn rest(content: &Value) -> Option<String> {
+    Some(format!("its content {} is there still", text(content, "/metadata/name")))
+}
+
+#[async_trait]
+impl Remove for Real {
+    fn name(&self) -> String {
+        format!("namespace {}", self.names.namespace)
+    }
+
+    async fn remove(&self) -> Result<(), String> {
+        if self.is_closed.load(Ordering::SeqCst) {
+            return Ok(());
+        }
+        match self.remove_all().await {
+            Ok(left) if left.is_empty() => Ok(()),
+            Ok(left) => Err(close::sentence(&left)),
+            Err(why) => Err(close::reason(why)),
+        }
+    }
+}
+
+#[async_trait]
+impl Cluster for Real {
+    async fn nodes(&self) -> Done<Vec<Node>> {
+        Ok(self.found.nodes.iter().map(|node| node.node.clone()).collect())
+    }
+
+    fn offers(&self, feature: Feature) -> Result<(), String> {
+        if let Some((_, why)) = NEVER_OFFERED.iter().find(|(never, _)| *never == feature) {
+            return Err((*why).to_owned());
+        }
+        let has = |kind: Kind| if self.server().has(kind) { Ok(()) } else { Err(api::lacks(kind)) };
+        match feature {
+            Feature::Snapshots => has(Kind::Snapshot),
+            Feature::GroupSnapshots => has(Kind::GroupSnapshot),
+            Feature::AttributesClasses => has(Kind::AttributesClass),
+            _ if self.found.nodes.iter().all(|node| node.enforces_selinux) => Ok(()),
+            _ => Err(format!("no label {} says that the nodes enforce SELinux", discovery::SELINUX_LABEL)),
+        }
+    }
+
+    async fn create_storage_class(&self, class: &StorageClass) -> Done {
+        self.create(Kind::StorageClass, classes::storage(self.outside(&class.name), class)).await
+    }
+
+    async fn delete_storage_class(&self, name: &str) -> Done {
+        self.server().delete(Kind::StorageClass, None, &self.names.of_class(name), None).await
+    }
+
+    async fn create_snapshot_class(&self, class: &SnapshotClass) -> Done {
+        self.create(Kind::SnapshotClass, classes::snapshot(self.outside(&class.name), class)).await
+    }
+
+    async fn create_group_snapshot_class(&self, class: &SnapshotClass) -> Done {
+        self.create(Kind::GroupSnapshotClass, classes::snapshot(self.outside(&class.name), class)).await
+    }
+
+    async fn create_attributes_class(&self, class: &AttributesClass) -> Done {
+        self.create(Kind::AttributesClass, classes::attributes(self.outside(&class.name), class)).await
+    }
+
+    async fn capacities(&self, storage_class: &str) -> Done<Vec<Capacity>> {
+        self.watches.begin(Kind::Capacity);
+        let class = self.names.of_class(storage_class);
+        let mut found = self.server().list(Kind::Capacity, None, "").await?;
+        found.retain(|object| text(object, "/storageClassName") == class);
+        let capacity = |object: &Value| Capacity {
+            topology: pairs(object, "/nodeTopology/matchLabels"),
+            available_bytes: object.get("capacity").map(|_| bytes(object, "/capacity")),
+        };
+        Ok(found.iter().map(capacity).collect())
+    }
+
+    async fn create_claim(&self, spec: &ClaimSpec) -> Done {
+        let manifest = claims::manifest(&self.names, spec, &self.settings.claim_annotations);
+        self.create(Kind::Claim, manifest).await
+    }
+
+    async fn claim(&self, name: &str) -> Done<Option<Claim>> {
+        let object = self.look(Kind::Claim, name).await?;
+        Ok(object.map(|object| claims::read(&self.names, &object)))
+    }
+
+    async fn resize_claim(&self, name: &str, request_bytes: i64) -> Done {
+        let requests = json!({ "requests": { "storage": request_bytes.to_string() } });
+        let patch = json!({ "spec": { "resources": requests } });
+        self.server().patch(Kind::Claim, self.namespace(), name, patch).await
+    }
+
+    async fn set_attributes_class(&self, claim: &str, class: &str) -> Done {
+        let patch = json!({ "spec": { "volumeAttributesClassName": self.names.of_class(class) } });
+        self.server().patch(Kind::Claim, self.namespace(), claim, patch).await
+    }
+
+    async fn delete_claim(&self, name: &str) -> Done {
+        self.server().delete(Kind::Claim, self.namespace(), name, None).await
+    }
+
+    async fn create_volume(&self, volume: &PersistentVolume) -> Done {
+        let metadata = self.marks.metadata(&self.names.by_hand(&volume.name));
+        let manifest = volumes::manifest(&self.names, metadata, &self.settings.driver, volume);
+        self.create(Kind::Volume, manifest).await
+    }
+
+    async fn volume(&self, name: &str) -> Done<Option<PersistentVolume>> {
+        let object = self.look(Kind::Volume, &self.names.of_volume(name)).await?;
+        Ok(object.map(|object| volumes::read(&self.names, &object)))
+    }
+
+    async fn delete_volume(&self, name: &str) -> Done {
+        self.server().delete(Kind::Volume, None, &self.names.of_volume(name), None).await
+    }
+
+    async fn is_attached(&self, volume: &str) -> Done<bool> {
+        self.watches.begin(Kind::Attachment);
+        let volume = self.names.of_volume(volume);
+        let attachments = self.server().list(Kind::Attachment, None, "").await?;
+        Ok(attachments.iter().any(|one| text(one, "/spec/source/persistentVolumeName") == volume))
+    }
+
+    async fn create_pod(&self, spec: &PodSpec) -> Done {
+        let manifest = pods::manifest(&self.names, &self.ground, spec);
+        self.pods.lock().unwrap_or_else(PoisonError::into_inner).insert(spec.name.clone(), spec.clone());
+        self.create(Kind::Pod, manifest).await
+    }
+
+    async fn pod(&self, name: &str) -> Done<Option<Pod>> {
+        let object = self.look(Kind::Pod, name).await?;
+        let spec = self.pods.lock().unwrap_or_else(PoisonError::into_inner).get(name).cloned();
+        Ok(object.map(|object| pods::read(spec.unwrap_or_default(), &object)))
+    }
+
+    async fn exec(&self, pod: &str, container: &str, script: &str, limit: Duration) -> Done<Output> {
+        exec::run(self.server(), &self.names.namespace, [pod, container], script, limit).await
+    }
+
+    async fn delete_pod(&self, name: &str, force: bool) -> Done {
+        self.server().delete(Kind::Pod, self.namespace(), name, force.then_some(0)).await
+    }
+
+    async fn create_snapshot(&self, spec: &SnapshotSpec) -> Done {
+        let mut content = String::new();
+        if let SnapshotOrigin::Handle(handle) = &spec.origin {
+            let class = self.class(Kind::SnapshotClass, &spec.class).await?;
+            content = self.names.of_class(&spec.name);
+            let metadata = self.marks.metadata(&content);
+            let manifest = snapshots::content(&self.names, metadata, &class, spec, handle);
+            self.create(Kind::SnapshotContent, manifest).await?;
+        }
+        self.create(Kind::Snapshot, snapshots::manifest(&self.names, spec, &content)).await
+    }
+
+    async fn snapshot(&self, name: &str) -> Done<Option<Snapshot>> {
+        match self.look(Kind::Snapshot, name).await? {
+            Some(object) => {
+                let content = snapshots::content_of(&object);
+                let content = self.look_at_content(Kind::SnapshotContent, content).await?;
+                Ok(Some(snapshots::read(&self.names, &object, content.as_ref())))
+            }
+            None => {
+                let content = self.rest_of(Kind::Snapshot, name, Kind::SnapshotContent).await?;
+                Ok(content.map(|content| {
+                    let snapshot = snapshots::read(&self.names, &Value::Null, Some(&content));
+                    Snapshot { error: rest(&content), ..snapshot }
+                }))
+            }
+        }
+    }
+
+    async fn delete_snapshot(&self, name: &str) -> Done {
+        let Some(object) = self.look(Kind::Snapshot, name).await? else { return Ok(()) };
+        let content = snapshots::content_of(&object);
+        let content = self.look_at_content(Kind::SnapshotContent, content).await?;
+        let retained = retained(content.as_ref()).into_iter().collect();
+        self.delete_with(Kind::Snapshot, name, Kind::SnapshotContent, retained).await
+    }
+
+    async fn snapshot_blocks(&self, _snapshot: &str, _earlier: Option<&str>) -> Done<Vec<Block>> {
+        Err(Stop::skip("the service of snapshot metadata in the cluster is not called"))
+    }
+
+    async fn create_group_snapshot(&self, spec: &GroupSnapshotSpec) -> Done {
+        let mut content = String::new();
+        if let GroupSnapshotOrigin::Handles { group, snapshots } = &spec.origin {
+            let class = self.class(Kind::GroupSnapshotClass, &spec.class).await?;
+            content = self.names.of_class(&spec.name);
+            let metadata = self.marks.metadata(&content);
+            let manifest = group_snapshots::content(&self.names, metadata, &class, spec, group, snapshots);
+            self.create(Kind::GroupSnapshotContent, manifest).await?;
+        }
+        self.create(Kind::GroupSnapshot, group_snapshots::manifest(&self.names, spec, &content)).await
+    }
+
+    async fn group_snapshot(&self, name: &str) -> Done<Option<GroupSnapshot>> {
+        self.watches.begin(Kind::Snapshot);
+        match self.look(Kind::GroupSnapshot, name).await? {
+            Some(object) => {
+                let content = group_snapshots::content_of(&object);
+                let content = self.look_at_content(Kind::GroupSnapshotContent, content).await?;
+                let members = self.member_objects(name).await?;
+                Ok(Some(group_snapshots::read(&self.names, &object, content.as_ref(), &members)))
+            }
+            None => {
+                let content = self.rest_of(Kind::GroupSnapshot, name, Kind::GroupSnapshotContent).await?;
+                Ok(content.map(|content| {
+                    let group = group_snapshots::read(&self.names, &Value::Null, Some(&content), &[]);
+                    GroupSnapshot { error: rest(&content), ..group }
+                }))
+            }
+        }
+    }
+
+    async fn delete_group_snapshot(&self, name: &str) -> Done {
+        let Some(object) = self.look(Kind::GroupSnapshot, name).await? else { return Ok(()) };
+        let content = group_snapshots::content_of(&object);
+        let content = self.look_at_content(Kind::GroupSnapshotContent, content).await?;
+        // The members go with their group; their contents would stay as its own does.
+        let mut of_members = Vec::new();
+        for member in self.member_objects(name).await? {
+            let content = snapshots::content_of(&member);
+            let content = self.look_at_content(Kind::SnapshotContent, content).await?;
+            of_members.extend(retained(content.as_ref()));
+        }
+        let own = retained(content.as_ref()).into_iter().collect();
+        self.delete_with(Kind::GroupSnapshot, name, Kind::GroupSnapshotContent, own).await?;
+        for one in of_members {
+            self.server().delete(Kind::SnapshotContent, None, &one, None).await?;
+        }
+        Ok(())
+    }
+
+    async fn events(&self, object: &str) -> Done<Vec<Event>> {
+        let found = events::of(self.server(), self.namespace(), object).await?;
+        let outside = self.names.of_volume(object);
+        if !found.is_empty() || !self.names.is_volume(object) {
+            return Ok(found);
+        }
+        events::of(self.server(), None, &outside).await
+    }
+
+    async fn paths_of_pod(&self, _node: &str, _uid: &str) -> Done<Vec<String>> {
+        Err(Stop::skip(NEVER_OFFERED[0].1))
+    }
+
+    async fn stop_kubelet(&self, _node: &str) -> Done {
+        Err(Stop::skip(NEVER_OFFERED[0].1))
+    }
+
+    async fn start_kubelet(&self, _node: &str) -> Done {
+        Err(Stop::skip(NEVER_OFFERED[0].1))
+    }
+
+    async fn changed(&self) {
+        self.watches.changed().await;
+    }
+
+    async fn evidence(&self) -> Vec<String> {
+        evidence::lines(self.server(), &self.names.namespace).await
+    }
+
+    async fn close(&self) -> Done {
+        let left = self.remove_all().await?;
+        if left.is_empty() {
+            return Ok(());
+        }
+        Err(Violation::new("what a test has made does not go")
+            .expected("pods, snapshots, claims and their volumes can be deleted, in this order")
+            .actual(close::sentence(&left))
+            .told(self.evidence().await)
+            .into())
+    }
+}

@@ -1,0 +1,77 @@
+//! What runs have left in a cluster that were killed before they could remove it, found by its labels.
+
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use super::api::{Server, text};
+use super::close::{OUTSIDE, Removal, reason};
+use super::kind::Kind;
+use super::marks;
+use super::watch::Watches;
+use crate::cluster::Done;
+
+/// Time for one namespace.
+const NAMESPACE_LIMIT: Duration = Duration::from_secs(10 * 60);
+
+/// What came of a cleanup, a line for each object.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Cleanup {
+    /// Objects that are gone now.
+    pub removed: Vec<String>,
+    /// Objects of runs that may go on: their time is not up, and they are no process of this machine that has ended.
+    pub kept: Vec<String>,
+    /// Objects that could not be removed, and why.
+    pub left: Vec<String>,
+}
+
+/// Removes what runs have left that are over. `tell` hears of each object as it goes.
+///
+/// # Errors
+/// Broken if the cluster does not say what is there.
+pub async fn clean_up(server: &Server, mut tell: impl FnMut(&str)) -> Done<Cleanup> {
+    let mut done = Cleanup::default();
+    let selector = marks::selector();
+    for namespace in server.list(Kind::Namespace, None, &selector).await? {
+        let told = told(Kind::Namespace, &namespace);
+        if marks::may_be_wanted(&namespace) {
+            done.kept.push(told);
+            continue;
+        }
+        tell(&format!("removing {told} and what is in it"));
+        match remove(server, text(&namespace, "/metadata/name")).await {
+            None => done.removed.push(told),
+            Some(why) => done.left.push(format!("{told}: {why}")),
+        }
+    }
+    for kind in OUTSIDE.iter().filter(|kind| server.has(**kind)) {
+        for object in server.list(*kind, None, &selector).await? {
+            let told = told(*kind, &object);
+            if marks::may_be_wanted(&object) {
+                done.kept.push(told);
+                continue;
+            }
+            tell(&format!("removing {told}"));
+            match server.delete(*kind, None, text(&object, "/metadata/name"), None).await {
+                Ok(()) => done.removed.push(told),
+                Err(why) => done.left.push(format!("{told}: {}", reason(why))),
+            }
+        }
+    }
+    Ok(done)
+}
+
+/// Removes one namespace. Answers what is left.
+async fn remove(server: &Server, namespace: &str) -> Option<String> {
+    let watches = Watches::new(server.clone(), namespace);
+    let until = Instant::now() + NAMESPACE_LIMIT;
+    match (Removal { server, namespace, watches: &watches, until }).run().await {
+        Ok(left) if left.is_empty() => None,
+        Ok(left) => Some(super::close::sentence(&left)),
+        Err(why) => Some(reason(why)),
+    }
+}
+
+fn told(kind: Kind, object: &Value) -> String {
+    format!("{} {} of run {}", kind.facts().kind, text(object, "/metadata/name"), marks::run_of(object))
+}

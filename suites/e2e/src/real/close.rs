@@ -1,0 +1,207 @@
+//! The end of a namespace: everything in it goes, pods first, and what it has outside of it.
+
+use std::time::{Duration, Instant};
+
+use csi_harness::prelude::Stop;
+use serde_json::{Value, json};
+
+use super::api::{Server, text};
+use super::kind::Kind;
+use super::watch::Watches;
+use crate::cluster::Done;
+
+/// Time for each kind of object to go, at the most.
+const STEP_LIMIT: Duration = Duration::from_secs(180);
+/// Objects that are named of those that do not go.
+const NAMED_MAX: usize = 5;
+
+/// Where an object outside of namespaces says which one it is for.
+const OWNERS: &[(Kind, &str)] = &[
+    (Kind::GroupSnapshotContent, "/spec/volumeGroupSnapshotRef/namespace"),
+    (Kind::SnapshotContent, "/spec/volumeSnapshotRef/namespace"),
+    (Kind::Volume, "/spec/claimRef/namespace"),
+];
+/// Kinds outside of namespaces, of which a test makes objects under names that begin with that of its namespace.
+pub(super) const OUTSIDE: &[Kind] = &[
+    Kind::GroupSnapshotContent,
+    Kind::SnapshotContent,
+    Kind::Volume,
+    Kind::StorageClass,
+    Kind::SnapshotClass,
+    Kind::GroupSnapshotClass,
+    Kind::AttributesClass,
+];
+
+/// The removal of one namespace.
+#[derive(Debug)]
+pub(crate) struct Removal<'a> {
+    pub(crate) server: &'a Server,
+    pub(crate) namespace: &'a str,
+    pub(crate) watches: &'a Watches,
+    pub(crate) until: Instant,
+}
+
+impl Removal<'_> {
+    /// Removes everything, as far as it goes in time. Answers what is left, by kind.
+    ///
+    /// # Errors
+    /// Broken if the cluster refuses something; the rest is removed all the same.
+    pub(crate) async fn run(&self) -> Done<Vec<String>> {
+        let mut left = Vec::new();
+        let mut refused = None;
+        for kinds in [&[Kind::Pod][..], &[Kind::GroupSnapshot], &[Kind::Snapshot], &[Kind::Claim]] {
+            match self.remove(kinds).await {
+                Ok(rest) => left.extend(rest),
+                Err(why) => refused = refused.or(Some(why)),
+            }
+        }
+        for ended in [self.remove_namespace().await, self.remove_outside().await] {
+            match ended {
+                Ok(rest) => left.extend(rest),
+                Err(why) => refused = refused.or(Some(why)),
+            }
+        }
+        refused.map_or(Ok(left), Err)
+    }
+
+    /// Deletes the objects of these kinds, with what the driver keeps for them, and waits until they are gone.
+    async fn remove(&self, kinds: &[Kind]) -> Done<Vec<String>> {
+        let mut left = Vec::new();
+        for kind in kinds.iter().filter(|kind| self.server.has(**kind)) {
+            let content = content_of(*kind).filter(|content| self.server.has(*content));
+            let mut is_used = false;
+            if let Some(content) = content {
+                for object in self.owned(content).await? {
+                    is_used = true;
+                    self.let_go(content, &object).await?;
+                }
+            }
+            for object in self.server.list(*kind, Some(self.namespace), "").await? {
+                is_used = true;
+                self.server.delete(*kind, Some(self.namespace), name(&object), None).await?;
+            }
+            if is_used {
+                left.extend(self.gone(*kind, content).await?);
+            }
+        }
+        Ok(left)
+    }
+
+    /// What the driver has for a claim or snapshot goes with it, also where its class would keep it.
+    async fn let_go(&self, kind: Kind, object: &Value) -> Done {
+        let (field, provisioned) = match kind {
+            // One made by hand stands for a volume that another one stands for, too.
+            Kind::Volume => ("persistentVolumeReclaimPolicy", !self.is_by_hand(object)),
+            _ => ("deletionPolicy", true),
+        };
+        let keeps = object.pointer("/spec").is_some_and(|spec| text(spec, &format!("/{field}")) == "Retain");
+        if keeps && provisioned {
+            let patch = json!({ "spec": { field: "Delete" } });
+            self.server.patch(kind, None, name(object), patch).await?;
+        }
+        // Those whose snapshot is gone already nobody else deletes.
+        let is_alone = kind != Kind::Volume || self.is_by_hand(object);
+        if is_alone { self.server.delete(kind, None, name(object), None).await } else { Ok(()) }
+    }
+
+    fn is_by_hand(&self, object: &Value) -> bool {
+        is_named_after(object, self.namespace)
+    }
+
+    /// Objects outside of namespaces that are for this one.
+    async fn owned(&self, kind: Kind) -> Done<Vec<Value>> {
+        let owner =
+            OWNERS.iter().find(|(owned, _)| *owned == kind).map(|(_, owner)| *owner).unwrap_or_default();
+        let mut objects = self.server.list(kind, None, "").await?;
+        objects.retain(|object| text(object, owner) == self.namespace);
+        Ok(objects)
+    }
+
+    /// Waits until no object of a kind is left, nor of the kind that the driver's things are told by.
+    async fn gone(&self, kind: Kind, content: Option<Kind>) -> Done<Vec<String>> {
+        self.watches.begin(kind);
+        content.into_iter().for_each(|content| self.watches.begin(content));
+        let until = self.until.min(Instant::now() + STEP_LIMIT);
+        loop {
+            let mut there = told(kind, &self.server.list(kind, Some(self.namespace), "").await?);
+            if let Some(content) = content {
+                there.extend(told(content, &self.owned(content).await?));
+            }
+            if there.is_empty() || Instant::now() >= until {
+                return Ok(there);
+            }
+            let _ = tokio::time::timeout_at(until.into(), self.watches.changed()).await;
+        }
+    }
+
+    async fn remove_namespace(&self) -> Done<Vec<String>> {
+        self.server.delete(Kind::Namespace, None, self.namespace, None).await?;
+        let until = self.until.min(Instant::now() + STEP_LIMIT);
+        loop {
+            let there = self.server.get(Kind::Namespace, None, self.namespace).await?;
+            if there.is_none() || Instant::now() >= until {
+                return Ok(told(Kind::Namespace, there.as_slice()));
+            }
+            // Namespaces are not watched: nothing tells that one is gone but looking.
+            let _ = tokio::time::timeout_at(until.into(), self.watches.changed()).await;
+        }
+    }
+
+    /// Deletes what was made outside of namespaces for this one.
+    async fn remove_outside(&self) -> Done<Vec<String>> {
+        for kind in OUTSIDE.iter().filter(|kind| self.server.has(**kind)) {
+            let made = self.server.list(*kind, None, &super::marks::selector()).await?;
+            for object in made.iter().filter(|object| self.is_by_hand(object)) {
+                self.server.delete(*kind, None, name(object), None).await?;
+            }
+        }
+        Ok(Vec::new())
+    }
+}
+
+/// The kind outside of namespaces by which the driver's side of an object is told.
+fn content_of(kind: Kind) -> Option<Kind> {
+    match kind {
+        Kind::Claim => Some(Kind::Volume),
+        Kind::Snapshot => Some(Kind::SnapshotContent),
+        Kind::GroupSnapshot => Some(Kind::GroupSnapshotContent),
+        _ => None,
+    }
+}
+
+/// Whether an object was made by the test of a namespace.
+fn is_named_after(object: &Value, namespace: &str) -> bool {
+    name(object).strip_prefix(namespace).is_some_and(|rest| rest.starts_with('-'))
+}
+
+fn name(object: &Value) -> &str {
+    text(object, "/metadata/name")
+}
+
+/// Objects that are left, each with the finalizers that hold it.
+fn told(kind: Kind, objects: &[Value]) -> Vec<String> {
+    let one = |object: &Value| {
+        let holders = super::api::strings(object, "/metadata/finalizers").join(", ");
+        let held = if holders.is_empty() { String::new() } else { format!(" (held by {holders})") };
+        let phase = super::api::text_at(object, "/status/phase").map(|phase| format!(", {phase}"));
+        format!("{} {}{}{held}", kind.facts().kind, name(object), phase.unwrap_or_default())
+    };
+    objects.iter().map(one).collect()
+}
+
+/// What is left, in a sentence.
+pub(crate) fn sentence(left: &[String]) -> String {
+    let mut text = left.iter().take(NAMED_MAX).map(String::as_str).collect::<Vec<_>>().join("; ");
+    if let Some(more @ 1..) = left.len().checked_sub(NAMED_MAX) {
+        text.push_str(&format!("; and {more} more"));
+    }
+    text
+}
+
+/// The text of what kept a removal from its end.
+pub fn reason(why: Stop) -> String {
+    match why {
+        Stop::Violation(violation) => format!("{}: {}", violation.message, violation.actual),
+        Stop::Skip(why) | Stop::Declined(_, why) | Stop::Broken(why) | Stop::Unanswered(why) => why,
+    }
+}

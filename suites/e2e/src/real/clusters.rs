@@ -1,0 +1,56 @@
+use std::sync::Arc;
+use std::time::Duration;
+
+use csi_harness::prelude::Cx;
+use tonic::async_trait;
+
+use super::discovery::Discovered;
+use super::marks::Marks;
+use super::pods::Ground;
+use super::{Real, Settings};
+use crate::cluster::{Cluster, Done};
+use crate::plan::Clusters;
+
+/// A real cluster, in which each test has a namespace of its own.
+#[derive(Debug)]
+pub struct RealClusters {
+    found: Arc<Discovered>,
+    settings: Settings,
+    /// After which the run is over, whatever becomes of it.
+    limit: Duration,
+}
+
+impl RealClusters {
+    /// Namespaces of the cluster that was found, for a run that is over after `limit`.
+    pub fn new(found: Discovered, settings: Settings, limit: Duration) -> RealClusters {
+        RealClusters { found: Arc::new(found), settings, limit }
+    }
+
+    /// Where pods run: where others lack the driver, on the nodes that have it.
+    fn ground(&self) -> Ground {
+        let hostnames = match self.found.others.is_empty() {
+            true => Vec::new(),
+            false => self.found.nodes.iter().map(|node| node.hostname.clone()).collect(),
+        };
+        let Settings { image, client_node, .. } = self.settings.clone();
+        Ground { image, hostnames, client_node }
+    }
+}
+
+#[async_trait]
+impl Clusters for RealClusters {
+    fn nodes(&self) -> usize {
+        self.found.nodes.len()
+    }
+
+    async fn open(&self, cx: &Cx) -> Done<Arc<dyn Cluster>> {
+        let marks = Marks::new(cx.target().run_prefix(), self.limit);
+        let real =
+            Real::new(self.found.clone(), self.settings.clone(), self.ground(), marks, &cx.unique_name());
+        let real = Arc::new(real);
+        // First, so that it is removed whatever happens.
+        cx.removes(real.clone());
+        real.open().await?;
+        Ok(real)
+    }
+}

@@ -1,0 +1,104 @@
+//! Commands in containers: a WebSocket with a stream for each of their outputs, and one that says how they ended.
+
+use std::time::Duration;
+
+use csi_harness::error_chain;
+use csi_harness::prelude::Stop;
+use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Status;
+use kube::Api;
+use kube::api::{AttachParams, AttachedProcess};
+use tokio::io::{AsyncRead, AsyncReadExt as _};
+
+use super::api::Server;
+use crate::cluster::{Done, Output};
+
+/// Bytes that are read of what a command prints; more is an error.
+const OUTPUT_BYTES_MAX: u64 = 16 << 20;
+
+/// Runs a shell script in a running container and waits for it.
+pub(crate) async fn run(
+    server: &Server,
+    namespace: &str,
+    [pod, container]: [&str; 2],
+    script: &str,
+    limit: Duration,
+) -> Done<Output> {
+    let api: Api<Pod> = Api::namespaced(server.connection.client.clone(), namespace);
+    let broken = |why: String| Stop::broken(format!("a command in pod {pod}: {why}: {script}"));
+    let command = async {
+        let params = AttachParams::default().container(container).stdin(false).stdout(true).stderr(true);
+        let process = api.exec(pod, ["sh", "-c", script], &params).await;
+        finished(process.map_err(|error| error_chain(&error))?).await
+    };
+    match tokio::time::timeout(limit, command).await {
+        Ok(ended) => ended.map_err(broken),
+        Err(_) => Err(broken(format!("it takes longer than {} s", limit.as_secs()))),
+    }
+}
+
+async fn finished(mut process: AttachedProcess) -> Result<Output, String> {
+    let (stdout, stderr, status) = (process.stdout(), process.stderr(), process.take_status());
+    let status = async {
+        match status {
+            Some(status) => status.await,
+            None => None,
+        }
+    };
+    let (stdout, stderr, status) = tokio::join!(all_of(stdout), all_of(stderr), status);
+    // Before the outputs, since an end of the connection cuts these off as well.
+    let code = exit_code(status)?;
+    Ok(Output { code, stdout: stdout?, stderr: stderr? })
+}
+
+async fn all_of(stream: Option<impl AsyncRead + Unpin>) -> Result<String, String> {
+    let mut bytes = Vec::new();
+    if let Some(stream) = stream {
+        let read = stream.take(OUTPUT_BYTES_MAX + 1).read_to_end(&mut bytes).await;
+        read.map_err(|error| format!("what it prints cannot be read: {error}"))?;
+    }
+    if bytes.len() as u64 > OUTPUT_BYTES_MAX {
+        return Err(format!("it prints more than {OUTPUT_BYTES_MAX} bytes"));
+    }
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+/// The exit code that a status tells; an error where the command did not run, or nobody knows.
+fn exit_code(status: Option<Status>) -> Result<i32, String> {
+    let status = status.ok_or("the connection ended before the command")?;
+    if status.status.as_deref() == Some("Success") {
+        return Ok(0);
+    }
+    let causes = status.details.iter().flat_map(|details| details.causes.iter().flatten());
+    let mut codes = causes.filter(|cause| cause.reason.as_deref() == Some("ExitCode"));
+    let code = codes.find_map(|cause| cause.message.as_deref()?.parse().ok());
+    let told = [status.reason, status.message].map(Option::unwrap_or_default).join(": ");
+    code.ok_or(told)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn status(value: serde_json::Value) -> Option<Status> {
+        Some(serde_json::from_value(value).unwrap())
+    }
+
+    #[test]
+    fn a_status_tells_the_exit_code_or_why_there_is_none() {
+        assert_eq!(exit_code(status(json!({ "status": "Success" }))), Ok(0));
+        let failed = json!({
+            "status": "Failure",
+            "reason": "NonZeroExitCode",
+            "message": "command terminated with non-zero exit code",
+            "details": { "causes": [{ "reason": "ExitCode", "message": "7" }] },
+        });
+        assert_eq!(exit_code(status(failed)), Ok(7));
+        let refused =
+            json!({ "status": "Failure", "reason": "InternalError", "message": "no such container" });
+        assert_eq!(exit_code(status(refused)), Err("InternalError: no such container".to_owned()));
+        assert!(exit_code(None).is_err());
+    }
+}

@@ -1,0 +1,70 @@
+//! VolumeSnapshots and the contents bound to them: how they are written, and what is read of them.
+
+use serde_json::{Value, json};
+
+use super::Names;
+use super::api::{bytes, text, text_at};
+use super::classes::read_policy;
+use crate::cluster::{Snapshot, SnapshotOrigin, SnapshotSpec};
+
+/// A snapshot. One that exists already is that of a content, named here.
+pub(crate) fn manifest(names: &Names, spec: &SnapshotSpec, content: &str) -> Value {
+    let source = match &spec.origin {
+        SnapshotOrigin::Claim(claim) => json!({ "persistentVolumeClaimName": claim }),
+        SnapshotOrigin::Handle(_) => json!({ "volumeSnapshotContentName": content }),
+    };
+    json!({
+        "metadata": { "name": spec.name, "namespace": names.namespace },
+        "spec": { "volumeSnapshotClassName": names.of_class(&spec.class), "source": source },
+    })
+}
+
+/// The content of a snapshot that exists already. `class` is its class as the cluster has it.
+pub(crate) fn content(
+    names: &Names,
+    metadata: Value,
+    class: &Value,
+    spec: &SnapshotSpec,
+    handle: &str,
+) -> Value {
+    json!({
+        "metadata": metadata,
+        "spec": {
+            "driver": text(class, "/driver"),
+            "deletionPolicy": text(class, "/deletionPolicy"),
+            "volumeSnapshotClassName": names.of_class(&spec.class),
+            "source": { "snapshotHandle": handle },
+            "volumeSnapshotRef": { "namespace": names.namespace, "name": spec.name },
+        },
+    })
+}
+
+/// The name of the content that a snapshot is bound to.
+pub(crate) fn content_of(object: &Value) -> Option<String> {
+    let bound = text_at(object, "/status/boundVolumeSnapshotContentName");
+    bound.or_else(|| text_at(object, "/spec/source/volumeSnapshotContentName"))
+}
+
+/// A snapshot as it is, with its content if there is one.
+pub(crate) fn read(names: &Names, object: &Value, content: Option<&Value>) -> Snapshot {
+    let content = content.unwrap_or(&Value::Null);
+    let handle = text_at(content, "/status/snapshotHandle")
+        .or_else(|| text_at(content, "/spec/source/snapshotHandle"));
+    let origin = match text_at(object, "/spec/source/persistentVolumeClaimName") {
+        Some(claim) => SnapshotOrigin::Claim(claim),
+        None => SnapshotOrigin::Handle(handle.clone().unwrap_or_default()),
+    };
+    Snapshot {
+        spec: SnapshotSpec {
+            name: text(object, "/metadata/name").to_owned(),
+            class: names.class(text(object, "/spec/volumeSnapshotClassName")),
+            origin,
+        },
+        ready: object.pointer("/status/readyToUse").and_then(Value::as_bool).unwrap_or_default(),
+        handle,
+        restore_size_bytes: bytes(object, "/status/restoreSize"),
+        deletion: read_policy(text(content, "/spec/deletionPolicy")),
+        error: text_at(object, "/status/error/message").or_else(|| text_at(content, "/status/error/message")),
+        given_up: None,
+    }
+}
