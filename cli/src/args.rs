@@ -247,6 +247,10 @@ pub(crate) struct E2eArgs {
     /// Do not run: print which tests would run, and why others would skip
     #[arg(long)]
     pub(crate) plan: bool,
+    /// Do not run: look at the cluster that the driver is deployed in, and at the driver where --endpoint names it, and say what
+    /// is wrong, and what to do
+    #[arg(long, conflicts_with_all = ["plan", "cleanup", "dry_run", "shard"])]
+    pub(crate) preflight: bool,
     /// Let everything that Kubernetes passes over in a definition without a word be an error
     #[arg(long)]
     pub(crate) strict_definition: bool,
@@ -308,11 +312,11 @@ pub(crate) struct ClusterArgs {
     /// Where the tests run: local plays a cluster against the driver's socket, kube is a cluster that the driver is deployed in
     #[arg(long, value_name = "WHICH", value_enum, default_value_t)]
     pub(crate) cluster: ClusterKind,
-    /// With --cluster kube: the file that says where the cluster is [default: KUBECONFIG, ~/.kube/config, or in a pod its service
+    /// With --cluster kube or --preflight: the file that says where the cluster is [default: KUBECONFIG, ~/.kube/config, or in a pod its service
     /// account]
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) kubeconfig: Option<PathBuf>,
-    /// With --cluster kube: the context of that file [default: its current one]
+    /// With --cluster kube or --preflight: the context of that file [default: its current one]
     #[arg(long, value_name = "NAME")]
     pub(crate) context: Option<String>,
     /// With --cluster kube: the image of pods; it needs sh and the tools of BusyBox [default:

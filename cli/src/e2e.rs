@@ -1,6 +1,7 @@
 //! `csi-sanity e2e`: the storage tests of Kubernetes that a DriverDefinition selects.
 
 mod kube;
+mod preflight;
 
 use std::io::{self, Write};
 use std::path::Path;
@@ -24,6 +25,9 @@ const TEST_LIMIT: Duration = Duration::from_secs(30 * 60);
 
 /// Runs the tests, or says which ones would run.
 pub(crate) fn e2e(args: E2eArgs, repeat: Repeat) -> Result<Exit, Error> {
+    if args.preflight {
+        return preflight::preflight(args);
+    }
     if args.cluster.cluster == ClusterKind::Kube {
         return kube::e2e(args, repeat);
     }

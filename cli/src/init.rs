@@ -9,6 +9,7 @@ mod trial;
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+pub(crate) use survey::on_one_line;
 
 use csi_harness::target::TargetError;
 use csi_harness::{Driver, error_chain};

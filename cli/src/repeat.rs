@@ -39,6 +39,8 @@ const OWN: &[&str] = &[
     "mount_dir",
     "staging_dir",
     "kubelet_dir",
+    "kubeconfig",
+    "context",
     "regressions",
     "seed",
     "shard",

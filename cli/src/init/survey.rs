@@ -218,7 +218,7 @@ impl Tried {
 }
 
 /// Text of a driver, such that it ends no line and no comment.
-pub(super) fn on_one_line(text: &str) -> String {
+pub(crate) fn on_one_line(text: &str) -> String {
     text.chars()
         .map(|c| if c.is_control() || matches!(c, '\u{2028}' | '\u{2029}') { ' ' } else { c })
         .collect()

@@ -1,12 +1,13 @@
 //! The external storage tests of Kubernetes, chosen by a DriverDefinition, on a cluster or without one.
 //!
 //! [`cluster`] is what a test sees of Kubernetes; `local` plays a cluster against the driver's sockets, `real` asks one that is there. [`plan`] says which
-//! tests there are, [`suites`] has them, and [`scene`] the steps that they share.
+//! tests there are, [`suites`] has them, and [`scene`] the steps that they share. [`preflight`] looks at a deployment before.
 
 pub mod cluster;
 pub mod local;
 pub mod pattern;
 pub mod plan;
+pub mod preflight;
 pub mod real;
 pub mod scene;
 pub mod suites;

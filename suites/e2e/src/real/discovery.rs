@@ -62,7 +62,7 @@ fn unreached(connection: &Connection, why: &Failed) -> Stop {
 }
 
 /// The kinds that the server has in a version that is known. Those that every cluster has are not asked for.
-async fn kinds(connection: &Connection) -> Result<Kinds, Failed> {
+pub(crate) async fn kinds(connection: &Connection) -> Result<Kinds, Failed> {
     let (optional, always): (Vec<Kind>, Vec<Kind>) = Kind::ALL.iter().partition(|kind| kind.is_optional());
     let mut kinds: Kinds =
         always.into_iter().map(|kind| (kind, kind.resource(kind.facts().versions[0]))).collect();
@@ -92,7 +92,7 @@ async fn kinds(connection: &Connection) -> Result<Kinds, Failed> {
 }
 
 /// The nodes that take pods: those that have the driver, and the names of the others.
-async fn nodes(server: &Server, driver: &str) -> Done<(Vec<DriverNode>, Vec<String>)> {
+pub(crate) async fn nodes(server: &Server, driver: &str) -> Done<(Vec<DriverNode>, Vec<String>)> {
     let registered: BTreeMap<String, Value> = server
         .list(Kind::CsiNode, None, "")
         .await?

@@ -1,0 +1,66 @@
+//! `csi-sanity e2e --preflight`: what is wrong with a deployment, before a test waits for it.
+
+use std::io::{self, Write as _};
+
+use csi_driver_definitions::Loaded;
+use csi_suite_e2e::preflight::{Finding, GatherError, Level, Plugin, gather, judge};
+use csi_suite_e2e::real::connect::Way;
+use tokio::runtime::Runtime;
+
+use super::{load, run_args};
+use crate::args::E2eArgs;
+use crate::error::Error;
+use crate::exit::Exit;
+use crate::init::on_one_line;
+use crate::run;
+use crate::stop::Stopper;
+
+/// Looks, and says what was found. As with `doctor`, that something lacks is no error.
+pub(super) fn preflight(args: E2eArgs) -> Result<Exit, Error> {
+    let loaded = load(&args)?;
+    let runtime = Runtime::new().map_err(Error::Runtime)?;
+    let stopper = Stopper::new();
+    let findings = runtime.block_on(async {
+        tokio::select! {
+            findings = look(args, &loaded) => findings.map(Some),
+            left = stopper.on_signals() => left.map(|()| None).map_err(Error::Runtime),
+            _ = stopper.raised() => Ok(None),
+        }
+    });
+    runtime.shutdown_background();
+    let Some(findings) = findings? else { return Ok(Exit::Interrupted) };
+    tell(&findings)?;
+    Ok(Exit::Success)
+}
+
+async fn look(args: E2eArgs, loaded: &Loaded) -> Result<Vec<Finding>, Error> {
+    let way = Way { kubeconfig: args.cluster.kubeconfig.clone(), context: args.cluster.context.clone() };
+    let connection = way.connect().await?;
+    let plugin = match args.target.is_embedded() {
+        true => None,
+        false => Some(plugin(args).await?),
+    };
+    let facts = gather(&connection, loaded, plugin).await.map_err(|error| match error {
+        GatherError::Cluster { .. } => Error::Cluster(error.to_string()),
+        GatherError::Class(error) => error.into(),
+    })?;
+    Ok(judge(&loaded.definition, &facts))
+}
+
+/// The driver at `--endpoint`.
+async fn plugin(args: E2eArgs) -> Result<Plugin, Error> {
+    let target = run::connect(run::reachable(&run_args(args))?, None).await?;
+    Ok(Plugin { name: target.info().name.clone(), capabilities: target.capabilities().iter().collect() })
+}
+
+fn tell(findings: &[Finding]) -> io::Result<()> {
+    let mut out = anstream::stdout().lock();
+    for finding in findings {
+        writeln!(out, "{}", on_one_line(&finding.to_string()))?;
+    }
+    let count = |level| findings.iter().filter(|finding| finding.level == level).count();
+    match (count(Level::Error), count(Level::Warning)) {
+        (0, 0) => writeln!(out, "nothing is wrong with what can be seen"),
+        (errors, warnings) => writeln!(out, "errors: {errors}, warnings: {warnings}"),
+    }
+}

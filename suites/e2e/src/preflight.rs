@@ -1,0 +1,85 @@
+//! What is wrong with a deployment, said in seconds, where tests would wait for minutes and then blame the driver.
+//!
+//! [`gather`] asks the cluster for [`Facts`]; [`judge`] says what follows from them, and asks nobody.
+
+mod facts;
+mod gather;
+mod node;
+mod object;
+mod pods;
+mod promises;
+mod rights;
+mod sidecars;
+#[cfg(test)]
+mod tests;
+
+use std::fmt;
+
+use csi_driver_definitions::DriverDefinition;
+
+pub use facts::{
+    Class, CsiDriverFacts, Facts, Known, Lease, Nodes, Plugin, Refusal, Registered, Right, Role, Sidecar,
+};
+pub use gather::{GatherError, gather};
+
+/// How grave a finding is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Level {
+    /// Tests will fail, or wait in vain.
+    Error,
+    /// Tests may fail, or nobody can know.
+    Warning,
+}
+
+/// Something that is wrong, or that could not be looked at.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finding {
+    /// How grave it is.
+    pub level: Level,
+    /// What is wrong.
+    pub what: String,
+    /// What was seen.
+    pub evidence: String,
+    /// What to do about it.
+    pub mend: String,
+}
+
+impl Finding {
+    fn error(what: impl Into<String>, evidence: impl Into<String>, mend: impl Into<String>) -> Finding {
+        Finding { level: Level::Error, what: what.into(), evidence: evidence.into(), mend: mend.into() }
+    }
+
+    fn warning(what: impl Into<String>, evidence: impl Into<String>, mend: impl Into<String>) -> Finding {
+        Finding { level: Level::Warning, ..Finding::error(what, evidence, mend) }
+    }
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let level = match self.level {
+            Level::Error => "error",
+            Level::Warning => "warning",
+        };
+        write!(f, "{level:<7}  {}: {}; {}", self.what, self.evidence, self.mend)
+    }
+}
+
+/// What is wrong with the deployment that a definition speaks of, the gravest first.
+pub fn judge(definition: &DriverDefinition, facts: &Facts) -> Vec<Finding> {
+    let mut findings = object::judge(definition, facts);
+    findings.extend(node::judge(definition, facts));
+    findings.extend(sidecars::judge(definition, facts));
+    findings.extend(promises::judge(definition, facts));
+    findings.extend(rights::judge(facts));
+    findings.sort_by_key(|finding| finding.level);
+    findings
+}
+
+/// What could not be looked at.
+fn unknown(what: &str, why: &str) -> Finding {
+    Finding::warning(
+        format!("{what} could not be looked at"),
+        why,
+        "give the account the rights that ci/kubernetes has for e2e, or look yourself",
+    )
+}

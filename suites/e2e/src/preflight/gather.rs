@@ -1,0 +1,289 @@
+//! Asks a cluster for the facts. What it refuses to tell is a fact as well.
+
+use std::collections::BTreeMap;
+
+use csi_driver_definitions::{Class as _, ClassError, Loaded, Source};
+use futures_util::StreamExt as _;
+use k8s_openapi::api::authorization::v1::{
+    ResourceAttributes, SelfSubjectAccessReview, SelfSubjectAccessReviewSpec, SubjectAccessReview,
+    SubjectAccessReviewSpec,
+};
+use k8s_openapi::jiff::Timestamp;
+use kube::api::{Api, DynamicObject, ListParams, PostParams};
+use kube::core::{ApiResource, GroupVersionKind};
+use serde_json::Value;
+
+use super::facts::{Class, Nodes, Plugin, Registered, Right, Role};
+use super::{CsiDriverFacts, Facts, Known, Lease, Refusal, Sidecar, pods};
+use crate::cluster::Done;
+use crate::real::api::{Server, bounded, text};
+use crate::real::connect::Connection;
+use crate::real::discovery;
+use crate::real::kind::{Kind, MORE_ACCESS};
+use crate::real::reason;
+
+/// Questions about rights that are asked at the same time.
+const AT_ONCE: usize = 8;
+
+/// What every sidecar of a kind does, whatever its flags.
+const SIDECAR_RIGHTS: [(Role, &str, &str, &str); 10] = [
+    (Role::Provisioner, "", "persistentvolumeclaims", "watch"),
+    (Role::Provisioner, "", "persistentvolumes", "create"),
+    (Role::Provisioner, "", "persistentvolumes", "delete"),
+    (Role::Provisioner, "storage.k8s.io", "storageclasses", "watch"),
+    (Role::Attacher, "", "persistentvolumes", "patch"),
+    (Role::Attacher, "storage.k8s.io", "volumeattachments", "watch"),
+    (Role::Attacher, "storage.k8s.io", "volumeattachments/status", "patch"),
+    (Role::Resizer, "", "persistentvolumes", "patch"),
+    (Role::Resizer, "", "persistentvolumeclaims/status", "patch"),
+    (Role::Snapshotter, "snapshot.storage.k8s.io", "volumesnapshotcontents", "watch"),
+];
+
+/// Why there are no facts.
+#[derive(Debug, thiserror::Error)]
+pub enum GatherError {
+    /// The cluster does not answer at all.
+    #[error("the cluster at {server}: {why}")]
+    Cluster {
+        /// The address of its API server.
+        server: String,
+        /// What it said, if anything.
+        why: String,
+    },
+    /// A manifest that the definition names is none.
+    #[error(transparent)]
+    Class(#[from] ClassError),
+}
+
+/// Asks for everything that can be asked for.
+///
+/// # Errors
+/// The cluster does not answer, or the definition names a file that is not there.
+pub async fn gather(
+    connection: &Connection,
+    loaded: &Loaded,
+    plugin: Option<Plugin>,
+) -> Result<Facts, GatherError> {
+    let unreached = |why: String| GatherError::Cluster { server: connection.server.clone(), why };
+    bounded(connection.client.apiserver_version()).await.map_err(|why| unreached(why.to_string()))?;
+    let kinds = discovery::kinds(connection).await.map_err(|why| unreached(why.to_string()))?;
+    let server = Server { connection: connection.clone(), kinds };
+    let driver = &loaded.definition.driver_info.name;
+    let sidecars = known(server.list(Kind::Pod, None, "").await).map(|all| pods::sidecars(&all, driver));
+    Ok(Facts {
+        csi_driver: known(server.get(Kind::CsiDriver, None, driver).await)
+            .map(|found| found.as_ref().map(csi_driver)),
+        csi_drivers: known(server.list(Kind::CsiDriver, None, "").await)
+            .map(|all| all.iter().map(name).collect()),
+        nodes: known(discovery::nodes(&server, driver).await).map(nodes),
+        kinds: Ok(server.kinds.keys().map(|kind| kind.facts().kind).collect()),
+        classes: classes(&server, loaded).await?,
+        leases: leases(connection).await,
+        refused: refused(&server).await,
+        sidecars_refused: sidecars_refused(connection, &sidecars).await,
+        sidecars,
+        plugin,
+    })
+}
+
+fn known<T>(done: Done<T>) -> Known<T> {
+    done.map_err(reason)
+}
+
+fn name(object: &Value) -> String {
+    text(object, "/metadata/name").to_owned()
+}
+
+fn csi_driver(object: &Value) -> CsiDriverFacts {
+    let flag = |at: &str, default| object.pointer(at).and_then(Value::as_bool).unwrap_or(default);
+    let policy = match text(object, "/spec/fsGroupPolicy") {
+        "" => "ReadWriteOnceWithFSType",
+        policy => policy,
+    };
+    CsiDriverFacts {
+        attach_required: flag("/spec/attachRequired", true),
+        fs_group_policy: policy.to_owned(),
+        storage_capacity: flag("/spec/storageCapacity", false),
+        se_linux_mount: flag("/spec/seLinuxMount", false),
+    }
+}
+
+fn nodes((with, without): (Vec<discovery::DriverNode>, Vec<String>)) -> Nodes {
+    let registered = |found: discovery::DriverNode| Registered {
+        name: found.node.name,
+        topology_keys: found.topology_keys,
+        labels: found.node.topology.into_keys().collect(),
+        volume_limit: found.node.volume_limit,
+    };
+    Nodes { with: with.into_iter().map(registered).collect(), without }
+}
+
+/// The classes that the definition takes from somewhere else.
+async fn classes(
+    server: &Server,
+    loaded: &Loaded,
+) -> Result<BTreeMap<&'static str, Known<Option<Class>>>, GatherError> {
+    let definition = &loaded.definition;
+    let mut classes = BTreeMap::new();
+    let sources = [
+        (Kind::StorageClass, "/provisioner", definition.storage_class.source()),
+        (Kind::SnapshotClass, "/driver", definition.snapshot_class.source()),
+        (Kind::GroupSnapshotClass, "/driver", definition.group_snapshot_class.source()),
+        (Kind::AttributesClass, "/driverName", definition.volume_attributes_class.source()),
+    ];
+    for (kind, driver_at, source) in sources {
+        let class = match source {
+            Some(Source::ExistingClass(name)) if server.has(kind) => {
+                let found = known(server.get(kind, None, name).await);
+                found.map(|found| found.map(|object| in_cluster(kind, name, &object, driver_at)))
+            }
+            Some(Source::File(_)) => Ok(in_file(kind, loaded)?),
+            // A kind that is not there is told as such.
+            Some(Source::ExistingClass(_) | Source::Name) | None => continue,
+        };
+        classes.insert(kind.facts().kind, class);
+    }
+    Ok(classes)
+}
+
+fn in_cluster(kind: Kind, name: &str, object: &Value, driver_at: &str) -> Class {
+    let expands = object.pointer("/allowVolumeExpansion").and_then(Value::as_bool).unwrap_or_default();
+    Class {
+        place: format!("the {} {name:?} of the cluster", kind.facts().kind),
+        driver: text(object, driver_at).to_owned(),
+        expands: (kind == Kind::StorageClass).then_some(expands),
+    }
+}
+
+fn in_file(kind: Kind, loaded: &Loaded) -> Result<Option<Class>, ClassError> {
+    let place = format!("the {} in the file of the definition", kind.facts().kind);
+    let read = match kind {
+        Kind::StorageClass => loaded
+            .storage_class()
+            .map(|class| class.map(|class| (class.driver().to_owned(), Some(class.allow_volume_expansion)))),
+        Kind::SnapshotClass => {
+            loaded.snapshot_class().map(|class| class.map(|class| (class.driver().to_owned(), None)))
+        }
+        Kind::GroupSnapshotClass => {
+            loaded.group_snapshot_class().map(|class| class.map(|class| (class.driver().to_owned(), None)))
+        }
+        _ => {
+            loaded.volume_attributes_class().map(|class| class.map(|class| (class.driver().to_owned(), None)))
+        }
+    };
+    match read {
+        Ok(class) => Ok(class.map(|(driver, expands)| Class { place, driver, expands })),
+        Err(ClassError::OtherDriver { other, .. }) => Ok(Some(Class { place, driver: other, expands: None })),
+        Err(error) => Err(error),
+    }
+}
+
+/// All leases. They are compared with each other, so that no clock but those of the cluster counts.
+async fn leases(connection: &Connection) -> Known<Vec<Lease>> {
+    let kind = GroupVersionKind::gvk("coordination.k8s.io", "v1", "Lease");
+    let resource = ApiResource::from_gvk_with_plural(&kind, "leases");
+    let api = Api::<DynamicObject>::all_with(connection.client.clone(), &resource);
+    let found = bounded(api.list(&ListParams::default())).await.map_err(|why| why.to_string())?;
+    let renewed: Vec<(String, i64, i64)> = found
+        .items
+        .iter()
+        .filter_map(|lease| {
+            let renewed: Timestamp = text(&lease.data, "/spec/renewTime").parse().ok()?;
+            let duration_s =
+                lease.data.pointer("/spec/leaseDurationSeconds").and_then(Value::as_i64).unwrap_or_default();
+            Some((lease.metadata.name.clone()?, renewed.as_second(), duration_s))
+        })
+        .collect();
+    let last = renewed.iter().map(|(_, renewed, _)| *renewed).max().unwrap_or_default();
+    let lease = |(name, renewed, duration_s)| Lease { name, behind_s: last - renewed, duration_s };
+    Ok(renewed.into_iter().map(lease).collect())
+}
+
+/// What the tests do and this account may not.
+async fn refused(server: &Server) -> Known<Vec<Right>> {
+    let kinds = Kind::ALL.iter().filter(|kind| server.has(**kind)).map(|kind| kind.facts());
+    let kinds = kinds.map(|facts| (facts.group, facts.resource, facts.verbs));
+    let rights = kinds
+        .chain(MORE_ACCESS.iter().copied())
+        .flat_map(|(group, resource, verbs)| verbs.iter().map(move |verb| right(group, resource, verb)));
+    let asked = rights.map(|right| async {
+        let allowed = may(&server.connection, &right).await?;
+        Ok::<_, String>((!allowed).then_some(right))
+    });
+    all(asked).await
+}
+
+/// The same of the accounts of the driver's sidecars.
+async fn sidecars_refused(connection: &Connection, sidecars: &Known<Vec<Sidecar>>) -> Known<Vec<Refusal>> {
+    // That they are not known is told already.
+    let Ok(sidecars) = sidecars else { return Ok(Vec::new()) };
+    let mut wanted = Vec::new();
+    for sidecar in sidecars.iter().filter(|one| one.is_drivers) {
+        let rights = SIDECAR_RIGHTS.iter().filter(|(role, ..)| *role == sidecar.role);
+        wanted.extend(rights.map(|(role, group, resource, verb)| Refusal {
+            account: sidecar.account.clone(),
+            role: *role,
+            right: right(group, resource, verb),
+        }));
+    }
+    wanted.sort();
+    wanted.dedup();
+    let asked = wanted.into_iter().map(|refusal| async {
+        let allowed = may_another(connection, &refusal).await?;
+        Ok::<_, String>((!allowed).then_some(refusal))
+    });
+    all(asked).await
+}
+
+fn right(group: &str, resource: &str, verb: &str) -> Right {
+    Right { group: group.to_owned(), resource: resource.to_owned(), verb: verb.to_owned() }
+}
+
+/// What is found of several questions, some of which are asked at the same time.
+async fn all<T>(asked: impl Iterator<Item = impl Future<Output = Known<Option<T>>>>) -> Known<Vec<T>> {
+    let answers: Vec<Known<Option<T>>> = futures_util::stream::iter(asked).buffered(AT_ONCE).collect().await;
+    answers.into_iter().filter_map(Result::transpose).collect()
+}
+
+async fn may(connection: &Connection, right: &Right) -> Known<bool> {
+    let api = Api::<SelfSubjectAccessReview>::all(connection.client.clone());
+    let spec =
+        SelfSubjectAccessReviewSpec { resource_attributes: Some(attributes(right)), ..Default::default() };
+    let review = SelfSubjectAccessReview { spec, ..Default::default() };
+    let answer = bounded(api.create(&PostParams::default(), &review)).await;
+    Ok(answer.map_err(|why| why.to_string())?.status.is_some_and(|status| status.allowed))
+}
+
+async fn may_another(connection: &Connection, refusal: &Refusal) -> Known<bool> {
+    let api = Api::<SubjectAccessReview>::all(connection.client.clone());
+    let spec = SubjectAccessReviewSpec {
+        resource_attributes: Some(attributes(&refusal.right)),
+        user: Some(refusal.account.clone()),
+        groups: Some(groups(&refusal.account)),
+        ..Default::default()
+    };
+    let review = SubjectAccessReview { spec, ..Default::default() };
+    let answer = bounded(api.create(&PostParams::default(), &review)).await;
+    Ok(answer.map_err(|why| why.to_string())?.status.is_some_and(|status| status.allowed))
+}
+
+/// The groups that a service account is in.
+fn groups(account: &str) -> Vec<String> {
+    let namespace = account.split(':').nth(2).unwrap_or_default();
+    let names = ["system:authenticated".to_owned(), "system:serviceaccounts".to_owned()];
+    names.into_iter().chain([format!("system:serviceaccounts:{namespace}")]).collect()
+}
+
+fn attributes(right: &Right) -> ResourceAttributes {
+    let (resource, part) = right
+        .resource
+        .split_once('/')
+        .map_or((&*right.resource, None), |(resource, part)| (resource, Some(part.to_owned())));
+    ResourceAttributes {
+        group: Some(right.group.clone()),
+        resource: Some(resource.to_owned()),
+        subresource: part,
+        verb: Some(right.verb.clone()),
+        ..Default::default()
+    }
+}

@@ -1,0 +1,103 @@
+//! The CSIDriver object: there is one, and what it says is true of the driver.
+
+use csi_driver_definitions::{Capability as Promise, DriverDefinition};
+use csi_harness::capability::Capability;
+
+use super::{CsiDriverFacts, Facts, Finding, unknown};
+
+/// Names that are told of those that there are.
+const NAMES_MAX: usize = 10;
+
+pub(super) fn judge(definition: &DriverDefinition, facts: &Facts) -> Vec<Finding> {
+    let mut findings: Vec<Finding> = another(&definition.driver_info.name, facts).into_iter().collect();
+    match &facts.csi_driver {
+        Err(why) => findings.push(unknown("the CSIDriver object", why)),
+        Ok(None) => findings.push(missing(&definition.driver_info.name, facts)),
+        Ok(Some(object)) => {
+            findings.extend(promises(definition, object, facts));
+            findings.extend(advertised(object, facts));
+        }
+    }
+    findings
+}
+
+fn another(driver: &str, facts: &Facts) -> Option<Finding> {
+    let plugin = facts.plugin.as_ref().filter(|plugin| plugin.name != driver)?;
+    Some(Finding::error(
+        "another driver answers at --endpoint",
+        format!("it says that it is {:?}, the definition is for {driver}", plugin.name),
+        "correct --endpoint, or DriverInfo.Name in the definition",
+    ))
+}
+
+fn missing(driver: &str, facts: &Facts) -> Finding {
+    let others = match &facts.csi_drivers {
+        Ok(names) if names.is_empty() => "the cluster has none".to_owned(),
+        Ok(names) => format!("the cluster has {}", names[..names.len().min(NAMES_MAX)].join(", ")),
+        Err(_) => "the API server knows none of this name".to_owned(),
+    };
+    Finding::error(
+        format!("no CSIDriver {driver}"),
+        others,
+        "apply the driver's, or correct DriverInfo.Name in the definition",
+    )
+}
+
+/// What the definition promises and the object denies.
+fn promises(definition: &DriverDefinition, object: &CsiDriverFacts, facts: &Facts) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    if definition.can(Promise::Capacity) && !object.storage_capacity {
+        findings.push(Finding::error(
+            "nobody reads the driver's free space",
+            "the definition has `capacity: true`, the CSIDriver storageCapacity: false",
+            "set storageCapacity: true and --enable-capacity of csi-provisioner, or take `capacity` out of the definition",
+        ));
+    }
+    if definition.can(Promise::SeLinuxMount) && !object.se_linux_mount {
+        findings.push(Finding::error(
+            "no volume is mounted with an SELinux context",
+            "the definition has `seLinuxMount: true`, the CSIDriver seLinuxMount: false",
+            "set seLinuxMount: true, or take it out of the definition",
+        ));
+    }
+    let by_driver = definition.can(Promise::VolumeMountGroup)
+        || facts
+            .plugin
+            .as_ref()
+            .is_some_and(|plugin| plugin.capabilities.contains(&Capability::VolumeMountGroup));
+    if definition.can(Promise::FsGroup) && object.fs_group_policy == "None" && !by_driver {
+        findings.push(Finding::error(
+            "no volume is handed over to the group of a pod",
+            "the definition has `fsGroup: true`, the CSIDriver fsGroupPolicy: None",
+            "set fsGroupPolicy: File, or take `fsGroup` out of the definition",
+        ));
+    }
+    findings
+}
+
+/// What the object says and the driver does not advertise.
+fn advertised(object: &CsiDriverFacts, facts: &Facts) -> Vec<Finding> {
+    let Some(plugin) = &facts.plugin else { return Vec::new() };
+    let mut findings = Vec::new();
+    match (object.attach_required, plugin.capabilities.contains(&Capability::PublishUnpublishVolume)) {
+        (false, true) => findings.push(Finding::error(
+            "ControllerPublishVolume is never called",
+            "the driver advertises PUBLISH_UNPUBLISH_VOLUME, the CSIDriver has attachRequired: false",
+            "set attachRequired: true, for which the object has to be made anew",
+        )),
+        (true, false) => findings.push(Finding::warning(
+            "pods wait for attachments in which the driver has no part",
+            "the CSIDriver has attachRequired: true, the driver does not advertise PUBLISH_UNPUBLISH_VOLUME",
+            "set attachRequired: false, for which the object has to be made anew",
+        )),
+        (true, true) | (false, false) => {}
+    }
+    if object.storage_capacity && !plugin.capabilities.contains(&Capability::GetCapacity) {
+        findings.push(Finding::error(
+            "pods that wait for room are never scheduled",
+            "the CSIDriver has storageCapacity: true, the driver does not advertise GET_CAPACITY",
+            "set storageCapacity: false",
+        ));
+    }
+    findings
+}

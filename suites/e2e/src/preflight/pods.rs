@@ -1,0 +1,247 @@
+//! Sidecars, read out of pods.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::Value;
+
+use super::facts::{Role, Sidecar};
+use crate::real::api::{items, text};
+
+/// Parts of the names of images, by role. The later ones are those that begin as an earlier one does.
+const IMAGES: [(&str, Role); 9] = [
+    ("csi-provisioner", Role::Provisioner),
+    ("external-provisioner", Role::Provisioner),
+    ("csi-attacher", Role::Attacher),
+    ("external-attacher", Role::Attacher),
+    ("csi-resizer", Role::Resizer),
+    ("external-resizer", Role::Resizer),
+    ("csi-snapshotter", Role::Snapshotter),
+    ("node-driver-registrar", Role::Registrar),
+    ("snapshot-controller", Role::SnapshotController),
+];
+
+/// The sidecars among all containers of a cluster, and which of them are the driver's.
+pub(super) fn sidecars(pods: &[Value], driver: &str) -> Vec<Sidecar> {
+    let live: Vec<&Value> = pods.iter().filter(|pod| !has_ended(pod)).collect();
+    let namespaces: BTreeSet<&str> = live
+        .iter()
+        .filter(|pod| names(pod, driver) && roles(pod).next().is_some())
+        .map(|pod| text(pod, "/metadata/namespace"))
+        .collect();
+    live.iter()
+        .flat_map(|pod| {
+            // One namespace may have the pods of several drivers.
+            let of_another = names_another(pod, driver);
+            let near = namespaces.contains(text(pod, "/metadata/namespace")) && !of_another;
+            let is_drivers = names(pod, driver) || near;
+            roles(pod).map(move |(container, role)| sidecar(pod, container, role, is_drivers))
+        })
+        .collect()
+}
+
+fn has_ended(pod: &Value) -> bool {
+    matches!(text(pod, "/status/phase"), "Succeeded" | "Failed")
+}
+
+/// Whether what the pod was made with names the driver: an argument, a path, a label.
+fn names(pod: &Value, driver: &str) -> bool {
+    let mut said = pod["spec"].to_string();
+    said.push_str(&pod["metadata"]["labels"].to_string());
+    // Another driver's name may begin or end so.
+    let is_part = |c: Option<char>| c.is_some_and(|c| c.is_ascii_alphanumeric() || c == '-');
+    let within = |at: usize| {
+        let (before, after) = (said[..at].chars().next_back(), said[at + driver.len()..].chars().next());
+        is_part(before) || is_part(after) || before == Some('.') || after == Some('.')
+    };
+    !driver.is_empty() && said.match_indices(driver).any(|(at, _)| !within(at))
+}
+
+/// Whether its registrar registers a path in which another driver is named.
+fn names_another(pod: &Value, driver: &str) -> bool {
+    const PLUGINS: &str = "/plugins/";
+    roles(pod).filter(|(_, role)| *role == Role::Registrar).any(|(container, _)| {
+        let path = argument(container, "--kubelet-registration-path").unwrap_or_default();
+        let plugin = path.split_once(PLUGINS).and_then(|(_, rest)| rest.split('/').next());
+        plugin.is_some_and(|plugin| plugin.contains('.') && plugin != driver)
+    })
+}
+
+fn roles(pod: &Value) -> impl Iterator<Item = (&Value, Role)> {
+    let containers = items(pod, "/spec/containers").iter();
+    let ahead = items(pod, "/spec/initContainers").iter();
+    let ahead = ahead.filter(|container| text(container, "/restartPolicy") == "Always");
+    containers.chain(ahead).filter_map(|container| Some((container, role(text(container, "/image"))?)))
+}
+
+fn role(image: &str) -> Option<Role> {
+    let name = image.rsplit('/').next().unwrap_or_default();
+    let name = name.split([':', '@']).next().unwrap_or_default();
+    IMAGES.iter().find(|(part, _)| name.contains(part)).map(|(_, role)| *role)
+}
+
+fn sidecar(pod: &Value, container: &Value, role: Role, is_drivers: bool) -> Sidecar {
+    let namespace = text(pod, "/metadata/namespace");
+    Sidecar {
+        role,
+        pod: format!("{namespace}/{}", text(pod, "/metadata/name")),
+        account: format!("system:serviceaccount:{namespace}:{}", account(pod)),
+        is_drivers,
+        trouble: trouble(pod, text(container, "/name")),
+        socket: socket(pod, container),
+    }
+}
+
+fn account(pod: &Value) -> &str {
+    match text(pod, "/spec/serviceAccountName") {
+        "" => "default",
+        name => name,
+    }
+}
+
+/// Why a container does not run.
+fn trouble(pod: &Value, container: &str) -> Option<String> {
+    let statuses = items(pod, "/status/containerStatuses").iter();
+    let mut statuses = statuses.chain(items(pod, "/status/initContainerStatuses"));
+    let Some(status) = statuses.find(|status| text(status, "/name") == container) else {
+        return Some(format!("the pod is {}", text(pod, "/status/phase")));
+    };
+    if status.pointer("/state/running").is_some() {
+        return None;
+    }
+    let reason = ["/state/waiting/reason", "/state/terminated/reason"]
+        .into_iter()
+        .map(|at| text(status, at))
+        .find(|reason| !reason.is_empty());
+    Some(reason.unwrap_or("it is not running").to_owned())
+}
+
+/// The socket that a sidecar calls, as a volume of the pod and the path in it.
+fn socket(pod: &Value, container: &Value) -> Option<String> {
+    let address = expanded(&argument(container, "--csi-address")?, container);
+    let address = address.strip_prefix("unix://").unwrap_or(&address);
+    let mounts = items(container, "/volumeMounts").iter();
+    let inside = |mount: &&Value| {
+        let rest = address.strip_prefix(text(mount, "/mountPath").trim_end_matches('/'));
+        rest.is_some_and(|rest| rest.starts_with('/'))
+    };
+    let mount = mounts.filter(inside).max_by_key(|mount| text(mount, "/mountPath").len())?;
+    let path = address.strip_prefix(text(mount, "/mountPath").trim_end_matches('/'))?;
+    let volume = text(mount, "/name");
+    let host: BTreeMap<&str, &str> = items(pod, "/spec/volumes")
+        .iter()
+        .map(|volume| (text(volume, "/name"), text(volume, "/hostPath/path")))
+        .collect();
+    match host.get(volume) {
+        Some(directory) if !directory.is_empty() => {
+            Some(format!("{}{path}", directory.trim_end_matches('/')))
+        }
+        _ => Some(format!("{volume}{path}")),
+    }
+}
+
+/// The value of a flag, written with one dash or two, in one word or two.
+fn argument(container: &Value, flag: &str) -> Option<String> {
+    let words: Vec<&str> = items(container, "/command")
+        .iter()
+        .chain(items(container, "/args"))
+        .filter_map(Value::as_str)
+        .collect();
+    let name = flag.trim_start_matches('-');
+    words.iter().enumerate().find_map(|(at, word)| {
+        let rest = word.trim_start_matches('-').strip_prefix(name).filter(|_| word.starts_with('-'))?;
+        match rest.strip_prefix('=') {
+            Some(value) => Some(value.to_owned()),
+            None if rest.is_empty() => words.get(at + 1).map(|value| (*value).to_owned()),
+            None => None,
+        }
+    })
+}
+
+/// With the values of `$(NAME)` that the container has.
+fn expanded(text_with: &str, container: &Value) -> String {
+    let mut expanded = text_with.to_owned();
+    for variable in items(container, "/env") {
+        let name = format!("$({})", text(variable, "/name"));
+        expanded = expanded.replace(&name, text(variable, "/value"));
+    }
+    expanded
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn pod() -> Value {
+        json!({
+            "metadata": { "namespace": "csi", "name": "plugin-0" },
+            "spec": {
+                "serviceAccountName": "plugin",
+                "containers": [
+                    { "name": "driver", "image": "r/driver:1", "args": ["--drivername=d.example"] },
+                    {
+                        "name": "provisioner",
+                        "image": "registry.example:5000/sig/csi-provisioner:v6@sha256:0",
+                        "args": ["-csi-address", "$(ADDRESS)"],
+                        "env": [{ "name": "ADDRESS", "value": "/csi/csi.sock" }],
+                        "volumeMounts": [{ "name": "socket", "mountPath": "/csi/" }],
+                    },
+                    { "name": "registrar", "image": "csi-node-driver-registrar", "args": ["--csi-address=unix:///run/csi.sock"],
+                      "volumeMounts": [{ "name": "socket", "mountPath": "/run" }] },
+                ],
+                "volumes": [{ "name": "socket", "hostPath": { "path": "/plugins/d" } }],
+            },
+            "status": {
+                "phase": "Running",
+                "containerStatuses": [
+                    { "name": "provisioner", "state": { "waiting": { "reason": "CrashLoopBackOff" } } },
+                    { "name": "registrar", "state": { "running": {} } },
+                ],
+            },
+        })
+    }
+
+    #[test]
+    fn a_pod_tells_its_sidecars() {
+        let [provisioner, registrar] = &sidecars(&[pod()], "d.example")[..] else { panic!("two of them") };
+        assert_eq!((provisioner.role, registrar.role), (Role::Provisioner, Role::Registrar));
+        assert_eq!(provisioner.pod, "csi/plugin-0");
+        assert_eq!(provisioner.account, "system:serviceaccount:csi:plugin");
+        assert_eq!(provisioner.trouble.as_deref(), Some("CrashLoopBackOff"));
+        assert_eq!(registrar.trouble, None);
+        let socket = Some("/plugins/d/csi.sock".to_owned());
+        assert_eq!(
+            (&provisioner.socket, &registrar.socket),
+            (&socket, &socket),
+            "by whatever path they call it"
+        );
+        assert!(provisioner.is_drivers);
+    }
+
+    #[test]
+    fn a_driver_whose_name_is_part_of_another_one_is_not_that_one() {
+        for other in ["d.exampl", ".example", "my.d.example", "example"] {
+            let is_drivers = sidecars(&[pod()], other).iter().any(|one| one.is_drivers);
+            assert!(!is_drivers, "{other}");
+        }
+    }
+
+    #[test]
+    fn pods_beside_the_drivers_are_its_own_unless_they_register_another() {
+        let mut beside = pod();
+        beside["spec"]["containers"][0]["args"] = json!([]);
+        assert!(!sidecars(&[beside.clone()], "d.example")[0].is_drivers);
+        assert!(sidecars(&[beside.clone(), pod()], "d.example")[0].is_drivers);
+        let path = "--kubelet-registration-path=/var/lib/kubelet/plugins/other.example/csi.sock";
+        beside["spec"]["containers"][2]["args"] = json!([path]);
+        assert!(!sidecars(&[beside, pod()], "d.example")[0].is_drivers);
+    }
+
+    #[test]
+    fn pods_that_have_ended_have_no_sidecars() {
+        let mut ended = pod();
+        ended["status"]["phase"] = json!("Failed");
+        assert!(sidecars(&[ended], "d.example").is_empty());
+    }
+}

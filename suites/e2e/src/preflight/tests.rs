@@ -1,0 +1,274 @@
+//! One good deployment, and what is said of each mistake in it.
+
+use std::collections::BTreeSet;
+
+use csi_driver_definitions::DriverDefinition;
+use csi_harness::capability::Capability;
+
+use super::facts::*;
+use super::{Level, judge};
+
+const DRIVER: &str = "d.example";
+
+/// A definition that promises a lot.
+fn definition(more: &str) -> DriverDefinition {
+    let text = format!(
+        "StorageClass: {{ FromExistingClassName: gold }}\nSnapshotClass: {{ FromName: true }}\nDriverInfo:\n  Name: {DRIVER}\n  \
+         TopologyKeys: [d.example/zone]\n  Capabilities: {{ snapshotDataSource: true, controllerExpansion: true, topology: true, \
+         capacity: true, fsGroup: true, volumeLimits: true, seLinuxMount: true }}\n{more}"
+    );
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), text).unwrap();
+    DriverDefinition::load(file.path()).unwrap().definition
+}
+
+fn sidecar(role: Role) -> Sidecar {
+    Sidecar {
+        role,
+        pod: "csi/plugin-0".to_owned(),
+        account: "system:serviceaccount:csi:plugin".to_owned(),
+        is_drivers: role != Role::SnapshotController,
+        trouble: None,
+        socket: Some("/plugins/d/csi.sock".to_owned()),
+    }
+}
+
+/// What a deployment shows that keeps what the definition promises.
+fn good() -> Facts {
+    let node = Registered {
+        name: "node-1".to_owned(),
+        topology_keys: vec!["d.example/zone".to_owned()],
+        labels: vec!["d.example/zone".to_owned()],
+        volume_limit: Some(8),
+    };
+    let class = Class {
+        place: "the StorageClass \"gold\"".to_owned(),
+        driver: DRIVER.to_owned(),
+        expands: Some(true),
+    };
+    let object = CsiDriverFacts {
+        attach_required: true,
+        fs_group_policy: "File".to_owned(),
+        storage_capacity: true,
+        se_linux_mount: true,
+    };
+    let capabilities = BTreeSet::from([Capability::PublishUnpublishVolume, Capability::GetCapacity]);
+    Facts {
+        csi_driver: Ok(Some(object)),
+        csi_drivers: Ok(vec![DRIVER.to_owned()]),
+        nodes: Ok(Nodes { with: vec![node], without: Vec::new() }),
+        kinds: Ok(BTreeSet::from(["VolumeSnapshot"])),
+        classes: [("StorageClass", Ok(Some(class)))].into(),
+        sidecars: Ok(Role::ALL.map(sidecar).to_vec()),
+        leases: Ok(Vec::new()),
+        refused: Ok(Vec::new()),
+        sidecars_refused: Ok(Vec::new()),
+        plugin: Some(Plugin { name: DRIVER.to_owned(), capabilities }),
+    }
+}
+
+/// What is said once this is wrong, a line each.
+fn said(spoil: impl FnOnce(&mut Facts)) -> Vec<String> {
+    let mut facts = good();
+    spoil(&mut facts);
+    judge(&definition(""), &facts).iter().map(ToString::to_string).collect()
+}
+
+/// That there is one finding, of this level, with these words.
+fn finds(level: &str, words: &[&str], spoil: impl FnOnce(&mut Facts)) {
+    let said = said(spoil);
+    let [line] = &said[..] else { panic!("one finding: {said:#?}") };
+    assert!(line.starts_with(&format!("{level:<7}  ")), "{line}");
+    assert!(words.iter().all(|word| line.contains(word)), "{words:?}: {line}");
+    assert!(!line.contains('\n'), "{line}");
+}
+
+fn node(facts: &mut Facts) -> &mut Registered {
+    &mut facts.nodes.as_mut().unwrap().with[0]
+}
+
+fn object(facts: &mut Facts) -> &mut CsiDriverFacts {
+    facts.csi_driver.as_mut().unwrap().as_mut().unwrap()
+}
+
+fn sidecars(facts: &mut Facts) -> &mut Vec<Sidecar> {
+    facts.sidecars.as_mut().unwrap()
+}
+
+fn without(role: Role) -> impl FnOnce(&mut Facts) {
+    move |facts| sidecars(facts).retain(|one| one.role != role)
+}
+
+#[test]
+fn of_a_good_deployment_nothing_is_said() {
+    assert_eq!(said(|_| {}), Vec::<String>::new());
+}
+
+#[test]
+fn a_driver_that_is_not_installed() {
+    finds("error", &["no CSIDriver d.example", "the cluster has e.example"], |facts| {
+        facts.csi_driver = Ok(None);
+        facts.csi_drivers = Ok(vec!["e.example".to_owned()]);
+        without(Role::Attacher)(facts);
+    });
+}
+
+#[test]
+fn nodes_without_the_driver() {
+    finds("error", &["no node has the driver d.example", "node-1, node-2"], |facts| {
+        let nodes = ["node-1", "node-2"].map(str::to_owned).to_vec();
+        facts.nodes = Ok(Nodes { with: Vec::new(), without: nodes });
+    });
+    finds("warning", &["nodes lack the driver", "node-2 lack it, 1 of others"], |facts| {
+        facts.nodes.as_mut().unwrap().without.push("node-2".to_owned());
+    });
+    let facts = good();
+    let lines = judge(&definition("ClientNodeName: node-9\n"), &facts);
+    assert!(lines[0].what.contains("node-9"), "{lines:?}");
+}
+
+#[test]
+fn topology_and_limits_that_no_node_has() {
+    finds("error", &["no node has the topology key d.example/zone", "kubelet was told of none"], |facts| {
+        node(facts).topology_keys.clear();
+    });
+    finds("error", &["d.example/zone", "no Node has the label"], |facts| node(facts).labels.clear());
+    finds("error", &["how many volumes", "allocatable.count"], |facts| node(facts).volume_limit = None);
+}
+
+#[test]
+fn an_object_that_denies_what_is_promised() {
+    finds("error", &["capacity: true", "storageCapacity: false"], |facts| {
+        object(facts).storage_capacity = false
+    });
+    finds("error", &["seLinuxMount: false"], |facts| object(facts).se_linux_mount = false);
+    finds("error", &["fsGroupPolicy: None"], |facts| "None".clone_into(&mut object(facts).fs_group_policy));
+    let by_driver = said(|facts| {
+        "None".clone_into(&mut object(facts).fs_group_policy);
+        facts.plugin.as_mut().unwrap().capabilities.insert(Capability::VolumeMountGroup);
+    });
+    assert_eq!(by_driver, Vec::<String>::new(), "the driver does it");
+}
+
+#[test]
+fn an_object_that_says_what_the_driver_does_not() {
+    let plugin = |facts: &mut Facts, capability| {
+        facts.plugin.as_mut().unwrap().capabilities.remove(&capability);
+    };
+    finds("error", &["ControllerPublishVolume is never called"], |facts| {
+        object(facts).attach_required = false
+    });
+    finds("warning", &["attachRequired: true"], |facts| plugin(facts, Capability::PublishUnpublishVolume));
+    finds("error", &["GET_CAPACITY"], |facts| plugin(facts, Capability::GetCapacity));
+    finds("error", &["another driver answers", "\"e.example\""], |facts| {
+        "e.example".clone_into(&mut facts.plugin.as_mut().unwrap().name);
+    });
+}
+
+#[test]
+fn sidecars_that_are_not_there() {
+    for (role, waits) in [
+        (Role::Provisioner, "claims stay unbound"),
+        (Role::Attacher, "pods wait"),
+        (Role::Resizer, "no volume grows"),
+        (Role::Snapshotter, "no snapshot is taken"),
+    ] {
+        finds("error", &[waits, role.name(), "no pod of the driver has this one"], without(role));
+    }
+    finds("warning", &["no snapshot is bound", "snapshot-controller"], without(Role::SnapshotController));
+}
+
+#[test]
+fn where_nobody_can_know_it_is_a_warning() {
+    let said = said(|facts| sidecars(facts).retain(|one| one.role == Role::SnapshotController));
+    assert_eq!(said.len(), 4, "{said:#?}");
+    assert!(
+        said.iter().all(|line| line.starts_with("warning") && line.contains("does this itself")),
+        "{said:#?}"
+    );
+    finds("warning", &["nobody can know whose it is"], |facts| {
+        // One provisioner in the cluster, and nothing says whose; the other ones have their leases.
+        sidecars(facts).retain(|one| matches!(one.role, Role::Provisioner | Role::SnapshotController));
+        sidecars(facts)[0].is_drivers = false;
+        let names = ["external-attacher-leader-", "external-resizer-", "external-snapshotter-leader-"];
+        let fresh = |name: &str| Lease { name: format!("{name}d-example"), behind_s: 1, duration_s: 15 };
+        facts.leases = Ok(names.map(fresh).to_vec());
+    });
+}
+
+#[test]
+fn sidecars_that_do_not_run_or_watch() {
+    finds("error", &["csi-resizer does not run", "csi/plugin-0: CrashLoopBackOff"], |facts| {
+        let resizer = sidecars(facts).iter_mut().find(|one| one.role == Role::Resizer).unwrap();
+        resizer.trouble = Some("CrashLoopBackOff".to_owned());
+    });
+    finds("error", &["csi-provisioner has held its lease", "900 s behind"], |facts| {
+        facts.leases = Ok(vec![Lease { name: "d-example".to_owned(), behind_s: 900, duration_s: 15 }]);
+    });
+    finds("error", &["csi-attacher calls another socket", "/plugins/e/csi.sock", "--csi-address"], |facts| {
+        let attacher = sidecars(facts).iter_mut().find(|one| one.role == Role::Attacher).unwrap();
+        attacher.socket = Some("/plugins/e/csi.sock".to_owned());
+    });
+}
+
+#[test]
+fn promises_that_the_cluster_does_not_keep() {
+    finds("error", &["no VolumeSnapshot", "install the CRDs"], |facts| {
+        facts.kinds.as_mut().unwrap().clear();
+    });
+    finds("error", &["no StorageClass", "FromExistingClassName"], |facts| {
+        facts.classes.insert("StorageClass", Ok(None));
+    });
+    let class = |facts: &mut Facts, change: fn(&mut Class)| {
+        change(facts.classes.get_mut("StorageClass").unwrap().as_mut().unwrap().as_mut().unwrap());
+    };
+    finds("error", &["for another driver", "is for e.example"], |facts| {
+        class(facts, |class| "e.example".clone_into(&mut class.driver));
+    });
+    finds("warning", &["allowVolumeExpansion"], |facts| class(facts, |class| class.expands = Some(false)));
+}
+
+#[test]
+fn rights_that_are_refused() {
+    let right = |resource: &str, verb: &str| Right {
+        group: "storage.k8s.io".to_owned(),
+        resource: resource.to_owned(),
+        verb: verb.to_owned(),
+    };
+    finds("error", &["may not create, delete storageclasses.storage.k8s.io", "ci/kubernetes"], |facts| {
+        facts.refused = Ok(vec![right("storageclasses", "create"), right("storageclasses", "delete")]);
+    });
+    finds(
+        "error",
+        &[
+            "csi-attacher may not patch volumeattachments.storage.k8s.io/status",
+            "system:serviceaccount:csi:plugin",
+        ],
+        |facts| {
+            facts.sidecars_refused = Ok(vec![Refusal {
+                account: "system:serviceaccount:csi:plugin".to_owned(),
+                role: Role::Attacher,
+                right: right("volumeattachments/status", "patch"),
+            }]);
+        },
+    );
+}
+
+#[test]
+fn what_cannot_be_looked_at_is_told_with_the_reason() {
+    let no = || "403 Forbidden: not you".to_owned();
+    finds("warning", &["nodes could not be looked at", "not you"], |facts| facts.nodes = Err(no()));
+    finds("warning", &["sidecars could not be looked at"], |facts| facts.sidecars = Err(no()));
+    finds("warning", &["what this account may do"], |facts| facts.refused = Err(no()));
+}
+
+#[test]
+fn errors_come_first() {
+    let mut facts = good();
+    facts.nodes.as_mut().unwrap().without.push("node-2".to_owned());
+    facts.sidecars_refused = Err("no".to_owned());
+    facts.csi_driver = Ok(None);
+    let levels: Vec<Level> = judge(&definition(""), &facts).iter().map(|finding| finding.level).collect();
+    assert_eq!(levels.first(), Some(&Level::Error));
+    assert!(levels.is_sorted());
+}
