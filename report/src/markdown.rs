@@ -8,6 +8,7 @@ use crate::areas;
 use crate::fault::{self, Fault};
 use crate::journal::{CheckEntry, Run, TargetEntry};
 use crate::statement::Says;
+use crate::words::count;
 
 /// Faults told in full. GitHub cuts a step's summary off at 1 MiB, and a reader far earlier.
 const FAULTS_TOLD_MAX: usize = 100;
@@ -44,13 +45,23 @@ fn write(text: &mut String, run: &Run) -> std::fmt::Result {
     write_areas(text, run)?;
     writeln!(
         text,
-        "\n{} {}, {}, seed {}, {} ms",
+        "\n{} {}, {}{}, seed {}, {} ms",
         run.tool.name,
         run.tool.version,
         code(&run.target.endpoint),
+        parts(run),
         run.seed,
         run.duration_ms
     )
+}
+
+/// Which part of a run it is, or of how many it is put together.
+fn parts(run: &Run) -> String {
+    match (&run.shard, run.shards.len()) {
+        (Some(shard), _) => format!(", shard {} of {}", shard.index, shard.of),
+        (None, 0) => String::new(),
+        (None, parts) => format!(", {}", count(parts, "shard")),
+    }
 }
 
 fn driver(target: &TargetEntry) -> String {

@@ -15,6 +15,7 @@ mod install;
 mod interrupt;
 mod output;
 mod peers;
+mod preflight;
 mod program;
 mod replay;
 mod reports;

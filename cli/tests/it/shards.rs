@@ -114,10 +114,29 @@ fn every_report_is_written_of_the_whole() {
     assert!(junit.contains("<testsuite name=\"identity/probe\""), "{junit}");
     assert!(md.starts_with("## `mock.csi-sanity.example` "), "{md}");
     assert!(html.contains("2 shards"), "{html}");
+    assert!(md.contains(", 2 shards, seed "), "{md}");
     let json: Value = serde_json::from_str(&json).unwrap();
     assert_eq!(json["summary"]["passed"], json["checks"].as_array().unwrap().len());
     let badge = check(&["badge", path("r.report").to_str().unwrap()], 0, &[]);
     assert!(badge.stdout.contains("a part: "), "a filter chose the checks: {}", badge.stdout);
+}
+
+#[test]
+fn two_shards_fuzz_with_what_no_other_one_sends() {
+    let directory = tempfile::tempdir().unwrap();
+    let run_one = |index: &str| {
+        let report = directory.path().join(format!("{index}.json"));
+        let shard = format!("{index}/2");
+        let flag = self::report(&report);
+        let arguments =
+            ["fuzz", "--seed", "3", "--duration", "30s", "--inputs", "40", "--shard", &shard, &flag];
+        check(&arguments, 0, &[&format!("shard {index} of 2: ")]);
+        read(&report)
+    };
+    let [one, two] = ["1", "2"].map(run_one);
+    assert_ne!(one["seed"], two["seed"]);
+    assert_ne!(one["seed"], 3);
+    check(&["merge", directory.path().to_str().unwrap()], 0, &[]);
 }
 
 #[test]
