@@ -1,5 +1,7 @@
 //! Times in replies.
 
+use std::time::{SystemTime, UNIX_EPOCH};
+
 use csi_harness::prelude::*;
 use csi_harness::requirements::Requirement;
 use prost_types::Timestamp;
@@ -13,13 +15,19 @@ pub(crate) fn same_moment(first: Option<&Timestamp>, again: Option<&Timestamp>) 
     }
 }
 
-/// Warns of a creation_time that says nothing: it has to be set, but how exact it has to be is left open.
-pub(crate) fn warn_if_unset(cx: &Cx, rule: &'static Requirement, created: Option<&Timestamp>) {
-    if created.is_some_and(|time| time.seconds <= 0) {
+/// How far the clocks of the driver's back end and of this machine may be apart.
+const CLOCKS_APART_SECONDS: u64 = 24 * 60 * 60;
+
+/// Warns of the creation_time of something just made that is not of these days, such as one that was never set: it has to be
+/// set, but by which clock is left open.
+pub(crate) fn warn_if_long_ago(cx: &Cx, rule: &'static Requirement, created: Option<&Timestamp>) {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |passed| passed.as_secs());
+    let apart = |time: &Timestamp| now.abs_diff(u64::try_from(time.seconds).unwrap_or(0));
+    if created.is_some_and(|time| apart(time) > CLOCKS_APART_SECONDS) {
         cx.warn(
-            Violation::new("creation_time is the beginning of 1970, or before it")
+            Violation::new("creation_time is more than a day away from now")
                 .of(rule)
-                .expected("the moment at which it was cut")
+                .expected(format!("the moment at which it was cut, about {now} s"))
                 .actual(moment(created)),
         );
     }

@@ -4,7 +4,7 @@
 use csi_harness::prelude::*;
 use csi_harness::reply::Refusal;
 
-use crate::moment::{moment, same_moment, warn_if_unset};
+use crate::moment::{moment, same_moment, warn_if_long_ago};
 
 /// A volume that does not exist, by an id that is made up.
 pub(super) fn unknown_volume(cx: &Cx) -> NodeVolume {
@@ -221,7 +221,7 @@ pub(super) fn complete_snapshot(cx: &Cx, snapshot: &v1::Snapshot, source_volume_
         expected: "the moment at which it was cut",
         actual: "no creation_time"
     );
-    warn_if_unset(cx, &req::MSG_SNAPSHOT_007, snapshot.creation_time.as_ref());
+    warn_if_long_ago(cx, &req::MSG_SNAPSHOT_007, snapshot.creation_time.as_ref());
     ensure!(
         snapshot.size_bytes >= 0,
         "the snapshot has a negative size";

@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use csi_harness::prelude::*;
 
 use super::{member_ids, new_group, ready_group, request_for, restore, two_volumes};
-use crate::moment::warn_if_unset;
+use crate::moment::warn_if_long_ago;
 
 check! {
     /// Without the message the orchestrator knows nothing of what was made.
@@ -148,7 +148,7 @@ check! {
             expected: "the point in time of the snapshot",
             actual: "none"
         );
-        warn_if_unset(cx, &req::GROUP_CREATE_023, group.creation_time.as_ref());
+        warn_if_long_ago(cx, &req::GROUP_CREATE_023, group.creation_time.as_ref());
         Ok(())
     }
 }
