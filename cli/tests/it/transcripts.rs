@@ -70,6 +70,7 @@ fn run(command: &str, directory: &Path) -> Said {
     shell.output().unwrap().into()
 }
 
+/// Carries out what a document shows, in a directory; documents are named as seen from docs/.
 fn check(document: &str) {
     check_in(document, tempfile::tempdir().unwrap().path());
 }
@@ -90,6 +91,16 @@ fn check_in(document: &str, directory: &Path) {
             said.stderr
         );
     }
+}
+
+/// Some checks of a whole run are for root.
+#[test]
+fn of_the_readme() {
+    if !rustix::process::geteuid().is_root() {
+        println!("skipped: needs root");
+        return;
+    }
+    check("../README.md");
 }
 
 #[test]
