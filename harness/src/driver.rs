@@ -109,15 +109,16 @@ impl Driver {
     pub fn of(config: &Config, log: Option<DriverLog>) -> Option<Driver> {
         let limit = Duration::from_millis(config.time_limits.restart_ms);
         match (&config.driver_command, &config.restart_command) {
-            (Some(command), _) => Some(Driver::child(command, log)),
+            (Some(command), _) => Some(Driver::child(command, config.endpoint.as_deref(), log)),
             (None, Some(command)) => Some(Driver::elsewhere(command.clone(), limit)),
             (None, None) => None,
         }
     }
 
-    /// A driver that a shell command starts, in a process group of its own.
-    pub fn child(command: &str, log: Option<DriverLog>) -> Driver {
-        Driver::new(Host::Child(Child::new(command, log)), true)
+    /// A driver that a shell command starts, in a process group of its own. It is told where to listen by `CSI_ENDPOINT`
+    /// (PROTO-CONN-004).
+    pub fn child(command: &str, endpoint: Option<&str>, log: Option<DriverLog>) -> Driver {
+        Driver::new(Host::Child(Child::new(command, endpoint, log)), true)
     }
 
     /// A driver that runs already, and that a command ends and starts: called with one argument, `kill`, `stop` or

@@ -334,6 +334,7 @@ named! {
     CreateSnapshotUnknownSourceAsInternal, "create-snapshot-unknown-source-as-internal", "a source that does not exist is INTERNAL";
 
     // Snapshots as reported.
+    SnapshotFrom1970, "snapshot-from-1970", "creation_time is set, but never to anything";
     SnapshotGroupIdMissing, "snapshot-group-id-missing", "members of a group do not tell their group_snapshot_id";
     SnapshotIdFromSource, "snapshot-id-from-source", "snapshot_id is made from the source, so that all its snapshots share it";
     SnapshotNeverReady, "snapshot-never-ready", "ready_to_use is false for ever";
@@ -462,6 +463,7 @@ named! {
 
     // Group snapshots as reported.
     GroupSnapshotAcceptsMissingMembers, "group-snapshot-accepts-missing-members", "missing snapshot_ids are accepted";
+    GroupSnapshotFrom1970, "group-snapshot-from-1970", "creation_time is set, but never to anything";
     GroupSnapshotIgnoresMemberMismatch, "group-snapshot-ignores-member-mismatch", "snapshot_ids of another group are accepted";
     GroupSnapshotMemberMismatchAsInternal, "group-snapshot-member-mismatch-as-internal", "snapshot_ids of another group are INTERNAL";
     GroupSnapshotMembersClaimReady, "group-snapshot-members-claim-ready", "members say that they are ready, and are not for those who want to use them";

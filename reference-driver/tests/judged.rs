@@ -19,6 +19,7 @@ volume-size-bytes: 335544320
 size-max-bytes: 4294967296
 mutable-parameters: {tier: gold}
 attach-limit: true
+topology-requirement: {requisite: [{topology.hostpath.csi/node: node1}, {topology.hostpath.csi/node: node2}]}
 effort: {cases: 8}
 ";
 

@@ -1,9 +1,13 @@
 //! What the documents show of a terminal is what the program prints.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 use std::process::Command;
 
+use csi_mock_driver::Config;
+
+use crate::driver::Driver;
 use crate::program::{Said, program};
 
 /// Stands for whatever differs from run to run: inside a line, or for any number of lines where it is alone on one.
@@ -66,13 +70,17 @@ fn run(command: &str, directory: &Path) -> Said {
     shell.output().unwrap().into()
 }
 
+/// Carries out what a document shows, in a directory; documents are named as seen from docs/.
 fn check(document: &str) {
+    check_in(document, tempfile::tempdir().unwrap().path());
+}
+
+fn check_in(document: &str, directory: &Path) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs").join(document);
     let shown = shown(&fs::read_to_string(path).unwrap());
     assert!(!shown.is_empty(), "docs/{document} shows nothing");
-    let directory = tempfile::tempdir().unwrap();
     for Shown { command, output } in shown {
-        let said = run(&command, directory.path());
+        let said = run(&command, directory);
         let lines: Vec<&str> = said.stdout.lines().collect();
         let last = output.iter().rposition(|line| !line.is_empty()).map_or(0, |last| last + 1);
         assert!(
@@ -85,6 +93,16 @@ fn check(document: &str) {
     }
 }
 
+/// Some checks of a whole run are for root.
+#[test]
+fn of_the_readme() {
+    if !rustix::process::geteuid().is_root() {
+        println!("skipped: needs root");
+        return;
+    }
+    check("../README.md");
+}
+
 #[test]
 fn of_a_first_run() {
     check("first-run.md");
@@ -93,6 +111,18 @@ fn of_a_first_run() {
 #[test]
 fn of_a_failure() {
     check("reading-a-failure.md");
+}
+
+#[test]
+fn of_a_driver_that_wants_a_parameter() {
+    let required_parameters = BTreeMap::from([("pool".to_owned(), "fast".to_owned())]);
+    let driver = Driver::start(Config { required_parameters, ..Config::default() });
+    check_in("your-driver.md", driver.directory());
+}
+
+#[test]
+fn of_tests_by_a_definition() {
+    check_in("from-e2e-test.md", Driver::start(Config::default()).directory());
 }
 
 #[test]

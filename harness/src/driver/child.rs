@@ -4,6 +4,7 @@ use std::process::{ExitStatus, Stdio};
 use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
+use csi_proto::Endpoint;
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, kill_process_group, test_kill_process_group};
 use serde::{Deserialize, Serialize};
@@ -24,6 +25,8 @@ const GROUP_PAUSE: Duration = Duration::from_millis(5);
 #[derive(Debug)]
 pub(super) struct Child {
     command: String,
+    /// What `CSI_ENDPOINT` is for it.
+    endpoint: Option<String>,
     log: Option<DriverLog>,
     /// Comes first in its PATH, if such a place could be made.
     commands: OnceLock<Option<CommandPath>>,
@@ -84,6 +87,14 @@ fn stat(process: i32) -> Vec<String> {
     fields.split_whitespace().map(str::to_owned).collect()
 }
 
+/// An endpoint as drivers are told it: they know only whole paths. What is none is told where it is dialled.
+fn listen_address(endpoint: &str) -> Option<String> {
+    match endpoint.parse().ok()? {
+        Endpoint::Unix(path) => std::path::absolute(path).ok().map(|path| Endpoint::Unix(path).to_string()),
+        other => Some(other.to_string()),
+    }
+}
+
 /// One start of the command.
 #[derive(Clone, Debug)]
 struct Running {
@@ -93,9 +104,10 @@ struct Running {
 }
 
 impl Child {
-    pub(super) fn new(command: &str, log: Option<DriverLog>) -> Child {
+    pub(super) fn new(command: &str, endpoint: Option<&str>, log: Option<DriverLog>) -> Child {
         let (commands, running) = (OnceLock::new(), Mutex::default());
-        Child { command: command.to_owned(), log, commands, running }
+        let endpoint = endpoint.and_then(listen_address);
+        Child { command: command.to_owned(), endpoint, log, commands, running }
     }
 
     pub(super) fn process(&self) -> Option<ChildProcess> {
@@ -148,6 +160,7 @@ impl Child {
             .arg("-c")
             .arg(&self.command)
             .envs(path)
+            .envs(self.endpoint.as_ref().map(|endpoint| ("CSI_ENDPOINT", endpoint)))
             .stdin(Stdio::null())
             .stdout(stdout)
             .stderr(stderr)

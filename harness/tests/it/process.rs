@@ -132,7 +132,7 @@ async fn a_second_driver_that_finds_the_first_one_leaves_it_alone() {
 async fn a_second_driver_that_takes_the_socket_is_the_one_that_is_left() {
     let mock = Mock::new("");
     let command = mock.config.driver_command.clone().expect("there is one");
-    let driver = Driver::child(&format!("rm -f '{}'; {command}", mock.socket().display()), None);
+    let driver = Driver::child(&format!("rm -f '{}'; {command}", mock.socket().display()), None, None);
     let target = Target::connect_to(driver.clone(), mock.config.clone()).await.expect("it answers");
     let left = driver.start_twice(Duration::ZERO, LONG).await.expect("both can be started");
     assert_eq!(left, Some(Left::Second));
@@ -147,6 +147,7 @@ async fn one_that_is_deaf_to_sigterm_is_killed_after_the_grace() {
     let ready = directory.path().join("ready");
     let driver = Driver::child(
         &format!("trap '' TERM; echo ready > {}; sleep 1000; sleep 1000", ready.display()),
+        None,
         None,
     );
     driver.start().await.expect("a shell");
@@ -167,7 +168,7 @@ async fn whatever_the_command_starts_ends_with_it() {
         (format!("sleep 1000 & {write}"), true),
         (format!("sleep 1000 & {write}"), false),
     ] {
-        let driver = Driver::child(&command, None);
+        let driver = Driver::child(&command, None, None);
         driver.start().await.expect("a shell");
         let helper = line_in(&pid).await;
         assert!(is_alive(&helper));
@@ -179,10 +180,29 @@ async fn whatever_the_command_starts_ends_with_it() {
 }
 
 #[tokio::test]
+async fn the_command_is_told_where_to_listen() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let told = directory.path().join("told");
+    let here = std::env::current_dir().expect("there is one");
+    for (endpoint, expected) in [
+        ("unix:///run/csi/csi.sock", "unix:///run/csi/csi.sock".to_owned()),
+        ("/run/csi/csi.sock", "unix:///run/csi/csi.sock".to_owned()),
+        ("csi.sock", format!("unix://{}", here.join("csi.sock").display())),
+        ("tcp://127.0.0.1:10000", "tcp://127.0.0.1:10000".to_owned()),
+    ] {
+        let command = format!("echo \"$CSI_ENDPOINT\" > {}", told.display());
+        let driver = Driver::child(&command, Some(endpoint), None);
+        driver.start().await.expect("a shell");
+        assert!(driver.ended().await.success());
+        assert_eq!(line_in(&told).await, expected);
+    }
+}
+
+#[tokio::test]
 async fn a_handle_that_goes_takes_the_process_along() {
     let directory = tempfile::tempdir().expect("a directory");
     let pid = directory.path().join("pid");
-    let driver = Driver::child(&format!("echo $$ > {}; exec sleep 1000", pid.display()), None);
+    let driver = Driver::child(&format!("echo $$ > {}; exec sleep 1000", pid.display()), None, None);
     driver.start().await.expect("a shell");
     let pid = line_in(&pid).await;
     assert!(is_alive(&pid));
@@ -208,7 +228,7 @@ async fn a_command_that_fails_is_not_waited_for() {
 
 #[tokio::test]
 async fn a_command_that_leaves_the_driver_to_others_cannot_end_it() {
-    let driver = Driver::child("true", None);
+    let driver = Driver::child("true", None, None);
     driver.start().await.expect("a shell");
     assert!(driver.ended().await.success());
     let error = driver.kill().await.expect_err("there is nothing to kill");

@@ -111,6 +111,9 @@ pub(super) fn spoil_group(driver: &MockDriver, group: &mut VolumeGroupSnapshot) 
     if has(Defect::GroupSnapshotWithoutCreationTime) {
         group.creation_time = None;
     }
+    if has(Defect::GroupSnapshotFrom1970) {
+        group.creation_time = Some(prost_types::Timestamp::default());
+    }
     if has(Defect::GroupSnapshotMembersWithoutGroup) {
         group.snapshots.iter_mut().for_each(|snapshot| snapshot.group_snapshot_id.clear());
     }

@@ -19,6 +19,9 @@ pub(super) fn spoil_snapshot(driver: &MockDriver, snapshot: &mut Snapshot) {
     if has(Defect::SnapshotWithoutCreationTime) {
         snapshot.creation_time = None;
     }
+    if has(Defect::SnapshotFrom1970) {
+        snapshot.creation_time = Some(prost_types::Timestamp::default());
+    }
     if has(Defect::SnapshotSizeNegative) {
         snapshot.size_bytes = -1;
     }

@@ -1,5 +1,9 @@
 //! Times in replies.
 
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use csi_harness::prelude::*;
+use csi_harness::requirements::Requirement;
 use prost_types::Timestamp;
 
 /// Whether two times mean the same moment: a driver may keep it in whole seconds and tell it more exactly at first.
@@ -8,6 +12,24 @@ pub(crate) fn same_moment(first: Option<&Timestamp>, again: Option<&Timestamp>) 
     match (first, again) {
         (Some(first), Some(again)) => (nanoseconds(first) - nanoseconds(again)).abs() < 1_000_000_000,
         (first, again) => first == again,
+    }
+}
+
+/// How far the clocks of the driver's back end and of this machine may be apart.
+const CLOCKS_APART_SECONDS: u64 = 24 * 60 * 60;
+
+/// Warns of the creation_time of something just made that is not of these days, such as one that was never set: it has to be
+/// set, but by which clock is left open.
+pub(crate) fn warn_if_long_ago(cx: &Cx, rule: &'static Requirement, created: Option<&Timestamp>) {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |passed| passed.as_secs());
+    let apart = |time: &Timestamp| now.abs_diff(u64::try_from(time.seconds).unwrap_or(0));
+    if created.is_some_and(|time| apart(time) > CLOCKS_APART_SECONDS) {
+        cx.warn(
+            Violation::new("creation_time is more than a day away from now")
+                .of(rule)
+                .expected(format!("the moment at which it was cut, about {now} s"))
+                .actual(moment(created)),
+        );
     }
 }
 

@@ -240,8 +240,8 @@ check! {
         ensure!(
             before == after,
             "a refused modification has changed the volume";
-            expected: format!("{before:?}"),
-            actual: format!("{after:?}")
+            expected: wires(&before),
+            actual: wires(&after)
         );
         Ok(())
     }

@@ -70,6 +70,7 @@ check! {
             "snapshot-without-id",
             "snapshot-without-source",
             "snapshot-without-creation-time",
+            "snapshot-from-1970",
             "snapshot-size-negative",
         ],
         plain: ["CreateSnapshot"],
@@ -86,7 +87,7 @@ check! {
             expected: "snapshot, with all that is mandatory in it",
             actual: "no snapshot, or an empty one"
         );
-        complete_snapshot(&snapshot, &volume.id)
+        complete_snapshot(cx, &snapshot, &volume.id)
     }
 }
 

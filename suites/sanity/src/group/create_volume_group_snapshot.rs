@@ -8,6 +8,7 @@ use std::collections::BTreeSet;
 use csi_harness::prelude::*;
 
 use super::{member_ids, new_group, ready_group, request_for, restore, two_volumes};
+use crate::moment::warn_if_long_ago;
 
 check! {
     /// Without the message the orchestrator knows nothing of what was made.
@@ -137,7 +138,7 @@ check! {
         title: "a new group snapshot has a creation_time",
         spec: [req::GROUP_CREATE_023],
         needs: [CREATE_DELETE_GET_VOLUME_GROUP_SNAPSHOT, CREATE_DELETE_VOLUME],
-        refuted_by: ["group-snapshot-without-creation-time"],
+        refuted_by: ["group-snapshot-without-creation-time", "group-snapshot-from-1970"],
     }
     async |cx| {
         let group = new_group(cx).await?;
@@ -147,6 +148,7 @@ check! {
             expected: "the point in time of the snapshot",
             actual: "none"
         );
+        warn_if_long_ago(cx, &req::GROUP_CREATE_023, group.creation_time.as_ref());
         Ok(())
     }
 }

@@ -244,6 +244,10 @@ check! {
     }
     async |cx| {
         let places = two_places(cx).await?;
+        for place in &places {
+            let reply = cx.create_volume(request_in(cx, std::slice::from_ref(place))).await;
+            reply.or_skip("there may be no storage for another node")?;
+        }
         let [one, other] = places.clone();
         for preferred in [[one.clone(), other.clone()], [other, one]] {
             let [first, _] = &preferred;
