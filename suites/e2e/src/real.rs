@@ -28,11 +28,13 @@ mod watch;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use csi_harness::prelude::{Stop, Violation};
 use csi_harness::removal::Remove;
 use serde_json::{Value, json};
+use tokio::sync::OnceCell;
+use tokio::time::Instant;
 use tonic::async_trait;
 
 use crate::cluster::{
@@ -90,6 +92,10 @@ pub struct Real {
     pods: Mutex<BTreeMap<String, PodSpec>>,
     /// Contents that were deleted with their snapshot, by kind and name of that: it is gone when they are.
     going: Mutex<BTreeMap<(Kind, String), Vec<String>>>,
+    /// The namespace is made with the first object: many tests skip before.
+    opened: OnceCell<()>,
+    /// Whether the namespace may be there.
+    is_begun: AtomicBool,
     is_closed: AtomicBool,
 }
 
@@ -102,15 +108,22 @@ impl Real {
         namespace: &str,
     ) -> Real {
         let watches = Watches::new(found.server.clone(), namespace);
-        let (pods, going, is_closed) = Default::default();
+        let (pods, going, opened, is_begun, is_closed) = Default::default();
         let names = Names::new(namespace);
-        Real { found, settings, ground, marks, names, watches, pods, going, is_closed }
+        Real { found, settings, ground, marks, names, watches, pods, going, opened, is_begun, is_closed }
     }
 
-    /// Makes the namespace.
+    /// Makes the namespace, if it is not there yet.
     async fn open(&self) -> Done {
-        let manifest = self.marks.namespace(&self.names.namespace);
-        self.server().create(Kind::Namespace, None, manifest).await.map(drop)
+        let make = async || {
+            let manifest = self.marks.namespace(&self.names.namespace);
+            self.is_begun.store(true, Ordering::SeqCst);
+            let made = self.server().try_create(Kind::Namespace, None, manifest).await?;
+            // What was refused is not there, or is another's. Without an answer nobody knows.
+            self.is_begun.store(!matches!(&made, Err(why) if why.is_refusal()), Ordering::SeqCst);
+            made.map(drop).map_err(|why| why.to("create", Kind::Namespace, &self.names.namespace))
+        };
+        self.opened.get_or_try_init(make).await.copied()
     }
 
     fn server(&self) -> &Server {
@@ -127,6 +140,9 @@ impl Real {
     }
 
     async fn create(&self, kind: Kind, manifest: Value) -> Done {
+        // What the cluster does not have at all is no reason for a namespace.
+        self.server().api(kind, None)?;
+        self.open().await?;
         self.server().create(kind, self.namespace(), manifest).await.map(drop)
     }
 
@@ -182,6 +198,9 @@ impl Real {
 
     /// Removes everything. Answers what is left.
     async fn remove_all(&self) -> Done<Vec<String>> {
+        if !self.is_begun.load(Ordering::SeqCst) {
+            return Ok(Vec::new());
+        }
         let (server, namespace) = (self.server(), self.names.namespace.as_str());
         let until = Instant::now() + CLOSE_LIMIT;
         let left = Removal { server, namespace, watches: &self.watches, until }.run().await?;
