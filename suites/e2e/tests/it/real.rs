@@ -6,6 +6,7 @@ mod controllers;
 mod found;
 mod made;
 mod read;
+mod run;
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -30,6 +30,8 @@ pub(crate) struct Store {
     pub(crate) refused: BTreeSet<String>,
     /// Groups and versions besides the core, with their resources.
     pub(crate) groups: BTreeMap<String, Vec<&'static str>>,
+    /// The zone that the provisioner publishes a capacity of for each class, if it does so.
+    pub(crate) capacity_of: Option<&'static str>,
     watchers: Vec<(String, mpsc::UnboundedSender<Bytes>)>,
     version: u64,
 }

@@ -126,8 +126,15 @@ async fn a_snapshot_that_is_kept_goes_with_its_content_when_it_is_deleted() {
     });
     real.delete_snapshot("snapshot-0").await.unwrap();
     assert_eq!(api.names("volumesnapshots"), [""; 0]);
+    let is_going = || {
+        api.object("volumesnapshotcontents", "", &content).unwrap()["metadata"]
+            .get("deletionTimestamp")
+            .is_some()
+    };
+    assert!(!is_going(), "not before its snapshot is seen to be gone");
     let error = real.snapshot("snapshot-0").await.unwrap().unwrap().error.unwrap();
     assert_eq!(error, format!("its content {content} is there still"));
+    assert!(is_going());
     api.store(|store| store.remove(&held));
     assert_eq!(real.snapshot("snapshot-0").await.unwrap(), None);
 }

@@ -13,6 +13,7 @@ pub(crate) fn work(store: &mut Store) {
         let before = store.objects.clone();
         bind_claims(store);
         run_pods(store);
+        publish_capacity(store);
         take_snapshots(store);
         end_claims(store);
         end_snapshots(store);
@@ -83,6 +84,33 @@ fn run_pods(store: &mut Store) {
         let container = json!({ "name": name, "restartCount": 0, "state": { "running": {} } });
         pod["status"] = json!({ "phase": "Running", "containerStatuses": [container] });
         store.put("pods", pod);
+    }
+}
+
+/// There is a capacity for each class, as long as there is the class.
+fn publish_capacity(store: &mut Store) {
+    let Some(zone) = store.capacity_of else { return };
+    let classes: Vec<String> =
+        all(store, "storageclasses").into_iter().map(|((_, _, name), _)| name).collect();
+    for class in &classes {
+        let name = format!("capacity-{class}");
+        let key = ("csistoragecapacities".to_owned(), "driver".to_owned(), name.clone());
+        if !store.objects.contains_key(&key) {
+            store.put(
+                "csistoragecapacities",
+                json!({
+                    "metadata": { "name": name, "namespace": "driver" },
+                    "storageClassName": class,
+                    "nodeTopology": { "matchLabels": { "disk.example/zone": zone } },
+                    "capacity": "1Gi",
+                }),
+            );
+        }
+    }
+    for (key, capacity) in all(store, "csistoragecapacities") {
+        if !classes.iter().any(|class| capacity["storageClassName"] == class.as_str()) {
+            store.remove(&key);
+        }
     }
 }
 
