@@ -79,6 +79,9 @@ pub struct Settings {
     pub claim_annotations: Pairs,
 }
 
+/// An object, by kind and name.
+type Object = (Kind, String);
+
 /// One namespace of a real cluster.
 #[derive(Debug)]
 pub struct Real {
@@ -91,7 +94,7 @@ pub struct Real {
     /// What pods were made of, by name: the API server adds much to it.
     pods: Mutex<BTreeMap<String, PodSpec>>,
     /// Contents that go after their snapshot, by kind and name of that: it is gone when they are.
-    going: Mutex<BTreeMap<(Kind, String), Vec<(Kind, String)>>>,
+    going: Mutex<BTreeMap<Object, Vec<Object>>>,
     /// The namespace is made with the first object: many tests skip before.
     opened: OnceCell<()>,
     /// Whether the namespace may be there.
@@ -168,7 +171,7 @@ impl Real {
 
     /// Deletes a snapshot of either kind. The contents that it would leave go when it is gone: before that, the sidecar may miss
     /// that they are to go.
-    async fn delete_with(&self, kind: Kind, name: &str, retained: Vec<(Kind, String)>) -> Done {
+    async fn delete_with(&self, kind: Kind, name: &str, retained: Vec<Object>) -> Done {
         let key = (kind, name.to_owned());
         self.going.lock().unwrap_or_else(PoisonError::into_inner).insert(key, retained);
         self.server().delete(kind, self.namespace(), name, None).await
@@ -434,7 +437,7 @@ impl Cluster for Real {
         let content = group_snapshots::content_of(&object);
         let content = self.look_at_content(Kind::GroupSnapshotContent, content).await?;
         let own = retained(content.as_ref()).map(|content| (Kind::GroupSnapshotContent, content));
-        let mut going: Vec<(Kind, String)> = own.into_iter().collect();
+        let mut going: Vec<Object> = own.into_iter().collect();
         // The members go with their group; their contents would stay as its own does.
         for member in self.member_objects(name).await? {
             let content = snapshots::content_of(&member);

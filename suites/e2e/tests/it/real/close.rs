@@ -148,7 +148,7 @@ async fn nothing_is_asked_of_a_cluster_in_which_nothing_was_made() {
     api.store(|store| store.refused.insert("POST namespaces".to_owned()));
     broken(real.create_storage_class(&class("class-0")).await.unwrap_err());
     real.close().await.unwrap();
-    assert_eq!(api.store(|store| store.asked.clone()), [format!("POST namespaces")]);
+    assert_eq!(api.store(|store| store.asked.clone()), ["POST namespaces"]);
 }
 
 #[tokio::test]
@@ -188,7 +188,10 @@ async fn what_does_not_go_is_told_with_its_holders_and_with_what_there_is_to_see
     let evidence = real.evidence().await.join("\n");
     assert!(evidence.contains("PersistentVolumeClaim claim-0: Provisioning: made"), "{evidence}");
     assert!(evidence.contains(&format!("volumeHandle: handle-of-{volume}")), "{evidence}");
-    assert!(!evidence.contains("managedFields"), "{evidence}");
+    assert!(
+        evidence.contains("kind: PersistentVolume\n") && !evidence.contains("managedFields"),
+        "{evidence}"
+    );
     let Err(Stop::Violation(violation)) = real.close().await else { panic!("a volume is left") };
     assert_eq!(violation.message, "what a test has made does not go");
     let expected = format!("PersistentVolume {volume} (held by kubernetes.io/pv-protection)");
