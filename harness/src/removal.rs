@@ -48,3 +48,50 @@ impl Removals {
         left
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::*;
+
+    /// It goes at the try with this number.
+    #[derive(Debug)]
+    struct Thing {
+        name: &'static str,
+        goes_at: usize,
+        tries: AtomicUsize,
+    }
+
+    impl Thing {
+        fn new(name: &'static str, goes_at: usize) -> Arc<Thing> {
+            Arc::new(Thing { name, goes_at, tries: AtomicUsize::new(0) })
+        }
+    }
+
+    #[async_trait]
+    impl Remove for Thing {
+        fn name(&self) -> String {
+            self.name.to_owned()
+        }
+
+        async fn remove(&self) -> Result<(), String> {
+            let tries = self.tries.fetch_add(1, Ordering::SeqCst) + 1;
+            if tries < self.goes_at { Err("it is held".to_owned()) } else { Ok(()) }
+        }
+    }
+
+    #[tokio::test]
+    async fn what_does_not_go_is_told_and_tried_again() {
+        let removals = Removals::default();
+        let (easy, hard) = (Thing::new("easy", 1), Thing::new("hard", 2));
+        removals.add(hard.clone());
+        removals.add(easy.clone());
+        assert_eq!(removals.open(), ["hard", "easy"]);
+        assert_eq!(removals.run().await, ["hard: it is held"]);
+        assert_eq!(removals.open(), ["hard"]);
+        assert_eq!(removals.run().await, [""; 0]);
+        let tries = [&easy, &hard].map(|thing| thing.tries.load(Ordering::SeqCst));
+        assert_eq!(tries, [1, 2], "what is gone is not tried again");
+    }
+}

@@ -7,6 +7,7 @@ mod copied;
 mod doctor;
 mod driver;
 mod driver_command;
+mod e2e_kube;
 mod exit_codes;
 mod fuzz;
 mod gate;

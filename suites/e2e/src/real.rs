@@ -28,11 +28,13 @@ mod watch;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use csi_harness::prelude::{Stop, Violation};
 use csi_harness::removal::Remove;
 use serde_json::{Value, json};
+use tokio::sync::OnceCell;
+use tokio::time::Instant;
 use tonic::async_trait;
 
 use crate::cluster::{
@@ -77,6 +79,9 @@ pub struct Settings {
     pub claim_annotations: Pairs,
 }
 
+/// An object, by kind and name.
+type Object = (Kind, String);
+
 /// One namespace of a real cluster.
 #[derive(Debug)]
 pub struct Real {
@@ -88,8 +93,12 @@ pub struct Real {
     watches: Watches,
     /// What pods were made of, by name: the API server adds much to it.
     pods: Mutex<BTreeMap<String, PodSpec>>,
-    /// Contents that were deleted with their snapshot, by kind and name of that: it is gone when they are.
-    going: Mutex<BTreeMap<(Kind, String), Vec<String>>>,
+    /// Contents that go after their snapshot, by kind and name of that: it is gone when they are.
+    going: Mutex<BTreeMap<Object, Vec<Object>>>,
+    /// The namespace is made with the first object: many tests skip before.
+    opened: OnceCell<()>,
+    /// Whether the namespace may be there.
+    is_begun: AtomicBool,
     is_closed: AtomicBool,
 }
 
@@ -102,15 +111,22 @@ impl Real {
         namespace: &str,
     ) -> Real {
         let watches = Watches::new(found.server.clone(), namespace);
-        let (pods, going, is_closed) = Default::default();
+        let (pods, going, opened, is_begun, is_closed) = Default::default();
         let names = Names::new(namespace);
-        Real { found, settings, ground, marks, names, watches, pods, going, is_closed }
+        Real { found, settings, ground, marks, names, watches, pods, going, opened, is_begun, is_closed }
     }
 
-    /// Makes the namespace.
+    /// Makes the namespace, if it is not there yet.
     async fn open(&self) -> Done {
-        let manifest = self.marks.namespace(&self.names.namespace);
-        self.server().create(Kind::Namespace, None, manifest).await.map(drop)
+        let make = async || {
+            let manifest = self.marks.namespace(&self.names.namespace);
+            self.is_begun.store(true, Ordering::SeqCst);
+            let made = self.server().try_create(Kind::Namespace, None, manifest).await?;
+            // What was refused is not there, or is another's. Without an answer nobody knows.
+            self.is_begun.store(!matches!(&made, Err(why) if why.is_refusal()), Ordering::SeqCst);
+            made.map(drop).map_err(|why| why.to("create", Kind::Namespace, &self.names.namespace))
+        };
+        self.opened.get_or_try_init(make).await.copied()
     }
 
     fn server(&self) -> &Server {
@@ -127,6 +143,9 @@ impl Real {
     }
 
     async fn create(&self, kind: Kind, manifest: Value) -> Done {
+        // What the cluster does not have at all is no reason for a namespace.
+        self.server().api(kind, None)?;
+        self.open().await?;
         self.server().create(kind, self.namespace(), manifest).await.map(drop)
     }
 
@@ -150,28 +169,28 @@ impl Real {
         class.ok_or_else(|| Stop::broken(format!("there is no {} {name}", kind.facts().kind)))
     }
 
-    /// Deletes a snapshot of either kind, and then the contents that it would leave.
-    async fn delete_with(&self, kind: Kind, name: &str, content: Kind, retained: Vec<String>) -> Done {
-        let mut going = self.going.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        going.insert((kind, name.to_owned()), retained.clone());
-        *self.going.lock().unwrap_or_else(PoisonError::into_inner) = going;
-        self.server().delete(kind, self.namespace(), name, None).await?;
-        for one in retained {
-            self.server().delete(content, None, &one, None).await?;
-        }
-        Ok(())
+    /// Deletes a snapshot of either kind. The contents that it would leave go when it is gone: before that, the sidecar may miss
+    /// that they are to go.
+    async fn delete_with(&self, kind: Kind, name: &str, retained: Vec<Object>) -> Done {
+        let key = (kind, name.to_owned());
+        self.going.lock().unwrap_or_else(PoisonError::into_inner).insert(key, retained);
+        self.server().delete(kind, self.namespace(), name, None).await
     }
 
-    /// A content that is there still although its snapshot is gone.
-    async fn rest_of(&self, kind: Kind, name: &str, content: Kind) -> Done<Option<Value>> {
+    /// A content that is there still although its snapshot is gone; it is deleted, unless it is on its way.
+    async fn rest_of(&self, kind: Kind, name: &str) -> Done<Option<Value>> {
         let key = (kind, name.to_owned());
         let going = self.going.lock().unwrap_or_else(PoisonError::into_inner).get(&key).cloned();
-        for one in going.unwrap_or_default() {
-            if let Some(content) = self.look(content, &one).await? {
-                return Ok(Some(content));
+        let mut rest = None;
+        for (content, one) in going.unwrap_or_default() {
+            if let Some(object) = self.look(content, &one).await? {
+                if text(&object, "/metadata/deletionTimestamp").is_empty() {
+                    self.server().delete(content, None, &one, None).await?;
+                }
+                rest = self.look(content, &one).await?.or(rest);
             }
         }
-        Ok(None)
+        Ok(rest)
     }
 
     async fn member_objects(&self, group: &str) -> Done<Vec<Value>> {
@@ -182,6 +201,9 @@ impl Real {
 
     /// Removes everything. Answers what is left.
     async fn remove_all(&self) -> Done<Vec<String>> {
+        if !self.is_begun.load(Ordering::SeqCst) {
+            return Ok(Vec::new());
+        }
         let (server, namespace) = (self.server(), self.names.namespace.as_str());
         let until = Instant::now() + CLOSE_LIMIT;
         let left = Removal { server, namespace, watches: &self.watches, until }.run().await?;
@@ -358,7 +380,7 @@ impl Cluster for Real {
                 Ok(Some(snapshots::read(&self.names, &object, content.as_ref())))
             }
             None => {
-                let content = self.rest_of(Kind::Snapshot, name, Kind::SnapshotContent).await?;
+                let content = self.rest_of(Kind::Snapshot, name).await?;
                 Ok(content.map(|content| {
                     let snapshot = snapshots::read(&self.names, &Value::Null, Some(&content));
                     Snapshot { error: rest(&content), ..snapshot }
@@ -371,8 +393,8 @@ impl Cluster for Real {
         let Some(object) = self.look(Kind::Snapshot, name).await? else { return Ok(()) };
         let content = snapshots::content_of(&object);
         let content = self.look_at_content(Kind::SnapshotContent, content).await?;
-        let retained = retained(content.as_ref()).into_iter().collect();
-        self.delete_with(Kind::Snapshot, name, Kind::SnapshotContent, retained).await
+        let retained = retained(content.as_ref()).map(|content| (Kind::SnapshotContent, content));
+        self.delete_with(Kind::Snapshot, name, retained.into_iter().collect()).await
     }
 
     async fn snapshot_blocks(&self, _snapshot: &str, _earlier: Option<&str>) -> Done<Vec<Block>> {
@@ -401,7 +423,7 @@ impl Cluster for Real {
                 Ok(Some(group_snapshots::read(&self.names, &object, content.as_ref(), &members)))
             }
             None => {
-                let content = self.rest_of(Kind::GroupSnapshot, name, Kind::GroupSnapshotContent).await?;
+                let content = self.rest_of(Kind::GroupSnapshot, name).await?;
                 Ok(content.map(|content| {
                     let group = group_snapshots::read(&self.names, &Value::Null, Some(&content), &[]);
                     GroupSnapshot { error: rest(&content), ..group }
@@ -414,19 +436,15 @@ impl Cluster for Real {
         let Some(object) = self.look(Kind::GroupSnapshot, name).await? else { return Ok(()) };
         let content = group_snapshots::content_of(&object);
         let content = self.look_at_content(Kind::GroupSnapshotContent, content).await?;
+        let own = retained(content.as_ref()).map(|content| (Kind::GroupSnapshotContent, content));
+        let mut going: Vec<Object> = own.into_iter().collect();
         // The members go with their group; their contents would stay as its own does.
-        let mut of_members = Vec::new();
         for member in self.member_objects(name).await? {
             let content = snapshots::content_of(&member);
             let content = self.look_at_content(Kind::SnapshotContent, content).await?;
-            of_members.extend(retained(content.as_ref()));
+            going.extend(retained(content.as_ref()).map(|content| (Kind::SnapshotContent, content)));
         }
-        let own = retained(content.as_ref()).into_iter().collect();
-        self.delete_with(Kind::GroupSnapshot, name, Kind::GroupSnapshotContent, own).await?;
-        for one in of_members {
-            self.server().delete(Kind::SnapshotContent, None, &one, None).await?;
-        }
-        Ok(())
+        self.delete_with(Kind::GroupSnapshot, name, going).await
     }
 
     async fn events(&self, object: &str) -> Done<Vec<Event>> {

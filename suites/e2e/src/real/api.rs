@@ -55,18 +55,30 @@ impl Server {
     ///
     /// # Errors
     /// Broken if the server refuses or does not answer; skip if the cluster does not have the kind.
-    pub async fn create(&self, kind: Kind, namespace: Option<&str>, mut manifest: Value) -> Done<Value> {
+    pub async fn create(&self, kind: Kind, namespace: Option<&str>, manifest: Value) -> Done<Value> {
+        let name = text(&manifest, "/metadata/name").to_owned();
+        self.try_create(kind, namespace, manifest).await?.map_err(|why| why.to("create", kind, &name))
+    }
+
+    /// The same, for whom it matters how it failed.
+    pub(crate) async fn try_create(
+        &self,
+        kind: Kind,
+        namespace: Option<&str>,
+        mut manifest: Value,
+    ) -> Done<Result<Value, Failed>> {
         let api = self.api(kind, namespace)?;
         if let (Some(resource), Some(fields)) = (self.kinds.get(&kind), manifest.as_object_mut()) {
             fields.insert("apiVersion".to_owned(), resource.api_version.clone().into());
             fields.insert("kind".to_owned(), resource.kind.clone().into());
         }
-        let name = text(&manifest, "/metadata/name").to_owned();
         let object: DynamicObject = serde_json::from_value(manifest)
-            .map_err(|error| Stop::broken(format!("{} {name} is no object: {error}", kind.facts().kind)))?;
+            .map_err(|error| Stop::broken(format!("no {}: {error}", kind.facts().kind)))?;
         let params = PostParams { field_manager: Some(super::MANAGER.to_owned()), ..PostParams::default() };
-        let made = bounded(api.create(&params, &object)).await;
-        json(made.map_err(|why| why.to("create", kind, &name))?)
+        match bounded(api.create(&params, &object)).await {
+            Ok(made) => json(made).map(Ok),
+            Err(why) => Ok(Err(why)),
+        }
     }
 
     /// Looks at an object.
@@ -163,6 +175,11 @@ impl Failed {
     /// Whether there is no such object.
     pub fn is_not_found(&self) -> bool {
         matches!(self, Failed::Request(error) if matches!(&**error, kube::Error::Api(status) if status.code == HTTP_NOT_FOUND))
+    }
+
+    /// Whether the server has said no.
+    pub(crate) fn is_refusal(&self) -> bool {
+        matches!(self, Failed::Request(error) if matches!(&**error, kube::Error::Api(status) if status.code < 500))
     }
 
     /// What a test is told: that is never the driver's fault.

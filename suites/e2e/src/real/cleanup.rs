@@ -1,8 +1,9 @@
 //! What runs have left in a cluster that were killed before they could remove it, found by its labels.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde_json::Value;
+use tokio::time::Instant;
 
 use super::api::{Server, text};
 use super::close::{OUTSIDE, Removal, reason};

@@ -1,9 +1,10 @@
 //! The end of a namespace: everything in it goes, pods first, and what it has outside of it.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use csi_harness::prelude::Stop;
 use serde_json::{Value, json};
+use tokio::time::Instant;
 
 use super::api::{Server, text};
 use super::kind::Kind;
@@ -49,8 +50,8 @@ impl Removal<'_> {
     pub(crate) async fn run(&self) -> Done<Vec<String>> {
         let mut left = Vec::new();
         let mut refused = None;
-        for kinds in [&[Kind::Pod][..], &[Kind::GroupSnapshot], &[Kind::Snapshot], &[Kind::Claim]] {
-            match self.remove(kinds).await {
+        for kind in [Kind::Pod, Kind::GroupSnapshot, Kind::Snapshot, Kind::Claim] {
+            match self.remove(kind).await {
                 Ok(rest) => left.extend(rest),
                 Err(why) => refused = refused.or(Some(why)),
             }
@@ -64,44 +65,48 @@ impl Removal<'_> {
         refused.map_or(Ok(left), Err)
     }
 
-    /// Deletes the objects of these kinds, with what the driver keeps for them, and waits until they are gone.
-    async fn remove(&self, kinds: &[Kind]) -> Done<Vec<String>> {
-        let mut left = Vec::new();
-        for kind in kinds.iter().filter(|kind| self.server.has(**kind)) {
-            let content = content_of(*kind).filter(|content| self.server.has(*content));
-            let mut is_used = false;
-            if let Some(content) = content {
-                for object in self.owned(content).await? {
-                    is_used = true;
-                    self.let_go(content, &object).await?;
-                }
-            }
-            for object in self.server.list(*kind, Some(self.namespace), "").await? {
-                is_used = true;
-                self.server.delete(*kind, Some(self.namespace), name(&object), None).await?;
-            }
-            if is_used {
-                left.extend(self.gone(*kind, content).await?);
+    /// Deletes the objects of a kind, with what the driver keeps for them, and waits until they are gone.
+    async fn remove(&self, kind: Kind) -> Done<Vec<String>> {
+        if !self.server.has(kind) {
+            return Ok(Vec::new());
+        }
+        let content = content_of(kind).filter(|content| self.server.has(*content));
+        let contents = match content {
+            Some(content) => self.owned(content).await?,
+            None => Vec::new(),
+        };
+        if let Some(content) = content {
+            for object in &contents {
+                self.let_go(content, object).await?;
             }
         }
-        Ok(left)
+        let objects = self.server.list(kind, Some(self.namespace), "").await?;
+        for object in &objects {
+            self.server.delete(kind, Some(self.namespace), name(object), None).await?;
+        }
+        if let Some(content) = content {
+            // Those whose snapshot is gone already, and volumes made by hand, nobody else deletes.
+            let alone = |object: &&Value| content != Kind::Volume || self.is_by_hand(object);
+            for object in contents.iter().filter(alone) {
+                self.server.delete(content, None, name(object), None).await?;
+            }
+        }
+        match objects.is_empty() && contents.is_empty() {
+            true => Ok(Vec::new()),
+            false => self.gone(kind, content).await,
+        }
     }
 
-    /// What the driver has for a claim or snapshot goes with it, also where its class would keep it.
+    /// What the driver has for a claim or snapshot goes with it, also where its class would keep it. A volume made by hand stands
+    /// for one that another object stands for, too, so it stays.
     async fn let_go(&self, kind: Kind, object: &Value) -> Done {
-        let (field, provisioned) = match kind {
-            // One made by hand stands for a volume that another one stands for, too.
-            Kind::Volume => ("persistentVolumeReclaimPolicy", !self.is_by_hand(object)),
-            _ => ("deletionPolicy", true),
-        };
-        let keeps = object.pointer("/spec").is_some_and(|spec| text(spec, &format!("/{field}")) == "Retain");
-        if keeps && provisioned {
+        let field = if kind == Kind::Volume { "persistentVolumeReclaimPolicy" } else { "deletionPolicy" };
+        let keeps = text(object, &format!("/spec/{field}")) == "Retain";
+        if keeps && !(kind == Kind::Volume && self.is_by_hand(object)) {
             let patch = json!({ "spec": { field: "Delete" } });
             self.server.patch(kind, None, name(object), patch).await?;
         }
-        // Those whose snapshot is gone already nobody else deletes.
-        let is_alone = kind != Kind::Volume || self.is_by_hand(object);
-        if is_alone { self.server.delete(kind, None, name(object), None).await } else { Ok(()) }
+        Ok(())
     }
 
     fn is_by_hand(&self, object: &Value) -> bool {
@@ -130,7 +135,7 @@ impl Removal<'_> {
             if there.is_empty() || Instant::now() >= until {
                 return Ok(there);
             }
-            let _ = tokio::time::timeout_at(until.into(), self.watches.changed()).await;
+            let _ = tokio::time::timeout_at(until, self.watches.changed()).await;
         }
     }
 
@@ -143,7 +148,7 @@ impl Removal<'_> {
                 return Ok(told(Kind::Namespace, there.as_slice()));
             }
             // Namespaces are not watched: nothing tells that one is gone but looking.
-            let _ = tokio::time::timeout_at(until.into(), self.watches.changed()).await;
+            let _ = tokio::time::timeout_at(until, self.watches.changed()).await;
         }
     }
 

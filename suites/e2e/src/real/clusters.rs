@@ -26,6 +26,12 @@ impl RealClusters {
         RealClusters { found: Arc::new(found), settings, limit }
     }
 
+    /// A namespace for a test of a run. It is made with the first object in it.
+    pub fn namespace(&self, run: &str, name: &str) -> Real {
+        let marks = Marks::new(run, self.limit);
+        Real::new(self.found.clone(), self.settings.clone(), self.ground(), marks, name)
+    }
+
     /// Where pods run: where others lack the driver, on the nodes that have it.
     fn ground(&self) -> Ground {
         let hostnames = match self.found.others.is_empty() {
@@ -44,13 +50,8 @@ impl Clusters for RealClusters {
     }
 
     async fn open(&self, cx: &Cx) -> Done<Arc<dyn Cluster>> {
-        let marks = Marks::new(cx.target().run_prefix(), self.limit);
-        let real =
-            Real::new(self.found.clone(), self.settings.clone(), self.ground(), marks, &cx.unique_name());
-        let real = Arc::new(real);
-        // First, so that it is removed whatever happens.
+        let real = Arc::new(self.namespace(cx.target().run_prefix(), &cx.unique_name()));
         cx.removes(real.clone());
-        real.open().await?;
         Ok(real)
     }
 }

@@ -38,14 +38,23 @@ pub(crate) async fn lines(server: &Server, namespace: &str) -> Vec<String> {
 async fn involved(server: &Server, namespace: &str) -> Vec<Value> {
     let mut found = Vec::new();
     for kind in SHOWN.iter().filter(|kind| server.has(**kind)) {
-        found.extend(server.list(*kind, Some(namespace), "").await.unwrap_or_default());
+        let listed = server.list(*kind, Some(namespace), "").await.unwrap_or_default();
+        found.extend(listed.into_iter().map(|object| named(*kind, object)));
     }
     for (kind, owner) in SHOWN_OUTSIDE.iter().filter(|(kind, _)| server.has(*kind)) {
         let listed: Done<Vec<Value>> = server.list(*kind, None, "").await;
         let ours = listed.unwrap_or_default().into_iter().filter(|one| text(one, owner) == namespace);
-        found.extend(ours);
+        found.extend(ours.map(|object| named(*kind, object)));
     }
     found.into_iter().map(without_bookkeeping).collect()
+}
+
+/// The object with its kind, which lists leave out.
+fn named(kind: Kind, mut object: Value) -> Value {
+    if let Some(fields) = object.as_object_mut() {
+        fields.insert("kind".to_owned(), kind.facts().kind.into());
+    }
+    object
 }
 
 /// The object without what only the API server needs.

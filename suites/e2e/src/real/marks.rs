@@ -98,12 +98,15 @@ fn boot_id() -> String {
     if boot.trim().is_empty() { String::new() } else { format!("{}/{pids}", boot.trim()) }
 }
 
-/// When a process began, in ticks since the machine did.
+/// When a process began that has not ended, in ticks since the machine did.
 fn started(pid: u32) -> Option<String> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     // The name in parentheses may have spaces; the fields behind it begin with the third one.
     let (_, fields) = stat.rsplit_once(')')?;
-    fields.split_whitespace().nth(19).map(str::to_owned)
+    let mut fields = fields.split_whitespace();
+    // One that was killed is there until its parent takes note.
+    let has_ended = matches!(fields.next(), Some("Z" | "X"));
+    fields.nth(18).filter(|_| !has_ended).map(str::to_owned)
 }
 
 #[cfg(test)]

@@ -2,3 +2,4 @@
 #![expect(clippy::unwrap_used, reason = "a panic in a helper of a test is the failure itself")]
 
 mod plan;
+mod real;

@@ -1,0 +1,101 @@
+//! `csi-sanity e2e --cluster kube`, as far as it goes without a cluster: flags, files, rights.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use csi_suite_e2e::real::kind::access;
+
+use crate::ci_files::documents;
+
+const DEFINITION: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../driver-definitions/hostpath.yaml");
+
+/// What the program says, with its exit code.
+fn ends(flags: &[&str]) -> (i32, String) {
+    let mut command = assert_cmd::Command::cargo_bin("csi-sanity").unwrap();
+    command.args(["e2e", "--driver-definition", DEFINITION]).args(flags);
+    command.env_remove("CSI_ENDPOINT").env_remove("KUBECONFIG").env("HOME", "/nonexistent");
+    command.env_remove("KUBERNETES_SERVICE_HOST").env_remove("KUBERNETES_SERVICE_PORT");
+    let output = command.output().unwrap();
+    (output.status.code().unwrap_or(-1), String::from_utf8_lossy(&output.stderr).into_owned())
+}
+
+#[test]
+fn flags_of_the_other_kind_of_cluster_are_refused_by_name() {
+    for (flags, named) in [
+        (&["--cluster", "kube", "--endpoint", "/run/csi.sock"][..], "--endpoint"),
+        (&["--cluster", "kube", "--node-endpoint", "/run/csi.sock"], "--node-endpoint"),
+        (&["--cluster", "kube", "--driver-command", "true"], "--driver-command"),
+        (&["--cluster", "kube", "--secrets", "s.yaml"], "--secrets"),
+        (&["--cluster", "kube", "--manifest", "m.yaml"], "--manifest"),
+        (&["--cluster", "kube", "--default-fstype", "ext4"], "--default-fstype"),
+        (&["--cluster", "kube", "--extra-create-metadata"], "--extra-create-metadata"),
+        (&["--cluster", "kube", "--kubelet-dir", "/tmp"], "--kubelet-dir"),
+        (&["--kubeconfig", "config"], "--kubeconfig"),
+        (&["--context", "mine"], "--context"),
+        (&["--image", "tools"], "--image"),
+    ] {
+        let (code, told) = ends(flags);
+        assert_eq!(code, 2, "{flags:?}: {told}");
+        assert!(told.starts_with(&format!("error: {named}")), "{flags:?}: {told}");
+        assert!(told.contains("for --cluster kube"), "{flags:?}: {told}");
+    }
+}
+
+#[test]
+fn a_way_to_a_cluster_that_is_wrong_is_told_with_its_file_and_context() {
+    let (code, told) = ends(&["--cluster", "kube"]);
+    assert_eq!(code, 2, "{told}");
+    assert!(told.contains("--kubeconfig FILE"), "{told}");
+    let (code, told) = ends(&["--cluster", "kube", "--kubeconfig", "/nonexistent/config"]);
+    assert_eq!(code, 2, "{told}");
+    assert!(told.contains("--kubeconfig /nonexistent/config"), "{told}");
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), "apiVersion: v1\nkind: Config\ncurrent-context: one\n").unwrap();
+    let path = file.path().display().to_string();
+    let (code, told) = ends(&["--cluster", "kube", "--kubeconfig", &path, "--context", "other"]);
+    assert_eq!(code, 2, "{told}");
+    assert!(told.contains(&format!("--kubeconfig {path}, --context other")), "{told}");
+}
+
+#[test]
+fn a_cluster_that_is_not_reached_is_no_fault_of_the_driver() {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    // Nobody listens on the discard port.
+    let config = "apiVersion: v1\nkind: Config\ncurrent-context: c\n\
+                  clusters: [{name: c, cluster: {server: 'http://127.0.0.1:9'}}]\n\
+                  contexts: [{name: c, context: {cluster: c, user: u}}]\nusers: [{name: u, user: {}}]\n";
+    std::fs::write(file.path(), config).unwrap();
+    let path = file.path().display().to_string();
+    let (code, told) = ends(&["--cluster", "kube", "--kubeconfig", &path]);
+    assert_eq!(code, 3, "{told}");
+    assert!(told.contains("http://127.0.0.1:9"), "{told}");
+}
+
+#[test]
+fn the_manifest_gives_the_rights_that_are_used_and_no_others() {
+    let mut given = BTreeSet::new();
+    let of = |rule: &serde_json::Value, key: &str| -> Vec<String> {
+        let words = rule[key].as_array().into_iter().flatten();
+        words.map(|word| word.as_str().unwrap_or_default().to_owned()).collect()
+    };
+    let manifests = documents(Path::new("ci/kubernetes/e2e-rbac.yaml"));
+    let role = manifests.iter().find(|one| one["kind"] == "ClusterRole").expect("there is a ClusterRole");
+    for rule in role["rules"].as_array().expect("it has rules") {
+        for group in of(rule, "apiGroups") {
+            for resource in of(rule, "resources") {
+                for verb in of(rule, "verbs") {
+                    assert!(
+                        given.insert((group.clone(), resource.clone(), verb.clone())),
+                        "{resource} {verb} stands twice"
+                    );
+                }
+            }
+        }
+    }
+    let used: BTreeSet<(String, String, String)> = access()
+        .flat_map(|(group, resource, verbs)| {
+            verbs.iter().map(move |verb| (group.to_owned(), resource.to_owned(), (*verb).to_owned()))
+        })
+        .collect();
+    assert_eq!(given, used);
+}

@@ -1,0 +1,119 @@
+//! Tests in a real cluster, against an API server in this process. Commands in pods need a WebSocket, which it does not have.
+
+mod api;
+mod close;
+mod controllers;
+mod found;
+mod made;
+mod read;
+mod run;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use csi_harness::prelude::Stop;
+use csi_suite_e2e::cluster::{AccessMode, ClaimSpec, Cluster, Pairs, StorageClass, VolumeMode};
+use csi_suite_e2e::real::api::Server;
+use csi_suite_e2e::real::connect::Connection;
+use csi_suite_e2e::real::discovery::Discovered;
+use csi_suite_e2e::real::{Real, RealClusters, Settings};
+use kube::Client;
+use serde_json::json;
+
+use api::Api;
+use controllers::DRIVER;
+
+/// The namespace of the test.
+const NAMESPACE: &str = "sanity-abc123-1-0";
+const RUN: &str = "sanity-abc123";
+const LIMIT: Duration = Duration::from_secs(3600);
+
+/// A server with two nodes, the first of which has the driver, and everything that there is of snapshots.
+fn cluster() -> Api {
+    let api = Api::default();
+    api.store(|store| {
+        let snapshots = vec!["volumesnapshotclasses", "volumesnapshots", "volumesnapshotcontents"];
+        let groups =
+            vec!["volumegroupsnapshotclasses", "volumegroupsnapshots", "volumegroupsnapshotcontents"];
+        store.groups.insert("snapshot.storage.k8s.io/v1".to_owned(), snapshots);
+        store.groups.insert("groupsnapshot.storage.k8s.io/v1beta1".to_owned(), groups);
+        store.groups.insert("storage.k8s.io/v1".to_owned(), vec!["storageclasses"]);
+        store.groups.insert("storage.k8s.io/v1beta1".to_owned(), vec!["volumeattributesclasses"]);
+    });
+    for (name, zone) in [("node-a", "a"), ("node-b", "b")] {
+        api.has("nodes", json!({
+            "metadata": {
+                "name": name,
+                "labels": { "kubernetes.io/hostname": format!("{name}.example"), "disk.example/zone": zone, "other": "x" },
+            },
+            "status": { "conditions": [{ "type": "Ready", "status": "True" }] },
+        }));
+    }
+    api.has("csinodes", json!({
+        "metadata": { "name": "node-a" },
+        "spec": { "drivers": [
+            { "name": "other.example", "nodeID": "x" },
+            { "name": DRIVER, "nodeID": "a", "topologyKeys": ["disk.example/zone"], "allocatable": { "count": 7 } },
+        ] },
+    }));
+    api.has("csinodes", json!({ "metadata": { "name": "node-b" }, "spec": { "drivers": [] } }));
+    api
+}
+
+fn connection(api: &Api) -> Connection {
+    Connection { client: Client::new(api.clone(), "default"), server: "https://cluster.example".to_owned() }
+}
+
+async fn found(api: &Api) -> Discovered {
+    Discovered::new(connection(api), DRIVER).await.unwrap()
+}
+
+async fn server(api: &Api) -> Server {
+    found(api).await.server
+}
+
+async fn clusters(api: &Api) -> RealClusters {
+    let settings = Settings {
+        driver: DRIVER.to_owned(),
+        image: "tools:1".to_owned(),
+        client_node: None,
+        claim_annotations: Pairs::from([("who".to_owned(), "me".to_owned())]),
+    };
+    RealClusters::new(found(api).await, settings, LIMIT)
+}
+
+/// The namespace of a test.
+async fn namespace(api: &Api) -> Arc<Real> {
+    Arc::new(clusters(api).await.namespace(RUN, NAMESPACE))
+}
+
+fn class(name: &str) -> StorageClass {
+    StorageClass { name: name.to_owned(), provisioner: DRIVER.to_owned(), ..StorageClass::default() }
+}
+
+fn claim(name: &str, class: &str) -> ClaimSpec {
+    ClaimSpec {
+        name: name.to_owned(),
+        class: class.to_owned(),
+        access_modes: vec![AccessMode::ReadWriteOnce],
+        mode: VolumeMode::Filesystem,
+        request_bytes: 1 << 30,
+        ..ClaimSpec::default()
+    }
+}
+
+/// The reason for which a test would be broken.
+fn broken(stop: Stop) -> String {
+    match stop {
+        Stop::Broken(why) => why,
+        other => panic!("not broken: {other:?}"),
+    }
+}
+
+/// A namespace with a class and a claim that is bound.
+async fn with_claim(api: &Api) -> Arc<Real> {
+    let real = namespace(api).await;
+    real.create_storage_class(&class("class-0")).await.unwrap();
+    real.create_claim(&claim("claim-0", "class-0")).await.unwrap();
+    real
+}

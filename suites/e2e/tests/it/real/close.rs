@@ -1,0 +1,275 @@
+//! What goes, in which order, and what stays.
+
+use csi_harness::prelude::Stop;
+use csi_harness::removal::Remove as _;
+use csi_suite_e2e::cluster::{
+    ClaimSpec, Cluster as _, Container, PersistentVolume, PodSpec, ReclaimPolicy, SnapshotClass,
+    SnapshotOrigin, SnapshotSpec, StorageClass,
+};
+use csi_suite_e2e::real::cleanup::clean_up;
+use serde_json::json;
+
+use super::api::Api;
+use super::controllers::DRIVER;
+use super::{NAMESPACE, broken, claim, class, cluster, namespace, server, with_claim};
+
+/// Kinds outside of namespaces that a test makes objects of.
+const OUTSIDE: &[&str] =
+    &["namespaces", "persistentvolumes", "storageclasses", "volumesnapshotclasses", "volumesnapshotcontents"];
+
+fn retaining() -> SnapshotClass {
+    let (name, driver) = ("class-1".to_owned(), DRIVER.to_owned());
+    SnapshotClass { name, driver, deletion: ReclaimPolicy::Retain, ..SnapshotClass::default() }
+}
+
+fn snapshot(origin: SnapshotOrigin) -> SnapshotSpec {
+    SnapshotSpec { name: "snapshot-0".to_owned(), class: "class-1".to_owned(), origin }
+}
+
+fn pod() -> PodSpec {
+    let containers = vec![Container { name: "c".to_owned(), ..Container::default() }];
+    PodSpec { name: "pod-0".to_owned(), containers, ..PodSpec::default() }
+}
+
+/// What others have in the cluster.
+fn others(api: &Api) {
+    api.has("namespaces", json!({ "metadata": { "name": "theirs" } }));
+    api.has("namespaces", json!({ "metadata": { "name": format!("{NAMESPACE}0") } }));
+    api.has("storageclasses", json!({ "metadata": { "name": format!("{NAMESPACE}-mine") } }));
+    api.has("persistentvolumes", json!({
+        "metadata": { "name": "pv-of-others" },
+        "spec": { "claimRef": { "namespace": "theirs", "name": "claim-0" }, "persistentVolumeReclaimPolicy": "Retain" },
+    }));
+}
+
+fn outside(api: &Api) -> Vec<String> {
+    OUTSIDE.iter().flat_map(|resource| api.names(resource)).collect()
+}
+
+fn of_others() -> Vec<String> {
+    [&format!("{NAMESPACE}0"), "theirs", "pv-of-others", &format!("{NAMESPACE}-mine")]
+        .map(str::to_owned)
+        .to_vec()
+}
+
+#[tokio::test]
+async fn everything_goes_pods_first_and_what_others_have_stays() {
+    let api = cluster();
+    others(&api);
+    let real = with_claim(&api).await;
+    real.create_snapshot_class(&retaining()).await.unwrap();
+    real.create_pod(&pod()).await.unwrap();
+    real.create_snapshot(&snapshot(SnapshotOrigin::Claim("claim-0".to_owned()))).await.unwrap();
+    api.store(|store| store.asked.clear());
+    real.close().await.unwrap();
+    assert_eq!(outside(&api), of_others());
+    let changes = api.store(|store| store.asked.clone());
+    let changes: Vec<String> = changes.into_iter().filter(|asked| !asked.starts_with("GET")).collect();
+    let content =
+        changes.iter().find_map(|asked| asked.strip_prefix("PATCH volumesnapshotcontents ")).unwrap();
+    assert_eq!(
+        changes,
+        [
+            "DELETE pods pod-0",
+            &format!("PATCH volumesnapshotcontents {content}"),
+            "DELETE volumesnapshots snapshot-0",
+            &format!("DELETE volumesnapshotcontents {content}"),
+            "DELETE persistentvolumeclaims claim-0",
+            &format!("DELETE namespaces {NAMESPACE}"),
+            &format!("DELETE storageclasses {NAMESPACE}-class-0"),
+            &format!("DELETE volumesnapshotclasses {NAMESPACE}-class-1"),
+        ]
+    );
+    api.store(|store| store.asked.clear());
+    real.remove().await.unwrap();
+    assert_eq!(api.store(|store| store.asked.clone()), [""; 0], "nothing is left to do");
+}
+
+#[tokio::test]
+async fn a_volume_that_its_class_would_keep_goes_and_one_made_by_hand_does_so_without_what_it_stands_for() {
+    let api = cluster();
+    let real = namespace(&api).await;
+    real.create_storage_class(&StorageClass { reclaim: ReclaimPolicy::Retain, ..class("class-0") })
+        .await
+        .unwrap();
+    real.create_claim(&claim("claim-0", "class-0")).await.unwrap();
+    let by_hand = PersistentVolume {
+        handle: "shared".to_owned(),
+        reclaim: ReclaimPolicy::Retain,
+        claim: Some("claim-1".to_owned()),
+        ..PersistentVolume::named("volume-1")
+    };
+    real.create_volume(&by_hand).await.unwrap();
+    let bound = ClaimSpec { volume: Some("volume-1".to_owned()), ..claim("claim-1", "") };
+    real.create_claim(&bound).await.unwrap();
+    api.store(|store| store.asked.clear());
+    real.close().await.unwrap();
+    assert_eq!(outside(&api), [""; 0]);
+    let patched: Vec<String> =
+        api.store(|store| store.asked.clone()).into_iter().filter(|one| one.starts_with("PATCH")).collect();
+    let [one] = &patched[..] else { panic!("{patched:?}") };
+    assert!(one.starts_with("PATCH persistentvolumes pvc-"), "{one}");
+}
+
+#[tokio::test]
+async fn a_snapshot_that_is_kept_goes_with_its_content_when_it_is_deleted() {
+    let api = cluster();
+    let real = with_claim(&api).await;
+    real.create_snapshot_class(&retaining()).await.unwrap();
+    real.create_snapshot(&snapshot(SnapshotOrigin::Claim("claim-0".to_owned()))).await.unwrap();
+    let content = api.names("volumesnapshotcontents").remove(0);
+    let held = ("volumesnapshotcontents".to_owned(), String::new(), content.clone());
+    api.store(|store| {
+        let mut object = store.objects[&held].clone();
+        object["metadata"]["finalizers"] = json!(["held"]);
+        store.put("volumesnapshotcontents", object);
+    });
+    real.delete_snapshot("snapshot-0").await.unwrap();
+    assert_eq!(api.names("volumesnapshots"), [""; 0]);
+    let is_going = || {
+        api.object("volumesnapshotcontents", "", &content).unwrap()["metadata"]
+            .get("deletionTimestamp")
+            .is_some()
+    };
+    assert!(!is_going(), "not before its snapshot is seen to be gone");
+    let error = real.snapshot("snapshot-0").await.unwrap().unwrap().error.unwrap();
+    assert_eq!(error, format!("its content {content} is there still"));
+    assert!(is_going());
+    api.store(|store| store.remove(&held));
+    assert_eq!(real.snapshot("snapshot-0").await.unwrap(), None);
+}
+
+#[tokio::test]
+async fn nothing_is_asked_of_a_cluster_in_which_nothing_was_made() {
+    let api = cluster();
+    let real = namespace(&api).await;
+    api.store(|store| store.asked.clear());
+    real.close().await.unwrap();
+    api.store(|store| store.refused.insert("POST namespaces".to_owned()));
+    broken(real.create_storage_class(&class("class-0")).await.unwrap_err());
+    real.close().await.unwrap();
+    assert_eq!(api.store(|store| store.asked.clone()), ["POST namespaces"]);
+}
+
+#[tokio::test]
+async fn what_is_refused_keeps_nothing_else_from_going() {
+    let api = cluster();
+    let real = with_claim(&api).await;
+    api.store(|store| store.refused.insert("DELETE storageclasses".to_owned()));
+    let why = broken(real.close().await.unwrap_err());
+    assert!(why.contains("delete StorageClass") && why.contains("403 Forbidden"), "{why}");
+    assert_eq!(outside(&api), [format!("{NAMESPACE}-class-0")]);
+    api.store(|store| store.refused.clear());
+    real.remove().await.unwrap();
+    assert_eq!(outside(&api), [""; 0], "and the next try has it");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_does_not_go_is_told_with_its_holders_and_with_what_there_is_to_see() {
+    let api = cluster();
+    let real = with_claim(&api).await;
+    let volume = api.names("persistentvolumes").remove(0);
+    // Nobody is there who ends it.
+    api.store(|store| {
+        let key = ("persistentvolumes".to_owned(), String::new(), volume.clone());
+        let mut object = store.objects[&key].clone();
+        object.as_object_mut().unwrap().remove("status");
+        object["metadata"]["managedFields"] = json!([{ "manager": "somebody" }]);
+        store.put("persistentvolumes", object);
+    });
+    api.has(
+        "events",
+        json!({
+            "metadata": { "name": "e", "namespace": NAMESPACE },
+            "involvedObject": { "kind": "PersistentVolumeClaim", "name": "claim-0" },
+            "reason": "Provisioning", "message": "made", "lastTimestamp": "2026-11-22T22:53:51Z",
+        }),
+    );
+    let evidence = real.evidence().await.join("\n");
+    assert!(evidence.contains("PersistentVolumeClaim claim-0: Provisioning: made"), "{evidence}");
+    assert!(evidence.contains(&format!("volumeHandle: handle-of-{volume}")), "{evidence}");
+    assert!(
+        evidence.contains("kind: PersistentVolume\n") && !evidence.contains("managedFields"),
+        "{evidence}"
+    );
+    let Err(Stop::Violation(violation)) = real.close().await else { panic!("a volume is left") };
+    assert_eq!(violation.message, "what a test has made does not go");
+    let expected = format!("PersistentVolume {volume} (held by kubernetes.io/pv-protection)");
+    assert!(violation.actual.contains(&expected), "{}", violation.actual);
+    assert!(!violation.told.is_empty());
+}
+
+#[tokio::test]
+async fn a_cleanup_removes_what_runs_have_left_and_nothing_of_others() {
+    let api = cluster();
+    others(&api);
+    let real = with_claim(&api).await;
+    let volume = PersistentVolume { handle: "x".to_owned(), ..PersistentVolume::named("volume-1") };
+    real.create_volume(&volume).await.unwrap();
+    let server = server(&api).await;
+
+    let kept = clean_up(&server, |_| {}).await.unwrap();
+    assert_eq!((kept.removed.len(), kept.left.len()), (0, 0), "the run goes on: {kept:?}");
+    assert_eq!(kept.kept[0], format!("Namespace {NAMESPACE} of run sanity-abc123"));
+    assert_eq!(kept.kept.len(), 3, "{kept:?}");
+
+    // Its time is up.
+    api.store(|store| {
+        for ((resource, _, _), mut object) in store.objects.clone() {
+            if object["metadata"]["annotations"].get("csi-sanity/ends-by-seconds").is_some() {
+                object["metadata"]["annotations"]["csi-sanity/ends-by-seconds"] = "1700000000".into();
+                store.put(&resource, object);
+            }
+        }
+    });
+    let mut told = Vec::new();
+    let done = clean_up(&server, |line| told.push(line.to_owned())).await.unwrap();
+    assert_eq!(
+        done.removed,
+        [format!("Namespace {NAMESPACE} of run sanity-abc123")],
+        "with all that is named after it"
+    );
+    assert_eq!((done.kept.len(), done.left.len()), (0, 0), "{done:?}");
+    assert_eq!(told, [format!("removing Namespace {NAMESPACE} of run sanity-abc123 and what is in it")]);
+    assert_eq!(outside(&api), of_others());
+    assert_eq!(clean_up(&server, |_| {}).await.unwrap(), Default::default());
+}
+
+#[tokio::test]
+async fn two_runs_do_not_meet() {
+    let api = cluster();
+    let clusters = super::clusters(&api).await;
+    let (one, other) = (clusters.namespace("run-1", "run-1-0-0"), clusters.namespace("run-2", "run-2-0-0"));
+    for real in [&one, &other] {
+        real.create_storage_class(&class("class-0")).await.unwrap();
+        real.create_claim(&claim("claim-0", "class-0")).await.unwrap();
+    }
+    one.close().await.unwrap();
+    assert_eq!(api.names("namespaces"), ["run-2-0-0"]);
+    assert_eq!(api.names("storageclasses"), ["run-2-0-0-class-0"]);
+    assert!(other.claim("claim-0").await.unwrap().is_some());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_change_ends_the_wait_for_one() {
+    let api = cluster();
+    let real = with_claim(&api).await;
+    real.claim("claim-0").await.unwrap();
+    // The watch tells first what is there.
+    real.changed().await;
+    let since = tokio::time::Instant::now();
+    let changed = real.changed();
+    let change = async {
+        let mut object = api.object("persistentvolumeclaims", NAMESPACE, "claim-0").unwrap();
+        object["status"]["phase"] = "Lost".into();
+        api.has("persistentvolumeclaims", object);
+    };
+    tokio::join!(changed, change);
+    assert_eq!(
+        since.elapsed(),
+        std::time::Duration::ZERO,
+        "on a clock that moves when nobody has anything to do"
+    );
+    let phase = real.claim("claim-0").await.unwrap().unwrap().phase;
+    assert_eq!(phase, csi_suite_e2e::cluster::ClaimPhase::Lost);
+}

@@ -1,0 +1,198 @@
+//! What the controllers of a cluster and the sidecars of a driver make of objects, as a real cluster recorded it.
+
+use serde_json::{Value, json};
+
+use super::api::{Key, Store};
+
+/// The driver's name.
+pub(crate) const DRIVER: &str = "disk.example";
+
+/// Works until nothing is left to do.
+pub(crate) fn work(store: &mut Store) {
+    loop {
+        let before = store.objects.clone();
+        bind_claims(store);
+        run_pods(store);
+        publish_capacity(store);
+        take_snapshots(store);
+        end_claims(store);
+        end_snapshots(store);
+        end_namespaces(store);
+        if store.objects == before {
+            return;
+        }
+    }
+}
+
+fn all(store: &Store, resource: &str) -> Vec<(Key, Value)> {
+    let of = store.objects.iter().filter(|((of, _, _), _)| of == resource);
+    of.map(|(key, object)| (key.clone(), object.clone())).collect()
+}
+
+fn is_deleting(object: &Value) -> bool {
+    object["metadata"].get("deletionTimestamp").is_some()
+}
+
+/// A claim gets a volume, or that which it names, and both hold each other.
+fn bind_claims(store: &mut Store) {
+    for ((_, namespace, name), mut claim) in all(store, "persistentvolumeclaims") {
+        if claim.get("status").is_some() || is_deleting(&claim) {
+            continue;
+        }
+        let storage = claim["spec"]["resources"]["requests"]["storage"].clone();
+        let volume = match claim["spec"]["volumeName"].as_str() {
+            Some(volume) => volume.to_owned(),
+            None => format!("pvc-{}", claim["metadata"]["uid"].as_str().unwrap()),
+        };
+        let class = claim["spec"]["storageClassName"].as_str().unwrap().to_owned();
+        let policy = all(store, "storageclasses").into_iter().find(|((_, _, of), _)| *of == class);
+        let policy = policy.map_or(json!("Delete"), |(_, class)| class["reclaimPolicy"].clone());
+        let key = ("persistentvolumes".to_owned(), String::new(), volume.clone());
+        let mut object = store.objects.get(&key).cloned().unwrap_or_else(|| {
+            json!({
+                "metadata": {
+                    "name": volume,
+                    "annotations": { "pv.kubernetes.io/provisioned-by": DRIVER },
+                },
+                "spec": {
+                    "capacity": { "storage": storage },
+                    "accessModes": claim["spec"]["accessModes"],
+                    "volumeMode": claim["spec"]["volumeMode"],
+                    "storageClassName": class,
+                    "persistentVolumeReclaimPolicy": policy,
+                    "csi": { "driver": DRIVER, "volumeHandle": format!("handle-of-{volume}") },
+                },
+            })
+        });
+        object["metadata"]["finalizers"] = json!(["kubernetes.io/pv-protection"]);
+        object["spec"]["claimRef"] = json!({ "namespace": namespace, "name": name });
+        object["status"] = json!({ "phase": "Bound" });
+        store.put("persistentvolumes", object);
+        claim["spec"]["volumeName"] = volume.into();
+        claim["status"] = json!({ "phase": "Bound", "capacity": { "storage": storage } });
+        store.put("persistentvolumeclaims", claim);
+    }
+}
+
+fn run_pods(store: &mut Store) {
+    for (_, mut pod) in all(store, "pods") {
+        if pod.get("status").is_some() {
+            continue;
+        }
+        pod["spec"]["nodeName"] = "node-a".into();
+        let name = pod["spec"]["containers"][0]["name"].clone();
+        let container = json!({ "name": name, "restartCount": 0, "state": { "running": {} } });
+        pod["status"] = json!({ "phase": "Running", "containerStatuses": [container] });
+        store.put("pods", pod);
+    }
+}
+
+/// There is a capacity for each class, as long as there is the class.
+fn publish_capacity(store: &mut Store) {
+    let Some(zone) = store.capacity_of else { return };
+    let classes: Vec<String> =
+        all(store, "storageclasses").into_iter().map(|((_, _, name), _)| name).collect();
+    for class in &classes {
+        let name = format!("capacity-{class}");
+        let key = ("csistoragecapacities".to_owned(), "driver".to_owned(), name.clone());
+        if !store.objects.contains_key(&key) {
+            store.put(
+                "csistoragecapacities",
+                json!({
+                    "metadata": { "name": name, "namespace": "driver" },
+                    "storageClassName": class,
+                    "nodeTopology": { "matchLabels": { "disk.example/zone": zone } },
+                    "capacity": "1Gi",
+                }),
+            );
+        }
+    }
+    for (key, capacity) in all(store, "csistoragecapacities") {
+        if !classes.iter().any(|class| capacity["storageClassName"] == class.as_str()) {
+            store.remove(&key);
+        }
+    }
+}
+
+fn take_snapshots(store: &mut Store) {
+    for ((_, namespace, name), mut snapshot) in all(store, "volumesnapshots") {
+        if snapshot.get("status").is_some() || is_deleting(&snapshot) {
+            continue;
+        }
+        let content = match snapshot["spec"]["source"]["volumeSnapshotContentName"].as_str() {
+            Some(content) => content.to_owned(),
+            None => {
+                let content = format!("snapcontent-{}", snapshot["metadata"]["uid"].as_str().unwrap());
+                let class = snapshot["spec"]["volumeSnapshotClassName"].as_str().unwrap().to_owned();
+                let key = ("volumesnapshotclasses".to_owned(), String::new(), class);
+                let policy = store.objects[&key]["deletionPolicy"].clone();
+                store.put(
+                    "volumesnapshotcontents",
+                    json!({
+                        "metadata": { "name": content },
+                        "spec": {
+                            "deletionPolicy": policy,
+                            "volumeSnapshotRef": { "namespace": namespace, "name": name },
+                        },
+                        "status": { "snapshotHandle": format!("handle-of-{name}") },
+                    }),
+                );
+                content
+            }
+        };
+        snapshot["metadata"]["finalizers"] =
+            json!(["snapshot.storage.kubernetes.io/volumesnapshot-bound-protection"]);
+        snapshot["status"] =
+            json!({ "readyToUse": true, "boundVolumeSnapshotContentName": content, "restoreSize": "1Gi" });
+        store.put("volumesnapshots", snapshot);
+    }
+}
+
+/// A volume goes with its claim, unless it is to be retained.
+fn end_claims(store: &mut Store) {
+    for (key, mut volume) in all(store, "persistentvolumes") {
+        let claim = &volume["spec"]["claimRef"];
+        let of = |field: &str| claim[field].as_str().unwrap_or_default().to_owned();
+        let claim = ("persistentvolumeclaims".to_owned(), of("namespace"), of("name"));
+        if volume.get("status").is_none() || store.objects.contains_key(&claim) {
+            continue;
+        }
+        if volume["spec"]["persistentVolumeReclaimPolicy"] == "Delete" || is_deleting(&volume) {
+            store.remove(&key);
+        } else if volume["status"]["phase"] != "Released" {
+            volume["status"]["phase"] = "Released".into();
+            store.put("persistentvolumes", volume);
+        }
+    }
+}
+
+/// A content goes with its snapshot, unless it is to be retained.
+fn end_snapshots(store: &mut Store) {
+    for (key, snapshot) in all(store, "volumesnapshots") {
+        if is_deleting(&snapshot) {
+            let content = snapshot["status"]["boundVolumeSnapshotContentName"].as_str().unwrap().to_owned();
+            let content = ("volumesnapshotcontents".to_owned(), String::new(), content);
+            if store
+                .objects
+                .get(&content)
+                .is_some_and(|content| content["spec"]["deletionPolicy"] == "Delete")
+            {
+                store.remove(&content);
+            }
+            store.remove(&key);
+        }
+    }
+}
+
+/// All that is in a namespace goes before it.
+fn end_namespaces(store: &mut Store) {
+    for (key, namespace) in all(store, "namespaces") {
+        if is_deleting(&namespace) {
+            let inside: Vec<Key> = store.objects.keys().filter(|(_, of, _)| *of == key.2).cloned().collect();
+            match inside.is_empty() {
+                true => store.remove(&key),
+                false => inside.iter().for_each(|one| store.delete(one)),
+            }
+        }
+    }
+}

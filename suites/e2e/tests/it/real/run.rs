@@ -1,0 +1,120 @@
+//! A whole run of one test, without a driver to call: what is told of a failure, and what is left after an interruption.
+
+use std::sync::Arc;
+
+use csi_driver_definitions::DriverDefinition;
+use csi_harness::config::{Config, Elsewhere};
+use csi_harness::events::{Event, Reporter};
+use csi_harness::filter::Filter;
+use csi_harness::known::KnownFailing;
+use csi_harness::outcome::{Halt, Outcome, Summary};
+use csi_harness::registry::Registry;
+use csi_harness::runner::{RunOptions, Runner};
+use csi_harness::target::Target;
+use csi_suite_e2e::plan::{self, Definition};
+use serde_json::json;
+use tokio::sync::watch;
+
+use super::api::Api;
+use super::controllers::DRIVER;
+use super::{cluster, clusters};
+
+/// The test that needs no command in a pod.
+const TEST: &str = "capacity/dynamic-pv-default-fs:provides-storage-capacity-information";
+
+/// What came of each check, and what it could not undo.
+#[derive(Default)]
+struct Told(Vec<(Outcome, Vec<String>)>);
+
+impl Reporter for Told {
+    fn event(&mut self, event: &Event<'_>) {
+        if let Event::CheckFinished(report) = event {
+            self.0.push((report.outcome.clone(), report.leftovers.clone()));
+        }
+    }
+}
+
+/// Runs the test until it ends, or the signal is raised.
+async fn run(api: &Api, signal: watch::Receiver<Halt>) -> (Told, Summary) {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let text = format!(
+        "StorageClass: {{FromName: true}}\nDriverInfo:\n  Name: {DRIVER}\n  SupportedFsType: {{\"\": {{}}}}\n  \
+         TopologyKeys: [disk.example/zone]\n  Capabilities: {{capacity: true}}\n"
+    );
+    std::fs::write(file.path(), text).unwrap();
+    let definition = Definition::new(DriverDefinition::load(file.path()).unwrap()).unwrap();
+    let suite = plan::suite(Arc::new(definition), Arc::new(clusters(api).await));
+    let elsewhere = Elsewhere { driver: DRIVER.to_owned(), place: "in a cluster".to_owned() };
+    let target = Target::connect(Config { elsewhere: Some(elsewhere), ..Config::default() }).await.unwrap();
+    assert_eq!((target.info().name.as_str(), target.place().as_str()), (DRIVER, "in a cluster"));
+    let registry = Registry::new([suite]);
+    let mut filter = Filter::default();
+    filter.add(TEST).unwrap();
+    let planned = registry.select(&filter, &target.config().access_types);
+    let options = RunOptions {
+        jobs: 1,
+        seed: 1,
+        strict: false,
+        fail_fast: false,
+        leak_check: true,
+        keep_calls: false,
+        tell_each: true,
+        registry,
+        known: KnownFailing::default(),
+        repeat: Arc::new(str::to_owned),
+    };
+    let mut told = Told::default();
+    let mut runner = Runner::new(target, options, signal);
+    runner.report_to(&mut told);
+    let summary = runner.run(planned).await;
+    (told, summary)
+}
+
+#[tokio::test]
+async fn a_failure_shows_what_was_reported_and_the_objects_and_leaves_nothing() {
+    let api = cluster();
+    api.store(|store| store.capacity_of = Some("elsewhere"));
+    let (_never, signal) = watch::channel(Halt::None);
+    let (told, summary) = run(&api, signal).await;
+    let [(Outcome::Failed(violation), left)] = &told.0[..] else { panic!("{:?}", told.0) };
+    assert_eq!(violation.message, "capacity is not published once for each segment");
+    assert!(
+        violation.told.iter().any(|line| line.starts_with("events in namespace sanity-")),
+        "{violation:?}"
+    );
+    assert_eq!(left, &[""; 0]);
+    assert_eq!(summary.failed, 1);
+    assert_eq!(api.names("namespaces"), [""; 0]);
+    assert_eq!(api.names("storageclasses"), [""; 0]);
+}
+
+#[tokio::test]
+async fn an_interruption_leaves_nothing() {
+    let api = cluster();
+    let (raise, signal) = watch::channel(Halt::None);
+    let interrupting = async {
+        // Nobody publishes a capacity, so the test waits for one.
+        while api.names("storageclasses").is_empty() {
+            tokio::task::yield_now().await;
+        }
+        raise.send(Halt::Interrupted).unwrap();
+    };
+    let ((told, summary), ()) = tokio::join!(run(&api, signal), interrupting);
+    let [(Outcome::Skipped(why), left)] = &told.0[..] else { panic!("{:?}", told.0) };
+    assert_eq!((why.as_str(), left.len()), ("interrupted", 0));
+    assert_eq!(summary.halt, Halt::Interrupted);
+    assert_eq!(api.names("namespaces"), [""; 0]);
+    assert_eq!(api.names("storageclasses"), [""; 0]);
+}
+
+#[tokio::test]
+async fn a_test_passes_when_the_cluster_does_as_it_should() {
+    let api = cluster();
+    api.store(|store| store.capacity_of = Some("a"));
+    let (_never, signal) = watch::channel(Halt::None);
+    let (told, _) = run(&api, signal).await;
+    assert!(matches!(&told.0[..], [(Outcome::Passed, left)] if left.is_empty()), "{:?}", told.0);
+    let made =
+        api.store(|store| store.sent.iter().find(|one| one["kind"] == "StorageClass").cloned()).unwrap();
+    assert_eq!(made["provisioner"], json!(DRIVER));
+}
