@@ -504,6 +504,7 @@ named! {
     GetMetadataDeltaAcceptsEmptyTargetId, "get-metadata-delta-accepts-empty-target-id", "a missing target_snapshot_id is an empty stream";
     GetMetadataDeltaAnswersNothing, "get-metadata-delta-answers-nothing", "the delta lists no changed blocks";
     GetMetadataDeltaEmptyIdAsNotFound, "get-metadata-delta-empty-id-as-not-found", "missing snapshot ids are NOT_FOUND";
+    GetMetadataDeltaMissesFirstBlock, "get-metadata-delta-misses-first-block", "a change at the very beginning of the volume is not told";
     GetMetadataDeltaMixesVolumes, "get-metadata-delta-mixes-volumes", "snapshots of different volumes are compared";
     GetMetadataDeltaUnknownOk, "get-metadata-delta-unknown-ok", "an unknown snapshot is an empty stream";
     GetMetadataDeltaUntrackedAsInternal, "get-metadata-delta-untracked-as-internal", "changed blocks are not tracked, which is INTERNAL";

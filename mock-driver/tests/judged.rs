@@ -25,5 +25,5 @@ time-limits: {settle-ms: 1000}
 
 #[test]
 fn the_suites_find_nothing() {
-    judge::passes(env!("CARGO_BIN_EXE_csi-mock-driver"), FLAGS, CONFIG, SUITES);
+    judge::passes(env!("CARGO_BIN_EXE_csi-mock-driver"), FLAGS, CONFIG, SUITES, 6);
 }

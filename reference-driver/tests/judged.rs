@@ -34,10 +34,10 @@ effort: {kills: 2, operations: 50}
 
 #[test]
 fn the_suites_find_nothing() {
-    judge::passes(env!("CARGO_BIN_EXE_csi-hostpath-driver"), FLAGS, CONFIG, SUITES);
+    judge::passes(env!("CARGO_BIN_EXE_csi-hostpath-driver"), FLAGS, CONFIG, SUITES, 20);
 }
 
 #[test]
 fn the_suites_find_nothing_on_two_nodes() {
-    judge::passes(env!("CARGO_BIN_EXE_csi-hostpath-driver"), FLAGS_OF_TWO, CONFIG_OF_TWO, SUITES_OF_TWO);
+    judge::passes(env!("CARGO_BIN_EXE_csi-hostpath-driver"), FLAGS_OF_TWO, CONFIG_OF_TWO, SUITES_OF_TWO, 69);
 }

@@ -87,6 +87,9 @@ pub(crate) async fn get_metadata_delta(
     if has(Defect::GetMetadataDeltaAnswersNothing) {
         messages.clear();
     }
+    if has(Defect::GetMetadataDeltaMissesFirstBlock) {
+        messages.iter_mut().for_each(|message| message.block_metadata.retain(|block| block.byte_offset > 0));
+    }
     Ok(messages)
 }
 

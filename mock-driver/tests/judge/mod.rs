@@ -10,9 +10,9 @@ const JUDGE: &str = "CSI_SANITY";
 const ALONE: [&str; 6] = ["unshare", "--mount", "--pid", "--mount-proc", "--fork", "--kill-child"];
 
 /// Panics if the suites find something wrong with a driver. In its flags, and in the configuration of the tests, `{dir}` is a new
-/// directory; its socket is `csi.sock` in it.
+/// directory; its socket is `csi.sock` in it. One that offers less than it should is wrong as well: more checks skip than of a right one.
 #[expect(clippy::print_stdout, reason = "a test that does not run says so")]
-pub(crate) fn passes(driver: &str, flags: &str, config: &str, suites: &str) {
+pub(crate) fn passes(driver: &str, flags: &str, config: &str, suites: &str, skipped_max: usize) {
     let Some(judge) = std::env::var_os(JUDGE) else {
         println!("skipped: {JUDGE} names no csi-sanity to judge with; ci/mutate does");
         return;
@@ -54,4 +54,7 @@ pub(crate) fn passes(driver: &str, flags: &str, config: &str, suites: &str) {
     let told = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success(), "{}\n{told}{}", output.status, String::from_utf8_lossy(&output.stderr));
     assert!(told.contains(" passed, 0 failed"), "nothing was judged:\n{told}");
+    let skipped = told.split_once(" failed, ").and_then(|(_, rest)| rest.split_once(" skipped"));
+    let skipped: usize = skipped.and_then(|(number, _)| number.parse().ok()).unwrap_or(0);
+    assert!(skipped <= skipped_max, "{skipped} checks skip instead of {skipped_max} at the most:\n{told}");
 }

@@ -308,7 +308,7 @@ check! {
         title: "GetMetadataDelta tells of each block that was written between the snapshots",
         spec: [req::META_DELTA_002],
         needs: [SNAPSHOT_METADATA_SERVICE, CREATE_DELETE_SNAPSHOT, CREATE_DELETE_VOLUME, NODE],
-        refuted_by: ["get-metadata-delta-answers-nothing"],
+        refuted_by: ["get-metadata-delta-answers-nothing", "get-metadata-delta-misses-first-block"],
         follows: "metadata/get-metadata-delta/starting-offset",
     }
     async |cx| {

@@ -12,8 +12,8 @@ const PLACE_BYTES: i64 = 64 << 10;
 /// Parts of a volume with a place at the beginning of each.
 const PARTS: i64 = 8;
 /// The parts written to before the first snapshot, and before the second one: some are new, some are written again.
-const FIRST: [i64; 3] = [0, 3, 6];
-const SECOND: [i64; 3] = [1, 3, 7];
+const FIRST: &[i64] = &[0, 3, 6];
+const SECOND: &[i64] = &[0, 1, 3, 7];
 
 /// A block volume.
 pub(super) struct BlockVolume {
@@ -47,7 +47,7 @@ impl BlockVolume {
         self.write(SECOND).await
     }
 
-    async fn write(&self, parts: [i64; 3]) -> CheckResult<Vec<Range<i64>>> {
+    async fn write(&self, parts: &[i64]) -> CheckResult<Vec<Range<i64>>> {
         if !self.cx.target().serves(Service::Node) {
             return Ok(Vec::new());
         }
@@ -57,7 +57,8 @@ impl BlockVolume {
             _ => user.volume_size_bytes(),
         };
         let part_bytes = size_bytes / PARTS / PLACE_BYTES * PLACE_BYTES;
-        let places = parts.map(|part| part * part_bytes..part * part_bytes + PLACE_BYTES);
+        let place = |part: &i64| part * part_bytes..part * part_bytes + PLACE_BYTES;
+        let places: Vec<Range<i64>> = parts.iter().map(place).collect();
         let written = match self.published(&user).await {
             Ok(published) if part_bytes > 0 => user.write_device(&published.target_path, &places).await?,
             // What keeps a volume from being published is for other checks to tell.
@@ -65,7 +66,7 @@ impl BlockVolume {
         };
         // Not all drivers take snapshots of volumes in use. What cannot be undone now is told at the end.
         let _ = user.undo().await;
-        Ok(if written { places.to_vec() } else { Vec::new() })
+        Ok(if written { places } else { Vec::new() })
     }
 
     async fn published(&self, user: &Cx) -> CheckResult<Published> {
