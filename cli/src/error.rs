@@ -97,7 +97,6 @@ impl Error {
             | Error::Definition(_)
             | Error::DefinedClass(_)
             | Error::Connect(_)
-            | Error::DefinedInCluster(_)
             | Error::StoredReport(_)
             | Error::ReportDirectory { .. }
             | Error::UnknownId(_) => Exit::Usage,
@@ -108,6 +107,12 @@ impl Error {
             // The part that nobody has seen may be the one with the failure.
             Error::Merge(MergeError::Missing { .. }) => Exit::Broken,
             Error::Merge(_) => Exit::Usage,
+            Error::DefinedInCluster(source) => match source {
+                DefinedError::Cluster(_) => Exit::Broken,
+                DefinedError::File(_) | DefinedError::Missing { .. } | DefinedError::Wrong { .. } => {
+                    Exit::Usage
+                }
+            },
             Error::Target(source) => match source {
                 TargetError::NoEndpoint | TargetError::Endpoint(_) | TargetError::Workdir(_) => Exit::Usage,
                 TargetError::Dial(_)

@@ -80,6 +80,6 @@ fn unknown(what: &str, why: &str) -> Finding {
     Finding::warning(
         format!("{what} could not be looked at"),
         why,
-        "give the account the rights that ci/kubernetes has for e2e, or look yourself",
+        "give the account the rights of ci/kubernetes/e2e-rbac.yaml, or look yourself",
     )
 }
