@@ -15,7 +15,7 @@ use crate::init::on_one_line;
 use crate::run;
 use crate::stop::Stopper;
 
-/// Looks, and says what was found. As with `doctor`, that something lacks is no error.
+/// Looks, and says what was found. With errors, tests could not judge the driver.
 pub(super) fn preflight(args: E2eArgs) -> Result<Exit, Error> {
     let loaded = load(&args)?;
     let runtime = Runtime::new().map_err(Error::Runtime)?;
@@ -30,7 +30,8 @@ pub(super) fn preflight(args: E2eArgs) -> Result<Exit, Error> {
     runtime.shutdown_background();
     let Some(findings) = findings? else { return Ok(Exit::Interrupted) };
     tell(&findings)?;
-    Ok(Exit::Success)
+    let is_error = |finding: &Finding| finding.level == Level::Error;
+    Ok(if findings.iter().any(is_error) { Exit::Broken } else { Exit::Success })
 }
 
 async fn look(args: E2eArgs, loaded: &Loaded) -> Result<Vec<Finding>, Error> {
