@@ -151,10 +151,10 @@ fn kubelet_takes_up_what_it_finds() {
         local.close().await
     }
     let Some(played) = on_hostpath(&FLAGS, body) else { return };
-    assert_eq!(played.passed().requests("NodeUnpublishVolume").len(), 2);
+    // For the pod that stays once more; either is asked for again while the driver does the other.
+    let unpublished = played.passed().requests("NodeUnpublishVolume").len();
     let published = played.requests("NodePublishVolume").len();
-    // For the pod that stays once more; again while the driver unpublishes for the other.
-    assert!(published >= 3, "{published}");
+    assert!(unpublished >= 2 && published >= 3, "{unpublished}, {published}");
     assert_eq!(played.requests("NodeUnstageVolume").len(), 1);
 }
 
