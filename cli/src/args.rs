@@ -319,6 +319,10 @@ pub(crate) struct ClusterArgs {
     /// With --cluster kube or --preflight: the context of that file [default: its current one]
     #[arg(long, value_name = "NAME")]
     pub(crate) context: Option<String>,
+    /// Then judge the driver by the suite sanity, too: over its socket, or in a cluster through the container of
+    /// ci/kubernetes/sidecar-patch.yaml in its pods
+    #[arg(long)]
+    pub(crate) with_sanity: bool,
     /// With --cluster kube: the image of pods; it needs sh and the tools of BusyBox [default:
     /// registry.k8s.io/e2e-test-images/busybox:1.29-4]
     #[arg(long, value_name = "IMAGE")]

@@ -2,6 +2,7 @@
 
 mod kube;
 mod preflight;
+mod with_sanity;
 
 use std::io::{self, Write};
 use std::path::Path;
@@ -9,7 +10,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use csi_driver_definitions::{DriverDefinition, Loaded, Objects};
-use csi_harness::config::PathLayout;
+use csi_harness::config::{Config, PathLayout};
+use csi_harness::registry::Suite;
+use csi_suite_e2e::direct;
 use csi_suite_e2e::local::{LocalClusters, Settings};
 use csi_suite_e2e::plan::{self, Definition, Instance};
 
@@ -45,14 +48,29 @@ pub(crate) fn e2e(args: E2eArgs, repeat: Repeat) -> Result<Exit, Error> {
         return Err(Error::Settings(problem.to_owned()));
     }
     let clusters = LocalClusters::new(settings(&args.cluster)?, nodes(&args));
-    let suite = plan::suite(Arc::new(Definition::new(loaded)?), Arc::new(clusters));
-    let terms = args.terms.clone();
+    let definition = Arc::new(Definition::new(loaded)?);
+    let suites = suites(plan::suite(definition.clone(), Arc::new(clusters)), &args);
+    let (terms, with_sanity) = (args.terms.clone(), args.cluster.with_sanity);
     let args = run_args(args);
     let mut config = run::reachable(&args)?;
     if args.limits.check_timeout.is_none() {
         config.time_limits.check_ms = u64::try_from(TEST_LIMIT.as_millis()).unwrap_or(u64::MAX);
     }
-    run::run_suite(&args, config, suite, &terms, repeat)
+    if with_sanity {
+        fill(&mut config, &definition)?;
+    }
+    run::run_suites(&args, config, suites, &terms, repeat)
+}
+
+/// Kubernetes' tests first: what they find is not to be doubted because of what hostile calls before may have done.
+fn suites(tests: Suite, args: &E2eArgs) -> Vec<Suite> {
+    std::iter::once(tests).chain(args.cluster.with_sanity.then_some(csi_suite_sanity::SUITE)).collect()
+}
+
+/// Fills in what the definition says that calls have.
+fn fill(config: &mut Config, definition: &Definition) -> Result<(), Error> {
+    direct::fill(config, definition)
+        .map_err(|problem| Error::Settings(format!("--driver-definition: {problem}")))
 }
 
 /// Refuses the flags that say something of a real cluster.

@@ -29,5 +29,5 @@ pub(crate) fn fuzz(args: FuzzArgs, repeat: Repeat) -> Result<Exit, Error> {
     let allowance = Allowance::new(duration, inputs.unwrap_or(u64::MAX));
     let suite = suite(&allowance);
     allowance.among(run::count(&suite, &terms, args.course.shard)?);
-    run::run_suite(&args, config, suite, &terms, repeat)
+    run::run_suites(&args, config, [suite], &terms, repeat)
 }

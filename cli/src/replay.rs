@@ -38,7 +38,7 @@ fn replay_fuzz(args: ReplayArgs, repeat: Repeat) -> Result<Exit, Error> {
     let args = run_args(args);
     let mut config = run::reachable(&args)?;
     config.effort.replay = Some(path);
-    run::run_suite(&args, config, fuzz::replay::SUITE, &Terms::default(), repeat)
+    run::run_suites(&args, config, [fuzz::replay::SUITE], &Terms::default(), repeat)
 }
 
 /// The arguments of a run of one check.

@@ -57,16 +57,17 @@ pub(crate) fn count(suite: &Suite, terms: &Terms, shard: Option<Shard>) -> Resul
     Ok(shard.map_or(checks.len(), |shard| shard.part(checks, &registry).len()) as u64)
 }
 
-/// Runs the checks of a suite that is made for the run.
-pub(crate) fn run_suite(
+/// Runs the checks of suites that are made for the run, one suite after the other.
+pub(crate) fn run_suites(
     args: &RunArgs,
     settings: Config,
-    suite: Suite,
+    suites: impl IntoIterator<Item = Suite>,
     terms: &Terms,
     repeat: Repeat,
 ) -> Result<Exit, Error> {
-    let registry = Registry::new([suite]);
-    let plan = Plan::of(args, settings, terms, &registry, registry.clone())?.shard(args, &repeat);
+    let registry = Registry::new(suites);
+    let mut plan = Plan::of(args, settings, terms, &registry, registry.clone())?.shard(args, &repeat);
+    plan.in_turn = true;
     match args.course.dry_run {
         true => dry_run(&plan),
         false => carry_out(args, plan, repeat),
@@ -128,6 +129,8 @@ struct Plan {
     shard: Option<ShardEntry>,
     known: KnownFailing,
     reports: Vec<(Format, Destination)>,
+    /// Whether suites run one after the other.
+    in_turn: bool,
 }
 
 impl Plan {
@@ -140,7 +143,8 @@ impl Plan {
         let selection = selection(&registry, &Terms::default());
         let known = KnownFailing::default();
         let reports = open_reports(&args.output.words)?;
-        Ok(Plan { config, registry: crate::suites::all(), checks, selection, shard: None, known, reports })
+        let (registry, shard, in_turn) = (crate::suites::all(), None, false);
+        Ok(Plan { config, registry, checks, selection, shard, known, reports, in_turn })
     }
 
     fn new(args: &RunArgs) -> Result<Plan, Error> {
@@ -170,7 +174,8 @@ impl Plan {
         }
         let selection = selection(chosen, terms);
         let reports = open_reports(&args.output.words)?;
-        Ok(Plan { config, registry, checks, selection, shard: None, known, reports })
+        let (shard, in_turn) = (None, false);
+        Ok(Plan { config, registry, checks, selection, shard, known, reports, in_turn })
     }
 
     /// Leaves out what falls to other shards.
@@ -290,7 +295,7 @@ async fn run_plan(
     driver: Option<Driver>,
     log: Option<&mut LogFile>,
 ) -> Result<Exit, Error> {
-    let Plan { config, registry, checks, selection, shard, known, reports } = plan;
+    let Plan { config, registry, checks, selection, shard, known, reports, in_turn } = plan;
     let seed = args.course.seed.unwrap_or_else(fresh_seed);
     let seed = args.course.shard.map_or(seed, |shard| shard.seed(seed));
     let target = tokio::select! {
@@ -311,6 +316,9 @@ async fn run_plan(
     });
     let options = run_options(args, seed, registry, known, repeat);
     let mut runner = Runner::new(target, options, stopper.watch());
+    if in_turn {
+        runner.take_suites_in_turn();
+    }
     runner.report_to(&mut terminal);
     if !reports.is_empty() {
         runner.report_to(&mut journal);

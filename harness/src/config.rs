@@ -4,12 +4,15 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
+use std::sync::Arc;
 use std::time::Duration;
 
-use csi_proto::{RPCS, v1};
+use csi_proto::{Endpoint, RPCS, v1};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use tonic::async_trait;
 
+use crate::command;
 use crate::lifecycle::size;
 
 /// Longest time that can be set: 24 hours.
@@ -91,6 +94,9 @@ pub struct Config {
     /// Where the driver is called by others, so that nothing is dialled; no part of a file.
     #[serde(skip)]
     pub elsewhere: Option<Elsewhere>,
+    /// Where endpoints lead, in words for people, by endpoint: where they are forwarded, their addresses say nothing; no part of a file.
+    #[serde(skip)]
+    pub places: BTreeMap<String, String>,
 }
 
 /// A driver that a run does not call: others do, and checks look at what comes of that.
@@ -138,6 +144,7 @@ impl Default for Config {
             effort: Effort::default(),
             logbook: false,
             elsewhere: None,
+            places: BTreeMap::new(),
         }
     }
 }
@@ -210,6 +217,12 @@ impl Config {
 
     /// Shortest limit on names: anything less leaves no room for names that are unique over runs.
     pub const NAME_LENGTH_FLOOR: usize = 24;
+
+    /// Where an endpoint leads, for people.
+    pub fn place_of(&self, endpoint: &Endpoint) -> String {
+        let address = endpoint.to_string();
+        self.places.get(&address).cloned().unwrap_or(address)
+    }
 
     /// The secrets configured for an RPC.
     pub fn secrets_for(&self, method: &str) -> Option<&Pairs> {
@@ -385,9 +398,30 @@ pub struct PathCommands {
     pub remove_timeout_ms: Option<u64>,
     /// Time limit of the check command.
     pub check_timeout_ms: Option<u64>,
+    /// Where the commands run, if not on this machine; no part of a file.
+    #[serde(skip)]
+    pub shell: Option<Arc<dyn Shell>>,
+}
+
+/// A place where commands run that is not this machine.
+#[async_trait]
+pub trait Shell: fmt::Debug + Send + Sync {
+    /// Runs a script of `sh` with one argument and returns what it printed, trimmed.
+    ///
+    /// # Errors
+    /// It did not run, or ended with another code than 0: a sentence that says so.
+    async fn run(&self, script: &str, argument: &str, limit: Duration) -> Result<String, String>;
 }
 
 impl PathCommands {
+    /// Runs one of them, and returns what it printed, trimmed. The error is a sentence that names the command.
+    pub(crate) async fn run(&self, command: &Path, path: &Path, limit: Duration) -> Result<String, String> {
+        let Some(shell) = &self.shell else { return command::run(command, path.as_os_str(), limit).await };
+        let text =
+            |path: &Path| path.to_str().map(str::to_owned).ok_or_else(|| format!("{path:?} is not UTF-8"));
+        shell.run(&text(command)?, &text(path)?, limit).await
+    }
+
     /// Whether any command is set, which means that the tests do not share the driver's file system.
     pub fn any(&self) -> bool {
         self.create_mount_path_command.is_some()

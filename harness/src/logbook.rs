@@ -59,9 +59,10 @@ impl RunOf {
     pub fn new(config: &Config, driver_ends_too: bool) -> RunOf {
         let nodes = config.nodes.iter().map(|node| &node.endpoint);
         let endpoints = config.endpoint.iter().chain(nodes).chain(&config.controller_endpoint);
-        // As an address is written in one way only.
-        let written =
-            |endpoint: &String| endpoint.parse().map_or(endpoint.clone(), |read: Endpoint| read.to_string());
+        // As an address is written in one way only; and one that is forwarded is another one each time.
+        let written = |endpoint: &String| {
+            endpoint.parse().map_or(endpoint.clone(), |read: Endpoint| config.place_of(&read))
+        };
         RunOf { endpoints: endpoints.map(written).collect(), driver_ends_too }
     }
 }
@@ -275,6 +276,7 @@ impl Remains {
         let nodes = target.nodes().len();
         for (thing, node, is_known) in &self.things {
             let cx = cx.at_node((*node).min(nodes - 1));
+            target.node((*node).min(nodes - 1)).paths().adopt(thing);
             if *is_known { cx.owns(thing.clone()) } else { cx.may_own(thing.clone()) }
         }
         let mut left = cx.finish().await;

@@ -12,8 +12,8 @@ use std::time::Duration;
 
 use tokio::fs::DirBuilder;
 
-use crate::command::run;
 use crate::config::{Config, PathCommands, PathLayout};
+use crate::lifecycle::Thing;
 use crate::logbook::Logbook;
 pub(crate) use layout::{Layout, Place};
 
@@ -152,6 +152,18 @@ impl Paths {
         self.remove(path, self.commands.remove_staging_path_command.as_deref()).await
     }
 
+    /// Takes over what a command has made for an earlier run: all that is known of that is the lowest directory.
+    pub(crate) fn adopt(&self, thing: &Thing) {
+        let lowest = match thing {
+            Thing::StagingDirectory(path) => Some((path, path.as_path())),
+            Thing::TargetDirectories(target) => target.parent().map(|parent| (target, parent)),
+            _ => None,
+        };
+        if let Some((path, lowest)) = lowest.filter(|_| self.commands.any()) {
+            self.note(path, vec![lowest.to_owned()]);
+        }
+    }
+
     /// Makes all levels of a place. Returns the lowest, and those that were made for the place alone.
     async fn make(
         &self,
@@ -178,7 +190,7 @@ impl Paths {
             return made.map(|()| (path, own));
         };
         let limit = limit(self.commands.create_timeout_ms);
-        let printed = PathBuf::from(run(command, path.as_os_str(), limit).await?);
+        let printed = PathBuf::from(self.commands.run(command, &path, limit).await?);
         if printed.as_os_str().is_empty() {
             return Err(format!("{} printed nothing; it has to print the path it made", command.display()));
         }
@@ -227,7 +239,11 @@ impl Paths {
         let limit = limit(self.commands.remove_timeout_ms);
         let mut levels = lock(&self.made).remove(path).unwrap_or_default();
         while let Some(level) = levels.last() {
-            if let Err(error) = remove(level, command, limit).await {
+            let removed = match command {
+                Some(command) => self.commands.run(command, level, limit).await.map(drop),
+                None => remove(level).await,
+            };
+            if let Err(error) = removed {
                 self.note(path, levels);
                 return Err(error);
             }
@@ -239,7 +255,7 @@ impl Paths {
     /// What lies at a path.
     pub(crate) async fn check(&self, path: &Path) -> Result<PathKind, String> {
         let Some(command) = &self.commands.check_path_command else { return look(path).await };
-        let printed = run(command, path.as_os_str(), limit(self.commands.check_timeout_ms)).await?;
+        let printed = self.commands.run(command, path, limit(self.commands.check_timeout_ms)).await?;
         match printed.as_str() {
             "file" => Ok(PathKind::File),
             "directory" => Ok(PathKind::Directory),
@@ -290,10 +306,7 @@ impl Drop for Common {
     }
 }
 
-async fn remove(path: &Path, command: Option<&Path>, limit: Duration) -> Result<(), String> {
-    if let Some(command) = command {
-        return run(command, path.as_os_str(), limit).await.map(|_| ());
-    }
+async fn remove(path: &Path) -> Result<(), String> {
     match tokio::fs::remove_dir(path).await {
         Ok(()) => Ok(()),
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),

@@ -42,6 +42,20 @@ impl Registry {
         })
     }
 
+    /// The chosen checks of each suite.
+    pub(crate) fn by_suite(&self, mut planned: Vec<Planned>) -> Vec<Vec<Planned>> {
+        let mut parts = Vec::new();
+        for suite in &self.suites {
+            let is_of = |planned: &Planned| {
+                suite.checks.iter().copied().flatten().any(|check| check.id == planned.check.id)
+            };
+            let (part, rest) = planned.into_iter().partition(is_of);
+            parts.push(part);
+            planned = rest;
+        }
+        parts
+    }
+
     /// What became of an id that no check has any more.
     pub fn retired(&self, id: &str) -> Option<&'static Retired> {
         self.suites.iter().flat_map(|suite| suite.retired).find(|retired| retired.id == without_access(id))

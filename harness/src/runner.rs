@@ -76,6 +76,7 @@ pub struct Runner<'a> {
     folding: Folding,
     summary: Summary,
     dead: bool,
+    in_turn: bool,
 }
 
 impl std::fmt::Debug for Runner<'_> {
@@ -109,7 +110,13 @@ impl<'a> Runner<'a> {
             folding: Folding::default(),
             summary: Summary::default(),
             dead: false,
+            in_turn: false,
         }
+    }
+
+    /// Has the checks of a suite begin when all those of the suites before it have ended.
+    pub fn take_suites_in_turn(&mut self) {
+        self.in_turn = true;
     }
 
     /// Adds a listener.
@@ -132,7 +139,10 @@ impl<'a> Runner<'a> {
         if !self.options.tell_each {
             self.folding = Folding::of(&plan);
         }
-        self.run_phases(plan).await;
+        let parts = if self.in_turn { self.options.registry.by_suite(plan) } else { vec![plan] };
+        for part in parts {
+            self.run_phases(part).await;
+        }
         let rest = self.folding.rest();
         self.tell(rest);
         if let Some(before) = before {

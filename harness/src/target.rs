@@ -288,7 +288,7 @@ impl Target {
     pub fn place(&self) -> String {
         match &self.config.elsewhere {
             Some(elsewhere) => elsewhere.place.clone(),
-            None => self.endpoint().to_string(),
+            None => self.config.place_of(self.endpoint()),
         }
     }
 

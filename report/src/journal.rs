@@ -495,10 +495,11 @@ impl Reporter for Journal {
 }
 
 fn target_entry(target: &Target) -> TargetEntry {
+    let place_of = |endpoint| target.config().place_of(endpoint);
     TargetEntry {
         endpoint: target.place(),
-        node_endpoints: target.nodes().iter().skip(1).map(|node| node.endpoint().to_string()).collect(),
-        controller_endpoint: target.controller_endpoint().map(ToString::to_string),
+        node_endpoints: target.nodes().iter().skip(1).map(|node| place_of(node.endpoint())).collect(),
+        controller_endpoint: target.controller_endpoint().map(place_of),
         name: target.info().name.clone(),
         vendor_version: target.info().vendor_version.clone(),
         capabilities: target.capabilities().iter().map(|capability| capability.name().to_owned()).collect(),

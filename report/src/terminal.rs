@@ -243,11 +243,12 @@ fn write_target(out: &mut impl Write, target: &Target) -> io::Result<()> {
         write!(out, " {}", plain(&info.vendor_version))?;
     }
     write!(out, " at {}", plain(&target.place()))?;
+    let place_of = |endpoint| plain(&target.config().place_of(endpoint)).to_string();
     for (number, node) in target.nodes().iter().enumerate().skip(1) {
-        write!(out, ", node {} at {}", number + 1, node.endpoint())?;
+        write!(out, ", node {} at {}", number + 1, place_of(node.endpoint()))?;
     }
     if let Some(controller) = target.controller_endpoint() {
-        write!(out, ", controller at {controller}")?;
+        write!(out, ", controller at {}", place_of(controller))?;
     }
     writeln!(out)
 }

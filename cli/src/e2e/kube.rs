@@ -5,20 +5,22 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use csi_harness::config::Elsewhere;
-use csi_suite_e2e::plan;
+use csi_suite_e2e::plan::{self, Definition};
+use csi_suite_e2e::real::api::Server;
 use csi_suite_e2e::real::cleanup::{Cleanup, clean_up};
 use csi_suite_e2e::real::connect::{Connection, Way};
 use csi_suite_e2e::real::discovery::Discovered;
 use csi_suite_e2e::real::{DEFAULT_IMAGE, RealClusters, Settings, definition, reason};
 use tokio::runtime::Runtime;
 
-use super::{TEST_LIMIT, load, print_plan, run_args};
+use super::with_sanity::Reached;
+use super::{TEST_LIMIT, fill, load, print_plan, run_args, suites};
 use crate::args::E2eArgs;
 use crate::error::Error;
 use crate::exit::Exit;
 use crate::repeat::Repeat;
 use crate::stop::{Stopper, say};
-use crate::{note, run, settings};
+use crate::{cleanup, note, run, settings};
 
 /// Time for what one test has made to go, where the user says nothing: namespaces take longer than a driver's calls.
 const UNDO_LIMIT: Duration = Duration::from_secs(10 * 60);
@@ -31,16 +33,21 @@ pub(super) fn e2e(args: E2eArgs, repeat: Repeat) -> Result<Exit, Error> {
     // It serves the connection, for as long as this function takes.
     let runtime = Runtime::new().map_err(Error::Runtime)?;
     let connection = runtime.block_on(way(&args).connect())?;
-    if args.course.cleanup {
+    if args.course.cleanup && !args.cluster.with_sanity {
         return removed(&runtime, connection);
     }
     let loaded = load(&args)?;
     let driver = loaded.definition.driver_info.name.clone();
-    let found =
-        runtime.block_on(Discovered::new(connection, &driver)).map_err(|why| Error::Cluster(reason(why)))?;
+    let found = Discovered::new(connection.clone(), &driver);
+    let found = runtime.block_on(found).map_err(|why| Error::Cluster(reason(why)))?;
     if args.plan {
         print_plan(io::stdout().lock(), &loaded.definition, found.nodes.len())?;
         return Ok(Exit::Success);
+    }
+    if args.course.cleanup {
+        let of_tests = removed(&runtime, connection)?;
+        let of_sanity = undone(&runtime, &found, &driver, args)?;
+        return Ok(if of_tests == Exit::Success { of_sanity } else { of_tests });
     }
     if found.nodes.is_empty() && !args.course.dry_run {
         let problem = format!(
@@ -50,26 +57,64 @@ pub(super) fn e2e(args: E2eArgs, repeat: Repeat) -> Result<Exit, Error> {
         return Err(Error::Cluster(problem));
     }
     let limit = args.limits.timeout.unwrap_or(RUN_LIMIT);
-    let client_node = Some(loaded.definition.client_node_name.clone()).filter(|name| !name.is_empty());
-    let settings = Settings {
-        driver: driver.clone(),
-        image: args.cluster.image.clone().unwrap_or_else(|| DEFAULT_IMAGE.to_owned()),
-        client_node,
-        claim_annotations: args.cluster.claim_annotation.iter().cloned().collect(),
-    };
-    let place = format!("{}, Kubernetes {}", found.server.connection.server, found.version);
-    let elsewhere = Elsewhere { driver, place };
-    let definition = runtime.block_on(definition::read(&found.server, loaded))?;
+    let server = found.server.clone();
+    let definition = Arc::new(runtime.block_on(definition::read(&server, loaded))?);
+    let settings = settings_of(&args, &definition, &driver);
+    let place = place(&found);
     let clusters = RealClusters::new(found, settings, limit + UNDO_LIMIT);
-    let suite = plan::suite(Arc::new(definition), Arc::new(clusters));
-    let terms = args.terms.clone();
+    let suites = suites(plan::suite(definition.clone(), Arc::new(clusters)), &args);
+    let (terms, calls) = (args.terms.clone(), args.cluster.with_sanity && !args.course.dry_run);
     let mut args = run_args(args);
     args.limits.timeout = Some(limit);
     args.limits.check_timeout = args.limits.check_timeout.or(Some(TEST_LIMIT));
     args.limits.undo_timeout = args.limits.undo_timeout.or(Some(UNDO_LIMIT));
-    let mut config = settings::config(&args)?;
-    config.elsewhere = Some(elsewhere);
-    run::run_suite(&args, config, suite, &terms, repeat)
+    if !calls {
+        let mut config = settings::config(&args)?;
+        config.elsewhere = Some(Elsewhere { driver, place });
+        return run::run_suites(&args, config, suites, &terms, repeat);
+    }
+    let Some(reached) = reach(&runtime, &server, &driver)? else { return Ok(Exit::Interrupted) };
+    let mut config = reached.config(&mut args, &place)?;
+    fill(&mut config, &definition)?;
+    let ended = run::run_suites(&args, config, suites, &terms, repeat);
+    runtime.block_on(reached.leave());
+    ended
+}
+
+/// Where the driver is, for people.
+fn place(found: &Discovered) -> String {
+    format!("{}, Kubernetes {}", found.server.connection.server, found.version)
+}
+
+fn settings_of(args: &E2eArgs, definition: &Definition, driver: &str) -> Settings {
+    Settings {
+        driver: driver.to_owned(),
+        image: args.cluster.image.clone().unwrap_or_else(|| DEFAULT_IMAGE.to_owned()),
+        client_node: definition.client_node().map(str::to_owned),
+        claim_annotations: args.cluster.claim_annotation.iter().cloned().collect(),
+    }
+}
+
+/// The driver through its sidecars; `None` after a signal.
+fn reach(runtime: &Runtime, server: &Server, driver: &str) -> Result<Option<Reached>, Error> {
+    let stopper = Stopper::new();
+    runtime.block_on(async {
+        tokio::select! {
+            reached = Reached::find(server, driver) => reached.map(Some),
+            left = stopper.on_signals() => left.map(|()| None).map_err(Error::Runtime),
+            _ = stopper.raised() => Ok(None),
+        }
+    })
+}
+
+/// Undoes what killed runs have made in the driver itself.
+fn undone(runtime: &Runtime, found: &Discovered, driver: &str, args: E2eArgs) -> Result<Exit, Error> {
+    let Some(reached) = reach(runtime, &found.server, driver)? else { return Ok(Exit::Interrupted) };
+    let config = reached.config(&mut run_args(args), &place(found))?;
+    let ended = cleanup::clean_up(config, None);
+    runtime.block_on(reached.clear_after_killed()).map_err(Error::Remains)?;
+    runtime.block_on(reached.leave());
+    ended
 }
 
 fn way(args: &E2eArgs) -> Way {
@@ -83,21 +128,21 @@ fn for_local_alone(args: &E2eArgs) -> Result<(), Error> {
         ("--endpoint (or CSI_ENDPOINT)", target.endpoint.is_some()),
         ("--controller-endpoint", target.controller_endpoint.is_some()),
         ("--node-endpoint", !target.node_endpoint.is_empty()),
-        ("--config", target.config.is_some()),
+        ("--config", target.config.is_some() && !cluster.with_sanity),
         ("--driver-command", target.driver_command.is_some()),
         ("--restart-command", target.restart_command.is_some()),
         ("--mock-defect", !target.mock_defect.is_empty()),
-        ("--secrets", target.secrets.is_some()),
+        ("--secrets", target.secrets.is_some() && !cluster.with_sanity),
         ("--kubelet-dir", args.kubelet_dir.is_some()),
         ("--manifest", !cluster.manifest.is_empty()),
         ("--default-fstype", cluster.default_fstype.is_some()),
         ("--extra-create-metadata", cluster.extra_create_metadata),
         ("--driver-log", args.output.driver_log.is_some()),
-        ("--dial-timeout", limits.dial_timeout.is_some()),
-        ("--call-timeout", limits.call_timeout.is_some()),
-        ("--settle-timeout", limits.settle_timeout.is_some()),
+        ("--dial-timeout", limits.dial_timeout.is_some() && !cluster.with_sanity),
+        ("--call-timeout", limits.call_timeout.is_some() && !cluster.with_sanity),
+        ("--settle-timeout", limits.settle_timeout.is_some() && !cluster.with_sanity),
         ("--restart-timeout", limits.restart_timeout.is_some()),
-        ("--alive-timeout", limits.alive_timeout.is_some()),
+        ("--alive-timeout", limits.alive_timeout.is_some() && !cluster.with_sanity),
     ];
     match given.into_iter().find(|(_, given)| *given) {
         Some((flag, _)) => {

@@ -1,9 +1,11 @@
 //! The external storage tests of Kubernetes, chosen by a DriverDefinition, on a cluster or without one.
 //!
 //! [`cluster`] is what a test sees of Kubernetes; `local` plays a cluster against the driver's sockets, `real` asks one that is there. [`plan`] says which
-//! tests there are, [`suites`] has them, and [`scene`] the steps that they share. [`preflight`] looks at a deployment before.
+//! tests there are, [`suites`] has them, and [`scene`] the steps that they share. [`preflight`] looks at a deployment before,
+//! [`direct`] at what the driver is called with besides.
 
 pub mod cluster;
+pub mod direct;
 pub mod local;
 pub mod pattern;
 pub mod plan;

@@ -24,7 +24,7 @@ mod csi_driver;
 mod failure;
 mod group_snapshotter;
 mod kubelet;
-mod parameters;
+pub(crate) mod parameters;
 mod provisioner;
 mod queue;
 mod resizer;

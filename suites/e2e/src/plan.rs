@@ -52,6 +52,11 @@ impl Definition {
             driver: loaded.definition,
         })
     }
+
+    /// The node that pods run on that name none, if the definition says which.
+    pub fn client_node(&self) -> Option<&str> {
+        Some(self.driver.client_node_name.as_str()).filter(|name| !name.is_empty())
+    }
 }
 
 /// One test of one suite with one pattern.

@@ -16,11 +16,13 @@ pub mod discovery;
 mod events;
 mod evidence;
 mod exec;
+pub mod forward;
 mod group_snapshots;
 pub mod kind;
 mod marks;
 mod names;
 mod pods;
+pub mod sidecar;
 mod snapshots;
 mod volumes;
 mod watch;
@@ -353,7 +355,7 @@ impl Cluster for Real {
     }
 
     async fn exec(&self, pod: &str, container: &str, script: &str, limit: Duration) -> Done<Output> {
-        exec::run(self.server(), &self.names.namespace, [pod, container], script, limit).await
+        exec::run(self.server(), &self.names.namespace, [pod, container], script, &[], limit).await
     }
 
     async fn delete_pod(&self, name: &str, force: bool) -> Done {

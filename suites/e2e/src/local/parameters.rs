@@ -11,7 +11,7 @@ const FS_TYPE: &str = "fstype";
 
 /// A kind of class: the Secrets that it may name, each with `-name` and `-namespace` behind it.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Kind {
+pub(crate) struct Kind {
     secrets: &'static [(SecretUse, &'static str)],
     /// Stands for all of them that are not named.
     default: Option<&'static str>,
@@ -31,7 +31,7 @@ const STORAGE: Kind = Kind {
     default: Some("secret"),
 };
 /// VolumeSnapshotClass.
-pub(super) const SNAPSHOTS: Kind = Kind {
+pub(crate) const SNAPSHOTS: Kind = Kind {
     secrets: &[
         (SecretUse::Snapshotter, "snapshotter-secret"),
         (SecretUse::SnapshotterList, "snapshotter-list-secret"),
@@ -39,7 +39,7 @@ pub(super) const SNAPSHOTS: Kind = Kind {
     default: None,
 };
 /// VolumeGroupSnapshotClass.
-pub(super) const GROUP_SNAPSHOTS: Kind = Kind {
+pub(crate) const GROUP_SNAPSHOTS: Kind = Kind {
     secrets: &[
         (SecretUse::GroupSnapshotter, "group-snapshotter-secret"),
         (SecretUse::GroupSnapshotterGet, "group-snapshotter-get-secret"),
@@ -49,11 +49,11 @@ pub(super) const GROUP_SNAPSHOTS: Kind = Kind {
 
 /// The parameters of a class, as a sidecar reads them.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Read {
+pub(crate) struct Read {
     /// For the driver.
-    pub(super) parameters: Pairs,
+    pub(crate) parameters: Pairs,
     /// The type of the file system, if the class names one.
-    pub(super) fs_type: Option<String>,
+    pub(crate) fs_type: Option<String>,
     /// Secrets that it names, with templates for their names.
     secrets: BTreeMap<SecretUse, SecretReference>,
 }
@@ -62,7 +62,7 @@ pub(super) struct Read {
 ///
 /// # Errors
 /// A key is reserved and unknown, or half of a pair.
-pub(super) fn of_storage_class(parameters: &Pairs) -> Result<Read, String> {
+pub(crate) fn of_storage_class(parameters: &Pairs) -> Result<Read, String> {
     let is_fs_type = |key: &str| key.eq_ignore_ascii_case(FS_TYPE) || key == format!("{RESERVED}{FS_TYPE}");
     let mut fs_types = parameters.iter().filter(|(key, _)| is_fs_type(key)).map(|(_, value)| value.clone());
     let fs_type = fs_types.next();
@@ -78,7 +78,7 @@ pub(super) fn of_storage_class(parameters: &Pairs) -> Result<Read, String> {
 ///
 /// # Errors
 /// A key is reserved and unknown, or half of a pair.
-pub(super) fn of_class(parameters: &Pairs, kind: Kind) -> Result<Read, String> {
+pub(crate) fn of_class(parameters: &Pairs, kind: Kind) -> Result<Read, String> {
     let names = || kind.secrets.iter().map(|(_, name)| *name).chain(kind.default);
     for key in parameters.keys().filter_map(|key| key.strip_prefix(RESERVED)) {
         let name = names()

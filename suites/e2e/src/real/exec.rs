@@ -16,19 +16,21 @@ use crate::cluster::{Done, Output};
 /// Bytes that are read of what a command prints; more is an error.
 const OUTPUT_BYTES_MAX: u64 = 16 << 20;
 
-/// Runs a shell script in a running container and waits for it.
+/// Runs a shell script, with what it gets as `$1` and so on, in a running container and waits for it.
 pub(crate) async fn run(
     server: &Server,
     namespace: &str,
     [pod, container]: [&str; 2],
     script: &str,
+    arguments: &[&str],
     limit: Duration,
 ) -> Done<Output> {
     let api: Api<Pod> = Api::namespaced(server.connection.client.clone(), namespace);
     let broken = |why: String| Stop::broken(format!("a command in pod {pod}: {why}: {script}"));
     let command = async {
+        let words = ["sh", "-c", script, "sh"].into_iter().chain(arguments.iter().copied());
         let params = AttachParams::default().container(container).stdin(false).stdout(true).stderr(true);
-        let process = api.exec(pod, ["sh", "-c", script], &params).await;
+        let process = api.exec(pod, words, &params).await;
         finished(process.map_err(|error| error_chain(&error))?).await
     };
     match tokio::time::timeout(limit, command).await {

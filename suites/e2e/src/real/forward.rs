@@ -1,0 +1,93 @@
+//! A port of a pod as a socket here: each connection to the socket becomes one to the port, by way of the API server.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use csi_harness::error_chain;
+use k8s_openapi::api::core::v1::Pod;
+use kube::Api;
+use tokio::io::copy;
+use tokio::net::{UnixListener, UnixStream};
+use tokio::sync::Semaphore;
+use tokio::task::{JoinHandle, JoinSet};
+
+/// Connections that stand at the same time; others wait.
+const CONNECTIONS_MAX: usize = 64;
+
+/// A port of a pod that can be reached at a socket, as long as the value lives.
+#[derive(Debug)]
+pub struct Forward {
+    socket: PathBuf,
+    problem: Problem,
+    task: JoinHandle<()>,
+}
+
+/// What the last connection failed by, if any has.
+type Problem = Arc<Mutex<Option<String>>>;
+
+impl Forward {
+    /// Listens at a socket that does not exist yet, for a port on the loopback address of a pod.
+    ///
+    /// # Errors
+    /// The socket cannot be made.
+    pub fn begin(api: Api<Pod>, pod: &str, port: u16, socket: &Path) -> io::Result<Forward> {
+        let listener = UnixListener::bind(socket)?;
+        let problem = Problem::default();
+        let task = tokio::spawn(serve(listener, api, pod.to_owned(), port, problem.clone()));
+        Ok(Forward { socket: socket.to_owned(), problem, task })
+    }
+
+    /// Where it listens.
+    pub fn socket(&self) -> &Path {
+        &self.socket
+    }
+
+    /// Why the last connection that failed did.
+    pub fn problem(&self) -> Option<String> {
+        self.problem.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+impl Drop for Forward {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+async fn serve(listener: UnixListener, api: Api<Pod>, pod: String, port: u16, problem: Problem) {
+    let room = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    let mut connections = JoinSet::new();
+    while let Ok(permit) = room.clone().acquire_owned().await {
+        let Ok((here, _)) = listener.accept().await else { break };
+        while connections.try_join_next().is_some() {}
+        let (api, pod, problem) = (api.clone(), pod.clone(), problem.clone());
+        connections.spawn(async move {
+            if let Err(why) = join(here, &api, &pod, port).await {
+                *problem.lock().unwrap_or_else(PoisonError::into_inner) = Some(why);
+            }
+            drop(permit);
+        });
+    }
+}
+
+/// Makes the connection on the other side, and passes bytes on until one of them ends. gRPC has no use for one half of a connection.
+async fn join(here: UnixStream, api: &Api<Pod>, pod: &str, port: u16) -> Result<(), String> {
+    let mut forwarder = api.portforward(pod, &[port]).await.map_err(|error| error_chain(&error))?;
+    let (Some(there), Some(error)) = (forwarder.take_stream(port), forwarder.take_error(port)) else {
+        return Err(format!("no stream for port {port}"));
+    };
+    let (mut from_here, mut to_here) = here.into_split();
+    let (mut from_there, mut to_there) = tokio::io::split(there);
+    tokio::select! {
+        biased;
+        Some(why) = error => {
+            forwarder.abort();
+            return Err(why);
+        }
+        _ = copy(&mut from_here, &mut to_there) => {}
+        _ = copy(&mut from_there, &mut to_here) => {}
+    }
+    forwarder.abort();
+    Ok(())
+}
