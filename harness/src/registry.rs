@@ -42,7 +42,7 @@ impl Registry {
         })
     }
 
-    /// The chosen checks of each suite.
+    /// The chosen checks of each suite, and in the end those of others.
     pub(crate) fn by_suite(&self, mut planned: Vec<Planned>) -> Vec<Vec<Planned>> {
         let mut parts = Vec::new();
         for suite in &self.suites {
@@ -53,6 +53,7 @@ impl Registry {
             parts.push(part);
             planned = rest;
         }
+        parts.push(planned);
         parts
     }
 

@@ -26,6 +26,8 @@ const NODES_MAX: usize = 2;
 /// Pods that are asked who they are.
 const PODS_MAX: usize = 100;
 
+/// Time for each of them to answer. Whoever waits for a driver to start can begin again.
+const DIAL_LIMIT_MS: u64 = 10_000;
 /// What the names of directories with forwarded sockets begin with.
 const PREFIX: &str = "csi-sanity-sockets-";
 
@@ -156,7 +158,9 @@ fn is_in_use(directory: &Path) -> io::Result<bool> {
 /// Asks who is there.
 async fn ask(forward: &Forward) -> Result<Arc<Target>, String> {
     let endpoint = Some(forward.socket().display().to_string());
-    let asked = Target::connect(Config { endpoint, ..Config::default() }).await;
+    let mut config = Config { endpoint, ..Config::default() };
+    config.time_limits.dial_ms = DIAL_LIMIT_MS;
+    let asked = Target::connect(config).await;
     // What the API server says tells more than a connection that breaks.
     asked.map_err(|error| forward.problem().unwrap_or_else(|| error_chain(&error)))
 }

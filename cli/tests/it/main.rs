@@ -1,6 +1,7 @@
 //! The program as a user meets it: arguments, output, exit codes.
 #![expect(clippy::unwrap_used, reason = "a panic in a helper of a test is the failure itself")]
 
+mod apiserver;
 mod ci_files;
 mod cleanup;
 mod copied;
@@ -23,3 +24,4 @@ mod reports;
 mod shards;
 mod stored;
 mod transcripts;
+mod with_sanity;

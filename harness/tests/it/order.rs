@@ -2,10 +2,12 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use csi_harness::outcome::Outcome;
+use csi_harness::outcome::{Outcome, Planned};
 use csi_harness::prelude::*;
+use csi_harness::registry::{Registry, Suite};
+use csi_harness::runner::{RunOptions, Runner};
 
-use crate::bench::{Bench, config};
+use crate::bench::{Bench, Ran, config, options};
 
 static RUNNING: AtomicUsize = AtomicUsize::new(0);
 static FINISHED: AtomicUsize = AtomicUsize::new(0);
@@ -82,4 +84,57 @@ async fn alone_means_alone_and_last_means_last() {
     let ran = bench.run(&[&LAST, &ALONE, &P1, &P2, &P3, &P4]).await;
     assert!(ran.outcomes.iter().all(|(_, outcome)| *outcome == Outcome::Passed), "{:?}", ran.outcomes);
     assert_eq!(ran.outcomes.len(), 6);
+}
+
+check! {
+    /// Runs alone.
+    FIRST {
+        id: "order/first",
+        title: "is of the first suite",
+        spec: [req::GEN_ERR_001],
+        refuted_by: ["none"],
+        runs: Alone,
+    }
+    async |_cx| {
+        Ok(())
+    }
+}
+
+check! {
+    /// Runs with others.
+    SECOND {
+        id: "order/second",
+        title: "is of the second suite",
+        spec: [req::GEN_ERR_001],
+        refuted_by: ["none"],
+    }
+    async |_cx| {
+        Ok(())
+    }
+}
+
+/// The order of two suites, the first of which has a check that runs alone.
+async fn order(in_turn: bool) -> Vec<String> {
+    const SUITES: [Suite; 2] = [
+        Suite { name: "one", checks: &[&[&FIRST]], retired: &[] },
+        Suite { name: "two", checks: &[&[&SECOND]], retired: &[] },
+    ];
+    let bench = Bench::start(Default::default(), config()).await;
+    let registry = Registry::new(SUITES);
+    let planned: Vec<Planned> = registry.select(&Default::default(), &bench.target.config().access_types);
+    let options = RunOptions { registry, ..options() };
+    let mut ran = Ran::default();
+    let mut runner = Runner::new(bench.target.clone(), options, bench.stop.subscribe());
+    runner.report_to(&mut ran);
+    if in_turn {
+        runner.take_suites_in_turn();
+    }
+    runner.run(planned).await;
+    ran.outcomes.into_iter().map(|(label, _)| label).collect()
+}
+
+#[tokio::test]
+async fn suites_run_together_or_in_turn() {
+    assert_eq!(order(false).await, [SECOND.id, FIRST.id]);
+    assert_eq!(order(true).await, [FIRST.id, SECOND.id]);
 }

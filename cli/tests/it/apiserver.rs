@@ -1,0 +1,193 @@
+//! An API server in this process, as far as it takes to find a driver and to call it in its pod: objects are fixed, the port of every
+//! pod leads to one socket, and commands in pods run here.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Arc;
+
+use futures_util::{SinkExt as _, StreamExt as _};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{TcpListener, TcpStream, UnixStream};
+use tokio::runtime::Runtime;
+use tokio_tungstenite::WebSocketStream;
+use tokio_tungstenite::tungstenite::Message;
+use tokio_tungstenite::tungstenite::handshake::server::{ErrorResponse, Request, Response};
+
+/// The protocol of streams that is spoken.
+const PROTOCOL: &str = "v4.channel.k8s.io";
+const HEAD_BYTES_MAX: usize = 16 << 10;
+
+/// A server that stops when dropped.
+pub(crate) struct ApiServer {
+    directory: TempDir,
+    _runtime: Runtime,
+}
+
+/// What it answers.
+struct Cluster {
+    /// Lists by path.
+    lists: Vec<(String, Vec<Value>)>,
+    /// Where the port of pods leads.
+    socket: PathBuf,
+}
+
+impl ApiServer {
+    /// A server with these objects, by the path of their lists.
+    pub(crate) fn start(lists: &[(&str, Vec<Value>)], socket: &Path) -> ApiServer {
+        let runtime = Runtime::new().unwrap();
+        let listener = runtime.block_on(TcpListener::bind("127.0.0.1:0")).unwrap();
+        let address = listener.local_addr().unwrap();
+        let lists = lists.iter().map(|(path, items)| ((*path).to_owned(), items.clone())).collect();
+        let cluster = Arc::new(Cluster { lists, socket: socket.to_owned() });
+        runtime.spawn(async move {
+            while let Ok((stream, _)) = listener.accept().await {
+                tokio::spawn(cluster.clone().serve(stream));
+            }
+        });
+        let directory = tempfile::tempdir().unwrap();
+        let config = json!({
+            "apiVersion": "v1", "kind": "Config", "current-context": "it",
+            "contexts": [{ "name": "it", "context": { "cluster": "it", "user": "it" } }],
+            "clusters": [{ "name": "it", "cluster": { "server": format!("http://{address}") } }],
+            "users": [{ "name": "it", "user": {} }],
+        });
+        std::fs::write(directory.path().join("config"), config.to_string()).unwrap();
+        ApiServer { directory, _runtime: runtime }
+    }
+
+    /// The file that says where it is.
+    pub(crate) fn kubeconfig(&self) -> String {
+        self.directory.path().join("config").display().to_string()
+    }
+}
+
+impl Cluster {
+    async fn serve(self: Arc<Self>, mut stream: TcpStream) {
+        let Some(target) = peeked(&stream).await else { return };
+        let (path, query) = target.split_once('?').unwrap_or((&target, ""));
+        if path.ends_with("/portforward") {
+            let port =
+                query.split('&').find_map(|pair| pair.strip_prefix("ports=")).unwrap().parse().unwrap();
+            return forward(upgraded(stream).await, port, &self.socket).await;
+        }
+        if path.ends_with("/exec") {
+            return exec(upgraded(stream).await, query).await;
+        }
+        let body = self.answer(path).to_string();
+        let head = format!(
+            "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {}\r\nconnection: close\r\n\r\n",
+            body.len()
+        );
+        let mut request = vec![0; HEAD_BYTES_MAX];
+        let _ = stream.read(&mut request).await;
+        let _ = stream.write_all(&[head.as_bytes(), body.as_bytes()].concat()).await;
+        let _ = stream.shutdown().await;
+    }
+
+    /// Of kinds that nobody put there, there are none.
+    fn answer(&self, path: &str) -> Value {
+        match path {
+            "/version" => json!({
+                "major": "1", "minor": "36", "gitVersion": "v1.36.0-it", "gitCommit": "", "gitTreeState": "",
+                "buildDate": "", "goVersion": "", "compiler": "", "platform": "",
+            }),
+            "/apis" => json!({ "kind": "APIGroupList", "apiVersion": "v1", "groups": [] }),
+            _ => {
+                let items = self.lists.iter().find(|(list, _)| list == path).map(|(_, items)| items.clone());
+                let items = items.unwrap_or_default();
+                json!({ "kind": "List", "apiVersion": "v1", "metadata": {}, "items": items })
+            }
+        }
+    }
+}
+
+/// What is asked for, without reading it away.
+async fn peeked(stream: &TcpStream) -> Option<String> {
+    let mut head = vec![0; HEAD_BYTES_MAX];
+    loop {
+        let length = stream.peek(&mut head).await.ok().filter(|length| *length > 0)?;
+        let text = String::from_utf8_lossy(&head[..length]);
+        if text.contains("\r\n\r\n") {
+            return text.split(' ').nth(1).map(str::to_owned);
+        }
+        tokio::task::yield_now().await;
+    }
+}
+
+async fn upgraded(stream: TcpStream) -> WebSocketStream<TcpStream> {
+    #[expect(clippy::result_large_err, reason = "the library has it so")]
+    let choose = |_: &Request, mut response: Response| -> Result<Response, ErrorResponse> {
+        response.headers_mut().insert("sec-websocket-protocol", PROTOCOL.parse().unwrap());
+        Ok(response)
+    };
+    tokio_tungstenite::accept_hdr_async(stream, choose).await.unwrap()
+}
+
+/// Channel 0 has the bytes, and 1 would have an error; both begin with the port.
+async fn forward(web: WebSocketStream<TcpStream>, port: u16, socket: &Path) {
+    let (mut to_web, mut from_web) = web.split();
+    let [low, high] = port.to_le_bytes();
+    for channel in [0, 1] {
+        to_web.send(Message::binary(vec![channel, low, high])).await.unwrap();
+    }
+    let Ok(driver) = UnixStream::connect(socket).await else {
+        let _ = to_web.send(Message::binary([&[1][..], b"connection refused"].concat())).await;
+        return;
+    };
+    let (mut from_driver, mut to_driver) = driver.into_split();
+    let there = async {
+        while let Some(Ok(message)) = from_web.next().await {
+            let bytes = message.into_data();
+            // Anything else is about the connection itself.
+            let Some((0, sent)) = bytes.split_first() else { continue };
+            if to_driver.write_all(sent).await.is_err() {
+                break;
+            }
+        }
+    };
+    let back = async {
+        let mut bytes = vec![0; 64 << 10];
+        while let Ok(length @ 1..) = from_driver.read(&mut bytes).await {
+            if to_web.send(Message::binary([&[0], &bytes[..length]].concat())).await.is_err() {
+                break;
+            }
+        }
+    };
+    tokio::select! { () = there => {}, () = back => {} }
+}
+
+/// Channel 1 has what the command prints, and 3 how it ended.
+async fn exec(mut web: WebSocketStream<TcpStream>, query: &str) {
+    let words: Vec<String> =
+        query.split('&').filter_map(|pair| pair.strip_prefix("command=")).map(decoded).collect();
+    let ran = Command::new(&words[0]).args(&words[1..]).output().unwrap();
+    // Whoever was killed does not listen any more.
+    let _ = web.send(Message::binary([&[1], &ran.stdout[..]].concat())).await;
+    let status = match ran.status.code() {
+        Some(0) => json!({ "metadata": {}, "status": "Success" }),
+        code => json!({ "metadata": {}, "status": "Failure", "reason": "NonZeroExitCode",
+            "details": { "causes": [{ "reason": "ExitCode", "message": code.unwrap_or(-1).to_string() }] } }),
+    };
+    let _ = web.send(Message::binary([&[3], status.to_string().as_bytes()].concat())).await;
+    let _ = web.close(None).await;
+}
+
+/// The text of a part of a query.
+fn decoded(text: &str) -> String {
+    let mut bytes = Vec::new();
+    let mut rest = text.bytes();
+    while let Some(byte) = rest.next() {
+        match byte {
+            b'+' => bytes.push(b' '),
+            b'%' => {
+                let digits = [rest.next().unwrap(), rest.next().unwrap()];
+                let digits = std::str::from_utf8(&digits).unwrap();
+                bytes.push(u8::from_str_radix(digits, 16).unwrap());
+            }
+            byte => bytes.push(byte),
+        }
+    }
+    String::from_utf8(bytes).unwrap()
+}

@@ -1,0 +1,147 @@
+//! `e2e --cluster kube --with-sanity`: a driver behind a port of its pod, which an API server forwards.
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Instant;
+
+use csi_mock_driver::{Config, Delay};
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::apiserver::ApiServer;
+use crate::driver::{Driver, LONG};
+use crate::program::{Said, program};
+
+const DEFINITION: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../driver-definitions/mock.yaml");
+const NAME: &str = "mock.csi-sanity.example";
+
+/// A driver in a pod of a cluster, and where the run has its temporary files.
+struct Deployed {
+    driver: Driver,
+    api: ApiServer,
+    scratch: TempDir,
+}
+
+impl Deployed {
+    fn new(config: Config) -> Deployed {
+        let driver = Driver::start(config);
+        let api = ApiServer::start(&objects(driver.directory()), &driver.directory().join("csi.sock"));
+        Deployed { driver, api, scratch: tempfile::tempdir().unwrap() }
+    }
+
+    fn command(&self, flags: &[&str]) -> Command {
+        let mut command = program();
+        command.args(["e2e", "--cluster", "kube", "--with-sanity", "--driver-definition", DEFINITION]);
+        command.args(["--kubeconfig", &self.api.kubeconfig()]).args(flags);
+        command.env("TMPDIR", self.scratch.path()).env_remove("CSI_ENDPOINT");
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+    }
+
+    fn says(&self, flags: &[&str]) -> Said {
+        self.command(flags).output().unwrap().into()
+    }
+
+    /// What lies beside the socket.
+    fn beside(&self) -> Vec<String> {
+        let entries = std::fs::read_dir(self.driver.directory()).unwrap();
+        let mut names: Vec<String> =
+            entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        names.sort();
+        names
+    }
+}
+
+/// A node with the driver, whose pod has the sidecar, and its socket in a directory here.
+fn objects(directory: &Path) -> Vec<(&'static str, Vec<Value>)> {
+    let at = directory.to_str().unwrap();
+    let container = |name: &str, privileged: bool| {
+        json!({
+            "name": name, "image": "it", "securityContext": { "privileged": privileged },
+            "volumeMounts": [{ "name": "socket-dir", "mountPath": at }],
+        })
+    };
+    let status = json!({
+        "name": "csi-sanity-proxy", "ready": true, "restartCount": 0, "image": "it", "imageID": "it",
+        "state": { "running": {} },
+    });
+    let pod = json!({
+        "apiVersion": "v1", "kind": "Pod", "metadata": { "name": "mock-0", "namespace": "drivers" },
+        "spec": { "containers": [container("mock", true), container("csi-sanity-proxy", false)] },
+        "status": { "phase": "Running", "containerStatuses": [status] },
+    });
+    let other = json!({
+        "apiVersion": "v1", "kind": "Pod", "metadata": { "name": "other", "namespace": "default" },
+        "spec": { "containers": [] }, "status": { "phase": "Running" },
+    });
+    let node = json!({
+        "apiVersion": "v1", "kind": "Node", "metadata": { "name": "node-1", "labels": {} }, "spec": {},
+        "status": { "conditions": [{ "type": "Ready", "status": "True" }] },
+    });
+    let csi_node = json!({
+        "apiVersion": "storage.k8s.io/v1", "kind": "CSINode", "metadata": { "name": "node-1" },
+        "spec": { "drivers": [{ "name": NAME, "nodeID": "node-1", "topologyKeys": [] }] },
+    });
+    vec![
+        ("/api/v1/nodes", vec![node]),
+        ("/api/v1/pods", vec![other, pod]),
+        ("/apis/storage.k8s.io/v1/csinodes", vec![csi_node]),
+    ]
+}
+
+#[test]
+fn a_driver_in_a_pod_is_called_through_its_sidecar() {
+    let deployed = Deployed::new(Config::default());
+    let report = deployed.scratch.path().join("report.json");
+    let json = format!("json={}", report.display());
+    let chosen = "identity/*,node/node-publish-volume/*,node/node-unpublish-volume/*";
+    let said = deployed.says(&["--filter", chosen, "--report", &json]);
+    assert_eq!(said.code, Some(0), "{} {}", said.stdout, said.stderr);
+    let place = "at pod drivers/mock-0 of http://127.0.0.1:";
+    assert!(said.stdout.contains(place) && said.stdout.contains("v1.36.0-it"), "{}", said.stdout);
+    let report: Value = serde_json::from_str(&std::fs::read_to_string(report).unwrap()).unwrap();
+    let passed = |id: &str| {
+        let of = report["checks"].as_array().unwrap().iter().find(|check| check["id"] == id);
+        of.is_some_and(|check| check["outcome"] == "passed")
+    };
+    // It looks at the path where the driver is.
+    assert!(passed("node/node-unpublish-volume/removes-target"), "{report:#}");
+    assert_eq!(deployed.beside(), ["csi.sock"]);
+    assert_eq!(deployed.driver.volumes(), [""; 0]);
+}
+
+#[test]
+fn what_a_killed_run_has_made_in_the_driver_is_undone() {
+    let delay = ["NodeUnpublishVolume", "DeleteVolume"]
+        .map(|rpc| (rpc.parse().unwrap(), Delay(std::time::Duration::from_millis(200))));
+    let deployed = Deployed::new(Config { delay: delay.into(), ..Config::default() });
+    let mut child = deployed.command(&["--filter", "node/node-publish-volume/*"]).spawn().unwrap();
+    deployed.driver.wait_for_volume();
+    let started = Instant::now();
+    while deployed.beside() == ["csi.sock"] {
+        assert!(started.elapsed() < LONG, "no path is ever made");
+        std::thread::yield_now();
+    }
+    kill_process(Pid::from_child(&child), Signal::KILL).unwrap();
+    child.wait().unwrap();
+    let said = deployed.says(&["--cleanup"]);
+    assert_eq!(said.code, Some(0), "{} {}", said.stdout, said.stderr);
+    assert!(said.stdout.contains("undone: volume "), "{}", said.stdout);
+    assert_eq!(deployed.driver.volumes(), [""; 0]);
+    assert_eq!(deployed.beside(), ["csi.sock"]);
+    assert_eq!(std::fs::read_dir(deployed.scratch.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn a_driver_that_is_not_behind_any_sidecar_is_told_with_the_reason() {
+    let driver = Driver::start(Config::default());
+    let api = ApiServer::start(&objects(driver.directory()), &driver.directory().join("nobody.sock"));
+    let scratch = tempfile::tempdir().unwrap();
+    let deployed = Deployed { driver, api, scratch };
+    let said = deployed.says(&["--filter", "identity/*"]);
+    assert_eq!(said.code, Some(3), "{} {}", said.stdout, said.stderr);
+    for told in ["sidecar-patch.yaml", NAME, "pod drivers/mock-0: connection refused"] {
+        assert!(said.stderr.contains(told), "{told}: {}", said.stderr);
+    }
+}
