@@ -132,7 +132,8 @@ fn the_component_of_gitlab_passes_every_input_on() {
 /// The arguments of a Job, which has no rights in its cluster.
 fn arguments(job: &Value) -> Vec<&str> {
     let pod = &job["spec"]["template"]["spec"];
-    assert_eq!(pod["automountServiceAccountToken"], false);
+    // Only what has rights in the cluster has a token.
+    assert_eq!(pod["automountServiceAccountToken"] == false, pod["serviceAccountName"].is_null());
     let container = &pod["containers"][0];
     assert_eq!(container["securityContext"]["capabilities"]["drop"], serde_json::json!(["ALL"]));
     container["args"].as_array().unwrap().iter().map(|argument| argument.as_str().unwrap()).collect()
@@ -160,6 +161,12 @@ fn the_jobs_for_shards_run_all_of_them_and_put_their_reports_together() {
     assert_eq!(job["spec"]["backoffLimitPerIndex"], 0);
     let report = flags.iter().find_map(|flag| flag.strip_prefix("--report=json=")).unwrap();
     assert_eq!(report, "/reports/shard-$(JOB_COMPLETION_INDEX).json");
+    // The driver in the other container has to see the paths.
+    let shared = &job["spec"]["template"]["spec"]["initContainers"][0]["volumeMounts"][0]["mountPath"];
+    for flag in ["--mount-dir=", "--staging-dir="] {
+        let directory = flags.iter().find_map(|given| given.strip_prefix(flag)).unwrap();
+        assert!(Path::new(directory).starts_with(shared.as_str().unwrap()), "{directory}");
+    }
     flags.retain(|flag| !flag.starts_with("--endpoint") && !flag.starts_with("--report"));
     flags.push("--dry-run");
     for index in 0..of.parse::<u32>().unwrap() {
@@ -179,6 +186,21 @@ fn the_jobs_for_shards_run_all_of_them_and_put_their_reports_together() {
             |volume: &Value| volume["persistentVolumeClaim"]["claimName"] == claim["metadata"]["name"];
         assert_eq!(volumes.iter().filter(|volume| claims(volume)).count(), 1);
     }
+}
+
+#[test]
+fn the_job_in_a_cluster_has_flags_that_exist_and_the_account_with_the_rights() {
+    let job = yaml("ci/kubernetes/e2e-job.yaml");
+    let mut flags = arguments(&job);
+    let api = crate::apiserver::ApiServer::start(&[], Path::new("/nowhere"));
+    let (definition, kubeconfig) = (format!("{ROOT}/driver-definitions/mock.yaml"), api.kubeconfig());
+    flags.retain(|flag| !flag.starts_with("--driver-definition"));
+    flags.extend(["--dry-run", "--driver-definition", &definition, "--kubeconfig", &kubeconfig]);
+    crate::program::check(&flags, 0, &[]);
+    let rights = documents("ci/kubernetes/e2e-rbac.yaml");
+    let account = rights.iter().find(|object| object["kind"] == "ServiceAccount").unwrap();
+    assert_eq!(job["spec"]["template"]["spec"]["serviceAccountName"], account["metadata"]["name"]);
+    assert_eq!(job["metadata"]["namespace"], account["metadata"]["namespace"]);
 }
 
 #[test]
