@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use csi_harness::error_chain;
 use csi_harness::prelude::Stop;
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Status;
@@ -10,7 +9,7 @@ use kube::Api;
 use kube::api::{AttachParams, AttachedProcess};
 use tokio::io::{AsyncRead, AsyncReadExt as _};
 
-use super::api::Server;
+use super::api::{Server, bounded};
 use crate::cluster::{Done, Output};
 
 /// Bytes that are read of what a command prints; more is an error.
@@ -30,8 +29,8 @@ pub(crate) async fn run(
     let command = async {
         let words = ["sh", "-c", script, "sh"].into_iter().chain(arguments.iter().copied());
         let params = AttachParams::default().container(container).stdin(false).stdout(true).stderr(true);
-        let process = api.exec(pod, words, &params).await;
-        finished(process.map_err(|error| error_chain(&error))?).await
+        let process = bounded(api.exec(pod, words, &params)).await;
+        finished(process.map_err(|why| why.to_string())?).await
     };
     match tokio::time::timeout(limit, command).await {
         Ok(ended) => ended.map_err(broken),

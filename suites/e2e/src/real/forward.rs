@@ -4,13 +4,14 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use csi_harness::error_chain;
 use k8s_openapi::api::core::v1::Pod;
 use kube::Api;
 use tokio::io::copy;
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::Semaphore;
 use tokio::task::{JoinHandle, JoinSet};
+
+use super::api::bounded;
 
 /// Connections that stand at the same time; others wait.
 const CONNECTIONS_MAX: usize = 64;
@@ -73,7 +74,8 @@ async fn serve(listener: UnixListener, api: Api<Pod>, pod: String, port: u16, pr
 
 /// Makes the connection on the other side, and passes bytes on until one of them ends. gRPC has no use for one half of a connection.
 async fn join(here: UnixStream, api: &Api<Pod>, pod: &str, port: u16) -> Result<(), String> {
-    let mut forwarder = api.portforward(pod, &[port]).await.map_err(|error| error_chain(&error))?;
+    let forwarder = bounded(api.portforward(pod, &[port])).await;
+    let mut forwarder = forwarder.map_err(|why| why.to_string())?;
     let (Some(there), Some(error)) = (forwarder.take_stream(port), forwarder.take_error(port)) else {
         return Err(format!("no stream for port {port}"));
     };
