@@ -9,7 +9,7 @@ use csi_suite_e2e::plan;
 use csi_suite_e2e::real::cleanup::{Cleanup, clean_up};
 use csi_suite_e2e::real::connect::{Connection, Way};
 use csi_suite_e2e::real::discovery::Discovered;
-use csi_suite_e2e::real::{DEFAULT_IMAGE, RealClusters, Settings, definition, reason};
+use csi_suite_e2e::real::{DEFAULT_IMAGE, NodeAccess, RealClusters, Settings, definition, reason};
 use tokio::runtime::Runtime;
 
 use super::{TEST_LIMIT, load, print_plan, run_args};
@@ -49,6 +49,7 @@ pub(super) fn e2e(args: E2eArgs, repeat: Repeat) -> Result<Exit, Error> {
         );
         return Err(Error::Cluster(problem));
     }
+    let node_access = node_access(&args)?;
     let limit = args.limits.timeout.unwrap_or(RUN_LIMIT);
     let client_node = Some(loaded.definition.client_node_name.clone()).filter(|name| !name.is_empty());
     let settings = Settings {
@@ -56,6 +57,7 @@ pub(super) fn e2e(args: E2eArgs, repeat: Repeat) -> Result<Exit, Error> {
         image: args.cluster.image.clone().unwrap_or_else(|| DEFAULT_IMAGE.to_owned()),
         client_node,
         claim_annotations: args.cluster.claim_annotation.iter().cloned().collect(),
+        node_access,
     };
     let place = format!("{}, Kubernetes {}", found.server.connection.server, found.version);
     let elsewhere = Elsewhere { driver, place };
@@ -88,7 +90,7 @@ fn for_local_alone(args: &E2eArgs) -> Result<(), Error> {
         ("--restart-command", target.restart_command.is_some()),
         ("--mock-defect", !target.mock_defect.is_empty()),
         ("--secrets", target.secrets.is_some()),
-        ("--kubelet-dir", args.kubelet_dir.is_some()),
+        ("--kubelet-dir without --node-access", args.kubelet_dir.is_some() && !cluster.node_access),
         ("--manifest", !cluster.manifest.is_empty()),
         ("--default-fstype", cluster.default_fstype.is_some()),
         ("--extra-create-metadata", cluster.extra_create_metadata),
@@ -106,6 +108,26 @@ fn for_local_alone(args: &E2eArgs) -> Result<(), Error> {
         }
         None => Ok(()),
     }
+}
+
+/// How nodes are used, where the user allows it.
+fn node_access(args: &E2eArgs) -> Result<Option<NodeAccess>, Error> {
+    if !args.cluster.node_access {
+        return Ok(None);
+    }
+    let defaults = NodeAccess::default();
+    let kubelet_dir = match &args.kubelet_dir {
+        None => defaults.kubelet_dir,
+        Some(dir) => dir.to_str().filter(|dir| dir.starts_with('/')).map(str::to_owned).ok_or_else(|| {
+            let problem = "is no absolute path on the nodes".to_owned();
+            Error::Flag { flag: "--kubelet-dir", problem }
+        })?,
+    };
+    Ok(Some(NodeAccess {
+        kubelet_dir,
+        stop_command: args.cluster.kubelet_stop_command.clone().unwrap_or(defaults.stop_command),
+        start_command: args.cluster.kubelet_start_command.clone().unwrap_or(defaults.start_command),
+    }))
 }
 
 /// Removes what runs have left that were killed.
