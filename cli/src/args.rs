@@ -254,7 +254,7 @@ pub(crate) struct E2eArgs {
     /// Let everything that Kubernetes passes over in a definition without a word be an error
     #[arg(long)]
     pub(crate) strict_definition: bool,
-    /// Directory that kubelet has its paths in [default: a new temporary one]
+    /// Directory that kubelet has its paths in [default: a new temporary one; with --node-access /var/lib/kubelet]
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub(crate) kubelet_dir: Option<PathBuf>,
     #[command(flatten)]
@@ -327,6 +327,17 @@ pub(crate) struct ClusterArgs {
     /// registry.k8s.io/e2e-test-images/busybox:1.29-4]
     #[arg(long, value_name = "IMAGE")]
     pub(crate) image: Option<String>,
+    /// With --cluster kube: let tests look at kubelet's directory and stop kubelet, through a privileged pod on the node;
+    /// without it, such tests skip
+    #[arg(long)]
+    pub(crate) node_access: bool,
+    /// With --node-access: a shell command on a node that stops its kubelet [default: systemctl stop kubelet]
+    #[arg(long, value_name = "COMMAND", requires_all = ["node_access", "kubelet_start_command"])]
+    pub(crate) kubelet_stop_command: Option<String>,
+    /// With --node-access: a shell command on a node that starts its kubelet, and ends well where that runs [default: systemctl
+    /// start kubelet]
+    #[arg(long, value_name = "COMMAND", requires_all = ["node_access", "kubelet_stop_command"])]
+    pub(crate) kubelet_start_command: Option<String>,
     /// Manifests of what the driver is installed with: its CSIDriver, and Secrets that classes name; other objects are
     /// passed over; repeatable
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]

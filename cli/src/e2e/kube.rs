@@ -10,7 +10,7 @@ use csi_suite_e2e::real::api::Server;
 use csi_suite_e2e::real::cleanup::{Cleanup, clean_up};
 use csi_suite_e2e::real::connect::{Connection, Way};
 use csi_suite_e2e::real::discovery::Discovered;
-use csi_suite_e2e::real::{DEFAULT_IMAGE, RealClusters, Settings, definition, reason};
+use csi_suite_e2e::real::{DEFAULT_IMAGE, NodeAccess, RealClusters, Settings, definition, reason};
 use tokio::runtime::Runtime;
 
 use super::with_sanity::Reached;
@@ -56,10 +56,11 @@ pub(super) fn e2e(args: E2eArgs, repeat: Repeat) -> Result<Exit, Error> {
         );
         return Err(Error::Cluster(problem));
     }
+    let node_access = node_access(&args)?;
     let limit = args.limits.timeout.unwrap_or(RUN_LIMIT);
     let server = found.server.clone();
     let definition = Arc::new(runtime.block_on(definition::read(&server, loaded))?);
-    let settings = settings_of(&args, &definition, &driver);
+    let settings = settings_of(&args, &definition, &driver, node_access);
     let place = place(&found);
     let clusters = RealClusters::new(found, settings, limit + UNDO_LIMIT);
     let suites = suites(plan::suite(definition.clone(), Arc::new(clusters)), &args);
@@ -86,12 +87,18 @@ fn place(found: &Discovered) -> String {
     format!("{}, Kubernetes {}", found.server.connection.server, found.version)
 }
 
-fn settings_of(args: &E2eArgs, definition: &Definition, driver: &str) -> Settings {
+fn settings_of(
+    args: &E2eArgs,
+    definition: &Definition,
+    driver: &str,
+    node_access: Option<NodeAccess>,
+) -> Settings {
     Settings {
         driver: driver.to_owned(),
         image: args.cluster.image.clone().unwrap_or_else(|| DEFAULT_IMAGE.to_owned()),
         client_node: definition.client_node().map(str::to_owned),
         claim_annotations: args.cluster.claim_annotation.iter().cloned().collect(),
+        node_access,
     }
 }
 
@@ -133,7 +140,7 @@ fn for_local_alone(args: &E2eArgs) -> Result<(), Error> {
         ("--restart-command", target.restart_command.is_some()),
         ("--mock-defect", !target.mock_defect.is_empty()),
         ("--secrets", target.secrets.is_some() && !cluster.with_sanity),
-        ("--kubelet-dir", args.kubelet_dir.is_some()),
+        ("--kubelet-dir without --node-access", args.kubelet_dir.is_some() && !cluster.node_access),
         ("--manifest", !cluster.manifest.is_empty()),
         ("--default-fstype", cluster.default_fstype.is_some()),
         ("--extra-create-metadata", cluster.extra_create_metadata),
@@ -151,6 +158,26 @@ fn for_local_alone(args: &E2eArgs) -> Result<(), Error> {
         }
         None => Ok(()),
     }
+}
+
+/// How nodes are used, where the user allows it.
+fn node_access(args: &E2eArgs) -> Result<Option<NodeAccess>, Error> {
+    if !args.cluster.node_access {
+        return Ok(None);
+    }
+    let defaults = NodeAccess::default();
+    let kubelet_dir = match &args.kubelet_dir {
+        None => defaults.kubelet_dir,
+        Some(dir) => dir.to_str().filter(|dir| dir.starts_with('/')).map(str::to_owned).ok_or_else(|| {
+            let problem = "is no absolute path on the nodes".to_owned();
+            Error::Flag { flag: "--kubelet-dir", problem }
+        })?,
+    };
+    Ok(Some(NodeAccess {
+        kubelet_dir,
+        stop_command: args.cluster.kubelet_stop_command.clone().unwrap_or(defaults.stop_command),
+        start_command: args.cluster.kubelet_start_command.clone().unwrap_or(defaults.start_command),
+    }))
 }
 
 /// Removes what runs have left that were killed.

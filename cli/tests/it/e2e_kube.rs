@@ -33,11 +33,26 @@ fn flags_of_the_other_kind_of_cluster_are_refused_by_name() {
         (&["--kubeconfig", "config"], "--kubeconfig"),
         (&["--context", "mine"], "--context"),
         (&["--image", "tools"], "--image"),
+        (&["--node-access"], "--node-access"),
     ] {
         let (code, told) = ends(flags);
         assert_eq!(code, 2, "{flags:?}: {told}");
         assert!(told.starts_with(&format!("error: {named}")), "{flags:?}: {told}");
         assert!(told.contains("for --cluster kube"), "{flags:?}: {told}");
+    }
+}
+
+#[test]
+fn nodes_are_used_by_all_that_is_needed_for_it() {
+    let kube = &["--cluster", "kube"];
+    for (flags, missing) in [
+        (&["--node-access", "--kubelet-stop-command", "a"][..], "--kubelet-start-command"),
+        (&["--node-access", "--kubelet-start-command", "a"], "--kubelet-stop-command"),
+        (&["--kubelet-stop-command", "a", "--kubelet-start-command", "b"], "--node-access"),
+    ] {
+        let (code, told) = ends(&[kube, flags].concat());
+        assert_eq!(code, 2, "{flags:?}: {told}");
+        assert!(told.contains(missing), "{flags:?}: {told}");
     }
 }
 

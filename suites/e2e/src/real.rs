@@ -21,6 +21,7 @@ mod group_snapshots;
 pub mod kind;
 mod marks;
 mod names;
+mod node;
 mod pods;
 pub mod sidecar;
 mod snapshots;
@@ -52,6 +53,8 @@ use discovery::Discovered;
 use kind::Kind;
 use marks::Marks;
 use names::Names;
+pub use node::NodeAccess;
+use node::Nodes;
 use pods::Ground;
 use watch::Watches;
 
@@ -61,9 +64,10 @@ pub const MANAGER: &str = "csi-sanity";
 pub const DEFAULT_IMAGE: &str = "registry.k8s.io/e2e-test-images/busybox:1.29-4";
 /// How long everything of a test may take to go in the end.
 const CLOSE_LIMIT: Duration = Duration::from_secs(8 * 60);
+/// Why files of nodes and kubelet are left alone.
+const NO_NODE_ACCESS: &str = "files of nodes and kubelet are left alone without --node-access";
 /// What this cluster never offers, and why.
-pub const NEVER_OFFERED: [(Feature, &str); 3] = [
-    (Feature::NodeAccess, "files of a node and its kubelet cannot be reached through the API of a cluster"),
+const NEVER_OFFERED: [(Feature, &str); 2] = [
     (Feature::SnapshotMetadata, "the service of snapshot metadata in the cluster is not called"),
     (Feature::Orchestrator, "it is about Kubernetes alone"),
 ];
@@ -79,6 +83,8 @@ pub struct Settings {
     pub client_node: Option<String>,
     /// Annotations that every claim has.
     pub claim_annotations: Pairs,
+    /// How nodes are used; without it, files of nodes and kubelet are left alone.
+    pub node_access: Option<NodeAccess>,
 }
 
 /// An object, by kind and name.
@@ -97,6 +103,7 @@ pub struct Real {
     pods: Mutex<BTreeMap<String, PodSpec>>,
     /// Contents that go after their snapshot, by kind and name of that: it is gone when they are.
     going: Mutex<BTreeMap<Object, Vec<Object>>>,
+    nodes: Nodes,
     /// The namespace is made with the first object: many tests skip before.
     opened: OnceCell<()>,
     /// Whether the namespace may be there.
@@ -113,9 +120,22 @@ impl Real {
         namespace: &str,
     ) -> Real {
         let watches = Watches::new(found.server.clone(), namespace);
-        let (pods, going, opened, is_begun, is_closed) = Default::default();
+        let (pods, going, nodes, opened, is_begun, is_closed) = Default::default();
         let names = Names::new(namespace);
-        Real { found, settings, ground, marks, names, watches, pods, going, opened, is_begun, is_closed }
+        Real {
+            found,
+            settings,
+            ground,
+            marks,
+            names,
+            watches,
+            pods,
+            going,
+            nodes,
+            opened,
+            is_begun,
+            is_closed,
+        }
     }
 
     /// Makes the namespace, if it is not there yet.
@@ -255,6 +275,9 @@ impl Cluster for Real {
         }
         let has = |kind: Kind| if self.server().has(kind) { Ok(()) } else { Err(api::lacks(kind)) };
         match feature {
+            Feature::NodeAccess => {
+                self.settings.node_access.as_ref().map(drop).ok_or(NO_NODE_ACCESS.to_owned())
+            }
             Feature::Snapshots => has(Kind::Snapshot),
             Feature::GroupSnapshots => has(Kind::GroupSnapshot),
             Feature::AttributesClasses => has(Kind::AttributesClass),
@@ -458,16 +481,16 @@ impl Cluster for Real {
         events::of(self.server(), None, &outside).await
     }
 
-    async fn paths_of_pod(&self, _node: &str, _uid: &str) -> Done<Vec<String>> {
-        Err(Stop::skip(NEVER_OFFERED[0].1))
+    async fn paths_of_pod(&self, node: &str, uid: &str) -> Done<Vec<String>> {
+        self.paths_on_node(node, uid).await
     }
 
-    async fn stop_kubelet(&self, _node: &str) -> Done {
-        Err(Stop::skip(NEVER_OFFERED[0].1))
+    async fn stop_kubelet(&self, node: &str) -> Done {
+        self.stop_kubelet_on(node).await
     }
 
-    async fn start_kubelet(&self, _node: &str) -> Done {
-        Err(Stop::skip(NEVER_OFFERED[0].1))
+    async fn start_kubelet(&self, node: &str) -> Done {
+        self.start_kubelet_on(node).await
     }
 
     async fn changed(&self) {

@@ -12,7 +12,7 @@ use crate::cluster::{
 };
 
 /// What a container does that waits for commands; it ends at once when it is told to.
-const WAITS: &str = "trap 'exit 0' TERM; while :; do sleep 1; done";
+pub(super) const WAITS: &str = "trap 'exit 0' TERM; while :; do sleep 1; done";
 /// Time that containers have for their end, in seconds: none of them has anything to finish.
 const GRACE_SECONDS: u32 = 1;
 /// Why a container waits that is on its way: what it waits for, events say.

@@ -5,6 +5,7 @@ mod close;
 mod controllers;
 mod found;
 mod made;
+mod node;
 mod read;
 mod run;
 
@@ -72,14 +73,18 @@ async fn server(api: &Api) -> Server {
     found(api).await.server
 }
 
-async fn clusters(api: &Api) -> RealClusters {
-    let settings = Settings {
+fn settings() -> Settings {
+    Settings {
         driver: DRIVER.to_owned(),
         image: "tools:1".to_owned(),
         client_node: None,
         claim_annotations: Pairs::from([("who".to_owned(), "me".to_owned())]),
-    };
-    RealClusters::new(found(api).await, settings, LIMIT)
+        node_access: None,
+    }
+}
+
+async fn clusters(api: &Api) -> RealClusters {
+    RealClusters::new(found(api).await, settings(), LIMIT)
 }
 
 /// The namespace of a test.

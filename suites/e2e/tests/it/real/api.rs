@@ -298,6 +298,10 @@ fn path(path: &str) -> (String, String, String) {
     match rest {
         ["namespaces", namespace, resource] => (own(resource), own(namespace), String::new()),
         ["namespaces", namespace, resource, name] => (own(resource), own(namespace), own(name)),
+        // Such as the commands of a pod, which nobody runs here.
+        ["namespaces", namespace, resource, name, of_it] => {
+            (format!("{resource}/{of_it}"), own(namespace), own(name))
+        }
         [resource] => (own(resource), String::new(), String::new()),
         [resource, name] => (own(resource), String::new(), own(name)),
         _ => panic!("no path of an object: {path}"),
