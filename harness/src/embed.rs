@@ -26,12 +26,10 @@ use crate::filter::Filter;
 use crate::known::KnownFailing;
 use crate::outcome::{CheckReport, Outcome, Planned, Summary};
 use crate::registry::{Registry, Suite};
-use crate::runner::{RunOptions, Runner};
+use crate::runner::{JOBS, RunOptions, Runner};
 use crate::story::Story;
 use crate::target::Target;
 
-/// Checks that run at the same time, where the arguments do not say.
-const JOBS: usize = 8;
 /// The test that looks at what the run as a whole left behind.
 const WHOLE_RUN: &str = "the-run/leaves-nothing-behind-and-the-driver-alive";
 
@@ -96,16 +94,13 @@ impl Plan {
             jobs: arguments.test_threads.unwrap_or(JOBS),
             seed: options.seed,
             strict: options.strict,
-            fail_fast: false,
-            leak_check: true,
-            keep_calls: false,
-            tell_each: false,
             registry,
             known,
             repeat: Arc::new(|labels| match labels.contains(',') {
                 true => "cargo test".to_owned(),
                 false => format!("cargo test -- --exact {labels}"),
             }),
+            ..RunOptions::default()
         };
         Ok(Plan { checks, config, options })
     }

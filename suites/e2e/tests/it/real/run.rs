@@ -6,7 +6,6 @@ use csi_driver_definitions::DriverDefinition;
 use csi_harness::config::{Config, Elsewhere};
 use csi_harness::events::{Event, Reporter};
 use csi_harness::filter::Filter;
-use csi_harness::known::KnownFailing;
 use csi_harness::outcome::{Halt, Outcome, Summary};
 use csi_harness::registry::Registry;
 use csi_harness::runner::{RunOptions, Runner};
@@ -51,18 +50,7 @@ async fn run(api: &Api, signal: watch::Receiver<Halt>) -> (Told, Summary) {
     let mut filter = Filter::default();
     filter.add(TEST).unwrap();
     let planned = registry.select(&filter, &target.config().access_types);
-    let options = RunOptions {
-        jobs: 1,
-        seed: 1,
-        strict: false,
-        fail_fast: false,
-        leak_check: true,
-        keep_calls: false,
-        tell_each: true,
-        registry,
-        known: KnownFailing::default(),
-        repeat: Arc::new(str::to_owned),
-    };
+    let options = RunOptions { jobs: 1, seed: 1, tell_each: true, registry, ..RunOptions::default() };
     let mut told = Told::default();
     let mut runner = Runner::new(target, options, signal);
     runner.report_to(&mut told);
