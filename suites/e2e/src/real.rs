@@ -32,6 +32,7 @@ use std::time::Duration;
 
 use csi_harness::prelude::{Stop, Violation};
 use csi_harness::removal::Remove;
+use futures_util::future::BoxFuture;
 use serde_json::{Value, json};
 use tokio::sync::OnceCell;
 use tokio::time::Instant;
@@ -468,8 +469,8 @@ impl Cluster for Real {
         Err(Stop::skip(NEVER_OFFERED[0].1))
     }
 
-    async fn changed(&self) {
-        self.watches.changed().await;
+    fn changed(&self) -> BoxFuture<'static, ()> {
+        self.watches.changed()
     }
 
     async fn evidence(&self) -> Vec<String> {

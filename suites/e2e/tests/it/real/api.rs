@@ -1,7 +1,7 @@
 //! An API server in this process: objects as JSON, made, looked at, listed, watched, changed and deleted as the real one
 //! does that. `controllers` say what becomes of them.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::convert::Infallible;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -18,6 +18,12 @@ use super::controllers;
 /// Kind, namespace, name; the namespace is empty for kinds that are in none.
 pub(crate) type Key = (String, String, String);
 
+/// How often others have their turn before an answer arrives that something has happened behind.
+const YIELDS: usize = 100;
+
+/// What becomes of the objects.
+pub(crate) type Happening = fn(&mut Store);
+
 /// The objects, and what was asked.
 #[derive(Debug, Default)]
 pub(crate) struct Store {
@@ -28,6 +34,8 @@ pub(crate) struct Store {
     pub(crate) sent: Vec<Value>,
     /// `METHOD resource` that is refused.
     pub(crate) refused: BTreeSet<String>,
+    /// What happens when the next `METHOD resource` is answered, once each: who watches hears of it before the answer arrives.
+    pub(crate) then: VecDeque<(&'static str, Happening)>,
     /// Groups and versions besides the core, with their resources.
     pub(crate) groups: BTreeMap<String, Vec<&'static str>>,
     /// The zone that the provisioner publishes a capacity of for each class, if it does so.
@@ -173,6 +181,19 @@ impl Store {
                 (200, json!({ "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success" }))
             }
             _ => status(405, "MethodNotAllowed", method),
+        }
+    }
+
+    /// Has happen what is to happen behind this answer, if there is anything.
+    fn happens(&mut self, answered: &str) -> bool {
+        match self.then.front() {
+            Some((awaited, happens)) if *awaited == answered => {
+                let happens = *happens;
+                self.then.pop_front();
+                happens(self);
+                true
+            }
+            _ => false,
         }
     }
 
@@ -323,10 +344,19 @@ impl Service<http::Request<Body>> for Api {
                 let value = value.replace("%2F", "/").replace("%3D", "=").replace("%2C", ",");
                 Some((key.to_owned(), value))
             });
+            let query: BTreeMap<String, String> = query.collect();
             let bytes = body.collect_bytes().await.unwrap();
             let body = serde_json::from_slice(&bytes).unwrap_or_default();
             let method = head.method.to_string();
-            Ok(api.answer(&Asked { method, resource, namespace, name, query: query.collect(), body }))
+            let is_watch = query.contains_key("watch");
+            let answered = format!("{method} {resource}");
+            let answer = api.answer(&Asked { method, resource, namespace, name, query, body });
+            if !is_watch && api.store(|store| store.happens(&answered)) {
+                for _ in 0..YIELDS {
+                    tokio::task::yield_now().await;
+                }
+            }
+            Ok(answer)
         })
     }
 }

@@ -273,3 +273,34 @@ async fn a_change_ends_the_wait_for_one() {
     let phase = real.claim("claim-0").await.unwrap().unwrap().phase;
     assert_eq!(phase, csi_suite_e2e::cluster::ClaimPhase::Lost);
 }
+
+#[tokio::test(start_paused = true)]
+async fn nobody_who_waits_takes_a_change_away_from_another_one() {
+    let api = cluster();
+    let real = with_claim(&api).await;
+    real.claim("claim-0").await.unwrap();
+    let now = tokio::time::Instant::now;
+    // Until nothing more comes of what is there.
+    loop {
+        let since = now();
+        real.changed().await;
+        if !since.elapsed().is_zero() {
+            break;
+        }
+    }
+    let since = now();
+    let (one, other) = (real.changed(), real.changed());
+    real.claim("claim-0").await.unwrap();
+    let mut object = api.object("persistentvolumeclaims", NAMESPACE, "claim-0").unwrap();
+    object["status"]["phase"] = "Lost".into();
+    api.has("persistentvolumeclaims", object);
+    one.await;
+    // This one looks in between.
+    real.claim("claim-0").await.unwrap();
+    other.await;
+    assert_eq!(
+        since.elapsed(),
+        std::time::Duration::ZERO,
+        "on a clock that moves when nobody has anything to do"
+    );
+}

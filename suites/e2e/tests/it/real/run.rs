@@ -1,6 +1,7 @@
 //! A whole run of one test, without a driver to call: what is told of a failure, and what is left after an interruption.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use csi_driver_definitions::DriverDefinition;
 use csi_harness::config::{Config, Elsewhere};
@@ -14,8 +15,8 @@ use csi_suite_e2e::plan::{self, Definition};
 use serde_json::json;
 use tokio::sync::watch;
 
-use super::api::Api;
-use super::controllers::DRIVER;
+use super::api::{Api, Happening};
+use super::controllers::{self, DRIVER};
 use super::{cluster, clusters};
 
 /// The test that needs no command in a pod.
@@ -105,4 +106,21 @@ async fn a_test_passes_when_the_cluster_does_as_it_should() {
     let made =
         api.store(|store| store.sent.iter().find(|one| one["kind"] == "StorageClass").cloned()).unwrap();
     assert_eq!(made["provisioner"], json!(DRIVER));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_comes_behind_a_look_is_seen_at_once() {
+    const LOOK: &str = "GET csistoragecapacities";
+    let api = cluster();
+    let publish: Happening = |store| {
+        store.capacity_of = Some("a");
+        controllers::work(store);
+    };
+    // The first look may come before anybody watches. The second one is over, with nothing found, when there is something.
+    api.store(|store| store.then.extend([(LOOK, (|_| ()) as Happening), (LOOK, publish)]));
+    let (_never, signal) = watch::channel(Halt::None);
+    let since = tokio::time::Instant::now();
+    let (told, _) = run(&api, signal).await;
+    assert!(matches!(&told.0[..], [(Outcome::Passed, _)]), "{:?}", told.0);
+    assert_eq!(since.elapsed(), Duration::ZERO, "on a clock that moves when nobody has anything to do");
 }
