@@ -181,4 +181,14 @@ pub struct Event {
     pub reason: String,
     /// What happened.
     pub message: String,
+    /// Whether something has gone wrong.
+    pub is_warning: bool,
+}
+
+impl Event {
+    /// Which of an object's events, given in the order of time, says most of why it is not as it should be: the last warning, and
+    /// where nothing has gone wrong yet, the last of all, such as what is waited for.
+    pub fn most_telling(events: &[Event]) -> Option<&Event> {
+        events.iter().rfind(|event| event.is_warning).or(events.last())
+    }
 }
