@@ -3,6 +3,7 @@
 
 mod ci_files;
 mod cleanup;
+mod cluster;
 mod copied;
 mod doctor;
 mod driver;

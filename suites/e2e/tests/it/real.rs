@@ -5,6 +5,7 @@ mod close;
 mod controllers;
 mod found;
 mod made;
+mod preflight;
 mod read;
 mod run;
 

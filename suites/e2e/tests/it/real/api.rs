@@ -36,6 +36,10 @@ pub(crate) struct Store {
     pub(crate) refused: BTreeSet<String>,
     /// What happens when the next `METHOD resource` is answered, once each: who watches hears of it before the answer arrives.
     pub(crate) then: VecDeque<(&'static str, Happening)>,
+    /// `ACCOUNT verb resource` that reviews of access say no to.
+    pub(crate) denied: BTreeSet<String>,
+    /// The same of everything that was asked for in reviews.
+    pub(crate) reviewed: BTreeSet<String>,
     /// Groups and versions besides the core, with their resources.
     pub(crate) groups: BTreeMap<String, Vec<&'static str>>,
     /// The zone that the provisioner publishes a capacity of for each class, if it does so.
@@ -132,6 +136,7 @@ impl Store {
             }
             "apis" => return (200, self.group_list()),
             group if group.starts_with("group:") => return self.resources(group),
+            "selfsubjectaccessreviews" | "subjectaccessreviews" => return (201, self.review(body)),
             _ => {}
         }
         if !asked.query.contains_key("watch") {
@@ -254,6 +259,19 @@ impl Store {
             .filter(|(key, object)| of(key) && has(object))
             .map(|(_, object)| object.clone())
             .collect()
+    }
+
+    /// Whether an account may do something; without one, our own is meant.
+    fn review(&mut self, review: &Value) -> Value {
+        let asked = &review["spec"]["resourceAttributes"];
+        let text = |field: &str| asked[field].as_str().unwrap_or_default();
+        let user = review["spec"]["user"].as_str().unwrap_or("tester");
+        let slash = if text("subresource").is_empty() { "" } else { "/" };
+        let line = format!("{user} {} {}{slash}{}", text("verb"), text("resource"), text("subresource"));
+        let mut answer = review.clone();
+        answer["status"] = json!({ "allowed": !self.denied.contains(&line) });
+        self.reviewed.insert(line);
+        answer
     }
 
     fn group_list(&self) -> Value {
