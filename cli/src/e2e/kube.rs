@@ -39,7 +39,7 @@ pub(super) fn e2e(args: E2eArgs, repeat: Repeat) -> Result<Exit, Error> {
     let found =
         runtime.block_on(Discovered::new(connection, &driver)).map_err(|why| Error::Cluster(reason(why)))?;
     if args.plan {
-        print_plan(io::stdout().lock(), &loaded.definition, found.nodes.len())?;
+        print_plan(io::stdout().lock(), &loaded.definition, found.nodes.len(), args.course.shard)?;
         return Ok(Exit::Success);
     }
     if found.nodes.is_empty() && !args.course.dry_run {
