@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use csi_harness::capability::Capability;
 use csi_harness::config::{AccessType, Config};
+use csi_proto::Endpoint;
 use serde_json::{Map, Value};
 
 use super::survey::{Survey, on_one_line};
@@ -67,6 +68,28 @@ pub(super) fn draft(survey: &Survey) -> String {
         given(&mut text, &mut set, &key);
     }
     text
+}
+
+/// The same with absolute paths of sockets and directories: the file is used from other directories, too.
+pub(super) fn from_anywhere(mut config: Config) -> Config {
+    let nodes = config.nodes.iter_mut().map(|node| &mut node.endpoint);
+    let endpoints = config.endpoint.iter_mut().chain(&mut config.controller_endpoint).chain(nodes);
+    for endpoint in endpoints {
+        if let Ok(Endpoint::Unix(path)) = endpoint.parse()
+            && path.is_relative()
+            && let Ok(path) = std::path::absolute(path)
+            // A long one may be no address of a socket.
+            && let Ok(absolute) = Endpoint::Unix(path).to_string().parse::<Endpoint>()
+        {
+            *endpoint = absolute.to_string();
+        }
+    }
+    for directory in [&mut config.mount_dir, &mut config.staging_dir].into_iter().flatten() {
+        if let Ok(absolute) = std::path::absolute(&*directory) {
+            *directory = absolute;
+        }
+    }
+    config
 }
 
 /// What differs from how things are if nothing is said.

@@ -9,7 +9,7 @@ use csi_harness::config::{AccessType, Config as Settings};
 use csi_mock_driver::{Config, Defect};
 
 use crate::driver::Driver;
-use crate::program::{Said, check};
+use crate::program::{Said, check, program};
 
 fn init(driver: &Driver, code: i32, more: &[&str]) -> Said {
     let directory = driver.directory().to_str().unwrap();
@@ -44,6 +44,18 @@ fn what_was_tried_is_written_and_a_run_with_it_passes() {
     let said =
         check(&["--config", config.to_str().unwrap(), "--filter", "controller/create-volume/*"], 0, &[]);
     assert!(said.stdout.contains(" 0 failed"), "{}", said.stdout);
+}
+
+#[test]
+fn a_socket_named_from_here_is_found_from_elsewhere() {
+    let driver = Driver::start(Config::default());
+    let init = ["init", "--endpoint", "csi.sock", "--mount-dir", "mounts", "--output", "files"];
+    std::fs::create_dir(driver.directory().join("mounts")).unwrap();
+    let said = program().args(init).current_dir(driver.directory()).output().unwrap();
+    assert_eq!(said.status.code(), Some(0), "{}", String::from_utf8_lossy(&said.stderr));
+    let settings = settings(&driver.directory().join("files"));
+    assert_eq!(settings.endpoint, Some(driver.endpoint.clone()));
+    assert_eq!(settings.mount_dir, Some(driver.directory().join("mounts")));
 }
 
 #[test]
