@@ -22,6 +22,7 @@ use tokio::sync::watch;
 
 use crate::config::Config;
 use crate::events::{Event, Reporter};
+use crate::expected;
 use crate::filter::Filter;
 use crate::known::KnownFailing;
 use crate::outcome::{CheckReport, Outcome, Planned, Summary};
@@ -82,7 +83,7 @@ impl Plan {
         config.validate()?;
         let known = options.known_failing.as_deref().map_or(Ok(KnownFailing::default()), KnownFailing::load);
         let known = known.map_err(|error| crate::error_chain(&error))?;
-        let registry = Registry::new(suites.iter().copied());
+        let registry = Registry::new(suites.iter().copied().chain(expected::suite(&config)));
         let checks = registry.select(&Filter::default(), &config.access_types);
         let labels: Vec<String> = checks.iter().map(Planned::label).collect();
         let unmatched = known.unmatched(labels.iter().map(String::as_str));

@@ -78,7 +78,7 @@ fn way(args: &E2eArgs) -> Way {
 
 /// Refuses the flags that say something of a driver that is called, or of a cluster that is played.
 fn for_local_alone(args: &E2eArgs) -> Result<(), Error> {
-    let E2eArgs { target, cluster, limits, .. } = args;
+    let E2eArgs { target, cluster, course, limits, .. } = args;
     let given = [
         ("--endpoint (or CSI_ENDPOINT)", target.endpoint.is_some()),
         ("--controller-endpoint", target.controller_endpoint.is_some()),
@@ -92,6 +92,7 @@ fn for_local_alone(args: &E2eArgs) -> Result<(), Error> {
         ("--manifest", !cluster.manifest.is_empty()),
         ("--default-fstype", cluster.default_fstype.is_some()),
         ("--extra-create-metadata", cluster.extra_create_metadata),
+        ("--expect-capability", !course.expect_capability.is_empty()),
         ("--driver-log", args.output.driver_log.is_some()),
         ("--dial-timeout", limits.dial_timeout.is_some()),
         ("--call-timeout", limits.call_timeout.is_some()),

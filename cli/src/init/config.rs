@@ -64,6 +64,7 @@ pub(super) fn draft(survey: &Survey) -> String {
         );
     }
     limit(&mut text, &mut set, survey);
+    capabilities(&mut text, &mut set, survey);
     for key in set.keys().cloned().collect::<Vec<_>>() {
         given(&mut text, &mut set, &key);
     }
@@ -163,4 +164,13 @@ fn limit(text: &mut String, set: &mut Map<String, Value>, survey: &Survey) {
             format!("A node takes {limit} volumes, it says. To test that, so many are made and attached.");
         hint(text, &why, "attach-limit: true");
     }
+}
+
+fn capabilities(text: &mut String, set: &mut Map<String, Value>, survey: &Survey) {
+    let names: Vec<&str> = survey.capabilities().map(Capability::name).collect();
+    if set.contains_key("expect-capabilities") || names.is_empty() {
+        return;
+    }
+    let why = "What the driver advertises. If one of them is gone, a run fails; without this, checks that need it would only skip.";
+    let _ = write!(text, "\n# {why}\nexpect-capabilities: [{}]\n", names.join(", "));
 }

@@ -141,6 +141,11 @@ impl Survey {
         self.target.capabilities().has(capability)
     }
 
+    /// Everything that the driver advertises.
+    pub(super) fn capabilities(&self) -> impl Iterator<Item = Capability> + '_ {
+        self.target.capabilities().iter()
+    }
+
     /// Whether volumes can be made for a mode, with one access type or the other.
     pub(super) fn has_mode(&self, mode: Mode) -> bool {
         self.tried.iter().any(|(_, tried)| tried.modes.contains(&mode))
