@@ -42,6 +42,8 @@ pub(crate) struct Store {
     pub(crate) reviewed: BTreeSet<String>,
     /// Groups and versions besides the core, with their resources.
     pub(crate) groups: BTreeMap<String, Vec<&'static str>>,
+    /// Handles of the snapshots that the driver has.
+    pub(crate) taken: BTreeSet<String>,
     /// The zone that the provisioner publishes a capacity of for each class, if it does so.
     pub(crate) capacity_of: Option<&'static str>,
     watchers: Vec<(String, mpsc::UnboundedSender<Bytes>)>,
@@ -231,6 +233,7 @@ impl Store {
 
     pub(crate) fn remove(&mut self, key: &Key) {
         if let Some(object) = self.objects.remove(key) {
+            controllers::forget(self, &object);
             self.tell(&key.0, "DELETED", &object);
         }
     }
