@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use clap::builder::PossibleValuesParser;
 use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
+use csi_harness::capability::Capability;
 use csi_harness::config::{AccessType, PathLayout};
 use csi_harness::shard::Shard;
 use csi_mock_driver::Defect;
@@ -563,6 +564,10 @@ pub(crate) struct CourseArgs {
     /// List of checks that have to fail: `pattern  # reason` on each line
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) known_failing: Option<PathBuf>,
+    /// A capability that the driver has to advertise, such as CREATE_DELETE_SNAPSHOT: without it the run fails, where checks that
+    /// need it would only skip; repeatable, or separated by commas
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    pub(crate) expect_capability: Vec<Capability>,
     /// Let recommendations (SHOULD) count as rules
     #[arg(long)]
     pub(crate) strict: bool,

@@ -12,6 +12,7 @@ use std::time::Duration;
 use csi_driver_definitions::{DriverDefinition, Loaded, Objects};
 use csi_harness::config::{Config, PathLayout};
 use csi_harness::registry::Suite;
+use csi_harness::shard::Shard;
 use csi_suite_e2e::direct;
 use csi_suite_e2e::local::{LocalClusters, Settings};
 use csi_suite_e2e::plan::{self, Definition, Instance};
@@ -40,7 +41,7 @@ pub(crate) fn e2e(args: E2eArgs, repeat: Repeat) -> Result<Exit, Error> {
     }
     let loaded = load(&args)?;
     if args.plan {
-        print_plan(io::stdout().lock(), &loaded.definition, nodes(&args))?;
+        print_plan(io::stdout().lock(), &loaded.definition, nodes(&args), args.course.shard)?;
         return Ok(Exit::Success);
     }
     if !args.course.dry_run && !rustix::process::geteuid().is_root() {
@@ -128,9 +129,16 @@ fn nodes(args: &E2eArgs) -> usize {
     if args.target.is_embedded() { 2 } else { 1 + args.target.node_endpoint.len() }
 }
 
-/// A line for each test, with `skip` and the reason where it would skip.
-fn print_plan(mut out: impl Write, definition: &DriverDefinition, nodes: usize) -> io::Result<()> {
-    let instances = plan::instances(definition);
+/// A line for each test of the shard, or of all, with `skip` and the reason where it would skip.
+fn print_plan(
+    mut out: impl Write,
+    definition: &DriverDefinition,
+    nodes: usize,
+    shard: Option<Shard>,
+) -> io::Result<()> {
+    let mut instances = plan::instances(definition);
+    let all = instances.len();
+    instances.retain(|instance| shard.is_none_or(|shard| shard.has(&instance.id)));
     let skipped = |instance: &Instance| instance.skipped(definition, nodes);
     for instance in &instances {
         match skipped(instance) {
@@ -139,5 +147,14 @@ fn print_plan(mut out: impl Write, definition: &DriverDefinition, nodes: usize) 
         }
     }
     let run = instances.iter().filter(|instance| skipped(instance).is_none()).count();
-    writeln!(out, "\n{run} of {} tests would run", instances.len())
+    match shard {
+        None => writeln!(out, "\n{run} of {all} tests would run"),
+        Some(shard) => writeln!(
+            out,
+            "\n{run} of {} tests would run, in shard {} of {}; {all} in all",
+            instances.len(),
+            shard.index(),
+            shard.of()
+        ),
+    }
 }

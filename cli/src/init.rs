@@ -45,7 +45,7 @@ pub(crate) fn init(args: InitArgs) -> Result<Exit, Error> {
         let problem = format!("{} is there already; --force writes it anew", there.display());
         return Err(Error::Flag { flag: "--output", problem });
     }
-    let config = run::reachable(&args.driver.alone())?;
+    let config = config::from_anywhere(run::reachable(&args.driver.alone())?);
     let process = Driver::of(&config, None);
     let runtime = tokio::runtime::Runtime::new().map_err(Error::Runtime)?;
     let stopper = Stopper::new();

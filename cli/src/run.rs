@@ -8,6 +8,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use anstream::{AutoStream, ColorChoice};
 use csi_harness::Driver;
 use csi_harness::config::{AccessType, Config};
+use csi_harness::expected;
 use csi_harness::known::KnownFailing;
 use csi_harness::outcome::{Planned, Summary};
 use csi_harness::registry::{Registry, Suite};
@@ -161,18 +162,24 @@ impl Plan {
         chosen: &Registry,
         registry: Registry,
     ) -> Result<Plan, Error> {
+        let selection = selection(chosen, terms);
+        let chosen = &Registry::new(chosen.suites().iter().copied().chain(expected::suite(&config)));
         let known = known_failing(args.course.known_failing.as_deref(), chosen)?;
-        let labels: Vec<String> =
-            chosen.select(&Default::default(), &config.access_types).iter().map(Planned::label).collect();
+        let all = chosen.select(&Default::default(), &config.access_types);
+        let labels: Vec<String> = all.iter().map(Planned::label).collect();
         let unmatched = known.unmatched(labels.iter().map(String::as_str));
         if !unmatched.is_empty() {
             return Err(Error::KnownFailingStale(unmatched));
         }
-        let checks = chosen.select(&terms.filter(chosen)?, &config.access_types);
-        if checks.is_empty() {
+        let filter = terms.filter(chosen)?;
+        let is_chosen = |planned: &Planned| filter.selects(planned.check, &planned.label());
+        if !all.iter().any(is_chosen) {
             return Err(Error::NothingSelected);
         }
-        let selection = selection(chosen, terms);
+        let checks: Vec<Planned> = all
+            .into_iter()
+            .filter(|planned| is_chosen(planned) || expected::is_expectation(planned.check))
+            .collect();
         let reports = open_reports(&args.output.words)?;
         let (shard, in_turn) = (None, false);
         Ok(Plan { config, registry, checks, selection, shard, known, reports, in_turn })

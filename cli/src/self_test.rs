@@ -3,13 +3,11 @@
 
 use std::collections::VecDeque;
 use std::io::{self, Write};
-use std::sync::Arc;
 
 use csi_harness::check::Check;
 use csi_harness::config::Config;
 use csi_harness::events::{Event, Reporter};
 use csi_harness::filter::Filter;
-use csi_harness::known::KnownFailing;
 use csi_harness::outcome::Outcome;
 use csi_harness::refutation::{Trial, absent_for, by_its_rules, on_a_right_driver};
 use csi_harness::registry::Registry;
@@ -160,18 +158,7 @@ async fn play(registry: &Registry, wanted: Wanted, defect: Option<Defect>) -> Re
 }
 
 fn run_options(registry: &Registry) -> RunOptions {
-    RunOptions {
-        jobs: 8,
-        seed: 0,
-        strict: false,
-        fail_fast: false,
-        leak_check: false,
-        keep_calls: false,
-        tell_each: true,
-        registry: registry.clone(),
-        known: KnownFailing::default(),
-        repeat: Arc::new(str::to_owned),
-    }
+    RunOptions { leak_check: false, tell_each: true, registry: registry.clone(), ..RunOptions::default() }
 }
 
 struct Collector(Outcomes);

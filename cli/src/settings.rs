@@ -27,6 +27,9 @@ pub(crate) fn config(args: &RunArgs) -> Result<Config, Error> {
     paths(&mut config, &args.paths);
     limits(&mut config, &args.limits);
     effort(&mut config, &args.effort);
+    if !args.course.expect_capability.is_empty() {
+        config.expect_capabilities = args.course.expect_capability.clone();
+    }
     config.validate().map_err(|problem| match &args.target.config {
         Some(path) => Error::Settings(format!("{} and flags: {problem}", path.display())),
         None => Error::Settings(problem),

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fmt;
+use std::str::FromStr;
 
 use csi_proto::v1::{
     controller_service_capability::rpc::Type as ControllerType,
@@ -9,13 +10,18 @@ use csi_proto::v1::{
     node_service_capability::rpc::Type as NodeType,
     plugin_capability::{service::Type as ServiceType, volume_expansion::Type as ExpansionType},
 };
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::registry::did_you_mean;
 
 macro_rules! capabilities {
     ($($set:ident { $($variant:ident = $name:literal from $proto:ident::$value:ident,)+ })+) => {
         /// Everything a driver can advertise, over all five capability enums of the protocol.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize, Serialize, JsonSchema)]
         pub enum Capability {
             $($(
+                #[serde(rename = $name)]
                 #[doc = concat!("`", $name, "`, of the ", stringify!($set), " set.")]
                 $variant,
             )+)+
@@ -96,6 +102,18 @@ capabilities! {
 impl fmt::Display for Capability {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(self.name())
+    }
+}
+
+impl FromStr for Capability {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Capability, String> {
+        let named = Capability::ALL.iter().copied().find(|one| one.name() == text.trim());
+        named.ok_or_else(|| {
+            let near = did_you_mean(text, Capability::ALL.iter().map(|one| one.name()));
+            format!("CSI v1.12 has no capability {text:?}{near}")
+        })
     }
 }
 

@@ -12,6 +12,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tonic::async_trait;
 
+use crate::capability::Capability;
 use crate::command;
 use crate::lifecycle::size;
 
@@ -84,6 +85,9 @@ pub struct Config {
     /// Whether checks run with which a driver that is wrong could harm what is not the tests': for a machine and a back end
     /// that may be lost.
     pub allow_harm: bool,
+    /// Capabilities that the driver has to advertise. Checks that need a capability skip without it; this keeps a driver that has
+    /// lost one from passing for that.
+    pub expect_capabilities: Vec<Capability>,
     /// Time limits.
     pub time_limits: TimeLimits,
     /// How much is tried by the suites that make many calls.
@@ -140,6 +144,7 @@ impl Default for Config {
             attach_limit: false,
             attach_limit_max: 256,
             allow_harm: false,
+            expect_capabilities: Vec::new(),
             time_limits: TimeLimits::default(),
             effort: Effort::default(),
             logbook: false,

@@ -22,16 +22,15 @@ use tokio::sync::watch;
 
 use crate::config::Config;
 use crate::events::{Event, Reporter};
+use crate::expected;
 use crate::filter::Filter;
 use crate::known::KnownFailing;
 use crate::outcome::{CheckReport, Outcome, Planned, Summary};
 use crate::registry::{Registry, Suite};
-use crate::runner::{RunOptions, Runner};
+use crate::runner::{JOBS, RunOptions, Runner};
 use crate::story::Story;
 use crate::target::Target;
 
-/// Checks that run at the same time, where the arguments do not say.
-const JOBS: usize = 8;
 /// The test that looks at what the run as a whole left behind.
 const WHOLE_RUN: &str = "the-run/leaves-nothing-behind-and-the-driver-alive";
 
@@ -84,7 +83,7 @@ impl Plan {
         config.validate()?;
         let known = options.known_failing.as_deref().map_or(Ok(KnownFailing::default()), KnownFailing::load);
         let known = known.map_err(|error| crate::error_chain(&error))?;
-        let registry = Registry::new(suites.iter().copied());
+        let registry = Registry::new(suites.iter().copied().chain(expected::suite(&config)));
         let checks = registry.select(&Filter::default(), &config.access_types);
         let labels: Vec<String> = checks.iter().map(Planned::label).collect();
         let unmatched = known.unmatched(labels.iter().map(String::as_str));
@@ -96,16 +95,13 @@ impl Plan {
             jobs: arguments.test_threads.unwrap_or(JOBS),
             seed: options.seed,
             strict: options.strict,
-            fail_fast: false,
-            leak_check: true,
-            keep_calls: false,
-            tell_each: false,
             registry,
             known,
             repeat: Arc::new(|labels| match labels.contains(',') {
                 true => "cargo test".to_owned(),
                 false => format!("cargo test -- --exact {labels}"),
             }),
+            ..RunOptions::default()
         };
         Ok(Plan { checks, config, options })
     }

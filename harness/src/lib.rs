@@ -16,6 +16,7 @@ mod driver;
 pub mod effect;
 pub mod embed;
 pub mod events;
+pub mod expected;
 pub mod filter;
 mod folding;
 mod inventory;

@@ -25,6 +25,8 @@ use crate::run_check::{Done, Rules, killed, killed_by_one_of, raised, run_check}
 use crate::target::Target;
 use crate::verdict::Violation;
 
+/// Checks that run at the same time, where nobody says otherwise.
+pub const JOBS: usize = 8;
 /// Deaths of the driver after which a run gives up.
 const CRASHES_MAX: usize = 50;
 /// Time limit of each look at what exists.
@@ -55,6 +57,24 @@ pub struct RunOptions {
     pub known: KnownFailing,
     /// Makes the command that runs one check alone, from its label.
     pub repeat: Arc<dyn Fn(&str) -> String + Send + Sync>,
+}
+
+impl Default for RunOptions {
+    /// As the command line runs without flags, but for the seed, which is 0; of no suite yet.
+    fn default() -> RunOptions {
+        RunOptions {
+            jobs: JOBS,
+            seed: 0,
+            strict: false,
+            fail_fast: false,
+            leak_check: true,
+            keep_calls: false,
+            tell_each: false,
+            registry: Registry::new([]),
+            known: KnownFailing::default(),
+            repeat: Arc::new(str::to_owned),
+        }
+    }
 }
 
 impl std::fmt::Debug for RunOptions {

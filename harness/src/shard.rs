@@ -55,7 +55,8 @@ impl Shard {
             .collect()
     }
 
-    fn has(self, id: &str) -> bool {
+    /// Whether a check falls to this part, by its id, if it follows no other one.
+    pub fn has(self, id: &str) -> bool {
         number(&[id]) % u64::from(self.of) == u64::from(self.index - 1)
     }
 

@@ -209,8 +209,6 @@ impl Target {
         found.services().await?;
         let ids = found.nodes(&info).await?;
         let Interview { capabilities, services, mut remarks, replies, patience, .. } = found;
-        let volumes = crate::volumes::Pool::new(&config);
-        let names = Names::new(&config.name_prefix, config.name_length_max);
         let logbook = match config.logbook.then(|| {
             Logbook::begin(RunOf::new(&config, driver.as_ref().is_some_and(Driver::ends_with_this_process)))
         }) {
@@ -230,53 +228,48 @@ impl Target {
         let node = |((peer, id), paths)| Node { peer, id, paths };
         let nodes = nodes.into_iter().zip(ids).zip(paths).map(node).collect();
         Ok(Arc::new(Target {
-            config,
             driver,
             nodes,
             controller,
-            info,
             capabilities,
             services,
             remarks,
-            names,
-            grown_bytes: OnceLock::new(),
-            made: Mutex::default(),
-            deadly: Mutex::default(),
-            volumes,
-            room: Room::default(),
             replies,
             patience,
-            tally: Tally::default(),
-            breaks: AtomicU64::new(0),
             logbook,
+            ..Target::unasked(config, info)
         }))
     }
 
     /// A driver that nobody here calls: it has no endpoint and no node, and nothing is known of it but its name.
     fn elsewhere(config: Config, elsewhere: Elsewhere) -> Arc<Target> {
-        let (capabilities, services, remarks, replies, patience) = Default::default();
-        let names = Names::new(&config.name_prefix, config.name_length_max);
-        Arc::new(Target {
+        let info = v1::GetPluginInfoResponse { name: elsewhere.driver, ..Default::default() };
+        Arc::new(Target::unasked(config, info))
+    }
+
+    /// Before anything is known but who the driver is.
+    fn unasked(config: Config, info: v1::GetPluginInfoResponse) -> Target {
+        Target {
             driver: None,
             nodes: Vec::new(),
             controller: None,
-            info: v1::GetPluginInfoResponse { name: elsewhere.driver, ..Default::default() },
-            capabilities,
-            services,
-            remarks,
-            names,
+            info,
+            capabilities: Capabilities::default(),
+            services: BTreeSet::new(),
+            remarks: Vec::new(),
+            names: Names::new(&config.name_prefix, config.name_length_max),
             grown_bytes: OnceLock::new(),
             made: Mutex::default(),
             deadly: Mutex::default(),
             volumes: crate::volumes::Pool::new(&config),
             room: Room::default(),
-            replies,
-            patience,
+            replies: Replies::default(),
+            patience: Patience::default(),
             tally: Tally::default(),
             breaks: AtomicU64::new(0),
             logbook: None,
             config,
-        })
+        }
     }
 
     /// What the user has set.

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use csi_harness::expected;
 use csi_harness::outcome::Kind;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -68,6 +69,13 @@ impl fmt::Display for Verdict {
             Verdict::UnexpectedPass => "unexpected pass",
             Verdict::Failed => "failed",
         })
+    }
+}
+
+impl Area {
+    /// Whether people are told of it. That nothing is gone of what is expected of a driver reads ill as an area that was not tested.
+    pub(crate) fn is_told(&self) -> bool {
+        self.verdict != Verdict::NotTested || self.name != expected::AREA
     }
 }
 

@@ -290,8 +290,44 @@ impl Line {
 #[cfg(test)]
 mod tests {
     use csi_harness::requirements::{Party, req};
+    use serde_json::{Value, json};
 
     use super::*;
+
+    /// What is stated after these checks, of an area.
+    fn line(area: &str, checks: &[Value]) -> Line {
+        let mut statement = Statement::again(&[]);
+        for check in checks {
+            statement.add(&serde_json::from_value(check.clone()).unwrap());
+        }
+        statement.into_lines().into_iter().find(|line| line.area == area).unwrap()
+    }
+
+    fn check(id: &str, outcome: &str, rule: &str) -> Value {
+        json!({
+            "id": id, "suite": "s", "outcome": outcome, "duration_ms": 1, "requirements": [rule], "message": "", "expected": "",
+            "actual": "", "calls": [], "repeat": "", "title": "",
+        })
+    }
+
+    /// It counts as skipped, and yet no driver conforms in its area.
+    #[test]
+    fn a_fault_that_another_check_tells_is_a_deviation_here_too() {
+        let first = check("node/node-stage-volume/one", "failed", "NODE-STAGE-001");
+        let mut told = check("data/two", "skipped", "CTRL-CREATEVOL-001");
+        told["told_in"] = json!("node/node-stage-volume/one@block");
+        let checks = [first, check("data/three", "passed", "CTRL-CREATEVOL-001"), told.clone()];
+        let data = line("data", &checks);
+        assert_eq!((data.says, data.judged, data.passed), (Says::Deviates, 1, 1));
+        assert_eq!(data.deviations, ["node/node-stage-volume/one@block"], "where it is told");
+        assert_eq!(
+            line("provisioning", &checks).says,
+            Says::NotTested,
+            "its rule is not the one that is broken"
+        );
+        told["told_in"] = Value::Null;
+        assert_eq!(line("data", &[checks[1].clone(), told]).says, Says::Conforms, "a check that just skips");
+    }
 
     #[test]
     fn every_rule_for_a_driver_has_one_area() {

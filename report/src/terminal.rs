@@ -13,7 +13,7 @@ use csi_harness::outcome::{Aftermath, CheckReport, Crash, Halt, Kind, Leak, Outc
 use csi_harness::story;
 use csi_harness::target::Target;
 
-use crate::areas::{Areas, Verdict};
+use crate::areas::{Area, Areas, Verdict};
 use crate::journal::Run;
 use crate::words::count;
 use progress::Progress;
@@ -310,7 +310,7 @@ fn write_leaks(out: &mut impl Write, leaks: &[Leak]) -> io::Result<()> {
 
 /// A line for each area: how many of the checks that ran did pass, and what that means.
 fn write_areas(out: &mut impl Write, areas: &Areas) -> io::Result<()> {
-    let areas = areas.as_slice();
+    let areas: Vec<&Area> = areas.as_slice().iter().filter(|area| area.is_told()).collect();
     let width = areas.iter().map(|area| area.name.len()).max().unwrap_or(0);
     let judged_width = areas.iter().map(|area| area.judged.to_string().len()).max().unwrap_or(0);
     writeln!(out)?;

@@ -41,7 +41,7 @@ pub(super) fn e2e(args: E2eArgs, repeat: Repeat) -> Result<Exit, Error> {
     let found = Discovered::new(connection.clone(), &driver);
     let found = runtime.block_on(found).map_err(|why| Error::Cluster(reason(why)))?;
     if args.plan {
-        print_plan(io::stdout().lock(), &loaded.definition, found.nodes.len())?;
+        print_plan(io::stdout().lock(), &loaded.definition, found.nodes.len(), args.course.shard)?;
         return Ok(Exit::Success);
     }
     if args.course.cleanup {
@@ -130,7 +130,7 @@ fn way(args: &E2eArgs) -> Way {
 
 /// Refuses the flags that say something of a driver that is called, or of a cluster that is played.
 fn for_local_alone(args: &E2eArgs) -> Result<(), Error> {
-    let E2eArgs { target, cluster, limits, .. } = args;
+    let E2eArgs { target, cluster, course, limits, .. } = args;
     let given = [
         ("--endpoint (or CSI_ENDPOINT)", target.endpoint.is_some()),
         ("--controller-endpoint", target.controller_endpoint.is_some()),
@@ -144,6 +144,7 @@ fn for_local_alone(args: &E2eArgs) -> Result<(), Error> {
         ("--manifest", !cluster.manifest.is_empty()),
         ("--default-fstype", cluster.default_fstype.is_some()),
         ("--extra-create-metadata", cluster.extra_create_metadata),
+        ("--expect-capability", !course.expect_capability.is_empty() && !cluster.with_sanity),
         ("--driver-log", args.output.driver_log.is_some()),
         ("--dial-timeout", limits.dial_timeout.is_some() && !cluster.with_sanity),
         ("--call-timeout", limits.call_timeout.is_some() && !cluster.with_sanity),

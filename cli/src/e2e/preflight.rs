@@ -29,9 +29,7 @@ pub(super) fn preflight(args: E2eArgs) -> Result<Exit, Error> {
     });
     runtime.shutdown_background();
     let Some(findings) = findings? else { return Ok(Exit::Interrupted) };
-    tell(&findings)?;
-    let is_error = |finding: &Finding| finding.level == Level::Error;
-    Ok(if findings.iter().any(is_error) { Exit::Broken } else { Exit::Success })
+    Ok(tell(&findings)?)
 }
 
 async fn look(args: E2eArgs, loaded: &Loaded) -> Result<Vec<Finding>, Error> {
@@ -54,14 +52,17 @@ async fn plugin(args: E2eArgs) -> Result<Plugin, Error> {
     Ok(Plugin { name: target.info().name.clone(), capabilities: target.capabilities().iter().collect() })
 }
 
-fn tell(findings: &[Finding]) -> io::Result<()> {
+/// The findings, and what they come to.
+fn tell(findings: &[Finding]) -> io::Result<Exit> {
     let mut out = anstream::stdout().lock();
     for finding in findings {
         writeln!(out, "{}", on_one_line(&finding.to_string()))?;
     }
     let count = |level| findings.iter().filter(|finding| finding.level == level).count();
-    match (count(Level::Error), count(Level::Warning)) {
-        (0, 0) => writeln!(out, "nothing is wrong with what can be seen"),
-        (errors, warnings) => writeln!(out, "errors: {errors}, warnings: {warnings}"),
+    let (errors, warnings) = (count(Level::Error), count(Level::Warning));
+    match errors + warnings {
+        0 => writeln!(out, "nothing is wrong with what can be seen")?,
+        _ => writeln!(out, "errors: {errors}, warnings: {warnings}")?,
     }
+    Ok(if errors > 0 { Exit::Broken } else { Exit::Success })
 }

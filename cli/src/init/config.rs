@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use csi_harness::capability::Capability;
 use csi_harness::config::{AccessType, Config};
+use csi_proto::Endpoint;
 use serde_json::{Map, Value};
 
 use super::survey::{Survey, on_one_line};
@@ -63,10 +64,33 @@ pub(super) fn draft(survey: &Survey) -> String {
         );
     }
     limit(&mut text, &mut set, survey);
+    capabilities(&mut text, &mut set, survey);
     for key in set.keys().cloned().collect::<Vec<_>>() {
         given(&mut text, &mut set, &key);
     }
     text
+}
+
+/// The same with absolute paths of sockets and directories: the file is used from other directories, too.
+pub(super) fn from_anywhere(mut config: Config) -> Config {
+    let nodes = config.nodes.iter_mut().map(|node| &mut node.endpoint);
+    let endpoints = config.endpoint.iter_mut().chain(&mut config.controller_endpoint).chain(nodes);
+    for endpoint in endpoints {
+        if let Ok(Endpoint::Unix(path)) = endpoint.parse()
+            && path.is_relative()
+            && let Ok(path) = std::path::absolute(path)
+            // A long one may be no address of a socket.
+            && let Ok(absolute) = Endpoint::Unix(path).to_string().parse::<Endpoint>()
+        {
+            *endpoint = absolute.to_string();
+        }
+    }
+    for directory in [&mut config.mount_dir, &mut config.staging_dir].into_iter().flatten() {
+        if let Ok(absolute) = std::path::absolute(&*directory) {
+            *directory = absolute;
+        }
+    }
+    config
 }
 
 /// What differs from how things are if nothing is said.
@@ -140,4 +164,13 @@ fn limit(text: &mut String, set: &mut Map<String, Value>, survey: &Survey) {
             format!("A node takes {limit} volumes, it says. To test that, so many are made and attached.");
         hint(text, &why, "attach-limit: true");
     }
+}
+
+fn capabilities(text: &mut String, set: &mut Map<String, Value>, survey: &Survey) {
+    let names: Vec<&str> = survey.capabilities().map(Capability::name).collect();
+    if set.contains_key("expect-capabilities") || names.is_empty() {
+        return;
+    }
+    let why = "What the driver advertises. If one of them is gone, a run fails; without this, checks that need it would only skip.";
+    let _ = write!(text, "\n# {why}\nexpect-capabilities: [{}]\n", names.join(", "));
 }

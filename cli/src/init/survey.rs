@@ -6,7 +6,6 @@ use csi_harness::Driver;
 use csi_harness::capability::Capability;
 use csi_harness::config::{AccessType, Config};
 use csi_harness::events::{Event, Reporter};
-use csi_harness::known::KnownFailing;
 use csi_harness::outcome::Halt;
 use csi_harness::registry::Registry;
 use csi_harness::runner::{RunOptions, Runner};
@@ -107,14 +106,10 @@ impl Survey {
         let options = RunOptions {
             jobs: 1,
             seed: SEED,
-            strict: false,
-            fail_fast: false,
             leak_check: false,
-            keep_calls: false,
             tell_each: true,
             registry: registry.clone(),
-            known: KnownFailing::default(),
-            repeat: Arc::new(|_| String::new()),
+            ..RunOptions::default()
         };
         let mut leftovers = Leftovers;
         let mut runner = Runner::new(target.clone(), options, stopper.watch());
@@ -144,6 +139,11 @@ impl Survey {
     /// Whether the driver advertises it.
     pub(super) fn has(&self, capability: Capability) -> bool {
         self.target.capabilities().has(capability)
+    }
+
+    /// Everything that the driver advertises.
+    pub(super) fn capabilities(&self) -> impl Iterator<Item = Capability> + '_ {
+        self.target.capabilities().iter()
     }
 
     /// Whether volumes can be made for a mode, with one access type or the other.

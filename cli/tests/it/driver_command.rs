@@ -167,3 +167,17 @@ fn the_driver_does_not_outlive_the_program() {
         std::thread::yield_now();
     }
 }
+
+/// Where the driver is a part of this program, nothing has died that could be counted.
+#[test]
+fn the_driver_that_is_built_in_breaks_off_and_lives_on() {
+    let report = tempfile::NamedTempFile::new().unwrap();
+    let to = format!("--report=json={}", report.path().display());
+    let arguments = ["run", "--mock-defect", "probe-crashes", "--filter", "identity/probe/ready", &to];
+    let said = check(&arguments, 1, &[]);
+    let sentence = "the driver lives on, but Probe ends without a gRPC status";
+    assert!(said.stdout.contains(sentence), "{}", said.stdout);
+    let report: serde_json::Value =
+        serde_json::from_str(&std::fs::read_to_string(report.path()).unwrap()).unwrap();
+    assert_eq!(report["crashes"], serde_json::json!([]));
+}

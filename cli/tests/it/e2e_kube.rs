@@ -30,6 +30,7 @@ fn flags_of_the_other_kind_of_cluster_are_refused_by_name() {
         (&["--cluster", "kube", "--default-fstype", "ext4"], "--default-fstype"),
         (&["--cluster", "kube", "--extra-create-metadata"], "--extra-create-metadata"),
         (&["--cluster", "kube", "--kubelet-dir", "/tmp"], "--kubelet-dir"),
+        (&["--cluster", "kube", "--expect-capability", "LIST_VOLUMES"], "--expect-capability"),
         (&["--kubeconfig", "config"], "--kubeconfig"),
         (&["--context", "mine"], "--context"),
         (&["--image", "tools"], "--image"),

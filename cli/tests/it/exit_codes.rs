@@ -48,8 +48,45 @@ fn failed_1_on_a_recommendation_with_strict_only() {
     check(&[&arguments[..], &["--strict"]].concat(), 1, &[]);
 }
 
+/// Checks of a capability skip without it; what is expected fails, whichever checks are chosen.
+#[test]
+fn failed_1_without_a_capability_that_is_expected() {
+    let without = vec!["CREATE_DELETE_SNAPSHOT".parse().unwrap(), "LIST_SNAPSHOTS".parse().unwrap()];
+    let driver = Driver::start(Config { without, ..Config::default() });
+    let config =
+        file("expect-capabilities: [CREATE_DELETE_VOLUME, CREATE_DELETE_SNAPSHOT, Node.EXPAND_VOLUME]\n");
+    let config = config.path().to_str().unwrap();
+    let reports = tempfile::tempdir().unwrap();
+    let mut arguments = vec!["--endpoint", &driver.endpoint, "--config", config, "--filter", INFO];
+    let report = |form: &str| format!("{form}={}", reports.path().join(form).display());
+    let forms = ["json", "junit", "md", "html", "github"];
+    let each = forms.map(report);
+    each.iter().for_each(|report| arguments.extend(["--report", report]));
+    let sentence = "the driver does not advertise CREATE_DELETE_SNAPSHOT";
+    let said = check(&arguments, 1, &[]);
+    assert!(said.stdout.contains("FAILED expected/capabilities"), "{}", said.stdout);
+    assert!(said.stdout.contains(&format!("{sentence}\n")), "{}", said.stdout);
+    for form in forms {
+        let text = std::fs::read_to_string(reports.path().join(form)).unwrap();
+        // Markdown has underscores escaped.
+        assert!(text.replace('\\', "").contains(sentence), "{form}: {text}");
+    }
+    let flag =
+        ["--expect-capability", "LIST_VOLUMES,GET_CAPACITY", "--expect-capability", "Node.EXPAND_VOLUME"];
+    let said = check(&[&arguments[..], &flag].concat(), 0, &[]);
+    assert!(!said.stdout.contains("FAILED"), "a flag wins over the file: {}", said.stdout);
+
+    // What is there as expected has tested nothing: it does not make a verdict where there is none.
+    let skipped = ["--endpoint", &driver.endpoint, "--filter", "controller/delete-snapshot/"];
+    for more in [&[][..], &flag] {
+        check(&[&skipped[..], more].concat(), 3, &[]);
+    }
+}
+
 #[test]
 fn usage_2_names_the_flag_or_file() {
+    let near = "did you mean LIST_VOLUMES";
+    check(&["--expect-capability", "LIST_VOLUME"], 2, &["--expect-capability", "LIST_VOLUME", near]);
     check(&["--endpont", "/csi.sock"], 2, &["--endpont", "--endpoint"]);
     check(&["--endpoint", "ftp://host"], 2, &["ftp"]);
     check(&["--endpoint", ""], 2, &["endpoint"]);

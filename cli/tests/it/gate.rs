@@ -61,6 +61,11 @@ impl Job {
         self
     }
 
+    fn expecting(mut self, capabilities: &str) -> Job {
+        self.gate.env("CSI_SANITY_EXPECT_CAPABILITIES", capabilities);
+        self
+    }
+
     fn known_failing(mut self, list: &str) -> Job {
         fs::write(self.path("known-failing.txt"), list).unwrap();
         self.gate.env("CSI_SANITY_KNOWN_FAILING", "known-failing.txt");
@@ -335,4 +340,19 @@ fn a_job_that_is_cancelled_undoes_what_it_made() {
         assert_eq!(job.read("csi-sanity-report/csi-sanity.env"), "CSI_SANITY_VERDICT=interrupted\n");
         assert_eq!(driver.volumes(), Vec::<String>::new(), "{signal:?}");
     }
+}
+
+/// Without this, a driver passes by what it no longer says that it does.
+#[test]
+fn the_gate_opens_for_no_driver_that_has_lost_a_capability() {
+    let expected = "LIST_VOLUMES,CREATE_DELETE_SNAPSHOT";
+    Job::new(&[]).driver(RIGHT).expecting(expected).check(0, "conforms");
+    let without = vec!["CREATE_DELETE_SNAPSHOT".parse().unwrap()];
+    let less = Driver::start(Config { without, ..Config::default() });
+    let mut job = Job::new(&[("CSI_SANITY_ENDPOINT", &less.endpoint)]).expecting(expected);
+    let said = job.check(1, "deviates");
+    let sentence = "the driver does not advertise CREATE_DELETE_SNAPSHOT";
+    assert!(said.stdout.contains(sentence), "{}", said.stdout);
+    let junit = job.read("csi-sanity-report/junit_csi-sanity.xml");
+    assert!(junit.contains("expected/capabilities") && junit.contains(sentence), "{junit}");
 }

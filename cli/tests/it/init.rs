@@ -5,11 +5,12 @@ use std::fs;
 use std::path::Path;
 
 use csi_driver_definitions::{Capability, DriverDefinition};
+use csi_harness::capability::Capability as Advertised;
 use csi_harness::config::{AccessType, Config as Settings};
 use csi_mock_driver::{Config, Defect};
 
 use crate::driver::Driver;
-use crate::program::{Said, check};
+use crate::program::{Said, check, program};
 
 fn init(driver: &Driver, code: i32, more: &[&str]) -> Said {
     let directory = driver.directory().to_str().unwrap();
@@ -44,6 +45,36 @@ fn what_was_tried_is_written_and_a_run_with_it_passes() {
     let said =
         check(&["--config", config.to_str().unwrap(), "--filter", "controller/create-volume/*"], 0, &[]);
     assert!(said.stdout.contains(" 0 failed"), "{}", said.stdout);
+    assert!(said.stdout.contains("the driver advertises all that is expected of it"), "{}", said.stdout);
+    assert!(!said.stdout.contains("not tested"), "{}", said.stdout);
+}
+
+#[test]
+fn a_socket_named_from_here_is_found_from_elsewhere() {
+    let driver = Driver::start(Config::default());
+    let init = ["init", "--endpoint", "csi.sock", "--mount-dir", "mounts", "--output", "files"];
+    std::fs::create_dir(driver.directory().join("mounts")).unwrap();
+    let said = program().args(init).current_dir(driver.directory()).output().unwrap();
+    assert_eq!(said.status.code(), Some(0), "{}", String::from_utf8_lossy(&said.stderr));
+    let settings = settings(&driver.directory().join("files"));
+    assert_eq!(settings.endpoint, Some(driver.endpoint.clone()));
+    assert_eq!(settings.mount_dir, Some(driver.directory().join("mounts")));
+}
+
+/// What it has is expected of it from then on.
+#[test]
+fn a_capability_that_is_lost_is_missed() {
+    let driver = Driver::start(Config::default());
+    init(&driver, 0, &[]);
+    let expected = settings(driver.directory()).expect_capabilities;
+    assert!(expected.contains(&Advertised::CreateDeleteSnapshot), "{expected:?}");
+    let config = driver.directory().join("csi-sanity.yaml");
+    let without = vec!["CREATE_DELETE_SNAPSHOT".parse().unwrap()];
+    let less = Driver::start(Config { without, ..Config::default() });
+    let arguments =
+        ["--config", config.to_str().unwrap(), "--endpoint", &less.endpoint, "--filter", "identity/"];
+    let said = check(&arguments, 1, &[]);
+    assert!(said.stdout.contains("does not advertise CREATE_DELETE_SNAPSHOT"), "{}", said.stdout);
 }
 
 #[test]

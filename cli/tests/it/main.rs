@@ -4,6 +4,7 @@
 mod apiserver;
 mod ci_files;
 mod cleanup;
+mod cluster;
 mod copied;
 mod doctor;
 mod driver;

@@ -1,5 +1,8 @@
-//! `e2e --preflight`, as far as no cluster is needed.
+//! `e2e --preflight`: how it ends, and where the cluster is not to be had.
 
+use serde_json::{Value, json};
+
+use crate::cluster::Cluster;
 use crate::program::check;
 
 const DEFINITION: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../driver-definitions/mock.yaml");
@@ -25,6 +28,47 @@ fn a_cluster_that_does_not_answer_is_told_by_its_address() {
     let kubeconfig = file.to_str().unwrap();
     let arguments = ["e2e", "--preflight", "--driver-definition", DEFINITION, "--kubeconfig", kubeconfig];
     check(&arguments, 3, &["the cluster at http://127.0.0.1:1"]);
+}
+
+const DRIVER: &str = "mock.csi-sanity.example";
+
+/// A CSIDriver, and a node that has the driver.
+fn installed() -> Vec<(&'static str, Value)> {
+    let metadata = json!({ "name": "node-1", "labels": { "mock.csi-sanity.example/zone": "a" } });
+    let status = json!({ "conditions": [{ "type": "Ready", "status": "True" }] });
+    let keys = ["mock.csi-sanity.example/zone"];
+    let driver =
+        json!({ "name": DRIVER, "nodeID": "1", "topologyKeys": keys, "allocatable": { "count": 64 } });
+    let object = json!({ "storageCapacity": true, "fsGroupPolicy": "File", "attachRequired": false });
+    vec![
+        ("csidrivers", json!({ "metadata": { "name": DRIVER }, "spec": object })),
+        ("nodes", json!({ "metadata": metadata, "spec": {}, "status": status })),
+        ("csinodes", json!({ "metadata": { "name": "node-1" }, "spec": { "drivers": [driver] } })),
+    ]
+}
+
+#[test]
+fn errors_end_with_3_and_warnings_do_not() {
+    let definition = tempfile::NamedTempFile::new().unwrap();
+    let text = format!("StorageClass: {{FromName: true}}\nDriverInfo: {{Name: {DRIVER}}}\n");
+    std::fs::write(definition.path(), text).unwrap();
+    let look = |objects: &[(&'static str, Value)], code| {
+        let cluster = Cluster::start(objects);
+        let definition = definition.path().to_str().unwrap();
+        let arguments = ["e2e", "--preflight", "--driver-definition", definition];
+        check(&[&arguments[..], &["--kubeconfig", cluster.kubeconfig()]].concat(), code, &[]).stdout
+    };
+    let said = look(&[], 3);
+    assert!(said.starts_with(&format!("error    no CSIDriver {DRIVER}: the cluster has none; ")), "{said}");
+    assert!(said.contains(&format!("error    no node has the driver {DRIVER}: ")), "{said}");
+    assert!(said.ends_with("errors: 2, warnings: 1\n"), "{said}");
+
+    let said = look(&installed(), 0);
+    assert!(said.starts_with("warning  claims stay unbound: no csi-provisioner is found: "), "{said}");
+    assert!(said.ends_with("errors: 0, warnings: 1\n"), "{said}");
+
+    std::fs::write(definition.path(), format!("DriverInfo: {{Name: {DRIVER}}}\n")).unwrap();
+    assert_eq!(look(&installed(), 0), "nothing is wrong with what can be seen\n");
 }
 
 #[test]

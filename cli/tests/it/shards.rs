@@ -256,3 +256,32 @@ fn a_shard_to_which_nothing_falls_has_nothing_to_say() {
     check(&["merge", directory.path().to_str().unwrap()], 0, &[]);
     check(&["--shard", "1/2", "--filter", "no/such/check"], 4, &[]);
 }
+
+/// What `e2e --plan` shows of tests: their lines, without the reasons.
+fn planned(shard: &[&str]) -> (Vec<String>, String) {
+    let definition = concat!(env!("CARGO_MANIFEST_DIR"), "/../driver-definitions/mock.yaml");
+    let said = check(&[&["e2e", "--plan", "--driver-definition", definition], shard].concat(), 0, &[]);
+    let tests = said.stdout.lines().filter(|line| line.starts_with("run ") || line.starts_with("skip "));
+    (tests.map(str::to_owned).collect(), said.stdout.lines().last().unwrap_or_default().to_owned())
+}
+
+#[test]
+fn the_plan_of_a_shard_is_what_it_would_run() {
+    let (mut whole, _) = planned(&[]);
+    let mut parts = Vec::new();
+    for index in 1..=4 {
+        let shard = format!("--shard={index}/4");
+        let (part, last) = planned(&[&shard]);
+        let runs = part.iter().filter(|line| line.starts_with("run ")).count();
+        let (here, all) = (part.len(), whole.len());
+        assert_eq!(last, format!("{runs} of {here} tests would run, in shard {index} of 4; {all} in all"));
+        let definition = concat!(env!("CARGO_MANIFEST_DIR"), "/../driver-definitions/mock.yaml");
+        let dry = check(&["e2e", "--dry-run", "--driver-definition", definition, &shard], 0, &[]);
+        assert_eq!(dry.stdout.lines().count(), here, "{}", dry.stdout);
+        parts.extend(part);
+    }
+    whole.sort();
+    parts.sort();
+    assert!(!whole.is_empty());
+    assert_eq!(parts, whole);
+}

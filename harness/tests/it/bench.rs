@@ -6,7 +6,6 @@ use csi_harness::config::{Config, TimeLimits};
 use csi_harness::events::{Event, Reporter};
 use csi_harness::outcome::{Halt, Outcome, Planned, Summary};
 use csi_harness::prelude::*;
-use csi_harness::registry::Registry;
 use csi_harness::runner::{RunOptions, Runner};
 use csi_harness::story::Story;
 use csi_harness::target::Target;
@@ -94,14 +93,8 @@ pub(crate) fn options() -> RunOptions {
     RunOptions {
         jobs: 4,
         seed: 7,
-        strict: false,
-        fail_fast: false,
-        leak_check: true,
-        keep_calls: false,
-        tell_each: false,
-        registry: Registry::new([]),
-        known: Default::default(),
         repeat: Arc::new(|label| format!("csi-sanity run --filter {label}")),
+        ..RunOptions::default()
     }
 }
 

@@ -2,12 +2,10 @@
 //! every switch on.
 
 use std::path::Path;
-use std::sync::Arc;
 
 use csi_harness::config::{AccessType, Config};
 use csi_harness::events::{Event, Reporter};
 use csi_harness::filter::Filter;
-use csi_harness::known::KnownFailing;
 use csi_harness::outcome::Outcome;
 use csi_harness::registry::Registry;
 use csi_harness::runner::{RunOptions, Runner};
@@ -98,16 +96,10 @@ async fn run_suite(backend: &str, fs_type: &str) {
     }));
     let target = Target::connect(settings).await.unwrap();
     let options = RunOptions {
-        jobs: 8,
         seed: 1,
         strict: true,
-        fail_fast: false,
-        leak_check: true,
-        keep_calls: false,
-        tell_each: false,
         registry: Registry::new([csi_suite_sanity::SUITE]),
-        known: KnownFailing::default(),
-        repeat: Arc::new(str::to_owned),
+        ..RunOptions::default()
     };
     let plan =
         Registry::new([csi_suite_sanity::SUITE]).select(&Filter::default(), &target.config().access_types);

@@ -9,7 +9,6 @@ use csi_harness::Driver;
 use csi_harness::config::{AccessType, Config};
 use csi_harness::events::{Event, Reporter};
 use csi_harness::filter::Filter;
-use csi_harness::known::KnownFailing;
 use csi_harness::outcome::Outcome;
 use csi_harness::registry::Registry;
 use csi_harness::runner::{RunOptions, Runner};
@@ -173,18 +172,8 @@ async fn accuse(
         ..Config::default()
     };
     let target = Target::connect_to(driver.clone(), settings).await.unwrap();
-    let options = RunOptions {
-        jobs: 1,
-        seed: 1,
-        strict: false,
-        fail_fast: false,
-        leak_check: false,
-        keep_calls: false,
-        tell_each: false,
-        registry: suites(),
-        known: KnownFailing::default(),
-        repeat: Arc::new(str::to_owned),
-    };
+    let options =
+        RunOptions { jobs: 1, seed: 1, leak_check: false, registry: suites(), ..RunOptions::default() };
     let mut filter = Filter::default();
     filter.add(check).unwrap();
     let plan = suites().select(&filter, &target.config().access_types);

@@ -109,13 +109,10 @@ impl Scenario {
             jobs: 1,
             seed: 7,
             strict: self.strict,
-            fail_fast: false,
-            leak_check: true,
-            keep_calls: false,
-            tell_each: false,
             registry: Registry::new([csi_suite_sanity::SUITE]),
             known: KnownFailing::load(list.path()).unwrap(),
             repeat: Arc::new(|label| format!("csi-sanity run --filter {label} --seed 7")),
+            ..RunOptions::default()
         }
     }
 }

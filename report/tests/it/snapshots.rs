@@ -63,14 +63,11 @@ fn options() -> RunOptions {
     RunOptions {
         jobs: 1,
         seed: 7,
-        strict: false,
-        fail_fast: false,
         leak_check: false,
-        keep_calls: false,
-        tell_each: false,
         registry: Registry::new([SUITE]),
         known: KnownFailing::load(&path).unwrap(),
         repeat: Arc::new(|label| format!("csi-sanity run --filter {label}")),
+        ..RunOptions::default()
     }
 }
 

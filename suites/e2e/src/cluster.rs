@@ -13,6 +13,7 @@ use std::fmt;
 use std::time::Duration;
 
 use csi_harness::verdict::Stop;
+use futures_util::future::BoxFuture;
 use tonic::async_trait;
 
 pub use claim::{
@@ -119,8 +120,9 @@ pub trait Cluster: fmt::Debug + Send + Sync {
     /// Starts kubelet on a node again: it knows nothing but what lies in its directories and what the API says.
     async fn start_kubelet(&self, node: &str) -> Done;
 
-    /// Waits until something may have changed, for a few seconds at the most.
-    async fn changed(&self);
+    /// Ends when something may have changed since it was asked for, or a few seconds after the wait for it has begun. Whoever asks
+    /// before a look, and waits behind it, misses nothing that came after the look.
+    fn changed(&self) -> BoxFuture<'static, ()>;
 
     /// What there is to see when a test has failed, line by line: what was reported, and the objects as they are. Empty where
     /// the calls to the driver say it all.
@@ -179,4 +181,14 @@ pub struct Event {
     pub reason: String,
     /// What happened.
     pub message: String,
+    /// Whether something has gone wrong.
+    pub is_warning: bool,
+}
+
+impl Event {
+    /// Which of an object's events, given in the order of time, says most of why it is not as it should be: the last warning, and
+    /// where nothing has gone wrong yet, the last of all, such as what is waited for.
+    pub fn most_telling(events: &[Event]) -> Option<&Event> {
+        events.iter().rfind(|event| event.is_warning).or(events.last())
+    }
 }

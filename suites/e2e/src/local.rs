@@ -47,6 +47,7 @@ use csi_driver_definitions::Objects as Installed;
 use csi_harness::config::PathLayout;
 use csi_harness::prelude::{Capability, Cx, PathKind, Stop, Violation};
 use csi_proto::{Service, v1};
+use futures_util::future::BoxFuture;
 use tokio::task::{AbortHandle, JoinSet};
 use tonic::async_trait;
 
@@ -495,9 +496,11 @@ impl Cluster for Local {
         Ok(())
     }
 
-    async fn changed(&self) {
+    fn changed(&self) -> BoxFuture<'static, ()> {
         let mut changes = self.shared.store.subscribe();
-        let _ = tokio::time::timeout(LOOK_AGAIN, changes.changed()).await;
+        Box::pin(async move {
+            let _ = tokio::time::timeout(LOOK_AGAIN, changes.changed()).await;
+        })
     }
 
     async fn evidence(&self) -> Vec<String> {

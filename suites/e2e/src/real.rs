@@ -35,6 +35,7 @@ use std::time::Duration;
 
 use csi_harness::prelude::{Stop, Violation};
 use csi_harness::removal::Remove;
+use futures_util::future::BoxFuture;
 use serde_json::{Value, json};
 use tokio::sync::OnceCell;
 use tokio::time::Instant;
@@ -87,6 +88,9 @@ pub struct Settings {
     pub node_access: Option<NodeAccess>,
 }
 
+/// Time for a snapshot that no object stands for any more to be taken up again, so that it can be deleted.
+const IMPORT_LIMIT: Duration = Duration::from_secs(60);
+
 /// An object, by kind and name.
 type Object = (Kind, String);
 
@@ -103,6 +107,8 @@ pub struct Real {
     pods: Mutex<BTreeMap<String, PodSpec>>,
     /// Contents that go after their snapshot, by kind and name of that: it is gone when they are.
     going: Mutex<BTreeMap<Object, Vec<Object>>>,
+    /// Snapshots that no object stands for any more and that the driver keeps, as they can be imported again, by handle.
+    kept: Mutex<BTreeMap<String, SnapshotSpec>>,
     nodes: Nodes,
     /// The namespace is made with the first object: many tests skip before.
     opened: OnceCell<()>,
@@ -120,7 +126,7 @@ impl Real {
         namespace: &str,
     ) -> Real {
         let watches = Watches::new(found.server.clone(), namespace);
-        let (pods, going, nodes, opened, is_begun, is_closed) = Default::default();
+        let (pods, going, kept, nodes, opened, is_begun, is_closed) = Default::default();
         let names = Names::new(namespace);
         Real {
             found,
@@ -131,6 +137,7 @@ impl Real {
             watches,
             pods,
             going,
+            kept,
             nodes,
             opened,
             is_begun,
@@ -215,6 +222,31 @@ impl Real {
         Ok(rest)
     }
 
+    /// Notes that an object stands for a snapshot again.
+    fn is_kept_no_more(&self, handle: &str) {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner).remove(handle);
+    }
+
+    /// Imports a snapshot that the driver keeps, so that it goes with its object, and waits until that is taken up: before, only the
+    /// object would go.
+    async fn take_up(&self, handle: &str, spec: &SnapshotSpec) -> Done {
+        let contents = self.server().list(Kind::SnapshotContent, None, "").await?;
+        if contents.iter().any(|content| snapshots::handle(content).as_deref() == Some(handle)) {
+            self.is_kept_no_more(handle);
+            return Ok(());
+        }
+        self.create_snapshot(spec).await?;
+        let until = Instant::now() + IMPORT_LIMIT;
+        loop {
+            let changed = self.watches.changed();
+            let is_ready = self.snapshot(&spec.name).await?.is_some_and(|snapshot| snapshot.ready);
+            if is_ready || Instant::now() >= until {
+                return Ok(());
+            }
+            let _ = tokio::time::timeout_at(until, changed).await;
+        }
+    }
+
     async fn member_objects(&self, group: &str) -> Done<Vec<Value>> {
         let mut members = self.server().list(Kind::Snapshot, self.namespace(), "").await?;
         members.retain(|snapshot| group_snapshots::is_member(snapshot, group));
@@ -228,9 +260,14 @@ impl Real {
         }
         let (server, namespace) = (self.server(), self.names.namespace.as_str());
         let until = Instant::now() + CLOSE_LIMIT;
+        let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let mut taken_up = Ok(());
+        for (handle, spec) in &kept {
+            taken_up = taken_up.and(self.take_up(handle, spec).await);
+        }
         let left = Removal { server, namespace, watches: &self.watches, until }.run().await?;
-        self.is_closed.store(left.is_empty(), Ordering::SeqCst);
-        Ok(left)
+        self.is_closed.store(left.is_empty() && taken_up.is_ok(), Ordering::SeqCst);
+        taken_up.map(|()| left)
     }
 }
 
@@ -394,7 +431,11 @@ impl Cluster for Real {
             let manifest = snapshots::content(&self.names, metadata, &class, spec, handle);
             self.create(Kind::SnapshotContent, manifest).await?;
         }
-        self.create(Kind::Snapshot, snapshots::manifest(&self.names, spec, &content)).await
+        self.create(Kind::Snapshot, snapshots::manifest(&self.names, spec, &content)).await?;
+        if let SnapshotOrigin::Handle(handle) = &spec.origin {
+            self.is_kept_no_more(handle);
+        }
+        Ok(())
     }
 
     async fn snapshot(&self, name: &str) -> Done<Option<Snapshot>> {
@@ -419,6 +460,11 @@ impl Cluster for Real {
         let content = snapshots::content_of(&object);
         let content = self.look_at_content(Kind::SnapshotContent, content).await?;
         let retained = retained(content.as_ref()).map(|content| (Kind::SnapshotContent, content));
+        if let Some(handle) = content.as_ref().and_then(snapshots::handle).filter(|_| retained.is_some()) {
+            let spec = snapshots::read(&self.names, &object, content.as_ref()).spec;
+            let spec = SnapshotSpec { origin: SnapshotOrigin::Handle(handle.clone()), ..spec };
+            self.kept.lock().unwrap_or_else(PoisonError::into_inner).insert(handle, spec);
+        }
         self.delete_with(Kind::Snapshot, name, retained.into_iter().collect()).await
     }
 
@@ -493,8 +539,8 @@ impl Cluster for Real {
         self.start_kubelet_on(node).await
     }
 
-    async fn changed(&self) {
-        self.watches.changed().await;
+    fn changed(&self) -> BoxFuture<'static, ()> {
+        self.watches.changed()
     }
 
     async fn evidence(&self) -> Vec<String> {

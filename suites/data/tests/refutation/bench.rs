@@ -4,14 +4,12 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::Path;
 use std::process::Command;
-use std::sync::Arc;
 
 use csi_faulty_driver::Defect;
 use csi_harness::Driver;
 use csi_harness::config::{AccessType, Config};
 use csi_harness::events::{Event, Reporter};
 use csi_harness::filter::Filter;
-use csi_harness::known::KnownFailing;
 use csi_harness::mounts;
 use csi_harness::outcome::{Outcome, Summary};
 use csi_harness::registry::Registry;
@@ -149,13 +147,8 @@ fn options(registry: Registry, defect: Option<Defect>) -> RunOptions {
         // What a defect does to one check does not depend on others then.
         jobs: if defect.is_some() { 1 } else { 4 },
         seed: 1,
-        strict: false,
-        fail_fast: false,
-        leak_check: true,
-        keep_calls: false,
         tell_each: true,
         registry,
-        known: KnownFailing::default(),
-        repeat: Arc::new(str::to_owned),
+        ..RunOptions::default()
     }
 }

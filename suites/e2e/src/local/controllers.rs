@@ -231,7 +231,10 @@ fn take(shared: &Shared, objects: &mut Objects, step: Step) {
             }
         }
         Step::Tell { pod, why } => {
-            objects.tell(&pod, Event { reason: "FailedScheduling".to_owned(), message: why.clone() });
+            objects.tell(
+                &pod,
+                Event { reason: "FailedScheduling".to_owned(), message: why.clone(), is_warning: true },
+            );
             if let Some(object) = objects.pods.get_mut(&pod) {
                 object.pod.waiting = Some(why);
             }

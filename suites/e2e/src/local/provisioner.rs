@@ -102,7 +102,6 @@ async fn provision(shared: &Shared, name: &str) -> Work {
         Ok(volume) => {
             let volume = PersistentVolume { secrets, ..made_from(shared, &request, &spec, &class, volume) };
             shared.store.change(|objects| bind(objects, name, volume));
-            shared.store.event(name, "ProvisioningSucceeded", "the claim has a volume");
             Work::Done
         }
         Err(failure) => failed(shared, name, &failure),

@@ -166,9 +166,9 @@ impl Store {
         }
     }
 
-    /// Reports something of an object.
+    /// Reports what has gone wrong with an object.
     pub(super) fn event(&self, object: &str, reason: &str, message: impl Into<String>) {
-        let event = Event { reason: reason.to_owned(), message: message.into() };
+        let event = Event { reason: reason.to_owned(), message: message.into(), is_warning: true };
         self.change(|objects| objects.tell(object, event));
     }
 }

@@ -128,6 +128,7 @@ impl Removal<'_> {
         content.into_iter().for_each(|content| self.watches.begin(content));
         let until = self.until.min(Instant::now() + STEP_LIMIT);
         loop {
+            let changed = self.watches.changed();
             let mut there = told(kind, &self.server.list(kind, Some(self.namespace), "").await?);
             if let Some(content) = content {
                 there.extend(told(content, &self.owned(content).await?));
@@ -135,7 +136,7 @@ impl Removal<'_> {
             if there.is_empty() || Instant::now() >= until {
                 return Ok(there);
             }
-            let _ = tokio::time::timeout_at(until, self.watches.changed()).await;
+            let _ = tokio::time::timeout_at(until, changed).await;
         }
     }
 
@@ -143,12 +144,13 @@ impl Removal<'_> {
         self.server.delete(Kind::Namespace, None, self.namespace, None).await?;
         let until = self.until.min(Instant::now() + STEP_LIMIT);
         loop {
+            let changed = self.watches.changed();
             let there = self.server.get(Kind::Namespace, None, self.namespace).await?;
             if there.is_none() || Instant::now() >= until {
                 return Ok(told(Kind::Namespace, there.as_slice()));
             }
             // Namespaces are not watched: nothing tells that one is gone but looking.
-            let _ = tokio::time::timeout_at(until, self.watches.changed()).await;
+            let _ = tokio::time::timeout_at(until, changed).await;
         }
     }
 

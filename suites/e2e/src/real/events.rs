@@ -22,7 +22,7 @@ pub(crate) async fn of(server: &Server, namespace: Option<&str>, object: &str) -
 /// Everything that was reported in a namespace, a line each.
 pub(crate) async fn all(server: &Server, namespace: &str) -> Done<Vec<String>> {
     let line = |event: &Value| {
-        let Event { reason, message } = read(event);
+        let Event { reason, message, .. } = read(event);
         let object =
             format!("{} {}", text(event, "/involvedObject/kind"), text(event, "/involvedObject/name"));
         format!("{} {object}: {reason}: {message}", latest(event))
@@ -43,5 +43,9 @@ fn latest(event: &Value) -> &str {
 }
 
 fn read(event: &Value) -> Event {
-    Event { reason: text(event, "/reason").to_owned(), message: text(event, "/message").to_owned() }
+    Event {
+        reason: text(event, "/reason").to_owned(),
+        message: text(event, "/message").to_owned(),
+        is_warning: text(event, "/type") == "Warning",
+    }
 }

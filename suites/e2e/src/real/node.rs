@@ -13,7 +13,7 @@ use tokio::time::Instant;
 
 use super::kind::Kind;
 use super::{Real, close, events, exec, pods};
-use crate::cluster::{Done, Output, PodPhase, PodSpec};
+use crate::cluster::{Done, Event, Output, PodPhase, PodSpec};
 
 /// How long kubelet is down. The node itself starts it again, since without kubelet nobody can tell it to.
 const DOWN: Duration = Duration::from_secs(30);
@@ -196,15 +196,17 @@ impl Real {
     async fn runs(&self, name: &str) -> Done {
         let until = Instant::now() + POD_LIMIT;
         loop {
+            let changed = self.watches.changed();
             let object = self.look(Kind::Pod, name).await?.unwrap_or_default();
             let pod = pods::read(PodSpec::default(), &object);
             match pod.phase {
                 PodPhase::Running => return Ok(()),
-                PodPhase::Pending if Instant::now() < until => self.watches.changed().await,
+                PodPhase::Pending if Instant::now() < until => changed.await,
                 phase => {
                     let events = events::of(self.server(), self.namespace(), name).await?;
-                    let latest = events.last().map(|event| format!("{}: {}", event.reason, event.message));
-                    let why = pod.waiting.or(latest).unwrap_or_default();
+                    let told = Event::most_telling(&events);
+                    let told = told.map(|event| format!("{}: {}", event.reason, event.message));
+                    let why = pod.waiting.or(told).unwrap_or_default();
                     let told =
                         format!("pod {name}, which looks at the node, does not run, but is {phase:?}: {why}");
                     return Err(Stop::broken(told));

@@ -45,11 +45,15 @@ pub(crate) fn content_of(object: &Value) -> Option<String> {
     bound.or_else(|| text_at(object, "/spec/source/volumeSnapshotContentName"))
 }
 
+/// What the driver calls the snapshot that a content stands for.
+pub(crate) fn handle(content: &Value) -> Option<String> {
+    text_at(content, "/status/snapshotHandle").or_else(|| text_at(content, "/spec/source/snapshotHandle"))
+}
+
 /// A snapshot as it is, with its content if there is one.
 pub(crate) fn read(names: &Names, object: &Value, content: Option<&Value>) -> Snapshot {
     let content = content.unwrap_or(&Value::Null);
-    let handle = text_at(content, "/status/snapshotHandle")
-        .or_else(|| text_at(content, "/spec/source/snapshotHandle"));
+    let handle = handle(content);
     let origin = match text_at(object, "/spec/source/persistentVolumeClaimName") {
         Some(claim) => SnapshotOrigin::Claim(claim),
         None => SnapshotOrigin::Handle(handle.clone().unwrap_or_default()),

@@ -5,6 +5,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use futures_util::StreamExt as _;
+use futures_util::future::BoxFuture;
 use kube::api::{Api, DynamicObject, WatchEvent, WatchParams};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -51,18 +52,24 @@ impl Watches {
         }
     }
 
-    /// Waits until something may have changed, for a few seconds at the most.
-    pub(crate) async fn changed(&self) {
+    /// Ends when something may have changed since it was asked for, or a few seconds after the wait for it has begun. Each who waits
+    /// counts for himself, so that nobody takes a change away from another one.
+    pub(crate) fn changed(&self) -> BoxFuture<'static, ()> {
         let mut changes = self.changes.subscribe();
-        let _ = tokio::time::timeout(LOOK_AGAIN, changes.changed()).await;
+        Box::pin(async move {
+            let _ = tokio::time::timeout(LOOK_AGAIN, changes.changed()).await;
+        })
     }
 }
 
 /// Tells of every change of a kind. Where watching is not possible, whoever waits looks again after a while.
 async fn follow(api: Api<DynamicObject>, kind: Kind, namespace: String, changes: watch::Sender<u64>) {
     let params = WatchParams::default().timeout(WATCH_SECONDS);
+    let tell = || changes.send_modify(|version| *version = version.wrapping_add(1));
     loop {
         if let Ok(events) = api.watch(&params, FROM_NOW).await {
+            // What has gone before is in no event.
+            tell();
             let mut events = std::pin::pin!(events);
             while let Some(Ok(event)) = events.next().await {
                 match event {
@@ -71,7 +78,7 @@ async fn follow(api: Api<DynamicObject>, kind: Kind, namespace: String, changes:
                     | WatchEvent::Deleted(object)
                         if concerns(kind, &object, &namespace) =>
                     {
-                        changes.send_modify(|version| *version = version.wrapping_add(1));
+                        tell();
                     }
                     WatchEvent::Error(_) => break,
                     _ => {}

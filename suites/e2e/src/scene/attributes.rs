@@ -49,7 +49,7 @@ impl Scene {
                 (None, _) if claim.attributes_class.as_deref() == Some(&class.name) => Seen::There(()),
                 (_, Some(why)) => Seen::Never(why.clone()),
                 (_, None) => {
-                    let event = self.latest_event(&claim.spec.name).await?;
+                    let event = self.telling_event(&claim.spec.name).await?;
                     Seen::NotYet(format!(
                         "it has {:?}, {:?}{event}",
                         claim.attributes_class, claim.conditions

@@ -64,7 +64,7 @@ impl Scene {
             (_, Some(why)) => Seen::Never(why.clone()),
             (left, None) => {
                 let state = left.map(|left| format!(", {left}")).unwrap_or_default();
-                let event = self.latest_event(&claim.spec.name).await?;
+                let event = self.telling_event(&claim.spec.name).await?;
                 Seen::NotYet(format!("{has_bytes} of {wanted_bytes} bytes{state}{event}"))
             }
         })

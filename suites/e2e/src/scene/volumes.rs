@@ -5,7 +5,7 @@ use csi_harness::prelude::Stop;
 
 use super::{Scene, Seen, failed};
 use crate::cluster::{
-    AccessMode, BindingMode, Claim, ClaimPhase, ClaimSpec, DataSource, Done, Pairs, PersistentVolume,
+    AccessMode, BindingMode, Claim, ClaimPhase, ClaimSpec, DataSource, Done, Event, Pairs, PersistentVolume,
     ReclaimPolicy, StorageClass, VolumeMode, VolumeSource,
 };
 use crate::pattern::VolumeType;
@@ -168,7 +168,7 @@ impl Scene {
                 (ClaimPhase::Bound, _) => Seen::There(claim),
                 (_, Some(why)) => Seen::Never(why.clone()),
                 (phase, None) => {
-                    Seen::NotYet(format!("it is {phase:?}{}", self.latest_event(&claim.spec.name).await?))
+                    Seen::NotYet(format!("it is {phase:?}{}", self.telling_event(&claim.spec.name).await?))
                 }
             })
         });
@@ -207,7 +207,7 @@ impl Scene {
         self.until(&format!("claim {name} is gone"), limit, || async {
             Ok(match self.cluster().claim(name).await? {
                 None => Seen::There(()),
-                Some(_) => Seen::NotYet(format!("it is there still{}", self.latest_event(name).await?)),
+                Some(_) => Seen::NotYet(format!("it is there still{}", self.telling_event(name).await?)),
             })
         })
         .await
@@ -220,7 +220,7 @@ impl Scene {
                 None => Seen::There(()),
                 Some(volume) if volume.reclaim == ReclaimPolicy::Retain => Seen::There(()),
                 Some(volume) => {
-                    Seen::NotYet(format!("it is {:?}{}", volume.phase, self.latest_event(name).await?))
+                    Seen::NotYet(format!("it is {:?}{}", volume.phase, self.telling_event(name).await?))
                 }
             })
         })
@@ -232,16 +232,17 @@ impl Scene {
         self.until(&format!("PersistentVolume {volume} is detached"), limit, || async {
             Ok(match self.cluster().is_attached(volume).await? {
                 false => Seen::There(()),
-                true => Seen::NotYet(format!("it is attached still{}", self.latest_event(volume).await?)),
+                true => Seen::NotYet(format!("it is attached still{}", self.telling_event(volume).await?)),
             })
         })
         .await
     }
 
-    /// `; the latest event: …`, or nothing.
-    pub(crate) async fn latest_event(&self, object: &str) -> Done<String> {
+    /// `; REASON: MESSAGE` of what was reported and says most, or nothing.
+    pub(crate) async fn telling_event(&self, object: &str) -> Done<String> {
         let events = self.cluster().events(object).await?;
-        Ok(events.last().map(|event| format!("; {}: {}", event.reason, event.message)).unwrap_or_default())
+        let telling = Event::most_telling(&events);
+        Ok(telling.map(|event| format!("; {}: {}", event.reason, event.message)).unwrap_or_default())
     }
 
     /// Upstream's check of dynamic provisioning: a claim gets a volume that is what claim and class ask for, and the volume

@@ -33,6 +33,7 @@ impl Scene {
     {
         let started = Instant::now();
         loop {
+            let changed = self.cluster().changed();
             let why = match look().await? {
                 Seen::There(there) => return Ok(there),
                 Seen::Never(why) => return Err(late(what, why)),
@@ -43,7 +44,7 @@ impl Scene {
                 return Err(late(what, format!("not after {} s: {why}", limit.as_secs())));
             }
             // The next look says whether there is something new.
-            let _ = tokio::time::timeout(left, self.cluster().changed()).await;
+            let _ = tokio::time::timeout(left, changed).await;
         }
     }
 
@@ -57,6 +58,7 @@ impl Scene {
     {
         let started = Instant::now();
         loop {
+            let changed = self.cluster().changed();
             if let Some(why) = look().await? {
                 return Err(late(what, why));
             }
@@ -64,7 +66,7 @@ impl Scene {
             if left.is_zero() {
                 return Ok(());
             }
-            let _ = tokio::time::timeout(left, self.cluster().changed()).await;
+            let _ = tokio::time::timeout(left, changed).await;
         }
     }
 }

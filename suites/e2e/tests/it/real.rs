@@ -6,6 +6,7 @@ mod controllers;
 mod found;
 mod made;
 mod node;
+mod preflight;
 mod read;
 mod run;
 

@@ -8,7 +8,6 @@ use csi_harness::check::{Body, Check, CheckFuture, Runs, Variants};
 use csi_harness::config::{Config, NodeConfig, PathLayout};
 use csi_harness::events::{Event, Reporter};
 use csi_harness::filter::Filter;
-use csi_harness::known::KnownFailing;
 use csi_harness::outcome::Outcome;
 use csi_harness::prelude::{CheckResult, Cx};
 use csi_harness::record::CallRecord;
@@ -223,13 +222,10 @@ async fn run(root: &Path, nodes: Vec<Routes>, suite: Suite, filter: &Filter) -> 
         jobs: 4,
         seed: 1,
         strict: true,
-        fail_fast: false,
-        leak_check: true,
         keep_calls: true,
         tell_each: true,
         registry,
-        known: KnownFailing::default(),
-        repeat: Arc::new(str::to_owned),
+        ..RunOptions::default()
     };
     let mut reports = Reports(Vec::new());
     let (_never, signal) = watch::channel(Default::default());

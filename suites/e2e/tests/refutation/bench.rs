@@ -11,7 +11,6 @@ use csi_harness::Driver;
 use csi_harness::config::{Config, PathLayout};
 use csi_harness::events::{Event, Reporter};
 use csi_harness::filter::Filter;
-use csi_harness::known::KnownFailing;
 use csi_harness::outcome::Outcome;
 use csi_harness::registry::{Registry, Suite};
 use csi_harness::runner::{RunOptions, Runner};
@@ -147,18 +146,7 @@ fn config(root: &Path, defect: Option<Defect>) -> Config {
 }
 
 fn options(registry: Registry) -> RunOptions {
-    RunOptions {
-        jobs: 4,
-        seed: 1,
-        strict: true,
-        fail_fast: false,
-        leak_check: false,
-        keep_calls: false,
-        tell_each: false,
-        registry,
-        known: KnownFailing::default(),
-        repeat: Arc::new(str::to_owned),
-    }
+    RunOptions { jobs: 4, seed: 1, strict: true, leak_check: false, registry, ..RunOptions::default() }
 }
 
 /// Where something is mounted below a directory, outer mounts first.

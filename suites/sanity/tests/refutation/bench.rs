@@ -7,7 +7,6 @@ use csi_harness::check::Check;
 use csi_harness::config::{AccessType, Config, NodeConfig, Secret, StaticVolume, TimeLimits};
 use csi_harness::events::{Event, Reporter};
 use csi_harness::filter::Filter;
-use csi_harness::known::KnownFailing;
 use csi_harness::need::Need;
 use csi_harness::outcome::{Outcome, Summary};
 use csi_harness::refutation::absent_for;
@@ -160,14 +159,10 @@ async fn run(jobs: usize, mock: csi_mock_driver::Config, mut config: Config) -> 
     let options = RunOptions {
         jobs,
         seed: 1,
-        strict: false,
-        fail_fast: false,
-        leak_check: true,
         keep_calls: true,
         tell_each: true,
         registry: registry(),
-        known: KnownFailing::default(),
-        repeat: Arc::new(str::to_owned),
+        ..RunOptions::default()
     };
     let plan = registry().select(&Filter::default(), &target.config().access_types);
     let mut listening = Listening::default();

@@ -1,14 +1,13 @@
 //! Plays the suites against a mock driver in this process, which can be killed and started like any other.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError};
 
 use csi_harness::Driver;
 use csi_harness::check::Check;
 use csi_harness::config::{AccessType, Config, Effort, NodeConfig, Pairs, TimeLimits};
 use csi_harness::events::{Event, Reporter};
 use csi_harness::filter::Filter;
-use csi_harness::known::KnownFailing;
 use csi_harness::outcome::{Outcome, Summary};
 use csi_harness::runner::{RunOptions, Runner};
 use csi_harness::target::Target;
@@ -137,18 +136,7 @@ pub(crate) async fn play_on(
     wanted: impl Fn(&Check) -> bool,
 ) -> Result<Played, Failed> {
     let target = Target::connect_to(driver.clone(), config).await?;
-    let options = RunOptions {
-        jobs: 8,
-        seed,
-        strict: false,
-        fail_fast: false,
-        leak_check: true,
-        keep_calls: false,
-        tell_each: true,
-        registry: registry(),
-        known: KnownFailing::default(),
-        repeat: Arc::new(str::to_owned),
-    };
+    let options = RunOptions { seed, tell_each: true, registry: registry(), ..RunOptions::default() };
     let mut plan = registry().select(&Filter::default(), &target.config().access_types);
     plan.retain(|planned| wanted(planned.check));
     let mut listening = Listening::default();

@@ -1,7 +1,7 @@
 //! An API server in this process: objects as JSON, made, looked at, listed, watched, changed and deleted as the real one
 //! does that. `controllers` say what becomes of them.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::convert::Infallible;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -18,6 +18,12 @@ use super::controllers;
 /// Kind, namespace, name; the namespace is empty for kinds that are in none.
 pub(crate) type Key = (String, String, String);
 
+/// How often others have their turn before an answer arrives that something has happened behind.
+const YIELDS: usize = 100;
+
+/// What becomes of the objects.
+pub(crate) type Happening = fn(&mut Store);
+
 /// The objects, and what was asked.
 #[derive(Debug, Default)]
 pub(crate) struct Store {
@@ -28,8 +34,16 @@ pub(crate) struct Store {
     pub(crate) sent: Vec<Value>,
     /// `METHOD resource` that is refused.
     pub(crate) refused: BTreeSet<String>,
+    /// What happens when the next `METHOD resource` is answered, once each: who watches hears of it before the answer arrives.
+    pub(crate) then: VecDeque<(&'static str, Happening)>,
+    /// `ACCOUNT verb resource` that reviews of access say no to.
+    pub(crate) denied: BTreeSet<String>,
+    /// The same of everything that was asked for in reviews.
+    pub(crate) reviewed: BTreeSet<String>,
     /// Groups and versions besides the core, with their resources.
     pub(crate) groups: BTreeMap<String, Vec<&'static str>>,
+    /// Handles of the snapshots that the driver has.
+    pub(crate) taken: BTreeSet<String>,
     /// The zone that the provisioner publishes a capacity of for each class, if it does so.
     pub(crate) capacity_of: Option<&'static str>,
     watchers: Vec<(String, mpsc::UnboundedSender<Bytes>)>,
@@ -124,6 +138,7 @@ impl Store {
             }
             "apis" => return (200, self.group_list()),
             group if group.starts_with("group:") => return self.resources(group),
+            "selfsubjectaccessreviews" | "subjectaccessreviews" => return (201, self.review(body)),
             _ => {}
         }
         if !asked.query.contains_key("watch") {
@@ -176,6 +191,19 @@ impl Store {
         }
     }
 
+    /// Has happen what is to happen behind this answer, if there is anything.
+    fn happens(&mut self, answered: &str) -> bool {
+        match self.then.front() {
+            Some((awaited, happens)) if *awaited == answered => {
+                let happens = *happens;
+                self.then.pop_front();
+                happens(self);
+                true
+            }
+            _ => false,
+        }
+    }
+
     /// Puts an object in its place, with what the server adds, and tells whoever watches.
     pub(crate) fn put(&mut self, resource: &str, mut object: Value) {
         self.version += 1;
@@ -205,6 +233,7 @@ impl Store {
 
     pub(crate) fn remove(&mut self, key: &Key) {
         if let Some(object) = self.objects.remove(key) {
+            controllers::forget(self, &object);
             self.tell(&key.0, "DELETED", &object);
         }
     }
@@ -233,6 +262,19 @@ impl Store {
             .filter(|(key, object)| of(key) && has(object))
             .map(|(_, object)| object.clone())
             .collect()
+    }
+
+    /// Whether an account may do something; without one, our own is meant.
+    fn review(&mut self, review: &Value) -> Value {
+        let asked = &review["spec"]["resourceAttributes"];
+        let text = |field: &str| asked[field].as_str().unwrap_or_default();
+        let user = review["spec"]["user"].as_str().unwrap_or("tester");
+        let slash = if text("subresource").is_empty() { "" } else { "/" };
+        let line = format!("{user} {} {}{slash}{}", text("verb"), text("resource"), text("subresource"));
+        let mut answer = review.clone();
+        answer["status"] = json!({ "allowed": !self.denied.contains(&line) });
+        self.reviewed.insert(line);
+        answer
     }
 
     fn group_list(&self) -> Value {
@@ -327,10 +369,19 @@ impl Service<http::Request<Body>> for Api {
                 let value = value.replace("%2F", "/").replace("%3D", "=").replace("%2C", ",");
                 Some((key.to_owned(), value))
             });
+            let query: BTreeMap<String, String> = query.collect();
             let bytes = body.collect_bytes().await.unwrap();
             let body = serde_json::from_slice(&bytes).unwrap_or_default();
             let method = head.method.to_string();
-            Ok(api.answer(&Asked { method, resource, namespace, name, query: query.collect(), body }))
+            let is_watch = query.contains_key("watch");
+            let answered = format!("{method} {resource}");
+            let answer = api.answer(&Asked { method, resource, namespace, name, query, body });
+            if !is_watch && api.store(|store| store.happens(&answered)) {
+                for _ in 0..YIELDS {
+                    tokio::task::yield_now().await;
+                }
+            }
+            Ok(answer)
         })
     }
 }

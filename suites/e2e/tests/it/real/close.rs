@@ -273,3 +273,59 @@ async fn a_change_ends_the_wait_for_one() {
     let phase = real.claim("claim-0").await.unwrap().unwrap().phase;
     assert_eq!(phase, csi_suite_e2e::cluster::ClaimPhase::Lost);
 }
+
+#[tokio::test(start_paused = true)]
+async fn nobody_who_waits_takes_a_change_away_from_another_one() {
+    let api = cluster();
+    let real = with_claim(&api).await;
+    real.claim("claim-0").await.unwrap();
+    let now = tokio::time::Instant::now;
+    // Until nothing more comes of what is there.
+    loop {
+        let since = now();
+        real.changed().await;
+        if !since.elapsed().is_zero() {
+            break;
+        }
+    }
+    let since = now();
+    let (one, other) = (real.changed(), real.changed());
+    real.claim("claim-0").await.unwrap();
+    let mut object = api.object("persistentvolumeclaims", NAMESPACE, "claim-0").unwrap();
+    object["status"]["phase"] = "Lost".into();
+    api.has("persistentvolumeclaims", object);
+    one.await;
+    // This one looks in between.
+    real.claim("claim-0").await.unwrap();
+    other.await;
+    assert_eq!(
+        since.elapsed(),
+        std::time::Duration::ZERO,
+        "on a clock that moves when nobody has anything to do"
+    );
+}
+
+/// Between the end of a content that is retained and its import under another name, a test may fail.
+#[tokio::test]
+async fn a_snapshot_that_the_driver_keeps_goes_although_no_object_stands_for_it() {
+    for imports in [false, true] {
+        let api = cluster();
+        let real = with_claim(&api).await;
+        let taken = || api.store(|store| store.taken.clone());
+        real.create_snapshot_class(&retaining()).await.unwrap();
+        real.create_snapshot(&snapshot(SnapshotOrigin::Claim("claim-0".to_owned()))).await.unwrap();
+        let handle = real.snapshot("snapshot-0").await.unwrap().unwrap().handle.unwrap();
+        real.delete_snapshot("snapshot-0").await.unwrap();
+        while real.snapshot("snapshot-0").await.unwrap().is_some() {
+            real.changed().await;
+        }
+        assert_eq!(api.names("volumesnapshotcontents"), [""; 0]);
+        assert!(taken().contains(&handle), "the driver has it still");
+        if imports {
+            real.create_snapshot(&snapshot(SnapshotOrigin::Handle(handle))).await.unwrap();
+        }
+        real.close().await.unwrap();
+        assert!(taken().is_empty(), "imported by the test: {imports}");
+        assert_eq!(outside(&api), [""; 0]);
+    }
+}

@@ -114,14 +114,30 @@ fn publish_capacity(store: &mut Store) {
     }
 }
 
+/// The driver has no snapshot any more that goes with its content, if a sidecar has taken that up.
+pub(crate) fn forget(store: &mut Store, object: &Value) {
+    if let Some(handle) = object["status"]["snapshotHandle"].as_str()
+        && object["spec"]["deletionPolicy"] == "Delete"
+    {
+        store.taken.remove(handle);
+    }
+}
+
 fn take_snapshots(store: &mut Store) {
     for ((_, namespace, name), mut snapshot) in all(store, "volumesnapshots") {
         if snapshot.get("status").is_some() || is_deleting(&snapshot) {
             continue;
         }
         let content = match snapshot["spec"]["source"]["volumeSnapshotContentName"].as_str() {
-            Some(content) => content.to_owned(),
+            Some(content) => {
+                let key = ("volumesnapshotcontents".to_owned(), String::new(), content.to_owned());
+                let mut object = store.objects[&key].clone();
+                object["status"] = json!({ "snapshotHandle": object["spec"]["source"]["snapshotHandle"] });
+                store.put("volumesnapshotcontents", object);
+                content.to_owned()
+            }
             None => {
+                store.taken.insert(format!("handle-of-{name}"));
                 let content = format!("snapcontent-{}", snapshot["metadata"]["uid"].as_str().unwrap());
                 let class = snapshot["spec"]["volumeSnapshotClassName"].as_str().unwrap().to_owned();
                 let key = ("volumesnapshotclasses".to_owned(), String::new(), class);

@@ -339,8 +339,41 @@ async fn events_come_in_the_order_of_time_and_those_of_volumes_from_elsewhere() 
     event(NAMESPACE, "pod-1", "Other", "2026-11-22T22:53:51Z");
     event("default", "pvc-1", "VolumeFailedDelete", "2026-11-22T22:53:51Z");
     event("default", "pod-2", "AnotherPod", "2026-11-22T22:53:51Z");
-    let reported = |reason: &str| Event { reason: reason.to_owned(), message: "m".to_owned() };
+    let reported =
+        |reason: &str| Event { reason: reason.to_owned(), message: "m".to_owned(), is_warning: false };
     assert_eq!(real.events("pod-0").await.unwrap(), [reported("Scheduled"), reported("FailedMount")]);
     assert_eq!(real.events("pvc-1").await.unwrap(), [reported("VolumeFailedDelete")]);
     assert_eq!(real.events("pod-2").await.unwrap(), [], "that is another one's");
+}
+
+/// Controllers say again and again what they wait for, and a sidecar perhaps once why that does not come.
+#[tokio::test]
+async fn a_warning_tells_more_than_what_is_waited_for() {
+    let api = cluster();
+    let real = namespace(&api).await;
+    let event = |name: &str, kind: &str, reason: &str, time: &str| {
+        api.has(
+            "events",
+            json!({
+                "metadata": { "name": name, "namespace": NAMESPACE },
+                "involvedObject": { "name": "claim-0" },
+                "type": kind,
+                "reason": reason,
+                "message": "m",
+                "lastTimestamp": time,
+            }),
+        );
+    };
+    let telling = async || {
+        let events = real.events("claim-0").await.unwrap();
+        Event::most_telling(&events).map(|event| event.reason.clone())
+    };
+    assert_eq!(telling().await, None);
+    event("a", "Normal", "Provisioning", "2026-11-22T22:53:50Z");
+    event("b", "Normal", "ExternalProvisioning", "2026-11-22T22:53:51Z");
+    assert_eq!(telling().await.as_deref(), Some("ExternalProvisioning"), "as long as nothing has gone wrong");
+    event("c", "Warning", "ProvisioningCleanupFailed", "2026-11-22T22:53:52Z");
+    event("d", "Warning", "ProvisioningFailed", "2026-11-22T22:53:53Z");
+    event("e", "Normal", "ExternalProvisioning", "2026-11-22T22:53:54Z");
+    assert_eq!(telling().await.as_deref(), Some("ProvisioningFailed"));
 }

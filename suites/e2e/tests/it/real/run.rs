@@ -1,12 +1,12 @@
 //! A whole run of one test, without a driver to call: what is told of a failure, and what is left after an interruption.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use csi_driver_definitions::DriverDefinition;
 use csi_harness::config::{Config, Elsewhere};
 use csi_harness::events::{Event, Reporter};
 use csi_harness::filter::Filter;
-use csi_harness::known::KnownFailing;
 use csi_harness::outcome::{Halt, Outcome, Summary};
 use csi_harness::registry::Registry;
 use csi_harness::runner::{RunOptions, Runner};
@@ -15,8 +15,8 @@ use csi_suite_e2e::plan::{self, Definition};
 use serde_json::json;
 use tokio::sync::watch;
 
-use super::api::Api;
-use super::controllers::DRIVER;
+use super::api::{Api, Happening};
+use super::controllers::{self, DRIVER};
 use super::{cluster, clusters};
 
 /// The test that needs no command in a pod.
@@ -51,18 +51,7 @@ async fn run(api: &Api, signal: watch::Receiver<Halt>) -> (Told, Summary) {
     let mut filter = Filter::default();
     filter.add(TEST).unwrap();
     let planned = registry.select(&filter, &target.config().access_types);
-    let options = RunOptions {
-        jobs: 1,
-        seed: 1,
-        strict: false,
-        fail_fast: false,
-        leak_check: true,
-        keep_calls: false,
-        tell_each: true,
-        registry,
-        known: KnownFailing::default(),
-        repeat: Arc::new(str::to_owned),
-    };
+    let options = RunOptions { jobs: 1, seed: 1, tell_each: true, registry, ..RunOptions::default() };
     let mut told = Told::default();
     let mut runner = Runner::new(target, options, signal);
     runner.report_to(&mut told);
@@ -117,4 +106,21 @@ async fn a_test_passes_when_the_cluster_does_as_it_should() {
     let made =
         api.store(|store| store.sent.iter().find(|one| one["kind"] == "StorageClass").cloned()).unwrap();
     assert_eq!(made["provisioner"], json!(DRIVER));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_comes_behind_a_look_is_seen_at_once() {
+    const LOOK: &str = "GET csistoragecapacities";
+    let api = cluster();
+    let publish: Happening = |store| {
+        store.capacity_of = Some("a");
+        controllers::work(store);
+    };
+    // The first look may come before anybody watches. The second one is over, with nothing found, when there is something.
+    api.store(|store| store.then.extend([(LOOK, (|_| ()) as Happening), (LOOK, publish)]));
+    let (_never, signal) = watch::channel(Halt::None);
+    let since = tokio::time::Instant::now();
+    let (told, _) = run(&api, signal).await;
+    assert!(matches!(&told.0[..], [(Outcome::Passed, _)]), "{:?}", told.0);
+    assert_eq!(since.elapsed(), Duration::ZERO, "on a clock that moves when nobody has anything to do");
 }
