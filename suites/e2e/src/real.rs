@@ -19,6 +19,7 @@ mod exec;
 mod group_snapshots;
 pub mod kind;
 mod marks;
+mod metadata;
 mod names;
 mod node;
 mod pods;
@@ -64,11 +65,8 @@ pub const DEFAULT_IMAGE: &str = "registry.k8s.io/e2e-test-images/busybox:1.29-4"
 const CLOSE_LIMIT: Duration = Duration::from_secs(8 * 60);
 /// Why files of nodes and kubelet are left alone.
 const NO_NODE_ACCESS: &str = "files of nodes and kubelet are left alone without --node-access";
-/// What this cluster never offers, and why.
-const NEVER_OFFERED: [(Feature, &str); 2] = [
-    (Feature::SnapshotMetadata, "the service of snapshot metadata in the cluster is not called"),
-    (Feature::Orchestrator, "it is about Kubernetes alone"),
-];
+/// Why tests are left out in which no driver has a part.
+const NO_ORCHESTRATOR: &str = "it is about Kubernetes alone";
 
 /// How tests use a cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -102,6 +100,8 @@ pub struct Real {
     /// Contents that go after their snapshot, by kind and name of that: it is gone when they are.
     going: Mutex<BTreeMap<Object, Vec<Object>>>,
     nodes: Nodes,
+    /// Whether the account of the namespace may read its snapshots.
+    granted: OnceCell<()>,
     /// The namespace is made with the first object: many tests skip before.
     opened: OnceCell<()>,
     /// Whether the namespace may be there.
@@ -118,7 +118,7 @@ impl Real {
         namespace: &str,
     ) -> Real {
         let watches = Watches::new(found.server.clone(), namespace);
-        let (pods, going, nodes, opened, is_begun, is_closed) = Default::default();
+        let (pods, going, nodes, granted, opened, is_begun, is_closed) = Default::default();
         let names = Names::new(namespace);
         Real {
             found,
@@ -130,6 +130,7 @@ impl Real {
             pods,
             going,
             nodes,
+            granted,
             opened,
             is_begun,
             is_closed,
@@ -268,13 +269,14 @@ impl Cluster for Real {
     }
 
     fn offers(&self, feature: Feature) -> Result<(), String> {
-        if let Some((_, why)) = NEVER_OFFERED.iter().find(|(never, _)| *never == feature) {
-            return Err((*why).to_owned());
-        }
         let has = |kind: Kind| if self.server().has(kind) { Ok(()) } else { Err(api::lacks(kind)) };
         match feature {
             Feature::NodeAccess => {
                 self.settings.node_access.as_ref().map(drop).ok_or(NO_NODE_ACCESS.to_owned())
+            }
+            Feature::Orchestrator => Err(NO_ORCHESTRATOR.to_owned()),
+            Feature::SnapshotMetadata => {
+                self.found.metadata_service.as_ref().map(drop).ok_or_else(|| self.no_metadata())
             }
             Feature::Snapshots => has(Kind::Snapshot),
             Feature::GroupSnapshots => has(Kind::GroupSnapshot),
@@ -420,8 +422,8 @@ impl Cluster for Real {
         self.delete_with(Kind::Snapshot, name, retained.into_iter().collect()).await
     }
 
-    async fn snapshot_blocks(&self, _snapshot: &str, _earlier: Option<&str>) -> Done<Vec<Block>> {
-        Err(Stop::skip("the service of snapshot metadata in the cluster is not called"))
+    async fn snapshot_blocks(&self, snapshot: &str, earlier: Option<&str>) -> Done<Vec<Block>> {
+        self.blocks(snapshot, earlier).await
     }
 
     async fn create_group_snapshot(&self, spec: &GroupSnapshotSpec) -> Done {
