@@ -20,6 +20,7 @@ pub mod forward;
 mod group_snapshots;
 pub mod kind;
 mod marks;
+mod metadata;
 mod names;
 mod node;
 mod pods;
@@ -67,11 +68,8 @@ pub const DEFAULT_IMAGE: &str = "registry.k8s.io/e2e-test-images/busybox:1.29-4"
 const CLOSE_LIMIT: Duration = Duration::from_secs(8 * 60);
 /// Why files of nodes and kubelet are left alone.
 const NO_NODE_ACCESS: &str = "files of nodes and kubelet are left alone without --node-access";
-/// What this cluster never offers, and why.
-const NEVER_OFFERED: [(Feature, &str); 2] = [
-    (Feature::SnapshotMetadata, "the service of snapshot metadata in the cluster is not called"),
-    (Feature::Orchestrator, "it is about Kubernetes alone"),
-];
+/// Why tests are left out in which no driver has a part.
+const NO_ORCHESTRATOR: &str = "it is about Kubernetes alone";
 
 /// How tests use a cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -110,6 +108,8 @@ pub struct Real {
     /// Snapshots that no object stands for any more and that the driver keeps, as they can be imported again, by handle.
     kept: Mutex<BTreeMap<String, SnapshotSpec>>,
     nodes: Nodes,
+    /// Whether the account of the namespace may read its snapshots.
+    granted: OnceCell<()>,
     /// The namespace is made with the first object: many tests skip before.
     opened: OnceCell<()>,
     /// Whether the namespace may be there.
@@ -126,7 +126,7 @@ impl Real {
         namespace: &str,
     ) -> Real {
         let watches = Watches::new(found.server.clone(), namespace);
-        let (pods, going, kept, nodes, opened, is_begun, is_closed) = Default::default();
+        let (pods, going, kept, nodes, granted, opened, is_begun, is_closed) = Default::default();
         let names = Names::new(namespace);
         Real {
             found,
@@ -139,6 +139,7 @@ impl Real {
             going,
             kept,
             nodes,
+            granted,
             opened,
             is_begun,
             is_closed,
@@ -307,13 +308,14 @@ impl Cluster for Real {
     }
 
     fn offers(&self, feature: Feature) -> Result<(), String> {
-        if let Some((_, why)) = NEVER_OFFERED.iter().find(|(never, _)| *never == feature) {
-            return Err((*why).to_owned());
-        }
         let has = |kind: Kind| if self.server().has(kind) { Ok(()) } else { Err(api::lacks(kind)) };
         match feature {
             Feature::NodeAccess => {
                 self.settings.node_access.as_ref().map(drop).ok_or(NO_NODE_ACCESS.to_owned())
+            }
+            Feature::Orchestrator => Err(NO_ORCHESTRATOR.to_owned()),
+            Feature::SnapshotMetadata => {
+                self.found.metadata_service.as_ref().map(drop).ok_or_else(|| self.no_metadata())
             }
             Feature::Snapshots => has(Kind::Snapshot),
             Feature::GroupSnapshots => has(Kind::GroupSnapshot),
@@ -468,8 +470,8 @@ impl Cluster for Real {
         self.delete_with(Kind::Snapshot, name, retained.into_iter().collect()).await
     }
 
-    async fn snapshot_blocks(&self, _snapshot: &str, _earlier: Option<&str>) -> Done<Vec<Block>> {
-        Err(Stop::skip("the service of snapshot metadata in the cluster is not called"))
+    async fn snapshot_blocks(&self, snapshot: &str, earlier: Option<&str>) -> Done<Vec<Block>> {
+        self.blocks(snapshot, earlier).await
     }
 
     async fn create_group_snapshot(&self, spec: &GroupSnapshotSpec) -> Done {

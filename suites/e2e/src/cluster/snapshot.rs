@@ -1,4 +1,6 @@
-use super::{Pairs, ReclaimPolicy};
+use csi_harness::prelude::Violation;
+
+use super::{Done, Pairs, ReclaimPolicy};
 
 /// A VolumeSnapshot to make.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,6 +48,22 @@ pub struct Block {
     pub offset_bytes: u64,
     /// How long it is.
     pub size_bytes: u64,
+}
+
+impl Block {
+    /// A block as a driver tells it.
+    ///
+    /// # Errors
+    /// A violation if that is none.
+    pub(crate) fn told(byte_offset: i64, size_bytes: i64) -> Done<Block> {
+        match (u64::try_from(byte_offset), u64::try_from(size_bytes)) {
+            (Ok(offset_bytes), Ok(size_bytes)) if size_bytes > 0 => Ok(Block { offset_bytes, size_bytes }),
+            _ => Err(Violation::new("a block of a snapshot is none")
+                .expected("byte_offset is not negative, and size_bytes is more than 0")
+                .actual(format!("byte_offset {byte_offset}, size_bytes {size_bytes}"))
+                .into()),
+        }
+    }
 }
 
 /// A VolumeGroupSnapshot to make.

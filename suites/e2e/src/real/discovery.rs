@@ -8,6 +8,7 @@ use serde_json::Value;
 use super::api::{self, Failed, Kinds, Server, bounded, items, text};
 use super::connect::Connection;
 use super::kind::Kind;
+use super::metadata::MetadataService;
 use crate::cluster::{Done, Node, Pairs};
 
 /// The label by which node feature discovery says that a node enforces SELinux.
@@ -26,6 +27,8 @@ pub struct Discovered {
     pub nodes: Vec<DriverNode>,
     /// Nodes that take pods and lack the driver, by name.
     pub others: Vec<String>,
+    /// The SnapshotMetadata service of the driver, if it has one.
+    pub metadata_service: Option<MetadataService>,
 }
 
 /// A node that has the driver.
@@ -53,7 +56,8 @@ impl Discovered {
         let kinds = kinds(&connection).await.map_err(|why| unreached(&connection, &why))?;
         let server = Server { connection, kinds };
         let (nodes, others) = nodes(&server, driver).await?;
-        Ok(Discovered { server, version: version.git_version, nodes, others })
+        let metadata_service = MetadataService::find(&server, driver).await?;
+        Ok(Discovered { server, version: version.git_version, nodes, others, metadata_service })
     }
 }
 

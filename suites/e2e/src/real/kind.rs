@@ -41,6 +41,16 @@ pub enum Kind {
     GroupSnapshot,
     /// VolumeGroupSnapshotContent.
     GroupSnapshotContent,
+    /// SnapshotMetadataService.
+    MetadataService,
+    /// Service.
+    Service,
+    /// EndpointSlice.
+    EndpointSlice,
+    /// Role.
+    Role,
+    /// RoleBinding.
+    RoleBinding,
 }
 
 /// What is known of a kind.
@@ -62,6 +72,8 @@ pub struct Facts {
 
 const SNAPSHOTS: &str = "snapshot.storage.k8s.io";
 const GROUP_SNAPSHOTS: &str = "groupsnapshot.storage.k8s.io";
+const RBAC: &str = "rbac.authorization.k8s.io";
+const SNAPSHOT_METADATA: &str = "cbt.storage.k8s.io";
 const GROUP_SNAPSHOT_VERSIONS: &[&str] = &["v1", "v1beta2", "v1beta1"];
 
 /// For objects that a run makes, looks at, waits for and deletes.
@@ -71,9 +83,13 @@ const OWN_CHANGED: &[&str] = &["create", "delete", "get", "list", "patch", "watc
 /// For classes: nobody waits for them.
 const CLASS: &[&str] = &["create", "delete", "get", "list"];
 
-/// What is needed besides the verbs of kinds: group, resource, verbs. API servers ask for `get` of an exec that comes by WebSocket,
-/// and newer ones for `create`, too.
-pub const MORE_ACCESS: &[(&str, &str, &[&str])] = &[("", "pods/exec", &["create", "get"])];
+/// What is needed besides the verbs of kinds: group, resource, verbs. API servers ask for `get` of what comes by WebSocket, and newer
+/// ones for `create`, too.
+pub const MORE_ACCESS: &[(&str, &str, &[&str])] = &[
+    ("", "pods/exec", &["create", "get"]),
+    ("", "pods/portforward", &["create", "get"]),
+    ("", "serviceaccounts/token", &["create"]),
+];
 
 impl Kind {
     /// All of them.
@@ -96,6 +112,11 @@ impl Kind {
         Kind::GroupSnapshotClass,
         Kind::GroupSnapshot,
         Kind::GroupSnapshotContent,
+        Kind::MetadataService,
+        Kind::Service,
+        Kind::EndpointSlice,
+        Kind::Role,
+        Kind::RoleBinding,
     ];
 
     /// What is known of it.
@@ -179,13 +200,37 @@ impl Kind {
             Kind::GroupSnapshotContent => {
                 &const { group("VolumeGroupSnapshotContent", "volumegroupsnapshotcontents", false, OWN_CHANGED) }
             }
+            Kind::MetadataService => {
+                &const {
+                    Facts {
+                        group: SNAPSHOT_METADATA,
+                        versions: &["v1beta1", "v1alpha1"],
+                        ..core("SnapshotMetadataService", "snapshotmetadataservices", false, &["get"])
+                    }
+                }
+            }
+            Kind::Service => &const { core("Service", "services", true, &["get"]) },
+            Kind::EndpointSlice => {
+                &const {
+                    Facts {
+                        group: "discovery.k8s.io",
+                        ..core("EndpointSlice", "endpointslices", true, &["list"])
+                    }
+                }
+            }
+            Kind::Role => &const { Facts { group: RBAC, ..core("Role", "roles", true, &["create"]) } },
+            Kind::RoleBinding => {
+                &const { Facts { group: RBAC, ..core("RoleBinding", "rolebindings", true, &["create"]) } }
+            }
         }
     }
 
     /// Whether clusters may do without it.
     pub fn is_optional(self) -> bool {
         let facts = self.facts();
-        facts.group == SNAPSHOTS || facts.group == GROUP_SNAPSHOTS || self == Kind::AttributesClass
+        facts.group == SNAPSHOTS
+            || facts.group == GROUP_SNAPSHOTS
+            || matches!(self, Kind::AttributesClass | Kind::MetadataService)
     }
 
     /// The kind in a version of its API.

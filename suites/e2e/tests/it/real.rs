@@ -5,6 +5,7 @@ mod close;
 mod controllers;
 mod found;
 mod made;
+mod metadata;
 mod node;
 mod preflight;
 mod read;

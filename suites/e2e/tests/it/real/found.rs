@@ -56,8 +56,8 @@ async fn what_a_cluster_lacks_is_the_reason_to_skip() {
         (Feature::GroupSnapshots, "no VolumeGroupSnapshot"),
         (Feature::AttributesClasses, "no VolumeAttributesClass"),
         (Feature::SeLinux, "SELinux"),
-        (Feature::NodeAccess, "kubelet"),
-        (Feature::SnapshotMetadata, "metadata"),
+        (Feature::NodeAccess, "--node-access"),
+        (Feature::SnapshotMetadata, "no SnapshotMetadataService"),
         (Feature::Orchestrator, "Kubernetes"),
     ] {
         let why = real.offers(feature).unwrap_err();

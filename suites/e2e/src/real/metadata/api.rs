@@ -1,0 +1,116 @@
+//! The calls of the service: those of CSI, with names of objects in place of ids, and a token in the request.
+
+use tonic::Status;
+use tonic::client::Grpc;
+use tonic::codegen::http::uri::PathAndQuery;
+use tonic::transport::Channel;
+use tonic_prost::ProstCodec;
+
+/// Blocks that are read of one answer; more is an error.
+const BLOCKS_MAX: usize = 1 << 20;
+
+const ALLOCATED: &str = "/snapshotmetadata.SnapshotMetadata/GetMetadataAllocated";
+const DELTA: &str = "/snapshotmetadata.SnapshotMetadata/GetMetadataDelta";
+
+/// What is asked: for the blocks of a snapshot, or with a base for those that are other than in it.
+pub(super) struct Request {
+    pub(super) token: String,
+    pub(super) namespace: String,
+    /// snapshot_id.
+    pub(super) base: Option<String>,
+    /// The name of a VolumeSnapshot.
+    pub(super) snapshot: String,
+}
+
+#[derive(Clone, PartialEq, prost::Message)]
+pub(super) struct BlockMetadata {
+    #[prost(int64, tag = "1")]
+    pub(super) byte_offset: i64,
+    #[prost(int64, tag = "2")]
+    pub(super) size_bytes: i64,
+}
+
+#[derive(Clone, PartialEq, prost::Message)]
+struct AllocatedRequest {
+    #[prost(string, tag = "1")]
+    security_token: String,
+    #[prost(string, tag = "2")]
+    namespace: String,
+    #[prost(string, tag = "3")]
+    snapshot_name: String,
+    #[prost(int64, tag = "4")]
+    starting_offset: i64,
+    #[prost(int32, tag = "5")]
+    max_results: i32,
+}
+
+#[derive(Clone, PartialEq, prost::Message)]
+struct DeltaRequest {
+    #[prost(string, tag = "1")]
+    security_token: String,
+    #[prost(string, tag = "2")]
+    namespace: String,
+    #[prost(string, tag = "3")]
+    base_snapshot_id: String,
+    #[prost(string, tag = "4")]
+    target_snapshot_name: String,
+    #[prost(int64, tag = "5")]
+    starting_offset: i64,
+    #[prost(int32, tag = "6")]
+    max_results: i32,
+}
+
+/// Of either call.
+#[derive(Clone, PartialEq, prost::Message)]
+struct Response {
+    #[prost(int32, tag = "1")]
+    block_metadata_type: i32,
+    #[prost(int64, tag = "2")]
+    volume_capacity_bytes: i64,
+    #[prost(message, repeated, tag = "3")]
+    block_metadata: Vec<BlockMetadata>,
+}
+
+/// Asks, and reads the whole answer.
+pub(super) async fn call(channel: Channel, request: &Request) -> Result<Vec<BlockMetadata>, Status> {
+    let (security_token, namespace) = (request.token.clone(), request.namespace.clone());
+    match &request.base {
+        None => {
+            let snapshot_name = request.snapshot.clone();
+            let message =
+                AllocatedRequest { security_token, namespace, snapshot_name, ..AllocatedRequest::default() };
+            stream(channel, ALLOCATED, message).await
+        }
+        Some(base) => {
+            let message = DeltaRequest {
+                security_token,
+                namespace,
+                base_snapshot_id: base.clone(),
+                target_snapshot_name: request.snapshot.clone(),
+                ..DeltaRequest::default()
+            };
+            stream(channel, DELTA, message).await
+        }
+    }
+}
+
+async fn stream<M: prost::Message + 'static>(
+    channel: Channel,
+    method: &'static str,
+    message: M,
+) -> Result<Vec<BlockMetadata>, Status> {
+    let mut client = Grpc::new(channel);
+    client.ready().await.map_err(|error| Status::unavailable(csi_harness::error_chain(&error)))?;
+    let codec = ProstCodec::<M, Response>::default();
+    let path = PathAndQuery::from_static(method);
+    let answer = client.server_streaming(tonic::Request::new(message), path, codec).await?;
+    let mut parts = answer.into_inner();
+    let mut blocks = Vec::new();
+    while let Some(part) = parts.message().await? {
+        blocks.extend(part.block_metadata);
+        if blocks.len() > BLOCKS_MAX {
+            return Err(Status::resource_exhausted(format!("the answer has more than {BLOCKS_MAX} blocks")));
+        }
+    }
+    Ok(blocks)
+}
