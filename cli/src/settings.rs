@@ -93,6 +93,11 @@ fn paths(config: &mut Config, args: &PathArgs) {
     replace(&mut config.mount_dir, &args.mount_dir.clone().map(Some));
     replace(&mut config.staging_dir, &args.staging_dir.clone().map(Some));
     replace(&mut config.path_layout, &args.path_layout);
+    let nodes = config.nodes.iter_mut().flat_map(|node| [&mut node.mount_dir, &mut node.staging_dir]);
+    for directory in nodes.chain([&mut config.mount_dir, &mut config.staging_dir]).flatten() {
+        // A driver refuses a path that is not absolute, and is right to. Without a working directory, there is none.
+        *directory = std::path::absolute(&*directory).unwrap_or_else(|_| directory.clone());
+    }
     let commands = &mut config.paths;
     for (command, given) in [
         (&mut commands.create_mount_path_command, &args.create_mount_path_command),
@@ -260,6 +265,16 @@ mod tests {
         let path = yaml.path().to_str().unwrap();
         let error = read(&["--config", path, "--expand-size-bytes", "5"]).unwrap_err();
         assert!(error.contains(path) && error.contains("expand-size-bytes"), "{error}");
+    }
+
+    #[test]
+    fn directories_are_absolute() {
+        let here = std::env::current_dir().unwrap();
+        let config = read(&["--endpoint", "/csi.sock", "--mount-dir", "a/b", "--staging-dir", "/c"]).unwrap();
+        assert_eq!((config.mount_dir, config.staging_dir), (Some(here.join("a/b")), Some("/c".into())));
+        let yaml = file("endpoint: /csi.sock\nnodes: [{endpoint: /n2, mount-dir: d}]\n");
+        let config = read(&["--config", yaml.path().to_str().unwrap()]).unwrap();
+        assert_eq!(config.nodes[0].mount_dir, Some(here.join("d")));
     }
 
     #[test]

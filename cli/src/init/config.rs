@@ -71,7 +71,7 @@ pub(super) fn draft(survey: &Survey) -> String {
     text
 }
 
-/// The same with absolute paths of sockets and directories: the file is used from other directories, too.
+/// The same with absolute paths of sockets: the file is used from other directories, too.
 pub(super) fn from_anywhere(mut config: Config) -> Config {
     let nodes = config.nodes.iter_mut().map(|node| &mut node.endpoint);
     let endpoints = config.endpoint.iter_mut().chain(&mut config.controller_endpoint).chain(nodes);
@@ -83,11 +83,6 @@ pub(super) fn from_anywhere(mut config: Config) -> Config {
             && let Ok(absolute) = Endpoint::Unix(path).to_string().parse::<Endpoint>()
         {
             *endpoint = absolute.to_string();
-        }
-    }
-    for directory in [&mut config.mount_dir, &mut config.staging_dir].into_iter().flatten() {
-        if let Ok(absolute) = std::path::absolute(&*directory) {
-            *directory = absolute;
         }
     }
     config
