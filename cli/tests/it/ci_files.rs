@@ -192,10 +192,10 @@ fn the_jobs_for_shards_run_all_of_them_and_put_their_reports_together() {
 fn the_job_in_a_cluster_has_flags_that_exist_and_the_account_with_the_rights() {
     let job = yaml("ci/kubernetes/e2e-job.yaml");
     let mut flags = arguments(&job);
-    let api = crate::apiserver::ApiServer::start(&[], Path::new("/nowhere"));
-    let (definition, kubeconfig) = (format!("{ROOT}/driver-definitions/mock.yaml"), api.kubeconfig());
+    let cluster = crate::cluster::Cluster::start(&[]);
+    let definition = format!("{ROOT}/driver-definitions/mock.yaml");
     flags.retain(|flag| !flag.starts_with("--driver-definition"));
-    flags.extend(["--dry-run", "--driver-definition", &definition, "--kubeconfig", &kubeconfig]);
+    flags.extend(["--dry-run", "--driver-definition", &definition, "--kubeconfig", cluster.kubeconfig()]);
     crate::program::check(&flags, 0, &[]);
     let rights = documents("ci/kubernetes/e2e-rbac.yaml");
     let account = rights.iter().find(|object| object["kind"] == "ServiceAccount").unwrap();

@@ -1,6 +1,9 @@
 //! An API server that has what it is told, over plain HTTP, and a kubeconfig file that names it.
 
+mod streams;
+
 use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use serde_json::{Value, json};
@@ -21,19 +24,28 @@ pub(crate) struct Cluster {
 impl Cluster {
     /// Of each resource, the objects; there are none of the others. Every account may do everything.
     pub(crate) fn start(objects: &[(&'static str, Value)]) -> Cluster {
+        Cluster::with_pods(objects, "/nowhere")
+    }
+
+    /// The same, where the port of every pod leads to a socket, and commands in pods run here.
+    pub(crate) fn with_pods(objects: &[(&'static str, Value)], socket: impl AsRef<Path>) -> Cluster {
         let mut resources: BTreeMap<&str, Vec<Value>> = BTreeMap::new();
         objects.iter().for_each(|(resource, object)| {
             resources.entry(resource).or_default().push(object.clone());
         });
         let resources = Arc::new(resources);
+        let socket: Arc<PathBuf> = Arc::new(socket.as_ref().to_owned());
         let runtime = Runtime::new().unwrap();
         let listener = runtime.block_on(TcpListener::bind("127.0.0.1:0")).unwrap();
         let server = format!("http://{}", listener.local_addr().unwrap());
         runtime.spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
-                let resources = resources.clone();
-                // Who hangs up early needs no answer.
-                tokio::spawn(async move { serve(stream, &resources).await.ok() });
+                let (resources, socket) = (resources.clone(), socket.clone());
+                tokio::spawn(async move {
+                    let stream = streams::serve(stream, &socket).await?;
+                    // Who hangs up early needs no answer.
+                    serve(stream, &resources).await.ok()
+                });
             }
         });
         let kubeconfig = NamedTempFile::new().unwrap();
@@ -116,7 +128,7 @@ fn answer(path: &str, body: Value, resources: &BTreeMap<&str, Vec<Value>>) -> (u
 
 fn version() -> Value {
     json!({
-        "major": "1", "minor": "33", "gitVersion": "v1.33.9", "gitCommit": "", "gitTreeState": "", "buildDate": "",
+        "major": "1", "minor": "36", "gitVersion": "v1.36.0-it", "gitCommit": "", "gitTreeState": "", "buildDate": "",
         "goVersion": "", "compiler": "", "platform": "",
     })
 }

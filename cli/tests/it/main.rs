@@ -1,7 +1,6 @@
 //! The program as a user meets it: arguments, output, exit codes.
 #![expect(clippy::unwrap_used, reason = "a panic in a helper of a test is the failure itself")]
 
-mod apiserver;
 mod ci_files;
 mod cleanup;
 mod cluster;

@@ -9,7 +9,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::apiserver::ApiServer;
+use crate::cluster::Cluster;
 use crate::driver::{Driver, LONG};
 use crate::program::{Said, program};
 
@@ -19,21 +19,21 @@ const NAME: &str = "mock.csi-sanity.example";
 /// A driver in a pod of a cluster, and where the run has its temporary files.
 struct Deployed {
     driver: Driver,
-    api: ApiServer,
+    cluster: Cluster,
     scratch: TempDir,
 }
 
 impl Deployed {
     fn new(config: Config) -> Deployed {
         let driver = Driver::start(config);
-        let api = ApiServer::start(&objects(driver.directory()), &driver.directory().join("csi.sock"));
-        Deployed { driver, api, scratch: tempfile::tempdir().unwrap() }
+        let cluster = Cluster::with_pods(&objects(driver.directory()), driver.directory().join("csi.sock"));
+        Deployed { driver, cluster, scratch: tempfile::tempdir().unwrap() }
     }
 
     fn command(&self, flags: &[&str]) -> Command {
         let mut command = program();
         command.args(["e2e", "--cluster", "kube", "--with-sanity", "--driver-definition", DEFINITION]);
-        command.args(["--kubeconfig", &self.api.kubeconfig()]).args(flags);
+        command.args(["--kubeconfig", self.cluster.kubeconfig()]).args(flags);
         command.env("TMPDIR", self.scratch.path()).env_remove("CSI_ENDPOINT");
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
         command
@@ -54,7 +54,7 @@ impl Deployed {
 }
 
 /// A node with the driver, whose pod has the sidecar, and its socket in a directory here.
-fn objects(directory: &Path) -> Vec<(&'static str, Vec<Value>)> {
+fn objects(directory: &Path) -> Vec<(&'static str, Value)> {
     let at = directory.to_str().unwrap();
     let container = |name: &str, privileged: bool| {
         json!({
@@ -83,11 +83,7 @@ fn objects(directory: &Path) -> Vec<(&'static str, Vec<Value>)> {
         "apiVersion": "storage.k8s.io/v1", "kind": "CSINode", "metadata": { "name": "node-1" },
         "spec": { "drivers": [{ "name": NAME, "nodeID": "node-1", "topologyKeys": [] }] },
     });
-    vec![
-        ("/api/v1/nodes", vec![node]),
-        ("/api/v1/pods", vec![other, pod]),
-        ("/apis/storage.k8s.io/v1/csinodes", vec![csi_node]),
-    ]
+    vec![("nodes", node), ("pods", other), ("pods", pod), ("csinodes", csi_node)]
 }
 
 #[test]
@@ -136,9 +132,9 @@ fn what_a_killed_run_has_made_in_the_driver_is_undone() {
 #[test]
 fn a_driver_that_is_not_behind_any_sidecar_is_told_with_the_reason() {
     let driver = Driver::start(Config::default());
-    let api = ApiServer::start(&objects(driver.directory()), &driver.directory().join("nobody.sock"));
+    let cluster = Cluster::with_pods(&objects(driver.directory()), driver.directory().join("nobody.sock"));
     let scratch = tempfile::tempdir().unwrap();
-    let deployed = Deployed { driver, api, scratch };
+    let deployed = Deployed { driver, cluster, scratch };
     let said = deployed.says(&["--filter", "identity/*"]);
     assert_eq!(said.code, Some(3), "{} {}", said.stdout, said.stderr);
     for told in ["sidecar-patch.yaml", NAME, "pod drivers/mock-0: connection refused"] {

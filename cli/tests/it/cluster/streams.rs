@@ -1,106 +1,34 @@
-//! An API server in this process, as far as it takes to find a driver and to call it in its pod: objects are fixed, the port of every
-//! pod leads to one socket, and commands in pods run here.
+//! Streams of pods as WebSockets: the port of every pod leads to one socket, and commands in pods run here.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
-use std::sync::Arc;
 
 use futures_util::{SinkExt as _, StreamExt as _};
-use serde_json::{Value, json};
-use tempfile::TempDir;
+use serde_json::json;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::{TcpListener, TcpStream, UnixStream};
-use tokio::runtime::Runtime;
+use tokio::net::{TcpStream, UnixStream};
 use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::tungstenite::handshake::server::{ErrorResponse, Request, Response};
 
-/// The protocol of streams that is spoken.
+/// The protocol that is spoken.
 const PROTOCOL: &str = "v4.channel.k8s.io";
 const HEAD_BYTES_MAX: usize = 16 << 10;
 
-/// A server that stops when dropped.
-pub(crate) struct ApiServer {
-    directory: TempDir,
-    _runtime: Runtime,
-}
-
-/// What it answers.
-struct Cluster {
-    /// Lists by path.
-    lists: Vec<(String, Vec<Value>)>,
-    /// Where the port of pods leads.
-    socket: PathBuf,
-}
-
-impl ApiServer {
-    /// A server with these objects, by the path of their lists.
-    pub(crate) fn start(lists: &[(&str, Vec<Value>)], socket: &Path) -> ApiServer {
-        let runtime = Runtime::new().unwrap();
-        let listener = runtime.block_on(TcpListener::bind("127.0.0.1:0")).unwrap();
-        let address = listener.local_addr().unwrap();
-        let lists = lists.iter().map(|(path, items)| ((*path).to_owned(), items.clone())).collect();
-        let cluster = Arc::new(Cluster { lists, socket: socket.to_owned() });
-        runtime.spawn(async move {
-            while let Ok((stream, _)) = listener.accept().await {
-                tokio::spawn(cluster.clone().serve(stream));
-            }
-        });
-        let directory = tempfile::tempdir().unwrap();
-        let config = json!({
-            "apiVersion": "v1", "kind": "Config", "current-context": "it",
-            "contexts": [{ "name": "it", "context": { "cluster": "it", "user": "it" } }],
-            "clusters": [{ "name": "it", "cluster": { "server": format!("http://{address}") } }],
-            "users": [{ "name": "it", "user": {} }],
-        });
-        std::fs::write(directory.path().join("config"), config.to_string()).unwrap();
-        ApiServer { directory, _runtime: runtime }
+/// Serves a request for a stream; gives back the connection of any other request, of which nothing is read.
+pub(super) async fn serve(stream: TcpStream, socket: &Path) -> Option<TcpStream> {
+    let target = peeked(&stream).await?;
+    let (path, query) = target.split_once('?').unwrap_or((&target, ""));
+    if path.ends_with("/portforward") {
+        let port = query.split('&').find_map(|pair| pair.strip_prefix("ports=")).unwrap().parse().unwrap();
+        forward(upgraded(stream).await, port, socket).await;
+        return None;
     }
-
-    /// The file that says where it is.
-    pub(crate) fn kubeconfig(&self) -> String {
-        self.directory.path().join("config").display().to_string()
+    if path.ends_with("/exec") {
+        exec(upgraded(stream).await, query).await;
+        return None;
     }
-}
-
-impl Cluster {
-    async fn serve(self: Arc<Self>, mut stream: TcpStream) {
-        let Some(target) = peeked(&stream).await else { return };
-        let (path, query) = target.split_once('?').unwrap_or((&target, ""));
-        if path.ends_with("/portforward") {
-            let port =
-                query.split('&').find_map(|pair| pair.strip_prefix("ports=")).unwrap().parse().unwrap();
-            return forward(upgraded(stream).await, port, &self.socket).await;
-        }
-        if path.ends_with("/exec") {
-            return exec(upgraded(stream).await, query).await;
-        }
-        let body = self.answer(path).to_string();
-        let head = format!(
-            "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {}\r\nconnection: close\r\n\r\n",
-            body.len()
-        );
-        let mut request = vec![0; HEAD_BYTES_MAX];
-        let _ = stream.read(&mut request).await;
-        let _ = stream.write_all(&[head.as_bytes(), body.as_bytes()].concat()).await;
-        let _ = stream.shutdown().await;
-    }
-
-    /// Of kinds that nobody put there, there are none.
-    fn answer(&self, path: &str) -> Value {
-        match path {
-            "/version" => json!({
-                "major": "1", "minor": "36", "gitVersion": "v1.36.0-it", "gitCommit": "", "gitTreeState": "",
-                "buildDate": "", "goVersion": "", "compiler": "", "platform": "",
-            }),
-            "/apis" => json!({ "kind": "APIGroupList", "apiVersion": "v1", "groups": [] }),
-            _ => {
-                let items = self.lists.iter().find(|(list, _)| list == path).map(|(_, items)| items.clone());
-                let items = items.unwrap_or_default();
-                json!({ "kind": "List", "apiVersion": "v1", "metadata": {}, "items": items })
-            }
-        }
-    }
+    Some(stream)
 }
 
 /// What is asked for, without reading it away.
