@@ -24,6 +24,7 @@ mod metadata;
 mod names;
 mod node;
 mod pods;
+mod reminders;
 pub mod sidecar;
 mod snapshots;
 mod volumes;
@@ -58,6 +59,7 @@ use names::Names;
 pub use node::NodeAccess;
 use node::Nodes;
 use pods::Ground;
+use reminders::Reminders;
 use watch::Watches;
 
 /// Who made an object: the value of `app.kubernetes.io/managed-by`, and the manager of fields.
@@ -107,6 +109,7 @@ pub struct Real {
     going: Mutex<BTreeMap<Object, Vec<Object>>>,
     /// Snapshots that no object stands for any more and that the driver keeps, as they can be imported again, by handle.
     kept: Mutex<BTreeMap<String, SnapshotSpec>>,
+    reminders: Reminders,
     nodes: Nodes,
     /// Whether the account of the namespace may read its snapshots.
     granted: OnceCell<()>,
@@ -126,7 +129,7 @@ impl Real {
         namespace: &str,
     ) -> Real {
         let watches = Watches::new(found.server.clone(), namespace);
-        let (pods, going, kept, nodes, granted, opened, is_begun, is_closed) = Default::default();
+        let (pods, going, kept, reminders, nodes, granted, opened, is_begun, is_closed) = Default::default();
         let names = Names::new(namespace);
         Real {
             found,
@@ -138,6 +141,7 @@ impl Real {
             pods,
             going,
             kept,
+            reminders,
             nodes,
             granted,
             opened,
@@ -187,10 +191,12 @@ impl Real {
 
     /// Looks at the content that an object names, if it does and there is one.
     async fn look_at_content(&self, kind: Kind, name: Option<String>) -> Done<Option<Value>> {
-        match name {
-            Some(name) => self.look(kind, &name).await,
-            None => Ok(None),
+        let Some(name) = name else { return Ok(None) };
+        let content = self.look(kind, &name).await?;
+        if let Some(content) = &content {
+            self.reminders.of(self.server(), kind, content).await;
         }
+        Ok(content)
     }
 
     /// The class of a snapshot, as the cluster has it.
@@ -217,6 +223,7 @@ impl Real {
                 if text(&object, "/metadata/deletionTimestamp").is_empty() {
                     self.server().delete(content, None, &one, None).await?;
                 }
+                self.reminders.of(self.server(), content, &object).await;
                 rest = self.look(content, &one).await?.or(rest);
             }
         }
@@ -266,7 +273,9 @@ impl Real {
         for (handle, spec) in &kept {
             taken_up = taken_up.and(self.take_up(handle, spec).await);
         }
-        let left = Removal { server, namespace, watches: &self.watches, until }.run().await?;
+        let left = Removal { server, namespace, watches: &self.watches, reminders: &self.reminders, until }
+            .run()
+            .await?;
         self.is_closed.store(left.is_empty() && taken_up.is_ok(), Ordering::SeqCst);
         taken_up.map(|()| left)
     }

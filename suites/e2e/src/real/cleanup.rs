@@ -9,6 +9,7 @@ use super::api::{Server, text};
 use super::close::{OUTSIDE, Removal, reason};
 use super::kind::Kind;
 use super::marks;
+use super::reminders::Reminders;
 use super::watch::Watches;
 use crate::cluster::Done;
 
@@ -65,8 +66,9 @@ pub async fn clean_up(server: &Server, mut tell: impl FnMut(&str)) -> Done<Clean
 /// Removes one namespace. Answers what is left.
 async fn remove(server: &Server, namespace: &str) -> Option<String> {
     let watches = Watches::new(server.clone(), namespace);
-    let until = Instant::now() + NAMESPACE_LIMIT;
-    match (Removal { server, namespace, watches: &watches, until }).run().await {
+    let (until, reminders) = (Instant::now() + NAMESPACE_LIMIT, Reminders::default());
+    let removal = Removal { server, namespace, watches: &watches, reminders: &reminders, until };
+    match removal.run().await {
         Ok(left) if left.is_empty() => None,
         Ok(left) => Some(super::close::sentence(&left)),
         Err(why) => Some(reason(why)),

@@ -8,6 +8,7 @@ use tokio::time::Instant;
 
 use super::api::{Server, text};
 use super::kind::Kind;
+use super::reminders::Reminders;
 use super::watch::Watches;
 use crate::cluster::Done;
 
@@ -39,6 +40,7 @@ pub(crate) struct Removal<'a> {
     pub(crate) server: &'a Server,
     pub(crate) namespace: &'a str,
     pub(crate) watches: &'a Watches,
+    pub(crate) reminders: &'a Reminders,
     pub(crate) until: Instant,
 }
 
@@ -131,7 +133,11 @@ impl Removal<'_> {
             let changed = self.watches.changed();
             let mut there = told(kind, &self.server.list(kind, Some(self.namespace), "").await?);
             if let Some(content) = content {
-                there.extend(told(content, &self.owned(content).await?));
+                let contents = self.owned(content).await?;
+                for object in &contents {
+                    self.reminders.of(self.server, content, object).await;
+                }
+                there.extend(told(content, &contents));
             }
             if there.is_empty() || Instant::now() >= until {
                 return Ok(there);

@@ -46,6 +46,8 @@ pub(crate) struct Store {
     pub(crate) taken: BTreeSet<String>,
     /// The zone that the provisioner publishes a capacity of for each class, if it does so.
     pub(crate) capacity_of: Option<&'static str>,
+    /// Whether the sidecar overlooks that contents are to go, until they are changed.
+    pub(crate) misses_deletions: bool,
     watchers: Vec<(String, mpsc::UnboundedSender<Bytes>)>,
     version: u64,
 }

@@ -1,5 +1,7 @@
 //! What goes, in which order, and what stays.
 
+use std::time::Duration;
+
 use csi_harness::prelude::Stop;
 use csi_harness::removal::Remove as _;
 use csi_suite_e2e::cluster::{
@@ -8,6 +10,7 @@ use csi_suite_e2e::cluster::{
 };
 use csi_suite_e2e::real::cleanup::clean_up;
 use serde_json::json;
+use tokio::time::Instant;
 
 use super::api::Api;
 use super::controllers::DRIVER;
@@ -83,6 +86,29 @@ async fn everything_goes_pods_first_and_what_others_have_stays() {
     api.store(|store| store.asked.clear());
     real.remove().await.unwrap();
     assert_eq!(api.store(|store| store.asked.clone()), [""; 0], "nothing is left to do");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_sidecar_that_misses_a_deletion_is_reminded() {
+    let api = cluster();
+    api.store(|store| store.misses_deletions = true);
+    let real = with_claim(&api).await;
+    let class = SnapshotClass { deletion: ReclaimPolicy::Delete, ..retaining() };
+    real.create_snapshot_class(&class).await.unwrap();
+    real.create_snapshot(&snapshot(SnapshotOrigin::Claim("claim-0".to_owned()))).await.unwrap();
+    real.delete_snapshot("snapshot-0").await.unwrap();
+    api.store(|store| store.asked.clear());
+    let reminded =
+        || api.store(|store| store.asked.iter().filter(|asked| asked.starts_with("PATCH")).count());
+    let began = Instant::now();
+    while real.snapshot("snapshot-0").await.unwrap().is_some() {
+        assert!(began.elapsed() < Duration::from_secs(60), "nothing reminds it");
+        real.changed().await;
+    }
+    assert_eq!(reminded(), 1);
+    real.create_snapshot(&snapshot(SnapshotOrigin::Claim("claim-0".to_owned()))).await.unwrap();
+    real.close().await.unwrap();
+    assert_eq!(outside(&api), [""; 0]);
 }
 
 #[tokio::test]

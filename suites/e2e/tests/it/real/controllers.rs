@@ -188,11 +188,17 @@ fn end_snapshots(store: &mut Store) {
         if is_deleting(&snapshot) {
             let content = snapshot["status"]["boundVolumeSnapshotContentName"].as_str().unwrap().to_owned();
             let content = ("volumesnapshotcontents".to_owned(), String::new(), content);
-            if store
+            if let Some(mut object) = store
                 .objects
                 .get(&content)
-                .is_some_and(|content| content["spec"]["deletionPolicy"] == "Delete")
+                .filter(|content| content["spec"]["deletionPolicy"] == "Delete")
+                .cloned()
             {
+                if store.misses_deletions && object["metadata"]["annotations"].is_null() {
+                    object["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z".into();
+                    store.objects.insert(content, object);
+                    continue;
+                }
                 store.remove(&content);
             }
             store.remove(&key);

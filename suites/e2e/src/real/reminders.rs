@@ -1,0 +1,48 @@
+//! Contents of snapshots that should have gone. external-snapshotter can miss that one is to go, and looks again a quarter of an hour
+//! later. The driver has no part in that, so the content is changed a little, and the sidecar looks at once.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tokio::time::Instant;
+
+use super::Object;
+use super::api::{Server, text};
+use super::kind::Kind;
+
+/// How long a content is on its way before its sidecar is reminded, and again.
+const AFTER: Duration = Duration::from_secs(30);
+/// The annotation that is changed.
+const REMINDED: &str = "csi-sanity/reminded-times";
+
+/// Contents that are on their way, each with when it was seen so or its sidecar was reminded last, and how often that was.
+#[derive(Debug, Default)]
+pub(crate) struct Reminders(Mutex<BTreeMap<Object, (Instant, u32)>>);
+
+impl Reminders {
+    /// Takes note of an object, and reminds the sidecar of a content that has been on its way for a while.
+    pub(crate) async fn of(&self, server: &Server, kind: Kind, object: &Value) {
+        let is_content = matches!(kind, Kind::SnapshotContent | Kind::GroupSnapshotContent);
+        if !is_content || text(object, "/metadata/deletionTimestamp").is_empty() {
+            return;
+        }
+        let name = text(object, "/metadata/name");
+        let Some(times) = self.due(kind, name) else { return };
+        let annotations = json!({ REMINDED: times.to_string() });
+        // Whoever waits for it says that it stays.
+        let _ = server.patch(kind, None, name, json!({ "metadata": { "annotations": annotations } })).await;
+    }
+
+    /// How often the sidecar has been reminded with this time, if it is time.
+    fn due(&self, kind: Kind, name: &str) -> Option<u32> {
+        let mut seen = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let (last, times) = seen.entry((kind, name.to_owned())).or_insert_with(|| (Instant::now(), 0));
+        if last.elapsed() < AFTER {
+            return None;
+        }
+        (*last, *times) = (Instant::now(), times.saturating_add(1));
+        Some(*times)
+    }
+}
