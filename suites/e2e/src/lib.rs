@@ -11,6 +11,7 @@ pub mod pattern;
 pub mod plan;
 pub mod preflight;
 pub mod real;
+pub mod room;
 pub mod scene;
 pub mod suites;
 pub mod test;

@@ -28,7 +28,6 @@ pub(crate) mod parameters;
 mod provisioner;
 mod queue;
 mod resizer;
-mod room;
 pub mod sandbox;
 mod scheduler;
 mod secrets;
@@ -56,9 +55,9 @@ use crate::cluster::{
     GroupSnapshotSpec, Node, Output, Pairs, PersistentVolume, Pod, PodPhase, PodSpec, Snapshot,
     SnapshotClass, SnapshotSpec, StorageClass, VolumePhase, VolumeSource,
 };
+use crate::room::{Room, Share};
 pub use clusters::LocalClusters;
 use kubelet::Kubelet;
-pub use room::Room;
 use shared::{KubeNode, Shared};
 use store::{ClaimObject, GroupObject, Objects, PodObject, SnapshotObject, VolumeObject};
 
@@ -106,7 +105,7 @@ pub struct Local {
     kubelets: Mutex<BTreeMap<usize, AbortHandle>>,
     components: Mutex<JoinSet<()>>,
     /// Released with the cluster.
-    _share: Option<room::Share>,
+    _share: Option<Share>,
 }
 
 impl Local {

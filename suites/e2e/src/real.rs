@@ -48,6 +48,7 @@ use crate::cluster::{
     GroupSnapshotOrigin, GroupSnapshotSpec, Node, Output, Pairs, PersistentVolume, Pod, PodSpec, Snapshot,
     SnapshotClass, SnapshotOrigin, SnapshotSpec, StorageClass,
 };
+use crate::room::Share;
 use api::{Server, bytes, pairs, text};
 use close::Removal;
 pub use close::reason;
@@ -111,6 +112,7 @@ pub struct Real {
     kept: Mutex<BTreeMap<String, SnapshotSpec>>,
     reminders: Reminders,
     nodes: Nodes,
+    _share: Option<Share>,
     /// Whether the account of the namespace may read its snapshots.
     granted: OnceCell<()>,
     /// The namespace is made with the first object: many tests skip before.
@@ -127,6 +129,7 @@ impl Real {
         ground: Ground,
         marks: Marks,
         namespace: &str,
+        share: Option<Share>,
     ) -> Real {
         let watches = Watches::new(found.server.clone(), namespace);
         let (pods, going, kept, reminders, nodes, granted, opened, is_begun, is_closed) = Default::default();
@@ -143,6 +146,7 @@ impl Real {
             kept,
             reminders,
             nodes,
+            _share: share,
             granted,
             opened,
             is_begun,
@@ -484,15 +488,28 @@ impl Cluster for Real {
     }
 
     async fn create_group_snapshot(&self, spec: &GroupSnapshotSpec) -> Done {
-        let mut content = String::new();
-        if let GroupSnapshotOrigin::Handles { group, snapshots } = &spec.origin {
-            let class = self.class(Kind::GroupSnapshotClass, &spec.class).await?;
-            content = self.names.of_class(&spec.name);
+        let GroupSnapshotOrigin::Handles { group, snapshots } = &spec.origin else {
+            let manifest = group_snapshots::manifest(&self.names, spec, "");
+            return self.create(Kind::GroupSnapshot, manifest).await;
+        };
+        let class = self.class(Kind::GroupSnapshotClass, &spec.class).await?;
+        let content = self.names.of_class(&spec.name);
+        let metadata = self.marks.metadata(&content);
+        let manifest = group_snapshots::content(&self.names, metadata, &class, spec, group, snapshots);
+        self.create(Kind::GroupSnapshotContent, manifest).await?;
+        let manifest = group_snapshots::manifest(&self.names, spec, &content);
+        let owner = self.server().create(Kind::GroupSnapshot, self.namespace(), manifest).await?;
+        // No controller makes objects for snapshots that are there before: whoever imports a group does.
+        for (number, handle) in snapshots.iter().enumerate() {
+            let name = format!("{}-member-{number}", spec.name);
+            let content = self.names.of_class(&name);
             let metadata = self.marks.metadata(&content);
-            let manifest = group_snapshots::content(&self.names, metadata, &class, spec, group, snapshots);
-            self.create(Kind::GroupSnapshotContent, manifest).await?;
+            let manifest = group_snapshots::member_content(&self.names, metadata, &class, &name, handle);
+            self.create(Kind::SnapshotContent, manifest).await?;
+            let manifest = group_snapshots::member(&self.names, &owner, &name, &content);
+            self.create(Kind::Snapshot, manifest).await?;
         }
-        self.create(Kind::GroupSnapshot, group_snapshots::manifest(&self.names, spec, &content)).await
+        Ok(())
     }
 
     async fn group_snapshot(&self, name: &str) -> Done<Option<GroupSnapshot>> {

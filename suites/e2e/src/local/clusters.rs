@@ -3,9 +3,10 @@ use std::sync::Arc;
 use csi_harness::prelude::Cx;
 use tonic::async_trait;
 
-use super::{Local, Room, Settings};
+use super::{Local, Settings};
 use crate::cluster::{Cluster, Done};
 use crate::plan::Clusters;
+use crate::room::Room;
 
 /// Plays a cluster of its own for each test.
 #[derive(Debug)]

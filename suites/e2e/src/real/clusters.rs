@@ -10,6 +10,7 @@ use super::pods::Ground;
 use super::{Real, Settings};
 use crate::cluster::{Cluster, Done};
 use crate::plan::Clusters;
+use crate::room::{Room, Share};
 
 /// A real cluster, in which each test has a namespace of its own.
 #[derive(Debug)]
@@ -18,18 +19,23 @@ pub struct RealClusters {
     settings: Settings,
     /// After which the run is over, whatever becomes of it.
     limit: Duration,
+    room: Room,
 }
 
 impl RealClusters {
     /// Namespaces of the cluster that was found, for a run that is over after `limit`.
     pub fn new(found: Discovered, settings: Settings, limit: Duration) -> RealClusters {
-        RealClusters { found: Arc::new(found), settings, limit }
+        RealClusters { found: Arc::new(found), settings, limit, room: Room::default() }
     }
 
     /// A namespace for a test of a run. It is made with the first object in it.
     pub fn namespace(&self, run: &str, name: &str) -> Real {
+        self.namespace_with(run, name, None)
+    }
+
+    fn namespace_with(&self, run: &str, name: &str, share: Option<Share>) -> Real {
         let marks = Marks::new(run, self.limit);
-        Real::new(self.found.clone(), self.settings.clone(), self.ground(), marks, name)
+        Real::new(self.found.clone(), self.settings.clone(), self.ground(), marks, name, share)
     }
 
     /// Where pods run: where others lack the driver, on the nodes that have it.
@@ -50,7 +56,9 @@ impl Clusters for RealClusters {
     }
 
     async fn open(&self, cx: &Cx) -> Done<Arc<dyn Cluster>> {
-        let real = Arc::new(self.namespace(cx.target().run_prefix(), &cx.unique_name()));
+        let nodes = self.found.nodes.iter().map(|node| &node.node);
+        let share = self.room.share(nodes, cx.remaining() / 2).await?;
+        let real = Arc::new(self.namespace_with(cx.target().run_prefix(), &cx.unique_name(), share));
         cx.removes(real.clone());
         Ok(real)
     }

@@ -3,9 +3,12 @@
 use serde_json::{Value, json};
 
 use super::Names;
-use super::api::{pairs, strings, text, text_at};
+use super::api::{items, pairs, strings, text, text_at};
 use super::classes::read_policy;
 use crate::cluster::{GroupSnapshot, GroupSnapshotOrigin, GroupSnapshotSpec};
+
+/// What owners of members are.
+const KIND: &str = "VolumeGroupSnapshot";
 
 /// A group snapshot. One that exists already is that of a content, named here.
 pub(crate) fn manifest(names: &Names, spec: &GroupSnapshotSpec, content: &str) -> Value {
@@ -41,15 +44,50 @@ pub(crate) fn content(
     })
 }
 
+/// The content of a member of a group that exists already. `class` is that of the group as the cluster has it.
+pub(crate) fn member_content(
+    names: &Names,
+    metadata: Value,
+    class: &Value,
+    name: &str,
+    handle: &str,
+) -> Value {
+    json!({
+        "metadata": metadata,
+        "spec": {
+            "driver": text(class, "/driver"),
+            "deletionPolicy": text(class, "/deletionPolicy"),
+            "source": { "snapshotHandle": handle },
+            "volumeSnapshotRef": { "namespace": names.namespace, "name": name },
+        },
+    })
+}
+
+/// The snapshot that such a content is for. It goes with the group that owns it.
+pub(crate) fn member(names: &Names, group: &Value, name: &str, content: &str) -> Value {
+    let owner = json!({
+        "apiVersion": text(group, "/apiVersion"),
+        "kind": KIND,
+        "name": text(group, "/metadata/name"),
+        "uid": text(group, "/metadata/uid"),
+    });
+    json!({
+        "metadata": { "name": name, "namespace": names.namespace, "ownerReferences": [owner] },
+        "spec": { "source": { "volumeSnapshotContentName": content } },
+    })
+}
+
 /// The name of the content that a group snapshot is bound to.
 pub(crate) fn content_of(object: &Value) -> Option<String> {
     let bound = text_at(object, "/status/boundVolumeGroupSnapshotContentName");
     bound.or_else(|| text_at(object, "/spec/source/volumeGroupSnapshotContentName"))
 }
 
-/// Whether a VolumeSnapshot is a member of a group.
+/// Whether a VolumeSnapshot is a member of a group: one that was taken with it names it, and one that was imported is owned by it.
 pub(crate) fn is_member(snapshot: &Value, group: &str) -> bool {
+    let owns = |owner: &Value| text(owner, "/kind") == KIND && text(owner, "/name") == group;
     text(snapshot, "/status/volumeGroupSnapshotName") == group
+        || items(snapshot, "/metadata/ownerReferences").iter().any(owns)
 }
 
 /// A group snapshot as it is, with its content if there is one, and its members.

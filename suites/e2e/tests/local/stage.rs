@@ -18,8 +18,9 @@ use csi_hostpath_driver::HostpathDriver;
 use csi_mock_driver::MockDriver;
 use csi_proto::{Endpoint, Listener};
 use csi_suite_e2e::cluster::{Claim, ClaimPhase, ClaimSpec, Cluster, Pod, PodPhase, StorageClass};
-use csi_suite_e2e::local::{Local, LocalClusters, Room, Settings};
+use csi_suite_e2e::local::{Local, LocalClusters, Settings};
 use csi_suite_e2e::plan::{self, Definition};
+use csi_suite_e2e::room::Room;
 use tokio::sync::{oneshot, watch};
 use tonic::service::Routes;
 

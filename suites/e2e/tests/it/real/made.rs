@@ -438,7 +438,25 @@ async fn a_group_snapshot_by_labels_and_one_that_exists_already() {
             "volumeGroupSnapshotRef": { "namespace": NAMESPACE, "name": "group-1" },
         })
     );
-    assert_eq!(real.group_snapshot("group-1").await.unwrap().unwrap().spec, given);
+    let found = real.group_snapshot("group-1").await.unwrap().unwrap();
+    assert_eq!(found.spec, given);
+    // A member that is there before has objects of its own.
+    assert_eq!(found.members, [("group-1-member-0".to_owned(), String::new())]);
+    assert_eq!(
+        sent(&api, "VolumeSnapshotContent")["spec"],
+        json!({
+            "driver": DRIVER,
+            "deletionPolicy": "Delete",
+            "source": { "snapshotHandle": "s" },
+            "volumeSnapshotRef": { "namespace": NAMESPACE, "name": "group-1-member-0" },
+        })
+    );
+    let group = api.object("volumegroupsnapshots", NAMESPACE, "group-1").unwrap();
+    let owner = json!({
+        "apiVersion": "groupsnapshot.storage.k8s.io/v1beta1", "kind": "VolumeGroupSnapshot", "name": "group-1",
+        "uid": group["metadata"]["uid"],
+    });
+    assert_eq!(sent(&api, "VolumeSnapshot")["metadata"]["ownerReferences"], json!([owner]));
 }
 
 #[tokio::test]

@@ -11,7 +11,8 @@ use crate::cluster::{Done, Node};
 /// Volumes that a test has on a node at a time, at the most. Those that have more run alone.
 const VOLUMES_OF_A_TEST: u64 = 6;
 
-/// The room that all clusters of a run share: each plays a scheduler of its own, and the nodes are the same.
+/// The room that all tests of a run share: a cluster that is played has a scheduler for each of them, and that of a real one would have
+/// tests wait for each other that each keep what the other needs.
 ///
 /// A test has its share from the beginning to the end, so that none waits for room while others wait for its own.
 #[derive(Debug, Default)]
@@ -20,14 +21,14 @@ pub struct Room {
 }
 
 /// The room of one test.
-pub(super) type Share = OwnedSemaphorePermit;
+pub(crate) type Share = OwnedSemaphorePermit;
 
 impl Room {
     /// Waits for a share; none is needed where nodes take any number of volumes.
     ///
     /// # Errors
     /// Broken if the tests before keep theirs for too long.
-    pub(super) async fn share<'a>(
+    pub(crate) async fn share<'a>(
         &self,
         nodes: impl Iterator<Item = &'a Node>,
         limit: Duration,
