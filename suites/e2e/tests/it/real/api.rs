@@ -169,8 +169,10 @@ impl Store {
                     return status(409, "AlreadyExists", &format!("{resource} \"{name}\" already exists"));
                 }
                 self.put(resource, body.clone());
+                let made = self.objects.get(&(resource.clone(), namespace.clone(), name)).cloned();
                 controllers::work(self);
-                (201, body.clone())
+                // A token is no object.
+                (201, made.unwrap_or_else(|| body.clone()))
             }
             ("PATCH", _) => {
                 let Some(mut object) = self.objects.get(&key).cloned() else {
