@@ -1,5 +1,6 @@
 //! Contents of snapshots that should have gone. external-snapshotter can miss that one is to go, and looks again a quarter of an hour
-//! later. The driver has no part in that, so the content is changed a little, and the sidecar looks at once.
+//! later; and where its controller never saw both a snapshot and its end, the sidecar waits for a mark for ever. The driver has no part
+//! in that, so the content is changed a little, and the sidecar looks at once.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
@@ -16,6 +17,8 @@ use super::kind::Kind;
 const AFTER: Duration = Duration::from_secs(30);
 /// The annotation that is changed.
 const REMINDED: &str = "csi-sanity/reminded-times";
+/// The mark of the controller, without which the sidecar keeps what a content stands for.
+const BEING_DELETED: &str = "snapshot.storage.kubernetes.io/volumesnapshot-being-deleted";
 
 /// Contents that are on their way, each with when it was seen so or its sidecar was reminded last, and how often that was.
 #[derive(Debug, Default)]
@@ -30,7 +33,10 @@ impl Reminders {
         }
         let name = text(object, "/metadata/name");
         let Some(times) = self.due(kind, name) else { return };
-        let annotations = json!({ REMINDED: times.to_string() });
+        let mut annotations = json!({ REMINDED: times.to_string() });
+        if kind == Kind::SnapshotContent && is_alone(server, object).await {
+            annotations[BEING_DELETED] = "yes".into();
+        }
         // Whoever waits for it says that it stays.
         let _ = server.patch(kind, None, name, json!({ "metadata": { "annotations": annotations } })).await;
     }
@@ -45,4 +51,11 @@ impl Reminders {
         (*last, *times) = (Instant::now(), times.saturating_add(1));
         Some(*times)
     }
+}
+
+/// Whether the snapshot of a content is known to be gone.
+async fn is_alone(server: &Server, content: &Value) -> bool {
+    let (namespace, name) =
+        (text(content, "/spec/volumeSnapshotRef/namespace"), text(content, "/spec/volumeSnapshotRef/name"));
+    matches!(server.get(Kind::Snapshot, Some(namespace), name).await, Ok(None))
 }

@@ -111,6 +111,26 @@ async fn a_sidecar_that_misses_a_deletion_is_reminded() {
     assert_eq!(outside(&api), [""; 0]);
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_content_that_nobody_marked_before_its_snapshot_was_gone_is_marked() {
+    let api = cluster();
+    let real = with_claim(&api).await;
+    api.has("volumesnapshotcontents", json!({
+        "metadata": { "name": "alone", "finalizers": ["snapshot.storage.kubernetes.io/bound"] },
+        "spec": { "deletionPolicy": "Delete", "volumeSnapshotRef": { "namespace": NAMESPACE, "name": "gone" } },
+    }));
+    let closing = async { tokio::time::timeout(Duration::from_secs(40), real.close()).await };
+    assert!(closing.await.is_err(), "its finalizer stays");
+    let content = api.object("volumesnapshotcontents", "", "alone").unwrap();
+    assert_eq!(
+        content["metadata"]["annotations"],
+        json!({
+            "csi-sanity/reminded-times": "1",
+            "snapshot.storage.kubernetes.io/volumesnapshot-being-deleted": "yes",
+        })
+    );
+}
+
 #[tokio::test]
 async fn a_volume_that_its_class_would_keep_goes_and_one_made_by_hand_does_so_without_what_it_stands_for() {
     let api = cluster();
