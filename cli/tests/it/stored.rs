@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use serde_json::{Value, json};
 
 use crate::driver_command::quiet_driver_command;
-use crate::program::{check, run};
+use crate::program::{Said, check, program};
 
 /// The schema as it is committed.
 fn schema() -> Value {
@@ -83,7 +83,10 @@ fn has_type(value: &Value, wanted: &Value) -> bool {
 fn report(directory: &Path, name: &str, code: i32, arguments: &[&str]) -> PathBuf {
     let path = directory.join(name);
     let flag = format!("json={}", path.display());
-    let said = run(&[&["run", "--seed", "7", "--report", &flag], arguments].concat());
+    let mut run = program();
+    // A driver that dies leaves things behind, and the run a note of them.
+    run.env("TMPDIR", directory).args(["run", "--seed", "7", "--report", &flag]).args(arguments);
+    let said = Said::from(run.output().unwrap());
     assert_eq!(said.code, Some(code), "{arguments:?}: {}\n{}", said.stdout, said.stderr);
     path
 }
