@@ -3,7 +3,7 @@ use std::time::Duration;
 use csi_driver_definitions::Capability;
 use csi_harness::prelude::Stop;
 
-use crate::cluster::PodPhase;
+use crate::cluster::{BindingMode, PodPhase};
 use crate::pattern::{self, VolumeType};
 use crate::scene::{Seen, Volume, all, failed};
 use crate::test;
@@ -43,7 +43,12 @@ test! {
         if limit > TRIED_MAX {
             return Err(Stop::skip(format!("the limit is {limit}, and no more than {TRIED_MAX} volumes are tried")));
         }
-        let class = scene.class().await?;
+        let mut class = scene.class_copy()?;
+        if !scene.driver().driver_info.topology_keys.is_empty() {
+            // At once, they may be made where this node does not reach them.
+            class.binding = BindingMode::WaitForFirstConsumer;
+        }
+        scene.cluster().create_storage_class(&class).await?;
         let volumes: Vec<Volume> = all((0..limit).map(|_| scene.volume_of(&class))).await?;
         let mut spec = scene.pod(&volumes.iter().collect::<Vec<_>>());
         spec.node = Some(node.name.clone());
