@@ -504,7 +504,7 @@ impl Cluster for Real {
             let name = format!("{}-member-{number}", spec.name);
             let content = self.names.of_class(&name);
             let metadata = self.marks.metadata(&content);
-            let manifest = group_snapshots::member_content(&self.names, metadata, &class, &name, handle);
+            let manifest = snapshots::content_without_class(&self.names, metadata, &class, &name, handle);
             self.create(Kind::SnapshotContent, manifest).await?;
             let manifest = group_snapshots::member(&self.names, &owner, &name, &content);
             self.create(Kind::Snapshot, manifest).await?;

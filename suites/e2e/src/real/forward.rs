@@ -6,7 +6,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use k8s_openapi::api::core::v1::Pod;
 use kube::Api;
-use tokio::io::copy;
+use kube::api::Portforwarder;
+use tokio::io::{AsyncRead, AsyncWrite, copy};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::Semaphore;
 use tokio::task::{JoinHandle, JoinSet};
@@ -74,11 +75,8 @@ async fn serve(listener: UnixListener, api: Api<Pod>, pod: String, port: u16, pr
 
 /// Makes the connection on the other side, and passes bytes on until one of them ends. gRPC has no use for one half of a connection.
 async fn join(here: UnixStream, api: &Api<Pod>, pod: &str, port: u16) -> Result<(), String> {
-    let forwarder = bounded(api.portforward(pod, &[port])).await;
-    let mut forwarder = forwarder.map_err(|why| why.to_string())?;
-    let (Some(there), Some(error)) = (forwarder.take_stream(port), forwarder.take_error(port)) else {
-        return Err(format!("no stream for port {port}"));
-    };
+    let (mut forwarder, there) = open(api, pod, port).await?;
+    let error = forwarder.take_error(port).ok_or_else(|| no_stream(port))?;
     let (mut from_here, mut to_here) = here.into_split();
     let (mut from_there, mut to_there) = tokio::io::split(there);
     tokio::select! {
@@ -92,4 +90,20 @@ async fn join(here: UnixStream, api: &Api<Pod>, pod: &str, port: u16) -> Result<
     }
     forwarder.abort();
     Ok(())
+}
+
+/// One connection to a port of a pod. It ends with the stream, or when the forwarder is told to abort.
+pub(crate) async fn open(
+    api: &Api<Pod>,
+    pod: &str,
+    port: u16,
+) -> Result<(Portforwarder, impl AsyncRead + AsyncWrite + Unpin + Send + 'static), String> {
+    let forwarder = bounded(api.portforward(pod, &[port])).await;
+    let mut forwarder = forwarder.map_err(|why| why.to_string())?;
+    let stream = forwarder.take_stream(port).ok_or_else(|| no_stream(port))?;
+    Ok((forwarder, stream))
+}
+
+fn no_stream(port: u16) -> String {
+    format!("no stream for port {port}")
 }

@@ -44,26 +44,7 @@ pub(crate) fn content(
     })
 }
 
-/// The content of a member of a group that exists already. `class` is that of the group as the cluster has it.
-pub(crate) fn member_content(
-    names: &Names,
-    metadata: Value,
-    class: &Value,
-    name: &str,
-    handle: &str,
-) -> Value {
-    json!({
-        "metadata": metadata,
-        "spec": {
-            "driver": text(class, "/driver"),
-            "deletionPolicy": text(class, "/deletionPolicy"),
-            "source": { "snapshotHandle": handle },
-            "volumeSnapshotRef": { "namespace": names.namespace, "name": name },
-        },
-    })
-}
-
-/// The snapshot that such a content is for. It goes with the group that owns it.
+/// A snapshot that is a member of a group which exists already, of a content. It goes with the group that owns it.
 pub(crate) fn member(names: &Names, group: &Value, name: &str, content: &str) -> Value {
     let owner = json!({
         "apiVersion": text(group, "/apiVersion"),

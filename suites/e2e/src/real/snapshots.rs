@@ -27,14 +27,26 @@ pub(crate) fn content(
     spec: &SnapshotSpec,
     handle: &str,
 ) -> Value {
+    let mut content = content_without_class(names, metadata, class, &spec.name, handle);
+    content["spec"]["volumeSnapshotClassName"] = names.of_class(&spec.class).into();
+    content
+}
+
+/// The same for a snapshot that has no class of its own, as a member of a group. `class` is then that of the group.
+pub(crate) fn content_without_class(
+    names: &Names,
+    metadata: Value,
+    class: &Value,
+    name: &str,
+    handle: &str,
+) -> Value {
     json!({
         "metadata": metadata,
         "spec": {
             "driver": text(class, "/driver"),
             "deletionPolicy": text(class, "/deletionPolicy"),
-            "volumeSnapshotClassName": names.of_class(&spec.class),
             "source": { "snapshotHandle": handle },
-            "volumeSnapshotRef": { "namespace": names.namespace, "name": spec.name },
+            "volumeSnapshotRef": { "namespace": names.namespace, "name": name },
         },
     })
 }

@@ -18,7 +18,8 @@ use tonic::transport::{Channel, Endpoint};
 
 use super::MetadataService;
 use crate::cluster::Done;
-use crate::real::api::{Server, bounded, items, text};
+use crate::real::api::{Server, items, text};
+use crate::real::forward;
 use crate::real::kind::Kind;
 
 /// The label by which slices of endpoints say which service they are of.
@@ -99,9 +100,8 @@ async fn dial(
 ) -> Result<Channel, String> {
     let tls = TlsConnector::from(Arc::new(tls(&service.authority)?));
     let pods: Api<Pod> = Api::namespaced(server.connection.client.clone(), address.namespace);
-    let forwarder = bounded(pods.portforward(&place.pod, &[place.port])).await;
-    let mut forwarder = forwarder.map_err(|why| format!("pod {}: {why}", place.pod))?;
-    let stream = forwarder.take_stream(place.port).ok_or_else(|| format!("pod {}: no stream", place.pod))?;
+    let forwarded = forward::open(&pods, &place.pod, place.port).await;
+    let (_forwarder, stream) = forwarded.map_err(|why| format!("pod {}: {why}", place.pod))?;
     let name = ServerName::try_from(address.host.to_owned()).map_err(|error| error.to_string())?;
     let stream = tls.connect(name, stream).await.map_err(|error| error_chain(&error))?;
     // There is this connection, and no other.
