@@ -66,11 +66,21 @@ impl Played {
     }
 }
 
-/// Plays all checks, so many at a time, against a mock driver of this configuration. Both live in one thread, so that
-/// what happens does not depend on how busy the machine is.
+/// Plays all checks, so many at a time, against a mock driver of this configuration.
 pub(crate) fn play(jobs: usize, mock: csi_mock_driver::Config, config: Config) -> Result<Played, Failed> {
+    play_those(jobs, mock, config, |_| true)
+}
+
+/// Plays the checks that are wanted. They and the driver live in one thread, so that what happens does not depend on how
+/// busy the machine is.
+pub(crate) fn play_those(
+    jobs: usize,
+    mock: csi_mock_driver::Config,
+    config: Config,
+    wanted: impl Fn(&Check) -> bool,
+) -> Result<Played, Failed> {
     let runtime = Builder::new_current_thread().enable_all().build()?;
-    runtime.block_on(run(jobs, mock, config))
+    runtime.block_on(run(jobs, mock, config, wanted))
 }
 
 /// Settings with which every check of the suite runs on the mock driver.
@@ -131,7 +141,12 @@ pub(crate) fn pairs(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
     pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
 }
 
-async fn run(jobs: usize, mock: csi_mock_driver::Config, mut config: Config) -> Result<Played, Failed> {
+async fn run(
+    jobs: usize,
+    mock: csi_mock_driver::Config,
+    mut config: Config,
+    wanted: impl Fn(&Check) -> bool,
+) -> Result<Played, Failed> {
     let dir = tempfile::tempdir()?;
     let driver = MockDriver::new(mock)?;
     let (stop_driver, stopped) = watch::channel(());
@@ -164,7 +179,8 @@ async fn run(jobs: usize, mock: csi_mock_driver::Config, mut config: Config) -> 
         registry: registry(),
         ..RunOptions::default()
     };
-    let plan = registry().select(&Filter::default(), &target.config().access_types);
+    let mut plan = registry().select(&Filter::default(), &target.config().access_types);
+    plan.retain(|planned| wanted(planned.check));
     let mut listening = Listening::default();
     // Nobody raises it.
     let (_stop, never) = watch::channel(Default::default());

@@ -1,4 +1,6 @@
-//! Every defect is found by the checks that name it, and the whole matrix of defects and checks is the committed one.
+//! Every defect is found by the checks that name it, and the matrix of defects and checks is the committed one: of each
+//! row, the checks that stand in it and those that should. With `MATRIX=1/1` every check is tried on every defect, so that
+//! a check that accuses more defects than it did is seen, too; with `MATRIX=2/4` on the second quarter of them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -19,7 +21,7 @@ const HEADER: &str = "\
 # blame it for.
 # Defects that no check finds are left out; suites/unfound.txt says why.
 # A check that goes by another rule where the driver lacks a capability is tried without it, too.
-# UPDATE=1 cargo test -p csi-suite-sanity --test refutation writes this file.
+# UPDATE=1 cargo test -p csi-suite-sanity --test refutation writes this file; ci/matrix compares all of it.
 ";
 
 /// What checks say, each with the label of its run.
@@ -30,8 +32,11 @@ type Rows = Arc<Mutex<BTreeMap<&'static str, String>>>;
 
 pub(crate) fn trials() -> Vec<libtest_mimic::Trial> {
     let rows = Rows::default();
+    let part = part();
     let mut trials: Vec<libtest_mimic::Trial> = defects()
-        .map(|defect| {
+        .enumerate()
+        .filter(|(number, _)| part.is_none_or(|(part, parts)| number % parts == part))
+        .map(|(_, defect)| {
             let rows = rows.clone();
             libtest_mimic::Trial::test(format!("defect/{defect}"), move || is_found(&rows, defect))
         })
@@ -42,7 +47,11 @@ pub(crate) fn trials() -> Vec<libtest_mimic::Trial> {
 
 fn is_found(rows: &Rows, defect: Defect) -> Result<(), Failed> {
     let id = defect.id();
-    let played = play(defect, Vec::new())?;
+    let committed = read_matrix()?.remove(id).unwrap_or_default();
+    let tried = tried_on(id, &committed);
+    let play =
+        |without| play(defect, without, |check| tried.as_ref().is_none_or(|tried| tried.contains(check.id)));
+    let played = play(Vec::new())?;
     let mut wrong = misattributed(&played)?;
     let mut lines = lines(&played)?;
     for check in refuted_by(id) {
@@ -50,13 +59,13 @@ fn is_found(rows: &Rows, defect: Defect) -> Result<(), Failed> {
         let said = if absent.is_empty() {
             not_found(&played, check)
         } else {
-            let without = play(defect, absent)?;
+            let without = play(absent)?;
             lines.extend(lines_of(&without, check)?);
             not_found(&without, check)
         };
         wrong.extend(said.map(|said| format!("{} does not find {id}: {said}", check.id)));
         for absent in lacks_for_rules(check) {
-            let without = play(defect, vec![absent])?;
+            let without = play(vec![absent])?;
             wrong.extend(misattributed(&without)?);
             lines.extend(lines_of(&without, check)?);
         }
@@ -67,17 +76,33 @@ fn is_found(rows: &Rows, defect: Defect) -> Result<(), Failed> {
     seen.insert(id, row.clone());
     if std::env::var_os("UPDATE").is_some() {
         write_matrix(&seen)?;
-    } else {
-        let committed = read_matrix()?;
-        let expected = committed.get(id).map_or("", String::as_str);
-        if expected != row {
-            wrong.push(format!(
-                "the row of {id} in {} is\n{expected}\nbut now it is\n{row}\nrun with UPDATE=1 if that is meant",
-                matrix_path().display()
-            ));
-        }
+    } else if committed != row {
+        wrong.push(format!(
+            "the row of {id} in {} is\n{committed}\nbut now it is\n{row}\nrun with UPDATE=1 if that is meant",
+            matrix_path().display()
+        ));
     }
     if wrong.is_empty() { Ok(()) } else { Err(Failed::from(wrong.join("\n"))) }
+}
+
+/// Which part of how many of the whole matrix is compared, the first being 0, if `MATRIX=1/4` or the like asks for one.
+fn part() -> Option<(usize, usize)> {
+    let asked = std::env::var("MATRIX").ok()?;
+    let part =
+        asked.split_once('/').and_then(|(part, parts)| Some((part.parse().ok()?, parts.parse().ok()?)));
+    let (part, parts): (usize, usize) = part.filter(|(part, parts)| (1..=*parts).contains(part)).unwrap_or_else(|| {
+        panic!("MATRIX={asked} is no part of the matrix; MATRIX=1/4 is the first quarter, MATRIX=1/1 the whole")
+    });
+    Some((part - 1, parts))
+}
+
+/// The checks to try on a defect: those that accuse it by its committed row, and those that name it. `None` stands for all.
+fn tried_on(defect: &'static str, committed: &str) -> Option<BTreeSet<String>> {
+    if std::env::var_os("UPDATE").is_some() || part().is_some() {
+        return None;
+    }
+    let accuse = committed.lines().filter_map(|line| line.trim_start().split([' ', '@']).next());
+    Some(accuse.chain(refuted_by(defect).map(|check| check.id)).map(str::to_owned).collect())
 }
 
 /// The lines of one check.
@@ -86,7 +111,7 @@ fn lines_of(played: &Played, check: &Check) -> Result<Lines, Failed> {
 }
 
 /// One check at a time, so that a row says what each of them finds by itself.
-fn play(defect: Defect, without: Vec<Capability>) -> Result<Played, Failed> {
+fn play(defect: Defect, without: Vec<Capability>, wanted: impl Fn(&Check) -> bool) -> Result<Played, Failed> {
     let mut config = everything_set();
     // What the mock driver does at all it does at once.
     config.time_limits.settle_ms = Some(100);
@@ -101,7 +126,7 @@ fn play(defect: Defect, without: Vec<Capability>) -> Result<Played, Failed> {
     }
     // Which blocks a mock volume has follows from the seed.
     let mock = csi_mock_driver::Config { seed: Some(1), defects: vec![defect], without, ..everything_on() };
-    bench::play(1, mock, config)
+    bench::play_those(1, mock, config, wanted)
 }
 
 fn refuted_by(defect: &'static str) -> impl Iterator<Item = &'static Check> {
