@@ -81,4 +81,6 @@ defects! {
     AttachesForWriting = "hostpath/attaches-for-writing";
     /// The second member of a group snapshot holds what is written until it is restored.
     GroupsOverTime = "hostpath/groups-over-time";
+    /// DeleteVolume does nothing where a volume of the same name was deleted before.
+    DeletesNameOnce = "hostpath/deletes-a-name-once";
 }
