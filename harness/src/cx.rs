@@ -1,5 +1,6 @@
 //! What the body of a check works with.
 
+use std::any::Any;
 use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,7 +11,7 @@ use tokio::sync::OwnedSemaphorePermit;
 use tonic::transport::Channel;
 
 use crate::call::{self, Exchange};
-use crate::calling::Calling;
+use crate::calling::{Calling, Pauses};
 use crate::config::{AccessType, Config, Pairs, Secret};
 use crate::ledger::{Exists, Ledger, Scope, WHOLE};
 use crate::lifecycle::Thing;
@@ -20,6 +21,7 @@ use crate::patience::{Patience, Settles, Waiting};
 use crate::record::{CallLog, Message};
 use crate::removal::{Removals, Remove};
 use crate::reply::{Answer, NoAnswer, Reply, Streamed};
+use crate::spent::{Begun, Part};
 use crate::target::Target;
 use crate::verdict::{Stop, Violation};
 use crate::volumes::Lease;
@@ -256,12 +258,29 @@ impl Session {
                 }
                 return Ok(None);
             }
-            if pause > WORTH_A_WORD {
-                patience.news.send_replace(Some(Waiting { what, longest: limit - started.elapsed() }));
-            }
-            tokio::time::sleep(pause).await;
+            self.wait(what, pause, limit.saturating_sub(started.elapsed())).await;
             pause = (pause * 2).min(Duration::from_secs(1));
         }
+    }
+
+    /// Waits for so long, since the driver may need it: of all that is waited for this thing, at the most `longest`.
+    pub async fn wait(&self, what: Settles, pause: Duration, longest: Duration) {
+        if pause > WORTH_A_WORD {
+            self.patience().news.send_replace(Some(Waiting { what, longest }));
+        }
+        self.log.clock.waited(pause);
+        tokio::time::sleep(pause).await;
+    }
+
+    /// Waits before a call is made again, which is done until then.
+    pub(crate) async fn pause(&self, what: Settles, pauses: &mut Pauses, until: Instant) {
+        let pause = pauses.take();
+        self.wait(what, pause, until.saturating_duration_since(Instant::now()).max(pause)).await;
+    }
+
+    /// Counts the time from here until the answer is dropped as spent on a part of the check.
+    pub fn begin(&self, part: Part) -> Begun<'_> {
+        self.log.clock.begin(part)
     }
 
     /// Sends a request once, and notes that before and after.
@@ -391,6 +410,7 @@ impl Cx {
     /// # Errors
     /// Broken if something cannot be undone; it is tried once more at the end of the check.
     pub async fn undo(&self) -> Result<(), Stop> {
+        let _undoing = self.begin(Part::Undoing);
         let left = self.shared.ledger.undo(&self.session.for_cleanup(), self.scope).await;
         if left.is_empty() {
             Ok(())
@@ -424,6 +444,17 @@ impl Cx {
     /// with them is undone with them.
     pub fn with_secrets(&self, secrets: Pairs) -> Cx {
         Cx { session: self.session.with_secrets(Some(Arc::new(Secret(secrets)))), ..self.clone() }
+    }
+
+    /// What is found out about the driver once for all checks, by what it is and for the access type of this one.
+    ///
+    /// # Errors
+    /// Whatever finding it out fails with.
+    pub async fn learn<T: Any + Send + Sync>(
+        &self,
+        find: impl Future<Output = Result<T, Stop>>,
+    ) -> Result<Arc<T>, Stop> {
+        self.target.learnt.get(self.access, find).await
     }
 
     /// A source of random choices. It depends on the seed of the run, on the check, and on how many were asked for before.
@@ -487,6 +518,7 @@ impl Cx {
 
     /// Everything that is not undone, undone; and what could not be.
     pub(crate) async fn finish(&self) -> Vec<String> {
+        let _undoing = self.begin(Part::Undoing);
         let session = self.session.for_cleanup();
         let limit = session.remaining();
         let undone = async {

@@ -12,6 +12,7 @@ use csi_proto::{Rpc, redact};
 use serde_json::Value;
 
 use crate::reply::{Answer, NoAnswer, Streamed};
+use crate::spent::{Clock, Spent};
 use crate::verdict::Violation;
 
 /// Calls kept for one check, encoded. A check that makes more loses some from the middle: the first ones made what the
@@ -204,6 +205,7 @@ pub(crate) enum Silence {
 #[derive(Debug)]
 pub struct CallLog {
     started: Instant,
+    pub(crate) clock: Clock,
     inner: Mutex<Inner>,
 }
 
@@ -225,6 +227,7 @@ pub(crate) struct Told {
     pub(crate) calls_dropped: usize,
     pub(crate) warnings: Vec<Violation>,
     pub(crate) notes: Vec<String>,
+    pub(crate) spent: Spent,
 }
 
 /// A call that is under way.
@@ -233,7 +236,7 @@ pub(crate) struct Ticket(u64);
 
 impl CallLog {
     pub(crate) fn new() -> Arc<CallLog> {
-        Arc::new(CallLog { started: Instant::now(), inner: Mutex::default() })
+        Arc::new(CallLog { started: Instant::now(), clock: Clock::start(), inner: Mutex::default() })
     }
 
     /// Adds a remark that does not stop the check: a rule that is only recommended, or a tolerated answer.
@@ -324,7 +327,8 @@ impl CallLog {
         }
         let calls_dropped = usize::try_from(inner.next).unwrap_or(usize::MAX) - inner.calls.len();
         let calls = inner.calls.into_iter().map(|(_, call)| call).collect();
-        Told { calls, calls_dropped, warnings: inner.warnings, notes: inner.notes }
+        let spent = self.clock.spent();
+        Told { calls, calls_dropped, warnings: inner.warnings, notes: inner.notes, spent }
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Inner> {

@@ -14,6 +14,7 @@ use crate::outcome::{CheckReport, Halt, Outcome, Planned};
 use crate::premise::Premises;
 use crate::record::{CallLog, CallRecord, Silence, Told};
 use crate::reply::{Answer, NoAnswer};
+use crate::spent::Spent;
 use crate::story;
 use crate::target::Target;
 use crate::verdict::{CheckResult, Stop, Violation};
@@ -51,6 +52,7 @@ impl CheckReport {
             warnings: Vec::new(),
             notes: Vec::new(),
             duration: Duration::ZERO,
+            spent: Spent::default(),
             calls: Vec::new(),
             calls_dropped: 0,
             leftovers: Vec::new(),
@@ -126,7 +128,7 @@ async fn run_and_undo(
     let leftovers = cx.finish().await;
     cx.make_way().await;
     let silence = log.silence();
-    let Told { calls, calls_dropped, warnings, notes } = log.take();
+    let Told { calls, calls_dropped, warnings, notes, spent } = log.take();
 
     let outcome = judge(&planned, ended, &warnings, &leftovers, &rules);
     let outcome = listed(outcome, rules.known.reason(&label));
@@ -138,6 +140,7 @@ async fn run_and_undo(
         warnings,
         notes,
         duration: started.elapsed(),
+        spent,
         calls: if keep { calls } else { Vec::new() },
         calls_dropped: if keep { calls_dropped } else { 0 },
         leftovers,

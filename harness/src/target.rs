@@ -15,6 +15,7 @@ use crate::call::Exchange;
 use crate::capability::Capabilities;
 use crate::config::{Config, Elsewhere};
 use crate::driver::{Driver, DriverError};
+use crate::learnt::Learnt;
 use crate::lifecycle::{Room, size};
 use crate::logbook::{Logbook, RunOf};
 use crate::mounts;
@@ -52,6 +53,7 @@ pub struct Target {
     pub(crate) room: Room,
     pub(crate) replies: Replies,
     pub(crate) patience: Patience,
+    pub(crate) learnt: Learnt,
     pub(crate) tally: Tally,
     /// How often the breaking of connections from here has begun or ended: odd while they break.
     breaks: AtomicU64,
@@ -236,6 +238,7 @@ impl Target {
             remarks,
             replies,
             patience,
+            learnt: Learnt::default(),
             logbook,
             ..Target::unasked(config, info)
         }))
@@ -265,6 +268,7 @@ impl Target {
             room: Room::default(),
             replies: Replies::default(),
             patience: Patience::default(),
+            learnt: Learnt::default(),
             tally: Tally::default(),
             breaks: AtomicU64::new(0),
             logbook: None,

@@ -14,6 +14,7 @@ use crate::orchestrator::ground::Ground;
 use crate::record::{Recorder, Told};
 use crate::rules::ALL;
 use crate::stock::{self, Stock};
+use crate::trial::Trial;
 
 /// Callers at the same time.
 const WORKERS: u16 = 8;
@@ -93,7 +94,7 @@ impl Calls {
                 load.run(recorder, WORKERS, ROUND_CALLS, seed, budget.until()).await?;
                 load.look(recorder).await
             }
-            Calls::InPairs => pairs::run(recorder, ground, LANES, LANE_PAIRS, seed).await,
+            Calls::InPairs => pairs::run(recorder, ground, LANES, LANE_PAIRS, seed, budget.until()).await,
         }
     }
 }
@@ -112,9 +113,11 @@ async fn in_rounds(cx: &Cx, calls: Calls) -> CheckResult {
         let recorder = Recorder::new(&scope, &ground);
         calls.make(&recorder, &ground, seed, &budget).await?;
         rounds += 1;
-        if let Err(stop) = recorder.judge(seed, &mut told) {
-            cx.note(format!("round {rounds} of {number} calls was the first to go wrong"));
-            return Err(stop);
+        if let Err(found) = recorder.judge(seed, &mut told) {
+            if let Some(stop) = Trial::new(cx, &ground, seed).without_overlaps(found, &budget).await {
+                cx.note(format!("round {rounds} of {number} calls was the first to go wrong"));
+                return Err(stop);
+            }
         }
         scope.undo().await?;
     }

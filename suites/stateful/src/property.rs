@@ -139,7 +139,7 @@ async fn at_random(cx: &Cx, verbs: &[Verb]) -> CheckResult {
 
 async fn run(cx: &Cx, ground: &Arc<Ground>, verbs: &[Verb]) -> CheckResult {
     let effort = &cx.config().effort;
-    let budget = Budget::new(cx, effort.cases);
+    let budget = Budget::at_random(cx, effort.cases);
     stored::try_again(cx, ground, &budget).await?;
     let seed = cx.rng().u64(..);
     let mut runner = runner(seed);
@@ -150,7 +150,7 @@ async fn run(cx: &Cx, ground: &Arc<Ground>, verbs: &[Verb]) -> CheckResult {
         let tree = strategy.new_tree(&mut runner);
         let ops = tree.map_err(|reason| Stop::broken(format!("cannot make up calls: {reason}")))?.current();
         tries += 1;
-        if let Err(stop) = trial.run(ops.into_iter().map(Item::Op).collect(), budget.until()).await {
+        if let Err(stop) = trial.run(ops.into_iter().map(Item::Op).collect(), &budget).await {
             cx.note(format!("sequence {tries} of this seed was the first to go wrong"));
             return Err(stop);
         }

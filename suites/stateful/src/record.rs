@@ -6,13 +6,15 @@ use std::time::Duration;
 use csi_harness::prelude::*;
 
 use crate::case::{BreachText, Case};
-use crate::history::{Entry, History, Report, Timeline, check};
+use crate::history::{Entry, History, Report, Timeline, Unordered, check};
 use crate::model::answer::Answer;
 use crate::model::around::Terms;
 use crate::model::call::Call;
+use crate::model::expectation::Breach;
 use crate::orchestrator::ground::Ground;
 use crate::orchestrator::{Made, Orchestrator, Tries};
 use crate::sequence::{case, step};
+use crate::shrink::{is_about, related};
 
 /// How long a caller waits before it makes a call again.
 const PAUSE: Duration = Duration::from_millis(20);
@@ -29,7 +31,7 @@ pub(crate) struct Recorder {
 impl Recorder {
     pub(crate) fn new(cx: &Cx, ground: &Arc<Ground>) -> Recorder {
         let orchestrator = Orchestrator::new(cx.clone(), ground, Tries::One);
-        Recorder { cx: cx.clone(), terms: ground.terms.clone(), orchestrator, made: Arc::default() }
+        Recorder { cx: cx.clone(), terms: ground.terms(cx), orchestrator, made: Arc::default() }
     }
 
     pub(crate) fn orchestrator(&self) -> &Orchestrator {
@@ -55,7 +57,7 @@ impl Recorder {
 
     /// A while in which a driver that said "not now" may go on.
     pub(crate) async fn pause(&self) {
-        tokio::time::sleep(PAUSE).await;
+        self.cx.wait(Settles::Everything, PAUSE, PAUSE).await;
     }
 
     /// The calls that were not answered, a line each.
@@ -71,7 +73,7 @@ impl Recorder {
     ///
     /// # Errors
     /// A violation if no order of the calls explains the answers.
-    pub(crate) fn judge(&self, seed: u64, told: &mut Told) -> CheckResult {
+    pub(crate) fn judge(&self, seed: u64, told: &mut Told) -> Result<(), Found> {
         let mut made = std::mem::take(&mut *self.lock());
         made.sort_by_key(|(_, _, made)| made.span.invoked);
         let entry = |(worker, call, made): &(u16, Call, Made)| Entry {
@@ -84,7 +86,8 @@ impl Recorder {
         let report = check(&history);
         told.add(&self.cx, &report);
         let Some(unordered) = report.unordered.first() else { return Ok(()) };
-        let mut lines = vec!["calls that no order explains".to_owned()];
+        let in_turn = in_turn(&history, unordered);
+        let mut lines = vec!["calls whose answers contradict each other".to_owned()];
         let timeline = Timeline::new(&history, unordered);
         lines.extend(timeline.lines());
         if let Some(folder) = &self.cx.config().effort.regressions {
@@ -93,12 +96,40 @@ impl Recorder {
                 Case { steps: steps.collect(), ..case(&self.cx, seed, BreachText::from(&unordered.breach)) };
             lines.push(case.store_in(folder));
         }
-        Err(Violation::from(unordered.breach.clone()).told(lines).timeline(timeline.into_spans()).into())
+        let breach = unordered.breach.clone();
+        let stop = Violation::from(breach.clone()).told(lines).timeline(timeline.into_spans()).into();
+        Err(Found { stop, breach, in_turn })
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Vec<(u16, Call, Made)>> {
         self.made.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// A contradiction that was found.
+#[derive(Debug)]
+pub(crate) struct Found {
+    pub(crate) stop: Stop,
+    pub(crate) breach: Breach,
+    /// The calls that led there, as if one had come after the other.
+    pub(crate) in_turn: Vec<Call>,
+}
+
+impl From<Found> for Stop {
+    fn from(found: Found) -> Stop {
+        found.stop
+    }
+}
+
+/// The calls about what has no order and about what that was made from, up to the last one that matters, by their ends.
+fn in_turn(history: &History, unordered: &Unordered) -> Vec<Call> {
+    let matter = unordered.calls.iter().filter_map(|place| history.entries.get(*place));
+    let end = matter.map(|entry| entry.span.returned).max().unwrap_or_default();
+    let mut entries: Vec<_> = history.entries.iter().filter(|entry| entry.span.returned <= end).collect();
+    entries.sort_by_key(|entry| entry.span.returned);
+    let calls: Vec<&Call> = entries.into_iter().map(|entry| &entry.call).collect();
+    let names = related([unordered.name].into(), &calls);
+    calls.into_iter().filter(|call| call.subject().is_none() || is_about(call, &names)).cloned().collect()
 }
 
 /// What was told of all histories of a check: each remark once, and how much could not be decided.

@@ -24,7 +24,7 @@ pub(super) async fn try_again(cx: &Cx, ground: &Arc<Ground>, budget: &Budget) ->
         } else if !budget.goes_on(0) {
             cx.note(format!("{file}: not tried, the time was over"));
         } else {
-            let tried = Trial::new(cx, ground, case.seed).run(calls(case), budget.until()).await;
+            let tried = Trial::new(cx, ground, case.seed).run(calls(case), budget).await;
             cx.note(format!("{file}: {}", if tried.is_ok() { "fixed" } else { "still failing" }));
             first = first.and(tried);
         }
@@ -33,7 +33,7 @@ pub(super) async fn try_again(cx: &Cx, ground: &Arc<Ground>, budget: &Budget) ->
 }
 
 fn calls(case: Case) -> Vec<Item> {
-    case.steps.into_iter().map(|step| Item::Call(step.call)).collect()
+    case.steps.into_iter().map(|step| Item::from(step.call)).collect()
 }
 
 /// The cases that this check has found, with their files.

@@ -37,7 +37,7 @@ check! {
             used.again().await?;
             used.back().await?;
         }
-        match (left, recorder.judge(0, &mut Told::default())) {
+        match (left, recorder.judge(0, &mut Told::default()).map_err(Stop::from)) {
             // Two drivers at work on one state are nothing that the specification speaks of.
             (Left::Second, Err(Stop::Violation(violation))) => {
                 cx.warn(*violation);
