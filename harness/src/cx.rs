@@ -3,7 +3,7 @@
 use std::any::Any;
 use std::ops::Deref;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use csi_proto::{Call, Rpc, Service, StreamingCall, UnaryCall, reflect};
@@ -18,6 +18,7 @@ use crate::lifecycle::Thing;
 use crate::names::CheckNames;
 use crate::paths::Paths;
 use crate::patience::{Patience, Settles, Waiting};
+use crate::plain_call::Probe;
 use crate::record::{CallLog, Message};
 use crate::removal::{Removals, Remove};
 use crate::reply::{Answer, NoAnswer, Reply, Streamed};
@@ -43,18 +44,25 @@ pub struct Session {
     cleanup: bool,
     /// In place of those that are configured.
     secrets: Option<Arc<Secret>>,
+    /// Looks at the driver after each call.
+    probe: Option<Arc<Probe>>,
 }
 
 impl Session {
     pub(crate) fn new(target: Arc<Target>, log: Arc<CallLog>, check: &str, limit: Duration) -> Session {
         let deadline = Instant::now() + limit;
-        let (node, worker, cleanup, secrets) = Default::default();
-        Session { target, log, check: check.into(), deadline, node, worker, cleanup, secrets }
+        let (node, worker, cleanup, secrets, probe) = Default::default();
+        Session { target, log, check: check.into(), deadline, node, worker, cleanup, secrets, probe }
+    }
+
+    /// The same, with a look at the driver after each call.
+    pub(crate) fn probed_by(self, probe: Option<Arc<Probe>>) -> Session {
+        Session { probe, ..self }
     }
 
     pub(crate) fn for_cleanup(&self) -> Session {
         let limit = Duration::from_millis(self.config().time_limits.undo_ms);
-        Session { deadline: Instant::now() + limit, cleanup: true, ..self.clone() }
+        Session { deadline: Instant::now() + limit, cleanup: true, probe: None, ..self.clone() }
     }
 
     /// The same, with another node behind the calls of the Node service.
@@ -315,6 +323,12 @@ impl Session {
             let why = format!("{} is called by others, {}", elsewhere.driver, elsewhere.place);
             return Reply::new(rpc, Answer::Unknown(NoAnswer::Withheld(why)), self.log.clone());
         }
+        if let Some(probe) = &self.probe
+            && let Some(found) = probe.found().await
+        {
+            let why = format!("a plain {} does not work any more", found.lost.rpc);
+            return Reply::new(rpc, Answer::Unknown(NoAnswer::Withheld(why)), self.log.clone());
+        }
         let whole = self.config().time_limits.call(rpc.method);
         let limit = whole.min(self.remaining());
         let ticket = self.log.sent(rpc, self.node, self.worker, self.cleanup, request);
@@ -331,6 +345,9 @@ impl Session {
         }
         self.target.tally.add(rpc, &answer, sent.elapsed());
         self.log.ended(ticket, answer.as_ref().map(keep));
+        if let Some(probe) = &self.probe {
+            probe.after(&self.log, ticket).await;
+        }
         Reply::new(rpc, answer, self.log.clone())
     }
 
@@ -375,6 +392,8 @@ struct Shared {
     generators: AtomicU64,
     /// Given back only after the ledger is worked off, as far as that is possible.
     leases: tokio::sync::Mutex<Vec<Lease>>,
+    /// Whether the check is judged although something that it made stays.
+    may_leave: AtomicBool,
     /// Room for attached volumes; given back with the leases.
     room: tokio::sync::Mutex<Option<OwnedSemaphorePermit>>,
 }
@@ -388,6 +407,7 @@ impl Cx {
             names: session.target.names.of_check(number),
             seed: mixed(seed, &session.check),
             generators: AtomicU64::new(0),
+            may_leave: AtomicBool::new(false),
             leases: tokio::sync::Mutex::default(),
             room: tokio::sync::Mutex::default(),
         };
@@ -417,6 +437,23 @@ impl Cx {
         } else {
             Err(Stop::broken(format!("could not undo: {}", left.join("; "))))
         }
+    }
+
+    /// Undoes what was made in this scope, as far as the driver lets it: what stays is tried once more at the end of the check, is told
+    /// as left behind, and keeps the check from no verdict. Says why it stays.
+    pub async fn undo_or_leave(&self) -> Option<String> {
+        match self.undo().await {
+            Err(Stop::Broken(why)) => {
+                self.shared.may_leave.store(true, Ordering::Relaxed);
+                Some(why)
+            }
+            _ => None,
+        }
+    }
+
+    /// Whether the check is judged although something that it made stays.
+    pub(crate) fn may_leave(&self) -> bool {
+        self.shared.may_leave.load(Ordering::Relaxed)
     }
 
     /// Does not undo what calls of this scope that got no answer may have made: to learn its id, the same call would be made again,

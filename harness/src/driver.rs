@@ -20,7 +20,7 @@ use crate::config::Config;
 use crate::logbook::Logbook;
 use child::Child;
 pub(crate) use child::ChildProcess;
-pub use commands::{CommandCall, CommandWatch};
+pub use commands::{CommandCall, CommandWatch, LentCommand};
 use elsewhere::Elsewhere;
 use in_process::InProcess;
 pub use log::DriverLog;
@@ -288,6 +288,18 @@ impl Driver {
     pub async fn watch_commands(&self) -> Option<io::Result<CommandWatch<'_>>> {
         match &self.0.host {
             Host::Child(child) => Some(child.commands()?.watch().await),
+            Host::Elsewhere(_) | Host::InProcess(_) => None,
+        }
+    }
+
+    /// Puts a shell script where the driver finds it as a command by its name alone, until the answer is dropped. `None` where the
+    /// run has not started the driver.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub fn lend_command(&self, name: &str, script: &str) -> Option<io::Result<LentCommand>> {
+        match &self.0.host {
+            Host::Child(child) => Some(child.commands()?.lend(name, script)),
             Host::Elsewhere(_) | Host::InProcess(_) => None,
         }
     }

@@ -32,6 +32,7 @@ pub mod outcome;
 mod paths;
 pub mod patience;
 pub mod pattern;
+mod plain_call;
 mod premise;
 pub mod record;
 pub mod refutation;
@@ -53,7 +54,9 @@ pub mod verdict;
 mod volumes;
 pub mod workload;
 
-pub use driver::{CommandCall, CommandWatch, Driver, DriverError, DriverLog, End, Left, ServeError};
+pub use driver::{
+    CommandCall, CommandWatch, Driver, DriverError, DriverLog, End, Left, LentCommand, ServeError,
+};
 pub use paths::PathKind;
 pub use replies::Breach;
 

@@ -234,6 +234,13 @@ pub(crate) struct Told {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ticket(u64);
 
+impl Ticket {
+    /// How many calls of the check were sent before.
+    pub(crate) fn number(self) -> u64 {
+        self.0
+    }
+}
+
 impl CallLog {
     pub(crate) fn new() -> Arc<CallLog> {
         Arc::new(CallLog { started: Instant::now(), clock: Clock::start(), inner: Mutex::default() })
@@ -275,6 +282,13 @@ impl CallLog {
         inner.calls.push_back((number, call));
         inner.make_room();
         Ticket(number)
+    }
+
+    /// A call that is still kept, as failures show it.
+    pub(crate) fn told(&self, Ticket(number): Ticket) -> Option<(Rpc, String)> {
+        let inner = self.lock();
+        let (_, call) = inner.calls.iter().rev().find(|(other, _)| *other == number)?;
+        Some((call.rpc, crate::story::call_line(call)))
     }
 
     /// Notes how a call ended.

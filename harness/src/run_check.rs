@@ -11,6 +11,7 @@ use crate::cx::{Cx, Session};
 use crate::driver::Driver;
 use crate::known::KnownFailing;
 use crate::outcome::{CheckReport, Halt, Outcome, Planned};
+use crate::plain_call::Probe;
 use crate::premise::Premises;
 use crate::record::{CallLog, CallRecord, Silence, Told};
 use crate::reply::{Answer, NoAnswer};
@@ -31,6 +32,8 @@ pub(crate) struct Rules {
     pub(crate) known: Arc<KnownFailing>,
     pub(crate) premises: Arc<Premises>,
     pub(crate) repeat: Arc<dyn Fn(&str) -> String + Send + Sync>,
+    /// Looks at the driver after each call.
+    pub(crate) probe: Option<Arc<Probe>>,
 }
 
 impl Rules {
@@ -73,6 +76,13 @@ pub(crate) struct Done {
 }
 
 impl Done {
+    /// What is left of a check that the harness could not run to its end.
+    pub(crate) fn broken(planned: Planned, why: &str, rules: &Rules) -> Done {
+        let outcome = Outcome::Broken(format!("the harness itself failed: {why}"));
+        let report = CheckReport::without_calls(planned, outcome, rules);
+        Done { report, silence: None, on_purpose: false, cx: None }
+    }
+
     /// The call that the driver may have died of: the first one that broke off, since those after it met a dead driver; or
     /// the last one that took too long.
     pub(crate) fn fatal_call(&self) -> Option<&CallRecord> {
@@ -93,9 +103,7 @@ pub(crate) async fn run_check(
 ) -> Done {
     let run = AssertUnwindSafe(run_and_undo(target, planned.clone(), rules.clone(), stop));
     run.catch_unwind().await.unwrap_or_else(|panic| {
-        let why = format!("the harness itself panicked: {}", panic_text(&*panic));
-        let report = CheckReport::without_calls(planned, Outcome::Broken(why), &rules);
-        Done { report, silence: None, on_purpose: false, cx: None }
+        Done::broken(planned, &format!("it panicked: {}", panic_text(&*panic)), &rules)
     })
 }
 
@@ -110,6 +118,7 @@ async fn run_and_undo(
     let check_limit = Duration::from_millis(target.config().time_limits.check_ms);
     let log = CallLog::new();
     let session = Session::new(target.clone(), log.clone(), &label, check_limit);
+    let session = session.probed_by(rules.probe.clone());
     let cx = Cx::new(session, planned.access, planned.number, rules.seed);
     let ends = target.driver().map(Driver::ends);
 
@@ -130,7 +139,8 @@ async fn run_and_undo(
     let silence = log.silence();
     let Told { calls, calls_dropped, warnings, notes, spent } = log.take();
 
-    let outcome = judge(&planned, ended, &warnings, &leftovers, &rules);
+    let in_the_way = if cx.may_leave() { &[][..] } else { &leftovers };
+    let outcome = judge(&planned, ended, &warnings, in_the_way, &rules);
     let outcome = listed(outcome, rules.known.reason(&label));
     let told = !matches!(outcome, Outcome::Passed | Outcome::Skipped(_));
     let keep = told || rules.keep_calls || silence.is_some();
@@ -174,7 +184,7 @@ async fn judged(planned: &Planned, cx: &Cx, limit: Duration, rules: &Rules) -> C
 }
 
 /// The body, with its deadline, and with a panic caught: that is a fault of the check.
-async fn body(planned: &Planned, cx: &Cx, limit: Duration) -> CheckResult {
+pub(crate) async fn body(planned: &Planned, cx: &Cx, limit: Duration) -> CheckResult {
     let run = AssertUnwindSafe((planned.check.body)(cx)).catch_unwind();
     match tokio::time::timeout(limit, run).await {
         Ok(Ok(ended)) => ended,

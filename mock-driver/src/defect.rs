@@ -100,6 +100,7 @@ named! {
     CreateVolumeConflictAsInvalidArgument, "create-volume-conflict-as-invalid-argument", "an incompatible repeat is INVALID_ARGUMENT";
     CreateVolumeContextHoldsSecrets, "create-volume-context-holds-secrets", "volume_context holds the secrets of the request";
     CreateVolumeContextTooLarge, "create-volume-context-too-large", "volume_context takes up more than 4 KiB";
+    CreateVolumeFailsAfterQuotes, "create-volume-fails-after-quotes", "after a name with a quotation mark in it every request is UNKNOWN, until the driver is started anew";
     CreateVolumeFailsAfterWork, "create-volume-fails-after-work", "the first answer is INTERNAL although the volume is made";
     CreateVolumeCrashesAfterWork, "create-volume-crashes-after-work", "the driver ends once the volume is made, before it answers";
     CreateVolumeCrashesOnLongNames, "create-volume-crashes-on-long-names", "a name of more than 128 bytes ends the driver";
@@ -163,6 +164,7 @@ named! {
     CreateVolumeReusesIds, "create-volume-reuses-ids", "all volumes get one volume_id";
     CreateVolumeReversesPreferred, "create-volume-reverses-preferred", "preferred topologies are tried from last to first";
     CreateVolumeRoundsDown, "create-volume-rounds-down", "sizes are rounded down to whole GiB";
+    CreateVolumeRunsNames, "create-volume-runs-names", "names are run as a shell would, without their slashes";
     CreateVolumeRunsParameters, "create-volume-runs-parameters", "parameters are run as a shell would";
     CreateVolumeShrinksSource, "create-volume-shrinks-source", "a limit below the size of the source truncates the copy";
     CreateVolumeSourceDataLost, "create-volume-source-data-lost", "copies do not hold the data of their source";
@@ -203,6 +205,7 @@ named! {
     DeleteVolumeKeepsName, "delete-volume-keeps-name", "the name of a deleted volume stays taken";
     DeleteVolumeKeepsVolume, "delete-volume-keeps-volume", "OK is answered but the volume stays";
     DeleteVolumeMatchesBeginnings, "delete-volume-matches-beginnings", "an id that begins with that of a volume deletes it";
+    DeleteVolumeRefusesOddNames, "delete-volume-refuses-odd-names", "a volume with a name that a shell would not take for one word cannot be deleted";
     DeleteVolumeRunsIds, "delete-volume-runs-ids", "volume_id is run as a shell would";
     DeleteVolumeTakesDotsForAll, "delete-volume-takes-dots-for-all", "a dot or a slash as volume_id is the directory of all volumes, and removed";
     DeleteVolumeTrimsIds, "delete-volume-trims-ids", "an id with spaces or slashes around it deletes the volume";
@@ -701,6 +704,7 @@ impl Defect {
             CreateVolumeAdoptsIds,
             CreateVolumeFollowsSubdir,
             CreateVolumeMakesDirectoryOfName,
+            CreateVolumeRunsNames,
             CreateVolumeRunsParameters,
             DeleteSnapshotCompletesIds,
             DeleteSnapshotFollowsPaths,

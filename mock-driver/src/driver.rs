@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write as _;
 use std::ops::Deref;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -71,6 +71,8 @@ pub struct Shared {
     pub(crate) busy: Mutex<BTreeMap<String, Option<ConnectionNumber>>>,
     /// Snapshots that a stream was cut off of; for a defect.
     pub(crate) cut_off: Mutex<BTreeSet<String>>,
+    /// Whether a name has spoilt what every request reads; for a defect.
+    pub(crate) is_spoilt: AtomicBool,
     /// The first connection to each node; for a defect.
     pub(crate) first_connections: Mutex<BTreeMap<String, ConnectionNumber>>,
     /// Paths at which volumes were staged or published before this driver started; for defects.
@@ -162,6 +164,7 @@ impl MockDriver {
             calls: AtomicU32::new(0),
             put_off: Mutex::default(),
             cut_off: Mutex::default(),
+            is_spoilt: AtomicBool::new(false),
             busy: Mutex::default(),
             first_connections: Mutex::default(),
             inherited: Mutex::new(inherited),

@@ -1,5 +1,7 @@
 //! CreateVolume.
 
+use std::sync::atomic::Ordering;
+
 use csi_proto::v1::controller_service_capability::rpc::Type as ControllerType;
 use csi_proto::v1::volume_content_source::{SnapshotSource, Type as SourceType, VolumeSource};
 use csi_proto::v1::{self, CreateVolumeRequest, CreateVolumeResponse};
@@ -65,6 +67,14 @@ fn refuse(driver: &MockDriver, asked: &CreateVolumeRequest) -> Result<(), Status
     let (name, has) = (&asked.name, |defect| driver.has(defect));
     if has(Defect::CreateVolumePanicsWithoutRange) {
         asked.capacity_range.expect("capacity_range is always there");
+    }
+    if has(Defect::CreateVolumeFailsAfterQuotes) {
+        let is_quoted = name.contains(['"', '\'']);
+        if driver.is_spoilt.fetch_or(is_quoted, Ordering::SeqCst) {
+            return Err(Status::unknown(
+                "Exception calling application: the list of volumes cannot be parsed",
+            ));
+        }
     }
     if has(Defect::CreateVolumeDemandsRange) && asked.capacity_range.is_none() {
         return Err(invalid("capacity_range is missing"));

@@ -176,6 +176,7 @@ check! {
         replaces: [
             "CreateSnapshot [Controller Server] should succeed when creating snapshot with maximum-length name",
         ],
+        runs: Odd,
     }
     async |cx| {
         let volume = cx.node_volume().await?;
@@ -194,7 +195,7 @@ check! {
         spec: [req::CTRL_CREATESNAP_018, req::MSG_SNAPSHOT_003, req::CTRL_LISTSNAP_002],
         needs: [CREATE_DELETE_SNAPSHOT, VOLUME],
         refuted_by: ["create-snapshot-refuses-unicode-names", "list-snapshots-fails-on-unusual-names"],
-        runs: Last,
+        runs: Odd,
     }
     async |cx| {
         let volume = cx.node_volume().await?;
