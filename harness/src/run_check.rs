@@ -218,7 +218,11 @@ fn judge(
     };
     match ended {
         Err(Stop::Violation(violation)) => by_level(*violation),
-        Err(Stop::Skip(reason) | Stop::Declined(_, reason)) => Outcome::Skipped(reason),
+        // Nobody looks for what is left behind a check that was skipped, or interrupted.
+        Err(Stop::Skip(reason) | Stop::Declined(_, reason)) => match leftovers.first() {
+            Some(leftover) => Outcome::Broken(format!("{reason}; could not undo: {leftover}")),
+            None => Outcome::Skipped(reason),
+        },
         Err(Stop::Broken(reason) | Stop::Unanswered(reason)) => Outcome::Broken(reason),
         Ok(()) => match warnings.first() {
             Some(warning) if rules.strict => Outcome::Failed(warning.clone()),

@@ -60,6 +60,18 @@ fn promises(definition: &DriverDefinition, object: &CsiDriverFacts, facts: &Fact
             "set seLinuxMount: true, or take it out of the definition",
         ));
     }
+    let lists = |mode: &str| object.lifecycle_modes.iter().any(|one| one == mode);
+    let modes = [
+        ("Ephemeral", "InlineVolumes", !definition.inline_volumes.is_empty()),
+        ("Persistent", "a StorageClass", definition.storage_class.source().is_some()),
+    ];
+    for (mode, promise, _) in modes.into_iter().filter(|(mode, _, wanted)| *wanted && !lists(mode)) {
+        findings.push(Finding::error(
+            format!("kubelet mounts no {} volume of the driver", mode.to_lowercase()),
+            format!("the definition has {promise}, the CSIDriver has volumeLifecycleModes {:?}", object.lifecycle_modes),
+            format!("add {mode}, for which the object has to be made anew, or take {promise} out of the definition"),
+        ));
+    }
     let by_driver = definition.can(Promise::VolumeMountGroup)
         || facts
             .plugin
