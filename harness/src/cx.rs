@@ -123,6 +123,16 @@ impl Session {
         self.target.break_connections(self.remaining()).await;
     }
 
+    /// The same, where nobody may be there any more who answers: whether somebody does within the limit.
+    pub async fn break_connections_within(&self, limit: Duration) -> bool {
+        self.target.break_connections(limit.min(self.remaining())).await
+    }
+
+    /// Does nothing for a while, or until the time of the check is up.
+    pub async fn pause(&self, time: Duration) {
+        tokio::time::sleep(time.min(self.remaining())).await;
+    }
+
     /// A call, recorded when it is sent. Secrets configured for the RPC are filled in unless the request has some.
     pub fn call<Q>(&self, mut request: Q) -> Calling<'_, Q::Response>
     where

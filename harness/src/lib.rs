@@ -51,7 +51,7 @@ pub mod verdict;
 mod volumes;
 pub mod workload;
 
-pub use driver::{CommandCall, CommandWatch, Driver, DriverError, DriverLog, End, Left, ServeError};
+pub use driver::{Away, CommandCall, CommandWatch, Driver, DriverError, DriverLog, End, Left, ServeError};
 pub use paths::PathKind;
 pub use replies::Breach;
 
