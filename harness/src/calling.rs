@@ -91,7 +91,7 @@ impl<'a, T: Send + 'a> Calling<'a, T> {
                 }
             };
             if again && self.session.remaining() > pauses.next {
-                self.session.pause(Settles::Willing(self.rpc.method), &mut pauses, settled).await;
+                self.session.wait_to_repeat(Settles::Willing(self.rpc.method), &mut pauses, settled).await;
                 continue;
             }
             if pauses.taken > 0 {
@@ -127,7 +127,9 @@ impl<'a, T: Send + 'a> Calling<'a, T> {
                 return reply;
             }
             let pause = pauses.next;
-            self.session.pause(Settles::Willing(self.rpc.method), &mut pauses, Instant::now() + pause).await;
+            self.session
+                .wait_to_repeat(Settles::Willing(self.rpc.method), &mut pauses, Instant::now() + pause)
+                .await;
         }
     }
 }

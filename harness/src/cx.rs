@@ -133,6 +133,18 @@ impl Session {
         self.target.break_connections(self.remaining()).await;
     }
 
+    /// The same, where nobody may be there any more who answers: whether somebody does within the limit.
+    pub async fn break_connections_within(&self, limit: Duration) -> bool {
+        self.target.break_connections(limit.min(self.remaining())).await
+    }
+
+    /// Does nothing for a while, or until the time of the check is up.
+    pub async fn pause(&self, time: Duration) {
+        let time = time.min(self.remaining());
+        self.log.clock.waited(time);
+        tokio::time::sleep(time).await;
+    }
+
     /// A call, recorded when it is sent. Secrets configured for the RPC are filled in unless the request has some.
     pub fn call<Q>(&self, mut request: Q) -> Calling<'_, Q::Response>
     where
@@ -281,7 +293,7 @@ impl Session {
     }
 
     /// Waits before a call is made again, which is done until then.
-    pub(crate) async fn pause(&self, what: Settles, pauses: &mut Pauses, until: Instant) {
+    pub(crate) async fn wait_to_repeat(&self, what: Settles, pauses: &mut Pauses, until: Instant) {
         let pause = pauses.take();
         self.wait(what, pause, until.saturating_duration_since(Instant::now()).max(pause)).await;
     }

@@ -55,7 +55,7 @@ mod volumes;
 pub mod workload;
 
 pub use driver::{
-    CommandCall, CommandWatch, Driver, DriverError, DriverLog, End, Left, LentCommand, ServeError,
+    Away, CommandCall, CommandWatch, Driver, DriverError, DriverLog, End, Left, LentCommand, ServeError,
 };
 pub use paths::PathKind;
 pub use replies::Breach;

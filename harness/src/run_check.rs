@@ -130,7 +130,7 @@ async fn run_and_undo(
         },
     };
     let on_purpose = target.driver().map(Driver::ends) != ends;
-    if on_purpose && target.bring_back().await.is_some() {
+    if on_purpose && target.bring_back().await.is_ok() {
         // Calls that its end has left without an answer say nothing.
         log.forget_silence();
     }

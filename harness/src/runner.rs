@@ -15,10 +15,10 @@ use crate::cx::{Cx, Session};
 use crate::driver::Driver;
 use crate::events::{Event, Reporter};
 use crate::folding::Folding;
-use crate::inventory::Inventory;
+use crate::inventory::{self, Inventory};
 use crate::known::KnownFailing;
 use crate::lifecycle::size::{self, Found};
-use crate::outcome::{Aftermath, CheckReport, Crash, Halt, Outcome, Planned, Summary};
+use crate::outcome::{Aftermath, CheckReport, Crash, Halt, Leak, Outcome, Planned, Summary};
 use crate::premise::Premises;
 use crate::record::{CallLog, Silence};
 use crate::registry::Registry;
@@ -332,8 +332,14 @@ impl<'a> Runner<'a> {
         self.emit(&Event::CheckStarted(&planned));
         let mut done = self.run_one(planned).await;
         if done.silence.is_some() && !self.target.is_alive().await {
-            self.accuse(&mut done, false);
-            self.crash(std::slice::from_mut(&mut done)).await;
+            if done.on_purpose && self.target.driver().is_some_and(|driver| driver.starting_for().is_some()) {
+                // It was ended by the check, which has said what there is to say of a driver that does not come back.
+                let back = self.revive(std::slice::from_mut(&mut done)).await;
+                self.dead |= !back;
+            } else {
+                self.accuse(&mut done, false);
+                self.crash(std::slice::from_mut(&mut done)).await;
+            }
         } else if done.silence == Some(Silence::ConnectionBroke) {
             done = self.run_one(done.report.planned).await;
             if done.silence == Some(Silence::ConnectionBroke) {
@@ -399,16 +405,26 @@ impl<'a> Runner<'a> {
         let known = involved.iter().any(|done| self.rules.known.reason(&done.report.label()).is_some());
         let driver = self.target.driver();
         let log = driver.and_then(Driver::log).map(|log| log.path().to_owned());
-        if let Some(driver) = driver {
-            // It may be dead already; what matters is that it comes back.
-            let _ = driver.kill().await;
-        }
-        let back = self.target.bring_back().await.is_some();
+        let back = self.revive(involved).await;
         self.dead = !back || self.summary.crashes.len() + 1 >= CRASHES_MAX;
         let aftermath = if back { Aftermath::Back } else { Aftermath::Gone };
         let crash = Crash { under_way: under_way.clone(), known, aftermath, log };
         self.emit(&Event::Crashed(&crash));
         self.summary.crashes.push(crash);
+        if back && !self.target.is_alive().await {
+            // Undoing has killed it again, which the check of that call tells.
+            self.dead |= self.target.bring_back().await.is_err();
+        }
+        under_way
+    }
+
+    /// Tries to have the driver back, and undoes what the checks could not: whether it is.
+    async fn revive(&mut self, involved: &mut [Done]) -> bool {
+        if let Some(driver) = self.target.driver() {
+            // It may be dead already; what matters is that it comes back.
+            let _ = driver.kill().await;
+        }
+        let back = self.target.bring_back().await.is_ok();
         for done in involved {
             done.report.leftovers = match done.cx.take().filter(|_| back) {
                 Some(cx) => cx.finish().await,
@@ -416,11 +432,7 @@ impl<'a> Runner<'a> {
                 None => Vec::new(),
             };
         }
-        if back && !self.target.is_alive().await {
-            // Undoing has killed it again, which the check of that call tells.
-            self.dead |= self.target.bring_back().await.is_none();
-        }
-        under_way
+        back
     }
 
     fn is_over(&self) -> bool {
@@ -507,17 +519,27 @@ impl<'a> Runner<'a> {
     }
 
     async fn report_leaks(&mut self, before: &Inventory) {
+        let session = self.inventory_session();
         if self.dead {
+            self.unmount(&mut before.mounts_left(&session), &session).await;
             return self.emit(&Event::Remark("leaks are not looked for: the driver is dead"));
         }
-        match before.leaks(&self.inventory_session()).await {
-            Ok(leaks) => {
+        match before.leaks(&session).await {
+            Ok(mut leaks) => {
+                self.unmount(&mut leaks, &session).await;
                 if !leaks.is_empty() {
                     self.emit(&Event::Leaked(&leaks));
                 }
                 self.summary.leaks = leaks;
             }
             Err(why) => self.emit(&Event::Remark(&format!("leaks are not looked for: {why}"))),
+        }
+    }
+
+    /// Undoes what can be undone without the driver, and says so.
+    async fn unmount(&mut self, leaks: &mut Vec<Leak>, session: &Session) {
+        for told in inventory::unmount(leaks, session).await {
+            self.emit(&Event::Remark(&told));
         }
     }
 

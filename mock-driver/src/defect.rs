@@ -33,6 +33,7 @@ named! {
     CreateVolumeLosesUpdates, "create-volume-loses-updates", "what changes while a volume is made is undone";
     CreateVolumeRevivesDeleted, "create-volume-revives-deleted", "a repeated request lets the volume show in the list for ever if it is deleted at the same time";
     EndsWithFirstConnection, "ends-with-first-connection", "the driver serves whoever connects first, and nobody after";
+    KeepsNothing, "keeps-nothing", "whatever the driver has done is forgotten when it ends, as all of it is in memory";
     LockKeptAfterCancel, "lock-kept-after-cancel", "a call that is given up keeps its object busy for ever";
     LockOwnedByConnection, "lock-owned-by-connection", "when a call is given up or its connection breaks, its object stays busy for all other connections";
     NodePublishForgetsReadonly, "node-publish-forgets-readonly", "a repeated request makes a readonly publication one for writing";
@@ -334,6 +335,7 @@ named! {
     CreateSnapshotRepeatChangesTime, "create-snapshot-repeat-changes-time", "a repeated request is answered with another creation_time";
     CreateSnapshotRepeatDropsSize, "create-snapshot-repeat-drops-size", "a repeated request is answered without size_bytes";
     CreateSnapshotRepeatNotReady, "create-snapshot-repeat-not-ready", "ready_to_use is false in the answer to a repeated call";
+    CreateSnapshotTimeIsNow, "create-snapshot-time-is-now", "creation_time is the second in which CreateSnapshot answers, also when it is repeated";
     CreateSnapshotUnknownSourceAsInternal, "create-snapshot-unknown-source-as-internal", "a source that does not exist is INTERNAL";
 
     // Snapshots as reported.
@@ -463,6 +465,7 @@ named! {
     CreateGroupSnapshotRefusesRepeats, "create-group-snapshot-refuses-repeats", "a repeated request is ALREADY_EXISTS";
     CreateGroupSnapshotRefusesUnicodeNames, "create-group-snapshot-refuses-unicode-names", "names beyond ASCII are refused";
     CreateGroupSnapshotRepeatDropsMembers, "create-group-snapshot-repeat-drops-members", "a repeated request is answered with one member only";
+    CreateGroupSnapshotTimeIsNow, "create-group-snapshot-time-is-now", "creation_time is the moment in which CreateVolumeGroupSnapshot answers, also when it is repeated";
 
     // Group snapshots as reported.
     GroupSnapshotAcceptsMissingMembers, "group-snapshot-accepts-missing-members", "missing snapshot_ids are accepted";
@@ -679,6 +682,7 @@ impl Defect {
             CreateVolumeLosesUpdates,
             CreateVolumeRevivesDeleted,
             EndsWithFirstConnection,
+            KeepsNothing,
             LockKeptAfterCancel,
             LockOwnedByConnection,
             NodePublishForgetsReadonly,

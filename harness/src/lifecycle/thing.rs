@@ -343,7 +343,7 @@ impl Tries<'_> {
             return self.done(Err(format!("{} {why}", self.rpc)));
         }
         let what = Settles::Willing(self.rpc.method);
-        self.session.pause(what, &mut self.pauses, self.settled).await;
+        self.session.wait_to_repeat(what, &mut self.pauses, self.settled).await;
         Ok(())
     }
 

@@ -447,7 +447,8 @@ fn failed(
 /// A volume that no request finds by its name.
 pub(super) fn leave_behind(state: &mut State, capacity_bytes: i64) {
     let seed = state.fresh_seed();
-    let left = StaticVolume { id: state.fresh_id("vol"), capacity_bytes, volume_context: Map::new() };
+    let (id, volume_context) = (state.fresh_id("vol"), Map::new());
+    let left = StaticVolume { id, capacity_bytes, volume_context, readonly: false };
     let content = Content::new(seed, capacity_bytes);
     state.add_volume(Volume::provisioned_elsewhere(&left, content));
 }

@@ -51,7 +51,7 @@ impl Shot {
     }
 }
 
-/// Sends every text at every place of one of the kinds, and has each answer judged, as [`volley`] does.
+/// Sends every text at every place of one of the kinds, as a name only if the user lets names be that long, and has each answer judged, as [`volley`] does.
 ///
 /// # Errors
 /// As for [`volley`].
@@ -63,7 +63,12 @@ pub async fn sweep(
     judge: impl FnMut(&Shot, &Answer<Value>) -> CheckResult,
 ) -> CheckResult {
     let scene = Scene::set(cx).await?;
-    let changes = |request: &Request| with_texts(request, kinds, keys, texts);
+    let (names, others): (Vec<Kind>, Vec<Kind>) = kinds.iter().partition(|kind| **kind == Kind::Name);
+    let fits = |text: &&String| text.len() <= cx.config().name_length_max;
+    let short: Vec<String> = texts.iter().filter(fits).cloned().collect();
+    let changes = |request: &Request| {
+        [with_texts(request, &names, keys, &short), with_texts(request, &others, keys, texts)].concat()
+    };
     volley(cx, &scene.requests(cx).await?, changes, judge).await
 }
 

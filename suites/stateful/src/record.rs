@@ -8,7 +8,7 @@ use csi_harness::prelude::*;
 use crate::case::{BreachText, Case};
 use crate::history::{Entry, History, Report, Timeline, Unordered, check};
 use crate::model::answer::Answer;
-use crate::model::around::Terms;
+use crate::model::around::{Terms, Time};
 use crate::model::call::Call;
 use crate::model::expectation::Breach;
 use crate::orchestrator::ground::Ground;
@@ -26,12 +26,40 @@ pub(crate) struct Recorder {
     terms: Terms,
     orchestrator: Orchestrator,
     made: Arc<Mutex<Vec<(u16, Call, Made)>>>,
+    ends: Arc<Mutex<Vec<End>>>,
+}
+
+/// An end of the driver among the calls.
+#[derive(Clone, Copy, Debug)]
+struct End {
+    how: &'static str,
+    at: Time,
+    back: Option<Time>,
+}
+
+impl End {
+    /// In a line, for those who read of calls of which the first began then.
+    fn told(&self, first: Time) -> String {
+        let when = match self.at.checked_sub(first) {
+            Some(after) => format!("{} ms after the first of them began", after.as_millis()),
+            None => "before the first of them began".to_owned(),
+        };
+        let back =
+            self.back.map(|back| format!(", and answered again {} ms later", (back - self.at).as_millis()));
+        format!("  the driver was {} {when}{}", self.how, back.unwrap_or_default())
+    }
 }
 
 impl Recorder {
     pub(crate) fn new(cx: &Cx, ground: &Arc<Ground>) -> Recorder {
         let orchestrator = Orchestrator::new(cx.clone(), ground, Tries::One);
-        Recorder { cx: cx.clone(), terms: ground.terms(cx), orchestrator, made: Arc::default() }
+        Recorder {
+            cx: cx.clone(),
+            terms: ground.terms(cx),
+            orchestrator,
+            made: Arc::default(),
+            ends: Arc::default(),
+        }
     }
 
     pub(crate) fn orchestrator(&self) -> &Orchestrator {
@@ -58,6 +86,22 @@ impl Recorder {
     /// A while in which a driver that said "not now" may go on.
     pub(crate) async fn pause(&self) {
         self.cx.wait(Settles::Everything, PAUSE, PAUSE).await;
+    }
+
+    /// Notes that the driver is ended now.
+    pub(crate) fn ended(&self, how: &'static str) {
+        self.ends().push(End { how, at: self.orchestrator.now(), back: None });
+    }
+
+    /// Notes that it answers again.
+    pub(crate) fn is_back(&self) {
+        if let Some(end) = self.ends().last_mut() {
+            end.back = Some(self.orchestrator.now());
+        }
+    }
+
+    fn ends(&self) -> std::sync::MutexGuard<'_, Vec<End>> {
+        self.ends.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The calls that were not answered, a line each.
@@ -90,6 +134,10 @@ impl Recorder {
         let mut lines = vec!["calls whose answers contradict each other".to_owned()];
         let timeline = Timeline::new(&history, unordered);
         lines.extend(timeline.lines());
+        let first =
+            unordered.calls.iter().filter_map(|place| made.get(*place)).map(|(_, _, made)| made.span.invoked);
+        let first = first.min().unwrap_or_default();
+        lines.extend(self.ends().iter().map(|end| end.told(first)));
         if let Some(folder) = &self.cx.config().effort.regressions {
             let steps = made.into_iter().map(|(worker, call, made)| step(worker, call, Vec::new(), made));
             let case =

@@ -7,6 +7,7 @@ use super::common::{
     Named, complete_snapshot, cut_snapshot, list_refusal, ready_snapshot, same_snapshot, still_listed,
 };
 use super::create_volume::source;
+use crate::moment::another_moment;
 
 /// Longest name that every driver has to take, in bytes.
 const NAME_BYTES: usize = 128;
@@ -126,6 +127,7 @@ check! {
             "create-snapshot-refuses-repeats",
             "create-snapshot-repeat-changes-id",
             "create-snapshot-repeat-changes-time",
+            "create-snapshot-time-is-now",
             "create-snapshot-repeat-drops-size",
         ],
         replaces: [
@@ -136,8 +138,13 @@ check! {
         let volume = cx.node_volume().await?;
         let request = cx.create_snapshot_request(&volume.id);
         let first = cx.create_snapshot(request.clone()).setup("a snapshot").await?;
-        let again = cx.create_snapshot(request).await.must("answer a repeated call with its snapshot")?;
-        same_snapshot(&first, &again)
+        let again = cx.create_snapshot(request.clone()).await.must("answer a repeated call with its snapshot")?;
+        same_snapshot(&first, &again)?;
+        if another_moment(cx, first.creation_time.as_ref(), again.creation_time.as_ref()).await {
+            let later = cx.create_snapshot(request).await.must("answer a later call with its snapshot")?;
+            same_snapshot(&first, &later)?;
+        }
+        Ok(())
     }
 }
 

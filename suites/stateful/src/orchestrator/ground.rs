@@ -1,14 +1,12 @@
 //! What has to be known of a driver before anything can be made up for it: asked once, before the calls begin.
 
 use std::collections::BTreeSet;
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use csi_harness::config::Pairs;
 use csi_harness::prelude::*;
-use csi_harness::workload::is_published;
 use csi_proto::Service;
 
 use super::parameters;
@@ -222,7 +220,7 @@ async fn has_workloads(cx: &Cx) -> CheckResult<bool> {
     let scope = cx.scope();
     let volume = scope.node_volume().await?;
     let published = scope.published(scope.staged(scope.attached(volume).await?).await?).await?;
-    let is_there = is_published(Path::new(&published.target_path));
+    let is_there = cx.sees_published(&published.target_path);
     scope.undo().await?;
     Ok(is_there)
 }
