@@ -15,7 +15,7 @@ pub(super) fn judge(definition: &DriverDefinition, facts: &Facts) -> Vec<Finding
         Ok(None) => findings.push(missing(&definition.driver_info.name, facts)),
         Ok(Some(object)) => {
             findings.extend(promises(definition, object, facts));
-            findings.extend(advertised(object, facts));
+            findings.extend(advertised(definition, object, facts));
         }
     }
     findings
@@ -88,7 +88,7 @@ fn promises(definition: &DriverDefinition, object: &CsiDriverFacts, facts: &Fact
 }
 
 /// What the object says and the driver does not advertise.
-fn advertised(object: &CsiDriverFacts, facts: &Facts) -> Vec<Finding> {
+fn advertised(definition: &DriverDefinition, object: &CsiDriverFacts, facts: &Facts) -> Vec<Finding> {
     let Some(plugin) = &facts.plugin else { return Vec::new() };
     let mut findings = Vec::new();
     match (object.attach_required, plugin.capabilities.contains(&Capability::PublishUnpublishVolume)) {
@@ -104,7 +104,9 @@ fn advertised(object: &CsiDriverFacts, facts: &Facts) -> Vec<Finding> {
         )),
         (true, true) | (false, false) => {}
     }
-    if object.storage_capacity && !plugin.capabilities.contains(&Capability::GetCapacity) {
+    // Where the definition promises it as well, that is told once.
+    let is_told = definition.can(Promise::Capacity);
+    if object.storage_capacity && !is_told && !plugin.capabilities.contains(&Capability::GetCapacity) {
         findings.push(Finding::error(
             "pods that wait for room are never scheduled",
             "the CSIDriver has storageCapacity: true, the driver does not advertise GET_CAPACITY",
