@@ -11,10 +11,12 @@ use crate::config::AccessType;
 use crate::verdict::Stop;
 
 type Fact = Arc<dyn Any + Send + Sync>;
+/// What a fact is known by.
+type Key = (TypeId, AccessType);
 
 /// Facts by their type and by the access that they hold for.
 #[derive(Default)]
-pub(crate) struct Learnt(Mutex<HashMap<(TypeId, AccessType), Arc<OnceCell<Fact>>>>);
+pub(crate) struct Learnt(Mutex<HashMap<Key, Arc<OnceCell<Fact>>>>);
 
 impl fmt::Debug for Learnt {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -113,11 +113,11 @@ async fn in_rounds(cx: &Cx, calls: Calls) -> CheckResult {
         let recorder = Recorder::new(&scope, &ground);
         calls.make(&recorder, &ground, seed, &budget).await?;
         rounds += 1;
-        if let Err(found) = recorder.judge(seed, &mut told) {
-            if let Some(stop) = Trial::new(cx, &ground, seed).without_overlaps(found, &budget).await {
-                cx.note(format!("round {rounds} of {number} calls was the first to go wrong"));
-                return Err(stop);
-            }
+        if let Err(found) = recorder.judge(seed, &mut told)
+            && let Some(stop) = Trial::new(cx, &ground, seed).without_overlaps(found, &budget).await
+        {
+            cx.note(format!("round {rounds} of {number} calls was the first to go wrong"));
+            return Err(stop);
         }
         scope.undo().await?;
     }

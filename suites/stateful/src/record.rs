@@ -146,7 +146,7 @@ impl Recorder {
         }
         let breach = unordered.breach.clone();
         let stop = Violation::from(breach.clone()).told(lines).timeline(timeline.into_spans()).into();
-        Err(Found { stop, breach, in_turn })
+        Err(Found { stop, breach: Box::new(breach), in_turn })
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Vec<(u16, Call, Made)>> {
@@ -158,7 +158,7 @@ impl Recorder {
 #[derive(Debug)]
 pub(crate) struct Found {
     pub(crate) stop: Stop,
-    pub(crate) breach: Breach,
+    pub(crate) breach: Box<Breach>,
     /// The calls that led there, as if one had come after the other.
     pub(crate) in_turn: Vec<Call>,
 }
