@@ -218,10 +218,8 @@ impl Runner<'_> {
     /// What is wrong where the call is known.
     fn proven(&self, plain: &PlainCall, found: &Found) -> Violation {
         let told = ["the call, in a fresh start", &found.line, "the plain call after it", &found.lost.line];
-        let message = format!(
-            "after {}, a plain {} fails, which works in a fresh start until then",
-            found.rpc, found.lost.rpc
-        );
+        let message =
+            format!("after {}, a plain {} fails, which worked before it", found.rpc, found.lost.rpc);
         violation(plain, message, &found.lost).told(told.map(str::to_owned).into())
     }
 
