@@ -30,7 +30,8 @@ fn the_fields() {
 fn table(name: &str, form: &Value) -> String {
     let mut text =
         format!("### {name}\n\n{}\n\n| field | form | meaning |\n|---|---|---|\n", described(form));
-    let required = form["required"].as_array().unwrap();
+    // Where each field has a default, none is required.
+    let required = form["required"].as_array().map_or(&[][..], Vec::as_slice);
     for (field, inner) in form["properties"].as_object().unwrap() {
         let optional = if required.iter().any(|name| name == field) { "" } else { ", where there is one" };
         text.push_str(&format!("| `{field}` | {}{optional} | {} |\n", form_of(inner), described(inner)));
