@@ -74,12 +74,6 @@ check! {
             let cx = cx.with_access(access);
             let staged = cx.staged(cx.attached(cx.new_volume().await?.into()).await?).await?;
             let path = cx.published(staged).await?.target_path;
-            if written {
-                let is_empty = !cx.write_device(&path, &[0..1]).await?;
-                ensure!(is_empty, "an empty file stands for no device");
-                let grown = std::fs::File::options().write(true).open(&path).and_then(|file| file.set_len(8192));
-                grown.map_err(|error| Stop::broken(error.to_string()))?;
-            }
             let found = cx.write_device(&path, &[4096..6144, 6144..8192]).await?;
             ensure!(found == written, "{access}: {found}");
             if written {
