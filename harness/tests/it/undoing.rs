@@ -277,7 +277,7 @@ async fn mounts_at_paths_of_the_run_are_unmounted_and_others_left() {
         println!("skipped: needs root to mount");
         return;
     }
-    let dir = tempfile::tempdir().unwrap();
+    let dir = tempfile::tempdir().expect("a directory");
     let config = Config { mount_dir: Some(dir.path().to_owned()), ..config() };
     let ran = Bench::start(Default::default(), config).await.run(&[&MOUNTS]).await;
     let elsewhere = dir.path().join("elsewhere");
