@@ -12,12 +12,13 @@ use crate::check::Runs;
 use crate::cx::{Cx, Session};
 use crate::driver::Driver;
 use crate::events::{Event, Reporter};
+use crate::fault;
 use crate::folding::Folding;
-use crate::inventory::Inventory;
+use crate::inventory::{Inventory, Surroundings};
 use crate::known::KnownFailing;
 use crate::lifecycle::size::{self, Found};
 use crate::need::Need;
-use crate::outcome::{Aftermath, CheckReport, Crash, Halt, Outcome, Planned, Summary};
+use crate::outcome::{Aftermath, CheckReport, Crash, Halt, LeftBehind, Outcome, Planned, Removal, Summary};
 use crate::premise::Premises;
 use crate::record::{CallLog, Silence};
 use crate::registry::Registry;
@@ -57,6 +58,8 @@ pub struct RunOptions {
     pub known: KnownFailing,
     /// Makes the command that runs one check alone, from its label.
     pub repeat: Arc<dyn Fn(&str) -> String + Send + Sync>,
+    /// The command that undoes what the run could not.
+    pub cleanup: Option<String>,
 }
 
 impl Default for RunOptions {
@@ -73,6 +76,7 @@ impl Default for RunOptions {
             registry: Registry::new([]),
             known: KnownFailing::default(),
             repeat: Arc::new(str::to_owned),
+            cleanup: None,
         }
     }
 }
@@ -95,6 +99,7 @@ pub struct Runner<'a> {
     stop: watch::Receiver<Halt>,
     folding: Folding,
     summary: Summary,
+    around: Surroundings,
     dead: bool,
     in_turn: bool,
 }
@@ -129,6 +134,7 @@ impl<'a> Runner<'a> {
             stop,
             folding: Folding::default(),
             summary: Summary::default(),
+            around: Surroundings::default(),
             dead: false,
             in_turn: false,
         }
@@ -168,6 +174,13 @@ impl<'a> Runner<'a> {
         if let Some(before) = before {
             self.report_leaks(&before).await;
         }
+        let reason = !self.summary.left_behind.is_empty() || self.summary.own_leaks().next().is_some();
+        let around = std::mem::take(&mut self.around).news(&self.target, reason);
+        self.summary.left_behind.extend(around);
+        let is_noted = |left: &LeftBehind| left.remove == Some(Removal::Cleanup);
+        if self.summary.left_behind.iter().any(is_noted) {
+            self.summary.cleanup.clone_from(&self.options.cleanup);
+        }
         self.summary.halt = *self.stop.borrow();
         self.summary.duration = started.elapsed();
         self.summary.calls = target.tally.calls();
@@ -204,6 +217,7 @@ impl<'a> Runner<'a> {
             if done.silence.is_some() && !self.target.is_alive().await {
                 self.driver_died(done, &mut running, &mut waiting).await;
             } else if done.silence == Some(Silence::ConnectionBroke) {
+                self.remember_left_behind(&done.report);
                 // The driver is back already, or dropped the connection: alone, the check shows which.
                 self.run_one_by_one(vec![done.report.planned]).await;
             } else {
@@ -249,6 +263,7 @@ impl<'a> Runner<'a> {
         let crashes = self.summary.crashes.len();
         let mut reports = Vec::new();
         for done in involved {
+            self.remember_left_behind(&done.report);
             reports.push(self.run_alone(done.report.planned).await);
         }
         if self.summary.crashes.len() == crashes
@@ -296,6 +311,7 @@ impl<'a> Runner<'a> {
             self.accuse(&mut done, false);
             self.crash(std::slice::from_mut(&mut done)).await;
         } else if done.silence == Some(Silence::ConnectionBroke) {
+            self.remember_left_behind(&done.report);
             done = self.run_one(done.report.planned).await;
             if done.silence == Some(Silence::ConnectionBroke) {
                 self.accuse(&mut done, true);
@@ -371,11 +387,12 @@ impl<'a> Runner<'a> {
         self.emit(&Event::Crashed(&crash));
         self.summary.crashes.push(crash);
         for done in involved {
-            done.report.leftovers = match done.cx.take().filter(|_| back) {
-                Some(cx) => cx.finish().await,
-                // What the check had made died with the driver, or is found by the leak check.
-                None => Vec::new(),
-            };
+            // What the check had made died with the driver, or is found by the leak check.
+            done.report.leftovers.clear();
+            if let Some(cx) = done.cx.take().filter(|_| back) {
+                done.report.leftovers = cx.finish().await;
+                done.report.left_behind = cx.left_behind();
+            }
         }
         if back && !self.target.is_alive().await {
             // Undoing has killed it again, which the check of that call tells.
@@ -396,7 +413,9 @@ impl<'a> Runner<'a> {
 
     fn left_out(&self, planned: Planned) -> CheckReport {
         let outcome = if self.dead {
-            Outcome::Broken("the driver is dead".to_owned())
+            let during =
+                self.summary.crashes.last().map(|crash| crash.under_way.join(", ")).unwrap_or_default();
+            Outcome::Broken(format!("the driver is dead since {during}"))
         } else if *self.stop.borrow() != Halt::None {
             Outcome::Skipped("interrupted".to_owned())
         } else {
@@ -410,9 +429,16 @@ impl<'a> Runner<'a> {
         self.tell(ready);
     }
 
+    /// Keeps what a check may have left behind; also of one that runs again.
+    fn remember_left_behind(&mut self, report: &CheckReport) {
+        self.summary.left_behind.extend(report.left_behind.iter().cloned());
+    }
+
     fn tell(&mut self, reports: Vec<CheckReport>) {
         for report in reports {
-            self.summary.count(report.outcome.kind());
+            let (outcome, counts_as) = (report.outcome.kind(), report.outcome.counts_as());
+            self.summary.count(outcome, counts_as, &fault::key(&report));
+            self.remember_left_behind(&report);
             self.emit(&Event::CheckFinished(&report));
         }
     }
@@ -433,8 +459,9 @@ impl<'a> Runner<'a> {
             found = size::find(&cx, target.volume_size_bytes()) => found,
             () = raised(stop) => Found::First,
         };
-        // What cannot be undone is found by the leak check.
+        // What cannot be undone is reported at the end.
         let _ = cx.finish().await;
+        self.summary.left_behind.extend(cx.left_behind());
         let remark = match found {
             Found::First => return,
             Found::Larger(bytes) => {
@@ -455,6 +482,7 @@ impl<'a> Runner<'a> {
         if !self.options.leak_check {
             return None;
         }
+        self.around = Surroundings::seen_with(&self.target).await;
         match Inventory::take(&self.inventory_session()).await {
             Ok(inventory) => Some(inventory),
             Err(why) => {
