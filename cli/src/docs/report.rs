@@ -30,7 +30,7 @@ fn the_fields() {
 fn table(name: &str, form: &Value) -> String {
     let mut text =
         format!("### {name}\n\n{}\n\n| field | form | meaning |\n|---|---|---|\n", described(form));
-    let required = form["required"].as_array().unwrap();
+    let required = form["required"].as_array().cloned().unwrap_or_default();
     for (field, inner) in form["properties"].as_object().unwrap() {
         let optional = if required.iter().any(|name| name == field) { "" } else { ", where there is one" };
         text.push_str(&format!("| `{field}` | {}{optional} | {} |\n", form_of(inner), described(inner)));
