@@ -16,6 +16,7 @@ use crate::config::{AccessType, Config, Pairs, Secret};
 use crate::ledger::{Exists, Ledger, Scope, WHOLE};
 use crate::lifecycle::Thing;
 use crate::names::CheckNames;
+use crate::outcome::{LeftBehind, Removal};
 use crate::paths::Paths;
 use crate::patience::{Patience, Settles, Waiting};
 use crate::plain_call::Probe;
@@ -355,7 +356,7 @@ impl Session {
         if matches!(answer, Answer::Ok(_)) {
             self.patience().took(sent.elapsed());
         }
-        self.target.tally.add(rpc, &answer, sent.elapsed());
+        self.target.tally.add(&self.check, rpc, &answer, sent.elapsed());
         self.log.ended(ticket, answer.as_ref().map(keep));
         if let Some(probe) = &self.probe {
             probe.after(&self.log, ticket).await;
@@ -469,9 +470,9 @@ impl Cx {
     }
 
     /// Does not undo what calls of this scope that got no answer may have made: to learn its id, the same call would be made again,
-    /// which may have been what the driver died of. If it is there, it is told as left behind.
-    pub fn forget_unnamed(&self) {
-        self.shared.ledger.forget_unnamed(self.scope);
+    /// which may have been what the driver died of. It is reported as what may have been left behind.
+    pub fn give_up_unnamed(&self) {
+        self.shared.ledger.give_up_unnamed(self.scope);
     }
 
     /// The same check on another node: calls of the Node service and paths are that node's.
@@ -584,6 +585,20 @@ impl Cx {
                 left
             }
         }
+    }
+
+    /// What is not undone, and may be there.
+    pub(crate) fn left_behind(&self) -> Vec<LeftBehind> {
+        let mut left = self.shared.ledger.left_behind(&self.session.check);
+        left.extend(self.shared.removals.open().into_iter().map(|what| LeftBehind {
+            what,
+            id: None,
+            why: "it could not be removed".to_owned(),
+            in_doubt: false,
+            check: Some(self.session.check.to_string()),
+            remove: Some(Removal::Cleanup),
+        }));
+        left
     }
 
     /// Removes something at the end of the check, whatever happens, that is no driver's.

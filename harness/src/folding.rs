@@ -1,9 +1,9 @@
-//! One fault, one failure: a check that only shows again what another one shows is told where the other one passes.
+//! One fault, one failure: a check that only shows again what another one shows is reported where the other one passes.
 
 use std::collections::BTreeMap;
 
 use crate::check::SAME_RULE;
-use crate::outcome::{CheckReport, Outcome, Planned};
+use crate::outcome::{CheckReport, Kind, Outcome, Planned, SameFault};
 use crate::requirements::req;
 use crate::story;
 
@@ -13,7 +13,15 @@ struct Leader {
     /// Its runs that have not ended.
     ahead: usize,
     /// What it accuses the driver of.
-    accuses: Option<String>,
+    accuses: Option<Accused>,
+}
+
+/// A fault that is reported, and where.
+#[derive(Clone, Debug)]
+struct Accused {
+    label: String,
+    message: String,
+    counts_as: Kind,
 }
 
 /// The checks that others follow, and the reports that wait for them.
@@ -21,7 +29,7 @@ struct Leader {
 pub(crate) struct Folding {
     leaders: BTreeMap<&'static str, Leader>,
     /// The rules that the driver was accused of breaking, and the first check that did.
-    rules: BTreeMap<&'static str, String>,
+    rules: BTreeMap<&'static str, Accused>,
     waiting: Vec<CheckReport>,
 }
 
@@ -51,7 +59,7 @@ impl Folding {
         if let Some(leader) = self.leaders.get_mut(report.planned.check.id) {
             leader.ahead = leader.ahead.saturating_sub(1);
             if let Some(violation) = report.outcome.violation() {
-                leader.accuses.get_or_insert_with(|| violation.message.clone());
+                leader.accuses.get_or_insert_with(|| Accused::of(&report, violation.message.clone()));
             }
         }
         self.waiting.push(report);
@@ -83,22 +91,23 @@ impl Folding {
         let same = match report.planned.check.follows {
             // Each death and each call that breaks off is a fault of its own.
             Some(SAME_RULE) if rule == req::GEN_ERR_001.id => None,
-            Some(SAME_RULE) => self.rules.get(rule).map(|first| (first.clone(), rule.to_owned())),
-            Some(leader) => {
-                let what = self.leaders.get(leader).and_then(|leader| leader.accuses.clone());
-                what.map(|what| (leader.to_owned(), what))
-            }
+            Some(SAME_RULE) => self.rules.get(rule).cloned(),
+            Some(leader) => self.leaders.get(leader).and_then(|leader| leader.accuses.clone()),
             None => None,
         };
-        if let Some((first, what)) = same {
-            let why = format!("the same fault as in {first}: {what}");
+        if let Some(Accused { label: first, message, counts_as }) = same {
             let deviates = !matches!(report.outcome, Outcome::Warned(_));
-            report.told_in = Some(first).filter(|_| deviates);
-            report.outcome = Outcome::Skipped(why);
+            report.outcome = Outcome::SameFault(SameFault { first, message, counts_as, deviates });
             report.calls.clear();
         } else {
-            self.rules.entry(rule).or_insert_with(|| report.label());
+            self.rules.entry(rule).or_insert_with(|| Accused::of(&report, rule.to_owned()));
         }
         report
+    }
+}
+
+impl Accused {
+    fn of(report: &CheckReport, message: String) -> Accused {
+        Accused { label: report.label(), message, counts_as: report.outcome.kind() }
     }
 }

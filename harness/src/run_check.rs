@@ -9,6 +9,7 @@ use tokio::sync::watch;
 
 use crate::cx::{Cx, Session};
 use crate::driver::Driver;
+use crate::fault;
 use crate::known::KnownFailing;
 use crate::outcome::{CheckReport, Halt, Outcome, Planned};
 use crate::plain_call::Probe;
@@ -59,7 +60,8 @@ impl CheckReport {
             calls: Vec::new(),
             calls_dropped: 0,
             leftovers: Vec::new(),
-            told_in: None,
+            left_behind: Vec::new(),
+            began_with: None,
         }
     }
 }
@@ -142,10 +144,10 @@ async fn run_and_undo(
     let in_the_way = if cx.may_leave() { &[][..] } else { &leftovers };
     let outcome = judge(&planned, ended, &warnings, in_the_way, &rules);
     let outcome = listed(outcome, rules.known.reason(&label));
-    let told = !matches!(outcome, Outcome::Passed | Outcome::Skipped(_));
+    let told = !matches!(outcome, Outcome::Passed | Outcome::SameFault(_) | Outcome::Skipped(_));
     let keep = told || rules.keep_calls || silence.is_some();
     let repeat = rules.repeat_command(&label, &outcome);
-    let report = CheckReport {
+    let mut report = CheckReport {
         outcome,
         warnings,
         notes,
@@ -154,11 +156,13 @@ async fn run_and_undo(
         calls: if keep { calls } else { Vec::new() },
         calls_dropped: if keep { calls_dropped } else { 0 },
         leftovers,
-        told_in: None,
+        left_behind: cx.left_behind(),
+        began_with: None,
         repeat,
         planned,
     };
-    let cx = (!report.leftovers.is_empty()).then_some(cx);
+    report.began_with = fault::began_with(&report, &target.tally);
+    let cx = (!(report.leftovers.is_empty() && report.left_behind.is_empty())).then_some(cx);
     Done { report, silence, on_purpose, cx }
 }
 

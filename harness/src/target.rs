@@ -94,6 +94,13 @@ impl Node {
         }
     }
 
+    /// Whether the mounts of the driver, which is another process, are in the mount table of the tests.
+    pub(crate) async fn shares_mounts(&self) -> bool {
+        let listener = mounts::listener(self.endpoint()).await;
+        let is_here = |pid| u32::try_from(pid) == Ok(std::process::id());
+        !listener.is_none_or(is_here) && mounts::are_shared_with(self.endpoint()).await
+    }
+
     pub(crate) fn paths(&self) -> &Paths {
         &self.paths
     }

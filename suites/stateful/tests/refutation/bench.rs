@@ -11,6 +11,7 @@ use csi_harness::filter::Filter;
 use csi_harness::outcome::{Outcome, Summary};
 use csi_harness::runner::{RunOptions, Runner};
 use csi_harness::target::Target;
+use csi_harness::wording;
 use csi_mock_driver::MockDriver;
 use csi_proto::Endpoint;
 use libtest_mimic::Failed;
@@ -146,17 +147,23 @@ pub(crate) async fn play_on(
     runner.report_to(&mut listening);
     let summary = runner.run(plan).await;
     driver.leave().await?;
+    if let [first, ..] = &listening.wording[..] {
+        return Err(first.as_str().into());
+    }
     Ok(Played { said: listening.said, summary })
 }
 
 #[derive(Default)]
 struct Listening {
     said: BTreeMap<String, Said>,
+    /// What is wrong with the words of reports.
+    wording: Vec<String>,
 }
 
 impl Reporter for Listening {
     fn event(&mut self, event: &Event<'_>) {
         if let Event::CheckFinished(report) = event {
+            self.wording.extend(wording::complaints(report));
             let said = Said { outcome: report.outcome.clone(), notes: report.notes.clone() };
             self.said.insert(report.label(), said);
         }

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use csi_harness::requirements::req;
 use tonic::Code;
 
-use crate::model::answer::{GroupFacts, GroupSaid, is_same_moment};
+use crate::model::answer::{GroupFacts, GroupSaid, is_same_moment, moment_text};
 use crate::model::around::{Around, Presence};
 use crate::model::call::GroupCall;
 use crate::model::expectation::{Expectation, Finding, anything, must, must_be_refused, says};
@@ -213,8 +213,8 @@ fn same(life: &GroupLife, facts: &GroupFacts) -> Finding {
         life.creation_time.is_none() || is_same_moment(facts.creation_time, life.creation_time),
         &req::GROUP_CREATE_003,
         "the creation_time of a group snapshot has changed",
-        format!("{:?}", life.creation_time),
-        format!("{:?}", facts.creation_time),
+        moment_text(life.creation_time),
+        moment_text(facts.creation_time),
     );
     id.and(all).and(time)
 }

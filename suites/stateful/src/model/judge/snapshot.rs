@@ -3,7 +3,7 @@
 use csi_harness::requirements::req;
 use tonic::Code;
 
-use crate::model::answer::{SnapshotFacts, SnapshotSaid, is_same_moment};
+use crate::model::answer::{SnapshotFacts, SnapshotSaid, is_same_moment, moment_text};
 use crate::model::around::{Around, Presence};
 use crate::model::call::SnapshotCall;
 use crate::model::expectation::{Expectation, Finding, anything, must, must_be_refused, says};
@@ -168,8 +168,8 @@ fn same(life: &SnapshotLife, facts: &SnapshotFacts) -> Finding {
         life.creation_time.is_none() || is_same_moment(facts.creation_time, life.creation_time),
         &req::CTRL_CREATESNAP_002,
         "the creation_time of a snapshot has changed",
-        format!("{:?}", life.creation_time),
-        format!("{:?}", facts.creation_time),
+        moment_text(life.creation_time),
+        moment_text(facts.creation_time),
     );
     // The size may become known only once the snapshot is ready.
     let size = says(
