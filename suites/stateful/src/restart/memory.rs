@@ -84,11 +84,12 @@ async fn is_known(cx: &Cx, volume: &v1::Volume, story: &mut Story) -> CheckResul
     let validated = cx.call(validate).await.any_answer()?;
     let told = validated.as_ref().err().map_or_else(|| "OK".to_owned(), Refused::to_string);
     story.tell(format!("ValidateVolumeCapabilities of {:?}", volume.volume_id), told);
-    if !validated.is_err_and(|refused| refused.code == Code::NotFound) {
-        return Ok(true);
-    }
-    if !cx.target().capabilities().has(Capability::ListVolumes) {
-        return Ok(false);
+    let has_list = cx.target().capabilities().has(Capability::ListVolumes);
+    match validated {
+        Ok(_) => return Ok(true),
+        Err(refused) if !has_list => return Ok(refused.code != Code::NotFound),
+        // Not every driver says NOT_FOUND of what it does not know: the list decides.
+        Err(_) => {}
     }
     let is_it = |entry: &v1::list_volumes_response::Entry| {
         entry.volume.as_ref().is_some_and(|listed| listed.volume_id == volume.volume_id)
