@@ -17,6 +17,7 @@ pub mod effect;
 pub mod embed;
 pub mod events;
 pub mod expected;
+pub mod faults;
 pub mod filter;
 mod folding;
 mod inventory;

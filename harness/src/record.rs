@@ -214,6 +214,7 @@ struct Inner {
     next: u64,
     bytes: usize,
     silence: Option<Silence>,
+    blamed: Vec<Violation>,
     warnings: Vec<Violation>,
     notes: Vec<String>,
 }
@@ -223,6 +224,7 @@ struct Inner {
 pub(crate) struct Told {
     pub(crate) calls: Vec<CallRecord>,
     pub(crate) calls_dropped: usize,
+    pub(crate) blamed: Vec<Violation>,
     pub(crate) warnings: Vec<Violation>,
     pub(crate) notes: Vec<String>,
 }
@@ -234,6 +236,11 @@ pub(crate) struct Ticket(u64);
 impl CallLog {
     pub(crate) fn new() -> Arc<CallLog> {
         Arc::new(CallLog { started: Instant::now(), inner: Mutex::default() })
+    }
+
+    /// Adds a broken rule after which the check goes on.
+    pub(crate) fn blame(&self, violation: Violation) {
+        self.lock().blamed.push(violation);
     }
 
     /// Adds a remark that does not stop the check: a rule that is only recommended, or a tolerated answer.
@@ -324,7 +331,8 @@ impl CallLog {
         }
         let calls_dropped = usize::try_from(inner.next).unwrap_or(usize::MAX) - inner.calls.len();
         let calls = inner.calls.into_iter().map(|(_, call)| call).collect();
-        Told { calls, calls_dropped, warnings: inner.warnings, notes: inner.notes }
+        let Inner { blamed, warnings, notes, .. } = inner;
+        Told { calls, calls_dropped, blamed, warnings, notes }
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Inner> {

@@ -15,6 +15,7 @@ use crate::call::Exchange;
 use crate::capability::Capabilities;
 use crate::config::{Config, Elsewhere};
 use crate::driver::{Driver, DriverError};
+use crate::faults::Faults;
 use crate::lifecycle::{Room, size};
 use crate::logbook::{Logbook, RunOf};
 use crate::mounts;
@@ -53,6 +54,7 @@ pub struct Target {
     pub(crate) replies: Replies,
     pub(crate) patience: Patience,
     pub(crate) tally: Tally,
+    faults: Faults,
     /// How often the breaking of connections from here has begun or ended: odd while they break.
     breaks: AtomicU64,
     logbook: Option<Arc<Logbook>>,
@@ -266,6 +268,7 @@ impl Target {
             replies: Replies::default(),
             patience: Patience::default(),
             tally: Tally::default(),
+            faults: Faults::default(),
             breaks: AtomicU64::new(0),
             logbook: None,
             config,
@@ -367,6 +370,11 @@ impl Target {
     /// Where replies of this run, to whichever call, broke a rule that holds for all of them.
     pub fn breaches(&self, requirement: &Requirement) -> Vec<Breach> {
         self.replies.breaches(requirement)
+    }
+
+    /// Faults that the checks of this run tell.
+    pub fn faults(&self) -> &Faults {
+        &self.faults
     }
 
     /// The text that every name of this run begins with.

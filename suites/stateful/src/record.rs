@@ -6,13 +6,14 @@ use std::time::Duration;
 use csi_harness::prelude::*;
 
 use crate::case::{BreachText, Case};
-use crate::history::{Entry, History, Report, Timeline, check};
+use crate::history::{Entry, History, Report, Timeline, Unordered, check};
 use crate::model::answer::Answer;
 use crate::model::around::Terms;
 use crate::model::call::Call;
 use crate::orchestrator::ground::Ground;
 use crate::orchestrator::{Made, Orchestrator, Tries};
 use crate::sequence::{case, step};
+use crate::told::Told;
 
 /// How long a caller waits before it makes a call again.
 const PAUSE: Duration = Duration::from_millis(20);
@@ -67,11 +68,28 @@ impl Recorder {
         lines
     }
 
-    /// Judges everything that was done.
-    ///
-    /// # Errors
-    /// A violation if no order of the calls explains the answers.
-    pub(crate) fn judge(&self, seed: u64, told: &mut Told) -> CheckResult {
+    /// Judges everything that was done. `true` if there was something new to tell.
+    pub(crate) fn judge(&self, seed: u64, told: &mut Told) -> bool {
+        let judged = self.judged(told);
+        let mut is_new = false;
+        for unordered in &judged.report.unordered {
+            if told.takes_on(&unordered.breach) {
+                is_new = true;
+                told.blame(&unordered.breach, self.accusation(&judged, unordered, seed));
+            }
+        }
+        is_new
+    }
+
+    /// The same, where nothing can be held against the driver.
+    pub(crate) fn remark(&self, seed: u64, told: &mut Told) {
+        let judged = self.judged(told);
+        if let Some(unordered) = judged.report.unordered.first() {
+            self.cx.warn(self.accusation(&judged, unordered, seed));
+        }
+    }
+
+    fn judged(&self, told: &mut Told) -> Judged {
         let mut made = std::mem::take(&mut *self.lock());
         made.sort_by_key(|(_, _, made)| made.span.invoked);
         let entry = |(worker, call, made): &(u16, Call, Made)| Entry {
@@ -80,20 +98,25 @@ impl Recorder {
             answer: self.orchestrator.answer(made),
             span: made.span,
         };
-        let history = History { terms: self.terms.clone(), entries: made.iter().map(entry).collect() };
+        let terms = Terms { known: told.known(), ..self.terms.clone() };
+        let history = History { terms, entries: made.iter().map(entry).collect() };
         let report = check(&history);
-        told.add(&self.cx, &report);
-        let Some(unordered) = report.unordered.first() else { return Ok(()) };
+        told.add(&report, &history.terms.known);
+        Judged { made, history, report }
+    }
+
+    fn accusation(&self, judged: &Judged, unordered: &Unordered, seed: u64) -> Violation {
         let mut lines = vec!["calls that no order explains".to_owned()];
-        let timeline = Timeline::new(&history, unordered);
+        let timeline = Timeline::new(&judged.history, unordered);
         lines.extend(timeline.lines());
         if let Some(folder) = &self.cx.config().effort.regressions {
-            let steps = made.into_iter().map(|(worker, call, made)| step(worker, call, Vec::new(), made));
+            let steps = judged.made.iter().cloned();
+            let steps = steps.map(|(worker, call, made)| step(worker, call, Vec::new(), made));
             let case =
                 Case { steps: steps.collect(), ..case(&self.cx, seed, BreachText::from(&unordered.breach)) };
             lines.push(case.store_in(folder));
         }
-        Err(Violation::from(unordered.breach.clone()).told(lines).timeline(timeline.into_spans()).into())
+        Violation::from(unordered.breach.clone()).told(lines).timeline(timeline.into_spans())
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Vec<(u16, Call, Made)>> {
@@ -101,30 +124,9 @@ impl Recorder {
     }
 }
 
-/// What was told of all histories of a check: each remark once, and how much could not be decided.
-#[derive(Debug, Default)]
-pub(crate) struct Told {
-    remarked: Vec<&'static str>,
-    undecided: usize,
-    objects: usize,
-}
-
-impl Told {
-    fn add(&mut self, cx: &Cx, report: &Report) {
-        self.objects += report.objects;
-        self.undecided += report.undecided.len();
-        for (_, remark) in &report.remarks {
-            if !self.remarked.contains(&remark.rule.id) {
-                self.remarked.push(remark.rule.id);
-                cx.warn(remark.clone().into());
-            }
-        }
-    }
-
-    /// Says of how many objects nothing can be said.
-    pub(crate) fn tell(&self, cx: &Cx) {
-        if self.undecided > 0 {
-            cx.note(format!("{} of {} objects are undecided", self.undecided, self.objects));
-        }
-    }
+/// What was done, and what is to be thought of it.
+struct Judged {
+    made: Vec<(u16, Call, Made)>,
+    history: History,
+    report: Report,
 }

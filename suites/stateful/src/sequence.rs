@@ -96,7 +96,10 @@ pub async fn play(
         let Some(made) = made else { continue };
         let taken = model.take(&call, &made.answer, made.span);
         if let (Item::Insist(_), Answer::PutOff(code)) = (item, &made.answer) {
-            sequence.breach = Some(never_done(&call, *code));
+            match never_done(&call, *code) {
+                breach if terms.known.has(&breach) => sequence.remarks.push(breach),
+                breach => sequence.breach = Some(breach),
+            }
         }
         let is_deletion = deletes(&call) && matches!(made.answer, Answer::Done(_));
         sequence.steps.push(step(0, call, expected, made));
@@ -135,6 +138,8 @@ fn never_done(call: &Call, code: Code) -> Breach {
         message: format!("{} is put off for ever after a call that got no answer", call.method()),
         expected: "the work picked up where it stood, and OK once it is done".to_owned(),
         actual: code_name(code).to_owned(),
+        code: Some(code),
+        leaves_doubt: true,
     }
 }
 

@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use csi_harness::prelude::*;
-use csi_harness::requirements::Requirement;
 
 use crate::case::{BreachText, Case};
 use crate::model::around::Terms;
@@ -13,6 +12,7 @@ use crate::orchestrator::ground::Ground;
 use crate::orchestrator::{Orchestrator, Tries};
 use crate::sequence::{Item, Pace, Sequence, case, play};
 use crate::shrink::Shrinker;
+use crate::told::Told;
 
 /// Sequences made at the most to shorten one.
 const SHRINK_TRIES_MAX: u32 = 200;
@@ -26,40 +26,67 @@ pub(crate) struct Trial<'a> {
     ground: &'a Arc<Ground>,
     terms: Terms,
     seed: u64,
-    /// Rules that were remarked on: each is told once.
-    remarked: Vec<&'static Requirement>,
+    told: Told,
+}
+
+/// What a sequence showed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Came {
+    /// Nothing is wrong.
+    Right,
+    /// Nothing but faults that are told.
+    Again,
+    /// A fault that was not told before.
+    New,
 }
 
 impl<'a> Trial<'a> {
     pub(crate) fn new(cx: &'a Cx, ground: &'a Arc<Ground>, seed: u64) -> Trial<'a> {
-        Trial { cx, ground, terms: ground.terms.clone(), seed, remarked: Vec::new() }
+        Trial { cx, ground, terms: ground.terms.clone(), seed, told: Told::new(cx) }
     }
 
-    /// Makes a sequence of calls, of which none is begun after a time.
+    /// What was told so far.
+    pub(crate) fn told(&self) -> &Told {
+        &self.told
+    }
+
+    /// Makes a sequence of calls, of which none is begun after a time. What it shows for the first time in the run is told by the
+    /// shortest sequence found that shows the same.
     ///
     /// # Errors
-    /// A violation, told by the shortest sequence found that breaks the same rule. Broken if something cannot be undone.
-    pub(crate) async fn run(&mut self, items: Vec<Item>, until: Instant) -> CheckResult {
+    /// Broken if something cannot be undone.
+    pub(crate) async fn run(&mut self, items: Vec<Item>, until: Instant) -> CheckResult<Came> {
+        self.terms.known = self.told.known();
         let sequence = self.attempt(Pace { until, to_settle: Duration::ZERO }, &items).await?;
-        self.remark(&sequence.remarks);
-        let Some(breach) = sequence.breach.clone() else { return Ok(()) };
+        let again = sequence.remarks.iter().any(|remark| self.terms.known.has(remark));
+        sequence.remarks.iter().for_each(|remark| self.told.remark(remark, &self.terms.known));
+        let Some(breach) = sequence.breach.clone() else {
+            return Ok(if again { Came::Again } else { Came::Right });
+        };
+        if !self.told.takes_on(&breach) {
+            return Ok(Came::Again);
+        }
         let items = items[..sequence.used].to_vec();
         match self.minimal(items, &breach, sequence).await? {
-            Some(sequence) => Err(self.accusation(&sequence)),
+            Some(sequence) => {
+                let accusation = self.accusation(&breach, &sequence);
+                self.told.blame(&breach, accusation);
+                Ok(Came::New)
+            }
             None => {
+                self.told.takes_back(&breach);
                 self.terms.settle = self.cx.settle_limit();
-                Ok(())
+                Ok(Came::Right)
             }
         }
     }
 
-    fn remark(&mut self, remarks: &[Breach]) {
-        for remark in remarks {
-            if !self.remarked.contains(&remark.rule) {
-                self.remarked.push(remark.rule);
-                self.cx.warn(remark.clone().into());
-            }
-        }
+    /// Says what was met again.
+    ///
+    /// # Errors
+    /// A fault that another check tells, if nothing else is to be said.
+    pub(crate) fn end(self) -> CheckResult {
+        self.told.end()
     }
 
     async fn attempt(&self, pace: Pace, items: &[Item]) -> CheckResult<Sequence> {
@@ -74,15 +101,16 @@ impl<'a> Trial<'a> {
         Ok(sequence)
     }
 
-    /// The shortest sequence found that breaks the same rule. `None` if the driver only needed time.
+    /// The shortest sequence found that shows the same. `None` if the driver only needed time.
     async fn minimal(
         &self,
         items: Vec<Item>,
         breach: &Breach,
         found: Sequence,
     ) -> CheckResult<Option<Sequence>> {
+        let fault = breach.fault();
         let is_the_same =
-            |sequence: &Sequence| sequence.breach.as_ref().is_some_and(|other| other.rule == breach.rule);
+            |sequence: &Sequence| sequence.breach.as_ref().is_some_and(|other| other.fault() == fault);
         let until = Instant::now() + SHRINK_LIMIT.min(self.cx.remaining() / 2);
         let pace = Pace { until, to_settle: Duration::ZERO };
         let (mut shrinker, mut best) = (Shrinker::new(items), found);
@@ -106,15 +134,13 @@ impl<'a> Trial<'a> {
     }
 
     /// The violation that a sequence shows, which is also stored as a case if the user wants that.
-    fn accusation(&self, sequence: &Sequence) -> Stop {
-        let Some(breach) = &sequence.breach else {
-            return Stop::broken("a sequence that breaks no rule was taken for one that does");
-        };
+    fn accusation(&self, breach: &Breach, sequence: &Sequence) -> Violation {
+        let breach = sequence.breach.as_ref().unwrap_or(breach);
         let mut told = sequence.table();
         if let Some(folder) = &self.cx.config().effort.regressions {
             let case = case(self.cx, self.seed, BreachText::from(breach));
             told.push(Case { steps: sequence.steps.clone(), ..case }.store_in(folder));
         }
-        Violation::from(breach.clone()).told(told).into()
+        Violation::from(breach.clone()).told(told)
     }
 }

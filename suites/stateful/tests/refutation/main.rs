@@ -3,6 +3,7 @@
 
 mod bench;
 mod defects;
+mod pairs;
 mod quirks;
 
 use std::process::ExitCode;
@@ -20,6 +21,7 @@ fn main() -> ExitCode {
     std::panic::set_hook(Box::new(|_| {}));
     let mut trials = quirks::trials();
     trials.extend(defects::trials());
+    trials.extend(pairs::trials());
     libtest_mimic::run(&arguments, trials).exit_code()
 }
 
