@@ -646,7 +646,7 @@ pub(crate) struct LimitArgs {
     /// Until a snapshot is ready, or something deleted has gone from the lists [default: 12s, or by what the driver shows]
     #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     pub(crate) settle_timeout: Option<Duration>,
-    /// Until a driver that died, or was ended, is back [default: 10s]
+    /// Until a driver that died, or was ended, is back [default: ten times the longest start seen, at least --dial-timeout]
     #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     pub(crate) restart_timeout: Option<Duration>,
     /// Until a driver that left a call unanswered has to answer another one, or is called dead [default: 30s]

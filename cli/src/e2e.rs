@@ -4,18 +4,20 @@ mod kube;
 mod preflight;
 mod with_sanity;
 
-use std::io::{self, Write};
+use std::collections::BTreeSet;
+use std::io::{self, Write as _};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use csi_driver_definitions::{DriverDefinition, Loaded, Objects};
+use csi_driver_definitions::{DriverDefinition, Loaded, Objects, StorageClass};
+use csi_harness::check::Check;
 use csi_harness::config::{Config, PathLayout};
-use csi_harness::registry::Suite;
-use csi_harness::shard::Shard;
+use csi_harness::registry::{Registry, Suite};
 use csi_suite_e2e::direct;
 use csi_suite_e2e::local::{LocalClusters, Settings};
-use csi_suite_e2e::plan::{self, Definition, Instance};
+use csi_suite_e2e::plan::{self, Definition, Instance, Say};
+use csi_suite_e2e::view::{Unmet, View};
 
 use crate::args::{ClusterArgs, ClusterKind, E2eArgs, PathArgs, RunArgs};
 use crate::error::Error;
@@ -23,6 +25,7 @@ use crate::exit::Exit;
 use crate::note;
 use crate::repeat::Repeat;
 use crate::run;
+use crate::stop;
 
 /// Time for one test, where the user says nothing: Kubernetes waits up to 20 minutes for a single step.
 const TEST_LIMIT: Duration = Duration::from_secs(30 * 60);
@@ -41,14 +44,15 @@ pub(crate) fn e2e(args: E2eArgs, repeat: Repeat) -> Result<Exit, Error> {
     }
     let loaded = load(&args)?;
     if args.plan {
-        print_plan(io::stdout().lock(), &loaded.definition, nodes(&args), args.course.shard)?;
-        return Ok(Exit::Success);
+        let storage = loaded.storage_class().ok().flatten();
+        return print_plan(&args, &loaded.definition, storage.as_ref(), &LocalClusters::view(nodes(&args)));
     }
     if !args.course.dry_run && !rustix::process::geteuid().is_root() {
         let problem = "e2e mounts volumes and starts pods in namespaces of their own: run it as root on the driver's host";
         return Err(Error::Settings(problem.to_owned()));
     }
-    let clusters = LocalClusters::new(settings(&args.cluster)?, nodes(&args));
+    let definition = loaded.definition.clone();
+    let clusters = LocalClusters::new(settings(&args.cluster)?, nodes(&args), definition, say_of(&args));
     let definition = Arc::new(Definition::new(loaded)?);
     let suites = suites(plan::suite(definition.clone(), Arc::new(clusters)), &args);
     let (terms, with_sanity) = (args.terms.clone(), args.cluster.with_sanity);
@@ -129,32 +133,61 @@ fn nodes(args: &E2eArgs) -> usize {
     if args.target.is_embedded() { 2 } else { 1 + args.target.node_endpoint.len() }
 }
 
-/// A line for each test of the shard, or of all, with `skip` and the reason where it would skip.
+/// Who hears what is worth a word while tests run.
+fn say_of(args: &E2eArgs) -> Say {
+    if args.output.words.quiet { |_| {} } else { stop::say }
+}
+
+/// A line for each test that the terms choose, of the shard or of all: with `skip` and the reason where it would skip, and with `run?`
+/// where only the driver knows.
 fn print_plan(
-    mut out: impl Write,
+    args: &E2eArgs,
     definition: &DriverDefinition,
-    nodes: usize,
-    shard: Option<Shard>,
-) -> io::Result<()> {
+    storage: Option<&StorageClass>,
+    view: &View,
+) -> Result<Exit, Error> {
     let mut instances = plan::instances(definition);
     let all = instances.len();
+    let registry = Registry::new([plan::suite_to_list(&instances)]);
+    let filter = args.terms.filter(&registry)?;
+    let checks: Vec<&Check> = registry.checks().map(|(_, check)| check).collect();
+    let chosen: BTreeSet<&str> =
+        checks.iter().filter(|check| filter.selects(check, check.id)).map(|check| check.id).collect();
+    instances.retain(|instance| chosen.contains(instance.id.as_str()));
+    if instances.is_empty() {
+        return Err(Error::NothingSelected);
+    }
+    let chosen = instances.len();
+    let shard = args.course.shard;
     instances.retain(|instance| shard.is_none_or(|shard| shard.has(&instance.id)));
-    let skipped = |instance: &Instance| instance.skipped(definition, nodes);
+    let unmet = |instance: &Instance| instance.unmet(definition, storage, view);
+    let mut out = io::stdout().lock();
+    let (mut run, mut open) = (0, 0);
     for instance in &instances {
-        match skipped(instance) {
-            None => writeln!(out, "run   {}", instance.name)?,
-            Some(reason) => writeln!(out, "skip  {}\n      {reason}", instance.name)?,
+        match unmet(instance) {
+            None => {
+                run += 1;
+                writeln!(out, "run   {}", instance.name)?;
+            }
+            Some(Unmet::Depends(why)) => {
+                open += 1;
+                writeln!(out, "run?  {}\n      {why}", instance.name)?;
+            }
+            Some(Unmet::Skips(reason)) => writeln!(out, "skip  {}\n      {reason}", instance.name)?,
         }
     }
-    let run = instances.iter().filter(|instance| skipped(instance).is_none()).count();
+    let open =
+        if open == 0 { String::new() } else { format!(", and {open} more may: only the driver knows") };
     match shard {
-        None => writeln!(out, "\n{run} of {all} tests would run"),
+        None if chosen == all => writeln!(out, "\n{run} of {all} tests would run{open}")?,
+        None => writeln!(out, "\n{run} of {chosen} tests would run{open}; {all} in all")?,
         Some(shard) => writeln!(
             out,
-            "\n{run} of {} tests would run, in shard {} of {}; {all} in all",
+            "\n{run} of {} tests would run{open}, in shard {} of {}; {all} in all",
             instances.len(),
             shard.index(),
             shard.of()
-        ),
+        )?,
     }
+    Ok(Exit::Success)
 }

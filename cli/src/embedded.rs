@@ -51,6 +51,7 @@ fn provisioned() -> [StaticVolume; 2] {
         publish_context: Pairs::new(),
         access_type: Some(access),
         size_bytes: 1 << 30,
+        readonly: false,
     })
 }
 
@@ -59,6 +60,7 @@ fn volumes() -> Vec<csi_mock_driver::StaticVolume> {
         id: volume.id,
         capacity_bytes: volume.size_bytes,
         volume_context: volume.context,
+        readonly: volume.readonly,
     };
     provisioned().map(volume).into()
 }

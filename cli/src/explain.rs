@@ -71,14 +71,16 @@ fn explain_check(mut out: impl Write, check: &Check) -> io::Result<()> {
         check.leader().into_iter(),
     )?;
     write_list(&mut out, "covers these cases of the Go csi-sanity", check.replaces.iter().copied())?;
-    writeln!(out, "\nruns {}, {}; since {}", course(check.runs), access(check.access), check.since)
+    writeln!(out, "\nruns {}, {}; since {}", course(check.course()), access(check.access), check.since)
 }
 
 fn course(runs: Runs) -> &'static str {
     match runs {
         Runs::Parallel => "in parallel with others",
         Runs::Alone => "alone, since it looks at the driver as a whole",
+        Runs::Odd => "alone and late, since drivers are known to stumble over it for good",
         Runs::Last => "alone and last, since drivers are known to crash on it",
+        Runs::Restarts => "alone and after those, since it ends the driver",
         Runs::Finally => "after everything else, since it judges what was seen in the whole run",
     }
 }

@@ -65,7 +65,7 @@ fn entry(suite: &'static str, check: &'static Check) -> Entry {
         requirements: check.requirements.iter().map(|rule| rule.id).collect(),
         needs: check.needs.iter().map(Need::describe).collect(),
         refuted_by: check.refuted_by,
-        alone: check.runs != Runs::Parallel,
+        alone: check.course() != Runs::Parallel,
         root: check.needs.iter().any(|need| matches!(need, Need::Root)),
     }
 }

@@ -124,12 +124,12 @@ fn limits(config: &mut Config, args: &LimitArgs) {
         (&mut limits.call_ms, args.call_timeout),
         (&mut limits.check_ms, args.check_timeout),
         (&mut limits.undo_ms, args.undo_timeout),
-        (&mut limits.restart_ms, args.restart_timeout),
         (&mut limits.alive_ms, args.alive_timeout),
     ] {
         replace(limit, &given.map(ms));
     }
     replace(&mut limits.settle_ms, &args.settle_timeout.map(|given| Some(ms(given))));
+    replace(&mut limits.restart_ms, &args.restart_timeout.map(|given| Some(ms(given))));
 }
 
 fn effort(config: &mut Config, args: &EffortArgs) {

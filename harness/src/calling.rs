@@ -9,6 +9,7 @@ use tonic::Code;
 
 use crate::cx::Session;
 use crate::effect;
+use crate::patience::Settles;
 use crate::reply::{Answer, NoAnswer, Reply};
 use crate::verdict::Stop;
 
@@ -90,7 +91,7 @@ impl<'a, T: Send + 'a> Calling<'a, T> {
                 }
             };
             if again && self.session.remaining() > pauses.next {
-                pauses.pause().await;
+                self.session.wait_to_repeat(Settles::Willing(self.rpc.method), &mut pauses, settled).await;
                 continue;
             }
             if pauses.taken > 0 {
@@ -100,21 +101,35 @@ impl<'a, T: Send + 'a> Calling<'a, T> {
         }
     }
 
-    async fn judged(mut self) -> Reply<T> {
+    /// Sends it to be judged, and only a few times where sending this RPC again has never helped, unless the driver says that
+    /// something is pending.
+    pub fn sparing(self) -> Sending<'a, T> {
+        let in_vain = self.session.patience().is_judged_in_vain(self.rpc);
+        Box::pin(self.judged(if in_vain { EXHAUSTED_TRIES_MAX } else { JUDGED_TRIES_MAX }))
+    }
+
+    async fn judged(mut self, most: u32) -> Reply<T> {
         let mut pauses = Pauses::default();
         loop {
             let reply = (self.send)().await;
             let tries_max = match reply.answer() {
                 Answer::Refused(refused) if refused.code == Code::ResourceExhausted => EXHAUSTED_TRIES_MAX,
-                Answer::Refused(refused) if effect::is_not_now(self.rpc.method, refused.code) => {
-                    JUDGED_TRIES_MAX
-                }
-                _ => 0,
+                Answer::Refused(refused) if !effect::is_not_now(self.rpc.method, refused.code) => 0,
+                // What is still going on then must not be: that takes all the tries to know.
+                Answer::Refused(refused) if refused.code == Code::Aborted => JUDGED_TRIES_MAX,
+                Answer::Refused(_) => most,
+                Answer::Ok(_) | Answer::Unknown(_) => 0,
             };
             if pauses.taken + 1 >= tries_max || self.session.remaining() < pauses.next {
+                if pauses.taken > 0 {
+                    self.session.patience().was_judged(self.rpc, tries_max == 0);
+                }
                 return reply;
             }
-            pauses.pause().await;
+            let pause = pauses.next;
+            self.session
+                .wait_to_repeat(Settles::Willing(self.rpc.method), &mut pauses, Instant::now() + pause)
+                .await;
         }
     }
 }
@@ -124,7 +139,7 @@ impl<'a, T: Send + 'a> IntoFuture for Calling<'a, T> {
     type IntoFuture = Sending<'a, T>;
 
     fn into_future(self) -> Sending<'a, T> {
-        Box::pin(self.judged())
+        Box::pin(self.judged(JUDGED_TRIES_MAX))
     }
 }
 
@@ -145,8 +160,14 @@ impl Default for Pauses {
 
 impl Pauses {
     pub(crate) async fn pause(&mut self) {
-        tokio::time::sleep(self.next).await;
-        self.next = (self.next * 3).min(PAUSE_MAX);
+        tokio::time::sleep(self.take()).await;
+    }
+
+    /// The next one, as if it were over.
+    pub(crate) fn take(&mut self) -> Duration {
+        let pause = self.next;
+        self.next = (pause * 3).min(PAUSE_MAX);
         self.taken += 1;
+        pause
     }
 }

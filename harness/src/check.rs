@@ -54,6 +54,12 @@ pub struct Check {
 }
 
 impl Check {
+    /// When it runs, which for one that ends the driver is not its own choice.
+    pub fn course(&self) -> Runs {
+        let restarts = self.needs.iter().any(|need| matches!(need, Need::Restarts));
+        if restarts { self.runs.max(Runs::Restarts) } else { self.runs }
+    }
+
     /// The part of the id before the last slash: the area a report sums up.
     pub fn area(&self) -> &'static str {
         self.id.rsplit_once('/').map_or(self.id, |(area, _)| area)
@@ -79,17 +85,28 @@ impl fmt::Debug for Check {
     }
 }
 
-/// With which other checks a check may run at the same time.
+/// When a check runs, and with which others at the same time: what may harm those after it comes later, in order of harm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Runs {
     /// With any other of this kind.
     Parallel,
     /// With no other: it looks at the driver as a whole.
     Alone,
-    /// With no other, and after all of them: drivers are known to crash on it.
+    /// With no other, and after those: what it sends is allowed, but odd, and drivers are known to stumble over it for good.
+    Odd,
+    /// With no other, and after those: drivers are known to crash on it.
     Last,
+    /// With no other, and after those: it ends the driver. So does every check that needs restarts.
+    Restarts,
     /// After everything else: it judges what was seen in the whole run.
     Finally,
+}
+
+impl Runs {
+    /// Whether calls after it may fail because of it.
+    pub fn may_harm(self) -> bool {
+        matches!(self, Runs::Odd | Runs::Last | Runs::Restarts)
+    }
 }
 
 /// For which of the configured access types a check runs.
@@ -125,7 +142,7 @@ pub enum Variants {
 /// In place of the list in brackets, `spec` can be the name of one: `&'static [&'static Requirement]`.
 ///
 /// Optional keys, in this order: `since` (after `id`; without it, the check is there since 0.1.0), `needs`, `refuted_by`,
-/// `replaces`, `plain` (names of RPCs), `follows` (the id of a check), `runs` (`Alone`, `Last`, `Finally`), `access` (`Each`).
+/// `replaces`, `plain` (names of RPCs), `follows` (the id of a check), `runs` (`Alone`, `Odd`, `Last`, `Finally`), `access` (`Each`).
 #[macro_export]
 macro_rules! check {
     (

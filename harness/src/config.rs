@@ -477,6 +477,9 @@ pub struct StaticVolume {
     /// Size in bytes, where known.
     #[serde(default)]
     pub size_bytes: i64,
+    /// Whether it can only be published with `readonly`. Checks that need to write leave it out.
+    #[serde(default)]
+    pub readonly: bool,
 }
 
 /// Templates of ids that must not exist. `{n}` becomes a number, different at each use.
@@ -522,8 +525,9 @@ pub struct TimeLimits {
     /// Until a deleted volume or snapshot has gone from the lists, or a new snapshot is ready. Where it is not set, 12 s,
     /// or ten times the slowest call, and less for what has happened at once or never before.
     pub settle_ms: Option<u64>,
-    /// Until a driver that died, or was ended on purpose, is back; also one call of `restart-command`.
-    pub restart_ms: u64,
+    /// Until a driver that died, or was ended on purpose, is back; also one call of `restart-command`. Where it is not set,
+    /// ten times the longest start seen, 5 min at the most, but not less than `dial-ms`; 10 s where the run cannot start it.
+    pub restart_ms: Option<u64>,
     /// Until a driver that left a call unanswered has to answer GetPluginInfo; one that does not is called dead.
     pub alive_ms: u64,
 }
@@ -537,7 +541,7 @@ impl Default for TimeLimits {
             check_ms: 300_000,
             undo_ms: 120_000,
             settle_ms: None,
-            restart_ms: 10_000,
+            restart_ms: None,
             alive_ms: 30_000,
         }
     }
@@ -549,16 +553,22 @@ impl TimeLimits {
         Duration::from_millis(self.rpc_ms.get(method).copied().unwrap_or(self.call_ms))
     }
 
+    /// The limit of one call of `restart-command`.
+    pub fn restart_command(&self) -> Duration {
+        Duration::from_millis(self.restart_ms.unwrap_or(self.dial_ms))
+    }
+
     fn validate(&self) -> Result<(), String> {
         if let Some(rpc) = self.rpc_ms.keys().find(|name| !is_rpc(name)) {
             return Err(format!(
                 "time-limits: rpc-ms: {rpc:?} is not an RPC; write for example CreateVolume"
             ));
         }
-        let all = [self.dial_ms, self.call_ms, self.check_ms, self.undo_ms, self.restart_ms, self.alive_ms];
+        let all = [self.dial_ms, self.call_ms, self.check_ms, self.undo_ms, self.alive_ms];
         if all
             .iter()
             .chain(&self.settle_ms)
+            .chain(&self.restart_ms)
             .chain(self.rpc_ms.values())
             .any(|ms| *ms == 0 || *ms > LONGEST_MS)
         {

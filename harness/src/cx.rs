@@ -1,8 +1,9 @@
 //! What the body of a check works with.
 
+use std::any::Any;
 use std::ops::Deref;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use csi_proto::{Call, Rpc, Service, StreamingCall, UnaryCall, reflect};
@@ -10,16 +11,18 @@ use tokio::sync::OwnedSemaphorePermit;
 use tonic::transport::Channel;
 
 use crate::call::{self, Exchange};
-use crate::calling::Calling;
+use crate::calling::{Calling, Pauses};
 use crate::config::{AccessType, Config, Pairs, Secret};
 use crate::ledger::{Exists, Ledger, Scope, WHOLE};
 use crate::lifecycle::Thing;
 use crate::names::CheckNames;
 use crate::paths::Paths;
 use crate::patience::{Patience, Settles, Waiting};
+use crate::plain_call::Probe;
 use crate::record::{CallLog, Message};
 use crate::removal::{Removals, Remove};
 use crate::reply::{Answer, NoAnswer, Reply, Streamed};
+use crate::spent::{Begun, Part};
 use crate::target::Target;
 use crate::verdict::{CheckResult, Stop, Violation};
 use crate::volumes::Lease;
@@ -41,18 +44,25 @@ pub struct Session {
     cleanup: bool,
     /// In place of those that are configured.
     secrets: Option<Arc<Secret>>,
+    /// Looks at the driver after each call.
+    probe: Option<Arc<Probe>>,
 }
 
 impl Session {
     pub(crate) fn new(target: Arc<Target>, log: Arc<CallLog>, check: &str, limit: Duration) -> Session {
         let deadline = Instant::now() + limit;
-        let (node, worker, cleanup, secrets) = Default::default();
-        Session { target, log, check: check.into(), deadline, node, worker, cleanup, secrets }
+        let (node, worker, cleanup, secrets, probe) = Default::default();
+        Session { target, log, check: check.into(), deadline, node, worker, cleanup, secrets, probe }
+    }
+
+    /// The same, with a look at the driver after each call.
+    pub(crate) fn probed_by(self, probe: Option<Arc<Probe>>) -> Session {
+        Session { probe, ..self }
     }
 
     pub(crate) fn for_cleanup(&self) -> Session {
         let limit = Duration::from_millis(self.config().time_limits.undo_ms);
-        Session { deadline: Instant::now() + limit, cleanup: true, ..self.clone() }
+        Session { deadline: Instant::now() + limit, cleanup: true, probe: None, ..self.clone() }
     }
 
     /// The same, with another node behind the calls of the Node service.
@@ -121,6 +131,18 @@ impl Session {
     /// gets no answer, so that only checks that run alone may do this.
     pub async fn break_connections(&self) {
         self.target.break_connections(self.remaining()).await;
+    }
+
+    /// The same, where nobody may be there any more who answers: whether somebody does within the limit.
+    pub async fn break_connections_within(&self, limit: Duration) -> bool {
+        self.target.break_connections(limit.min(self.remaining())).await
+    }
+
+    /// Does nothing for a while, or until the time of the check is up.
+    pub async fn pause(&self, time: Duration) {
+        let time = time.min(self.remaining());
+        self.log.clock.waited(time);
+        tokio::time::sleep(time).await;
     }
 
     /// A call, recorded when it is sent. Secrets configured for the RPC are filled in unless the request has some.
@@ -277,12 +299,29 @@ impl Session {
                 }
                 return Ok(None);
             }
-            if pause > WORTH_A_WORD {
-                patience.news.send_replace(Some(Waiting { what, longest: limit - started.elapsed() }));
-            }
-            tokio::time::sleep(pause).await;
+            self.wait(what, pause, limit.saturating_sub(started.elapsed())).await;
             pause = (pause * 2).min(Duration::from_secs(1));
         }
+    }
+
+    /// Waits for so long, since the driver may need it: of all that is waited for this thing, at the most `longest`.
+    pub async fn wait(&self, what: Settles, pause: Duration, longest: Duration) {
+        if pause > WORTH_A_WORD {
+            self.patience().news.send_replace(Some(Waiting { what, longest }));
+        }
+        self.log.clock.waited(pause);
+        tokio::time::sleep(pause).await;
+    }
+
+    /// Waits before a call is made again, which is done until then.
+    pub(crate) async fn wait_to_repeat(&self, what: Settles, pauses: &mut Pauses, until: Instant) {
+        let pause = pauses.take();
+        self.wait(what, pause, until.saturating_duration_since(Instant::now()).max(pause)).await;
+    }
+
+    /// Counts the time from here until the answer is dropped as spent on a part of the check.
+    pub fn begin(&self, part: Part) -> Begun<'_> {
+        self.log.clock.begin(part)
     }
 
     /// Sends a request once, and notes that before and after.
@@ -317,6 +356,12 @@ impl Session {
             let why = format!("{} is called by others, {}", elsewhere.driver, elsewhere.place);
             return Reply::new(rpc, Answer::Unknown(NoAnswer::Withheld(why)), self.log.clone());
         }
+        if let Some(probe) = &self.probe
+            && let Some(found) = probe.found().await
+        {
+            let why = format!("a plain {} does not work any more", found.lost.rpc);
+            return Reply::new(rpc, Answer::Unknown(NoAnswer::Withheld(why)), self.log.clone());
+        }
         let whole = self.config().time_limits.call(rpc.method);
         let limit = whole.min(self.remaining());
         let ticket = self.log.sent(rpc, self.node, self.worker, self.cleanup, request);
@@ -333,6 +378,9 @@ impl Session {
         }
         self.target.tally.add(rpc, &answer, sent.elapsed());
         self.log.ended(ticket, answer.as_ref().map(keep));
+        if let Some(probe) = &self.probe {
+            probe.after(&self.log, ticket).await;
+        }
         Reply::new(rpc, answer, self.log.clone())
     }
 
@@ -377,6 +425,8 @@ struct Shared {
     generators: AtomicU64,
     /// Given back only after the ledger is worked off, as far as that is possible.
     leases: tokio::sync::Mutex<Vec<Lease>>,
+    /// Whether the check is judged although something that it made stays.
+    may_leave: AtomicBool,
     /// Room for attached volumes; given back with the leases.
     room: tokio::sync::Mutex<Option<OwnedSemaphorePermit>>,
 }
@@ -390,6 +440,7 @@ impl Cx {
             names: session.target.names.of_check(number),
             seed: mixed(seed, &session.check),
             generators: AtomicU64::new(0),
+            may_leave: AtomicBool::new(false),
             leases: tokio::sync::Mutex::default(),
             room: tokio::sync::Mutex::default(),
         };
@@ -412,12 +463,30 @@ impl Cx {
     /// # Errors
     /// Broken if something cannot be undone; it is tried once more at the end of the check.
     pub async fn undo(&self) -> Result<(), Stop> {
+        let _undoing = self.begin(Part::Undoing);
         let left = self.shared.ledger.undo(&self.session.for_cleanup(), self.scope).await;
         if left.is_empty() {
             Ok(())
         } else {
             Err(Stop::broken(format!("could not undo: {}", left.join("; "))))
         }
+    }
+
+    /// Undoes what was made in this scope, as far as the driver lets it: what stays is tried once more at the end of the check, is told
+    /// as left behind, and keeps the check from no verdict. Says why it stays.
+    pub async fn undo_or_leave(&self) -> Option<String> {
+        match self.undo().await {
+            Err(Stop::Broken(why)) => {
+                self.shared.may_leave.store(true, Ordering::Relaxed);
+                Some(why)
+            }
+            _ => None,
+        }
+    }
+
+    /// Whether the check is judged although something that it made stays.
+    pub(crate) fn may_leave(&self) -> bool {
+        self.shared.may_leave.load(Ordering::Relaxed)
     }
 
     /// Does not undo what calls of this scope that got no answer may have made: to learn its id, the same call would be made again,
@@ -445,6 +514,17 @@ impl Cx {
     /// with them is undone with them.
     pub fn with_secrets(&self, secrets: Pairs) -> Cx {
         Cx { session: self.session.with_secrets(Some(Arc::new(Secret(secrets)))), ..self.clone() }
+    }
+
+    /// What is found out about the driver once for all checks, by what it is and for the access type of this one.
+    ///
+    /// # Errors
+    /// Whatever finding it out fails with.
+    pub async fn learn<T: Any + Send + Sync>(
+        &self,
+        find: impl Future<Output = Result<T, Stop>>,
+    ) -> Result<Arc<T>, Stop> {
+        self.target.learnt.get(self.access, find).await
     }
 
     /// A source of random choices. It depends on the seed of the run, on the check, and on how many were asked for before.
@@ -508,6 +588,7 @@ impl Cx {
 
     /// Everything that is not undone, undone; and what could not be.
     pub(crate) async fn finish(&self) -> Vec<String> {
+        let _undoing = self.begin(Part::Undoing);
         let session = self.session.for_cleanup();
         let limit = session.remaining();
         let undone = async {

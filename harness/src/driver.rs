@@ -5,25 +5,30 @@ mod commands;
 mod elsewhere;
 mod in_process;
 mod log;
+mod starts;
 
 use std::io;
 use std::path::PathBuf;
 use std::process::ExitStatus;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use csi_proto::Endpoint;
+use futures_util::FutureExt as _;
 use tonic::service::Routes;
 
 use crate::config::Config;
 use crate::logbook::Logbook;
 use child::Child;
 pub(crate) use child::ChildProcess;
-pub use commands::{CommandCall, CommandWatch};
+pub use commands::{CommandCall, CommandWatch, LentCommand};
 use elsewhere::Elsewhere;
 use in_process::InProcess;
 pub use log::DriverLog;
+pub use starts::Away;
+pub(crate) use starts::START_FACTOR;
+use starts::Starts;
 
 /// How long a driver may take to stop at the end of a run.
 const STOP_GRACE: Duration = Duration::from_secs(10);
@@ -43,6 +48,9 @@ struct Inner {
     /// Whether it is not to run: nobody has started it yet, or it was ended on purpose.
     down: AtomicBool,
     ends: AtomicU64,
+    starts: Mutex<Starts>,
+    /// Whether nothing of what it has done survives its end, as a check has found.
+    is_forgetful: AtomicBool,
     /// Where its processes are noted, for those who come after a run that is killed.
     logbook: OnceLock<Arc<Logbook>>,
 }
@@ -107,7 +115,7 @@ impl Driver {
     /// The driver that the configuration says how to run; `None` if that is somebody else's business. What it prints goes
     /// into the log; without one, to the standard error.
     pub fn of(config: &Config, log: Option<DriverLog>) -> Option<Driver> {
-        let limit = Duration::from_millis(config.time_limits.restart_ms);
+        let limit = config.time_limits.restart_command();
         match (&config.driver_command, &config.restart_command) {
             (Some(command), _) => Some(Driver::child(command, config.endpoint.as_deref(), log)),
             (None, Some(command)) => Some(Driver::elsewhere(command.clone(), limit)),
@@ -136,8 +144,15 @@ impl Driver {
     }
 
     fn new(host: Host, down: bool) -> Driver {
-        let (turn, down, ends) = (tokio::sync::Mutex::default(), AtomicBool::new(down), AtomicU64::new(0));
-        Driver(Arc::new(Inner { host, turn, down, ends, logbook: OnceLock::new() }))
+        Driver(Arc::new(Inner {
+            host,
+            turn: tokio::sync::Mutex::default(),
+            down: AtomicBool::new(down),
+            ends: AtomicU64::new(0),
+            starts: Mutex::default(),
+            is_forgetful: AtomicBool::new(false),
+            logbook: OnceLock::new(),
+        }))
     }
 
     /// Starts the driver unless it runs. It may need a while before it answers:
@@ -147,16 +162,42 @@ impl Driver {
     /// It cannot be started.
     pub async fn start(&self) -> Result<(), DriverError> {
         let _turn = self.0.turn.lock().await;
-        let down = self.0.down.load(Ordering::SeqCst);
-        match &self.0.host {
-            Host::Child(child) if down || child.has_ended() => child.start().await?,
-            Host::Elsewhere(elsewhere) if down => elsewhere.start().await?,
-            Host::InProcess(served) if down || served.has_ended() => served.start().await?,
-            Host::Child(_) | Host::Elsewhere(_) | Host::InProcess(_) => {}
+        let is_down = self.0.down.load(Ordering::SeqCst)
+            || match &self.0.host {
+                Host::Child(child) => child.has_ended(),
+                Host::Elsewhere(_) => false,
+                Host::InProcess(served) => served.has_ended(),
+            };
+        if is_down {
+            self.starts().begin();
+            match &self.0.host {
+                Host::Child(child) => child.start().await?,
+                Host::Elsewhere(elsewhere) => elsewhere.start().await?,
+                Host::InProcess(served) => served.start().await?,
+            }
         }
         self.0.down.store(false, Ordering::SeqCst);
         self.note_process();
         Ok(())
+    }
+
+    /// Notes that it answers.
+    pub(crate) fn has_answered(&self) {
+        self.starts().has_answered();
+    }
+
+    /// How long it has been waited for since it was started; `None` if it has answered since, or nobody has started it.
+    pub(crate) fn starting_for(&self) -> Option<Duration> {
+        self.starts().since()
+    }
+
+    /// The longest that it has taken so far from a start to an answer; `None` where no start was seen.
+    pub fn longest_start(&self) -> Option<Duration> {
+        self.starts().longest()
+    }
+
+    fn starts(&self) -> MutexGuard<'_, Starts> {
+        self.0.starts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Has the processes of the driver noted, that of now and those to come.
@@ -211,6 +252,7 @@ impl Driver {
     pub async fn start_twice(&self, wait: Duration, grace: Duration) -> Result<Option<Left>, DriverError> {
         let _turn = self.0.turn.lock().await;
         self.0.ends.fetch_add(1, Ordering::SeqCst);
+        self.starts().end();
         match &self.0.host {
             Host::Child(child) => child.start_twice(wait, grace).await.map(Some),
             Host::InProcess(served) => Ok(Some(served.start_twice(grace).await)),
@@ -222,6 +264,7 @@ impl Driver {
         let _turn = self.0.turn.lock().await;
         self.0.down.store(true, Ordering::SeqCst);
         self.0.ends.fetch_add(1, Ordering::SeqCst);
+        self.starts().end();
         let started = Instant::now();
         let (status, killed) = match &self.0.host {
             Host::Child(child) => child.end(grace).await?,
@@ -260,10 +303,27 @@ impl Driver {
         }
     }
 
-    /// Resolves when the process has ended, and not well: nothing else starts the driver then.
-    pub(crate) async fn failed(&self) -> ExitStatus {
-        let status = self.ended().await;
-        if status.success() { std::future::pending().await } else { status }
+    /// Resolves when the process has ended, and nothing else starts the driver then.
+    pub(crate) async fn gone(&self) -> ExitStatus {
+        match &self.0.host {
+            Host::Child(child) => child.gone().await,
+            Host::Elsewhere(_) | Host::InProcess(_) => std::future::pending().await,
+        }
+    }
+
+    /// How the process has ended, if it has, and nothing else starts the driver.
+    pub fn end_of_process(&self) -> Option<ExitStatus> {
+        self.gone().now_or_never()
+    }
+
+    /// Notes what a check has found and told: nothing of what it has done survives its end.
+    pub fn forgets(&self) {
+        self.0.is_forgetful.store(true, Ordering::SeqCst);
+    }
+
+    /// Whether a check has told that.
+    pub fn is_forgetful(&self) -> bool {
+        self.0.is_forgetful.load(Ordering::SeqCst)
     }
 
     /// Where what it prints goes, if that is a file.
@@ -288,6 +348,18 @@ impl Driver {
     pub async fn watch_commands(&self) -> Option<io::Result<CommandWatch<'_>>> {
         match &self.0.host {
             Host::Child(child) => Some(child.commands()?.watch().await),
+            Host::Elsewhere(_) | Host::InProcess(_) => None,
+        }
+    }
+
+    /// Puts a shell script where the driver finds it as a command by its name alone, until the answer is dropped. `None` where the
+    /// run has not started the driver.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub fn lend_command(&self, name: &str, script: &str) -> Option<io::Result<LentCommand>> {
+        match &self.0.host {
+            Host::Child(child) => Some(child.commands()?.lend(name, script)),
             Host::Elsewhere(_) | Host::InProcess(_) => None,
         }
     }

@@ -1,7 +1,7 @@
 //! What exists before and after a run: volumes and snapshots of the driver, mounts below our own directories.
 
 use std::collections::BTreeSet;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use crate::capability::Capability;
 use crate::cx::Session;
@@ -52,6 +52,12 @@ impl Inventory {
         }
     }
 
+    /// What is new in the mount table, which no driver is needed for.
+    pub(crate) fn mounts_left(&self, session: &Session) -> Vec<Leak> {
+        let things = mounts(session).into_iter().map(|path| ("mount", path)).collect();
+        self.new_since(&Inventory { things }, session)
+    }
+
     fn new_since(&self, now: &Inventory, session: &Session) -> Vec<Leak> {
         let target = session.target();
         let leak = |(kind, id): &(&'static str, String)| {
@@ -61,6 +67,35 @@ impl Inventory {
         };
         now.things.difference(&self.things).map(leak).collect()
     }
+}
+
+/// Unmounts what is left at paths of this run, and strikes that out. Returns a line on each.
+pub(crate) async fn unmount(leaks: &mut Vec<Leak>, session: &Session) -> Vec<String> {
+    let mut told = Vec::new();
+    let mut left = Vec::new();
+    for leak in std::mem::take(leaks) {
+        let point = Path::new(&leak.id);
+        // What lay below another one has gone with it.
+        let is_gone = leak.kind == "mount"
+            && (clear(session, point).await || !mounts::points().iter().any(|other| other == point));
+        if is_gone {
+            let check = leak.check.map(|check| format!(" after {check}")).unwrap_or_default();
+            told.push(format!("unmounted {}, which the driver had left mounted{check}", leak.id));
+        } else {
+            left.push(leak);
+        }
+    }
+    *leaks = left;
+    told
+}
+
+async fn clear(session: &Session, point: &Path) -> bool {
+    for node in session.target().nodes() {
+        if node.paths().clear(point).await {
+            return true;
+        }
+    }
+    false
 }
 
 fn text(stop: Stop) -> String {

@@ -22,6 +22,7 @@ pub mod filter;
 mod folding;
 mod inventory;
 pub mod known;
+mod learnt;
 mod ledger;
 pub mod lifecycle;
 pub mod logbook;
@@ -32,6 +33,7 @@ pub mod outcome;
 mod paths;
 pub mod patience;
 pub mod pattern;
+mod plain_call;
 mod premise;
 pub mod record;
 pub mod refutation;
@@ -44,6 +46,7 @@ pub mod retired;
 mod run_check;
 pub mod runner;
 pub mod shard;
+pub mod spent;
 pub mod stored;
 pub mod story;
 pub mod tally;
@@ -52,7 +55,9 @@ pub mod verdict;
 mod volumes;
 pub mod workload;
 
-pub use driver::{CommandCall, CommandWatch, Driver, DriverError, DriverLog, End, Left, ServeError};
+pub use driver::{
+    Away, CommandCall, CommandWatch, Driver, DriverError, DriverLog, End, Left, LentCommand, ServeError,
+};
 pub use paths::PathKind;
 pub use replies::Breach;
 
@@ -72,6 +77,7 @@ pub mod prelude {
     pub use crate::patience::Settles;
     pub use crate::reply::{Answer, Refused, Reply, invalid_value, missing_field, refused_with};
     pub use crate::requirements::req;
+    pub use crate::spent::Part;
     pub use crate::story::{wire, wires};
     pub use crate::verdict::{CheckResult, Stop, Violation};
     pub use crate::{check, ensure};

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::check::Check;
 use crate::config::AccessType;
 use crate::record::CallRecord;
+use crate::spent::Spent;
 use crate::tally::RpcCalls;
 use crate::verdict::Violation;
 
@@ -182,6 +183,8 @@ pub struct CheckReport {
     pub notes: Vec<String>,
     /// How long it took, its undoing included.
     pub duration: Duration,
+    /// What of it went into other things than what it is about.
+    pub spent: Spent,
     /// The calls it made; kept only where something is to be explained.
     pub calls: Vec<CallRecord>,
     /// Calls that were made and not kept, behind the first ones.

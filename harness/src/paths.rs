@@ -1,6 +1,7 @@
 //! Target and staging paths, made where the driver sees them: directly, or by the user's commands.
 //!
-//! Nothing is ever removed recursively: a mount that a driver left behind would take its data along.
+//! Nothing is ever removed recursively: a mount that a driver left behind would take its data along. Such a mount is unmounted
+//! at the end of a run if it is at a path that was made for it.
 
 mod layout;
 
@@ -15,6 +16,7 @@ use tokio::fs::DirBuilder;
 use crate::config::{Config, PathCommands, PathLayout};
 use crate::lifecycle::Thing;
 use crate::logbook::Logbook;
+use crate::mounts;
 pub(crate) use layout::{Layout, Place};
 
 /// Time limit of a path command, where the user sets none.
@@ -252,6 +254,23 @@ impl Paths {
         Ok(())
     }
 
+    /// Unmounts what is left at a path that was made for this run, and removes what was made for it: whether nothing is
+    /// mounted there any more. A path that leads elsewhere by now is left alone.
+    pub(crate) async fn clear(&self, point: &Path) -> bool {
+        let is_over = |path: &&PathBuf| point.starts_with(path);
+        let Some(path) = lock(&self.made).keys().find(is_over).cloned() else { return false };
+        let is_ours = |root: &Path| is_below(&path, root).unwrap_or(false);
+        if self.commands().is_some()
+            || !self.roots().into_iter().any(is_ours)
+            || mounts::unmount_below(&path).is_err()
+        {
+            return false;
+        }
+        // What is left of a directory harms nobody.
+        let _ = self.remove_target(&path).await;
+        true
+    }
+
     /// What lies at a path.
     pub(crate) async fn check(&self, path: &Path) -> Result<PathKind, String> {
         let Some(command) = &self.commands.check_path_command else { return look(path).await };
@@ -267,6 +286,12 @@ impl Paths {
             )),
         }
     }
+}
+
+/// Whether a path is below a directory also where links lead.
+fn is_below(path: &Path, root: &Path) -> io::Result<bool> {
+    let parent = std::fs::canonicalize(path.parent().unwrap_or(path))?;
+    Ok(parent.starts_with(std::fs::canonicalize(root)?))
 }
 
 fn limit(timeout_ms: Option<u64>) -> Duration {

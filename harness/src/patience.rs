@@ -52,11 +52,17 @@ pub enum Settles {
     NodeKnown,
     /// The driver's process takes up no more than before.
     ProcessShrunk,
+    /// The driver does the RPC of this name, which it has put off.
+    Willing(&'static str),
+    /// Whatever the driver may still be doing is done, so that what is wrong then is wrong.
+    Everything,
 }
 
 impl fmt::Display for Settles {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
+        let text = match self {
+            Settles::Willing(method) => return write!(f, "{method}, which the driver puts off"),
+            Settles::Everything => "the driver to finish whatever it may still be doing",
             Settles::PluginReady => "the plugin to be ready",
             Settles::VolumeListed => "a volume to be listed",
             Settles::VolumeGone => "a deleted volume to be gone",
@@ -69,7 +75,8 @@ impl fmt::Display for Settles {
             Settles::NameFree => "a name to be free again",
             Settles::NodeKnown => "the controller to know the node",
             Settles::ProcessShrunk => "the driver to give back what it took",
-        })
+        };
+        f.pad(text)
     }
 }
 
@@ -91,7 +98,9 @@ pub(crate) struct Patience {
     /// RPCs that were waited for in vain and have never been done.
     silent: watch::Sender<BTreeSet<&'static str>>,
     /// How often making calls of an RPC again was in vain; not of those where it ever was not.
-    in_vain: Mutex<BTreeMap<&'static str, Option<u32>>>,
+    in_vain: InVain,
+    /// The same of calls that are made again to be judged.
+    judged_in_vain: InVain,
     /// The slowest call so far that was done.
     slowest: Mutex<Duration>,
     settled: Mutex<BTreeMap<Settles, Settled>>,
@@ -116,6 +125,7 @@ impl Default for Patience {
             done: Mutex::default(),
             silent: watch::Sender::default(),
             in_vain: Mutex::default(),
+            judged_in_vain: Mutex::default(),
             slowest: Mutex::default(),
             settled: Mutex::default(),
             news: watch::Sender::default(),
@@ -176,16 +186,22 @@ impl Patience {
 
     /// Notes whether a call that is made again and again was done in the end.
     pub(crate) fn was_willing(&self, rpc: Rpc, done: bool) {
-        let mut in_vain = lock(&self.in_vain);
-        let times = in_vain.entry(rpc.path).or_insert(Some(0));
-        *times = if done { None } else { times.map(|times| times + 1) };
+        note(&self.in_vain, rpc, done);
+    }
+
+    /// Notes whether a call to be judged got another answer than "not now" when it was made again.
+    pub(crate) fn was_judged(&self, rpc: Rpc, done: bool) {
+        note(&self.judged_in_vain, rpc, done);
     }
 
     /// Whether making the call again has never helped.
     pub(crate) fn is_unwilling(&self, rpc: Rpc) -> bool {
-        lock(&self.in_vain)
-            .get(rpc.path)
-            .is_some_and(|times| times.is_some_and(|times| times >= IN_VAIN_TIMES))
+        has_never_helped(&self.in_vain, rpc)
+    }
+
+    /// Whether making the call again to be judged has never helped.
+    pub(crate) fn is_judged_in_vain(&self, rpc: Rpc) -> bool {
+        has_never_helped(&self.judged_in_vain, rpc)
     }
 
     /// How long the driver may take to settle: as configured, or by how fast its calls are.
@@ -213,6 +229,20 @@ impl Patience {
     pub(crate) fn never_settled(&self, what: Settles) {
         lock(&self.settled).entry(what).or_default().never = true;
     }
+}
+
+/// How often making a call again was in vain; `None` where it ever was not.
+type InVain = Mutex<BTreeMap<&'static str, Option<u32>>>;
+
+fn note(in_vain: &InVain, rpc: Rpc, done: bool) {
+    let mut in_vain = lock(in_vain);
+    let times = in_vain.entry(rpc.path).or_insert(Some(0));
+    *times = if done { None } else { times.map(|times| times + 1) };
+}
+
+fn has_never_helped(in_vain: &InVain, rpc: Rpc) -> bool {
+    let times = lock(in_vain).get(rpc.path).copied().flatten();
+    times.is_some_and(|times| times >= IN_VAIN_TIMES)
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {

@@ -42,7 +42,23 @@ impl Premises {
 
     /// The check that judges the plain form of an RPC.
     pub(crate) fn judge_of(&self, rpc: Rpc) -> Option<&'static Check> {
-        self.plain.get(rpc.method).copied()
+        self.judge(rpc.method)
+    }
+
+    /// The same, by the name of the RPC.
+    pub(crate) fn judge(&self, method: &str) -> Option<&'static Check> {
+        self.plain.get(method).copied()
+    }
+
+    /// Has plain calls made again where it matters that were done: what was asked since may have spoilt the driver.
+    pub(crate) fn forget_what_works(&self) {
+        let failed = |found: &Found| found.get().is_some_and(Result::is_err);
+        self.found.lock().unwrap_or_else(PoisonError::into_inner).retain(|_, found| failed(found));
+    }
+
+    /// Has all of them made again: the driver was started anew.
+    pub(crate) fn forget(&self) {
+        self.found.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }
 
     /// How a check ends: as it has, unless that rests on a refusal, and the plain call is refused as well. `cx` makes the

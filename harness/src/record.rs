@@ -12,6 +12,7 @@ use csi_proto::{Rpc, redact};
 use serde_json::Value;
 
 use crate::reply::{Answer, NoAnswer, Streamed};
+use crate::spent::{Clock, Spent};
 use crate::verdict::Violation;
 
 /// Calls kept for one check, encoded. A check that makes more loses some from the middle: the first ones made what the
@@ -204,6 +205,7 @@ pub(crate) enum Silence {
 #[derive(Debug)]
 pub struct CallLog {
     started: Instant,
+    pub(crate) clock: Clock,
     inner: Mutex<Inner>,
 }
 
@@ -227,15 +229,23 @@ pub(crate) struct Told {
     pub(crate) blamed: Vec<Violation>,
     pub(crate) warnings: Vec<Violation>,
     pub(crate) notes: Vec<String>,
+    pub(crate) spent: Spent,
 }
 
 /// A call that is under way.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ticket(u64);
 
+impl Ticket {
+    /// How many calls of the check were sent before.
+    pub(crate) fn number(self) -> u64 {
+        self.0
+    }
+}
+
 impl CallLog {
     pub(crate) fn new() -> Arc<CallLog> {
-        Arc::new(CallLog { started: Instant::now(), inner: Mutex::default() })
+        Arc::new(CallLog { started: Instant::now(), clock: Clock::start(), inner: Mutex::default() })
     }
 
     /// Adds a broken rule after which the check goes on.
@@ -279,6 +289,13 @@ impl CallLog {
         inner.calls.push_back((number, call));
         inner.make_room();
         Ticket(number)
+    }
+
+    /// A call that is still kept, as failures show it.
+    pub(crate) fn told(&self, Ticket(number): Ticket) -> Option<(Rpc, String)> {
+        let inner = self.lock();
+        let (_, call) = inner.calls.iter().rev().find(|(other, _)| *other == number)?;
+        Some((call.rpc, crate::story::call_line(call)))
     }
 
     /// Notes how a call ended.
@@ -331,8 +348,9 @@ impl CallLog {
         }
         let calls_dropped = usize::try_from(inner.next).unwrap_or(usize::MAX) - inner.calls.len();
         let calls = inner.calls.into_iter().map(|(_, call)| call).collect();
+        let spent = self.clock.spent();
         let Inner { blamed, warnings, notes, .. } = inner;
-        Told { calls, calls_dropped, blamed, warnings, notes }
+        Told { calls, calls_dropped, blamed, warnings, notes, spent }
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Inner> {

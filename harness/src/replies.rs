@@ -1,20 +1,23 @@
 //! Rules that hold for every reply, whichever RPC it answers: watched over the whole run, for checks to report.
 
-use std::collections::{BTreeMap, HashMap};
-use std::sync::{Mutex, PoisonError};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use csi_proto::reflect::prost_reflect::{
     DynamicMessage, FieldDescriptor, MapKey, ReflectMessage as _, Value,
 };
-use csi_proto::reflect::{self, MAP_BYTES_MAX};
+use csi_proto::reflect::{self, MAP_BYTES_MAX, TEXT_BYTES_MAX};
 use csi_proto::{Call, Rpc, code_name, redact};
 use prost::Message as _;
 use tonic::{Code, Status};
 
 use crate::requirements::{Requirement, req};
+use crate::story::shortened;
 
 /// Breaches kept for one run; one that has more has enough to mend.
 const BREACHES_MAX: usize = 200;
+/// Ids kept of what was made by requests beyond the limits.
+const OVERSIZED_MAX: usize = 10_000;
 /// Elements looked at of each list.
 const ELEMENTS_MAX: usize = 1_000;
 
@@ -33,15 +36,36 @@ pub struct Breach {
     pub check: Option<String>,
     /// What was asked, as JSON without secrets.
     pub request: serde_json::Value,
+    /// What was answered, as JSON or as a status, shortened.
+    pub answer: String,
 }
 
 /// What the replies of a run have been found to break.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Replies {
     breaches: Mutex<BTreeMap<(&'static str, &'static str, String), Breach>>,
+    /// Bytes of the longest name that the user wants to be sent.
+    name_bytes_max: usize,
+    /// Ids in answers to requests beyond the limits. Whatever else is told of these things may be made of such a request.
+    oversized: Mutex<BTreeSet<String>>,
+}
+
+impl Default for Replies {
+    fn default() -> Replies {
+        Replies::new(TEXT_BYTES_MAX)
+    }
 }
 
 impl Replies {
+    /// Nothing heard yet, of a driver that takes names up to this length.
+    pub(crate) fn new(name_bytes_max: usize) -> Replies {
+        Replies { breaches: Mutex::default(), name_bytes_max, oversized: Mutex::default() }
+    }
+
+    fn oversized(&self) -> MutexGuard<'_, BTreeSet<String>> {
+        self.oversized.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// The breaches of one rule so far.
     pub(crate) fn breaches(&self, requirement: &Requirement) -> Vec<Breach> {
         let breaches = self.breaches.lock().unwrap_or_else(PoisonError::into_inner);
@@ -66,10 +90,20 @@ impl<Q: Call> Heard<'_, Q> {
     /// caller's: that such a request was accepted is for another check to judge.
     pub(crate) fn message<M: prost::Name>(&self, message: &M) {
         // The filters of lists may be empty, and what is found is the plugin's all the same.
-        let asked = (!Q::RPC.method.starts_with("List")).then(|| reflect::message(self.request)).flatten();
-        if let Some(message) = reflect::message(message) {
-            let legal = reflect::message(self.request).is_none_or(|request| is_within_limits(&request));
-            self.fields(&Asked { message: asked, legal }, &message);
+        let request = reflect::message(self.request);
+        let legal = request.as_ref().is_none_or(|request| self.is_within_limits(request));
+        let asked = request.filter(|_| !Q::RPC.method.starts_with("List"));
+        if let Some(reflected) = reflect::message(message) {
+            let answer = || format!("OK {}", redact::json(message));
+            if !legal {
+                let mut oversized = self.replies.oversized();
+                ids(&reflected, &mut |id| {
+                    if oversized.len() < OVERSIZED_MAX {
+                        oversized.insert(id.to_owned());
+                    }
+                });
+            }
+            self.fields(&Asked { message: asked.as_ref(), legal, answer: &answer }, &reflected);
         }
     }
 
@@ -79,26 +113,28 @@ impl<Q: Call> Heard<'_, Q> {
         // For services that a driver does not register, its gRPC library answers, and some say no more than this.
         let by_the_library = status.code() == Code::Unimplemented;
         if status.message().trim().is_empty() && !by_the_library {
-            self.note(&req::GEN_ERR_011, "the message of the status", told());
+            self.note(&req::GEN_ERR_011, "the message of the status", told(), &told);
         }
         if has_details(status.details()) {
-            self.note(&req::GEN_ERR_013, "the details of the status", told());
+            self.note(&req::GEN_ERR_013, "the details of the status", told(), &told);
         }
         if status.code() == Code::Unknown {
-            self.note(&req::GEN_ERR_002, "the code of the status", told());
+            self.note(&req::GEN_ERR_002, "the code of the status", told(), &told);
         }
     }
 
     /// Notes a code on the wire that is none of gRPC's.
     pub(crate) fn odd_code(&self, code: &str) {
-        self.note(&req::GEN_ERR_002, "the code of the status on the wire", format!("grpc-status {code}"));
+        let told = || format!("grpc-status {code}");
+        self.note(&req::GEN_ERR_002, "the code of the status on the wire", told(), &told);
     }
 
-    fn fields(&self, asked: &Asked, message: &DynamicMessage) {
+    fn fields(&self, asked: &Asked<'_>, message: &DynamicMessage) {
+        let asked = &Asked { legal: asked.legal && !self.is_oversized(message), ..*asked };
         for field in message.descriptor().fields() {
             if reflect::is_required(&field) && !message.has_field(&field) && !asked.says(&field, "") {
                 let rule = if field.is_list() { &req::GEN_FIELD_003 } else { &req::GEN_FIELD_002 };
-                self.note(rule, &place(&field), "nothing".to_owned());
+                self.note(rule, &place(&field), "nothing".to_owned(), asked.answer);
             }
         }
         for (field, value) in message.fields() {
@@ -108,7 +144,7 @@ impl<Q: Call> Heard<'_, Q> {
         }
     }
 
-    fn value(&self, asked: &Asked, field: &FieldDescriptor, value: &Value) {
+    fn value(&self, asked: &Asked<'_>, field: &FieldDescriptor, value: &Value) {
         match value {
             Value::Message(message) => self.fields(asked, message),
             Value::List(values) => {
@@ -117,19 +153,53 @@ impl<Q: Call> Heard<'_, Q> {
             Value::String(text)
                 if asked.legal && text.len() > reflect::text_bytes_max(field) && !asked.says(field, text) =>
             {
-                self.note(&req::GEN_SIZE_001, &place(field), format!("{} bytes", text.len()));
+                self.note(&req::GEN_SIZE_001, &place(field), format!("{} bytes", text.len()), asked.answer);
             }
             Value::Map(entries) => {
                 let bytes = map_bytes(entries);
                 if asked.legal && bytes > MAP_BYTES_MAX {
-                    self.note(&req::GEN_SIZE_002, &place(field), format!("{bytes} bytes"));
+                    self.note(&req::GEN_SIZE_002, &place(field), format!("{bytes} bytes"), asked.answer);
                 }
             }
             _ => {}
         }
     }
 
-    fn note(&self, requirement: &'static Requirement, place: &str, actual: String) {
+    /// Whether the strings and maps of a request are as short as the protocol and the user want them, and it is about
+    /// nothing that was made by one where they were not. What answers another one proves nothing about sizes: the driver may
+    /// have made its id of our name.
+    fn is_within_limits(&self, request: &DynamicMessage) -> bool {
+        !self.is_oversized(request) && request.fields().all(|(field, value)| self.is_short(&field, value))
+    }
+
+    fn is_short(&self, field: &FieldDescriptor, value: &Value) -> bool {
+        match value {
+            Value::String(text) if field.name() == "name" => text.len() <= self.replies.name_bytes_max,
+            Value::String(text) => text.len() <= reflect::text_bytes_max(field),
+            Value::Map(entries) => map_bytes(entries) <= MAP_BYTES_MAX,
+            Value::List(values) => values.iter().take(ELEMENTS_MAX).all(|value| self.is_short(field, value)),
+            Value::Message(message) => self.is_within_limits(message),
+            _ => true,
+        }
+    }
+
+    /// Whether a message names something that was made by a request beyond the limits.
+    fn is_oversized(&self, message: &DynamicMessage) -> bool {
+        let oversized = self.replies.oversized();
+        let mut is_known = false;
+        if !oversized.is_empty() {
+            own_ids(message, &mut |id| is_known |= oversized.contains(id));
+        }
+        is_known
+    }
+
+    fn note(
+        &self,
+        requirement: &'static Requirement,
+        place: &str,
+        actual: String,
+        answer: &dyn Fn() -> String,
+    ) {
         let mut breaches = self.replies.breaches.lock().unwrap_or_else(PoisonError::into_inner);
         if breaches.len() < BREACHES_MAX {
             breaches.entry((requirement.id, Q::RPC.method, place.to_owned())).or_insert_with(|| Breach {
@@ -139,19 +209,37 @@ impl<Q: Call> Heard<'_, Q> {
                 actual,
                 check: self.check.map(str::to_owned),
                 request: redact::json(self.request),
+                answer: shortened(&answer()),
             });
         }
     }
 }
 
-/// Whether the strings and maps of a request are as short as the protocol wants them. What answers one that is not proves
-/// nothing about sizes: the driver may have made its id of our name.
-fn is_within_limits(request: &DynamicMessage) -> bool {
-    request.fields().all(|(field, value)| match value {
-        Value::String(text) => text.len() <= reflect::text_bytes_max(&field),
-        Value::Map(entries) => map_bytes(entries) <= MAP_BYTES_MAX,
-        _ => true,
-    })
+/// The ids that a message has in its own fields.
+fn own_ids(message: &DynamicMessage, found: &mut dyn FnMut(&str)) {
+    for (field, value) in message.fields() {
+        match value {
+            Value::String(id) if field.name().ends_with("_id") => found(id),
+            Value::List(ids) if field.name().ends_with("_ids") => {
+                ids.iter().filter_map(|id| id.as_str()).for_each(&mut *found);
+            }
+            _ => {}
+        }
+    }
+}
+
+/// The ids in a message and in those inside it.
+fn ids(message: &DynamicMessage, found: &mut dyn FnMut(&str)) {
+    own_ids(message, found);
+    for (_, value) in message.fields() {
+        match value {
+            Value::Message(inner) => ids(inner, found),
+            Value::List(values) => {
+                values.iter().filter_map(|value| value.as_message()).for_each(|inner| ids(inner, found));
+            }
+            _ => {}
+        }
+    }
 }
 
 /// Bytes of keys and values.
@@ -163,17 +251,20 @@ fn map_bytes(entries: &HashMap<MapKey, Value>) -> usize {
 }
 
 /// What is known of the request that a reply answers.
-struct Asked {
+#[derive(Clone, Copy)]
+struct Asked<'a> {
     /// The request itself, unless it asks for a list.
-    message: Option<DynamicMessage>,
+    message: Option<&'a DynamicMessage>,
     /// Whether it keeps to the limits of size.
     legal: bool,
+    /// The whole reply, for whoever reads of a breach.
+    answer: &'a dyn Fn() -> String,
 }
 
-impl Asked {
+impl Asked<'_> {
     /// Whether the request has this text in its own field of the same name.
     fn says(&self, field: &FieldDescriptor, text: &str) -> bool {
-        let value = self.message.as_ref().and_then(|request| request.get_field_by_name(field.name()));
+        let value = self.message.and_then(|request| request.get_field_by_name(field.name()));
         value.is_some_and(|value| value.as_str() == Some(text))
     }
 }
@@ -260,6 +351,35 @@ mod tests {
         }
     }
 
+    /// How many sizes are found to be wrong in a list that has the volume with an id of 133 bytes which was the answer to this.
+    fn wrong_sizes(replies: &Replies, request: &v1::CreateVolumeRequest) -> usize {
+        let volume = v1::Volume { volume_id: "v".repeat(133), ..Default::default() };
+        let made = v1::CreateVolumeResponse { volume: Some(volume.clone()) };
+        replies.heard(request, None).message(&made);
+        let entries = vec![v1::list_volumes_response::Entry { volume: Some(volume), ..Default::default() }];
+        let listed = v1::ListVolumesResponse { entries, ..Default::default() };
+        replies.heard(&v1::ListVolumesRequest::default(), None).message(&listed);
+        replies.breaches(&req::GEN_SIZE_001).len()
+    }
+
+    #[test]
+    fn what_was_made_by_an_illegal_request_proves_nothing_about_sizes_later() {
+        let named = |name: String| v1::CreateVolumeRequest { name, ..Default::default() };
+        let mount = v1::volume_capability::MountVolume { fs_type: "f".repeat(129), ..Default::default() };
+        let of_odd_type = v1::CreateVolumeRequest {
+            volume_capabilities: vec![v1::VolumeCapability {
+                access_type: Some(v1::volume_capability::AccessType::Mount(mount)),
+                ..Default::default()
+            }],
+            ..named("n".to_owned())
+        };
+        assert_eq!(wrong_sizes(&Replies::default(), &named("n".repeat(128))), 2);
+        assert_eq!(wrong_sizes(&Replies::default(), &named("n".repeat(129))), 0);
+        assert_eq!(wrong_sizes(&Replies::default(), &of_odd_type), 0, "deep inside it");
+        assert_eq!(wrong_sizes(&Replies::new(63), &named("n".repeat(109))), 0, "the user forbids it");
+        assert_eq!(wrong_sizes(&Replies::new(63), &named("n".repeat(63))), 2);
+    }
+
     #[test]
     fn a_breach_says_where_it_was_seen() {
         let replies = Replies::default();
@@ -269,6 +389,7 @@ mod tests {
         replies.heard(&request, Some("another")).status(&Status::unknown("why again?"));
         let [breach] = &replies.breaches(&req::GEN_ERR_002)[..] else { panic!("told once") };
         assert_eq!(breach.check.as_deref(), Some("a/check"));
+        assert_eq!(breach.answer, "UNKNOWN \"why?\"");
         let request = breach.request.to_string();
         assert!(request.contains("\"name\":\"v\"") && !request.contains("hunter2"), "{request}");
     }

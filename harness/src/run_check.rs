@@ -12,9 +12,11 @@ use crate::driver::Driver;
 use crate::faults::Fault;
 use crate::known::KnownFailing;
 use crate::outcome::{CheckReport, Halt, Outcome, Planned};
+use crate::plain_call::Probe;
 use crate::premise::Premises;
 use crate::record::{CallLog, CallRecord, Silence, Told};
 use crate::reply::{Answer, NoAnswer};
+use crate::spent::Spent;
 use crate::story;
 use crate::target::Target;
 use crate::verdict::{CheckResult, Stop, Violation};
@@ -31,6 +33,8 @@ pub(crate) struct Rules {
     pub(crate) known: Arc<KnownFailing>,
     pub(crate) premises: Arc<Premises>,
     pub(crate) repeat: Arc<dyn Fn(&str) -> String + Send + Sync>,
+    /// Looks at the driver after each call.
+    pub(crate) probe: Option<Arc<Probe>>,
 }
 
 impl Rules {
@@ -53,6 +57,7 @@ impl CheckReport {
             warnings: Vec::new(),
             notes: Vec::new(),
             duration: Duration::ZERO,
+            spent: Spent::default(),
             calls: Vec::new(),
             calls_dropped: 0,
             leftovers: Vec::new(),
@@ -73,6 +78,13 @@ pub(crate) struct Done {
 }
 
 impl Done {
+    /// What is left of a check that the harness could not run to its end.
+    pub(crate) fn broken(planned: Planned, why: &str, rules: &Rules) -> Done {
+        let outcome = Outcome::Broken(format!("the harness itself failed: {why}"));
+        let report = CheckReport::without_calls(planned, outcome, rules);
+        Done { report, silence: None, on_purpose: false, cx: None }
+    }
+
     /// The call that the driver may have died of: the first one that broke off, since those after it met a dead driver; or
     /// the last one that took too long.
     pub(crate) fn fatal_call(&self) -> Option<&CallRecord> {
@@ -93,9 +105,7 @@ pub(crate) async fn run_check(
 ) -> Done {
     let run = AssertUnwindSafe(run_and_undo(target, planned.clone(), rules.clone(), stop));
     run.catch_unwind().await.unwrap_or_else(|panic| {
-        let why = format!("the harness itself panicked: {}", panic_text(&*panic));
-        let report = CheckReport::without_calls(planned, Outcome::Broken(why), &rules);
-        Done { report, silence: None, on_purpose: false, cx: None }
+        Done::broken(planned, &format!("it panicked: {}", panic_text(&*panic)), &rules)
     })
 }
 
@@ -110,6 +120,7 @@ async fn run_and_undo(
     let check_limit = Duration::from_millis(target.config().time_limits.check_ms);
     let log = CallLog::new();
     let session = Session::new(target.clone(), log.clone(), &label, check_limit);
+    let session = session.probed_by(rules.probe.clone());
     let cx = Cx::new(session, planned.access, planned.number, rules.seed);
     let ends = target.driver().map(Driver::ends);
 
@@ -121,16 +132,17 @@ async fn run_and_undo(
         },
     };
     let on_purpose = target.driver().map(Driver::ends) != ends;
-    if on_purpose && target.bring_back().await.is_some() {
+    if on_purpose && target.bring_back().await.is_ok() {
         // Calls that its end has left without an answer say nothing.
         log.forget_silence();
     }
     let leftovers = cx.finish().await;
     cx.make_way().await;
     let silence = log.silence();
-    let Told { calls, calls_dropped, blamed, warnings, mut notes } = log.take();
+    let Told { calls, calls_dropped, blamed, warnings, mut notes, spent } = log.take();
 
-    let (outcome, also) = judge(&planned, ended, blamed, &warnings, &leftovers, &rules, &mut notes);
+    let in_the_way = if cx.may_leave() { &[][..] } else { &leftovers };
+    let (outcome, also) = judge(&planned, ended, blamed, &warnings, in_the_way, &rules, &mut notes);
     let reason = rules.known.reason(&label);
     let outcome = listed(outcome, reason);
     let also: Vec<Outcome> = also.into_iter().map(|one| listed(one, reason)).collect();
@@ -146,6 +158,7 @@ async fn run_and_undo(
         warnings,
         notes,
         duration: started.elapsed(),
+        spent,
         calls: if keep { calls } else { Vec::new() },
         calls_dropped: if keep { calls_dropped } else { 0 },
         leftovers,
@@ -179,7 +192,7 @@ async fn judged(planned: &Planned, cx: &Cx, limit: Duration, rules: &Rules) -> C
 }
 
 /// The body, with its deadline, and with a panic caught: that is a fault of the check.
-async fn body(planned: &Planned, cx: &Cx, limit: Duration) -> CheckResult {
+pub(crate) async fn body(planned: &Planned, cx: &Cx, limit: Duration) -> CheckResult {
     let run = AssertUnwindSafe((planned.check.body)(cx)).catch_unwind();
     match tokio::time::timeout(limit, run).await {
         Ok(Ok(ended)) => ended,
@@ -228,8 +241,13 @@ fn judge(
     };
     all.sort_by_key(|one| !one.deviates());
     match ended {
+        // Nobody looks for what is left behind a check that was skipped, or interrupted.
         Err(Stop::Skip(reason) | Stop::Declined(_, reason)) if all.is_empty() => {
-            (Outcome::Skipped(reason), Vec::new())
+            let outcome = match leftovers.first() {
+                Some(leftover) => Outcome::Broken(format!("{reason}; could not undo: {leftover}")),
+                None => Outcome::Skipped(reason),
+            };
+            (outcome, Vec::new())
         }
         Err(Stop::Broken(reason) | Stop::Unanswered(reason)) if all.is_empty() => {
             (Outcome::Broken(reason), Vec::new())
@@ -282,12 +300,15 @@ pub(crate) fn killed(done: &Done, alive: bool) -> Violation {
     cut_off(message).actual(told.join("\n      "))
 }
 
-/// This call, and the others that broke off and were sent before it ended.
+/// This call, and the others that broke off and were sent before it ended. One that its caller gave up may go on in the driver.
 fn under_way_with<'a>(fatal: &'a CallRecord, calls: &'a [CallRecord]) -> Vec<&'a CallRecord> {
     let end = fatal.sent_after + fatal.duration;
-    let broke = |call: &CallRecord| matches!(call.outcome, Answer::Unknown(NoAnswer::Broken(_)));
+    let may_go_on = |call: &CallRecord| {
+        use NoAnswer::{Broken, Severed, Timeout};
+        matches!(call.outcome, Answer::Unknown(Broken(_) | Severed | Timeout(_)))
+    };
     let others = calls.iter().filter(|call| !std::ptr::eq(*call, fatal));
-    std::iter::once(fatal).chain(others.filter(|call| broke(call) && call.sent_after < end)).collect()
+    std::iter::once(fatal).chain(others.filter(|call| may_go_on(call) && call.sent_after < end)).collect()
 }
 
 /// The violation of checks that were under way when the driver died, none of which is known to have killed it.
@@ -333,10 +354,12 @@ mod tests {
             call(8, 2, broke()),
             call(10, 1, broke()),
             call(11, 1, broke()),
+            call(12, 5, late()),
         ];
         let sent = |fatal: usize| -> Vec<u128> {
             under_way_with(&calls[fatal], &calls).iter().map(|call| call.sent_after.as_millis()).collect()
         };
-        assert_eq!(sent(1), [1, 8], "those that found nobody there are not among them");
+        let why = "what was given up may go on, and those that found nobody there are not among them";
+        assert_eq!(sent(1), [1, 0, 8], "{why}");
     }
 }

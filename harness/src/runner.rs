@@ -1,11 +1,13 @@
 //! Runs the chosen checks and says what happens. One loop owns counts, cancellation and the life of the driver.
 
-use std::collections::VecDeque;
+mod harm;
+
+use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tokio::sync::watch;
-use tokio::task::JoinSet;
+use tokio::task::{Id, JoinSet};
 
 use crate::capability::Capability;
 use crate::check::Runs;
@@ -13,22 +15,24 @@ use crate::cx::{Cx, Session};
 use crate::driver::Driver;
 use crate::events::{Event, Reporter};
 use crate::folding::Folding;
-use crate::inventory::Inventory;
+use crate::inventory::{self, Inventory};
 use crate::known::KnownFailing;
 use crate::lifecycle::size::{self, Found};
-use crate::need::Need;
-use crate::outcome::{Aftermath, CheckReport, Crash, Halt, Outcome, Planned, Summary};
+use crate::outcome::{Aftermath, CheckReport, Crash, Halt, Leak, Outcome, Planned, Summary};
 use crate::premise::Premises;
 use crate::record::{CallLog, Silence};
 use crate::registry::Registry;
 use crate::run_check::{Done, Rules, killed, killed_by_one_of, raised, run_check};
 use crate::target::Target;
 use crate::verdict::Violation;
+use harm::Harm;
 
 /// Checks that run at the same time, where nobody says otherwise.
 pub const JOBS: usize = 8;
 /// Deaths of the driver after which a run gives up.
 const CRASHES_MAX: usize = 50;
+/// How long a driver that is started anew may take to stop.
+const STOP_GRACE: Duration = Duration::from_secs(10);
 /// Time limit of each look at what exists.
 const INVENTORY_LIMIT: Duration = Duration::from_secs(300);
 
@@ -94,6 +98,9 @@ pub struct Runner<'a> {
     reporters: Vec<&'a mut dyn Reporter>,
     stop: watch::Receiver<Halt>,
     folding: Folding,
+    harm: Harm,
+    /// Ids of the checks that have passed.
+    passed: BTreeSet<&'static str>,
     summary: Summary,
     dead: bool,
     in_turn: bool,
@@ -105,9 +112,35 @@ impl std::fmt::Debug for Runner<'_> {
     }
 }
 
-/// Whether the check ends the driver, which no other check would stand.
-fn restarts(planned: &Planned) -> bool {
-    planned.check.needs.iter().any(|need| matches!(need, Need::Restarts))
+/// Checks that run at the same time.
+#[derive(Default)]
+struct Running {
+    tasks: JoinSet<Done>,
+    planned: HashMap<Id, Planned>,
+}
+
+impl Running {
+    fn begin(&mut self, planned: Planned, check: impl Future<Output = Done> + Send + 'static) {
+        let task = self.tasks.spawn(check);
+        self.planned.insert(task.id(), planned);
+    }
+
+    /// The next one that ends, however it does; `None` if none runs.
+    async fn next(&mut self, rules: &Rules) -> Option<Done> {
+        loop {
+            let ended = self.tasks.join_next_with_id().await?;
+            let id = match &ended {
+                Ok((id, _)) => *id,
+                Err(error) => error.id(),
+            };
+            match (ended, self.planned.remove(&id)) {
+                (Ok((_, done)), _) => return Some(done),
+                (Err(error), Some(planned)) => return Some(Done::broken(planned, &error.to_string(), rules)),
+                // Each has its plan.
+                (Err(_), None) => {}
+            }
+        }
+    }
 }
 
 impl<'a> Runner<'a> {
@@ -120,6 +153,7 @@ impl<'a> Runner<'a> {
             known: Arc::new(options.known.clone()),
             premises: Arc::new(Premises::of(&options.registry)),
             repeat: options.repeat.clone(),
+            probe: None,
         };
         Runner {
             target,
@@ -128,6 +162,8 @@ impl<'a> Runner<'a> {
             reporters: Vec::new(),
             stop,
             folding: Folding::default(),
+            harm: Harm::default(),
+            passed: BTreeSet::new(),
             summary: Summary::default(),
             dead: false,
             in_turn: false,
@@ -176,40 +212,49 @@ impl<'a> Runner<'a> {
         summary
     }
 
-    /// Parallel checks, then those that run alone, then those that may kill the driver. Those that judge the whole run
-    /// come last.
-    async fn run_phases(&mut self, plan: Vec<Planned>) {
-        let (parallel, mut solo): (Vec<_>, Vec<_>) =
-            plan.into_iter().partition(|planned| planned.check.runs == Runs::Parallel && !restarts(planned));
-        solo.sort_by_key(|planned| planned.check.runs);
-        let last = solo.split_off(solo.partition_point(|planned| planned.check.runs < Runs::Finally));
+    /// Parallel checks, then those that run alone, then those that may harm others, in order of harm. Those that judge the
+    /// whole run come last.
+    async fn run_phases(&mut self, mut plan: Vec<Planned>) {
+        plan.sort_by_key(|planned| planned.check.course());
+        let mut take = |wanted: &dyn Fn(Runs) -> bool| -> Vec<Planned> {
+            let end = plan.partition_point(|planned| wanted(planned.check.course()));
+            plan.drain(..end).collect()
+        };
+        let parallel = take(&|runs| runs == Runs::Parallel);
+        let alone = take(&|runs| runs == Runs::Alone);
+        let harmful = take(&Runs::may_harm);
         self.run_parallel(parallel.into()).await;
-        self.run_one_by_one(solo).await;
-        self.run_one_by_one(last).await;
+        self.run_one_by_one(alone).await;
+        self.run_harmful(harmful).await;
+        self.run_one_by_one(plan).await;
     }
 
     async fn run_parallel(&mut self, mut waiting: VecDeque<Planned>) {
-        let mut running = JoinSet::new();
+        let mut running = Running::default();
+        // Those that the driver broke off: alone, they show whether it does so each time.
+        let mut again = Vec::new();
+        let rules = self.rules.clone();
         loop {
-            while running.len() < self.options.jobs.max(1)
+            while running.tasks.len() < self.options.jobs.max(1)
                 && !self.is_over()
                 && let Some(planned) = waiting.pop_front()
             {
                 self.emit(&Event::CheckStarted(&planned));
-                running.spawn(run_check(self.target.clone(), planned, self.rules.clone(), self.stop.clone()));
+                let check =
+                    run_check(self.target.clone(), planned.clone(), self.rules.clone(), self.stop.clone());
+                running.begin(planned, check);
             }
-            let Some(done) = self.with_news(running.join_next()).await else { break };
-            // Panics are caught where the check runs, and nobody cancels the task.
-            let Ok(done) = done else { continue };
+            let Some(done) = self.with_news(running.next(&rules)).await else { break };
             if done.silence.is_some() && !self.target.is_alive().await {
                 self.driver_died(done, &mut running, &mut waiting).await;
             } else if done.silence == Some(Silence::ConnectionBroke) {
-                // The driver is back already, or dropped the connection: alone, the check shows which.
-                self.run_one_by_one(vec![done.report.planned]).await;
+                // The driver is back already, or dropped the connection; others are under way still.
+                again.push(done.report.planned);
             } else {
                 self.finish(done.report);
             }
         }
+        self.run_one_by_one(again).await;
         for planned in waiting {
             self.leave_out(planned);
         }
@@ -217,15 +262,9 @@ impl<'a> Runner<'a> {
 
     /// Lets the other running checks end, brings the driver back, and finds out which of those that had a call without an
     /// answer kills it, by running them again one by one. If it stays away, one of them has to tell of it.
-    async fn driver_died(
-        &mut self,
-        first: Done,
-        running: &mut JoinSet<Done>,
-        waiting: &mut VecDeque<Planned>,
-    ) {
+    async fn driver_died(&mut self, first: Done, running: &mut Running, waiting: &mut VecDeque<Planned>) {
         let mut involved = vec![first];
-        while let Some(other) = running.join_next().await {
-            let Ok(other) = other else { continue };
+        while let Some(other) = running.next(&self.rules).await {
             if other.silence.is_some() { involved.push(other) } else { self.finish(other.report) }
         }
         if let [alone] = &mut involved[..]
@@ -293,8 +332,14 @@ impl<'a> Runner<'a> {
         self.emit(&Event::CheckStarted(&planned));
         let mut done = self.run_one(planned).await;
         if done.silence.is_some() && !self.target.is_alive().await {
-            self.accuse(&mut done, false);
-            self.crash(std::slice::from_mut(&mut done)).await;
+            if done.on_purpose && self.target.driver().is_some_and(|driver| driver.starting_for().is_some()) {
+                // It was ended by the check, which has said what there is to say of a driver that does not come back.
+                let back = self.revive(std::slice::from_mut(&mut done)).await;
+                self.dead |= !back;
+            } else {
+                self.accuse(&mut done, false);
+                self.crash(std::slice::from_mut(&mut done)).await;
+            }
         } else if done.silence == Some(Silence::ConnectionBroke) {
             done = self.run_one(done.report.planned).await;
             if done.silence == Some(Silence::ConnectionBroke) {
@@ -362,16 +407,26 @@ impl<'a> Runner<'a> {
         let known = involved.iter().any(|done| self.rules.known.reason(&done.report.label()).is_some());
         let driver = self.target.driver();
         let log = driver.and_then(Driver::log).map(|log| log.path().to_owned());
-        if let Some(driver) = driver {
-            // It may be dead already; what matters is that it comes back.
-            let _ = driver.kill().await;
-        }
-        let back = self.target.bring_back().await.is_some();
+        let back = self.revive(involved).await;
         self.dead = !back || self.summary.crashes.len() + 1 >= CRASHES_MAX;
         let aftermath = if back { Aftermath::Back } else { Aftermath::Gone };
         let crash = Crash { under_way: under_way.clone(), known, aftermath, log };
         self.emit(&Event::Crashed(&crash));
         self.summary.crashes.push(crash);
+        if back && !self.target.is_alive().await {
+            // Undoing has killed it again, which the check of that call tells.
+            self.dead |= self.target.bring_back().await.is_err();
+        }
+        under_way
+    }
+
+    /// Tries to have the driver back, and undoes what the checks could not: whether it is.
+    async fn revive(&mut self, involved: &mut [Done]) -> bool {
+        if let Some(driver) = self.target.driver() {
+            // It may be dead already; what matters is that it comes back.
+            let _ = driver.kill().await;
+        }
+        let back = self.target.bring_back().await.is_ok();
         for done in involved {
             done.report.leftovers = match done.cx.take().filter(|_| back) {
                 Some(cx) => cx.finish().await,
@@ -379,11 +434,7 @@ impl<'a> Runner<'a> {
                 None => Vec::new(),
             };
         }
-        if back && !self.target.is_alive().await {
-            // Undoing has killed it again, which the check of that call tells.
-            self.dead |= self.target.bring_back().await.is_none();
-        }
-        under_way
+        back
     }
 
     fn is_over(&self) -> bool {
@@ -414,6 +465,9 @@ impl<'a> Runner<'a> {
 
     fn tell(&mut self, reports: Vec<CheckReport>) {
         for report in reports {
+            if report.outcome == Outcome::Passed {
+                self.passed.insert(report.planned.check.id);
+            }
             self.summary.count(report.outcome.kind());
             self.emit(&Event::CheckFinished(&report));
         }
@@ -467,17 +521,27 @@ impl<'a> Runner<'a> {
     }
 
     async fn report_leaks(&mut self, before: &Inventory) {
+        let session = self.inventory_session();
         if self.dead {
+            self.unmount(&mut before.mounts_left(&session), &session).await;
             return self.emit(&Event::Remark("leaks are not looked for: the driver is dead"));
         }
-        match before.leaks(&self.inventory_session()).await {
-            Ok(leaks) => {
+        match before.leaks(&session).await {
+            Ok(mut leaks) => {
+                self.unmount(&mut leaks, &session).await;
                 if !leaks.is_empty() {
                     self.emit(&Event::Leaked(&leaks));
                 }
                 self.summary.leaks = leaks;
             }
             Err(why) => self.emit(&Event::Remark(&format!("leaks are not looked for: {why}"))),
+        }
+    }
+
+    /// Undoes what can be undone without the driver, and says so.
+    async fn unmount(&mut self, leaks: &mut Vec<Leak>, session: &Session) {
+        for told in inventory::unmount(leaks, session).await {
+            self.emit(&Event::Remark(&told));
         }
     }
 

@@ -1,14 +1,16 @@
 //! A failure told once and in full, as plain text: the rule, what was expected, what came, the calls that led
 //! there, and the command that repeats it.
 
+mod relevant;
+
 use std::collections::BTreeSet;
 use std::fmt::{self, Write as _};
 
 use crate::outcome::{CheckReport, Outcome};
 use crate::record::CallRecord;
-use crate::reply::Answer;
 use crate::requirements::Requirement;
 use crate::verdict::Violation;
+use relevant::{Relevant, makes_something, relevant};
 
 /// Characters of one message shown at the most.
 const MESSAGE_CHARS_MAX: usize = 600;
@@ -135,29 +137,35 @@ fn write_calls(f: &mut String, report: &CheckReport) -> fmt::Result {
         return Ok(());
     }
     let runs = runs(&calls);
-    let (early, last) = runs.split_at(runs.len().saturating_sub(LAST_SHOWN_MAX));
-    let making = |at: &usize| makes_something(early[*at].0);
-    let making: Vec<usize> = (0..early.len()).filter(making).take(MAKING_SHOWN_MAX).collect();
+    let shown = shown(report, &runs);
     writeln!(f, "  calls")?;
     let mut hidden = report.calls_dropped;
-    for (at, run) in early.iter().enumerate() {
-        if making.contains(&at) {
+    for (at, run) in runs.iter().enumerate() {
+        if shown.contains(&at) {
             write_hidden(f, &mut hidden)?;
             write_run(f, run)?;
         } else {
             hidden += run.1;
         }
     }
-    write_hidden(f, &mut hidden)?;
-    last.iter().try_for_each(|run| write_run(f, run))
+    write_hidden(f, &mut hidden)
 }
 
-/// Whether the call has made something that later ones may speak of.
-fn makes_something(call: &CallRecord) -> bool {
-    let method = call.rpc.method;
-    let makes =
-        method.starts_with("Create") || method.ends_with("PublishVolume") || method == "NodeStageVolume";
-    makes && matches!(call.outcome, Answer::Ok(_))
+/// The places of the calls to show, of those that have to do with what came of the check: the accused one, the first that made
+/// something, and the last.
+fn shown(report: &CheckReport, runs: &[(&CallRecord, usize)]) -> BTreeSet<usize> {
+    let calls: Vec<&CallRecord> = runs.iter().map(|(call, _)| *call).collect();
+    let violation = report.outcome.violation();
+    let rpc = violation.and_then(|violation| rule(report, violation)).map_or("", |rule| rule.rpc);
+    let Relevant { accused, places } = relevant(&calls, rpc, violation);
+    let (early, last) = places.split_at(places.len().saturating_sub(LAST_SHOWN_MAX));
+    let making = early.iter().filter(|at| makes_something(calls[**at])).take(MAKING_SHOWN_MAX);
+    let shown: BTreeSet<usize> = making.chain(last).copied().chain([accused]).collect();
+    // A line that says that one call is left out would be no shorter than the call.
+    let is_alone = |at: &usize| {
+        at.checked_sub(1).is_none_or(|before| shown.contains(&before)) && shown.contains(&(at + 1))
+    };
+    (0..calls.len()).filter(|at| shown.contains(at) || is_alone(at)).collect()
 }
 
 fn write_run(f: &mut String, (call, times): &(&CallRecord, usize)) -> fmt::Result {

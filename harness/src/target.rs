@@ -14,8 +14,9 @@ use tonic::transport::Channel;
 use crate::call::Exchange;
 use crate::capability::Capabilities;
 use crate::config::{Config, Elsewhere};
-use crate::driver::{Driver, DriverError};
+use crate::driver::{Away, Driver, DriverError, START_FACTOR};
 use crate::faults::Faults;
+use crate::learnt::Learnt;
 use crate::lifecycle::{Room, size};
 use crate::logbook::{Logbook, RunOf};
 use crate::mounts;
@@ -30,6 +31,12 @@ use interview::Interview;
 
 /// Pauses between two questions whether the driver is still alive: the first one, and the longest.
 const ALIVE_PAUSES: [Duration; 2] = [Duration::from_millis(10), Duration::from_millis(200)];
+/// Longest time that a driver gets to start because its starts take long.
+const RESTART_MAX: Duration = Duration::from_secs(300);
+/// Time to be back for a driver that the run cannot start.
+const UNATTENDED: Duration = Duration::from_secs(10);
+/// Time to answer for one that was waited for in vain since the same start.
+const LAST_LOOK: Duration = Duration::from_secs(1);
 
 /// The driver under test.
 #[derive(Debug)]
@@ -53,6 +60,7 @@ pub struct Target {
     pub(crate) room: Room,
     pub(crate) replies: Replies,
     pub(crate) patience: Patience,
+    pub(crate) learnt: Learnt,
     pub(crate) tally: Tally,
     faults: Faults,
     /// How often the breaking of connections from here has begun or ended: odd while they break.
@@ -187,8 +195,11 @@ impl Target {
         driver.start().await?;
         tokio::select! {
             biased;
-            target = Target::reach(config, Some(driver.clone())) => target,
-            status = driver.failed() => Err(TargetError::Ended { status, printed: driver.last_lines() }),
+            target = Target::reach(config, Some(driver.clone())) => {
+                driver.has_answered();
+                target
+            }
+            status = driver.gone() => Err(TargetError::Ended { status, printed: driver.last_lines() }),
         }
     }
 
@@ -238,6 +249,7 @@ impl Target {
             remarks,
             replies,
             patience,
+            learnt: Learnt::default(),
             logbook,
             ..Target::unasked(config, info)
         }))
@@ -267,6 +279,7 @@ impl Target {
             room: Room::default(),
             replies: Replies::default(),
             patience: Patience::default(),
+            learnt: Learnt::default(),
             tally: Tally::default(),
             faults: Faults::default(),
             breaks: AtomicU64::new(0),
@@ -394,12 +407,13 @@ impl Target {
     }
 
     /// Breaks all connections and waits until others stand: once the break is on its way, no answer comes over the old ones.
-    pub(crate) async fn break_connections(&self, limit: Duration) {
+    /// Returns whether the driver answers over those within the limit.
+    pub(crate) async fn break_connections(&self, limit: Duration) -> bool {
         let _breaking = Breaking::begin(&self.breaks);
         let peers = self.nodes.iter().map(|node| &node.peer).chain(&self.controller);
         peers.for_each(|peer| peer.breaker.break_connection());
         let alive = Duration::from_millis(self.config.time_limits.alive_ms);
-        self.wait_until_alive(limit.min(alive)).await;
+        self.wait_until_alive(limit.min(alive)).await.is_some()
     }
 
     /// How often the breaking of connections from here has begun or ended.
@@ -434,8 +448,8 @@ impl Target {
         true
     }
 
-    /// Waits until the driver answers: how long that took, or `None` if it does not. A process that has failed is not
-    /// waited for.
+    /// Waits until the driver answers: how long that took, or `None` if it does not. A process that has ended is not waited
+    /// for.
     pub async fn wait_until_alive(&self, limit: Duration) -> Option<Duration> {
         let started = Instant::now();
         let [mut pause, longest] = ALIVE_PAUSES;
@@ -445,29 +459,59 @@ impl Target {
                 pause = (pause * 2).min(longest);
             }
         };
-        let failed = async {
+        let gone = async {
             match &self.driver {
-                Some(driver) => driver.failed().await,
+                Some(driver) => driver.gone().await,
                 None => std::future::pending().await,
             }
         };
         tokio::select! {
             biased;
             () = alive => Some(started.elapsed()),
-            _ = failed => None,
+            _ = gone => None,
             () = tokio::time::sleep(limit) => None,
         }
     }
 
-    /// Starts the driver if it was ended, and waits until it answers: how long both took, or `None` if it stays away
-    /// for `time-limits: restart-ms`.
-    pub async fn bring_back(&self) -> Option<Duration> {
-        let started = Instant::now();
+    /// How long the driver may take until it is back: `time-limits: restart-ms`, or else what follows from the starts that
+    /// were seen.
+    pub fn restart_limit(&self) -> Duration {
+        let limits = &self.config.time_limits;
+        let from_starts = || match &self.driver {
+            Some(driver) => {
+                let longest = driver.longest_start().unwrap_or_default();
+                longest
+                    .saturating_mul(START_FACTOR)
+                    .min(RESTART_MAX)
+                    .max(Duration::from_millis(limits.dial_ms))
+            }
+            None => UNATTENDED,
+        };
+        limits.restart_ms.map_or_else(from_starts, Duration::from_millis)
+    }
+
+    /// Starts the driver if it was ended, and waits until it answers: how long both took.
+    ///
+    /// # Errors
+    /// It stays away for [`Target::restart_limit`], counted from its start.
+    pub async fn bring_back(&self) -> Result<Duration, Away> {
+        let begun = Instant::now();
         if let Some(driver) = &self.driver {
-            driver.start().await.ok()?;
+            driver.start().await.map_err(Away::Unstarted)?;
         }
-        let limit = Duration::from_millis(self.config.time_limits.restart_ms);
-        self.wait_until_alive(limit).await.map(|_| started.elapsed())
+        let starting_for = || self.driver.as_ref().and_then(Driver::starting_for);
+        let waited = starting_for().unwrap_or_default();
+        if self.wait_until_alive(self.restart_limit().saturating_sub(waited).max(LAST_LOOK)).await.is_some() {
+            self.driver.as_ref().inspect(|driver| driver.has_answered());
+            return Ok(begun.elapsed());
+        }
+        Err(match self.driver.as_ref().and_then(Driver::end_of_process) {
+            Some(status) => Away::Ended(status),
+            None => Away::Silent {
+                waited: starting_for().unwrap_or_else(|| begun.elapsed()),
+                longest_start: self.driver.as_ref().and_then(Driver::longest_start),
+            },
+        })
     }
 
     /// The check that says of an RPC that the driver does not survive its plain call, which then nobody makes again.

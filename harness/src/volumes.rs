@@ -22,15 +22,23 @@ impl Pool {
         }
     }
 
-    /// Adds a volume that can be used with the access type to those that the check holds, and returns it. The first one
-    /// waits until no other check holds any; `None` if the user named none such, or no more of them.
-    pub(crate) async fn lease(&self, access: AccessType, held: &mut Vec<Lease>) -> Option<StaticVolume> {
+    /// Adds a volume that can be used with the access type, and written to if it has to be, to those that the check holds,
+    /// and returns it. The first one waits until no other check holds any; `None` if the user named none such, or no more of
+    /// them.
+    pub(crate) async fn lease(
+        &self,
+        access: AccessType,
+        writable: bool,
+        held: &mut Vec<Lease>,
+    ) -> Option<StaticVolume> {
         let turn = match held.first() {
             Some(lease) => lease.turn.clone(),
             None => Arc::new(self.turn.clone().acquire_owned().await.ok()?),
         };
         let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
-        let usable = |volume: &StaticVolume| volume.access_type.is_none_or(|only| only == access);
+        let usable = |volume: &StaticVolume| {
+            volume.access_type.is_none_or(|only| only == access) && !(writable && volume.readonly)
+        };
         let at = free.iter().position(usable)?;
         let volume = free.remove(at);
         held.push(Lease { volume: volume.clone(), free: self.free.clone(), turn });

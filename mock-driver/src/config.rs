@@ -80,6 +80,8 @@ pub struct Config {
     pub metadata_block_bytes: i64,
     /// How long a new volume or snapshot is in no list, where the quirk `lists-lag` is asked for.
     pub list_lag: Delay,
+    /// How long no call is answered after a start, where the quirk `slow-start` is asked for.
+    pub start_delay: Delay,
     /// Time that an RPC is held, before it has any effect or at another step.
     pub delay: BTreeMap<HoldPoint, Delay>,
     /// Errors that an RPC answers with before it works.
@@ -121,6 +123,7 @@ impl Default for Config {
             abnormal_volumes: Vec::new(),
             metadata_block_bytes: 64 << 10,
             list_lag: Delay(Duration::from_secs(5)),
+            start_delay: Delay(Duration::from_secs(12)),
             delay: BTreeMap::new(),
             fail: BTreeMap::new(),
             seed: None,
@@ -166,6 +169,9 @@ pub struct StaticVolume {
     /// The context that comes with it.
     #[serde(default)]
     pub volume_context: BTreeMap<String, String>,
+    /// Whether it is published with readonly only.
+    #[serde(default)]
+    pub readonly: bool,
 }
 
 impl StaticVolume {

@@ -33,6 +33,7 @@ named! {
     CreateVolumeLosesUpdates, "create-volume-loses-updates", "what changes while a volume is made is undone";
     CreateVolumeRevivesDeleted, "create-volume-revives-deleted", "a repeated request lets the volume show in the list for ever if it is deleted at the same time";
     EndsWithFirstConnection, "ends-with-first-connection", "the driver serves whoever connects first, and nobody after";
+    KeepsNothing, "keeps-nothing", "whatever the driver has done is forgotten when it ends, as all of it is in memory";
     LockKeptAfterCancel, "lock-kept-after-cancel", "a call that is given up keeps its object busy for ever";
     LockOwnedByConnection, "lock-owned-by-connection", "when a call is given up or its connection breaks, its object stays busy for all other connections";
     NodePublishForgetsReadonly, "node-publish-forgets-readonly", "a repeated request makes a readonly publication one for writing";
@@ -100,6 +101,7 @@ named! {
     CreateVolumeConflictAsInvalidArgument, "create-volume-conflict-as-invalid-argument", "an incompatible repeat is INVALID_ARGUMENT";
     CreateVolumeContextHoldsSecrets, "create-volume-context-holds-secrets", "volume_context holds the secrets of the request";
     CreateVolumeContextTooLarge, "create-volume-context-too-large", "volume_context takes up more than 4 KiB";
+    CreateVolumeFailsAfterQuotes, "create-volume-fails-after-quotes", "after a name with a quotation mark in it every request is UNKNOWN, until the driver is started anew";
     CreateVolumeFailsAfterWork, "create-volume-fails-after-work", "the first answer is INTERNAL although the volume is made";
     CreateVolumeCrashesAfterWork, "create-volume-crashes-after-work", "the driver ends once the volume is made, before it answers";
     CreateVolumeCrashesOnLongNames, "create-volume-crashes-on-long-names", "a name of more than 128 bytes ends the driver";
@@ -163,6 +165,7 @@ named! {
     CreateVolumeReusesIds, "create-volume-reuses-ids", "all volumes get one volume_id";
     CreateVolumeReversesPreferred, "create-volume-reverses-preferred", "preferred topologies are tried from last to first";
     CreateVolumeRoundsDown, "create-volume-rounds-down", "sizes are rounded down to whole GiB";
+    CreateVolumeRunsNames, "create-volume-runs-names", "names are run as a shell would, without their slashes";
     CreateVolumeRunsParameters, "create-volume-runs-parameters", "parameters are run as a shell would";
     CreateVolumeShrinksSource, "create-volume-shrinks-source", "a limit below the size of the source truncates the copy";
     CreateVolumeSourceDataLost, "create-volume-source-data-lost", "copies do not hold the data of their source";
@@ -203,6 +206,7 @@ named! {
     DeleteVolumeKeepsName, "delete-volume-keeps-name", "the name of a deleted volume stays taken";
     DeleteVolumeKeepsVolume, "delete-volume-keeps-volume", "OK is answered but the volume stays";
     DeleteVolumeMatchesBeginnings, "delete-volume-matches-beginnings", "an id that begins with that of a volume deletes it";
+    DeleteVolumeRefusesOddNames, "delete-volume-refuses-odd-names", "a volume with a name that a shell would not take for one word cannot be deleted";
     DeleteVolumeRunsIds, "delete-volume-runs-ids", "volume_id is run as a shell would";
     DeleteVolumeTakesDotsForAll, "delete-volume-takes-dots-for-all", "a dot or a slash as volume_id is the directory of all volumes, and removed";
     DeleteVolumeTrimsIds, "delete-volume-trims-ids", "an id with spaces or slashes around it deletes the volume";
@@ -331,6 +335,7 @@ named! {
     CreateSnapshotRepeatChangesTime, "create-snapshot-repeat-changes-time", "a repeated request is answered with another creation_time";
     CreateSnapshotRepeatDropsSize, "create-snapshot-repeat-drops-size", "a repeated request is answered without size_bytes";
     CreateSnapshotRepeatNotReady, "create-snapshot-repeat-not-ready", "ready_to_use is false in the answer to a repeated call";
+    CreateSnapshotTimeIsNow, "create-snapshot-time-is-now", "creation_time is the second in which CreateSnapshot answers, also when it is repeated";
     CreateSnapshotUnknownSourceAsInternal, "create-snapshot-unknown-source-as-internal", "a source that does not exist is INTERNAL";
 
     // Snapshots as reported.
@@ -460,6 +465,7 @@ named! {
     CreateGroupSnapshotRefusesRepeats, "create-group-snapshot-refuses-repeats", "a repeated request is ALREADY_EXISTS";
     CreateGroupSnapshotRefusesUnicodeNames, "create-group-snapshot-refuses-unicode-names", "names beyond ASCII are refused";
     CreateGroupSnapshotRepeatDropsMembers, "create-group-snapshot-repeat-drops-members", "a repeated request is answered with one member only";
+    CreateGroupSnapshotTimeIsNow, "create-group-snapshot-time-is-now", "creation_time is the moment in which CreateVolumeGroupSnapshot answers, also when it is repeated";
 
     // Group snapshots as reported.
     GroupSnapshotAcceptsMissingMembers, "group-snapshot-accepts-missing-members", "missing snapshot_ids are accepted";
@@ -676,6 +682,7 @@ impl Defect {
             CreateVolumeLosesUpdates,
             CreateVolumeRevivesDeleted,
             EndsWithFirstConnection,
+            KeepsNothing,
             LockKeptAfterCancel,
             LockOwnedByConnection,
             NodePublishForgetsReadonly,
@@ -701,6 +708,7 @@ impl Defect {
             CreateVolumeAdoptsIds,
             CreateVolumeFollowsSubdir,
             CreateVolumeMakesDirectoryOfName,
+            CreateVolumeRunsNames,
             CreateVolumeRunsParameters,
             DeleteSnapshotCompletesIds,
             DeleteSnapshotFollowsPaths,

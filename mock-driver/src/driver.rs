@@ -3,10 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write as _;
 use std::ops::Deref;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
+use csi_proto::reflect::TEXT_BYTES_MAX;
 use csi_proto::v1::controller_server::ControllerServer;
 use csi_proto::v1::controller_service_capability::rpc::Type as ControllerType;
 use csi_proto::v1::group_controller_server::GroupControllerServer;
@@ -28,7 +29,7 @@ use crate::config::{Config, ConfigError, CrashMode, Failure, NodeConfig};
 use crate::defect::Defect;
 use crate::defects::SAVING;
 use crate::quirk::Quirk;
-use crate::state::{Content, Map, State, StateFile, Store, Usage, Volume};
+use crate::state::{Access, Content, Map, State, StateFile, Store, Usage, Volume};
 use crate::validate::{self, invalid};
 
 /// An in-memory CSI driver, as one of its nodes serves it. All nodes share everything but that.
@@ -71,6 +72,10 @@ pub struct Shared {
     pub(crate) busy: Mutex<BTreeMap<String, Option<ConnectionNumber>>>,
     /// Snapshots that a stream was cut off of; for a defect.
     pub(crate) cut_off: Mutex<BTreeSet<String>>,
+    /// Whether a name has spoilt what every request reads; for a defect.
+    pub(crate) is_spoilt: AtomicBool,
+    /// When it was started.
+    pub(crate) started: Instant,
     /// The first connection to each node; for a defect.
     pub(crate) first_connections: Mutex<BTreeMap<String, ConnectionNumber>>,
     /// Paths at which volumes were staged or published before this driver started; for defects.
@@ -89,7 +94,8 @@ impl MockDriver {
         if self.has(Defect::SecondStartDeletesVolumes) && self.is_served() {
             self.state().remove_all_volumes();
         }
-        let next = Self::begin(self.config.clone(), self.store.remembered(&self.state))?;
+        let memory = self.store.remembered(&self.state).filter(|_| !self.has(Defect::KeepsNothing));
+        let next = Self::begin(self.config.clone(), memory)?;
         if self.has(Defect::RestartForgetsNames) {
             next.state().forget_volume_names();
         }
@@ -127,7 +133,8 @@ impl MockDriver {
         let capabilities = Capabilities::choose(&config.only, &without);
         let zones = zones(&config.nodes, &capabilities);
         let defects: BTreeSet<Defect> = config.defects.iter().copied().collect();
-        let (store, found) = match config.state.as_deref().map(StateFile::new) {
+        let state_file = config.state.as_deref().filter(|_| !defects.contains(&Defect::KeepsNothing));
+        let (store, found) = match state_file.map(StateFile::new) {
             Some(file) => {
                 let stored = match file.load() {
                     Err(_) if defects.contains(&Defect::RestartTakesTruncatedForEmpty) => None,
@@ -162,7 +169,9 @@ impl MockDriver {
             calls: AtomicU32::new(0),
             put_off: Mutex::default(),
             cut_off: Mutex::default(),
+            is_spoilt: AtomicBool::new(false),
             busy: Mutex::default(),
+            started: Instant::now(),
             first_connections: Mutex::default(),
             inherited: Mutex::new(inherited),
             config,
@@ -290,7 +299,7 @@ impl MockDriver {
         if self.is(Quirk::MountOnly) && usage.is_block() {
             return Err("block access is not supported".to_owned());
         }
-        if !validate::knows_fs_type(usage) {
+        if !validate::knows_fs_type(usage) && !(self.is(Quirk::EchoesRequests) && is_long_fs_type(usage)) {
             return Err("the fs_type is not supported".to_owned());
         }
         if self.has(Defect::SingleNodeWriterRefused) && usage.mode() == Mode::SingleNodeWriter {
@@ -315,7 +324,11 @@ impl MockDriver {
     /// The longest name that a volume, snapshot or group snapshot can have.
     pub(crate) fn name_bytes_max(&self) -> usize {
         let bytes_max = self.config.name_bytes_max;
-        if self.is(Quirk::LongNamesAccepted) { bytes_max.max(4096) } else { bytes_max }
+        match (self.is(Quirk::EchoesRequests), self.is(Quirk::LongNamesAccepted)) {
+            (true, _) => bytes_max.max(1 << 20),
+            (false, true) => bytes_max.max(4096),
+            (false, false) => bytes_max,
+        }
     }
 
     /// The node that this driver serves.
@@ -344,6 +357,11 @@ impl MockDriver {
             false => Err(invalid(format!("{field} is not an id of this driver"))),
         }
     }
+}
+
+/// Whether the name of the file system is longer than any text may be.
+pub(crate) fn is_long_fs_type(usage: &Usage) -> bool {
+    matches!(&usage.access, Access::Mount { fs_type, .. } if fs_type.len() > TEXT_BYTES_MAX)
 }
 
 /// An error with a code that tonic itself cannot send.

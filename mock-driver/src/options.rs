@@ -84,6 +84,9 @@ pub struct Options {
     /// How long a new volume or snapshot is in no list, with the quirk lists-lag.
     #[arg(long, value_name = "TIME")]
     list_lag: Option<Delay>,
+    /// How long no call is answered after a start, with the quirk slow-start.
+    #[arg(long, value_name = "TIME")]
+    start_delay: Option<Delay>,
     /// Hold an RPC for a time, such as CreateVolume=200ms, or at a step: CreateVolume:before-commit, when all is
     /// prepared and nothing changed, or CreateVolume:before-answer.
     #[arg(long, value_name = "RPC[:STEP]=TIME", value_parser = parse_pair::<HoldPoint, Delay>)]
@@ -111,6 +114,7 @@ impl Options {
         set(&mut config.max_volumes_per_node, self.max_volumes_per_node);
         set(&mut config.capacity_bytes, self.capacity);
         set(&mut config.list_lag, self.list_lag);
+        set(&mut config.start_delay, self.start_delay);
         set(&mut config.volume_size_bytes_min, self.volume_size_min);
         set(&mut config.volume_size_bytes_max, self.volume_size_max);
         config.attach_limit = self.attach_limit.or(config.attach_limit);

@@ -34,6 +34,7 @@ quirks! {
     IdsFromNames, "ids-from-names", "ids are derived from names, so they return with a name used again", "CTRL-CREATEVOL-013";
     ForeignIdsRefused, "foreign-ids-refused", "ids in a format that is not the driver's are INVALID_ARGUMENT", "GEN-ERR-005";
     LongNamesAccepted, "long-names-accepted", "names longer than 128 bytes are accepted", "GEN-SIZE-005";
+    EchoesRequests, "echoes-requests", "names, parameters and names of file systems of any length are accepted; ids are names, and volume_context has the rest", "GEN-SIZE-005";
     ParametersDemanded, "parameters-demanded", "CreateVolume demands the parameter pool=mock", "GEN-ERR-004";
     UnknownParametersIgnored, "unknown-parameters-ignored", "unknown parameters are stored and otherwise ignored", "CTRL-CREATEVOL-023";
     SecretsDemanded, "secrets-demanded", "RPCs with secrets demand password=mock", "GEN-SECRET-003";
@@ -61,6 +62,7 @@ quirks! {
     ModificationsLimited, "modifications-limited", "a volume can be modified once, then RESOURCE_EXHAUSTED", "CTRL-MODIFYVOL-003";
 
     ThrottlesEveryFifthCall, "throttles-every-fifth-call", "every fifth call is UNAVAILABLE and does nothing", "GEN-ERR-003";
+    SlowStart, "slow-start", "no call is answered for some time after a start, twelve seconds unless --start-delay says otherwise", "GEN-TIMEOUT-001";
     SlowCalls, "slow-calls", "every call takes a tenth of a second", "GEN-TIMEOUT-001";
 
     // Lists.

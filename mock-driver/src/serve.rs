@@ -193,6 +193,9 @@ impl MockDriver {
             pending::<()>().await;
         }
         self.hold::<R>(Step::Start).await;
+        if self.is(Quirk::SlowStart) {
+            tokio::time::sleep_until((self.started + self.config.start_delay.0).into()).await;
+        }
         if self.is(Quirk::SlowCalls) {
             tokio::time::sleep(SLOW).await;
         }

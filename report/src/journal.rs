@@ -7,6 +7,7 @@ use csi_harness::events::{Event, Reporter};
 use csi_harness::outcome::{Aftermath, CheckReport, Crash, Halt, Kind, Leak, Outcome, Summary, Verdict};
 use csi_harness::record::CallRecord;
 use csi_harness::reply::Answer;
+use csi_harness::spent::Spent;
 use csi_harness::story;
 use csi_harness::tally::{RpcCalls, Times};
 use csi_harness::target::Target;
@@ -225,6 +226,9 @@ pub struct CheckEntry {
     pub outcome: Kind,
     /// How long it took, its undoing included.
     pub duration_ms: u64,
+    /// What of that went into other things than what it is about.
+    #[serde(default, skip_serializing_if = "SpentEntry::is_nothing")]
+    pub spent_ms: SpentEntry,
     /// The requirements it tests, the broken one first.
     pub requirements: Vec<String>,
     /// What is wrong, or why it was skipped or could not judge.
@@ -296,6 +300,42 @@ pub struct AlsoEntry {
     /// The calls that lead there, a line each.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub told: Vec<String>,
+}
+
+/// Parts of the time of a check, in milliseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct SpentEntry {
+    /// Making small what had gone wrong.
+    #[serde(default, skip_serializing_if = "is_no_time")]
+    pub shrinking: u64,
+    /// Looking once more, with all the time that a driver may need.
+    #[serde(default, skip_serializing_if = "is_no_time")]
+    pub confirming: u64,
+    /// Undoing what it had made.
+    #[serde(default, skip_serializing_if = "is_no_time")]
+    pub undoing: u64,
+    /// Pauses for a driver to get ready or to catch up, in any of its parts.
+    #[serde(default, skip_serializing_if = "is_no_time")]
+    pub waiting: u64,
+}
+
+impl SpentEntry {
+    pub(crate) fn of(spent: &Spent) -> SpentEntry {
+        SpentEntry {
+            shrinking: ms(spent.shrinking),
+            confirming: ms(spent.confirming),
+            undoing: ms(spent.undoing),
+            waiting: ms(spent.waiting),
+        }
+    }
+
+    fn is_nothing(&self) -> bool {
+        *self == SpentEntry::default()
+    }
+}
+
+fn is_no_time(ms: &u64) -> bool {
+    *ms == 0
 }
 
 /// A call among others that overlapped with it.
@@ -608,6 +648,7 @@ fn check_entry(report: &CheckReport) -> CheckEntry {
         id: report.label(),
         outcome: report.outcome.kind(),
         duration_ms: ms(report.duration),
+        spent_ms: SpentEntry::of(&report.spent),
         requirements,
         message,
         expected: violation.map(|violation| violation.expected.clone()).unwrap_or_default(),

@@ -10,11 +10,12 @@ use std::io::{self, Write};
 use anstyle::{AnsiColor, Style};
 use csi_harness::events::{Event, Reporter};
 use csi_harness::outcome::{Aftermath, CheckReport, Crash, Halt, Kind, Leak, Outcome, Summary};
+use csi_harness::patience::Waiting;
 use csi_harness::story;
 use csi_harness::target::Target;
 
 use crate::areas::{Area, Areas, Verdict};
-use crate::journal::Run;
+use crate::journal::{Run, SpentEntry, ms};
 use crate::words::count;
 use progress::Progress;
 use stories::{Kind as StoryKind, Stories};
@@ -27,6 +28,9 @@ pub(crate) const ODD: Style = AnsiColor::Yellow.on_default();
 
 /// What others made meanwhile and is shown; what the run left behind is always shown, so that it can be removed.
 const OTHERS_SHOWN_MAX: usize = 20;
+
+/// What a check spent on something beside what it is about is told from here on.
+const WORTH_A_WORD_MS: u64 = 1_000;
 
 /// How much is told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -120,8 +124,8 @@ impl<W: Write> Terminal<W> {
             self.stories.add_stored(check);
             if self.detail >= Detail::Verbose {
                 let why = check.known_because.as_ref().unwrap_or(&check.message);
-                let ms = check.duration_ms.into();
-                self.tell(|out| write_line(out, check.outcome, &check.id, ms, why));
+                let time = time(check.duration_ms, &check.spent_ms);
+                self.tell(|out| write_line(out, check.outcome, &check.id, &time, why));
             }
             if check.outcome == Kind::Skipped {
                 *self.skipped.entry(check.message.clone()).or_default() += 1;
@@ -144,6 +148,12 @@ impl<W: Write> Terminal<W> {
         }
     }
 
+    fn waiting(&mut self, waiting: &Waiting) {
+        if let Some(line) = self.progress.waiting(waiting).filter(|_| self.detail > Detail::Quiet) {
+            self.tell(|out| writeln!(out, "{line}"));
+        }
+    }
+
     fn check_finished(&mut self, report: &CheckReport) {
         self.areas.add(report.planned.check.area(), report.outcome.kind());
         self.stories.add(report);
@@ -153,8 +163,8 @@ impl<W: Write> Terminal<W> {
         self.progress.finished(report);
         if self.detail >= Detail::Verbose {
             let (label, why) = (report.label(), reason(&report.outcome));
-            let ms = report.duration.as_millis();
-            self.tell(|out| write_line(out, report.outcome.kind(), &label, ms, why));
+            let time = time(ms(report.duration), &SpentEntry::of(&report.spent));
+            self.tell(|out| write_line(out, report.outcome.kind(), &label, &time, why));
         } else if self.detail == Detail::Normal
             && let Some(line) = self.progress.line()
         {
@@ -213,7 +223,7 @@ impl<W: Write> Reporter for Terminal<W> {
                 }
             }
             Event::CheckStarted(planned) => self.progress.started(planned),
-            Event::Waiting(waiting) => self.progress.waiting(waiting),
+            Event::Waiting(waiting) => self.waiting(waiting),
             Event::CheckFinished(report) => self.check_finished(report),
             Event::Crashed(crash) => self.crashed(crash),
             // Told at the end, from the summary.
@@ -263,7 +273,22 @@ fn write_stored_target(out: &mut impl Write, run: &Run) -> io::Result<()> {
     writeln!(out, "{}", count(run.checks.len(), "check"))
 }
 
-fn write_line(out: &mut impl Write, outcome: Kind, label: &str, ms: u128, why: &str) -> io::Result<()> {
+/// How long a check took, and what of that went into other things than what it is about.
+fn time(ms: u64, spent: &SpentEntry) -> String {
+    let parts = [
+        ("shrinking", spent.shrinking),
+        ("confirming", spent.confirming),
+        ("undoing", spent.undoing),
+        ("waiting", spent.waiting),
+    ];
+    let parts = parts.iter().filter(|(_, ms)| *ms >= WORTH_A_WORD_MS);
+    std::iter::once(format!("{ms} ms"))
+        .chain(parts.map(|(what, ms)| format!("{ms} {what}")))
+        .collect::<Vec<_>>()
+        .join(", ")
+}
+
+fn write_line(out: &mut impl Write, outcome: Kind, label: &str, time: &str, why: &str) -> io::Result<()> {
     let (style, word) = match outcome {
         Kind::Passed => (GOOD, "passed"),
         Kind::Failed => (BAD, "FAILED"),
@@ -273,7 +298,7 @@ fn write_line(out: &mut impl Write, outcome: Kind, label: &str, ms: u128, why: &
         Kind::KnownFailure => (ODD, "known"),
         Kind::UnexpectedPass => (BAD, "UNEXPECTED"),
     };
-    write!(out, "{style}{word:>10}{style:#} {label} {DIM}({ms} ms){DIM:#}")?;
+    write!(out, "{style}{word:>10}{style:#} {label} {DIM}({time}){DIM:#}")?;
     if why.is_empty() { writeln!(out) } else { writeln!(out, "  {}", plain(why)) }
 }
 

@@ -47,10 +47,12 @@ fn entry(check: &Check) -> String {
     list(&mut text, "Refuted by", check.refuted_by.iter().copied());
     list(&mut text, "Not told where this one fails", check.leader().into_iter());
     list(&mut text, "In the Go csi-sanity", check.replaces.iter().copied());
-    let course = match check.runs {
+    let course = match check.course() {
         Runs::Parallel => None,
         Runs::Alone => Some("alone, since it looks at the driver as a whole"),
+        Runs::Odd => Some("alone and late, since drivers are known to stumble over it for good"),
         Runs::Last => Some("alone and last, since drivers are known to crash on it"),
+        Runs::Restarts => Some("alone and after those, since it ends the driver"),
         Runs::Finally => Some("after everything else, since it judges what was seen in the whole run"),
     };
     let access = (check.access == Variants::Each).then_some("once for each access type");

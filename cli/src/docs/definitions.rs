@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
-use csi_driver_definitions::DriverDefinition;
-use csi_suite_e2e::local::NEVER_OFFERED;
+use csi_driver_definitions::{DriverDefinition, StorageClass};
+use csi_suite_e2e::local::{LocalClusters, NEVER_OFFERED};
 use csi_suite_e2e::plan::{self, Instance};
+use csi_suite_e2e::view::Unmet;
 
 use super::{check_section, root};
 
@@ -16,12 +17,16 @@ fn what_the_definitions_select() {
     for path in files() {
         let loaded = DriverDefinition::load(&path).unwrap();
         assert!(loaded.warnings.is_empty(), "{}: {:?}", path.display(), loaded.warnings);
+        let storage = loaded.storage_class().ok().flatten();
         let definition = loaded.definition;
         let file = path.file_name().unwrap().to_str().unwrap();
         let name = &definition.driver_info.name;
         let instances = plan::instances(&definition);
-        let on = |nodes| instances.iter().filter(|one| one.skipped(&definition, nodes).is_none()).count();
-        let why = commonest(&instances, &definition);
+        let on = |nodes| {
+            let runs = |one: &&Instance| skipped(one, &definition, storage.as_ref(), nodes).is_none();
+            instances.iter().filter(runs).count()
+        };
+        let why = commonest(&instances, &definition, storage.as_ref());
         writeln!(text, "| [{file}]({file}) | {name} | {} | {} | {why} |", on(1), on(2)).unwrap();
     }
     let left_out = left_out();
@@ -57,12 +62,25 @@ fn left_out() -> Vec<(String, String)> {
         let by_cluster =
             NEVER_OFFERED.iter().find(|(feature, _)| one.asks_for(*feature)).map(|(_, why)| *why);
         let by_pattern = (one.pattern.fs_type == "ntfs").then_some("needs nodes that run Windows");
-        let is_selected = others.iter().any(|definition| one.skipped(definition, 1).is_none());
+        let is_selected = others.iter().any(|other| skipped(&one, other, None, 1).is_none());
         let why = by_pattern.or(by_cluster).map(str::to_owned);
-        let why = why.or_else(|| one.skipped(&nodes, 2).filter(|_| !is_selected))?;
+        let why = why.or_else(|| skipped(&one, &nodes, None, 2).filter(|_| !is_selected))?;
         Some((one.id, why))
     });
     out.collect()
+}
+
+/// Why a test is certain to skip without a cluster.
+fn skipped(
+    one: &Instance,
+    definition: &DriverDefinition,
+    storage: Option<&StorageClass>,
+    nodes: usize,
+) -> Option<String> {
+    match one.unmet(definition, storage, &LocalClusters::view(nodes)) {
+        Some(Unmet::Skips(why)) => Some(why),
+        Some(Unmet::Depends(_)) | None => None,
+    }
 }
 
 fn files() -> Vec<PathBuf> {
@@ -74,9 +92,13 @@ fn files() -> Vec<PathBuf> {
 }
 
 /// The reasons that keep most tests from running, but for those that keep all drivers' from it.
-fn commonest(instances: &[Instance], definition: &DriverDefinition) -> String {
+fn commonest(
+    instances: &[Instance],
+    definition: &DriverDefinition,
+    storage: Option<&StorageClass>,
+) -> String {
     let mut reasons: BTreeMap<String, usize> = BTreeMap::new();
-    for reason in instances.iter().filter_map(|one| one.skipped(definition, 1)) {
+    for reason in instances.iter().filter_map(|one| skipped(one, definition, storage, 1)) {
         *reasons.entry(reason).or_default() += 1;
     }
     reasons.retain(|reason, _| !reason.contains("ntfs"));

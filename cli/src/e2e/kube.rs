@@ -1,6 +1,6 @@
 //! `csi-sanity e2e --cluster kube`: the tests in a cluster that the driver is deployed in.
 
-use std::io::{self, Write as _};
+use std::io::Write as _;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use csi_suite_e2e::real::{DEFAULT_IMAGE, NodeAccess, RealClusters, Settings, def
 use tokio::runtime::Runtime;
 
 use super::with_sanity::Reached;
-use super::{TEST_LIMIT, fill, load, print_plan, run_args, suites};
+use super::{TEST_LIMIT, fill, load, print_plan, run_args, say_of, suites};
 use crate::args::E2eArgs;
 use crate::error::Error;
 use crate::exit::Exit;
@@ -41,8 +41,11 @@ pub(super) fn e2e(args: E2eArgs, repeat: Repeat) -> Result<Exit, Error> {
     let found = Discovered::new(connection.clone(), &driver);
     let found = runtime.block_on(found).map_err(|why| Error::Cluster(reason(why)))?;
     if args.plan {
-        print_plan(io::stdout().lock(), &loaded.definition, found.nodes.len(), args.course.shard)?;
-        return Ok(Exit::Success);
+        let definition = loaded.definition.clone();
+        let access = node_access(&args)?;
+        let read = runtime.block_on(definition::read(&found.server, loaded))?;
+        let view = RealClusters::view(&found, &settings_of(&args, &read, &driver, access));
+        return print_plan(&args, &definition, read.storage_class(), &view);
     }
     if args.course.cleanup {
         let of_tests = removed(&runtime, connection)?;
@@ -62,7 +65,7 @@ pub(super) fn e2e(args: E2eArgs, repeat: Repeat) -> Result<Exit, Error> {
     let definition = Arc::new(runtime.block_on(definition::read(&server, loaded))?);
     let settings = settings_of(&args, &definition, &driver, node_access);
     let place = place(&found);
-    let clusters = RealClusters::new(found, settings, limit + UNDO_LIMIT);
+    let clusters = RealClusters::new(found, settings, limit + UNDO_LIMIT, say_of(&args));
     let suites = suites(plan::suite(definition.clone(), Arc::new(clusters)), &args);
     let (terms, calls) = (args.terms.clone(), args.cluster.with_sanity && !args.course.dry_run);
     let mut args = run_args(args);

@@ -165,7 +165,7 @@ async fn publish(cx: &Cx, volume: &NodeVolume, findings: &Findings) -> CheckResu
     let staged = scope.staged(scope.attached(volume.clone()).await?).await?;
     let published = scope.published(staged).await?;
     let path = Path::new(&published.target_path);
-    let is_seen = cx.shares_files_with_driver().await && workload::is_published(path);
+    let is_seen = cx.sees_published(&published.target_path);
     if is_seen
         && cx.access() == AccessType::Mount
         && let Some(mount) = mounts::at(path).last()

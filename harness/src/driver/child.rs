@@ -1,6 +1,7 @@
 //! A driver that the harness starts itself.
 
 use std::process::{ExitStatus, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -31,6 +32,8 @@ pub(super) struct Child {
     /// Comes first in its PATH, if such a place could be made.
     commands: OnceLock<Option<CommandPath>>,
     running: Mutex<Option<Running>>,
+    /// Whether the command runs the driver itself, as is known once it was ended by signals.
+    is_run_here: AtomicBool,
 }
 
 /// The process of a driver, told apart from later ones with the same number.
@@ -107,7 +110,8 @@ impl Child {
     pub(super) fn new(command: &str, endpoint: Option<&str>, log: Option<DriverLog>) -> Child {
         let (commands, running) = (OnceLock::new(), Mutex::default());
         let endpoint = endpoint.and_then(listen_address);
-        Child { command: command.to_owned(), endpoint, log, commands, running }
+        let is_run_here = AtomicBool::new(false);
+        Child { command: command.to_owned(), endpoint, log, commands, running, is_run_here }
     }
 
     pub(super) fn process(&self) -> Option<ChildProcess> {
@@ -185,7 +189,11 @@ impl Child {
     ) -> Result<(Option<ExitStatus>, bool), DriverError> {
         match self.running() {
             Some(running) if running.is_detached() => Err(DriverError::Detached),
-            Some(running) => running.end(grace).await.map(|(status, killed)| (Some(status), killed)),
+            Some(running) => {
+                let (status, killed) = running.end(grace).await?;
+                self.is_run_here.store(true, Ordering::SeqCst);
+                Ok((Some(status), killed))
+            }
             None => Ok((None, false)),
         }
     }
@@ -207,6 +215,18 @@ impl Child {
     pub(super) async fn ended(&self) -> ExitStatus {
         match self.running() {
             Some(running) => running.ended().await,
+            None => std::future::pending().await,
+        }
+    }
+
+    /// Resolves when nothing of the driver is left here, and nobody elsewhere runs it.
+    pub(super) async fn gone(&self) -> ExitStatus {
+        match self.running() {
+            Some(running) => {
+                let status = running.gone().await;
+                let may_run_elsewhere = status.success() && !self.is_run_here.load(Ordering::SeqCst);
+                if may_run_elsewhere { std::future::pending().await } else { status }
+            }
             None => std::future::pending().await,
         }
     }
@@ -254,13 +274,15 @@ impl Running {
 
     /// Waits for the end of the driver: that of the command, or what the command has put into the background.
     async fn gone_within(&self, limit: Duration) -> Option<ExitStatus> {
-        let gone = async {
-            while self.is_in_background() {
-                tokio::time::sleep(GROUP_PAUSE).await;
-            }
-            self.clone().ended().await
-        };
-        tokio::time::timeout(limit, gone).await.ok()
+        tokio::time::timeout(limit, self.gone()).await.ok()
+    }
+
+    async fn gone(&self) -> ExitStatus {
+        let status = self.clone().ended().await;
+        while self.is_in_background() {
+            tokio::time::sleep(GROUP_PAUSE).await;
+        }
+        status
     }
 
     fn has_ended_well(&self) -> bool {

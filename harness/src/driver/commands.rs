@@ -107,6 +107,15 @@ impl CommandPath {
         let _ = fs::remove_dir_all(self.dir.path());
     }
 
+    /// Puts a shell script there, under a name that no other command has.
+    pub(super) fn lend(&self, name: &str, script: &str) -> io::Result<LentCommand> {
+        let file = self.first().join(name);
+        fs::write(&file, format!("#!/bin/sh\n{script}\n"))?;
+        let lent = LentCommand(file);
+        fs::set_permissions(&lent.0, Permissions::from_mode(0o755))?;
+        Ok(lent)
+    }
+
     /// Begins to watch.
     pub(super) async fn watch(&self) -> io::Result<CommandWatch<'_>> {
         let turn = self.turn.lock().await;
@@ -122,6 +131,17 @@ impl CommandPath {
             symlink(&shim, watch.first.join(name))?;
         }
         Ok(watch)
+    }
+}
+
+/// A command that the driver finds by its name, until this is dropped.
+#[derive(Debug)]
+pub struct LentCommand(PathBuf);
+
+impl Drop for LentCommand {
+    fn drop(&mut self) {
+        // It goes with the directory otherwise.
+        let _ = fs::remove_file(&self.0);
     }
 }
 
@@ -231,6 +251,20 @@ mod tests {
         drop(watch);
         assert_eq!(fs::read_dir(commands.first()).unwrap().count(), 0);
         assert_eq!(stat(&commands, &odd), "directory\n");
+    }
+
+    #[test]
+    fn a_command_is_found_by_its_name_while_it_is_lent() {
+        let commands = CommandPath::make().unwrap();
+        let run = || {
+            let mut shell = Command::new("sh");
+            shell.args(["-c", "lent-by-a-test"]).env("PATH", commands.path());
+            shell.output().unwrap().stdout
+        };
+        let lent = commands.lend("lent-by-a-test", "echo here").unwrap();
+        assert_eq!(run(), b"here\n");
+        drop(lent);
+        assert_eq!(run(), b"");
     }
 
     #[test]

@@ -15,7 +15,8 @@ impl Cx {
     /// # Errors
     /// Broken if the device cannot be written to.
     pub async fn write_device(&self, path: &str, ranges: &[Range<i64>]) -> Result<bool, Stop> {
-        if self.paths().commands().is_some() || !self.is_volume(path).await? {
+        let bytes = ranges.iter().map(|range| range.end).max().unwrap_or_default();
+        if self.paths().commands().is_some() || !self.is_volume(path, bytes).await? {
             return Ok(false);
         }
         let (path, ranges, mut rng) = (PathBuf::from(path), ranges.to_vec(), self.rng());
@@ -30,11 +31,16 @@ impl Cx {
         }
     }
 
-    /// A driver without privileges has a file stand for the device. Only where its mounts are seen is that what it has made.
-    async fn is_volume(&self, path: &str) -> Result<bool, Stop> {
+    /// A driver without privileges has a file of that size stand for the device. Only where its files are seen is that what
+    /// it has made; one that only acts as if it published something leaves an empty one.
+    async fn is_volume(&self, path: &str, bytes: i64) -> Result<bool, Stop> {
+        let is_as_large = || {
+            std::fs::metadata(path)
+                .is_ok_and(|found| i64::try_from(found.len()).is_ok_and(|len| len >= bytes))
+        };
         Ok(match self.path_kind(path).await? {
             PathKind::Device => true,
-            PathKind::File => self.shares_files_with_driver().await,
+            PathKind::File => is_as_large() && self.shares_files_with_driver().await,
             PathKind::Directory | PathKind::NotFound | PathKind::Other => false,
         })
     }

@@ -11,6 +11,7 @@ use crate::cx::Cx;
 use crate::mounts;
 use crate::paths::{Layout, PathKind, Place};
 use crate::verdict::Stop;
+use crate::workload;
 
 /// Bits of a file's mode without one of which only root writes.
 const WRITE_BITS: u32 = 0o222;
@@ -24,6 +25,8 @@ pub struct NodeVolume {
     pub context: Pairs,
     /// Size in bytes, 0 where unknown.
     pub size_bytes: i64,
+    /// Whether it can only be published with `readonly`, as the user says of a pre-provisioned one.
+    pub readonly: bool,
     /// publish_context configured for a pre-provisioned volume.
     publish_context: Pairs,
 }
@@ -34,6 +37,7 @@ impl From<v1::Volume> for NodeVolume {
             id: volume.volume_id,
             context: volume.volume_context,
             size_bytes: volume.capacity_bytes,
+            readonly: false,
             publish_context: Pairs::new(),
         }
     }
@@ -72,11 +76,23 @@ impl Cx {
     /// # Errors
     /// Broken if the driver refuses to create one; skip if no pre-provisioned one fits.
     pub async fn node_volume(&self) -> Result<NodeVolume, Stop> {
+        self.usable_volume(false).await
+    }
+
+    /// The same, for what has to be written to.
+    ///
+    /// # Errors
+    /// The same.
+    pub async fn writable_volume(&self) -> Result<NodeVolume, Stop> {
+        self.usable_volume(true).await
+    }
+
+    async fn usable_volume(&self, writable: bool) -> Result<NodeVolume, Stop> {
         if self.target().capabilities().has(Capability::CreateDeleteVolume) {
             let request = self.create_node_volume_request().await?;
             return Ok(self.create_volume(request).setup("a volume").await?.into());
         }
-        self.provisioned_volume().await
+        self.lease_volume(writable).await
     }
 
     /// A CreateVolume request for a volume that this node can reach, where the endpoint serves a node.
@@ -104,16 +120,22 @@ impl Cx {
     /// # Errors
     /// Skip if none fits the access type.
     pub async fn provisioned_volume(&self) -> Result<NodeVolume, Stop> {
+        self.lease_volume(false).await
+    }
+
+    async fn lease_volume(&self, writable: bool) -> Result<NodeVolume, Stop> {
         let mut held = self.leases().lock().await;
-        let Some(volume) = self.target().volumes.lease(self.access(), &mut held).await else {
+        let Some(volume) = self.target().volumes.lease(self.access(), writable, &mut held).await else {
             let more = if held.is_empty() { "a" } else { "one more" };
             let access = self.access();
-            return Err(Stop::skip(format!("needs {more} pre-provisioned volume for {access} access")));
+            let only = if writable { ", and not only for reading" } else { "" };
+            return Err(Stop::skip(format!("needs {more} pre-provisioned volume for {access} access{only}")));
         };
         Ok(NodeVolume {
             id: volume.id,
             context: volume.context,
             size_bytes: volume.size_bytes,
+            readonly: volume.readonly,
             publish_context: volume.publish_context,
         })
     }
@@ -137,6 +159,7 @@ impl Cx {
             node_id: node_id.to_owned(),
             volume_capability: Some(self.capability()),
             volume_context: volume.context.clone(),
+            readonly: volume.readonly && self.target().capabilities().has(Capability::PublishReadonly),
             ..Default::default()
         }
     }
@@ -208,6 +231,7 @@ impl Cx {
             publish_context: staged.attached.publish_context.clone(),
             staging_target_path: staged.staging_path.clone(),
             target_path: target_path.to_owned(),
+            readonly: staged.attached.volume.readonly,
             volume_capability: Some(self.capability()),
             volume_context: staged.attached.volume.context.clone(),
             ..Default::default()
@@ -418,6 +442,12 @@ impl Cx {
         if self.paths().commands().is_some() { 0 } else { mounts::at(Path::new(path)).len() }
     }
 
+    /// Whether the tests see the volume at a target path: a mount, or a device. Of files where nothing is mounted nobody
+    /// knows whose they are, also where the driver's files are seen.
+    pub fn sees_published(&self, path: &str) -> bool {
+        self.paths().commands().is_none() && workload::is_published(Path::new(path))
+    }
+
     /// Takes away the mounts at paths that the run has made, and below them, as a reboot of the node does; directories stay.
     /// Returns how many there were. Only for a driver of which [`Cx::shares_files_with_driver`] says that it has the same
     /// mounts.
@@ -435,10 +465,9 @@ impl Cx {
 
     /// Whether a workload could write into the directory at a target path, found out by making a file there and removing it;
     /// none where the tests may not see the volume there.
-    pub async fn is_writable(&self, path: &str) -> Option<bool> {
-        let visible = self.is_mount_point(path)
-            || (self.paths().commands().is_none() && self.shares_files_with_driver().await);
-        let found = std::fs::metadata(path).ok().filter(|found| visible && found.is_dir())?;
+    pub fn is_writable(&self, path: &str) -> Option<bool> {
+        let found =
+            std::fs::metadata(path).ok().filter(|found| self.sees_published(path) && found.is_dir())?;
         let file = Path::new(path).join(self.unique_name());
         let written = found.permissions().mode() & WRITE_BITS != 0 && std::fs::write(&file, "").is_ok();
         // What cannot be removed is found when the volume is unpublished.

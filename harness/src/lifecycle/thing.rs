@@ -17,6 +17,7 @@ use crate::cx::Session;
 use crate::effect::{self, Effect};
 use crate::ledger::Exists;
 use crate::mounts;
+use crate::patience::Settles;
 use crate::reply::{Answer, NoAnswer, Refused};
 
 /// Times that a call to undo something is made.
@@ -341,7 +342,8 @@ impl Tries<'_> {
         if in_vain || late || known || self.pauses.taken + 1 >= TRIES_MAX {
             return self.done(Err(format!("{} {why}", self.rpc)));
         }
-        self.pauses.pause().await;
+        let what = Settles::Willing(self.rpc.method);
+        self.session.wait_to_repeat(what, &mut self.pauses, self.settled).await;
         Ok(())
     }
 

@@ -40,7 +40,7 @@ impl<'a> Interview<'a> {
             capabilities: Capabilities::default(),
             services: BTreeSet::from([Service::Identity]),
             remarks: Vec::new(),
-            replies: Replies::default(),
+            replies: Replies::new(config.name_length_max),
             patience: Patience::default(),
         }
     }

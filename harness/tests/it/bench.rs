@@ -30,6 +30,7 @@ pub(crate) struct Ran {
     pub(crate) outcomes: Vec<(String, Outcome)>,
     pub(crate) stories: String,
     pub(crate) leftovers: Vec<String>,
+    pub(crate) remarks: Vec<String>,
     /// Kept for checks that pass only with `keep_calls`.
     pub(crate) calls: Vec<Call>,
     pub(crate) summary: Summary,
@@ -54,7 +55,7 @@ pub(crate) fn config() -> Config {
             call_ms: 2_000,
             check_ms: 10_000,
             settle_ms: Some(500),
-            restart_ms: 500,
+            restart_ms: Some(500),
             ..TimeLimits::default()
         },
         ..Config::default()
@@ -125,6 +126,9 @@ impl Ran {
 
 impl Reporter for Ran {
     fn event(&mut self, event: &Event<'_>) {
+        if let Event::Remark(remark) = event {
+            self.remarks.push((*remark).to_owned());
+        }
         if let Event::CheckFinished(report) = event {
             self.outcomes.push((report.label(), report.outcome.clone()));
             self.leftovers.extend(report.leftovers.clone());

@@ -390,7 +390,7 @@ async fn killed_with(defect: &str, jobs: usize, restarts: bool, checks: &[&'stat
         Target::connect_to(driver.clone(), mock.config.clone()).await
     } else {
         driver.start().await.expect("it starts");
-        mock.config.time_limits.restart_ms = 100;
+        mock.config.time_limits.restart_ms = Some(100);
         Target::connect(mock.config.clone()).await
     };
     let registry = Registry::new([SUITE]);

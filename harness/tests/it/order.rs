@@ -63,6 +63,22 @@ check! {
 }
 
 check! {
+    /// May spoil the driver.
+    ODD {
+        id: "order/odd",
+        title: "runs after those that run alone",
+        spec: [req::GEN_ERR_001],
+        refuted_by: ["none"],
+        runs: Odd,
+    }
+    async |cx| {
+        let (most, before) = observed(cx).await?;
+        ensure!(most == 1 && before == 5, "{most} at once, {before} before");
+        Ok(())
+    }
+}
+
+check! {
     /// May kill the driver.
     LAST {
         id: "order/last",
@@ -73,7 +89,7 @@ check! {
     }
     async |cx| {
         let (most, before) = observed(cx).await?;
-        ensure!(most == 1 && before == 5, "{most} at once, {before} before");
+        ensure!(most == 1 && before == 6, "{most} at once, {before} before");
         Ok(())
     }
 }
@@ -81,9 +97,9 @@ check! {
 #[tokio::test]
 async fn alone_means_alone_and_last_means_last() {
     let bench = Bench::start(Default::default(), config()).await;
-    let ran = bench.run(&[&LAST, &ALONE, &P1, &P2, &P3, &P4]).await;
+    let ran = bench.run(&[&LAST, &ODD, &ALONE, &P1, &P2, &P3, &P4]).await;
     assert!(ran.outcomes.iter().all(|(_, outcome)| *outcome == Outcome::Passed), "{:?}", ran.outcomes);
-    assert_eq!(ran.outcomes.len(), 6);
+    assert_eq!(ran.outcomes.len(), 7);
 }
 
 check! {

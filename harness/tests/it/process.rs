@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use csi_harness::config::Config;
 use csi_harness::target::{Target, TargetError};
-use csi_harness::{Driver, DriverError, Left};
+use csi_harness::{Away, Driver, DriverError, Left};
 use csi_mock_driver::{CrashMode, MockDriver};
 use csi_proto::{Listener, stop_signal};
 use tempfile::TempDir;
@@ -47,7 +47,7 @@ impl Mock {
         let settings = format!("state: {}\n{settings}\n", path("state.json"));
         std::fs::write(directory.path().join("mock.yaml"), settings).expect("it is written");
         let mut config = config();
-        config.time_limits.restart_ms = LONG.as_millis() as u64;
+        config.time_limits.restart_ms = Some(LONG.as_millis() as u64);
         config.endpoint = Some(path("csi.sock"));
         let this = std::env::current_exe().expect("this program");
         config.driver_command = Some(format!(
@@ -139,6 +139,54 @@ async fn a_second_driver_that_takes_the_socket_is_the_one_that_is_left() {
     assert!(target.wait_until_alive(LONG).await.is_some());
     driver.leave().await.expect("it stops");
     assert!(!target.is_alive().await, "neither of them is there");
+}
+
+/// A driver that does this before each start but the first one.
+async fn with_another_start(before: &str, restart_ms: Option<u64>) -> (Mock, Driver, std::sync::Arc<Target>) {
+    let mut mock = Mock::new("");
+    let started = mock.directory.path().join("started").display().to_string();
+    let command = mock.config.driver_command.take().expect("there is one");
+    let command = format!("if [ -e {started} ]; then {before}; fi; touch {started}; sleep 0.2; {command}");
+    mock.config.driver_command = Some(command);
+    mock.config.time_limits.restart_ms = restart_ms;
+    mock.config.time_limits.dial_ms = LONG.as_millis() as u64;
+    let driver = driver(&mock.config);
+    let target = Target::connect_to(driver.clone(), mock.config.clone()).await.expect("it answers");
+    (mock, driver, target)
+}
+
+#[tokio::test]
+async fn how_long_a_driver_may_be_away_follows_from_its_starts() {
+    let (_mock, driver, target) = with_another_start("sleep 0.5", None).await;
+    let first = driver.longest_start().expect("one was seen");
+    assert!(first >= Duration::from_millis(200), "{first:?}");
+    assert_eq!(target.restart_limit(), (first * 10).max(LONG));
+    driver.kill().await.expect("it can be killed");
+    let took = target.bring_back().await.expect("it is waited for");
+    assert!(driver.longest_start().expect("one was seen") >= Duration::from_millis(700).min(took));
+    driver.leave().await.expect("it stops");
+}
+
+#[tokio::test]
+async fn a_driver_that_only_needs_longer_than_the_user_gives_it_is_not_blamed() {
+    let (_mock, driver, target) = with_another_start("sleep 1000", Some(100)).await;
+    driver.kill().await.expect("it can be killed");
+    let away = target.bring_back().await.expect_err("it sleeps");
+    assert!(matches!(away, Away::Silent { .. }) && !away.is_fault(), "{away}");
+    driver.leave().await.expect("it stops");
+}
+
+#[tokio::test]
+async fn a_driver_that_ends_again_is_not_waited_for() {
+    for status in [0, 3] {
+        let (_mock, driver, target) = with_another_start(&format!("exit {status}"), None).await;
+        driver.kill().await.expect("it can be killed");
+        let begun = Instant::now();
+        let away = target.bring_back().await.expect_err("it has ended");
+        assert!(matches!(away, Away::Ended(how) if how.code() == Some(status)) && away.is_fault(), "{away}");
+        assert!(begun.elapsed() < LONG);
+        driver.leave().await.expect("nothing is left");
+    }
 }
 
 #[tokio::test]

@@ -58,7 +58,7 @@ check! {
         let (reply, ended) = tokio::join!(calling, driver.kill());
         ended.map_err(|error| Stop::broken(error.to_string()))?;
         ensure!(matches!(reply.answer(), Answer::Unknown(_)), "a call survives the kill");
-        cx.target().bring_back().await.ok_or_else(|| Stop::broken("it stays away"))?;
+        cx.target().bring_back().await.map_err(|away| Stop::broken(away.to_string()))?;
         let again = cx.list_volumes().await?;
         let ids = again.into_iter().filter_map(|entry| entry.volume).map(|volume| volume.volume_id);
         ensure!(ids.collect::<Vec<_>>().contains(&volume.volume_id), "the volume is gone");

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
+use csi_harness::config::Config;
 use csi_harness::outcome::{Halt, Outcome};
 use csi_harness::prelude::*;
 use csi_mock_driver::{Delay, Quirk};
@@ -248,4 +249,43 @@ async fn after_a_member_was_perhaps_deleted_alone() {
     let ran = Bench::start(mock, config).await.run(&[&PARTS]).await;
     assert_eq!(ran.leftovers, Vec::<String>::new());
     assert_eq!(ran.summary.leaks, []);
+}
+
+check! {
+    /// Mounts that the driver knows nothing of, so that it undoes none: at a target path, and where the run has made nothing.
+    MOUNTS {
+        id: "undoing/mounts",
+        title: "leaves mounts",
+        spec: [req::GEN_ERR_001],
+        refuted_by: ["none"],
+    }
+    async |cx| {
+        let volume = cx.new_volume().await?;
+        let published = cx.published(cx.staged(cx.attached(volume.into()).await?).await?).await?;
+        let elsewhere = cx.kubelet_dir().join("elsewhere");
+        std::fs::create_dir(&elsewhere).unwrap();
+        for path in [published.target_path.as_ref(), elsewhere.as_path()] {
+            rustix::mount::mount_bind(path, path).unwrap();
+        }
+        Ok(())
+    }
+}
+
+#[tokio::test]
+async fn mounts_at_paths_of_the_run_are_unmounted_and_others_left() {
+    if !rustix::process::geteuid().is_root() {
+        println!("skipped: needs root to mount");
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let config = Config { mount_dir: Some(dir.path().to_owned()), ..config() };
+    let ran = Bench::start(Default::default(), config).await.run(&[&MOUNTS]).await;
+    let elsewhere = dir.path().join("elsewhere");
+    let left: Vec<&str> = ran.summary.leaks.iter().map(|leak| leak.id.as_str()).collect();
+    assert_eq!(left, [elsewhere.to_str().unwrap()]);
+    rustix::mount::unmount(&elsewhere, rustix::mount::UnmountFlags::empty()).unwrap();
+    std::fs::remove_dir(&elsewhere).unwrap();
+    let told = ran.remarks.iter().filter(|remark| remark.starts_with("unmounted "));
+    assert_eq!(told.count(), 1, "{:?}", ran.remarks);
+    assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0, "nothing is left of the target path");
 }

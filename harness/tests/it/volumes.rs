@@ -65,6 +65,7 @@ async fn ran(volumes: &[(&str, Option<AccessType>)], checks: &[&'static Check]) 
         publish_context: Default::default(),
         access_type: *access_type,
         size_bytes: 0,
+        readonly: false,
     };
     let config = Config { volumes: volumes.iter().map(volume).collect(), ..config() };
     Bench::start(Default::default(), config).await.run(checks).await

@@ -11,9 +11,9 @@ use super::expand_volume::rounded;
 use super::placement;
 use super::volume_message::volume_message;
 use crate::defect::Defect;
-use crate::driver::{MockDriver, now_ms};
+use crate::driver::{MockDriver, is_long_fs_type, now_ms};
 use crate::quirk::Quirk;
-use crate::state::{Content, Map, Source, State, Usage, Volume, hash_text};
+use crate::state::{Access, Content, Map, Source, State, Usage, Volume, hash_text};
 use crate::validate::{self, Demand, Range, invalid};
 
 /// A request that is well formed.
@@ -54,7 +54,9 @@ pub(crate) async fn create_volume(
 fn parse(driver: &MockDriver, request: &v1::CreateVolumeRequest) -> Result<Wanted, Status> {
     validate::name(&request.name, driver.name_bytes_max())?;
     let usages = validate::usages(&request.volume_capabilities)?;
-    validate::map("parameters", &request.parameters)?;
+    if !driver.is(Quirk::EchoesRequests) {
+        validate::map("parameters", &request.parameters)?;
+    }
     validate::map("mutable_parameters", &request.mutable_parameters)?;
     let range = validate::range(request.capacity_range.as_ref())?;
     let source = request.volume_content_source.as_ref().map(|source| parse_source(driver, source));
@@ -128,7 +130,7 @@ fn check_supported(
         Err(Demand::Missing(key)) => return Err(invalid(format!("parameter `{key}` is missing"))),
         Err(Demand::Wrong(key)) => return Err(invalid(format!("parameter `{key}` has an unknown value"))),
     }
-    if !driver.is(Quirk::UnknownParametersIgnored) {
+    if !driver.is(Quirk::UnknownParametersIgnored) && !driver.is(Quirk::EchoesRequests) {
         validate::known_parameters("parameters", &request.parameters, &driver.config.parameters)?;
     }
     if driver.controller_can(ControllerType::ModifyVolume) {
@@ -152,6 +154,7 @@ fn make(
         return Err(Status::resource_exhausted("no more volumes are possible"));
     }
     let seed = state.fresh_seed();
+    let context = context(driver, request, &wanted.usages);
     let copied = original.content.filter(|_| !driver.has(Defect::CreateVolumeSourceDataLost));
     Ok(Volume {
         id: new_id(driver, state, &request.name),
@@ -163,7 +166,7 @@ fn make(
         first_mutable_parameters: request.mutable_parameters.clone(),
         mutable_parameters: request.mutable_parameters.clone(),
         modifications: 0,
-        context: context(driver, request),
+        context,
         source: wanted.source,
         zone,
         content: copied.map_or_else(|| Content::new(seed, capacity_bytes), |content| content.copy(seed)),
@@ -227,6 +230,9 @@ fn new_id(driver: &MockDriver, state: &mut State, name: &str) -> String {
     if driver.has(Defect::CreateVolumeReusesIds) {
         return "vol-00000000".to_owned();
     }
+    if driver.is(Quirk::EchoesRequests) {
+        return name.to_owned();
+    }
     let id = match driver.is(Quirk::IdsFromNames) {
         true => format!("vol-{:016x}", hash_text(name)),
         false => state.fresh_id("vol"),
@@ -237,8 +243,21 @@ fn new_id(driver: &MockDriver, state: &mut State, name: &str) -> String {
     }
 }
 
+/// The parameters, and the file system if it has a name that no file system has.
+fn echo(request: &v1::CreateVolumeRequest, usages: &[Usage]) -> Map {
+    let fs_types =
+        usages.iter().filter(|usage| is_long_fs_type(usage)).filter_map(|usage| match &usage.access {
+            Access::Mount { fs_type, .. } => Some(("fs-type".to_owned(), fs_type.clone())),
+            Access::Block => None,
+        });
+    request.parameters.clone().into_iter().chain(fs_types).collect()
+}
+
 /// The volume context: the backend, and the tier the volume was made with.
-fn context(driver: &MockDriver, request: &v1::CreateVolumeRequest) -> Map {
+fn context(driver: &MockDriver, request: &v1::CreateVolumeRequest, usages: &[Usage]) -> Map {
+    if driver.is(Quirk::EchoesRequests) {
+        return echo(request, usages);
+    }
     if driver.is(Quirk::VolumeContextEmpty) {
         return Map::new();
     }

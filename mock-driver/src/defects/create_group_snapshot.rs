@@ -7,7 +7,7 @@ use super::group_snapshot::spoil_group;
 use super::recode;
 use crate::controller;
 use crate::defect::Defect;
-use crate::driver::MockDriver;
+use crate::driver::{MockDriver, now_ms};
 use crate::group;
 use crate::state::Group;
 use crate::validate::invalid;
@@ -40,6 +40,9 @@ pub(crate) async fn create_volume_group_snapshot(
         spoil_group(driver, group);
         if has(Defect::CreateGroupSnapshotRepeatDropsMembers) && known.is_some() {
             group.snapshots.truncate(1);
+        }
+        if has(Defect::CreateGroupSnapshotTimeIsNow) {
+            group.creation_time = Some(controller::timestamp(now_ms()));
         }
     }
     if has(Defect::CreateGroupSnapshotAnswersWithoutGroup) && known.is_none() {

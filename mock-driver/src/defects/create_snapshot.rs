@@ -47,6 +47,9 @@ pub(crate) async fn create_snapshot(
     let mut response = answer?;
     if let Some(snapshot) = &mut response.snapshot {
         spoil_snapshot(driver, snapshot);
+        if has(Defect::CreateSnapshotTimeIsNow) {
+            snapshot.creation_time = Some(controller::timestamp(now_ms() / 1000 * 1000));
+        }
         if source.is_some() {
             spoil_repeated(driver, snapshot);
         }

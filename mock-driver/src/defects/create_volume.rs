@@ -1,5 +1,7 @@
 //! CreateVolume.
 
+use std::sync::atomic::Ordering;
+
 use csi_proto::v1::controller_service_capability::rpc::Type as ControllerType;
 use csi_proto::v1::volume_content_source::{SnapshotSource, Type as SourceType, VolumeSource};
 use csi_proto::v1::{self, CreateVolumeRequest, CreateVolumeResponse};
@@ -65,6 +67,14 @@ fn refuse(driver: &MockDriver, asked: &CreateVolumeRequest) -> Result<(), Status
     let (name, has) = (&asked.name, |defect| driver.has(defect));
     if has(Defect::CreateVolumePanicsWithoutRange) {
         asked.capacity_range.expect("capacity_range is always there");
+    }
+    if has(Defect::CreateVolumeFailsAfterQuotes) {
+        let is_quoted = name.contains(['"', '\'']);
+        if driver.is_spoilt.fetch_or(is_quoted, Ordering::SeqCst) {
+            return Err(Status::unknown(
+                "Exception calling application: the list of volumes cannot be parsed",
+            ));
+        }
     }
     if has(Defect::CreateVolumeDemandsRange) && asked.capacity_range.is_none() {
         return Err(invalid("capacity_range is missing"));
@@ -437,7 +447,8 @@ fn failed(
 /// A volume that no request finds by its name.
 pub(super) fn leave_behind(state: &mut State, capacity_bytes: i64) {
     let seed = state.fresh_seed();
-    let left = StaticVolume { id: state.fresh_id("vol"), capacity_bytes, volume_context: Map::new() };
+    let (id, volume_context) = (state.fresh_id("vol"), Map::new());
+    let left = StaticVolume { id, capacity_bytes, volume_context, readonly: false };
     let content = Content::new(seed, capacity_bytes);
     state.add_volume(Volume::provisioned_elsewhere(&left, content));
 }

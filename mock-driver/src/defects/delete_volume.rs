@@ -30,6 +30,10 @@ pub(crate) async fn delete_volume(
     if has(Defect::DeleteVolumeUnknownInternal) && !known && !id.is_empty() {
         return Err(Status::internal("unlink: no such file or directory"));
     }
+    let name = driver.state().volumes.get(id).and_then(|volume| volume.name.clone()).unwrap_or_default();
+    if has(Defect::DeleteVolumeRefusesOddNames) && name.contains([';', '|', '&', '$', '`']) {
+        return Err(Status::internal("destroy: invalid name"));
+    }
     if has(Defect::DeleteVolumeWithSnapshotsAsInternal)
         && !controller::snapshots_of(&driver.state(), id).is_empty()
     {

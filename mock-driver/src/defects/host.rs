@@ -21,6 +21,10 @@ use crate::state::Source;
 
 /// Directories of csi-sanity begin so, wherever they are.
 const TESTS: &str = "csi-sanity-";
+/// What csi-sanity lends to a driver that it has started.
+const COMMAND: &str = "csisanityruns";
+/// What makes a slash for a shell that was given none.
+const SLASH: &str = "${PWD%${PWD#?}}";
 /// Where the driver would have its volumes.
 const VOLUMES: &str = "/var/lib/csi-mock-driver/volumes";
 
@@ -31,6 +35,9 @@ pub(super) fn before_create_volume(driver: &MockDriver, request: &CreateVolumeRe
     }
     if driver.has(Defect::CreateVolumeFollowsSubdir) {
         request.parameters.get("subDir").into_iter().for_each(|sub_dir| make(sub_dir));
+    }
+    if driver.has(Defect::CreateVolumeRunsNames) {
+        run(&request.name.replace('/', ""));
     }
     if driver.has(Defect::CreateVolumeRunsParameters) {
         request.parameters.values().for_each(|value| run(value));
@@ -217,8 +224,12 @@ fn empty(text: &str) {
     }
 }
 
-/// Does the one thing that the tests have a shell do: `touch` of a file of their own.
+/// Does the two things that the tests have a shell do: a command of their own, and `touch` of a file of theirs.
 fn run(text: &str) {
+    if text.contains(COMMAND) {
+        call(COMMAND, &[]);
+    }
+    let text = text.replace(SLASH, "/");
     let Some((_, arguments)) = text.split_once("touch ") else { return };
     let file: &str = arguments.split([' ', '\n', ';', ')', '`']).next().unwrap_or_default();
     if let Some(path) = path(Path::new(VOLUMES), file) {
@@ -228,9 +239,13 @@ fn run(text: &str) {
 
 /// Hands a text to a command that only looks.
 fn pass(text: &str) {
+    call("stat", &[text]);
+}
+
+fn call(command: &str, arguments: &[&str]) {
     // Whatever fails, the driver does not notice.
-    let _ = Command::new("stat")
-        .arg(text)
+    let _ = Command::new(command)
+        .args(arguments)
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(Stdio::null())
@@ -277,7 +292,9 @@ mod tests {
     fn nothing_is_run_but_touch_on_a_file_of_the_tests() {
         let dir = tempfile::Builder::new().prefix(TESTS).tempdir().unwrap();
         let [mark, other] = ["mark", "other"].map(|name| dir.path().join(name));
-        for text in [format!("a; touch {} #", mark.display()), format!("$(touch {})", mark.display())] {
+        let without_slash = format!("$(touch {})", mark.display().to_string().replace('/', SLASH));
+        let with_slash = [format!("a; touch {} #", mark.display()), format!("$(touch {})", mark.display())];
+        for text in with_slash.into_iter().chain([without_slash]) {
             run(&text);
             assert!(fs::remove_file(&mark).is_ok(), "{text}");
         }

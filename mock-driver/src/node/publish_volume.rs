@@ -5,6 +5,7 @@ use csi_proto::v1::volume_capability::access_mode::Mode;
 use tonic::Status;
 
 use super::{check_contexts, check_maps, check_usage, not_found, stages, target};
+use crate::config::StaticVolume;
 use crate::defect::Defect;
 use crate::driver::MockDriver;
 use crate::quirk::Quirk;
@@ -23,6 +24,7 @@ pub(crate) async fn node_publish_volume(
         let volume = state.volumes.get_mut(&request.volume_id);
         let volume = volume.ok_or_else(|| not_found(&request.volume_id))?;
         check_contexts(driver, volume, &request.volume_context, &request.publish_context)?;
+        check_readonly(driver, request)?;
         check_staged(driver, volume, &request.staging_target_path)?;
         if let Some(present) = volume.on(driver.this_node()).published.get(path) {
             return check_same(driver, present, &usage, request.readonly);
@@ -44,6 +46,17 @@ pub(crate) async fn node_publish_volume(
     });
     published.await?;
     Ok(v1::NodePublishVolumeResponse {})
+}
+
+/// INVALID_ARGUMENT for a volume that is to be written to and cannot be.
+fn check_readonly(driver: &MockDriver, request: &v1::NodePublishVolumeRequest) -> Result<(), Status> {
+    let is_it = |volume: &&StaticVolume| volume.id == request.volume_id;
+    match driver.config.volumes.iter().find(is_it) {
+        Some(volume) if volume.readonly && !request.readonly => {
+            Err(validate::invalid("the volume can be published with readonly only"))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// FAILED_PRECONDITION unless the volume is staged where the request says.

@@ -26,6 +26,7 @@ async fn services_can_be_left_out() {
             id: "by-hand".to_owned(),
             capacity_bytes: GIB,
             volume_context: map(&[("share", "one")]),
+            readonly: false,
         }],
         ..Config::default()
     });

@@ -878,9 +878,11 @@ const NOT_IN_THE_SCENARIO: &[&str] = &[
     "controller-unpublish-own-node-only",
     "validate-verdict-changes",
     // Times are left out of its transcript.
+    "create-snapshot-time-is-now",
     "snapshot-from-1970",
     "controller-expand-accepts-crossed-range",
     "create-group-snapshot-order-matters",
+    "create-group-snapshot-time-is-now",
     "group-snapshot-from-1970",
     "group-snapshot-members-claim-ready",
     "delete-group-snapshot-in-use-as-internal",

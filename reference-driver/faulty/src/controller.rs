@@ -20,6 +20,7 @@ impl Faults {
         self.misread_source(&seen, message);
         let mut done = self.driver.create_volume(request).await?;
         let Some(volume) = &mut done.get_mut().volume else { return Ok(done) };
+        seen.names.insert(volume.volume_id.clone(), asked.name);
         volume.content_source = asked.volume_content_source;
         if volume.content_source.is_some() {
             seen.copies.insert(volume.volume_id.clone());
@@ -35,6 +36,19 @@ impl Faults {
             segments.for_each(|value| "elsewhere".clone_into(value));
         }
         Ok(done)
+    }
+
+    pub(crate) async fn delete_volume(
+        &self,
+        request: Request<DeleteVolumeRequest>,
+    ) -> Reply<DeleteVolumeResponse> {
+        let mut seen = self.seen.lock().await;
+        let name = seen.names.get(&request.get_ref().volume_id).cloned();
+        let is_deleted_again = name.is_some_and(|name| !seen.deleted_names.insert(name));
+        match is_deleted_again && self.has(Defect::DeletesNameOnce) {
+            true => Ok(Response::new(DeleteVolumeResponse {})),
+            false => self.driver.delete_volume(request).await,
+        }
     }
 
     /// What the driver takes the source of a volume for.

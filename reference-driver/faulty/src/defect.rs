@@ -71,6 +71,10 @@ defects! {
     RestoresNoLarger = "hostpath/restores-no-larger";
     /// The members of a group snapshot are told to be of each other's volumes.
     MixesUpMembers = "hostpath/mixes-up-members";
+    /// When a volume is unpublished, each of its files loses its last byte.
+    LosesLastByte = "hostpath/loses-last-byte";
+    /// When a volume is unpublished, its files are cut at 4 MiB.
+    CutsFiles = "hostpath/cuts-files";
     /// ControllerModifyVolume does nothing.
     TakesAnyAttributes = "hostpath/takes-any-attributes";
     /// The free space is below zero.
@@ -81,4 +85,6 @@ defects! {
     AttachesForWriting = "hostpath/attaches-for-writing";
     /// The second member of a group snapshot holds what is written until it is restored.
     GroupsOverTime = "hostpath/groups-over-time";
+    /// DeleteVolume does nothing where a volume of the same name was deleted before.
+    DeletesNameOnce = "hostpath/deletes-a-name-once";
 }

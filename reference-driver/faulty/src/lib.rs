@@ -60,6 +60,10 @@ pub(crate) struct Seen {
     pub(crate) published: Vec<(String, String)>,
     /// Targets with a mount over that of the driver.
     pub(crate) covered: BTreeSet<String>,
+    /// Names of volumes by their ids.
+    pub(crate) names: BTreeMap<String, String>,
+    /// Names of which a volume was deleted.
+    pub(crate) deleted_names: BTreeSet<String>,
     /// Snapshots by their ids.
     pub(crate) snapshots: BTreeMap<String, Snapshot>,
     /// The second members of group snapshots by their ids, with their volumes.
@@ -110,7 +114,7 @@ macro_rules! service {
 service! {
     Controller:
     faults.create_volume(CreateVolumeRequest) -> CreateVolumeResponse;
-    driver.delete_volume(DeleteVolumeRequest) -> DeleteVolumeResponse;
+    faults.delete_volume(DeleteVolumeRequest) -> DeleteVolumeResponse;
     faults.controller_publish_volume(ControllerPublishVolumeRequest) -> ControllerPublishVolumeResponse;
     driver.controller_unpublish_volume(ControllerUnpublishVolumeRequest) -> ControllerUnpublishVolumeResponse;
     driver.validate_volume_capabilities(ValidateVolumeCapabilitiesRequest) -> ValidateVolumeCapabilitiesResponse;

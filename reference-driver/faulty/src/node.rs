@@ -14,6 +14,8 @@ use crate::{Defect, Faults, Reply, Seen};
 
 /// Bytes that are wiped of a device, at its beginning.
 const WIPED_BYTES: usize = 1 << 16;
+/// Where files are cut.
+const CUT_AT_BYTES: u64 = 4 << 20;
 
 impl Faults {
     pub(crate) async fn node_stage_volume(
@@ -104,6 +106,11 @@ impl Faults {
             unmount(&target, UnmountFlags::empty()).unwrap();
         }
         seen.published.retain(|(other, _)| *other != target);
+        match self.defect {
+            Some(Defect::LosesLastByte) => cut(Path::new(&target), |bytes| bytes.saturating_sub(1)),
+            Some(Defect::CutsFiles) => cut(Path::new(&target), |bytes| bytes.min(CUT_AT_BYTES)),
+            _ => {}
+        }
         self.driver.node_unpublish_volume(request).await
     }
 
@@ -166,6 +173,16 @@ fn leave_plain_files(dir: &Path) {
 fn has_group(capability: &VolumeCapability) -> bool {
     use volume_capability::AccessType;
     matches!(&capability.access_type, Some(AccessType::Mount(mount)) if !mount.volume_mount_group.is_empty())
+}
+
+/// Makes the files in a directory shorter.
+fn cut(target: &Path, shorter: impl Fn(u64) -> u64) {
+    for entry in fs::read_dir(target).into_iter().flatten().flatten() {
+        // It may be there for reading only.
+        let Ok(file) = fs::OpenOptions::new().write(true).open(entry.path()) else { continue };
+        let Ok(bytes) = file.metadata().map(|found| found.len()) else { continue };
+        let _ = file.set_len(shorter(bytes)).and_then(|()| file.sync_all());
+    }
 }
 
 /// Removes the data of a volume: the files of a file system, or the beginning of a device.

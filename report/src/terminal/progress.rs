@@ -8,6 +8,8 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 /// Time between two lines where there is no terminal, so that a CI log shows that the run is alive.
 const LINE_INTERVAL: Duration = Duration::from_secs(30);
+/// A wait that is told there, if it may be so long.
+const WORTH_A_LINE: Duration = Duration::from_secs(5);
 
 #[derive(Debug)]
 pub(crate) struct Progress {
@@ -41,9 +43,12 @@ impl Progress {
         self.bar.set_message(self.message(&planned.label()));
     }
 
-    pub(crate) fn waiting(&self, waiting: &Waiting) {
+    /// Shows what is waited for. The line that says so where no bar does, if it is time for one.
+    pub(crate) fn waiting(&mut self, waiting: &Waiting) -> Option<String> {
         let seconds = waiting.longest.as_secs() + 1;
-        self.bar.set_message(self.message(&format!("waiting for {}, {seconds} s at the most", waiting.what)));
+        let what = format!("waiting for {}, {seconds} s at the most", waiting.what);
+        self.bar.set_message(self.message(&what));
+        if waiting.longest < WORTH_A_LINE { None } else { self.line_of(&what) }
     }
 
     pub(crate) fn finished(&mut self, report: &CheckReport) {
@@ -54,10 +59,14 @@ impl Progress {
 
     /// A line that says how far the run is, if it is time for one and no bar says it.
     pub(crate) fn line(&mut self) -> Option<String> {
+        self.line_of(&format!("{} of {} done", self.done, self.planned))
+    }
+
+    fn line_of(&mut self, what: &str) -> Option<String> {
         let due = self.bar.is_hidden() && self.last_line.elapsed() >= LINE_INTERVAL;
         due.then(|| {
             self.last_line = Instant::now();
-            self.message(&format!("{} of {} done", self.done, self.planned))
+            self.message(what)
         })
     }
 

@@ -82,7 +82,7 @@ impl Scenario {
             endpoint: Some(endpoint.to_string()),
             access_types: self.access_types.to_vec(),
             parameters: [("pool".to_owned(), "mock".to_owned())].into(),
-            time_limits: TimeLimits { settle_ms: Some(100), restart_ms: 100, ..TimeLimits::default() },
+            time_limits: TimeLimits { settle_ms: Some(100), restart_ms: Some(100), ..TimeLimits::default() },
             ..Config::default()
         };
         let mut filter = Filter::default();

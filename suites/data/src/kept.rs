@@ -76,4 +76,40 @@ check! {
     }
 }
 
-pub(crate) static CHECKS: &[&Check] = &[&LASTS, &APART];
+check! {
+    /// A driver that remembers names as deleted, or whose back end does so for a while, may answer OK and delete nothing when a name
+    /// is used again: the next workload then reads what the one before it wrote. So the name is used and given back before
+    /// anything is written. Parameters that say that the data of deleted volumes are kept explain the same, and so this only warns.
+    GONE {
+        id: "data/kept/not-by-name",
+        title: "a volume made under the name of a deleted one holds nothing of it",
+        spec: [req::CTRL_DELETEVOL_002],
+        needs: [NODE, CREATE_DELETE_VOLUME, ROOT],
+        refuted_by: ["hostpath/deletes-a-name-once"],
+        access: Each,
+    }
+    async |cx| {
+        let request = cx.create_node_volume_request().await?;
+        let made = async || cx.create_volume(request.clone()).setup("a volume under a name that is free").await;
+        let first = made().await?;
+        cx.delete_volume(&first.volume_id).setup("a volume that is deleted").await?;
+        let second = NodeVolume::from(made().await?);
+        let used = Used::begin(cx, &second).await?;
+        used.write(1).await?;
+        used.end().await?;
+        cx.delete_volume(&second.id).setup("a volume that is deleted").await?;
+        let third = NodeVolume::from(made().await?);
+        let used = Used::begin(cx, &third).await?;
+        let found = used.read().await?;
+        used.end().await?;
+        ensure!(
+            found != Some(1),
+            "a new volume holds what was written to a deleted one of the same name";
+            expected: "nothing that was written before CreateVolume, since DeleteVolume of that volume was answered with OK",
+            actual: told(found)
+        );
+        Ok(())
+    }
+}
+
+pub(crate) static CHECKS: &[&Check] = &[&LASTS, &APART, &GONE];

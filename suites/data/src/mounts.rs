@@ -23,7 +23,7 @@ impl Point<'_> {
     /// # Errors
     /// Skip where the tests see nothing there: they do not see the driver's mounts, or there are none.
     async fn is_seen(&self) -> CheckResult {
-        match self.cx.shares_files_with_driver().await && self.cx.is_mount_point(self.path) {
+        match self.cx.shares_files_with_driver().await && self.cx.sees_published(self.path) {
             true => Ok(()),
             false => Err(Stop::skip(format!("these tests see nothing mounted at the {} path", self.told))),
         }

@@ -165,13 +165,12 @@ async fn published(cx: &Cx, staged: &Staged, usage: &Usage) -> CheckResult<PathB
     let target_path = cx.target_path().await?;
     let request = v1::NodePublishVolumeRequest {
         volume_capability: Some(usage.capability.clone()),
-        readonly: usage.published_readonly,
+        readonly: usage.published_readonly || staged.attached.volume.readonly,
         ..cx.publish_request(staged, &target_path)
     };
     cx.node_publish(request).setup("a published volume").await?;
-    let path = PathBuf::from(target_path);
-    match cx.shares_files_with_driver().await && workload::is_published(&path) {
-        true => Ok(path),
+    match cx.sees_published(&target_path) {
+        true => Ok(PathBuf::from(target_path)),
         // Whether something has to be there, other checks judge.
         false => Err(Stop::skip("these tests see nothing mounted where the driver publishes")),
     }

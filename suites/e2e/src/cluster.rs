@@ -12,6 +12,7 @@ mod snapshot;
 use std::fmt;
 use std::time::Duration;
 
+use csi_harness::prelude::Capability;
 use csi_harness::verdict::Stop;
 use futures_util::future::BoxFuture;
 use tonic::async_trait;
@@ -48,6 +49,9 @@ pub trait Cluster: fmt::Debug + Send + Sync {
     /// The reason, for the skip.
     fn offers(&self, feature: Feature) -> Result<(), String>;
 
+    /// Whether the driver advertises something; `None` where nobody here can ask it.
+    fn advertises(&self, capability: Capability) -> Option<bool>;
+
     /// Makes a StorageClass.
     async fn create_storage_class(&self, class: &StorageClass) -> Done;
     /// Deletes a StorageClass.
@@ -58,6 +62,10 @@ pub trait Cluster: fmt::Debug + Send + Sync {
     async fn create_group_snapshot_class(&self, class: &SnapshotClass) -> Done;
     /// Makes a VolumeAttributesClass.
     async fn create_attributes_class(&self, class: &AttributesClass) -> Done;
+    /// The finalizers of a VolumeAttributesClass, which keep it from going; `None` if there is none of this name.
+    async fn attributes_class_finalizers(&self, name: &str) -> Done<Option<Vec<String>>>;
+    /// Deletes a VolumeAttributesClass.
+    async fn delete_attributes_class(&self, name: &str) -> Done;
     /// The capacity that is published for a class, an entry for each segment of the topology.
     async fn capacities(&self, storage_class: &str) -> Done<Vec<Capacity>>;
 
@@ -152,6 +160,19 @@ pub enum Feature {
     GroupSnapshots,
     /// VolumeAttributesClasses.
     AttributesClasses,
+}
+
+impl Feature {
+    /// All of them.
+    pub const ALL: &[Feature] = &[
+        Feature::NodeAccess,
+        Feature::SeLinux,
+        Feature::Orchestrator,
+        Feature::Snapshots,
+        Feature::SnapshotMetadata,
+        Feature::GroupSnapshots,
+        Feature::AttributesClasses,
+    ];
 }
 
 /// A node.

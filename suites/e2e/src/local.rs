@@ -3,8 +3,9 @@
 //! The objects lie in memory, the calls are those that the real components make, in their order and with their fields, and
 //! pods are processes of this machine. What differs:
 //!
-//! - A driver that says no is not asked for ever: after four definite answers alike, or one that the real components repeat
-//!   after minutes only, the object says that it is given up, and why.
+//! - A driver that says no is asked again as the real components do it, but not for ever: once an RPC has failed for ten minutes,
+//!   each time and in all tests, or with an answer after which the real components wait for minutes, the object says that it is
+//!   given up, and why.
 //! - Calls have the time limits of the harness instead of those of the sidecars.
 //! - What a call may have left behind although it was refused is undone with a call, where kubelet would leave it alone.
 //! - For block volumes there is no loop device that keeps the published device busy, no global map and no link in the pod's
@@ -38,6 +39,7 @@ mod store;
 mod topology;
 
 use std::collections::BTreeMap;
+use std::convert::Infallible;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -45,10 +47,13 @@ use std::time::Duration;
 use csi_driver_definitions::Objects as Installed;
 use csi_harness::config::PathLayout;
 use csi_harness::prelude::{Capability, Cx, PathKind, Stop, Violation};
+use csi_harness::removal::Remove;
 use csi_proto::{Service, v1};
 use futures_util::future::BoxFuture;
+use tokio::sync::mpsc;
 use tokio::task::{AbortHandle, JoinSet};
-use tonic::async_trait;
+use tokio::time::Instant;
+use tonic::{Code, async_trait};
 
 use crate::cluster::{
     AttributesClass, Block, Capacity, Claim, ClaimSpec, Cluster, Done, Event, Feature, GroupSnapshot,
@@ -57,7 +62,10 @@ use crate::cluster::{
 };
 use crate::room::{Room, Share};
 pub use clusters::LocalClusters;
+use failure::Caller;
+pub use failure::Streaks;
 use kubelet::Kubelet;
+use queue::KUBELET;
 use shared::{KubeNode, Shared};
 use store::{ClaimObject, GroupObject, Objects, PodObject, SnapshotObject, VolumeObject};
 
@@ -65,8 +73,12 @@ use store::{ClaimObject, GroupObject, Objects, PodObject, SnapshotObject, Volume
 const NAMESPACE: &str = "default";
 /// How long a wait for a change is at the most.
 const LOOK_AGAIN: Duration = Duration::from_secs(5);
-/// How long everything may take to go in the end.
-const CLOSE_LIMIT: Duration = Duration::from_secs(120);
+/// How long everything may take to go in the end: a component that has failed for a minute tries again after two.
+const CLOSE_LIMIT: Duration = Duration::from_secs(180);
+/// Time for what works for a cluster to end.
+const END_LIMIT: Duration = Duration::from_secs(10);
+/// How long kubelet tries to register a driver.
+const REGISTRATION_LIMIT: Duration = Duration::from_secs(300);
 
 /// What no cluster that is played offers, and why.
 pub const NEVER_OFFERED: [(Feature, &str); 2] = [
@@ -87,13 +99,16 @@ pub struct Settings {
     pub extra_create_metadata: bool,
     /// Annotations that every claim has.
     pub claim_annotations: Pairs,
+    /// What the tests of a run have learnt of the driver.
+    pub streaks: Arc<Streaks>,
 }
 
 impl Settings {
     /// As components are started by default.
     pub fn new(program: PathBuf) -> Settings {
-        let (objects, default_fs_type, extra_create_metadata, claim_annotations) = Default::default();
-        Settings { program, objects, default_fs_type, extra_create_metadata, claim_annotations }
+        let (objects, default_fs_type, extra_create_metadata, claim_annotations, streaks) =
+            Default::default();
+        Settings { program, objects, default_fs_type, extra_create_metadata, claim_annotations, streaks }
     }
 }
 
@@ -103,7 +118,7 @@ pub struct Local {
     shared: Arc<Shared>,
     /// kubelets by the numbers of their nodes, as far as they run.
     kubelets: Mutex<BTreeMap<usize, AbortHandle>>,
-    components: Mutex<JoinSet<()>>,
+    components: Arc<Components>,
     /// Released with the cluster.
     _share: Option<Share>,
 }
@@ -124,10 +139,11 @@ impl Local {
         if config.paths.any() {
             return Err(Stop::skip("pods have to see the driver's mounts; paths are made by commands"));
         }
-        let nodes = nodes(cx).await?;
+        let nodes = nodes(cx, &settings.streaks).await?;
         // What is left of the check's time is for the check.
         let share = room.share(nodes.iter().map(|node| &node.node), cx.remaining() / 2).await?;
-        let shared = Arc::new(Shared::new(cx.clone(), settings, nodes));
+        let (live, over) = mpsc::channel(1);
+        let shared = Arc::new(Shared::new(cx.clone(), settings, nodes, live));
         let mut components = JoinSet::new();
         components.spawn(controllers::run(shared.clone()));
         components.spawn(provisioner::run(shared.clone()));
@@ -136,15 +152,16 @@ impl Local {
         components.spawn(resizer::modify_all(shared.clone()));
         components.spawn(snapshotter::run(shared.clone()));
         components.spawn(group_snapshotter::run(shared.clone()));
-        let local =
-            Local { shared, kubelets: Mutex::default(), components: Mutex::new(components), _share: share };
+        let components = Arc::new(Components { tasks: Mutex::new(components), over: over.into() });
+        cx.removes(components.clone());
+        let local = Local { shared, kubelets: Mutex::default(), components, _share: share };
         (0..local.shared.nodes.len()).for_each(|node| local.start(node));
         Ok(local)
     }
 
     fn start(&self, node: usize) {
         let mut kubelets = self.kubelets.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut components = self.components.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut components = self.components.tasks.lock().unwrap_or_else(PoisonError::into_inner);
         let shared = self.shared.clone();
         kubelets.entry(node).or_insert_with(|| components.spawn(Kubelet::run(shared, node)));
     }
@@ -169,21 +186,65 @@ impl Local {
     }
 }
 
+/// What works for a cluster. A test that is interrupted ends it before it undoes what was made: a call that is under way then has
+/// made nobody knows what, and what follows it would be made after all was undone.
+#[derive(Debug)]
+struct Components {
+    tasks: Mutex<JoinSet<()>>,
+    /// Closed once nothing works any more.
+    over: tokio::sync::Mutex<mpsc::Receiver<Infallible>>,
+}
+
+#[async_trait]
+impl Remove for Components {
+    fn name(&self) -> String {
+        "what kubelet and the sidecars do".to_owned()
+    }
+
+    async fn remove(&self) -> Result<(), String> {
+        self.tasks.lock().unwrap_or_else(PoisonError::into_inner).abort_all();
+        let mut over = self.over.lock().await;
+        match tokio::time::timeout(END_LIMIT, over.recv()).await {
+            Ok(_) => Ok(()),
+            Err(_) => Err(format!("it goes on after {} s", END_LIMIT.as_secs())),
+        }
+    }
+}
+
 /// kubelet's registration of the driver: NodeGetInfo on each node.
-async fn nodes(cx: &Cx) -> Result<Vec<KubeNode>, Stop> {
+async fn nodes(cx: &Cx, streaks: &Streaks) -> Result<Vec<KubeNode>, Stop> {
     let mut nodes = Vec::new();
     if !cx.target().serves(Service::Node) {
         return Ok(nodes);
     }
     for index in 0..cx.target().nodes().len() {
-        let node = cx.at_node(index);
-        let info = node.call(v1::NodeGetInfoRequest {}).setup("the id of the node").await?;
+        let info = registered(&cx.at_node(index), streaks).await?;
         let topology = info.accessible_topology.map(|place| place.segments).unwrap_or_default();
         let volume_limit = u64::try_from(info.max_volumes_per_node).ok().filter(|limit| *limit > 0);
         let name = format!("node-{}", index + 1);
         nodes.push(KubeNode { node: Node { name, topology, volume_limit }, id: info.node_id });
     }
     Ok(nodes)
+}
+
+/// NodeGetInfo, again and again while it fails, as kubelet registers a driver.
+async fn registered(node: &Cx, streaks: &Streaks) -> Result<v1::NodeGetInfoResponse, Stop> {
+    let until = Instant::now() + REGISTRATION_LIMIT.min(node.remaining() / 2);
+    for tries in 1.. {
+        let reply = node.call(v1::NodeGetInfoRequest {}).once().await;
+        let pause = KUBELET.pause(tries);
+        let is_over = match streaks.heard(&reply) {
+            Ok(_) => true,
+            Err(failure) => {
+                failure.code == Code::Unimplemented || streaks.gives_up(&failure, Caller::Kubelet).is_some()
+            }
+        };
+        if is_over || Instant::now() + pause > until {
+            return reply.setup("the id of the node");
+        }
+        tokio::time::sleep(pause).await;
+    }
+    Err(Stop::broken("a driver cannot be registered"))
 }
 
 fn already(kind: &str, name: &str) -> Stop {
@@ -224,6 +285,10 @@ impl Cluster for Local {
         }
     }
 
+    fn advertises(&self, capability: Capability) -> Option<bool> {
+        Some(self.shared.has(capability))
+    }
+
     async fn create_storage_class(&self, class: &StorageClass) -> Done {
         self.change(|objects| {
             insert(&mut objects.storage_classes, "StorageClass", &class.name, class.clone())
@@ -258,6 +323,15 @@ impl Cluster for Local {
         })
     }
 
+    async fn attributes_class_finalizers(&self, name: &str) -> Done<Option<Vec<String>>> {
+        Ok(self.look(|objects| objects.attributes_classes.get(name).map(|_| Vec::new())))
+    }
+
+    async fn delete_attributes_class(&self, name: &str) -> Done {
+        self.change(|objects| objects.attributes_classes.remove(name));
+        Ok(())
+    }
+
     async fn capacities(&self, storage_class: &str) -> Done<Vec<Capacity>> {
         let class = self.look(|objects| objects.storage_classes.get(storage_class).cloned());
         let Some(class) = class.filter(|_| self.shared.has(Capability::GetCapacity)) else {
@@ -278,15 +352,25 @@ impl Cluster for Local {
                 accessible_topology: Some(accessible).filter(|place| !place.segments.is_empty()),
                 ..Default::default()
             };
-            let capacity = self.shared.cx.call(request).setup("the capacity of a class").await?;
+            let capacity = match self.shared.heard(&self.shared.cx.call(request).once().await) {
+                Ok(capacity) => capacity,
+                Err(failure) => {
+                    self.shared.store.event(storage_class, "GetCapacityFailed", failure.to_string());
+                    return Ok(Vec::new());
+                }
+            };
             capacities.push(Capacity { topology, available_bytes: Some(capacity.available_capacity) });
         }
         Ok(capacities)
     }
 
     async fn create_claim(&self, spec: &ClaimSpec) -> Done {
-        let object = ClaimObject::new(spec.clone(), self.shared.uid());
-        self.change(|objects| insert(&mut objects.claims, "PersistentVolumeClaim", &spec.name, object))
+        let uid = self.shared.uid();
+        self.change(|objects| {
+            let older_classes = objects.attributes_classes.keys().cloned().collect();
+            let object = ClaimObject { older_classes, ..ClaimObject::new(spec.clone(), uid) };
+            insert(&mut objects.claims, "PersistentVolumeClaim", &spec.name, object)
+        })
     }
 
     async fn claim(&self, name: &str) -> Done<Option<Claim>> {
@@ -303,7 +387,6 @@ impl Cluster for Local {
             }
             object.claim.spec.request_bytes = request_bytes;
             object.claim.given_up = None;
-            object.expanding = Default::default();
             Ok(())
         })
     }
@@ -311,9 +394,13 @@ impl Cluster for Local {
     async fn set_attributes_class(&self, claim: &str, class: &str) -> Done {
         self.change(|objects| {
             let object = objects.claims.get_mut(claim).ok_or_else(|| gone("PersistentVolumeClaim", claim))?;
+            if !object.older_classes.contains(class) {
+                // csi-resizer may not have it in its cache yet, and then never looks again.
+                let why = format!("VolumeAttributesClass {class} has to be there before claim {claim}");
+                return Err(Stop::broken(why));
+            }
             object.claim.spec.attributes_class = Some(class.to_owned());
             object.claim.given_up = None;
-            object.modifying = Default::default();
             Ok(())
         })
     }

@@ -13,19 +13,27 @@ use tonic::async_trait;
 
 use crate::cluster::{Cluster, Done, Feature};
 use crate::pattern::{Pattern, slug};
-use crate::scene::Scene;
+use crate::promise::PROMISES;
+use crate::scene::{Scene, failed};
 use crate::suites;
 use crate::test::{Need, Situation, Suite, Test, claim_bytes, unreachable};
+use crate::view::{Unmet, View};
 
 /// Where tests run.
 #[async_trait]
 pub trait Clusters: Send + Sync {
-    /// How many nodes have the driver.
-    fn nodes(&self) -> usize;
+    /// What is known before any test has a cluster.
+    fn view(&self) -> View;
+
+    /// Hears what is worth a word while tests run.
+    fn say(&self) -> Say;
 
     /// A namespace of its own for one test.
     async fn open(&self, cx: &Cx) -> Done<Arc<dyn Cluster>>;
 }
+
+/// Tells whoever watches the run a line.
+pub type Say = fn(&str);
 
 /// A definition with the classes that it names.
 #[derive(Debug)]
@@ -51,6 +59,11 @@ impl Definition {
             attributes: loaded.volume_attributes_class()?,
             driver: loaded.definition,
         })
+    }
+
+    /// The StorageClass, if it names one.
+    pub fn storage_class(&self) -> Option<&StorageClass> {
+        self.storage.as_ref()
     }
 
     /// The node that pods run on that name none, if the definition says which.
@@ -97,10 +110,22 @@ impl Instance {
         Instance { suite, pattern, test, id, name: full_name(definition, suite, pattern, test) }
     }
 
-    /// Why the definition skips it; `None` if it runs.
-    pub fn skipped(&self, definition: &DriverDefinition, nodes: usize) -> Option<String> {
-        let at = Situation { definition, pattern: self.pattern, nodes };
-        unreachable(definition, self.pattern).or_else(|| self.needs().find_map(|need| need.unmet(&at)))
+    /// Why it does not run, or may not, as far as that is known; `None` if it runs. `storage` is the class of the definition, where
+    /// it is known.
+    pub fn unmet(
+        &self,
+        definition: &DriverDefinition,
+        storage: Option<&StorageClass>,
+        view: &View,
+    ) -> Option<Unmet> {
+        if let Some(why) = unreachable(definition, self.pattern) {
+            return Some(Unmet::Skips(why));
+        }
+        let at = Situation { definition, storage, pattern: self.pattern, view };
+        let mut unmet: Vec<Unmet> = self.needs().filter_map(|need| need.unmet(&at)).collect();
+        // What is certain is told before what is not.
+        let certain = unmet.iter().position(|one| matches!(one, Unmet::Skips(_))).unwrap_or(0);
+        (!unmet.is_empty()).then(|| unmet.swap_remove(certain))
     }
 
     /// Whether it needs this of a cluster.
@@ -112,17 +137,34 @@ impl Instance {
         self.suite.needs.iter().chain(self.test.needs)
     }
 
+    /// Skips if something that is needed is certain not to be there.
+    fn met(&self, definition: &Definition, view: &View) -> Done {
+        match self.unmet(&definition.driver, definition.storage.as_ref(), view) {
+            Some(Unmet::Skips(reason)) => Err(Stop::skip(reason)),
+            Some(Unmet::Depends(_)) | None => Ok(()),
+        }
+    }
+
+    /// Fails where the driver lacks what the definition promises: nobody would ever ask it.
+    fn promised(&self, definition: &DriverDefinition, cluster: &dyn Cluster) -> Done {
+        for promise in PROMISES.iter().filter(|promise| promise.is_needed_by(self.needs())) {
+            if let Some(lacked) = promise.lacked(definition, |one| cluster.advertises(one).unwrap_or(true)) {
+                let expected = format!("the driver advertises {lacked}: the definition has {}", promise.text);
+                return Err(failed("the driver lacks what the definition promises", expected, "it does not"));
+            }
+        }
+        Ok(())
+    }
+
     async fn run(&self, cx: &Cx, definition: &Arc<Definition>, clusters: &dyn Clusters) -> CheckResult {
-        if let Some(reason) = self.skipped(&definition.driver, clusters.nodes()) {
-            return Err(Stop::skip(reason));
-        }
+        self.met(definition, &clusters.view())?;
         // As upstream, no common size is a failure of the definition and no reason to skip.
-        let claim_bytes = claim_bytes(&definition.driver, self.suite.size_min_bytes).map_err(Stop::broken)?;
+        let claim_bytes = claim_bytes(&definition.driver, self.suite).map_err(Stop::broken)?;
         let cluster = clusters.open(cx).await?;
-        if let Some(reason) = self.needs().find_map(|need| need.unmet_by(&*cluster)) {
-            return Err(Stop::skip(reason));
-        }
-        let scene = Scene::new(cx, cluster.clone(), definition.clone(), self.pattern, claim_bytes);
+        self.met(definition, &View::of_cluster(&*cluster).await?)?;
+        self.promised(&definition.driver, &*cluster)?;
+        let scene =
+            Scene::new(cx, cluster.clone(), definition.clone(), self.pattern, claim_bytes, clusters.say());
         let ended = match (self.test.body)(&scene).await {
             Err(Stop::Violation(violation)) => Err(violation.told(cluster.evidence().await).into()),
             ended => ended,
@@ -155,23 +197,32 @@ fn full_name(definition: &DriverDefinition, suite: &Suite, pattern: &Pattern, te
 
 /// The instances as checks of the harness. They live as long as the program, as its own checks do.
 pub fn suite(definition: Arc<Definition>, clusters: Arc<dyn Clusters>) -> registry::Suite {
-    let checks: Vec<&'static Check> = instances(&definition.driver)
-        .into_iter()
-        .map(|instance| check(instance, definition.clone(), clusters.clone()))
-        .collect();
+    suite_of(&instances(&definition.driver), |instance| {
+        let (instance, definition, clusters) = (instance.clone(), definition.clone(), clusters.clone());
+        body(move |cx| {
+            let (instance, definition, clusters) = (instance.clone(), definition.clone(), clusters.clone());
+            Box::pin(async move { instance.run(cx, &definition, &*clusters).await })
+        })
+    })
+}
+
+/// The same to be chosen from, and not to be run.
+pub fn suite_to_list(instances: &[Instance]) -> registry::Suite {
+    suite_of(instances, |_| body(|_| Box::pin(async { Err(Stop::skip("only listed")) })))
+}
+
+fn suite_of(instances: &[Instance], body_of: impl Fn(&Instance) -> Body) -> registry::Suite {
+    let checks: Vec<&'static Check> =
+        instances.iter().map(|instance| check(instance, body_of(instance))).collect();
     let files: Vec<&'static [&'static Check]> = vec![Vec::leak(checks)];
     registry::Suite { name: "e2e", checks: Vec::leak(files), retired: &[] }
 }
 
-fn check(instance: Instance, definition: Arc<Definition>, clusters: Arc<dyn Clusters>) -> &'static Check {
+fn check(instance: &Instance, body: Body) -> &'static Check {
     let leak = |text: String| -> &'static str { String::leak(text) };
     let runs = if instance.test.is_serial(instance.suite) { Runs::Alone } else { Runs::Parallel };
     let (id, title) = (leak(instance.id.clone()), leak(instance.name.clone()));
     let doc = instance.test.doc;
-    let body = body(move |cx| {
-        let (instance, definition, clusters) = (instance.clone(), definition.clone(), clusters.clone());
-        Box::pin(async move { instance.run(cx, &definition, &*clusters).await })
-    });
     Box::leak(Box::new(Check {
         id,
         since: env!("CARGO_PKG_VERSION"),

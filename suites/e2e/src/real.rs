@@ -35,7 +35,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use csi_harness::prelude::{Stop, Violation};
+use csi_harness::prelude::{Capability, Stop, Violation};
 use csi_harness::removal::Remove;
 use futures_util::future::BoxFuture;
 use serde_json::{Value, json};
@@ -48,6 +48,7 @@ use crate::cluster::{
     GroupSnapshotOrigin, GroupSnapshotSpec, Node, Output, Pairs, PersistentVolume, Pod, PodSpec, Snapshot,
     SnapshotClass, SnapshotOrigin, SnapshotSpec, StorageClass,
 };
+use crate::plan::Say;
 use crate::room::Share;
 use api::{Server, bytes, pairs, text};
 use close::Removal;
@@ -71,8 +72,6 @@ pub const DEFAULT_IMAGE: &str = "registry.k8s.io/e2e-test-images/busybox:1.29-4"
 const CLOSE_LIMIT: Duration = Duration::from_secs(8 * 60);
 /// Why files of nodes and kubelet are left alone.
 const NO_NODE_ACCESS: &str = "files of nodes and kubelet are left alone without --node-access";
-/// Why tests are left out in which no driver has a part.
-const NO_ORCHESTRATOR: &str = "it is about Kubernetes alone";
 
 /// How tests use a cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -112,6 +111,7 @@ pub struct Real {
     kept: Mutex<BTreeMap<String, SnapshotSpec>>,
     reminders: Reminders,
     nodes: Nodes,
+    say: Say,
     _share: Option<Share>,
     /// Whether the account of the namespace may read its snapshots.
     granted: OnceCell<()>,
@@ -130,6 +130,7 @@ impl Real {
         marks: Marks,
         namespace: &str,
         share: Option<Share>,
+        say: Say,
     ) -> Real {
         let watches = Watches::new(found.server.clone(), namespace);
         let (pods, going, kept, reminders, nodes, granted, opened, is_begun, is_closed) = Default::default();
@@ -146,6 +147,7 @@ impl Real {
             kept,
             reminders,
             nodes,
+            say,
             _share: share,
             granted,
             opened,
@@ -277,11 +279,34 @@ impl Real {
         for (handle, spec) in &kept {
             taken_up = taken_up.and(self.take_up(handle, spec).await);
         }
-        let left = Removal { server, namespace, watches: &self.watches, reminders: &self.reminders, until }
-            .run()
-            .await?;
+        let (watches, reminders) = (&self.watches, &self.reminders);
+        let removal = Removal { server, namespace, watches, reminders, until, say: &|line| (self.say)(line) };
+        let left = removal.run().await?;
         self.is_closed.store(left.is_empty() && taken_up.is_ok(), Ordering::SeqCst);
         taken_up.map(|()| left)
+    }
+}
+
+impl Discovered {
+    /// Whether the cluster has something for tests with these settings, or why not.
+    pub(crate) fn offers(&self, settings: &Settings, feature: Feature) -> Result<(), String> {
+        let has = |kind: Kind| if self.server.has(kind) { Ok(()) } else { Err(api::lacks(kind)) };
+        match feature {
+            Feature::NodeAccess => settings.node_access.as_ref().map(drop).ok_or(NO_NODE_ACCESS.to_owned()),
+            Feature::Orchestrator => Ok(()),
+            Feature::SnapshotMetadata => {
+                self.metadata_service.as_ref().map(drop).ok_or_else(|| self.no_metadata(&settings.driver))
+            }
+            Feature::Snapshots => has(Kind::Snapshot),
+            Feature::GroupSnapshots => has(Kind::GroupSnapshot),
+            Feature::AttributesClasses => has(Kind::AttributesClass),
+            Feature::SeLinux => match self.nodes.iter().all(|node| node.enforces_selinux) {
+                true => Ok(()),
+                false => {
+                    Err(format!("no label {} says that the nodes enforce SELinux", discovery::SELINUX_LABEL))
+                }
+            },
+        }
     }
 }
 
@@ -321,21 +346,11 @@ impl Cluster for Real {
     }
 
     fn offers(&self, feature: Feature) -> Result<(), String> {
-        let has = |kind: Kind| if self.server().has(kind) { Ok(()) } else { Err(api::lacks(kind)) };
-        match feature {
-            Feature::NodeAccess => {
-                self.settings.node_access.as_ref().map(drop).ok_or(NO_NODE_ACCESS.to_owned())
-            }
-            Feature::Orchestrator => Err(NO_ORCHESTRATOR.to_owned()),
-            Feature::SnapshotMetadata => {
-                self.found.metadata_service.as_ref().map(drop).ok_or_else(|| self.no_metadata())
-            }
-            Feature::Snapshots => has(Kind::Snapshot),
-            Feature::GroupSnapshots => has(Kind::GroupSnapshot),
-            Feature::AttributesClasses => has(Kind::AttributesClass),
-            _ if self.found.nodes.iter().all(|node| node.enforces_selinux) => Ok(()),
-            _ => Err(format!("no label {} says that the nodes enforce SELinux", discovery::SELINUX_LABEL)),
-        }
+        self.found.offers(&self.settings, feature)
+    }
+
+    fn advertises(&self, _capability: Capability) -> Option<bool> {
+        None
     }
 
     async fn create_storage_class(&self, class: &StorageClass) -> Done {
@@ -356,6 +371,15 @@ impl Cluster for Real {
 
     async fn create_attributes_class(&self, class: &AttributesClass) -> Done {
         self.create(Kind::AttributesClass, classes::attributes(self.outside(&class.name), class)).await
+    }
+
+    async fn attributes_class_finalizers(&self, name: &str) -> Done<Option<Vec<String>>> {
+        let class = self.server().get(Kind::AttributesClass, None, &self.names.of_class(name)).await?;
+        Ok(class.map(|class| api::strings(&class, "/metadata/finalizers")))
+    }
+
+    async fn delete_attributes_class(&self, name: &str) -> Done {
+        self.server().delete(Kind::AttributesClass, None, &self.names.of_class(name), None).await
     }
 
     async fn capacities(&self, storage_class: &str) -> Done<Vec<Capacity>> {

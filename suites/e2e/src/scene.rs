@@ -21,7 +21,7 @@ use csi_harness::prelude::{Cx, Stop, Violation};
 
 use crate::cluster::Cluster;
 use crate::pattern::Pattern;
-use crate::plan::Definition;
+use crate::plan::{Definition, Say};
 
 pub(crate) use data::Content;
 pub(crate) use growth::Extent;
@@ -39,6 +39,7 @@ pub struct Scene {
     pattern: &'static Pattern,
     claim_bytes: i64,
     names: AtomicU32,
+    say: Say,
 }
 
 impl Scene {
@@ -48,8 +49,10 @@ impl Scene {
         definition: Arc<Definition>,
         pattern: &'static Pattern,
         claim_bytes: i64,
+        say: Say,
     ) -> Scene {
-        Scene { cx: cx.clone(), cluster, definition, pattern, claim_bytes, names: AtomicU32::new(0) }
+        let names = AtomicU32::new(0);
+        Scene { cx: cx.clone(), cluster, definition, pattern, claim_bytes, names, say }
     }
 
     /// The namespace.

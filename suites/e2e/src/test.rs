@@ -1,11 +1,14 @@
 //! A suite and its tests: one declaration each, which the plan, the list and the run read.
 
-use csi_driver_definitions::{Capability, DriverDefinition, Quantity};
+use std::collections::BTreeSet;
+
+use csi_driver_definitions::{Capability, DriverDefinition, Quantity, StorageClass, VolumeBindingMode};
 use csi_harness::check::CheckFuture;
 
-use crate::cluster::{Cluster, Feature};
+use crate::cluster::{BindingMode, Feature, Node, Pairs};
 use crate::pattern::{Pattern, VolumeType};
 use crate::scene::Scene;
+use crate::view::{Unmet, View};
 
 /// A suite: tests that run over patterns.
 #[derive(Debug)]
@@ -20,11 +23,16 @@ pub struct Suite {
     pub patterns: &'static [&'static Pattern],
     /// Bytes that its volumes have at the least; 0: as the driver likes.
     pub size_min_bytes: u64,
+    /// Bytes that they have where the driver's can be that large, for what tests write; 0: whatever they have else.
+    pub data_bytes: u64,
     /// What all its tests need.
     pub needs: &'static [Need],
     /// Its tests.
     pub tests: &'static [&'static Test],
 }
+
+/// Room for what is written into volumes of suites that look at large files.
+pub(crate) const LARGE_DATA_BYTES: u64 = 160 << 20;
 
 /// A test, declared with [`test!`](crate::test!).
 pub struct Test {
@@ -82,29 +90,51 @@ pub enum Need {
     Fits(fn(&Pattern, &DriverDefinition) -> bool, &'static str),
     /// Two nodes, and no `ClientNodeName` that would keep all pods on one.
     TwoNodes,
+    /// So many segments of the topology more than `NumAllowedTopologies`.
+    SpareSegments(usize),
+    /// The first node takes no more volumes than this, where it says how many.
+    NodeLimit(u64),
+    /// The class makes volumes before a pod wants them.
+    VolumesAtOnce,
+    /// Nobody has written such a test here, because.
+    Never(&'static str),
 }
 
 /// Where a test would run.
 #[derive(Debug)]
 pub(crate) struct Situation<'a> {
     pub(crate) definition: &'a DriverDefinition,
+    /// The class of the definition, where it is known.
+    pub(crate) storage: Option<&'a StorageClass>,
     pub(crate) pattern: &'static Pattern,
-    /// The nodes that the cluster has.
-    pub(crate) nodes: usize,
+    pub(crate) view: &'a View,
 }
 
 impl Need {
-    /// Why it is not met, as far as the definition says; `None` if it is.
-    pub(crate) fn unmet(&self, at: &Situation<'_>) -> Option<String> {
+    /// Why it is not met, as far as that is known; `None` if it is.
+    pub(crate) fn unmet(&self, at: &Situation<'_>) -> Option<Unmet> {
+        match self {
+            Need::Offers(feature) => match at.view.offers.get(feature) {
+                None => Some(Unmet::Depends("depends on what the driver advertises".to_owned())),
+                Some(offered) => offered.clone().err().map(Unmet::Skips),
+            },
+            Need::SpareSegments(spare) => too_few_segments(at, *spare),
+            Need::NodeLimit(max) => limit_above(at.view.nodes.as_deref(), *max),
+            _ => self.unpromised(at).map(Unmet::Skips),
+        }
+    }
+
+    /// Why it is not met, as the definition says.
+    fn unpromised(&self, at: &Situation<'_>) -> Option<String> {
         let definition = at.definition;
         let missing = |holds: bool, reason: &str| (!holds).then(|| reason.to_owned());
         match self {
             Need::Can(one) => (!definition.can(*one)).then(|| format!("the definition says {one}: false")),
             Need::Cannot(one) => definition.can(*one).then(|| format!("the definition says {one}: true")),
-            Need::Offers(_) => None,
+            Need::Offers(_) | Need::SpareSegments(_) | Need::NodeLimit(_) => None,
             Need::FileSystem => missing(!at.pattern.is_block(), "for volumes with a file system"),
             Need::BlockIfAsked => match at.pattern.is_block() {
-                true => Need::Can(Capability::Block).unmet(at),
+                true => Need::Can(Capability::Block).unpromised(at),
                 false => None,
             },
             Need::SnapshotClass => {
@@ -121,21 +151,66 @@ impl Need {
             Need::Says(holds, reason) => missing(holds(definition), reason),
             Need::Fits(holds, reason) => missing(holds(at.pattern, definition), reason),
             Need::TwoNodes => match definition.client_node_name.is_empty() {
-                true => {
-                    missing(at.nodes > 1, "needs a second node; without a cluster --node-endpoint names it")
-                }
+                true => missing(
+                    at.view.nodes_count > 1,
+                    "needs a second node; without a cluster --node-endpoint names it",
+                ),
                 false => Some("ClientNodeName keeps all pods on one node".to_owned()),
             },
+            Need::VolumesAtOnce => {
+                let of_class = at.storage.is_some_and(|class| {
+                    class.volume_binding_mode == VolumeBindingMode::WaitForFirstConsumer
+                });
+                let waits =
+                    at.pattern.binding.map_or(of_class, |mode| mode == BindingMode::WaitForFirstConsumer);
+                missing(!waits, "the StorageClass makes no volume before a pod wants it")
+            }
+            Need::Never(reason) => Some((*reason).to_owned()),
         }
     }
+}
 
-    /// Why the cluster does not meet it.
-    pub(crate) fn unmet_by(&self, cluster: &dyn Cluster) -> Option<String> {
-        match self {
-            Need::Offers(feature) => cluster.offers(*feature).err(),
-            _ => None,
-        }
-    }
+/// Whether there are too few segments. That a node lacks labels is for the test to tell.
+fn too_few_segments(at: &Situation<'_>, spare: usize) -> Option<Unmet> {
+    let Some(nodes) = &at.view.nodes else {
+        return Some(Unmet::Depends("depends on the topology that the driver tells".to_owned()));
+    };
+    let there = segments(at.definition, nodes).ok()?.len();
+    let wanted = allowed_segments(at.definition) + spare;
+    (there < wanted).then(|| {
+        Unmet::Skips(format!("needs {wanted} segments of the topology, and the nodes are in {there}"))
+    })
+}
+
+fn limit_above(nodes: Option<&[Node]>, max: u64) -> Option<Unmet> {
+    let Some(nodes) = nodes else {
+        return Some(Unmet::Depends("depends on the limit that the driver tells".to_owned()));
+    };
+    let limit = nodes.first()?.volume_limit?;
+    (limit > max)
+        .then(|| Unmet::Skips(format!("the limit is {limit}, and no more than {max} volumes are tried")))
+}
+
+/// How many segments a class is to allow.
+pub(crate) fn allowed_segments(definition: &DriverDefinition) -> usize {
+    usize::try_from(definition.driver_info.num_allowed_topologies).unwrap_or(usize::MAX).max(1)
+}
+
+/// The segments that nodes are in.
+///
+/// # Errors
+/// A node, and its segment, that lacks one of the definition's keys.
+pub(crate) fn segments<'a>(
+    definition: &DriverDefinition,
+    nodes: &'a [Node],
+) -> Result<BTreeSet<Pairs>, (&'a Node, Pairs)> {
+    let keys = &definition.driver_info.topology_keys;
+    let of = |node: &'a Node| {
+        let labels = node.topology.iter().filter(|(key, _)| keys.contains(key));
+        let segment: Pairs = labels.map(|(key, value)| (key.clone(), value.clone())).collect();
+        if segment.len() == keys.len() { Ok(segment) } else { Err((node, segment)) }
+    };
+    nodes.iter().map(of).collect()
 }
 
 /// Why no test of a pattern runs for a driver, whatever the suite; in upstream's order.
@@ -160,10 +235,12 @@ pub(crate) fn unreachable(definition: &DriverDefinition, pattern: &Pattern) -> O
 ///
 /// # Errors
 /// The driver has no volumes that large.
-pub(crate) fn claim_bytes(definition: &DriverDefinition, suite_min_bytes: u64) -> Result<i64, String> {
+pub(crate) fn claim_bytes(definition: &DriverDefinition, suite: &Suite) -> Result<i64, String> {
     let range = &definition.driver_info.supported_size_range;
     // Upstream's rule where neither names a smallest size.
-    let size = range.min.bytes().max(suite_min_bytes).max(1 << 10);
+    let least = range.min.bytes().max(suite.size_min_bytes).max(1 << 10);
+    let fits = range.max.as_ref().is_none_or(|max| suite.data_bytes <= max.bytes());
+    let size = if fits { least.max(suite.data_bytes) } else { least };
     if let Some(max) = &range.max
         && max.bytes() < size
     {

@@ -50,10 +50,7 @@ impl Canary {
     /// # Errors
     /// Skip where the tests are not known to see what the driver does to files; broken if it cannot be made.
     pub async fn set(cx: &Cx) -> CheckResult<Canary> {
-        if cx.config().paths.any() || !cx.shares_files_with_driver().await {
-            let why = "needs to see the driver's files: run it on the driver's host, over a Unix socket";
-            return Err(Stop::skip(why));
-        }
+        needs_shared_files(cx).await?;
         let dir = PathBuf::from(cx.staging_path().await?);
         for (name, text) in FILES {
             cx.write_file(&dir.join(name), text).await?;
@@ -125,6 +122,18 @@ fn clear(dir: impl AsFd, stays: &dyn Fn(&CStr) -> bool, depth: usize) -> rustix:
         }
         // What is in use, or not empty, stays.
         let _ = unlinkat(&dir, name, AtFlags::REMOVEDIR);
+    }
+    Ok(())
+}
+
+/// Looks whether it can be seen what the driver does to files.
+///
+/// # Errors
+/// Skip where it is not known to be.
+pub(crate) async fn needs_shared_files(cx: &Cx) -> CheckResult {
+    if cx.config().paths.any() || !cx.shares_files_with_driver().await {
+        let why = "needs to see the driver's files: run it on the driver's host, over a Unix socket";
+        return Err(Stop::skip(why));
     }
     Ok(())
 }

@@ -11,6 +11,7 @@ pub mod rules;
 pub mod scene;
 pub mod send;
 pub mod sweep;
+pub mod trap;
 pub mod vitals;
 pub mod words;
 

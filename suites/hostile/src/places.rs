@@ -43,6 +43,8 @@ enum Step {
     Field(FieldDescriptor),
     Item(usize),
     Key(String),
+    /// The key itself, of an entry that comes to the others.
+    NewKey,
 }
 
 impl Place {
@@ -57,6 +59,16 @@ impl Place {
         let mut found = Vec::new();
         collect(message, &[], keys, &mut found);
         found
+    }
+
+    /// The keys that maps of the message could have beside theirs.
+    pub fn of_keys(message: &DynamicMessage) -> Vec<Place> {
+        let descriptor = message.descriptor();
+        let place = |field: FieldDescriptor| {
+            let kind = Kind::of(&field);
+            Place { steps: vec![Step::Field(field), Step::NewKey], kind }
+        };
+        descriptor.fields().filter(is_text_map).map(place).collect()
     }
 
     /// Writes a text there.
@@ -74,6 +86,7 @@ impl fmt::Display for Place {
                 Step::Field(field) => write!(f, ".{}", field.name())?,
                 Step::Item(item) => write!(f, "[{item}]")?,
                 Step::Key(key) => write!(f, "[{key:?}]")?,
+                Step::NewKey => f.write_str(", a key of it,")?,
             }
         }
         Ok(())
@@ -135,6 +148,9 @@ fn put(value: &mut Value, steps: &[Step], text: &str) {
         (Value::Map(entries), [Step::Key(key), rest @ ..]) => {
             let entry = entries.entry(MapKey::String(key.clone()));
             put(entry.or_insert_with(|| Value::String(String::new())), rest, text);
+        }
+        (Value::Map(entries), [Step::NewKey]) => {
+            entries.insert(MapKey::String(text.to_owned()), Value::String("a".to_owned()));
         }
         _ => {}
     }
@@ -211,7 +227,9 @@ mod tests {
 
     #[test]
     fn what_is_written_is_in_the_message() {
-        for place in Place::all(&request(), &["path"]) {
+        let keys = Place::of_keys(&request());
+        assert_eq!(keys.len(), 3, "parameters, secrets and mutable_parameters");
+        for place in Place::all(&request(), &["path"]).into_iter().chain(keys) {
             let mut written = request();
             place.write(&mut written, "MARKER");
             let text = format!("{written:?}");

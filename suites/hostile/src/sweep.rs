@@ -15,6 +15,26 @@ use crate::send::send;
 /// Time for the requests of one check at the most: what takes longer has been tried often enough.
 const SWEEP_MS_MAX: u64 = 10_000;
 
+/// The time for the requests of one check.
+#[derive(Debug)]
+pub(crate) struct Budget(Instant);
+
+impl Budget {
+    pub(crate) fn begin(cx: &Cx) -> Budget {
+        let budget_ms = cx.config().effort.check_budget_ms.min(SWEEP_MS_MAX);
+        Budget(Instant::now() + Duration::from_millis(budget_ms))
+    }
+
+    /// Whether it is used up after so many requests, which is noted.
+    pub(crate) fn is_over(&self, cx: &Cx, requests: usize) -> bool {
+        let is_over = Instant::now() > self.0;
+        if is_over {
+            cx.note(format!("time was up after {requests} requests"));
+        }
+        is_over
+    }
+}
+
 /// A request that is right but for one thing.
 #[derive(Clone, Debug)]
 pub struct Shot {
@@ -31,7 +51,7 @@ impl Shot {
     }
 }
 
-/// Sends every text at every place of one of the kinds, and has each answer judged, as [`volley`] does.
+/// Sends every text at every place of one of the kinds, as a name only if the user lets names be that long, and has each answer judged, as [`volley`] does.
 ///
 /// # Errors
 /// As for [`volley`].
@@ -43,7 +63,12 @@ pub async fn sweep(
     judge: impl FnMut(&Shot, &Answer<Value>) -> CheckResult,
 ) -> CheckResult {
     let scene = Scene::set(cx).await?;
-    let changes = |request: &Request| with_texts(request, kinds, keys, texts);
+    let (names, others): (Vec<Kind>, Vec<Kind>) = kinds.iter().partition(|kind| **kind == Kind::Name);
+    let fits = |text: &&String| text.len() <= cx.config().name_length_max;
+    let short: Vec<String> = texts.iter().filter(fits).cloned().collect();
+    let changes = |request: &Request| {
+        [with_texts(request, &names, keys, &short), with_texts(request, &others, keys, texts)].concat()
+    };
     volley(cx, &scene.requests(cx).await?, changes, judge).await
 }
 
@@ -54,8 +79,18 @@ pub(crate) fn with_texts(
     keys: &[&str],
     texts: &[String],
 ) -> Vec<(String, DynamicMessage)> {
-    let places = Place::all(&request.message, keys);
-    let places: Vec<&Place> = places.iter().filter(|place| kinds.contains(&place.kind())).collect();
+    let mut places = Place::all(&request.message, keys);
+    places.retain(|place| kinds.contains(&place.kind()));
+    at_places(request, &places, texts)
+}
+
+/// The request with each of the texts at each of the places, one at a time: all places have had their turn with a text before the next
+/// one comes.
+pub(crate) fn at_places(
+    request: &Request,
+    places: &[Place],
+    texts: &[String],
+) -> Vec<(String, DynamicMessage)> {
     let each = texts.iter().flat_map(|text| places.iter().map(move |place| (text, place)));
     each.map(|(text, place)| {
         let mut message = request.message.clone();
@@ -66,7 +101,7 @@ pub(crate) fn with_texts(
 }
 
 /// Sends each of the requests with each of its changes, and has each answer judged: when it is there, and again when what the
-/// request has made is undone. Requests take turns, so that each has had some when the time for one check is used up,
+/// request has made is undone, or cannot be, which is noted. Requests take turns, so that each has had some when the time for one check is used up,
 /// which is noted.
 ///
 /// # Errors
@@ -78,17 +113,16 @@ pub async fn volley(
     changes: impl Fn(&Request) -> Vec<(String, DynamicMessage)>,
     mut judge: impl FnMut(&Shot, &Answer<Value>) -> CheckResult,
 ) -> CheckResult {
-    let budget_ms = cx.config().effort.check_budget_ms.min(SWEEP_MS_MAX);
-    let until = Instant::now() + Duration::from_millis(budget_ms);
+    let budget = Budget::begin(cx);
     let mut waiting: Vec<_> =
         requests.iter().map(|request| (request, changes(request).into_iter())).collect();
-    let mut shots = 0;
+    let (mut shots, mut left_behind) = (0, LeftBehind::default());
     while !waiting.is_empty() {
         let mut left = Vec::new();
         for (request, mut changes) in waiting {
             let Some((change, message)) = changes.next() else { continue };
-            if Instant::now() > until {
-                cx.note(format!("time was up after {shots} requests"));
+            if budget.is_over(cx, shots) {
+                left_behind.tell(cx);
                 return Ok(());
             }
             let scope = cx.scope();
@@ -97,15 +131,36 @@ pub async fn volley(
             shots += 1;
             judge(&shot, &answer)?;
             is_answered(&shot, &answer)?;
-            scope.undo().await?;
+            left_behind.add(scope.undo_or_leave().await);
             judge(&shot, &answer)?;
             left.push((request, changes));
         }
         waiting = left;
     }
+    left_behind.tell(cx);
     match shots {
         0 => Err(Stop::skip("the driver offers nothing that such a request could be made for")),
         _ => Ok(()),
+    }
+}
+
+/// What requests have made and the driver does not give back: how many of them, and why the first one.
+#[derive(Debug, Default)]
+struct LeftBehind {
+    requests: usize,
+    first: Option<String>,
+}
+
+impl LeftBehind {
+    fn add(&mut self, why: Option<String>) {
+        self.requests += usize::from(why.is_some());
+        self.first = self.first.take().or(why);
+    }
+
+    fn tell(&self, cx: &Cx) {
+        if let Some(why) = &self.first {
+            cx.note(format!("what {} of the requests have made stays; the first: {why}", self.requests));
+        }
     }
 }
 

@@ -50,21 +50,6 @@ pub fn in_parts(id: &str, way: &str) -> Vec<String> {
     texts
 }
 
-/// Texts that a shell would run: each makes the canary's mark.
-pub fn commands(canary: &Canary) -> Vec<String> {
-    let touch = format!("touch {}", canary.mark().display());
-    vec![
-        format!("$({touch})"),
-        format!("`{touch}`"),
-        format!("a; {touch} ;"),
-        format!("a' ; {touch} ; '"),
-        format!("a\" ; {touch} ; \""),
-        format!("a | {touch}"),
-        format!("a && {touch}"),
-        format!("a\n{touch}\n"),
-    ]
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -14,6 +14,9 @@ use csi_harness::prelude::*;
 use csi_harness::requirements::Requirement;
 use csi_harness::story::shortened;
 
+/// Calls shown of those whose replies broke a rule.
+const CALLS_SHOWN_MAX: usize = 4;
+
 /// Only that there is an answer counts.
 fn heard<T>(reply: Reply<T>) -> CheckResult {
     reply.any_answer().map(|_| ())
@@ -61,9 +64,17 @@ fn report(
     Err(seen_with(violation, breaches).expected(expected).actual(all.join("; ")).into())
 }
 
-/// The violation, with the checks in which it was seen.
+/// The violation, with the checks in which it was seen, and the calls whose replies show it.
 fn seen_with(violation: Violation, breaches: &[Breach]) -> Violation {
-    breaches.iter().fold(violation, |violation, breach| violation.along_with(breach.check.as_deref()))
+    let calls = breaches.iter().take(CALLS_SHOWN_MAX).map(call);
+    breaches
+        .iter()
+        .fold(violation, |violation, breach| violation.along_with(breach.check.as_deref()))
+        .told(std::iter::once("calls".to_owned()).chain(calls).collect())
+}
+
+fn call(breach: &Breach) -> String {
+    format!("  {} {}\n      → {}", breach.rpc, shortened(&breach.request.to_string()), breach.answer)
 }
 
 fn place(breach: &Breach) -> String {
@@ -72,8 +83,7 @@ fn place(breach: &Breach) -> String {
 
 fn told(breach: &Breach) -> String {
     let check = breach.check.as_deref().unwrap_or("the first questions");
-    let request = shortened(&breach.request.to_string());
-    format!("{}: {}{}, in {check}, to {request}", place(breach), breach.actual, of_a_long_name(breach))
+    format!("{}: {}{}, in {check}", place(breach), breach.actual, of_a_long_name(breach))
 }
 
 /// Ids are often made of names: where only a long one makes them too long, the author has to know.

@@ -1,6 +1,6 @@
 //! Times in replies.
 
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use csi_harness::prelude::*;
 use csi_harness::requirements::Requirement;
@@ -13,6 +13,21 @@ pub(crate) fn same_moment(first: Option<&Timestamp>, again: Option<&Timestamp>) 
         (Some(first), Some(again)) => (nanoseconds(first) - nanoseconds(again)).abs() < 1_000_000_000,
         (first, again) => first == again,
     }
+}
+
+/// After so long a driver that answers with the time of now tells another moment, also one that knows whole seconds only.
+const NEXT_SECOND: Duration = Duration::from_millis(1_100);
+/// Two calls in a row come to the same moment of a clock that is not finer than this.
+const COARSE_NANOSECONDS: i32 = 1_000_000;
+
+/// Waits until the time of now is another moment, unless the two answers show that theirs is not that: whether it has
+/// waited, so that it is worth asking again.
+pub(crate) async fn another_moment(cx: &Cx, first: Option<&Timestamp>, again: Option<&Timestamp>) -> bool {
+    let is_kept = first == again && first.is_none_or(|time| time.nanos % COARSE_NANOSECONDS != 0);
+    if !is_kept {
+        cx.pause(NEXT_SECOND).await;
+    }
+    !is_kept
 }
 
 /// How far the clocks of the driver's back end and of this machine may be apart.

@@ -8,8 +8,12 @@ use crate::told::Told;
 
 /// Runs of checks that `--budget` is divided among.
 const SHARES: u32 = 8;
+/// Tries at random after which half of the time is enough: the defects of the mock driver need 50 at the most.
+const ENOUGH: u32 = 64;
 /// Part of the time of a check that is left for undoing, shrinking and looking twice.
 const SPARE: f64 = 0.25;
+/// Part of the time for looking that is there for making small what was found.
+const SHRINKING: f64 = 0.5;
 
 /// When a check ends: after so many tries, or so much time.
 #[derive(Clone, Copy, Debug)]
@@ -17,6 +21,8 @@ pub(crate) struct Budget {
     started: Instant,
     limit: Duration,
     tries_max: u32,
+    /// With so many tries half of the time is enough.
+    enough: u32,
 }
 
 impl Budget {
@@ -27,7 +33,29 @@ impl Budget {
             Some(budget_ms) => (Duration::from_millis(budget_ms) / SHARES, u32::MAX),
             None => (Duration::from_millis(effort.check_budget_ms), tries),
         };
-        Budget { started: Instant::now(), limit: limit.min(cx.remaining().mul_f64(1.0 - SPARE)), tries_max }
+        let limit = limit.min(cx.remaining().mul_f64(1.0 - SPARE));
+        Budget { started: Instant::now(), limit, tries_max, enough: u32::MAX }
+    }
+
+    /// The same for tries at random, each of which finds less than the one before.
+    pub(crate) fn at_random(cx: &Cx, tries: u32) -> Budget {
+        let enough = if cx.config().effort.budget_ms.is_some() { u32::MAX } else { ENOUGH };
+        Budget { enough, ..Budget::new(cx, tries) }
+    }
+
+    /// For calls that are made again: all the time that the check has.
+    pub(crate) fn whole(cx: &Cx) -> Budget {
+        Budget {
+            started: Instant::now(),
+            limit: cx.remaining().mul_f64(1.0 - SPARE),
+            tries_max: 1,
+            enough: u32::MAX,
+        }
+    }
+
+    /// When nothing more is begun to make small what was found now.
+    pub(crate) fn shrink_until(&self, cx: &Cx) -> Instant {
+        Instant::now() + self.limit.mul_f64(SHRINKING).min(cx.remaining() / 2)
     }
 
     /// When nothing new is begun any more.
@@ -37,7 +65,8 @@ impl Budget {
 
     /// Whether there is to be another try after so many.
     pub(crate) fn goes_on(&self, tries: u32) -> bool {
-        tries < self.tries_max && Instant::now() < self.until()
+        let limit = if tries < self.enough { self.limit } else { self.limit / 2 };
+        tries < self.tries_max && self.started.elapsed() < limit
     }
 
     /// Says how far it came, if time ran out or was what counts; what the tries do is chosen at random, one apart from the
@@ -60,8 +89,8 @@ impl Budget {
         if self.tries_max == u32::MAX {
             cx.note(format!("{tries} {what} in {} s", self.started.elapsed().as_secs()));
         } else if tries < self.tries_max {
-            let (most, seconds) = (self.tries_max, self.limit.as_secs());
-            cx.note(format!("{tries} of {most} {what}: the time for it, {seconds} s, was over"));
+            let (most, seconds) = (self.tries_max, self.started.elapsed().as_secs());
+            cx.note(format!("{tries} of {most} {what}: the time for it was over after {seconds} s"));
         }
     }
 }

@@ -15,6 +15,7 @@ use crate::record::Recorder;
 use crate::rules::ALL;
 use crate::stock::{self, Stock};
 use crate::told::Told;
+use crate::trial::Trial;
 
 /// Callers at the same time.
 const WORKERS: u16 = 8;
@@ -94,7 +95,7 @@ impl Calls {
                 load.run(recorder, WORKERS, ROUND_CALLS, seed, budget.until()).await?;
                 load.look(recorder).await
             }
-            Calls::InPairs => pairs::run(recorder, ground, LANES, LANE_PAIRS, seed).await,
+            Calls::InPairs => pairs::run(recorder, ground, LANES, LANE_PAIRS, seed, budget.until()).await,
         }
     }
 }
@@ -114,7 +115,12 @@ async fn in_rounds(cx: &Cx, calls: Calls) -> CheckResult {
         calls.make(&recorder, &ground, seed, &budget).await?;
         rounds += 1;
         let is_first = told.is_all_right();
-        recorder.judge(seed, &mut told);
+        for found in recorder.found(seed, &mut told) {
+            match Trial::new(cx, &ground, seed).without_overlaps(&found, &budget).await {
+                Some(violation) => told.blame(&found.breach, violation),
+                None => told.takes_back(&found.breach),
+            }
+        }
         if is_first && !told.is_all_right() {
             cx.note(format!("round {rounds} of {number} calls was the first to go wrong"));
         }

@@ -13,7 +13,7 @@ use crate::budget::Budget;
 use crate::model::call::Call;
 use crate::orchestrator::ground::Ground;
 use crate::rules::{ALL, GIVEN_UP};
-use crate::sequence::Item;
+use crate::sequence::{Doing, How, Item};
 use crate::stock::{self, Stock};
 use crate::trial::{Came, Trial};
 use path::Path;
@@ -65,7 +65,7 @@ check! {
         let path = Path::new(&ground);
         let repeat = repeat(cx);
         let around = |(before, call, after): (Vec<Call>, Call, Vec<Call>)| {
-            let once = |calls: Vec<Call>| calls.into_iter().map(Item::Call);
+            let once = |calls: Vec<Call>| calls.into_iter().map(Item::from);
             once(before).chain(repeated(call, repeat)).chain(once(after)).collect()
         };
         try_all(cx, &ground, path.with_calls_out_of_turn().into_iter().map(around).collect()).await
@@ -92,16 +92,16 @@ check! {
         let path = Path::new(&ground);
         let repeat = repeat(cx);
         let after_error = |call: Call| {
-            let wrong = path.contradicting(&call).map(Item::Call);
+            let wrong = path.contradicting(&call).map(Item::from);
             let again = if wrong.is_some() { repeated(call.clone(), repeat) } else { Vec::new() };
             repeated(call, repeat).into_iter().chain(wrong).chain(again)
         };
-        let back = || path.back().into_iter().map(Item::Call);
+        let back = || path.back().into_iter().map(Item::from);
         let forth = path.forth().into_iter().flat_map(after_error).chain(back()).collect();
         let readonly = path.readonly().into_iter().flat_map(after_error).chain(back()).collect();
         let mut sequences = vec![forth, readonly];
         if let Some((before, publish)) = path.published_readonly() {
-            let before = before.into_iter().map(Item::Call);
+            let before = before.into_iter().map(Item::from);
             sequences.push(before.chain(after_error(publish)).chain(back()).collect());
         }
         try_all(cx, &ground, sequences).await
@@ -125,7 +125,7 @@ check! {
         access: Each,
     }
     async |cx| {
-        made_again(cx, Item::GivenUp).await
+        made_again(cx, How::GivenUp).await
     }
 }
 
@@ -142,19 +142,20 @@ check! {
         access: Each,
     }
     async |cx| {
-        made_again(cx, Item::Broken).await
+        made_again(cx, How::Broken).await
     }
 }
 
-/// Makes each call twice that got no answer within a random time, as such an item has it.
-async fn made_again(cx: &Cx, unanswered: fn(Call, Duration) -> Item) -> CheckResult {
+/// Makes each call twice that got no answer within a random time.
+async fn made_again(cx: &Cx, unanswered: fn(Duration) -> How) -> CheckResult {
     let ground = Ground::survey(cx).await?;
     let path = Path::new(&ground);
     let mut rng = cx.rng();
     let mut again = |call: Call| {
         // As often shorter than a tenth of the longest as between that and the longest.
         let limit = UNANSWERED_MAX.mul_f64(10_f64.powf(-5.0 * rng.f64()));
-        [unanswered(call.clone(), limit), Item::Insist(call.clone()), Item::Call(call)]
+        [unanswered(limit), How::Insisting, How::Once]
+            .map(|how| Item::Doing(Doing { call: call.clone(), how }))
     };
     let before = Stock::before(cx, &ground).await?;
     let mut trial = Trial::new(cx, &ground, 0);
@@ -176,7 +177,7 @@ fn repeat(cx: &Cx) -> usize {
 }
 
 fn repeated(call: Call, times: usize) -> Vec<Item> {
-    vec![Item::Call(call); times]
+    vec![Item::from(call); times]
 }
 
 /// Tries one sequence after another, as far as there is time.
@@ -196,7 +197,7 @@ async fn try_each(cx: &Cx, trial: &mut Trial<'_>, sequences: Vec<Vec<Item>>) -> 
         tries += 1;
         let is_first = trial.told().is_all_right();
         // What a fault broke off is made again, so that it is seen what lies behind it.
-        while trial.run(items.clone(), budget.until()).await? == Came::New && trial.told().goes_on() {}
+        while trial.run(items.clone(), &budget).await? == Came::New && trial.told().goes_on() {}
         if is_first && !trial.told().is_all_right() {
             cx.note(format!("sequence {tries} was the first to go wrong"));
         }

@@ -8,6 +8,7 @@ pub mod concurrency;
 pub mod history;
 pub mod idempotency;
 mod load;
+mod minimal;
 pub mod model;
 pub mod orchestrator;
 pub mod property;

@@ -24,6 +24,7 @@ mod judge;
 pub mod names;
 mod neighbours;
 pub mod object;
+mod parties;
 pub mod possible;
 mod serde_call;
 pub mod state;

@@ -28,11 +28,16 @@ use crate::model::names::{Id, Kind, Name};
 use ground::Ground;
 use memory::Memory;
 
+/// Pauses between two times that a call is insisted on: the first one, and the longest.
+const INSIST_PAUSES: [Duration; 2] = [Duration::from_millis(20), Duration::from_millis(500)];
+
 /// How often a call is made while the driver says "not now".
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tries {
     /// Once: the answer is judged together with the calls that were under way.
     One,
+    /// Once, by somebody who makes it again.
+    Next,
     /// A few times, since nothing else is under way.
     Some,
 }
@@ -136,6 +141,13 @@ impl Orchestrator {
         }
     }
 
+    /// Gives the driver time.
+    pub async fn wait(&self, time: Duration) {
+        if !time.is_zero() {
+            self.cx.wait(Settles::Everything, time, time).await;
+        }
+    }
+
     /// Makes a call and gives it up after so long: what it does then nobody knows.
     ///
     /// # Errors
@@ -171,18 +183,22 @@ impl Orchestrator {
         tokio::join!(made, self.cx.break_connections()).0
     }
 
-    /// Makes a call until the driver says something other than "not now", as long as it may take to settle.
+    /// Makes a call until the driver says something other than "not now", or so long.
     ///
     /// # Errors
     /// Broken if a path cannot be made.
-    pub async fn insist(&self, call: &Call) -> CheckResult<Option<Made>> {
+    pub async fn insist(&self, call: &Call, limit: Duration) -> CheckResult<Option<Made>> {
         let invoked = self.now();
-        let until = Instant::now() + self.cx.settle_limit();
+        let (until, once) = (Instant::now() + limit, Orchestrator { tries: Tries::Next, ..self.clone() });
+        let mut pause = INSIST_PAUSES[0];
         loop {
-            let Some(made) = self.make(call).await? else { return Ok(None) };
-            if !matches!(made.answer, Answer::PutOff(_)) || Instant::now() >= until {
+            let Some(made) = once.make(call).await? else { return Ok(None) };
+            let left = until.saturating_duration_since(Instant::now());
+            if !matches!(made.answer, Answer::PutOff(_)) || left.is_zero() {
                 return Ok(Some(Made { span: Span { invoked, ..made.span }, ..made }));
             }
+            self.cx.wait(Settles::Willing(call.method()), pause.min(left), left).await;
+            pause = (pause * 2).min(INSIST_PAUSES[1]);
         }
     }
 
@@ -206,13 +222,14 @@ impl Orchestrator {
     ) -> Made {
         let invoked = self.now();
         let reply = match self.tries {
-            Tries::One => calling.once().await,
-            Tries::Some => calling.await,
+            Tries::One | Tries::Next => calling.once().await,
+            Tries::Some => calling.sparing().await,
         };
         let returned = self.now();
         let (answer, message, response) = match reply.answer() {
             reply::Answer::Ok(response) => {
-                (Answer::Done(said(&mut self.memory(), response)), String::new(), shown(response))
+                let answer = Answer::Done(said(&mut self.memory(), response));
+                (answer, String::new(), self.kept(|| shown(response)))
             }
             reply::Answer::Refused(refused) => {
                 (self.refused(Q::RPC.method, refused.code), refused.message.clone(), Value::Null)
@@ -220,14 +237,23 @@ impl Orchestrator {
             reply::Answer::Unknown(no_answer) => (Answer::Unknown, no_answer.to_string(), Value::Null),
         };
         let came = Came::new(&answer, &message, response);
-        let (span, request) = (Span { invoked, returned }, redact::json(request));
+        let (span, request) = (Span { invoked, returned }, self.kept(|| redact::json(request)));
         Made { answer, span, request, came, listing: Listing::None }
+    }
+
+    /// Whether cases are stored, with what went over the wire: to put each message into words takes longer than to send it.
+    pub(crate) fn keeps_wire(&self) -> bool {
+        self.cx.config().effort.regressions.is_some()
+    }
+
+    fn kept(&self, message: impl FnOnce() -> Value) -> Value {
+        if self.keeps_wire() { message() } else { Value::Null }
     }
 
     fn refused(&self, method: &str, code: Code) -> Answer<Said> {
         match self.tries {
-            Tries::Some if is_not_now(method, code) => Answer::PutOff(code),
-            Tries::Some | Tries::One => Answer::Refused(code),
+            Tries::Some | Tries::Next if is_not_now(method, code) => Answer::PutOff(code),
+            Tries::Some | Tries::Next | Tries::One => Answer::Refused(code),
         }
     }
 

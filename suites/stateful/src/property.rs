@@ -139,7 +139,7 @@ async fn at_random(cx: &Cx, verbs: &[Verb]) -> CheckResult {
 
 async fn run(cx: &Cx, ground: &Arc<Ground>, verbs: &[Verb]) -> CheckResult {
     let effort = &cx.config().effort;
-    let budget = Budget::new(cx, effort.cases);
+    let budget = Budget::at_random(cx, effort.cases);
     let seed = cx.rng().u64(..);
     let mut trial = Trial::new(cx, ground, seed);
     stored::try_again(cx, ground, &mut trial, &budget).await?;
@@ -151,7 +151,7 @@ async fn run(cx: &Cx, ground: &Arc<Ground>, verbs: &[Verb]) -> CheckResult {
         let ops = tree.map_err(|reason| Stop::broken(format!("cannot make up calls: {reason}")))?.current();
         tries += 1;
         let is_first = trial.told().is_all_right();
-        let came = trial.run(ops.into_iter().map(Item::Op).collect(), budget.until()).await?;
+        let came = trial.run(ops.into_iter().map(Item::Op).collect(), &budget).await?;
         if is_first && came != Came::Right {
             cx.note(format!("sequence {tries} of this seed was the first to go wrong"));
         }

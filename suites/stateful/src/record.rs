@@ -8,11 +8,13 @@ use csi_harness::prelude::*;
 use crate::case::{BreachText, Case};
 use crate::history::{Entry, History, Report, Timeline, Unordered, check};
 use crate::model::answer::Answer;
-use crate::model::around::Terms;
+use crate::model::around::{Terms, Time};
 use crate::model::call::Call;
+use crate::model::expectation::{Breach, Known};
 use crate::orchestrator::ground::Ground;
 use crate::orchestrator::{Made, Orchestrator, Tries};
 use crate::sequence::{case, step};
+use crate::shrink::{is_about, related};
 use crate::told::Told;
 
 /// How long a caller waits before it makes a call again.
@@ -25,12 +27,40 @@ pub(crate) struct Recorder {
     terms: Terms,
     orchestrator: Orchestrator,
     made: Arc<Mutex<Vec<(u16, Call, Made)>>>,
+    ends: Arc<Mutex<Vec<End>>>,
+}
+
+/// An end of the driver among the calls.
+#[derive(Clone, Copy, Debug)]
+struct End {
+    how: &'static str,
+    at: Time,
+    back: Option<Time>,
+}
+
+impl End {
+    /// In a line, for those who read of calls of which the first began then.
+    fn told(&self, first: Time) -> String {
+        let when = match self.at.checked_sub(first) {
+            Some(after) => format!("{} ms after the first of them began", after.as_millis()),
+            None => "before the first of them began".to_owned(),
+        };
+        let back =
+            self.back.map(|back| format!(", and answered again {} ms later", (back - self.at).as_millis()));
+        format!("  the driver was {} {when}{}", self.how, back.unwrap_or_default())
+    }
 }
 
 impl Recorder {
     pub(crate) fn new(cx: &Cx, ground: &Arc<Ground>) -> Recorder {
         let orchestrator = Orchestrator::new(cx.clone(), ground, Tries::One);
-        Recorder { cx: cx.clone(), terms: ground.terms.clone(), orchestrator, made: Arc::default() }
+        Recorder {
+            cx: cx.clone(),
+            terms: ground.terms(cx),
+            orchestrator,
+            made: Arc::default(),
+            ends: Arc::default(),
+        }
     }
 
     pub(crate) fn orchestrator(&self) -> &Orchestrator {
@@ -56,7 +86,23 @@ impl Recorder {
 
     /// A while in which a driver that said "not now" may go on.
     pub(crate) async fn pause(&self) {
-        tokio::time::sleep(PAUSE).await;
+        self.cx.wait(Settles::Everything, PAUSE, PAUSE).await;
+    }
+
+    /// Notes that the driver is ended now.
+    pub(crate) fn ended(&self, how: &'static str) {
+        self.ends().push(End { how, at: self.orchestrator.now(), back: None });
+    }
+
+    /// Notes that it answers again.
+    pub(crate) fn is_back(&self) {
+        if let Some(end) = self.ends().last_mut() {
+            end.back = Some(self.orchestrator.now());
+        }
+    }
+
+    fn ends(&self) -> std::sync::MutexGuard<'_, Vec<End>> {
+        self.ends.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The calls that were not answered, a line each.
@@ -68,17 +114,24 @@ impl Recorder {
         lines
     }
 
-    /// Judges everything that was done. `true` if there was something new to tell.
+    /// Judges everything that was done, and tells what is wrong with it. `true` if there was something new to tell.
     pub(crate) fn judge(&self, seed: u64, told: &mut Told) -> bool {
+        let found = self.found(seed, told);
+        found.iter().for_each(|one| told.blame(&one.breach, one.violation.clone()));
+        !found.is_empty()
+    }
+
+    /// Judges everything that was done: the faults that were taken on, and are to be told now.
+    pub(crate) fn found(&self, seed: u64, told: &mut Told) -> Vec<Found> {
         let judged = self.judged(told);
-        let mut is_new = false;
-        for unordered in &judged.report.unordered {
-            if told.takes_on(&unordered.breach) {
-                is_new = true;
-                told.blame(&unordered.breach, self.accusation(&judged, unordered, seed));
-            }
-        }
-        is_new
+        let new = judged.report.unordered.iter().filter(|unordered| told.takes_on(&unordered.breach));
+        new.map(|unordered| Found {
+            violation: self.accusation(&judged, unordered, seed),
+            breach: unordered.breach.clone(),
+            in_turn: in_turn(&judged.history, unordered),
+            known: judged.history.terms.known.clone(),
+        })
+        .collect()
     }
 
     /// The same, where nothing can be held against the driver.
@@ -106,11 +159,16 @@ impl Recorder {
     }
 
     fn accusation(&self, judged: &Judged, unordered: &Unordered, seed: u64) -> Violation {
-        let mut lines = vec!["calls that no order explains".to_owned()];
-        let timeline = Timeline::new(&judged.history, unordered);
+        let Judged { made, history, .. } = judged;
+        let mut lines = vec!["calls whose answers contradict each other".to_owned()];
+        let timeline = Timeline::new(history, unordered);
         lines.extend(timeline.lines());
+        let first =
+            unordered.calls.iter().filter_map(|place| made.get(*place)).map(|(_, _, made)| made.span.invoked);
+        let first = first.min().unwrap_or_default();
+        lines.extend(self.ends().iter().map(|end| end.told(first)));
         if let Some(folder) = &self.cx.config().effort.regressions {
-            let steps = judged.made.iter().cloned();
+            let steps = made.iter().cloned();
             let steps = steps.map(|(worker, call, made)| step(worker, call, Vec::new(), made));
             let case =
                 Case { steps: steps.collect(), ..case(&self.cx, seed, BreachText::from(&unordered.breach)) };
@@ -129,4 +187,26 @@ struct Judged {
     made: Vec<(u16, Call, Made)>,
     history: History,
     report: Report,
+}
+
+/// A contradiction that was found.
+#[derive(Debug)]
+pub(crate) struct Found {
+    pub(crate) violation: Violation,
+    pub(crate) breach: Breach,
+    /// The calls that led there, as if one had come after the other.
+    pub(crate) in_turn: Vec<Call>,
+    /// What was tolerated by then.
+    pub(crate) known: Known,
+}
+
+/// The calls about what has no order and about what that was made from, up to the last one that matters, by their ends.
+fn in_turn(history: &History, unordered: &Unordered) -> Vec<Call> {
+    let matter = unordered.calls.iter().filter_map(|place| history.entries.get(*place));
+    let end = matter.map(|entry| entry.span.returned).max().unwrap_or_default();
+    let mut entries: Vec<_> = history.entries.iter().filter(|entry| entry.span.returned <= end).collect();
+    entries.sort_by_key(|entry| entry.span.returned);
+    let calls: Vec<&Call> = entries.into_iter().map(|entry| &entry.call).collect();
+    let names = related([unordered.name].into(), &calls);
+    calls.into_iter().filter(|call| call.subject().is_none() || is_about(call, &names)).cloned().collect()
 }

@@ -2,12 +2,13 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use csi_harness::prelude::*;
 use csi_harness::registry::Suite;
 use tokio::task::JoinSet;
 
+use crate::budget::Budget;
 use crate::case::{Case, Step};
 use crate::orchestrator::ground::Ground;
 use crate::record::Recorder;
@@ -47,9 +48,9 @@ check! {
 }
 
 async fn one_after_another(cx: &Cx, ground: &Arc<Ground>, case: &Case) -> CheckResult {
-    let items = case.steps.iter().map(|step| Item::Call(step.call.clone())).collect();
+    let items = case.steps.iter().map(|step| Item::from(step.call.clone())).collect();
     let mut trial = Trial::new(cx, ground, case.seed);
-    if trial.run(items, Instant::now() + cx.remaining()).await? == Came::Right {
+    if trial.run(items, &Budget::whole(cx)).await? == Came::Right {
         cx.note("fixed: none of the answers breaks a rule");
     }
     trial.end()

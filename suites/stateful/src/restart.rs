@@ -5,6 +5,7 @@
 //! Calls afterwards go over the connections from before, as those of an orchestrator that does not notice the end.
 
 mod in_use;
+mod memory;
 mod second;
 mod started;
 mod used;
@@ -13,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use csi_harness::prelude::*;
 use csi_harness::registry::Suite;
-use csi_harness::{Driver, DriverError, End};
+use csi_harness::{Away, Driver, DriverError, End};
 
 use crate::budget::Budget;
 use crate::load::Load;
@@ -22,6 +23,7 @@ use crate::record::Recorder;
 use crate::rules::RESTARTED;
 use crate::stock::{self, Stock};
 use crate::told::Told;
+use memory::needs_memory;
 use used::Used;
 
 /// Callers at the same time.
@@ -35,6 +37,7 @@ const STOP_GRACE: Duration = Duration::from_secs(10);
 pub const SUITE: Suite = Suite { name: "restart", checks: &[CHECKS], retired: &[] };
 
 const CHECKS: &[&Check] = &[
+    &memory::REMEMBERS,
     &UNDER_LOAD,
     &in_use::KILLED,
     &in_use::REBOOT,
@@ -57,8 +60,9 @@ check! {
         access: Each,
     }
     async |cx| {
-        let ground = Ground::survey(cx).await?;
         let driver = driver(cx)?;
+        needs_memory(driver)?;
+        let ground = Ground::survey(cx).await?;
         let budget = Budget::new(cx, cx.config().effort.kills);
         let mut rng = cx.rng();
         let (mut told, mut longest) = (Told::new(cx), Duration::ZERO);
@@ -108,15 +112,29 @@ fn ended(end: Result<End, DriverError>) -> CheckResult {
 
 /// Starts the driver that was ended: how long it took until it answered.
 async fn bring_back(cx: &Cx, driver: &Driver, how: &str, unanswered: Vec<String>) -> CheckResult<Duration> {
-    cx.target().bring_back().await.ok_or_else(|| {
-        Violation::new(format!("the driver does not answer any more after it was {how} and started again"))
-            .of(&req::GEN_ERR_001)
-            .expected("a driver that starts from whatever state it was ended in")
-            .actual("no answer")
-            .printed(driver.last_lines())
-            .told(unanswered)
-            .into()
-    })
+    let away = match cx.target().bring_back().await {
+        Ok(took) => return Ok(took),
+        Err(away) => away,
+    };
+    let printed = driver.last_lines();
+    if !away.is_fault() {
+        return Err(too_slow(how, &away, &printed));
+    }
+    Err(Violation::new(format!("the driver does not answer any more after it was {how} and started again"))
+        .of(&req::GEN_ERR_001)
+        .expected("a driver that starts from whatever state it was ended in")
+        .actual(away)
+        .printed(printed)
+        .told(unanswered)
+        .into())
+}
+
+/// A driver that may only need longer than it was given.
+fn too_slow(how: &str, away: &Away, printed: &[String]) -> Stop {
+    let last = printed.last().map(|line| format!("; it printed last: {line}")).unwrap_or_default();
+    Stop::broken(format!(
+        "after the driver was {how} and started again: {away}; --restart-timeout (time-limits: restart-ms) gives it longer{last}"
+    ))
 }
 
 /// One life of the driver.
@@ -135,17 +153,19 @@ impl Round<'_> {
         let recorder = Recorder::new(self.cx, self.ground);
         let used = Used::begin(self.ground, &recorder).await?;
         let load = Load::new(&self.ground.terms, self.ground.usage);
+        let how = if self.kills { "killed" } else { "told to stop" };
         let (loaded, ended) = tokio::join!(
             load.run(&recorder, WORKERS, u32::MAX, self.seed, Instant::now() + load_time + STOP_GRACE),
             async {
                 tokio::time::sleep(load_time).await;
+                recorder.ended(how);
                 self.end().await
             }
         );
         loaded?;
         ended?;
-        let how = if self.kills { "killed" } else { "told to stop" };
         let away = bring_back(self.cx, self.driver, how, recorder.unanswered()).await?;
+        recorder.is_back();
         load.look(&recorder).await?;
         if let Some(used) = used {
             used.again().await?;

@@ -13,6 +13,7 @@ use crate::model::around::{Terms, Time};
 use crate::model::call::{Call, GroupCall, SnapshotCall, VolumeCall};
 use crate::model::expectation::Breach;
 use crate::model::generate::{Op, generate};
+use crate::model::names::{Id, legend};
 use crate::model::possible::Stop as Lost;
 use crate::orchestrator::{Made, Orchestrator};
 
@@ -21,12 +22,22 @@ use crate::orchestrator::{Made, Orchestrator};
 pub struct Sequence {
     /// The calls that were made; the last one broke the rule.
     pub steps: Vec<Step>,
-    /// How many of the things to do led to them.
-    pub used: usize,
+    /// The same calls, so that they can be made again.
+    pub(crate) links: Vec<Link>,
     /// The rule that was broken.
     pub breach: Option<Breach>,
     /// Recommendations that were not kept, and answers that are only tolerated.
     pub remarks: Vec<Breach>,
+}
+
+/// A call of a sequence that was made.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Link {
+    pub(crate) doing: Doing,
+    /// The id that it gave.
+    pub(crate) gives: Option<Id>,
+    /// Whether something would have had to come before it.
+    pub(crate) is_early: bool,
 }
 
 /// Keeps to the time of a check.
@@ -34,8 +45,10 @@ pub struct Sequence {
 pub struct Pace {
     /// When no more calls are to be begun.
     pub until: Instant,
-    /// How long is waited after each deletion and before each list, so that whatever takes its time is over.
-    pub to_settle: Duration,
+    /// How long a call is made again and again that the driver puts off.
+    pub insists: Duration,
+    /// How long is waited before the last call, so that whatever takes its time is over.
+    pub settles: Duration,
 }
 
 /// Something to do in a sequence.
@@ -44,22 +57,51 @@ pub enum Item {
     /// Whatever call comes into question now.
     Op(Op),
     /// This call.
-    Call(Call),
-    /// This call, given up by the caller after so long.
-    GivenUp(Call, Duration),
-    /// This call, whose connection breaks after so long.
-    Broken(Call, Duration),
-    /// This call, made until the driver says something other than "not now", as long as it may take to settle.
-    Insist(Call),
+    Doing(Doing),
+}
+
+/// A call, and how it is made.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Doing {
+    /// What is asked.
+    pub call: Call,
+    /// How.
+    pub how: How,
+}
+
+/// How a call is made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum How {
+    /// And its answer waited for.
+    Once,
+    /// And given up by the caller after so long.
+    GivenUp(Duration),
+    /// And its connection broken after so long.
+    Broken(Duration),
+    /// Until the driver says something other than "not now".
+    Insisting,
+}
+
+impl Doing {
+    /// The call made once, and its answer waited for.
+    pub fn once(call: Call) -> Doing {
+        Doing { call, how: How::Once }
+    }
+}
+
+impl From<Call> for Item {
+    fn from(call: Call) -> Item {
+        Item::Doing(Doing::once(call))
+    }
 }
 
 impl Item {
-    fn call(&self, model: &Model, nth: usize, now: Time) -> Option<Call> {
+    fn doing(&self, model: &Model, nth: usize, now: Time) -> Option<Doing> {
         match self {
-            Item::Op(op) => generate(model, *op, u32::try_from(nth).unwrap_or(u32::MAX), now),
-            Item::Call(call) | Item::GivenUp(call, _) | Item::Broken(call, _) | Item::Insist(call) => {
-                Some(call.clone())
+            Item::Op(op) => {
+                generate(model, *op, u32::try_from(nth).unwrap_or(u32::MAX), now).map(Doing::once)
             }
+            Item::Doing(doing) => Some(doing.clone()),
         }
     }
 }
@@ -80,38 +122,36 @@ pub async fn play(
         if Instant::now() >= pace.until {
             break;
         }
-        sequence.used = nth + 1;
-        let now = orchestrator.now();
-        let Some(call) = item.call(&model, nth, now) else { continue };
-        if lists(&call) {
-            tokio::time::sleep(pace.to_settle).await;
+        let Some(doing) = item.doing(&model, nth, orchestrator.now()) else { continue };
+        if nth + 1 == items.len() {
+            orchestrator.wait(pace.settles).await;
         }
-        let expected = model.expected(&call, now);
-        let made = match item {
-            Item::GivenUp(_, limit) => orchestrator.make_within(&call, *limit).await?,
-            Item::Broken(_, limit) => orchestrator.make_and_break(&call, *limit).await?,
-            Item::Insist(_) => orchestrator.insist(&call).await?,
-            Item::Op(_) | Item::Call(_) => orchestrator.make(&call).await?,
+        let Doing { call, how } = &doing;
+        let expected =
+            if orchestrator.keeps_wire() { model.expected(call, orchestrator.now()) } else { Vec::new() };
+        let made = match *how {
+            How::Once => orchestrator.make(call).await?,
+            How::GivenUp(limit) => orchestrator.make_within(call, limit).await?,
+            How::Broken(limit) => orchestrator.make_and_break(call, limit).await?,
+            How::Insisting => orchestrator.insist(call, pace.insists).await?,
         };
         let Some(made) = made else { continue };
-        let taken = model.take(&call, &made.answer, made.span);
-        if let (Item::Insist(_), Answer::PutOff(code)) = (item, &made.answer) {
-            match never_done(&call, *code) {
+        let taken = model.take(call, &made.answer, made.span);
+        if let (How::Insisting, Answer::PutOff(code)) = (how, &made.answer) {
+            match never_done(call, *code) {
                 breach if terms.known.has(&breach) => sequence.remarks.push(breach),
                 breach => sequence.breach = Some(breach),
             }
         }
-        let is_deletion = deletes(&call) && matches!(made.answer, Answer::Done(_));
-        sequence.steps.push(step(0, call, expected, made));
+        let gives = call.makes().and_then(|_| made.answer.id_given());
+        sequence.steps.push(step(0, call.clone(), expected, made));
+        sequence.links.push(Link { doing, gives, is_early: false });
         sequence.remarks.extend(taken.remarks);
         if let Some(Lost::Wrong(breach)) = taken.stop {
             sequence.breach = Some(*breach);
         }
         if sequence.breach.is_some() {
             break;
-        }
-        if is_deletion {
-            tokio::time::sleep(pace.to_settle).await;
         }
     }
     Ok(sequence)
@@ -157,6 +197,11 @@ fn deletes(call: &Call) -> bool {
 }
 
 impl Sequence {
+    /// The calls, to be made again.
+    pub(crate) fn doings(&self) -> Vec<Doing> {
+        self.links.iter().map(|link| link.doing.clone()).collect()
+    }
+
     /// Whether time may change what was seen: something was deleted or listed.
     pub fn takes_time(&self) -> bool {
         self.steps.iter().any(|step| deletes(&step.call) || lists(&step.call))
@@ -172,6 +217,7 @@ impl Sequence {
         };
         let mut lines = vec!["calls, of which the last one breaks the rule".to_owned()];
         lines.extend((1..).zip(&self.steps).map(row));
+        lines.extend(legend(self.steps.iter().flat_map(|step| step.call.ids())));
         lines
     }
 }

@@ -1,30 +1,25 @@
 //! One sequence after another, each on names of its own and undone, and what is said of the driver in the end.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use csi_harness::prelude::*;
 
+use crate::budget::Budget;
 use crate::case::{BreachText, Case};
 use crate::model::around::Terms;
 use crate::model::expectation::Breach;
 use crate::orchestrator::ground::Ground;
 use crate::orchestrator::{Orchestrator, Tries};
 use crate::sequence::{Item, Pace, Sequence, case, play};
-use crate::shrink::Shrinker;
 use crate::told::Told;
-
-/// Sequences made at the most to shorten one.
-const SHRINK_TRIES_MAX: u32 = 200;
-/// Time for that at the most.
-const SHRINK_LIMIT: Duration = Duration::from_secs(60);
 
 /// The sequences of one check.
 #[derive(Debug)]
 pub(crate) struct Trial<'a> {
-    cx: &'a Cx,
-    ground: &'a Arc<Ground>,
-    terms: Terms,
+    pub(crate) cx: &'a Cx,
+    pub(crate) ground: &'a Arc<Ground>,
+    pub(crate) terms: Terms,
     seed: u64,
     told: Told,
 }
@@ -42,7 +37,7 @@ pub(crate) enum Came {
 
 impl<'a> Trial<'a> {
     pub(crate) fn new(cx: &'a Cx, ground: &'a Arc<Ground>, seed: u64) -> Trial<'a> {
-        Trial { cx, ground, terms: ground.terms.clone(), seed, told: Told::new(cx) }
+        Trial { cx, ground, terms: ground.terms(cx), seed, told: Told::new(cx) }
     }
 
     /// What was told so far.
@@ -50,14 +45,15 @@ impl<'a> Trial<'a> {
         &self.told
     }
 
-    /// Makes a sequence of calls, of which none is begun after a time. What it shows for the first time in the run is told by the
-    /// shortest sequence found that shows the same.
+    /// Makes a sequence of calls, within the time that there is for them. What it shows for the first time in the run is told by
+    /// the shortest sequence found that shows the same.
     ///
     /// # Errors
     /// Broken if something cannot be undone.
-    pub(crate) async fn run(&mut self, items: Vec<Item>, until: Instant) -> CheckResult<Came> {
-        self.terms.known = self.told.known();
-        let sequence = self.attempt(Pace { until, to_settle: Duration::ZERO }, &items).await?;
+    pub(crate) async fn run(&mut self, items: Vec<Item>, budget: &Budget) -> CheckResult<Came> {
+        self.terms = Terms { known: self.told.known(), ..self.ground.terms(self.cx) };
+        let pace = Pace { until: budget.until(), insists: self.cx.settle_limit(), settles: Duration::ZERO };
+        let sequence = self.attempt(pace, &items).await?;
         let again = sequence.remarks.iter().any(|remark| self.terms.known.has(remark));
         sequence.remarks.iter().for_each(|remark| self.told.remark(remark, &self.terms.known));
         let Some(breach) = sequence.breach.clone() else {
@@ -66,8 +62,7 @@ impl<'a> Trial<'a> {
         if !self.told.takes_on(&breach) {
             return Ok(Came::Again);
         }
-        let items = items[..sequence.used].to_vec();
-        match self.minimal(items, &breach, sequence).await? {
+        match self.minimal(sequence, budget).await? {
             Some(sequence) => {
                 let accusation = self.accusation(&breach, &sequence);
                 self.told.blame(&breach, accusation);
@@ -75,7 +70,7 @@ impl<'a> Trial<'a> {
             }
             None => {
                 self.told.takes_back(&breach);
-                self.terms.settle = self.cx.settle_limit();
+                self.ground.needs_time();
                 Ok(Came::Right)
             }
         }
@@ -89,7 +84,7 @@ impl<'a> Trial<'a> {
         self.told.end()
     }
 
-    async fn attempt(&self, pace: Pace, items: &[Item]) -> CheckResult<Sequence> {
+    pub(crate) async fn attempt(&self, pace: Pace, items: &[Item]) -> CheckResult<Sequence> {
         let scope = self.cx.scope();
         let orchestrator = Orchestrator::new(scope.clone(), self.ground, Tries::Some);
         let sequence = play(&orchestrator, &self.terms, pace, items).await?;
@@ -101,40 +96,8 @@ impl<'a> Trial<'a> {
         Ok(sequence)
     }
 
-    /// The shortest sequence found that shows the same. `None` if the driver only needed time.
-    async fn minimal(
-        &self,
-        items: Vec<Item>,
-        breach: &Breach,
-        found: Sequence,
-    ) -> CheckResult<Option<Sequence>> {
-        let fault = breach.fault();
-        let is_the_same =
-            |sequence: &Sequence| sequence.breach.as_ref().is_some_and(|other| other.fault() == fault);
-        let until = Instant::now() + SHRINK_LIMIT.min(self.cx.remaining() / 2);
-        let pace = Pace { until, to_settle: Duration::ZERO };
-        let (mut shrinker, mut best) = (Shrinker::new(items), found);
-        for _ in 0..SHRINK_TRIES_MAX {
-            let Some(items) = shrinker.candidate().filter(|_| Instant::now() < until) else { break };
-            // What cannot be undone any more would only get worse.
-            let Ok(sequence) = self.attempt(pace, &items).await else { break };
-            let fails = is_the_same(&sequence);
-            shrinker.tell(fails);
-            if fails {
-                best = sequence;
-            }
-        }
-        if !best.takes_time() || breach.rule == &req::GEN_TIMEOUT_002 {
-            return Ok(Some(best));
-        }
-        // What is deleted may go on being there, and what is new may be listed late. With time to settle, wrong is wrong.
-        let pace = Pace { until: Instant::now() + self.cx.remaining(), to_settle: self.cx.settle_limit() };
-        let slow = self.attempt(pace, &shrinker.into_smallest()).await?;
-        Ok(is_the_same(&slow).then_some(slow))
-    }
-
     /// The violation that a sequence shows, which is also stored as a case if the user wants that.
-    fn accusation(&self, breach: &Breach, sequence: &Sequence) -> Violation {
+    pub(crate) fn accusation(&self, breach: &Breach, sequence: &Sequence) -> Violation {
         let breach = sequence.breach.as_ref().unwrap_or(breach);
         let mut told = sequence.table();
         if let Some(folder) = &self.cx.config().effort.regressions {

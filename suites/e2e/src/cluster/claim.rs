@@ -125,6 +125,8 @@ pub struct PersistentVolume {
     pub claim: Option<String>,
     /// Where in its life it is.
     pub phase: VolumePhase,
+    /// Why nobody tries to delete it any more; see [`Claim::given_up`].
+    pub given_up: Option<String>,
 }
 
 impl PersistentVolume {
@@ -145,6 +147,7 @@ impl PersistentVolume {
             topology: Vec::new(),
             claim: None,
             phase: VolumePhase::Bound,
+            given_up: None,
         }
     }
 }

@@ -56,7 +56,7 @@ async fn attach(shared: &Shared, place: &Place) -> Work {
                 ..Default::default()
             };
             match shared.with_secret(&shared.cx, volume.secrets.get(&SecretUse::ControllerPublish)) {
-                Ok(cx) => Failure::or(&cx.controller_publish(request).once().await),
+                Ok(cx) => shared.heard(&cx.controller_publish(request).once().await),
                 Err(failure) => Err(failure),
             }
         }
@@ -66,7 +66,6 @@ async fn attach(shared: &Shared, place: &Place) -> Work {
         Ok(response) => {
             shared.store.change(|objects| {
                 if let Some(attachment) = objects.attachments.get_mut(place) {
-                    attachment.failures = Default::default();
                     attachment.attached = Some(response.publish_context);
                 }
             });
@@ -93,11 +92,17 @@ fn users(objects: &Objects, (volume, node): &Place) -> Vec<String> {
 }
 
 fn note(shared: &Shared, place: &Place, failure: &Failure) -> Work {
+    let why = shared.gives_up(failure, Caller::Attacher);
     shared.store.change(|objects| {
         let Some(attachment) = objects.attachments.get_mut(place) else { return Work::Done };
-        let why = attachment.failures.note(failure, Caller::Attacher.judges(failure.code));
         attachment.given_up.clone_from(&why);
         let Some(why) = why else { return Work::Again };
+        // What is attached cannot be deleted.
+        if attachment.detaching
+            && let Some(object) = objects.volumes.get_mut(&place.0)
+        {
+            object.volume.given_up = Some(why.clone());
+        }
         for name in users(objects, place) {
             if let Some(pod) = objects.pods.get_mut(&name) {
                 pod.pod.given_up = Some(why.clone());
@@ -118,7 +123,7 @@ async fn detach(shared: &Shared, place: &Place) -> Work {
     let Some((id, secret)) = found else { return Work::Done };
     if shared.has(Capability::PublishUnpublishVolume) {
         let detached = match shared.with_secret(&shared.cx, secret.as_ref()) {
-            Ok(cx) => Failure::or(&cx.controller_unpublish(&id, &shared.nodes[*node].id).once().await),
+            Ok(cx) => shared.heard(&cx.controller_unpublish(&id, &shared.nodes[*node].id).once().await),
             Err(failure) => Err(failure),
         };
         if let Err(failure) = detached {

@@ -258,12 +258,10 @@ impl ClaimObject {
             claim,
             uid,
             deleting: false,
+            older_classes: Default::default(),
             owner: None,
             selected_node: None,
             in_flight: None,
-            failures: Default::default(),
-            expanding: Default::default(),
-            modifying: Default::default(),
             allocated_bytes: 0,
             expands_idle: false,
         }
@@ -273,6 +271,6 @@ impl ClaimObject {
 impl VolumeObject {
     /// A volume that was just made.
     pub(super) fn new(volume: PersistentVolume) -> VolumeObject {
-        VolumeObject { volume, deleting: false, failures: Default::default(), given_up: None }
+        VolumeObject { volume, deleting: false }
     }
 }

@@ -1,14 +1,19 @@
 //! A call that failed, what each component of Kubernetes makes of the code, and when nobody goes on trying here.
 
+use std::collections::BTreeMap;
 use std::fmt;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 use csi_harness::prelude::{Answer, Reply};
 use csi_harness::reply::NoAnswer;
 use csi_proto::code_name;
+use tokio::time::Instant;
 use tonic::Code;
 
-/// Definite answers, one like the other, after which a driver is believed to mean it. The real components go on for ever.
-const FAILURES_BELIEVED: u32 = 4;
+/// How long an RPC has to fail, each time it is called, before the driver is believed to mean it: longer than a test waits for one
+/// of its steps. The real components go on for ever.
+const BELIEVED_AFTER: Duration = Duration::from_secs(10 * 60);
 
 /// A call that failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,7 +25,7 @@ pub(super) struct Failure {
 
 impl Failure {
     /// The response, or how the call failed. A call without an answer counts as its deadline or connection would in a client.
-    pub(super) fn or<T: Clone>(reply: &Reply<T>) -> Result<T, Failure> {
+    fn or<T: Clone>(reply: &Reply<T>) -> Result<T, Failure> {
         let method = reply.rpc().method;
         let (code, message) = match reply.answer() {
             Answer::Ok(response) => return Ok(response.clone()),
@@ -92,26 +97,39 @@ impl Caller {
     }
 }
 
-/// Failures of one object, one after another.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Failures {
-    latest: Option<(&'static str, Code)>,
-    alike: u32,
-}
+/// What all tests of a run have learnt of a driver: RPCs that fail each time they are called, since when, and how often. So only the
+/// first tests wait for what does not come.
+#[derive(Debug, Default)]
+pub struct Streaks(Mutex<BTreeMap<&'static str, (Instant, u32)>>);
 
-impl Failures {
-    /// Notes one more, and says why nobody goes on, if that is so.
-    pub(super) fn note(&mut self, failure: &Failure, verdict: Verdict) -> Option<String> {
-        let this = Some((failure.method, failure.code));
-        self.alike = if self.latest == this { self.alike + 1 } else { 1 };
-        self.latest = this;
-        match verdict {
-            Verdict::Infeasible => Some(failure.to_string()),
-            Verdict::Final if self.alike >= FAILURES_BELIEVED => {
-                Some(format!("{failure}, {} times in a row", self.alike))
-            }
-            Verdict::Final | Verdict::Uncertain => None,
+impl Streaks {
+    /// The response, or how the call failed, which is noted.
+    pub(super) fn heard<T: Clone>(&self, reply: &Reply<T>) -> Result<T, Failure> {
+        let heard = Failure::or(reply);
+        self.note(reply.rpc().method, heard.is_ok());
+        heard
+    }
+
+    fn note(&self, method: &'static str, is_ok: bool) {
+        let mut streaks = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if is_ok {
+            streaks.remove(method);
+        } else {
+            let (_, times) = streaks.entry(method).or_insert_with(|| (Instant::now(), 0));
+            *times = times.saturating_add(1);
         }
+    }
+
+    /// Why nobody goes on after a failure, if that is so.
+    pub(super) fn gives_up(&self, failure: &Failure, caller: Caller) -> Option<String> {
+        if caller.judges(failure.code) == Verdict::Infeasible {
+            return Some(failure.to_string());
+        }
+        let streaks = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let (since, times) = streaks.get(failure.method)?;
+        let failing = since.elapsed();
+        (failing >= BELIEVED_AFTER)
+            .then(|| format!("{failure}, as each of {times} calls for {} s", failing.as_secs()))
     }
 }
 
@@ -140,21 +158,25 @@ mod tests {
         assert_eq!(KubeletExpanding.judges(Code::NotFound), Verdict::Infeasible);
     }
 
-    #[test]
-    fn a_driver_that_says_no_four_times_is_believed() {
-        let mut failures = Failures::default();
-        for _ in 0..3 {
-            assert_eq!(failures.note(&failure(Code::Internal), Verdict::Final), None);
-        }
-        assert_eq!(
-            failures.note(&failure(Code::Unknown), Verdict::Final),
-            None,
-            "another answer counts anew"
-        );
-        for _ in 0..20 {
-            assert_eq!(failures.note(&failure(Code::Aborted), Verdict::Uncertain), None);
-        }
-        let why = failures.note(&failure(Code::InvalidArgument), Verdict::Infeasible).unwrap();
-        assert!(why.contains("CreateVolume") && why.contains("INVALID_ARGUMENT"), "{why}");
+    #[tokio::test(start_paused = true)]
+    async fn an_rpc_that_fails_for_longer_than_any_test_waits_is_believed() {
+        let (streaks, no) = (Streaks::default(), failure(Code::Internal));
+        let fails_for = async |limit: Duration| {
+            let until = Instant::now() + limit;
+            while Instant::now() < until {
+                streaks.note("CreateVolume", false);
+                tokio::time::sleep(Duration::from_secs(30)).await;
+            }
+            streaks.gives_up(&no, Caller::Provisioner)
+        };
+        assert_eq!(fails_for(BELIEVED_AFTER / 2).await, None);
+        streaks.note("CreateVolume", true);
+        assert_eq!(fails_for(BELIEVED_AFTER / 2).await, None, "it has worked in between");
+        let why = fails_for(BELIEVED_AFTER).await.unwrap();
+        assert!(why.contains("CreateVolume failed: INTERNAL") && why.contains(" calls for "), "{why}");
+        let other = Failure { method: "DeleteVolume", ..failure(Code::Internal) };
+        assert_eq!(streaks.gives_up(&other, Caller::Provisioner), None);
+        let infeasible = streaks.gives_up(&failure(Code::InvalidArgument), Caller::Provisioner).unwrap();
+        assert!(infeasible.contains("INVALID_ARGUMENT"), "{infeasible}");
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use csi_harness::prelude::Cx;
 use csi_proto::v1;
 
-use super::failure::Failure;
+use super::failure::{Caller, Failure};
 use super::parameters::{self, Tokens};
 use super::queue::{Work, work};
 use super::shared::{Shared, hex_sha256};
@@ -60,7 +60,7 @@ async fn look_up(
         ..Default::default()
     };
     let cx = with_secret(shared, name, SecretUse::GroupSnapshotterGet)?;
-    let reply = Failure::or(&cx.call(request).once().await)?;
+    let reply = shared.heard(&cx.call(request).once().await)?;
     Ok(Some(reply.group_snapshot.unwrap_or_default()))
 }
 
@@ -112,14 +112,14 @@ async fn create(
     shared
         .store
         .change(|objects| objects.group_snapshots.get_mut(name).map(|object| object.taking.in_flight = true));
-    ask_who(&cx).await?;
+    ask_who(shared, &cx).await?;
     let request = v1::CreateVolumeGroupSnapshotRequest {
         name: format!("groupsnapshot-{uid}"),
         source_volume_ids,
         parameters,
         ..Default::default()
     };
-    let group = Failure::or(&cx.create_group_snapshot(request).once().await)?;
+    let group = shared.heard(&cx.create_group_snapshot(request).once().await)?;
     match group.group_snapshot_id.is_empty() {
         true => Err(Failure::of_answer(
             "CreateVolumeGroupSnapshot",
@@ -202,7 +202,7 @@ async fn delete(shared: &Shared, name: &str) -> Work {
             ..Default::default()
         };
         let deleted = match with_secret(shared, name, SecretUse::GroupSnapshotter) {
-            Ok(cx) => Failure::or(&cx.delete_group_snapshot(&group).once().await),
+            Ok(cx) => shared.heard(&cx.delete_group_snapshot(&group).once().await),
             Err(failure) => Err(failure),
         };
         if let Err(failure) = deleted {
@@ -218,10 +218,12 @@ async fn delete(shared: &Shared, name: &str) -> Work {
 
 fn failed(shared: &Shared, name: &str, reason: &str, failure: &Failure) -> Work {
     shared.store.event(name, reason, failure.to_string());
+    let why = shared.gives_up(failure, Caller::Snapshotter);
     shared.store.change(|objects| {
         let Some(object) = objects.group_snapshots.get_mut(name) else { return Work::Done };
         object.group.error = Some(failure.to_string());
-        object.group.given_up = object.taking.fails(failure);
+        object.taking.fails(failure);
+        object.group.given_up = why;
         Work::after(object.group.given_up.as_ref())
     })
 }

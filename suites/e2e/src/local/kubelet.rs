@@ -74,7 +74,7 @@ impl Kubelet {
     async fn can(&self, capability: NodeCapability) -> Result<bool, Failure> {
         use v1::node_service_capability::Type;
         let reply = self.cx.call(v1::NodeGetCapabilitiesRequest {}).once().await;
-        let response = Failure::or(&reply)?;
+        let response = self.shared.heard(&reply)?;
         let has = |found: v1::NodeServiceCapability| match found.r#type {
             Some(Type::Rpc(rpc)) => rpc.r#type() == capability,
             None => false,

@@ -58,7 +58,7 @@ fn wanted(objects: &Objects) -> Vec<Key> {
     let volumes = objects.volumes.iter().filter(|(name, object)| {
         object.volume.phase == VolumePhase::Released
             && object.volume.reclaim == ReclaimPolicy::Delete
-            && object.given_up.is_none()
+            && object.volume.given_up.is_none()
             && !objects.attachments.keys().any(|(volume, _)| volume == *name)
     });
     let claims = claims.map(|(name, _)| Key::Provision(name.clone()));
@@ -137,25 +137,25 @@ async fn create(
     secret: Option<&SecretReference>,
 ) -> Result<v1::Volume, Failure> {
     let cx = shared.with_secret(&shared.cx, secret)?;
-    let volume = Failure::or(&cx.create_volume(request.clone()).once().await)?;
-    usable(&cx, request, volume).await
+    let volume = shared.heard(&cx.create_volume(request.clone()).once().await)?;
+    usable(shared, &cx, request, volume).await
 }
 
 /// Notes a failure of CreateVolume.
 fn failed(shared: &Shared, name: &str, failure: &Failure) -> Work {
     shared.store.event(name, "ProvisioningFailed", failure.to_string());
     let topology = shared.has(Capability::VolumeAccessibilityConstraints);
+    let why = shared.gives_up(failure, Caller::Provisioner);
     shared.store.change(|objects| {
         let Some(object) = objects.claims.get_mut(name) else { return Work::Done };
-        let verdict = Caller::Provisioner.judges(failure.code);
-        if verdict != Verdict::Uncertain {
+        if Caller::Provisioner.judges(failure.code) != Verdict::Uncertain {
             object.in_flight = None;
         }
         if failure.code == tonic::Code::ResourceExhausted && topology {
             // The scheduler may find another node that has room.
             object.selected_node = None;
         }
-        object.claim.given_up = object.failures.note(failure, verdict);
+        object.claim.given_up = why;
         Work::after(object.claim.given_up.as_ref())
     })
 }
@@ -285,6 +285,7 @@ fn content_source(
 
 /// The volume, if it is what was asked for; what is not is deleted again.
 async fn usable(
+    shared: &Shared,
     cx: &Cx,
     request: &v1::CreateVolumeRequest,
     volume: v1::Volume,
@@ -302,7 +303,7 @@ async fn usable(
         return Ok(volume);
     };
     for _ in 0..UNDO_TRIES_MAX {
-        if Failure::or(&cx.delete_volume(&volume.volume_id).once().await).is_ok() {
+        if shared.heard(&cx.delete_volume(&volume.volume_id).once().await).is_ok() {
             break;
         }
     }
@@ -353,7 +354,6 @@ fn made_from(
 fn bind(objects: &mut Objects, claim: &str, volume: PersistentVolume) {
     if let Some(object) = objects.claims.get_mut(claim) {
         object.in_flight = None;
-        object.failures = Default::default();
         object.claim.phase = ClaimPhase::Bound;
         object.claim.volume = Some(volume.name.clone());
         object.claim.capacity_bytes = volume.capacity_bytes;
@@ -369,19 +369,19 @@ async fn delete(shared: &Shared, name: &str) -> Work {
     // A Secret that is gone keeps no volume from being deleted.
     let cx = shared.with_secret(&shared.cx, volume.secrets.get(&SecretUse::Provisioner));
     let cx = cx.unwrap_or_else(|_| shared.cx.clone());
-    match Failure::or(&cx.delete_volume(&volume.handle).once().await) {
+    match shared.heard(&cx.delete_volume(&volume.handle).once().await) {
         Ok(_) => {
             shared.store.change(|objects| objects.volumes.remove(name));
             Work::Done
         }
         Err(failure) => {
             shared.store.event(name, "VolumeFailedDelete", failure.to_string());
+            // Any error is tried again here, whatever its code.
+            let why = shared.gives_up(&failure, Caller::Attacher);
             shared.store.change(|objects| {
                 let Some(object) = objects.volumes.get_mut(name) else { return Work::Done };
-                // Any error is tried again here, whatever its code.
-                let verdict = Caller::Attacher.judges(failure.code);
-                object.given_up = object.failures.note(&failure, verdict);
-                Work::after(object.given_up.as_ref())
+                object.volume.given_up = why;
+                Work::after(object.volume.given_up.as_ref())
             })
         }
     }

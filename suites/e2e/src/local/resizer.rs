@@ -80,7 +80,6 @@ async fn expand(shared: &Shared, name: &str) -> Work {
                 }
                 let Some(object) = objects.claims.get_mut(name) else { return };
                 object.allocated_bytes = required_bytes;
-                object.expanding = Default::default();
                 object.claim.drop_condition(RESIZING);
                 match on_node {
                     true => object.claim.set_condition(NODE_PENDING),
@@ -92,6 +91,7 @@ async fn expand(shared: &Shared, name: &str) -> Work {
         Err(failure) => failure,
     };
     shared.store.event(name, "VolumeResizeFailed", failure.to_string());
+    let why = shared.gives_up(&failure, Caller::Expander);
     shared.store.change(|objects| {
         let used = objects.pods_with_claim(name).any(|pod| pod.node.is_some());
         let Some(object) = objects.claims.get_mut(name) else { return Work::Done };
@@ -100,7 +100,6 @@ async fn expand(shared: &Shared, name: &str) -> Work {
         if object.expands_idle {
             return Work::Done;
         }
-        let why = object.expanding.note(&failure, Caller::Expander.judges(failure.code));
         object.give_up(why)
     })
 }
@@ -140,21 +139,21 @@ async fn modify(shared: &Shared, name: &str) -> Work {
     let Some((class, mutable_parameters, volume_id, secret)) = found else { return Work::Done };
     let request = v1::ControllerModifyVolumeRequest { volume_id, mutable_parameters, ..Default::default() };
     let reply = call(shared, secret.as_ref(), request).await;
+    let mut why = None;
     if let Err(failure) = &reply {
         shared.store.event(name, "VolumeModifyFailed", failure.to_string());
+        why = shared.gives_up(failure, Caller::Modifier);
     }
     shared.store.change(|objects| {
         let Some(object) = objects.claims.get_mut(name) else { return Work::Done };
         match reply {
             Ok(_) => {
-                object.modifying = Default::default();
                 object.claim.attributes_class = Some(class);
                 object.claim.drop_condition(MODIFY_ERROR);
                 Work::Done
             }
-            Err(failure) => {
+            Err(_) => {
                 object.claim.set_condition(MODIFY_ERROR);
-                let why = object.modifying.note(&failure, Caller::Modifier.judges(failure.code));
                 object.give_up(why)
             }
         }
@@ -171,7 +170,7 @@ where
     Q::Response: Clone + Send + Sync,
 {
     let cx = shared.with_secret(&shared.cx, secret)?;
-    Failure::or(&cx.call(request).once().await)
+    shared.heard(&cx.call(request).once().await)
 }
 
 impl ClaimObject {

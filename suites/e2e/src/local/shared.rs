@@ -1,13 +1,16 @@
 //! What all components of one emulated cluster have in common.
 
 use std::collections::BTreeMap;
+use std::convert::Infallible;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use csi_driver_definitions::CsiDriver;
-use csi_harness::prelude::{Capability, Cx, Stop};
+use csi_harness::prelude::{Capability, Cx, Reply, Stop};
 use csi_proto::v1::{self, volume_capability};
 use sha2::{Digest as _, Sha256};
+use tokio::sync::mpsc;
 
+use super::failure::{Caller, Failure};
 use super::sandbox::Sandbox;
 use super::store::Store;
 use super::{Settings, csi_driver};
@@ -30,6 +33,8 @@ pub(super) struct Shared {
     scopes: Mutex<BTreeMap<(usize, String), Cx>>,
     /// What is wrong with the user's files.
     wrong: OnceLock<String>,
+    /// Whoever works for the cluster holds all of this. Nothing is sent here: it closes when the last one ends.
+    _live: mpsc::Sender<Infallible>,
 }
 
 /// A Node with its CSINode.
@@ -41,7 +46,12 @@ pub(super) struct KubeNode {
 }
 
 impl Shared {
-    pub(super) fn new(cx: Cx, settings: Settings, nodes: Vec<KubeNode>) -> Shared {
+    pub(super) fn new(
+        cx: Cx,
+        settings: Settings,
+        nodes: Vec<KubeNode>,
+        live: mpsc::Sender<Infallible>,
+    ) -> Shared {
         let told = settings.objects.csi_driver(&cx.target().info().name).cloned();
         Shared {
             csi_driver: told.unwrap_or_else(|| csi_driver::of(cx.target().capabilities())),
@@ -53,12 +63,23 @@ impl Shared {
             targets: Mutex::default(),
             scopes: Mutex::default(),
             wrong: OnceLock::new(),
+            _live: live,
         }
     }
 
     /// Whether the driver advertised this when it was asked first: sidecars ask when they start.
     pub(super) fn has(&self, capability: Capability) -> bool {
         self.cx.target().capabilities().has(capability)
+    }
+
+    /// The response, or how the call failed.
+    pub(super) fn heard<T: Clone>(&self, reply: &Reply<T>) -> Result<T, Failure> {
+        self.settings.streaks.heard(reply)
+    }
+
+    /// Why a component does not go on after a failure, if that is so.
+    pub(super) fn gives_up(&self, failure: &Failure, caller: Caller) -> Option<String> {
+        self.settings.streaks.gives_up(failure, caller)
     }
 
     /// The name of the driver.

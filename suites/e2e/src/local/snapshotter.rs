@@ -5,7 +5,7 @@ use std::sync::Arc;
 use csi_harness::prelude::{Capability, Cx};
 use csi_proto::v1;
 
-use super::failure::Failure;
+use super::failure::{Caller, Failure};
 use super::parameters::{self, Tokens};
 use super::queue::{Work, work};
 use super::shared::Shared;
@@ -70,7 +70,7 @@ async fn sync(shared: &Shared, name: &str) -> Work {
         Next::LookUp(id) => look_up(shared, name, &id).await,
         Next::Delete(id) => {
             let deleted = match with_secret(shared, name, SecretUse::Snapshotter) {
-                Ok(cx) => Failure::or(&cx.delete_snapshot(&id).once().await),
+                Ok(cx) => shared.heard(&cx.delete_snapshot(&id).once().await),
                 Err(failure) => Err(failure),
             };
             match deleted {
@@ -141,8 +141,8 @@ async fn take(
     request: v1::CreateSnapshotRequest,
 ) -> Result<v1::Snapshot, Failure> {
     let cx = with_secret(shared, name, SecretUse::Snapshotter)?;
-    ask_who(&cx).await?;
-    let created = Failure::or(&cx.create_snapshot(request).once().await)?;
+    ask_who(shared, &cx).await?;
+    let created = shared.heard(&cx.create_snapshot(request).once().await)?;
     match created.snapshot_id.is_empty() {
         true => Err(Failure::of_answer("CreateSnapshot", "the answer is OK, but has no snapshot_id")),
         false => Ok(created),
@@ -170,8 +170,8 @@ pub(super) fn with_secret(shared: &Shared, name: &str, of: SecretUse) -> Result<
 }
 
 /// GetPluginInfo, which the sidecar asks before everything that it makes.
-pub(super) async fn ask_who(cx: &Cx) -> Result<(), Failure> {
-    Failure::or(&cx.call(v1::GetPluginInfoRequest {}).once().await).map(|_| ())
+pub(super) async fn ask_who(shared: &Shared, cx: &Cx) -> Result<(), Failure> {
+    shared.heard(&cx.call(v1::GetPluginInfoRequest {}).once().await).map(|_| ())
 }
 
 async fn look_up(shared: &Shared, name: &str, id: &str) -> Work {
@@ -195,12 +195,12 @@ async fn look_up(shared: &Shared, name: &str, id: &str) -> Work {
 
 /// A snapshot that exists, as the driver lists it; none where it cannot, and its word is taken for it.
 pub(super) async fn listed(shared: &Shared, cx: &Cx, id: &str) -> Result<Option<v1::Snapshot>, Failure> {
-    Failure::or(&cx.call(v1::ControllerGetCapabilitiesRequest {}).once().await)?;
+    shared.heard(&cx.call(v1::ControllerGetCapabilitiesRequest {}).once().await)?;
     if !shared.has(Capability::ListSnapshots) {
         return Ok(None);
     }
     let request = v1::ListSnapshotsRequest { snapshot_id: id.to_owned(), ..Default::default() };
-    let page = Failure::or(&cx.call(request).once().await)?;
+    let page = shared.heard(&cx.call(request).once().await)?;
     let found = page.entries.into_iter().find_map(|entry| entry.snapshot);
     let found =
         found.ok_or_else(|| Failure::of_answer("ListSnapshots", format!("there is no snapshot {id}")))?;
@@ -209,10 +209,12 @@ pub(super) async fn listed(shared: &Shared, cx: &Cx, id: &str) -> Result<Option<
 
 fn failed(shared: &Shared, name: &str, reason: &str, failure: &Failure) -> Work {
     shared.store.event(name, reason, failure.to_string());
+    let why = shared.gives_up(failure, Caller::Snapshotter);
     shared.store.change(|objects| {
         let Some(object) = objects.snapshots.get_mut(name) else { return Work::Done };
         object.snapshot.error = Some(failure.to_string());
-        object.snapshot.given_up = object.taking.fails(failure);
+        object.taking.fails(failure);
+        object.snapshot.given_up = why;
         Work::after(object.snapshot.given_up.as_ref())
     })
 }

@@ -6,7 +6,7 @@ use std::sync::{Mutex, PoisonError};
 use csi_proto::v1;
 use tokio::sync::watch;
 
-use super::failure::{Caller, Failure, Failures, Verdict};
+use super::failure::{Caller, Failure, Verdict};
 use crate::cluster::{
     AttributesClass, Claim, Event, GroupSnapshot, Pairs, PersistentVolume, Pod, Snapshot, SnapshotClass,
     StorageClass,
@@ -49,15 +49,14 @@ pub(super) struct ClaimObject {
     pub(super) claim: Claim,
     pub(super) uid: String,
     pub(super) deleting: bool,
+    /// VolumeAttributesClasses that were there before it.
+    pub(super) older_classes: BTreeSet<String>,
     /// The UID of the pod that it goes with.
     pub(super) owner: Option<String>,
     /// The node that the scheduler has chosen.
     pub(super) selected_node: Option<usize>,
     /// A CreateVolume without a final answer, to be sent again as it is.
     pub(super) in_flight: Option<v1::CreateVolumeRequest>,
-    pub(super) failures: Failures,
-    pub(super) expanding: Failures,
-    pub(super) modifying: Failures,
     /// Bytes that the controller's part of an expansion was done for.
     pub(super) allocated_bytes: i64,
     /// Whether the driver has refused to expand the volume in use.
@@ -69,9 +68,6 @@ pub(super) struct ClaimObject {
 pub(super) struct VolumeObject {
     pub(super) volume: PersistentVolume,
     pub(super) deleting: bool,
-    pub(super) failures: Failures,
-    /// Why nobody tries to delete it any more.
-    pub(super) given_up: Option<String>,
 }
 
 /// A VolumeAttachment.
@@ -81,7 +77,6 @@ pub(super) struct Attachment {
     /// publish_context, once it is attached.
     pub(super) attached: Option<Pairs>,
     pub(super) detaching: bool,
-    pub(super) failures: Failures,
     pub(super) given_up: Option<String>,
 }
 
@@ -114,7 +109,6 @@ pub(super) struct SnapshotObject {
 pub(super) struct Taking {
     /// Whether a call to make it has had no final answer.
     pub(super) in_flight: bool,
-    failures: Failures,
 }
 
 /// A VolumeGroupSnapshot with its content.
@@ -245,7 +239,7 @@ impl Objects {
         let snapshots = self.snapshots.values().filter(|object| object.deleting);
         let groups = self.group_snapshots.values().filter(|object| object.deleting);
         pods.or_else(|| detaching.clone().find_map(|attachment| attachment.given_up.clone()))
-            .or_else(|| self.volumes.values().find_map(|object| object.given_up.clone()))
+            .or_else(|| self.volumes.values().find_map(|object| object.volume.given_up.clone()))
             .or_else(|| snapshots.clone().find_map(|object| object.snapshot.given_up.clone()))
             .or_else(|| groups.clone().find_map(|object| object.group.given_up.clone()))
     }
@@ -276,11 +270,9 @@ impl PodObject {
 }
 
 impl Taking {
-    /// Notes a failure, and says why nobody goes on, if that is so.
-    pub(super) fn fails(&mut self, failure: &Failure) -> Option<String> {
-        let verdict = Caller::Snapshotter.judges(failure.code);
-        self.in_flight &= verdict == Verdict::Uncertain;
-        self.failures.note(failure, verdict)
+    /// Notes a failure.
+    pub(super) fn fails(&mut self, failure: &Failure) {
+        self.in_flight &= Caller::Snapshotter.judges(failure.code) == Verdict::Uncertain;
     }
 }
 
@@ -289,7 +281,6 @@ impl SnapshotObject {
     pub(super) fn delete(&mut self) {
         if !std::mem::replace(&mut self.deleting, true) {
             self.snapshot.given_up = None;
-            self.taking.failures = Failures::default();
         }
     }
 }
@@ -299,7 +290,6 @@ impl GroupObject {
     pub(super) fn delete(&mut self) {
         if !std::mem::replace(&mut self.deleting, true) {
             self.group.given_up = None;
-            self.taking.failures = Failures::default();
         }
     }
 }

@@ -24,6 +24,8 @@ pub struct Facts {
     pub sidecars: Known<Vec<Sidecar>>,
     /// What sidecars elect a leader by.
     pub leases: Known<Vec<Lease>>,
+    /// Whether there is a SnapshotMetadataService of the driver.
+    pub metadata_service: Known<bool>,
     /// What our own account may not do.
     pub refused: Known<Vec<Right>>,
     /// What the accounts of the driver's sidecars may not do.
@@ -52,6 +54,8 @@ pub struct CsiDriverFacts {
     pub storage_capacity: bool,
     /// `seLinuxMount`.
     pub se_linux_mount: bool,
+    /// `volumeLifecycleModes`.
+    pub lifecycle_modes: Vec<String>,
 }
 
 /// Nodes that are ready and open for pods.
@@ -143,6 +147,12 @@ pub struct Sidecar {
     pub trouble: Option<String>,
     /// The socket that it calls: the pod's volume and the path in it, if that can be told.
     pub socket: Option<String>,
+    /// The first two numbers of its version, if its image has such a tag.
+    pub version: Option<(u32, u32)>,
+    /// Features that its `--feature-gates` turn on or off.
+    pub gates: BTreeMap<String, bool>,
+    /// Whether it has `--enable-capacity`.
+    pub publishes_capacity: bool,
 }
 
 /// A lease.

@@ -16,7 +16,7 @@ use serde_json::Value;
 use super::facts::{Class, Nodes, Plugin, Registered, Right, Role};
 use super::{CsiDriverFacts, Facts, Known, Lease, Refusal, Sidecar, pods};
 use crate::cluster::Done;
-use crate::real::api::{Server, bounded, text};
+use crate::real::api::{Server, bounded, strings, text};
 use crate::real::connect::Connection;
 use crate::real::discovery;
 use crate::real::kind::{Kind, MORE_ACCESS};
@@ -78,12 +78,20 @@ pub async fn gather(
         nodes: known(discovery::nodes(&server, driver).await).map(nodes),
         kinds: Ok(server.kinds.keys().map(|kind| kind.facts().kind).collect()),
         classes: classes(&server, loaded).await?,
+        metadata_service: metadata_service(&server, driver).await,
         leases: leases(connection).await,
         refused: refused(&server).await,
         sidecars_refused: sidecars_refused(connection, &sidecars).await,
         sidecars,
         plugin,
     })
+}
+
+async fn metadata_service(server: &Server, driver: &str) -> Known<bool> {
+    match server.has(Kind::MetadataService) {
+        true => known(server.get(Kind::MetadataService, None, driver).await).map(|found| found.is_some()),
+        false => Ok(false),
+    }
 }
 
 fn known<T>(done: Done<T>) -> Known<T> {
@@ -105,6 +113,10 @@ fn csi_driver(object: &Value) -> CsiDriverFacts {
         fs_group_policy: policy.to_owned(),
         storage_capacity: flag("/spec/storageCapacity", false),
         se_linux_mount: flag("/spec/seLinuxMount", false),
+        lifecycle_modes: match &strings(object, "/spec/volumeLifecycleModes")[..] {
+            [] => vec!["Persistent".to_owned()],
+            modes => modes.to_vec(),
+        },
     }
 }
 

@@ -15,7 +15,7 @@ pub(super) fn judge(definition: &DriverDefinition, facts: &Facts) -> Vec<Finding
         Ok(None) => findings.push(missing(&definition.driver_info.name, facts)),
         Ok(Some(object)) => {
             findings.extend(promises(definition, object, facts));
-            findings.extend(advertised(object, facts));
+            findings.extend(advertised(definition, object, facts));
         }
     }
     findings
@@ -60,6 +60,18 @@ fn promises(definition: &DriverDefinition, object: &CsiDriverFacts, facts: &Fact
             "set seLinuxMount: true, or take it out of the definition",
         ));
     }
+    let lists = |mode: &str| object.lifecycle_modes.iter().any(|one| one == mode);
+    let modes = [
+        ("Ephemeral", "InlineVolumes", !definition.inline_volumes.is_empty()),
+        ("Persistent", "a StorageClass", definition.storage_class.source().is_some()),
+    ];
+    for (mode, promise, _) in modes.into_iter().filter(|(mode, _, wanted)| *wanted && !lists(mode)) {
+        findings.push(Finding::error(
+            format!("kubelet mounts no {} volume of the driver", mode.to_lowercase()),
+            format!("the definition has {promise}, the CSIDriver has volumeLifecycleModes {:?}", object.lifecycle_modes),
+            format!("add {mode}, for which the object has to be made anew, or take {promise} out of the definition"),
+        ));
+    }
     let by_driver = definition.can(Promise::VolumeMountGroup)
         || facts
             .plugin
@@ -76,7 +88,7 @@ fn promises(definition: &DriverDefinition, object: &CsiDriverFacts, facts: &Fact
 }
 
 /// What the object says and the driver does not advertise.
-fn advertised(object: &CsiDriverFacts, facts: &Facts) -> Vec<Finding> {
+fn advertised(definition: &DriverDefinition, object: &CsiDriverFacts, facts: &Facts) -> Vec<Finding> {
     let Some(plugin) = &facts.plugin else { return Vec::new() };
     let mut findings = Vec::new();
     match (object.attach_required, plugin.capabilities.contains(&Capability::PublishUnpublishVolume)) {
@@ -92,7 +104,9 @@ fn advertised(object: &CsiDriverFacts, facts: &Facts) -> Vec<Finding> {
         )),
         (true, true) | (false, false) => {}
     }
-    if object.storage_capacity && !plugin.capabilities.contains(&Capability::GetCapacity) {
+    // Where the definition promises it as well, that is told once.
+    let is_told = definition.can(Promise::Capacity);
+    if object.storage_capacity && !is_told && !plugin.capabilities.contains(&Capability::GetCapacity) {
         findings.push(Finding::error(
             "pods that wait for room are never scheduled",
             "the CSIDriver has storageCapacity: true, the driver does not advertise GET_CAPACITY",

@@ -88,7 +88,37 @@ fn sidecar(pod: &Value, container: &Value, role: Role, is_drivers: bool) -> Side
         is_drivers,
         trouble: trouble(pod, text(container, "/name")),
         socket: socket(pod, container),
+        version: version(text(container, "/image")),
+        gates: gates(&argument(container, "--feature-gates").unwrap_or_default()),
+        publishes_capacity: is_set(container, "--enable-capacity"),
     }
+}
+
+/// The first two numbers of a tag such as `v1.13.2`.
+fn version(image: &str) -> Option<(u32, u32)> {
+    let name = image.rsplit('/').next()?.split('@').next()?;
+    let mut numbers = name.split_once(':')?.1.trim_start_matches('v').split('.');
+    Some((numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?))
+}
+
+/// `NAME=true,NAME=false`.
+fn gates(value: &str) -> BTreeMap<String, bool> {
+    let gate = |gate: &str| {
+        let (name, is_on) = gate.split_once('=')?;
+        Some((name.trim().to_owned(), is_on.trim().parse().ok()?))
+    };
+    value.split(',').filter_map(gate).collect()
+}
+
+/// Whether a container has a flag that needs no value.
+fn is_set(container: &Value, flag: &str) -> bool {
+    let words =
+        items(container, "/command").iter().chain(items(container, "/args")).filter_map(Value::as_str);
+    let name = flag.trim_start_matches('-');
+    words.filter(|word| word.starts_with('-')).any(|word| {
+        let rest = word.trim_start_matches('-').strip_prefix(name);
+        matches!(rest, Some("" | "=true" | "=1"))
+    })
 }
 
 fn account(pod: &Value) -> &str {
@@ -217,6 +247,21 @@ mod tests {
             "by whatever path they call it"
         );
         assert!(provisioner.is_drivers);
+    }
+
+    #[test]
+    fn flags_and_versions_are_read() {
+        let mut pod = pod();
+        pod["spec"]["containers"][1]["args"] =
+            json!(["--feature-gates=Topology=true,VolumeAttributesClass=false", "--enable-capacity"]);
+        let provisioner = &sidecars(&[pod], "d.example")[0];
+        assert_eq!(provisioner.version, None, "v6 has no second number");
+        assert_eq!(version("registry.example:5000/sig/csi-resizer:v1.13.2@sha256:0"), Some((1, 13)));
+        assert_eq!(
+            provisioner.gates,
+            [("Topology".to_owned(), true), ("VolumeAttributesClass".to_owned(), false)].into()
+        );
+        assert!(provisioner.publishes_capacity);
     }
 
     #[test]

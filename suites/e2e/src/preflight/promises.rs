@@ -1,13 +1,153 @@
-//! What a definition promises and the cluster has not.
+//! What a definition promises, and who is to keep it: the cluster, the flags of the sidecars, the driver.
 
-use csi_driver_definitions::{Capability, DriverDefinition};
+use csi_driver_definitions::{Capability, DriverDefinition, Source};
 
-use super::{Class, Facts, Finding, unknown};
+use super::{Class, Facts, Finding, Role, Sidecar, unknown};
+use crate::promise::PROMISES;
 
 pub(super) fn judge(definition: &DriverDefinition, facts: &Facts) -> Vec<Finding> {
     let mut findings = kinds(definition, facts);
     findings.extend(classes(definition, facts));
+    findings.extend(switched_off(definition, facts));
+    findings.extend(metadata(definition, facts));
+    findings.extend(lacked(definition, facts));
     findings
+}
+
+/// A feature of a sidecar that a promise needs.
+struct Gate {
+    role: Role,
+    name: &'static str,
+    /// The first version that has it turned on by itself; none if that is not known of any.
+    on_since: Option<(u32, u32)>,
+    promise: &'static str,
+    is_made: fn(&DriverDefinition) -> bool,
+}
+
+const GATES: [Gate; 5] = [
+    Gate {
+        role: Role::Resizer,
+        name: "VolumeAttributesClass",
+        on_since: Some((1, 12)),
+        promise: "a VolumeAttributesClass",
+        is_made: |definition| definition.volume_attributes_class.source().is_some(),
+    },
+    Gate {
+        role: Role::Provisioner,
+        name: "VolumeAttributesClass",
+        on_since: Some((5, 1)),
+        promise: "a VolumeAttributesClass",
+        is_made: |definition| definition.volume_attributes_class.source().is_some(),
+    },
+    Gate {
+        role: Role::Provisioner,
+        name: "Topology",
+        on_since: Some((5, 0)),
+        promise: "`topology: true`",
+        is_made: |definition| definition.can(Capability::Topology),
+    },
+    Gate {
+        role: Role::Snapshotter,
+        name: "CSIVolumeGroupSnapshot",
+        on_since: None,
+        promise: "`groupSnapshot: true`",
+        is_made: |definition| definition.can(Capability::GroupSnapshot),
+    },
+    Gate {
+        role: Role::SnapshotController,
+        name: "CSIVolumeGroupSnapshot",
+        on_since: None,
+        promise: "`groupSnapshot: true`",
+        is_made: |definition| definition.can(Capability::GroupSnapshot),
+    },
+];
+
+impl Gate {
+    /// Why a sidecar does not do it, if that is certain.
+    fn closed(&self, sidecar: &Sidecar) -> Option<String> {
+        match (sidecar.gates.get(self.name), sidecar.version, self.on_since) {
+            (Some(true), ..) => None,
+            (Some(false), ..) => Some(format!("--feature-gates of {} has {}=false", sidecar.pod, self.name)),
+            (None, Some(version), Some(since)) if version < since => Some(format!(
+                "{} in {} has version {}.{}, which has {} turned off",
+                self.role.name(),
+                sidecar.pod,
+                version.0,
+                version.1,
+                self.name
+            )),
+            (None, ..) => None,
+        }
+    }
+}
+
+/// What sidecars of the driver are told not to do.
+fn switched_off(definition: &DriverDefinition, facts: &Facts) -> Vec<Finding> {
+    // That they are not known is told already.
+    let Ok(sidecars) = &facts.sidecars else { return Vec::new() };
+    let of = |role: Role| {
+        let is_ours =
+            move |one: &&Sidecar| one.role == role && (one.is_drivers || role == Role::SnapshotController);
+        sidecars.iter().filter(is_ours)
+    };
+    let mut findings = Vec::new();
+    for gate in GATES.iter().filter(|gate| (gate.is_made)(definition)) {
+        findings.extend(of(gate.role).find_map(|sidecar| gate.closed(sidecar)).map(|why| {
+            Finding::error(
+                format!("{} does not look at it: the definition has {}", gate.role.name(), gate.promise),
+                why,
+                format!("give it --feature-gates={}=true, or take it out of the definition", gate.name),
+            )
+        }));
+    }
+    let silent = of(Role::Provisioner).find(|one| !one.publishes_capacity);
+    if let Some(sidecar) = silent.filter(|_| definition.can(Capability::Capacity)) {
+        findings.push(Finding::error(
+            "no free space is published",
+            format!(
+                "the definition has `capacity: true`, csi-provisioner in {} no --enable-capacity",
+                sidecar.pod
+            ),
+            "add it, or take `capacity` out of the definition",
+        ));
+    }
+    findings
+}
+
+/// The way to block metadata.
+fn metadata(definition: &DriverDefinition, facts: &Facts) -> Option<Finding> {
+    // That the kind is not there is told already.
+    let is_known = facts.kinds.as_ref().is_ok_and(|kinds| kinds.contains("SnapshotMetadataService"));
+    if !definition.can(Capability::SnapshotMetadata) || !is_known {
+        return None;
+    }
+    match &facts.metadata_service {
+        Ok(true) => None,
+        Ok(false) => Some(Finding::error(
+            "nobody can be asked for block metadata",
+            format!(
+                "the definition has `snapshotMetadata: true`, there is no SnapshotMetadataService {}",
+                definition.driver_info.name
+            ),
+            "deploy external-snapshot-metadata with it, or take `snapshotMetadata` out of the definition",
+        )),
+        Err(why) => Some(unknown("the SnapshotMetadataService", why)),
+    }
+}
+
+/// What the driver itself lacks.
+fn lacked(definition: &DriverDefinition, facts: &Facts) -> Vec<Finding> {
+    let Some(plugin) = &facts.plugin else { return Vec::new() };
+    let advertises = |one| plugin.capabilities.contains(&one);
+    let lacked = |promise: &crate::promise::Promise| {
+        let lacked = promise.lacked(definition, advertises)?;
+        Some(Finding::error(
+            format!("the driver does not advertise {lacked}"),
+            format!("the definition has {}", promise.text),
+            "take it out of the definition, or have the driver advertise it",
+        ))
+    };
+    PROMISES.iter().filter_map(lacked).collect()
 }
 
 /// Kinds of objects that are not there.
@@ -19,6 +159,7 @@ fn kinds(definition: &DriverDefinition, facts: &Facts) -> Vec<Finding> {
     let snapshots = definition.can(Capability::SnapshotDataSource);
     let groups = definition.can(Capability::GroupSnapshot);
     let changes = definition.volume_attributes_class.source().is_some();
+    let metadata = definition.can(Capability::SnapshotMetadata);
     let wanted = [
         ("VolumeSnapshot", snapshots, "snapshotDataSource: true", "install the CRDs of external-snapshotter"),
         (
@@ -32,6 +173,12 @@ fn kinds(definition: &DriverDefinition, facts: &Facts) -> Vec<Finding> {
             changes,
             "a VolumeAttributesClass",
             "use Kubernetes 1.34, or its API storage.k8s.io/v1beta1 in an older one",
+        ),
+        (
+            "SnapshotMetadataService",
+            metadata,
+            "`snapshotMetadata: true`",
+            "install the CRD of external-snapshot-metadata",
         ),
     ];
     wanted
@@ -55,8 +202,8 @@ fn classes(definition: &DriverDefinition, facts: &Facts) -> Vec<Finding> {
         match class {
             Err(why) => findings.push(unknown(&format!("the {kind} of the definition"), why)),
             Ok(None) => findings.push(Finding::error(
-                format!("no {kind}"),
-                "the definition takes one from the cluster, which has none of this name",
+                format!("no {kind} {:?}", existing(definition, kind)),
+                "the definition takes it from the cluster, which has none of this name",
                 "apply it, or correct FromExistingClassName",
             )),
             Ok(Some(class)) if class.driver != *driver => findings.push(Finding::error(
@@ -68,6 +215,20 @@ fn classes(definition: &DriverDefinition, facts: &Facts) -> Vec<Finding> {
         }
     }
     findings
+}
+
+/// The name of the class that the definition takes from the cluster.
+fn existing<'a>(definition: &'a DriverDefinition, kind: &str) -> &'a str {
+    let source = match kind {
+        "StorageClass" => definition.storage_class.source(),
+        "VolumeSnapshotClass" => definition.snapshot_class.source(),
+        "VolumeGroupSnapshotClass" => definition.group_snapshot_class.source(),
+        _ => definition.volume_attributes_class.source(),
+    };
+    match source {
+        Some(Source::ExistingClass(name)) => name,
+        _ => "",
+    }
 }
 
 fn expansion(definition: &DriverDefinition, class: &Class) -> Option<Finding> {

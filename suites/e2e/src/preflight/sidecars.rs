@@ -27,6 +27,8 @@ fn needed(definition: &DriverDefinition, facts: &Facts) -> Vec<(Role, &'static s
     let attaches = matches!(&facts.csi_driver, Ok(Some(object)) if object.attach_required);
     let snapshots =
         definition.can(Capability::SnapshotDataSource) && definition.snapshot_class.source().is_some();
+    let groups =
+        definition.can(Capability::GroupSnapshot) && definition.group_snapshot_class.source().is_some();
     let modifies = definition.volume_attributes_class.source().is_some();
     let all = [
         (Role::Provisioner, has_class, "claims stay unbound"),
@@ -34,7 +36,9 @@ fn needed(definition: &DriverDefinition, facts: &Facts) -> Vec<(Role, &'static s
         (Role::Resizer, definition.can(Capability::ControllerExpansion), "no volume grows"),
         (Role::Resizer, modifies && !definition.can(Capability::ControllerExpansion), "no volume is changed"),
         (Role::Snapshotter, snapshots, "no snapshot is taken"),
+        (Role::Snapshotter, groups && !snapshots, "no group snapshot is taken"),
         (Role::SnapshotController, snapshots, "no snapshot is bound"),
+        (Role::SnapshotController, groups && !snapshots, "no group snapshot is bound"),
     ];
     all.into_iter().filter(|(_, needed, _)| *needed).map(|(role, _, why)| (role, why)).collect()
 }

@@ -30,6 +30,9 @@ fn sidecar(role: Role) -> Sidecar {
         is_drivers: role != Role::SnapshotController,
         trouble: None,
         socket: Some("/plugins/d/csi.sock".to_owned()),
+        version: Some((9, 0)),
+        gates: Default::default(),
+        publishes_capacity: role == Role::Provisioner,
     }
 }
 
@@ -51,8 +54,16 @@ fn good() -> Facts {
         fs_group_policy: "File".to_owned(),
         storage_capacity: true,
         se_linux_mount: true,
+        lifecycle_modes: vec!["Persistent".to_owned()],
     };
-    let capabilities = BTreeSet::from([Capability::PublishUnpublishVolume, Capability::GetCapacity]);
+    let capabilities = BTreeSet::from([
+        Capability::PublishUnpublishVolume,
+        Capability::GetCapacity,
+        Capability::CreateDeleteVolume,
+        Capability::CreateDeleteSnapshot,
+        Capability::ExpandVolume,
+        Capability::VolumeAccessibilityConstraints,
+    ]);
     Facts {
         csi_driver: Ok(Some(object)),
         csi_drivers: Ok(vec![DRIVER.to_owned()]),
@@ -61,6 +72,7 @@ fn good() -> Facts {
         classes: [("StorageClass", Ok(Some(class)))].into(),
         sidecars: Ok(Role::ALL.map(sidecar).to_vec()),
         leases: Ok(Vec::new()),
+        metadata_service: Ok(false),
         refused: Ok(Vec::new()),
         sidecars_refused: Ok(Vec::new()),
         plugin: Some(Plugin { name: DRIVER.to_owned(), capabilities }),
@@ -216,7 +228,7 @@ fn promises_that_the_cluster_does_not_keep() {
     finds("error", &["no VolumeSnapshot", "install the CRDs"], |facts| {
         facts.kinds.as_mut().unwrap().clear();
     });
-    finds("error", &["no StorageClass", "FromExistingClassName"], |facts| {
+    finds("error", &["no StorageClass \"gold\"", "FromExistingClassName"], |facts| {
         facts.classes.insert("StorageClass", Ok(None));
     });
     let class = |facts: &mut Facts, change: fn(&mut Class)| {
@@ -226,6 +238,54 @@ fn promises_that_the_cluster_does_not_keep() {
         class(facts, |class| "e.example".clone_into(&mut class.driver));
     });
     finds("warning", &["allowVolumeExpansion"], |facts| class(facts, |class| class.expands = Some(false)));
+}
+
+/// What is said of a definition that promises more, a line each.
+fn said_of(more: &str, spoil: impl FnOnce(&mut Facts)) -> Vec<String> {
+    let mut facts = good();
+    spoil(&mut facts);
+    judge(&definition(more), &facts).iter().map(ToString::to_string).collect()
+}
+
+#[test]
+fn promises_that_a_sidecar_is_told_not_to_keep() {
+    let attributes = "VolumeAttributesClass: { FromFile: x.yaml }\n";
+    let facts = |change: fn(&mut Sidecar)| {
+        move |facts: &mut Facts| {
+            facts.kinds.as_mut().unwrap().insert("VolumeAttributesClass");
+            let plugin = facts.plugin.as_mut().unwrap();
+            plugin.capabilities.insert(Capability::ModifyVolume);
+            change(sidecars(facts).iter_mut().find(|one| one.role == Role::Resizer).unwrap());
+        }
+    };
+    let off = "VolumeAttributesClass".to_owned();
+    let is_off: fn(&mut Sidecar) = |one| _ = one.gates.insert("VolumeAttributesClass".to_owned(), false);
+    let is_old: fn(&mut Sidecar) = |one| one.version = Some((1, 11));
+    for (spoil, word) in [(is_off, "VolumeAttributesClass=false"), (is_old, "has version 1.11")] {
+        let said = said_of(attributes, facts(spoil));
+        let [line] = &said[..] else { panic!("one finding: {said:#?}") };
+        assert!(line.starts_with("error") && line.contains("csi-resizer") && line.contains(word), "{line}");
+        assert!(line.contains(&format!("--feature-gates={off}=true")), "{line}");
+    }
+    let turned_on: fn(&mut Sidecar) = |one| {
+        one.version = Some((1, 11));
+        one.gates.insert("VolumeAttributesClass".to_owned(), true);
+    };
+    assert_eq!(said_of(attributes, facts(turned_on)), [""; 0]);
+    finds("error", &["no free space is published", "no --enable-capacity"], |facts| {
+        let provisioner = sidecars(facts).iter_mut().find(|one| one.role == Role::Provisioner);
+        provisioner.unwrap().publishes_capacity = false;
+    });
+}
+
+#[test]
+fn promises_that_the_object_or_the_driver_does_not_keep() {
+    let inline = said_of("InlineVolumes: [{ Attributes: { a: b } }]\n", |_| {});
+    let [line] = &inline[..] else { panic!("one finding: {inline:#?}") };
+    assert!(line.contains("no ephemeral volume") && line.contains("InlineVolumes"), "{line}");
+    finds("error", &["does not advertise CREATE_DELETE_SNAPSHOT", "snapshotDataSource"], |facts| {
+        facts.plugin.as_mut().unwrap().capabilities.remove(&Capability::CreateDeleteSnapshot);
+    });
 }
 
 #[test]

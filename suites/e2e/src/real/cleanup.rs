@@ -6,7 +6,7 @@ use serde_json::Value;
 use tokio::time::Instant;
 
 use super::api::{Server, text};
-use super::close::{OUTSIDE, Removal, reason};
+use super::close::{OUTSIDE, Removal, Tell, reason};
 use super::kind::Kind;
 use super::marks;
 use super::reminders::Reminders;
@@ -31,7 +31,7 @@ pub struct Cleanup {
 ///
 /// # Errors
 /// Broken if the cluster does not say what is there.
-pub async fn clean_up(server: &Server, mut tell: impl FnMut(&str)) -> Done<Cleanup> {
+pub async fn clean_up(server: &Server, tell: impl Fn(&str) + Sync) -> Done<Cleanup> {
     let mut done = Cleanup::default();
     let selector = marks::selector();
     for namespace in server.list(Kind::Namespace, None, &selector).await? {
@@ -41,7 +41,7 @@ pub async fn clean_up(server: &Server, mut tell: impl FnMut(&str)) -> Done<Clean
             continue;
         }
         tell(&format!("removing {told} and what is in it"));
-        match remove(server, text(&namespace, "/metadata/name")).await {
+        match remove(server, text(&namespace, "/metadata/name"), &tell).await {
             None => done.removed.push(told),
             Some(why) => done.left.push(format!("{told}: {why}")),
         }
@@ -64,10 +64,10 @@ pub async fn clean_up(server: &Server, mut tell: impl FnMut(&str)) -> Done<Clean
 }
 
 /// Removes one namespace. Answers what is left.
-async fn remove(server: &Server, namespace: &str) -> Option<String> {
+async fn remove(server: &Server, namespace: &str, say: Tell<'_>) -> Option<String> {
     let watches = Watches::new(server.clone(), namespace);
     let (until, reminders) = (Instant::now() + NAMESPACE_LIMIT, Reminders::default());
-    let removal = Removal { server, namespace, watches: &watches, reminders: &reminders, until };
+    let removal = Removal { server, namespace, watches: &watches, reminders: &reminders, until, say };
     match removal.run().await {
         Ok(left) if left.is_empty() => None,
         Ok(left) => Some(super::close::sentence(&left)),

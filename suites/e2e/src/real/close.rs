@@ -14,6 +14,12 @@ use crate::cluster::Done;
 
 /// Time for each kind of object to go, at the most.
 const STEP_LIMIT: Duration = Duration::from_secs(180);
+/// After how long it is told what is waited for, and again.
+const TOLD_AFTER: Duration = Duration::from_secs(10);
+/// How long a claim is on its way before it is let go of, if nothing needs it any more.
+const HELD_FOR: Duration = Duration::from_secs(15);
+/// The finalizer of a claim that a snapshot is being taken of. The snapshot controller can forget to take it away.
+const SOURCE: &str = "snapshot.storage.kubernetes.io/pvc-as-source-protection";
 /// Objects that are named of those that do not go.
 const NAMED_MAX: usize = 5;
 
@@ -35,14 +41,18 @@ pub(super) const OUTSIDE: &[Kind] = &[
 ];
 
 /// The removal of one namespace.
-#[derive(Debug)]
 pub(crate) struct Removal<'a> {
     pub(crate) server: &'a Server,
     pub(crate) namespace: &'a str,
     pub(crate) watches: &'a Watches,
     pub(crate) reminders: &'a Reminders,
     pub(crate) until: Instant,
+    /// Hears what is waited for, and what is done that nobody would expect.
+    pub(crate) say: Tell<'a>,
 }
+
+/// Hears of a removal.
+pub(crate) type Tell<'a> = &'a (dyn Fn(&str) + Sync);
 
 impl Removal<'_> {
     /// Removes everything, as far as it goes in time. Answers what is left, by kind.
@@ -128,10 +138,16 @@ impl Removal<'_> {
     async fn gone(&self, kind: Kind, content: Option<Kind>) -> Done<Vec<String>> {
         self.watches.begin(kind);
         content.into_iter().for_each(|content| self.watches.begin(content));
-        let until = self.until.min(Instant::now() + STEP_LIMIT);
+        let began = Instant::now();
+        let until = self.until.min(began + STEP_LIMIT);
+        let mut progress = Progress { say: self.say, namespace: self.namespace, last: began };
         loop {
             let changed = self.watches.changed();
-            let mut there = told(kind, &self.server.list(kind, Some(self.namespace), "").await?);
+            let objects = self.server.list(kind, Some(self.namespace), "").await?;
+            if kind == Kind::Claim && began.elapsed() >= HELD_FOR {
+                self.free_sources(&objects).await?;
+            }
+            let mut there = told(kind, &objects);
             if let Some(content) = content {
                 let contents = self.owned(content).await?;
                 for object in &contents {
@@ -142,19 +158,56 @@ impl Removal<'_> {
             if there.is_empty() || Instant::now() >= until {
                 return Ok(there);
             }
+            progress.waits_for(&there);
             let _ = tokio::time::timeout_at(until, changed).await;
         }
     }
 
+    /// Takes away the finalizer of claims that a snapshot was to be taken of, where no snapshot of the namespace refers to them any
+    /// more: its controller has forgotten it, and the claims would stay for ever.
+    async fn free_sources(&self, claims: &[Value]) -> Done {
+        let held: Vec<&Value> = claims.iter().filter(|claim| is_held_as_source(claim)).collect();
+        if held.is_empty() || !self.server.has(Kind::Snapshot) {
+            return Ok(());
+        }
+        let snapshots = self.server.list(Kind::Snapshot, Some(self.namespace), "").await?;
+        let source = "/spec/source/persistentVolumeClaimName";
+        for claim in held {
+            if snapshots.iter().any(|snapshot| text(snapshot, source) == name(claim)) {
+                continue;
+            }
+            let mut finalizers = super::api::strings(claim, "/metadata/finalizers");
+            finalizers.retain(|one| one != SOURCE);
+            // Nothing else may have changed meanwhile.
+            let version = text(claim, "/metadata/resourceVersion");
+            let patch = json!({ "metadata": { "resourceVersion": version, "finalizers": finalizers } });
+            if self.server.patch(Kind::Claim, Some(self.namespace), name(claim), patch).await.is_err() {
+                // It is looked at again, and told with its finalizers if it stays.
+                continue;
+            }
+            (self.say)(&format!(
+                "removed the finalizer {SOURCE} of PersistentVolumeClaim {} in {}: no VolumeSnapshot refers to it, and the \
+                 snapshot controller has left it there",
+                name(claim),
+                self.namespace
+            ));
+        }
+        Ok(())
+    }
+
     async fn remove_namespace(&self) -> Done<Vec<String>> {
         self.server.delete(Kind::Namespace, None, self.namespace, None).await?;
-        let until = self.until.min(Instant::now() + STEP_LIMIT);
+        let began = Instant::now();
+        let until = self.until.min(began + STEP_LIMIT);
+        let mut progress = Progress { say: self.say, namespace: self.namespace, last: began };
         loop {
             let changed = self.watches.changed();
             let there = self.server.get(Kind::Namespace, None, self.namespace).await?;
+            let left = told(Kind::Namespace, there.as_slice());
             if there.is_none() || Instant::now() >= until {
-                return Ok(told(Kind::Namespace, there.as_slice()));
+                return Ok(left);
             }
+            progress.waits_for(&left);
             // Namespaces are not watched: nothing tells that one is gone but looking.
             let _ = tokio::time::timeout_at(until, changed).await;
         }
@@ -170,6 +223,28 @@ impl Removal<'_> {
         }
         Ok(Vec::new())
     }
+}
+
+/// Tells now and then what is waited for.
+struct Progress<'a> {
+    say: Tell<'a>,
+    namespace: &'a str,
+    last: Instant,
+}
+
+impl Progress<'_> {
+    fn waits_for(&mut self, there: &[String]) {
+        if self.last.elapsed() >= TOLD_AFTER {
+            self.last = Instant::now();
+            (self.say)(&format!("removing {}: waiting for {}", self.namespace, sentence(there)));
+        }
+    }
+}
+
+/// Whether a claim that is deleted has to stay for a snapshot that is being taken of it.
+fn is_held_as_source(claim: &Value) -> bool {
+    let is_deleted = !text(claim, "/metadata/deletionTimestamp").is_empty();
+    is_deleted && super::api::strings(claim, "/metadata/finalizers").iter().any(|one| one == SOURCE)
 }
 
 /// The kind outside of namespaces by which the driver's side of an object is told.

@@ -9,8 +9,9 @@ use super::marks::Marks;
 use super::pods::Ground;
 use super::{Real, Settings};
 use crate::cluster::{Cluster, Done};
-use crate::plan::Clusters;
+use crate::plan::{Clusters, Say};
 use crate::room::{Room, Share};
+use crate::view::View;
 
 /// A real cluster, in which each test has a namespace of its own.
 #[derive(Debug)]
@@ -20,12 +21,19 @@ pub struct RealClusters {
     /// After which the run is over, whatever becomes of it.
     limit: Duration,
     room: Room,
+    say: Say,
 }
 
 impl RealClusters {
-    /// Namespaces of the cluster that was found, for a run that is over after `limit`.
-    pub fn new(found: Discovered, settings: Settings, limit: Duration) -> RealClusters {
-        RealClusters { found: Arc::new(found), settings, limit, room: Room::default() }
+    /// Namespaces of the cluster that was found, for a run that is over after `limit`. `say` hears what is worth a word.
+    pub fn new(found: Discovered, settings: Settings, limit: Duration, say: Say) -> RealClusters {
+        RealClusters { found: Arc::new(found), settings, limit, room: Room::default(), say }
+    }
+
+    /// What is known of a cluster, for tests with these settings.
+    pub fn view(found: &Discovered, settings: &Settings) -> View {
+        let nodes = found.nodes.iter().map(|node| node.node.clone()).collect();
+        View::of(nodes, |feature| found.offers(settings, feature))
     }
 
     /// A namespace for a test of a run. It is made with the first object in it.
@@ -35,7 +43,8 @@ impl RealClusters {
 
     fn namespace_with(&self, run: &str, name: &str, share: Option<Share>) -> Real {
         let marks = Marks::new(run, self.limit);
-        Real::new(self.found.clone(), self.settings.clone(), self.ground(), marks, name, share)
+        let (found, settings) = (self.found.clone(), self.settings.clone());
+        Real::new(found, settings, self.ground(), marks, name, share, self.say)
     }
 
     /// Where pods run: where others lack the driver, on the nodes that have it.
@@ -51,8 +60,12 @@ impl RealClusters {
 
 #[async_trait]
 impl Clusters for RealClusters {
-    fn nodes(&self) -> usize {
-        self.found.nodes.len()
+    fn view(&self) -> View {
+        RealClusters::view(&self.found, &self.settings)
+    }
+
+    fn say(&self) -> Say {
+        self.say
     }
 
     async fn open(&self, cx: &Cx) -> Done<Arc<dyn Cluster>> {

@@ -17,6 +17,7 @@ use tonic::Code;
 
 use super::Real;
 use super::api::{Server, bounded, text};
+use super::discovery::Discovered;
 use super::kind::Kind;
 use crate::cluster::{Block, Cluster as _, Done};
 use api::Request;
@@ -70,11 +71,21 @@ fn read(object: &Value) -> Done<MetadataService> {
     })
 }
 
+impl Discovered {
+    /// Why nobody can be asked for metadata.
+    pub(super) fn no_metadata(&self, driver: &str) -> String {
+        match self.server.has(Kind::MetadataService) {
+            true => format!("there is no SnapshotMetadataService {driver}"),
+            false => super::api::lacks(Kind::MetadataService),
+        }
+    }
+}
+
 impl Real {
     /// The blocks of a snapshot that hold data, or that are other than in an earlier one.
     pub(super) async fn blocks(&self, snapshot: &str, earlier: Option<&str>) -> Done<Vec<Block>> {
         let Some(service) = &self.found.metadata_service else {
-            return Err(Stop::skip(self.no_metadata()));
+            return Err(Stop::skip(self.found.no_metadata(&self.settings.driver)));
         };
         self.grant().await?;
         let token = self.token(&service.audience).await?;
@@ -91,14 +102,6 @@ impl Real {
                 service.address,
                 CALL_LIMIT.as_secs()
             ))),
-        }
-    }
-
-    /// Why nobody can be asked for metadata.
-    pub(super) fn no_metadata(&self) -> String {
-        match self.server().has(Kind::MetadataService) {
-            true => format!("there is no SnapshotMetadataService {}", self.settings.driver),
-            false => super::api::lacks(Kind::MetadataService),
         }
     }
 

@@ -89,6 +89,7 @@ pub(crate) fn read(names: &Names, object: &Value) -> PersistentVolume {
             "Released" | "Failed" => VolumePhase::Released,
             _ => VolumePhase::Available,
         },
+        given_up: None,
     }
 }
 

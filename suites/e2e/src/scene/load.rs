@@ -6,7 +6,7 @@ use csi_driver_definitions::{DriverDefinition, ProvisioningOptions};
 use csi_harness::prelude::Stop;
 
 use super::{Scene, all, positive};
-use crate::cluster::{AccessMode, BindingMode, ClaimSpec, Done, VolumeMode};
+use crate::cluster::{AccessMode, ClaimSpec, Done, VolumeMode};
 use crate::test::Need;
 
 const MISSING: &str = "the definition has no PerformanceTestOptions.ProvisioningOptions";
@@ -41,9 +41,6 @@ impl Scene {
             Stop::broken(format!("{} is no size of a volume; write for example 1Gi", field("VolumeSize")))
         })?;
         let class = self.class_copy()?;
-        if class.binding == BindingMode::WaitForFirstConsumer {
-            return Err(Stop::skip("the StorageClass makes no volume before a pod wants it"));
-        }
         self.cluster().create_storage_class(&class).await?;
         let mut asked = Vec::new();
         for _ in 0..count {

@@ -219,6 +219,7 @@ impl Scene {
             Ok(match self.cluster().volume(name).await? {
                 None => Seen::There(()),
                 Some(volume) if volume.reclaim == ReclaimPolicy::Retain => Seen::There(()),
+                Some(PersistentVolume { given_up: Some(why), .. }) => Seen::Never(why),
                 Some(volume) => {
                     Seen::NotYet(format!("it is {:?}{}", volume.phase, self.telling_event(name).await?))
                 }

@@ -1,10 +1,16 @@
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use csi_harness::prelude::{Stop, Violation};
 use futures_util::future::join_all;
+use tokio::time::Instant;
 
 use super::Scene;
 use crate::cluster::Done;
+
+/// After how long it is told what is waited for.
+const TOLD_AFTER: Duration = Duration::from_secs(30);
+/// After how long it is told again.
+const TOLD_AGAIN_AFTER: Duration = Duration::from_secs(60);
 
 /// What a look at the cluster shows.
 #[derive(Debug)]
@@ -32,6 +38,7 @@ impl Scene {
         F: Future<Output = Done<Seen<T>>>,
     {
         let started = Instant::now();
+        let mut told = TOLD_AFTER;
         loop {
             let changed = self.cluster().changed();
             let why = match look().await? {
@@ -43,9 +50,18 @@ impl Scene {
             if left.is_zero() {
                 return Err(late(what, format!("not after {} s: {why}", limit.as_secs())));
             }
+            if started.elapsed() >= told {
+                told = started.elapsed() + TOLD_AGAIN_AFTER;
+                self.say_what_is_waited_for(what, &why, left);
+            }
             // The next look says whether there is something new.
             let _ = tokio::time::timeout(left, changed).await;
         }
+    }
+
+    fn say_what_is_waited_for(&self, what: &str, why: &str, left: Duration) {
+        let left_s = left.as_secs();
+        (self.say)(&format!("{}: waiting, up to {left_s} s more, until {what}; {why}", self.cx.label()));
     }
 
     /// Watches that something stays as it is for a while. `look` answers why it does not.

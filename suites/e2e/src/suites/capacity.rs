@@ -18,6 +18,7 @@ pub(crate) static SUITE: Suite = Suite {
     context: "",
     patterns: &[&pattern::DEFAULT_FS],
     size_min_bytes: 1 << 20,
+    data_bytes: 0,
     needs: &[Need::Can(Capability::Capacity)],
     tests: &[&PROVIDES],
 };
@@ -33,7 +34,7 @@ test! {
         let capacities = scene.until("the capacity of a class is published", PUBLISHED, || async {
             let found = scene.cluster().capacities(&class.name).await?;
             Ok(match found.is_empty() {
-                true => Seen::NotYet("there is none".to_owned()),
+                true => Seen::NotYet(format!("there is none{}", scene.telling_event(&class.name).await?)),
                 false => Seen::There(found),
             })
         })

@@ -12,6 +12,7 @@ pub(crate) static SUITE: Suite = Suite {
     context: "",
     patterns: &[&pattern::FS_MODE, &pattern::BLOCK],
     size_min_bytes: 0,
+    data_bytes: 0,
     needs: &[Need::BlockIfAsked, Need::Offers(Feature::NodeAccess)],
     tests: &[
         &READABLE,

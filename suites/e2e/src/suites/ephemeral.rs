@@ -17,6 +17,7 @@ pub(crate) static SUITE: Suite = Suite {
         &pattern::INLINE,
     ],
     size_min_bytes: 0,
+    data_bytes: 0,
     needs: &[
         Need::BlockIfAsked,
         Need::Fits(
@@ -197,7 +198,7 @@ async fn is_mounted(pod: &RunningPod<'_>, path: &str, option: &str) -> Done {
 async fn lacks(pod: &RunningPod<'_>, block: bool, content: &Content) -> Done {
     let found = match block {
         true => pod.read(&path(0), true).await?,
-        false => pod.sh(&format!("cat {}/* 2>/dev/null || true", path(0))).await?,
+        false => pod.sh(&format!("cat {}/index.html 2>/dev/null || true", path(0))).await?,
     };
     csi_harness::ensure!(
         !content.is(&found),

@@ -12,6 +12,7 @@ pub(crate) static SUITE: Suite = Suite {
     context: "",
     patterns: &[&pattern::DEFAULT_FS],
     size_min_bytes: 1 << 20,
+    data_bytes: 0,
     needs: &[Need::Can(Capability::FsGroup), Need::FileSystem],
     tests: &[
         &ALWAYS,

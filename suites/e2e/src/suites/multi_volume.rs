@@ -5,7 +5,7 @@ use crate::cluster::{AccessMode, DataSource, Done, VolumeMode};
 use crate::pattern;
 use crate::scene::{Content, Scene, Volume, path_of};
 use crate::test;
-use crate::test::{Need, Suite};
+use crate::test::{LARGE_DATA_BYTES, Need, Suite};
 
 pub(crate) static SUITE: Suite = Suite {
     name: "multiVolume",
@@ -13,6 +13,7 @@ pub(crate) static SUITE: Suite = Suite {
     context: "",
     patterns: &[&pattern::FS_MODE, &pattern::BLOCK, &pattern::EXT4, &pattern::XFS, &pattern::NTFS],
     size_min_bytes: 1 << 20,
+    data_bytes: LARGE_DATA_BYTES,
     needs: &[Need::BlockIfAsked],
     tests: &[
         &TWO_SAME_MODE,
@@ -189,7 +190,7 @@ async fn volume_of_mode(scene: &Scene, mode: VolumeMode) -> Done<Volume> {
 /// Writes into the volumes, deletes the pod, reads in a new one, and writes and reads again.
 async fn keep_data(scene: &Scene, volumes: &[Volume], place: Place) -> Done {
     let all: Vec<&Volume> = volumes.iter().collect();
-    let contents: Vec<Content> = volumes.iter().map(|_| scene.content()).collect();
+    let contents: Vec<Content> = volumes.iter().map(|_| scene.large_content()).collect();
     let first = scene.run(scene.pod(&all)).await?;
     for (index, (volume, content)) in volumes.iter().zip(&contents).enumerate() {
         let path = path_of(index);
@@ -246,7 +247,7 @@ async fn share(scene: &Scene, volume: &Volume, place: Place) -> Done {
 
 /// A volume that something was written to, which no pod uses any more.
 async fn written(scene: &Scene) -> Done<(Volume, Content)> {
-    let (volume, content) = (scene.volume().await?, scene.content());
+    let (volume, content) = (scene.volume().await?, scene.large_content());
     if volume.claim().is_none() {
         return Err(Stop::broken("the pattern has no claim of its own"));
     }

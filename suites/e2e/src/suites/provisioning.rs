@@ -1,8 +1,7 @@
 use csi_driver_definitions::Capability;
 
 use crate::cluster::{
-    AccessMode, BindingMode, ClaimSpec, DataSource, Done, Feature, PersistentVolume, ReclaimPolicy,
-    StorageClass,
+    AccessMode, BindingMode, ClaimSpec, DataSource, Done, PersistentVolume, ReclaimPolicy, StorageClass,
 };
 use crate::pattern;
 use crate::scene::{Content, Scene, Volume, all, failed, path_of};
@@ -20,6 +19,7 @@ pub(crate) static SUITE: Suite = Suite {
     context: "",
     patterns: &[&pattern::DEFAULT_FS, &pattern::BLOCK, &pattern::NTFS],
     size_min_bytes: 1 << 20,
+    data_bytes: 0,
     needs: &[Need::BlockIfAsked],
     tests: &[
         &MOUNT_OPTIONS,
@@ -105,15 +105,18 @@ test! {
     }
 }
 
+/// Why the test of populators does nothing.
+const POPULATOR: &str = "needs a populator, which is a controller of its own; no driver has a part in that";
+
 test! {
     /// Volume populators are no affair of the driver.
     FROM_ANYTHING {
         name: "should provision storage with any volume data source",
         tags: ["Serial"],
-        needs: [Need::FileSystem, Need::Offers(Feature::Orchestrator)],
+        needs: [Need::FileSystem, Need::Never(POPULATOR)],
     }
     async |_scene| {
-        Err(csi_harness::prelude::Stop::skip("needs a populator, which is a controller of its own"))
+        Err(csi_harness::prelude::Stop::skip(POPULATOR))
     }
 }
 
@@ -262,7 +265,7 @@ impl Source {
         let class = scene.class().await?;
         let spec = plain_claim(scene, &class);
         let volume = scene.claim(&spec, &class).await?;
-        let content = Content::of(format!("Hello from {}", scene.driver().driver_info.name));
+        let content = scene.content();
         let writer = scene.run(scene.pod(&[&volume])).await?;
         writer.write(&path_of(0), volume.block, &content).await?;
         writer.delete().await?;

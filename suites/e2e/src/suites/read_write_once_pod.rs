@@ -3,7 +3,7 @@ use std::time::Duration;
 use csi_driver_definitions::Capability;
 use csi_harness::prelude::Stop;
 
-use crate::cluster::{AccessMode, ClaimSpec, Feature, PodPhase, PodSpec};
+use crate::cluster::{AccessMode, ClaimSpec, PodPhase, PodSpec};
 use crate::pattern;
 use crate::scene::Seen;
 use crate::test;
@@ -15,6 +15,7 @@ pub(crate) static SUITE: Suite = Suite {
     context: "",
     patterns: &[&pattern::DEFAULT_FS],
     size_min_bytes: 0,
+    data_bytes: 0,
     needs: &[Need::Can(Capability::ReadWriteOncePod)],
     tests: &[&PREEMPTS, &BLOCKS],
 };
@@ -22,15 +23,18 @@ pub(crate) static SUITE: Suite = Suite {
 /// How long a pod that must not run is watched.
 const WATCH: Duration = Duration::from_secs(10);
 
+/// Why the test of priorities does nothing.
+const SCHEDULER: &str = "the scheduler chooses which pod goes; no driver has a part in that";
+
 test! {
     /// The scheduler takes the volume of a pod away for one of higher priority.
     PREEMPTS {
         name: "should preempt lower priority pods using ReadWriteOncePod volumes",
         tags: ["Serial"],
-        needs: [Need::Offers(Feature::Orchestrator)],
+        needs: [Need::Never(SCHEDULER)],
     }
     async |_scene| {
-        Err(Stop::skip("the scheduler chooses which pod goes; no driver has a part in that"))
+        Err(Stop::skip(SCHEDULER))
     }
 }
 

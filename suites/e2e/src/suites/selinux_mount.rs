@@ -12,6 +12,7 @@ pub(crate) static SUITE: Suite = Suite {
     context: "",
     patterns: &[&pattern::DEFAULT_FS],
     size_min_bytes: 1 << 20,
+    data_bytes: 0,
     needs: &[Need::Can(Capability::SeLinuxMount), Need::Offers(Feature::SeLinux)],
     tests: &[&ONE_POD_DEFAULT, &MOUNT_POLICY, &ONE_POD_RECURSIVE, &RECURSIVE],
 };
@@ -30,7 +31,7 @@ test! {
     /// A volume is mounted with the SELinux context of the pod, where the pod asks for that.
     MOUNT_POLICY {
         name: "Pod with RWO volume and mount policy should mount volumes with SELinux mount option",
-        tags: ["FeatureGate:SELinuxMount"],
+        tags: ["FeatureGate:SELinuxMount", "Beta", "Feature:OffByDefault"],
     }
     async |scene| {
         let policy = Some(SeLinuxChangePolicy::MountOption);

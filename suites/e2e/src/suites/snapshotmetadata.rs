@@ -12,6 +12,7 @@ pub(crate) static SUITE: Suite = Suite {
     context: "",
     patterns: &[&pattern::SNAPSHOT_METADATA],
     size_min_bytes: 0,
+    data_bytes: 0,
     // Upstream does not ask for block, and fails without it.
     needs: &[
         Need::Can(Capability::SnapshotMetadata),

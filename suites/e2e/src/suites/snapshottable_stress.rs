@@ -12,6 +12,7 @@ pub(crate) static SUITE: Suite = Suite {
     context: "",
     patterns: &[&pattern::SNAPSHOT_DELETE, &pattern::SNAPSHOT_RETAIN],
     size_min_bytes: 1 << 20,
+    data_bytes: 0,
     needs: &[
         Need::Says(
             |definition| definition.driver_info.volume_snapshot_stress_test_options.is_some(),

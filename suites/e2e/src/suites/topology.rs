@@ -1,5 +1,3 @@
-use std::collections::BTreeSet;
-
 use csi_driver_definitions::Capability;
 use csi_harness::prelude::Stop;
 
@@ -7,7 +5,7 @@ use crate::cluster::{BindingMode, Done, Pairs, PodPhase, StorageClass};
 use crate::pattern;
 use crate::scene::{Scene, Seen, failed};
 use crate::test;
-use crate::test::{Need, Suite};
+use crate::test::{Need, Suite, allowed_segments, segments};
 
 pub(crate) static SUITE: Suite = Suite {
     name: "topology",
@@ -15,6 +13,7 @@ pub(crate) static SUITE: Suite = Suite {
     context: "",
     patterns: &[&pattern::TOPOLOGY_IMMEDIATE, &pattern::TOPOLOGY_DELAYED],
     size_min_bytes: 0,
+    data_bytes: 0,
     needs: &[
         Need::Can(Capability::Topology),
         Need::Says(
@@ -30,9 +29,10 @@ test! {
     /// in all of its keys, where upstream is content with one.
     ALLOWED {
         name: "should provision a volume and schedule a pod with AllowedTopologies",
+        needs: [Need::SpareSegments(0)],
     }
     async |scene| {
-        let (class, _) = class_of_some_segments(scene, 0).await?;
+        let (class, _) = class_of_some_segments(scene).await?;
         let volume = scene.volume_of(&class).await?;
         let pod = scene.run(scene.pod(&[&volume])).await?;
         let nodes = scene.cluster().nodes().await?;
@@ -66,11 +66,12 @@ test! {
     /// A pod that is kept in another segment than its volume is allowed in is not scheduled.
     CONFLICTING {
         name: "should fail to schedule a pod which has topologies that conflict with AllowedTopologies",
+        needs: [Need::SpareSegments(1)],
     }
     async |scene| {
-        let (class, excluded) = class_of_some_segments(scene, 1).await?;
+        let (class, excluded) = class_of_some_segments(scene).await?;
         let Some(excluded) = excluded else {
-            return Err(Stop::skip("needs a segment more than NumAllowedTopologies"));
+            return Err(Stop::broken("the nodes are in other segments than before"));
         };
         let volume = scene.volume_of(&class).await?;
         let nodes = scene.cluster().nodes().await?;
@@ -97,30 +98,17 @@ test! {
 }
 
 /// A class that allows all segments of the nodes but one, if there are enough, and the one left out.
-async fn class_of_some_segments(scene: &Scene, spare: usize) -> Done<(StorageClass, Option<Pairs>)> {
-    let info = &scene.driver().driver_info;
-    let wanted = usize::try_from(info.num_allowed_topologies).unwrap_or(usize::MAX).max(1);
-    let mut segments = BTreeSet::new();
-    for node in scene.cluster().nodes().await? {
-        let segment: Pairs =
-            node.topology.into_iter().filter(|(key, _)| info.topology_keys.contains(key)).collect();
-        if segment.len() != info.topology_keys.len() {
-            return Err(failed(
-                format!("node {} lacks labels of the topology", node.name),
-                format!("{:?}", info.topology_keys),
-                format!("{segment:?}"),
-            ));
-        }
-        segments.insert(segment);
-    }
-    if segments.len() < wanted + spare {
-        return Err(Stop::skip(format!(
-            "needs {} segments of the topology, and the nodes are in {}",
-            wanted + spare,
-            segments.len()
-        )));
-    }
-    let excluded = if segments.len() > wanted { segments.pop_last() } else { None };
+async fn class_of_some_segments(scene: &Scene) -> Done<(StorageClass, Option<Pairs>)> {
+    let nodes = scene.cluster().nodes().await?;
+    let mut segments = segments(scene.driver(), &nodes).map_err(|(node, segment)| {
+        failed(
+            format!("node {} lacks labels of the topology", node.name),
+            format!("{:?}", scene.driver().driver_info.topology_keys),
+            format!("{segment:?}"),
+        )
+    })?;
+    let is_one_spare = segments.len() > allowed_segments(scene.driver());
+    let excluded = if is_one_spare { segments.pop_last() } else { None };
     let mut class = scene.class_copy()?;
     class.allowed_topologies = segments.into_iter().collect();
     scene.cluster().create_storage_class(&class).await?;

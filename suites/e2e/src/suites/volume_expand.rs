@@ -20,6 +20,7 @@ pub(crate) static SUITE: Suite = Suite {
         &pattern::NTFS_EXPANDS,
     ],
     size_min_bytes: 1 << 30,
+    data_bytes: 0,
     needs: &[Need::Can(Capability::ControllerExpansion), Need::BlockIfAsked],
     tests: &[&NOT_WITHOUT_PERMISSION, &OFFLINE, &ONLINE, &RECREATED],
 };
@@ -32,11 +33,14 @@ test! {
         needs: [Need::Offers(Feature::Orchestrator)],
     }
     async |scene| {
-        let (small, pod) = Small::in_use(scene).await?;
-        let asked_bytes = scene.existing_claim(&small.claim).await?.spec.request_bytes;
-        let grown = scene.grow(&small.claim).await;
+        let class = scene.class().await?;
+        let spec = scene.claim_spec(&class);
+        let volume = scene.claim(&spec, &class).await?;
+        let pod = scene.run(scene.pod(&[&volume])).await?;
+        let asked_bytes = scene.existing_claim(&spec.name).await?.spec.request_bytes;
+        let grown = scene.grow(&spec.name).await;
         // That the claim can still be looked at says that it was refused, and not that the cluster is out of reach.
-        let asks_bytes = scene.existing_claim(&small.claim).await?.spec.request_bytes;
+        let asks_bytes = scene.existing_claim(&spec.name).await?.spec.request_bytes;
         if grown.is_ok() || asks_bytes != asked_bytes {
             return Err(failed("a claim grows that must not", "a refusal", format!("{asks_bytes} bytes asked for")));
         }

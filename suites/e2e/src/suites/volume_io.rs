@@ -18,6 +18,7 @@ pub(crate) static SUITE: Suite = Suite {
     context: "",
     patterns: &[&pattern::DEFAULT_FS, &pattern::NTFS],
     size_min_bytes: 1 << 20,
+    data_bytes: 0,
     needs: &[],
     tests: &[&WRITES_FILES],
 };

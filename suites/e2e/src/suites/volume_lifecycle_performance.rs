@@ -14,6 +14,7 @@ pub(crate) static SUITE: Suite = Suite {
     context: "",
     patterns: &[&pattern::FS_MODE],
     size_min_bytes: 0,
+    data_bytes: 0,
     needs: &[LOAD],
     tests: &[&PROVISIONS],
 };

@@ -18,6 +18,7 @@ pub(crate) static SUITE: Suite = Suite {
     context: "",
     patterns: &[&pattern::FS_MODE, &pattern::EPHEMERAL_PLAIN],
     size_min_bytes: 0,
+    data_bytes: 0,
     needs: &[
         Need::Can(Capability::VolumeLimits),
         Need::Fits(
@@ -33,6 +34,7 @@ test! {
     SUPPORTS {
         name: "should support volume limits",
         tags: ["Serial"],
+        needs: [Need::NodeLimit(TRIED_MAX)],
     }
     async |scene| {
         let nodes = scene.cluster().nodes().await?;
@@ -40,9 +42,6 @@ test! {
         let Some(limit) = node.volume_limit else {
             return Err(failed("a node does not say how many volumes it takes", "max_volumes_per_node", "none"));
         };
-        if limit > TRIED_MAX {
-            return Err(Stop::skip(format!("the limit is {limit}, and no more than {TRIED_MAX} volumes are tried")));
-        }
         let mut class = scene.class_copy()?;
         if !scene.driver().driver_info.topology_keys.is_empty() {
             // At once, they may be made where this node does not reach them.

@@ -1,6 +1,7 @@
 use csi_driver_definitions::Capability;
+use tokio::time::Instant;
 
-use crate::cluster::{BindingMode, ClaimPhase, Feature, VolumeMode};
+use crate::cluster::{BindingMode, ClaimPhase, Feature, PodPhase, VolumeMode};
 use crate::pattern;
 use crate::scene::{Seen, Volume, failed};
 use crate::test;
@@ -12,6 +13,7 @@ pub(crate) static SUITE: Suite = Suite {
     context: "",
     patterns: &[&pattern::FS_MODE, &pattern::BLOCK],
     size_min_bytes: 1 << 20,
+    data_bytes: 0,
     needs: &[],
     tests: &[&FAILS_TO_BIND, &MISMATCHED, &UNUSED],
 };
@@ -54,10 +56,18 @@ test! {
     async |scene| {
         let volume = scene.volume().await?;
         let spec = scene.pod(&[&Volume { block: !volume.block, ..volume.clone() }]);
+        let limit = scene.timeouts().pod_start;
+        let since = Instant::now();
         scene.cluster().create_pod(&spec).await?;
-        scene.until("kubelet refuses the pod", scene.timeouts().pod_start, || async {
+        scene.until("kubelet refuses the pod", limit, || async {
+            let phase = scene.existing_pod(&spec.name).await?.phase;
+            if phase != PodPhase::Pending {
+                return Ok(Seen::Never(format!("it is {phase:?}")));
+            }
             let events = scene.cluster().events(&spec.name).await?;
-            Ok(match events.iter().any(|event| event.reason == "FailedMount") {
+            // As upstream: that it does not start in time is enough, also where nobody reports why.
+            let is_refused = events.iter().any(|event| event.reason == "FailedMount");
+            Ok(match is_refused || since.elapsed() >= limit {
                 true => Seen::There(()),
                 false => Seen::NotYet("nothing has failed".to_owned()),
             })

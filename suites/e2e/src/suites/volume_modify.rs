@@ -1,8 +1,8 @@
-use csi_harness::prelude::Stop;
+use std::time::Duration;
 
-use crate::cluster::{AttributesClass, ClaimSpec, Done, Feature};
+use crate::cluster::{AttributesClass, ClaimSpec, Done, Feature, ReclaimPolicy, StorageClass};
 use crate::pattern;
-use crate::scene::{Content, RunningPod, Scene, path_of};
+use crate::scene::{Content, RunningPod, Scene, Seen, path_of};
 use crate::test;
 use crate::test::{Need, Suite};
 
@@ -12,6 +12,7 @@ pub(crate) static SUITE: Suite = Suite {
     context: "",
     patterns: &[&pattern::DEFAULT_FS, &pattern::BLOCK, &pattern::NTFS],
     size_min_bytes: 1 << 30,
+    data_bytes: 0,
     needs: &[Need::AttributesClass, Need::BlockIfAsked, Need::Offers(Feature::AttributesClasses)],
     tests: &[&CREATED_WITH, &FROM_NONE, &FROM_ANOTHER, &RECOVERS, &PROTECTED],
 };
@@ -35,8 +36,9 @@ test! {
         name: "should modify volume with no VAC",
     }
     async |scene| {
+        let attributes = scene.attributes_class().await?;
         let used = Used::new(scene, None).await?;
-        scene.modify(&used.claim, &scene.attributes_class().await?).await?;
+        scene.modify(&used.claim, &attributes).await?;
         used.ends().await
     }
 }
@@ -48,9 +50,9 @@ test! {
         name: "should modify volume that already has a VAC",
     }
     async |scene| {
-        let attributes = scene.attributes_class().await?;
-        let used = Used::new(scene, Some(&attributes)).await?;
-        scene.modify(&used.claim, &scene.attributes_class().await?).await?;
+        let (first, second) = (scene.attributes_class().await?, scene.attributes_class().await?);
+        let used = Used::new(scene, Some(&first)).await?;
+        scene.modify(&used.claim, &second).await?;
         used.ends().await
     }
 }
@@ -61,25 +63,63 @@ test! {
         name: "should recover from invalid target VAC by updating PVC to new valid VAC",
     }
     async |scene| {
-        let used = Used::new(scene, None).await?;
         let mut invalid = scene.attributes_class_copy()?;
         invalid.parameters = [("xxInvalidParameterKey".to_owned(), "xxInvalidParameterValue".to_owned())].into();
         scene.cluster().create_attributes_class(&invalid).await?;
+        let attributes = scene.attributes_class().await?;
+        let used = Used::new(scene, None).await?;
         scene.cluster().set_attributes_class(&used.claim, &invalid.name).await?;
         scene.modification_fails(&used.claim, &invalid).await?;
-        scene.modify(&used.claim, &scene.attributes_class().await?).await?;
+        scene.modify(&used.claim, &attributes).await?;
         used.ends().await
     }
 }
 
+/// What keeps a class from going.
+const PROTECTION: &str = "kubernetes.io/vac-protection";
+/// Time for the controller of that.
+const PROTECTION_LIMIT: Duration = Duration::from_secs(300);
+/// How long a class is watched that must not go.
+const STAYS: Duration = Duration::from_secs(10);
+
 test! {
-    /// A class stays as long as a claim or a volume refers to it. The API server sees to that.
+    /// A class stays as long as a claim refers to it, and goes then. Kubernetes sees to that.
     PROTECTED {
         name: "should be protected by vac-protection finalizer",
         needs: [Need::Offers(Feature::Orchestrator)],
     }
-    async |_scene| {
-        Err(Stop::skip("finalizers are the API server's; no driver has a part in them"))
+    async |scene| {
+        let attributes = scene.attributes_class().await?;
+        let name = &attributes.name;
+        scene.until("the class is protected", PROTECTION_LIMIT, || async {
+            let finalizers = scene.cluster().attributes_class_finalizers(name).await?.unwrap_or_default();
+            Ok(match finalizers.iter().any(|one| one == PROTECTION) {
+                true => Seen::There(()),
+                false => Seen::NotYet(format!("its finalizers are {finalizers:?}")),
+            })
+        })
+        .await?;
+        // A volume that is retained would refer to it for ever.
+        let class = StorageClass { reclaim: ReclaimPolicy::Delete, ..scene.class_copy()? };
+        scene.cluster().create_storage_class(&class).await?;
+        let spec = ClaimSpec { attributes_class: Some(name.clone()), ..scene.claim_spec(&class) };
+        let volume = scene.claim(&spec, &class).await?;
+        let pod = scene.run(scene.pod(&[&volume])).await?;
+        scene.cluster().delete_attributes_class(name).await?;
+        scene.stays("the class stays while a claim refers to it", STAYS, || async {
+            let is_there = scene.cluster().attributes_class_finalizers(name).await?.is_some();
+            Ok((!is_there).then(|| "it is gone".to_owned()))
+        })
+        .await?;
+        pod.delete().await?;
+        scene.delete_claim(&spec.name, scene.timeouts().pv_delete).await?;
+        scene.until("the class goes when nothing refers to it", PROTECTION_LIMIT, || async {
+            Ok(match scene.cluster().attributes_class_finalizers(name).await? {
+                None => Seen::There(()),
+                Some(finalizers) => Seen::NotYet(format!("its finalizers are {finalizers:?}")),
+            })
+        })
+        .await
     }
 }
 

@@ -10,6 +10,7 @@ pub(crate) static SUITE: Suite = Suite {
     context: "",
     patterns: &[&pattern::DEFAULT_FS, &pattern::BLOCK, &pattern::NTFS],
     size_min_bytes: 1 << 30,
+    data_bytes: 0,
     needs: &[
         Need::Says(
             |definition| definition.driver_info.volume_modify_stress_test_options.is_some(),

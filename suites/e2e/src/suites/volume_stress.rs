@@ -11,6 +11,7 @@ pub(crate) static SUITE: Suite = Suite {
     context: "",
     patterns: &[&pattern::DEFAULT_FS, &pattern::BLOCK],
     size_min_bytes: 0,
+    data_bytes: 0,
     needs: &[
         Need::Says(
             |definition| definition.driver_info.stress_test_options.is_some(),

@@ -12,6 +12,7 @@ pub(crate) static SUITE: Suite = Suite {
     context: "VolumeGroupSnapshotClass",
     patterns: &[&pattern::GROUP_DELETE],
     size_min_bytes: 1 << 20,
+    data_bytes: 0,
     needs: &[
         Need::Can(Capability::GroupSnapshot),
         Need::GroupSnapshotClass,
@@ -47,7 +48,7 @@ test! {
     NO_DEFAULT {
         name: "should report error when VolumeGroupSnapshot is created without className and no default class exists",
         tags: ["Serial"],
-        needs: [Need::Offers(Feature::Orchestrator)],
+        needs: [Need::Never(CONTROLLER)],
     }
     async |_scene| {
         Err(Stop::skip(CONTROLLER))
@@ -59,7 +60,7 @@ test! {
     TWO_DEFAULTS {
         name: "should report error when VolumeGroupSnapshot is created without className and multiple default classes exist",
         tags: ["Serial"],
-        needs: [Need::Offers(Feature::Orchestrator)],
+        needs: [Need::Never(CONTROLLER)],
     }
     async |_scene| {
         Err(Stop::skip(CONTROLLER))

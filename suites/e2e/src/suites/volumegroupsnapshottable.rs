@@ -20,6 +20,7 @@ pub(crate) static SUITE: Suite = Suite {
         &pattern::PREPROVISIONED_GROUP_RETAIN,
     ],
     size_min_bytes: 1 << 20,
+    data_bytes: 0,
     needs: &[
         Need::Can(Capability::GroupSnapshot),
         Need::GroupSnapshotClass,

@@ -12,6 +12,7 @@ pub(crate) static SUITE: Suite = Suite {
     context: "",
     patterns: &[&pattern::GROUP_DELETE],
     size_min_bytes: 1 << 20,
+    data_bytes: 0,
     needs: &[
         Need::Says(
             |definition| definition.driver_info.volume_group_snapshot_stress_test_options.is_some(),

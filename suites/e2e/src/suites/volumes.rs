@@ -1,9 +1,8 @@
 use csi_driver_definitions::Capability;
 
 use crate::pattern::{self, Pattern};
-use crate::scene::Content;
 use crate::test;
-use crate::test::{Need, Suite};
+use crate::test::{LARGE_DATA_BYTES, Need, Suite};
 
 pub(crate) static SUITE: Suite = Suite {
     name: "volumes",
@@ -18,12 +17,13 @@ pub(crate) static SUITE: Suite = Suite {
         &pattern::BLOCK,
     ],
     size_min_bytes: 1 << 20,
+    data_bytes: LARGE_DATA_BYTES,
     needs: &[Need::BlockIfAsked],
     tests: &[&STORES_DATA, &EXECUTES],
 };
 
 test! {
-    /// A second pod finds what the first has written. Each sees a directory or a device, with the file system asked for.
+    /// A second pod finds what the first has written, files of several odd sizes, the largest of more than 64 MiB. Each sees a directory or a device, with the file system asked for.
     STORES_DATA {
         name: "should store data",
     }
@@ -31,7 +31,7 @@ test! {
         let Pattern { fs_type, .. } = scene.pattern();
         let volume = scene.volume().await?;
         let (block, path) = (volume.block, "/opt/0");
-        let content = Content::of(format!("Hello from {}", scene.driver().driver_info.name));
+        let content = scene.large_content();
         let pod = || scene.pod_at(&[(&volume, path.to_owned())]);
 
         let writer = scene.run(pod()).await?;

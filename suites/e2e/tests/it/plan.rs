@@ -3,7 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use csi_driver_definitions::{Capability, DriverDefinition};
+use csi_suite_e2e::cluster::Node;
+use csi_suite_e2e::local::LocalClusters;
 use csi_suite_e2e::plan::{Instance, instances};
+use csi_suite_e2e::view::{Unmet, View};
 
 /// A definition that promises everything.
 fn everything() -> DriverDefinition {
@@ -22,6 +25,14 @@ fn everything() -> DriverDefinition {
 
 fn find<'a>(all: &'a [Instance], id: &str) -> &'a Instance {
     all.iter().find(|instance| instance.id == id).unwrap_or_else(|| panic!("no instance {id}"))
+}
+
+/// Why it is certain to skip without a cluster.
+fn skipped(instance: &Instance, definition: &DriverDefinition, nodes: usize) -> Option<String> {
+    match instance.unmet(definition, None, &LocalClusters::view(nodes)) {
+        Some(Unmet::Skips(why)) => Some(why),
+        Some(Unmet::Depends(_)) | None => None,
+    }
 }
 
 #[test]
@@ -86,6 +97,10 @@ fn names_are_those_of_upstream() {
             "volumegroupsnapshottable/delete-policy:should-create-snapshots-for-statefulset-volumes-and-verify-data-consistency-after-restore",
             "External Storage [Driver: all.example] [Testpattern:  (delete policy)] volumegroupsnapshottable [Feature:volumegroupsnapshot] VolumeGroupSnapshottable  should create snapshots for StatefulSet volumes and verify data consistency after restore",
         ),
+        (
+            "selinuxmount/dynamic-pv-default-fs:pod-with-rwo-volume-and-mount-policy-should-mount-volumes-with-selinux-mount-option",
+            "External Storage [Driver: all.example] [Testpattern: Dynamic PV (default fs)] seLinuxMount [Feature:SELinux] [FeatureGate:SELinuxMountReadWriteOncePod] [FeatureGate:SELinuxChangePolicy] Pod with RWO volume and mount policy should mount volumes with SELinux mount option [FeatureGate:SELinuxMount] [Beta] [Feature:OffByDefault]",
+        ),
     ] {
         assert_eq!(find(&all, id).name, name);
     }
@@ -104,16 +119,60 @@ fn what_a_driver_lacks_is_the_reason_of_a_skip() {
     let mut definition = everything();
     let all = instances(&definition);
     let store = find(&all, "volumes/dynamic-pv-ext4:should-store-data");
-    assert_eq!(store.skipped(&definition, 1), None);
+    assert_eq!(skipped(store, &definition, 1), None);
     let windows = find(&all, "volumes/dynamic-pv-ntfs:should-store-data");
-    assert_eq!(windows.skipped(&definition, 1).as_deref(), Some("SupportedFsType does not have ntfs"));
+    assert_eq!(skipped(windows, &definition, 1).as_deref(), Some("SupportedFsType does not have ntfs"));
     let move_away = "multivolume/dynamic-pv-block-volmode:should-access-to-two-volumes-with-the-same-volume-mode-and-retain-\
                      data-across-pod-recreation-on-different-node";
     let moved = find(&all, move_away);
-    assert_eq!(moved.skipped(&definition, 2).as_deref(), Some("the definition says singleNodeVolume: true"));
+    assert_eq!(skipped(moved, &definition, 2).as_deref(), Some("the definition says singleNodeVolume: true"));
 
     definition.driver_info.supported_fs_type.clear();
-    assert_eq!(store.skipped(&definition, 1).as_deref(), Some("SupportedFsType does not have ext4"));
+    assert_eq!(skipped(store, &definition, 1).as_deref(), Some("SupportedFsType does not have ext4"));
     definition.storage_class = Default::default();
-    assert_eq!(store.skipped(&definition, 1).as_deref(), Some("the definition has no StorageClass"));
+    assert_eq!(skipped(store, &definition, 1).as_deref(), Some("the definition has no StorageClass"));
+}
+
+#[test]
+fn the_plan_knows_what_a_cluster_that_is_played_never_has_and_what_only_the_driver_knows() {
+    let definition = everything();
+    let all = instances(&definition);
+    let unmet = |id: &str| find(&all, id).unmet(&definition, None, &LocalClusters::view(2));
+    for (id, words) in [
+        (
+            "volumemode/dynamic-pv-block-volmode:should-fail-to-use-a-volume-in-a-pod-with-mismatched-mode",
+            "Kubernetes alone",
+        ),
+        (
+            "selinuxmount/dynamic-pv-default-fs:pod-with-rwop-volume-and-the-default-policy-should-mount-volumes-with-selinux-mount-option",
+            "SELinux",
+        ),
+        (
+            "provisioning/dynamic-pv-default-fs:should-provision-storage-with-any-volume-data-source",
+            "populator",
+        ),
+    ] {
+        let Some(Unmet::Skips(why)) = unmet(id) else { panic!("{id}: {:?}", unmet(id)) };
+        assert!(why.contains(words), "{id}: {why}");
+    }
+    for id in [
+        "topology/dynamic-pv-immediate-binding:should-provision-a-volume-and-schedule-a-pod-with-allowedtopologies",
+        "volumelimits/dynamic-pv-default-fs:should-support-volume-limits",
+        "snapshotmetadata/snapshotmetadata:should-return-allocated-blocks",
+    ] {
+        let Some(found) = all.iter().find(|one| one.id == id) else { continue };
+        let unmet = found.unmet(&definition, None, &LocalClusters::view(2));
+        assert!(matches!(&unmet, Some(Unmet::Depends(_))), "{id}: {unmet:?}");
+    }
+    // The segments that nodes are in are known of a cluster.
+    let node = |name: &str, zone: &str| Node {
+        name: name.to_owned(),
+        topology: [("zone".to_owned(), zone.to_owned())].into(),
+        volume_limit: None,
+    };
+    let nodes = vec![node("a", "1"), node("b", "1")];
+    let view = View { nodes: Some(nodes), ..LocalClusters::view(2) };
+    let spare = "topology/dynamic-pv-immediate-binding:should-fail-to-schedule-a-pod-which-has-topologies-that-conflict-with-allowedtopologies";
+    let unmet = find(&all, spare).unmet(&definition, None, &view);
+    assert!(matches!(&unmet, Some(Unmet::Skips(why)) if why.contains("needs 2 segments")), "{unmet:?}");
 }

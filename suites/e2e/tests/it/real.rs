@@ -86,7 +86,7 @@ fn settings() -> Settings {
 }
 
 async fn clusters(api: &Api) -> RealClusters {
-    RealClusters::new(found(api).await, settings(), LIMIT)
+    RealClusters::new(found(api).await, settings(), LIMIT, |_| {})
 }
 
 /// The namespace of a test.

@@ -1,15 +1,20 @@
 //! Claims and their volumes, on the driver in memory.
 
+use csi_harness::outcome::Halt;
 use csi_harness::prelude::{CheckResult, Cx};
 use csi_mock_driver::Config;
+use csi_proto::v1;
 use csi_suite_e2e::cluster::{AccessMode, ClaimPhase, ClaimSpec, Cluster as _, VolumePhase};
 use csi_suite_e2e::local::Local;
+use tokio::sync::watch;
 
-use crate::stage::{Test, claim, class, on_mock};
+use crate::stage::{Test, claim, class, on_mock, on_mock_interrupted, on_mock_paused};
 
 pub(crate) const TESTS: &[Test] = &[
     ("a_claim_gets_a_volume_that_goes_with_it", a_claim_gets_a_volume_that_goes_with_it),
-    ("a_driver_that_says_no_is_given_up", a_driver_that_says_no_is_given_up),
+    ("a_driver_that_says_no_for_long_is_given_up", a_driver_that_says_no_for_long_is_given_up),
+    ("what_is_asked_for_again_after_minutes_only_is_not_waited_for", what_is_asked_for_after_minutes_only),
+    ("an_interruption_undoes_what_is_under_way", an_interruption_undoes_what_is_under_way),
 ];
 
 fn spec(class: &str) -> ClaimSpec {
@@ -45,16 +50,54 @@ fn a_claim_gets_a_volume_that_goes_with_it() {
     );
 }
 
-fn a_driver_that_says_no_is_given_up() {
+fn a_driver_that_says_no_for_long_is_given_up() {
     async fn body(local: Local, cx: Cx) -> CheckResult {
         let class = class(&local, &cx).await;
         let no = claim(&local, ClaimSpec { request_bytes: i64::MAX, ..spec(&class.name) }).await;
-        assert!(no.given_up.is_some_and(|why| why.contains("CreateVolume failed: OUT_OF_RANGE")));
+        let why = no.given_up.unwrap();
+        assert!(why.contains("CreateVolume failed: OUT_OF_RANGE") && why.contains(" calls for "), "{why}");
         let events = local.events("claim").await?;
         assert!(events.iter().all(|event| event.reason == "ProvisioningFailed"), "{events:?}");
-        assert_eq!(events.len(), 4);
         local.close().await
     }
-    let played = on_mock(Config::default(), body);
-    assert_eq!(played.passed().calls(), ["CreateVolume"; 4]);
+    let played = on_mock_paused(Config::default(), body);
+    // Pauses double up to five minutes.
+    assert_eq!(played.passed().calls(), ["CreateVolume"; 11]);
+}
+
+fn what_is_asked_for_after_minutes_only() {
+    async fn body(local: Local, cx: Cx) -> CheckResult {
+        let class = class(&local, &cx).await;
+        let no = claim(&local, spec(&class.name)).await;
+        assert!(no.given_up.is_some_and(|why| why.contains("CreateVolume failed: INVALID_ARGUMENT")));
+        local.close().await
+    }
+    let mut config = Config::default();
+    config.fail.insert("CreateVolume".parse().unwrap(), "INVALID_ARGUMENT".parse().unwrap());
+    assert_eq!(on_mock(config, body).passed().calls(), ["CreateVolume"]);
+}
+
+/// Volumes that are being made when a run is interrupted.
+const UNDER_WAY: usize = 5;
+
+fn an_interruption_undoes_what_is_under_way() {
+    async fn body(local: Local, cx: Cx, interrupt: watch::Sender<Halt>) -> CheckResult {
+        let class = class(&local, &cx).await;
+        for number in 0..UNDER_WAY {
+            local.create_claim(&ClaimSpec { name: format!("claim-{number}"), ..spec(&class.name) }).await?;
+        }
+        // They are made, and nobody was told.
+        while cx.call(v1::ListVolumesRequest::default()).setup("the volumes").await?.entries.len() < UNDER_WAY
+        {
+            tokio::task::yield_now().await;
+        }
+        interrupt.send_replace(Halt::Interrupted);
+        std::future::pending().await
+    }
+    let mut config = Config::default();
+    config.delay.insert("CreateVolume:before-answer".parse().unwrap(), "2s".parse().unwrap());
+    let played = on_mock_interrupted(config, body);
+    played.skipped("interrupted");
+    assert_eq!(played.left(), &[""; 0], "{played:?}");
+    assert!(played.requests("DeleteVolume").len() >= UNDER_WAY, "{played:?}");
 }

@@ -61,13 +61,13 @@ async fn class(local: &Local, cx: &Cx, parameters: Pairs) -> CheckResult<Storage
 fn each_call_has_the_secret_that_its_class_names() {
     async fn body(local: Local, cx: Cx) -> CheckResult {
         let class = class(&local, &cx, naming(&["secret"], "${pvc.namespace}", "${pvc.name}-creds")).await?;
-        claim(&local, claim_spec(&class.name, VolumeMode::Filesystem)).await;
-        local.create_pod(&pod_spec("pod", VolumeMode::Filesystem, false)).await?;
-        started(&local, "pod").await?;
         let driver = cx.target().info().name.clone();
         let parameters = [("tier".to_owned(), "gold".to_owned())].into();
         let gold = AttributesClass { name: "gold".to_owned(), driver: driver.clone(), parameters };
         local.create_attributes_class(&gold).await?;
+        claim(&local, claim_spec(&class.name, VolumeMode::Filesystem)).await;
+        local.create_pod(&pod_spec("pod", VolumeMode::Filesystem, false)).await?;
+        started(&local, "pod").await?;
         local.set_attributes_class("claim", "gold").await?;
         local.resize_claim("claim", 128 << 20).await?;
         loop {

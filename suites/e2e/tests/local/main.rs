@@ -5,6 +5,7 @@ mod claims;
 mod copies;
 mod installed;
 mod pods;
+mod retries;
 mod special;
 mod stage;
 mod upstream;
@@ -18,9 +19,16 @@ fn main() -> ExitCode {
     if std::env::args().nth(1).is_some_and(|argument| argument == sandbox::ARGUMENT) {
         return if sandbox::serve().is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE };
     }
-    let tests =
-        [claims::TESTS, pods::TESTS, copies::TESTS, installed::TESTS, special::TESTS, upstream::TESTS]
-            .concat();
+    let tests = [
+        claims::TESTS,
+        pods::TESTS,
+        copies::TESTS,
+        installed::TESTS,
+        retries::TESTS,
+        special::TESTS,
+        upstream::TESTS,
+    ]
+    .concat();
     let trials = tests.into_iter().map(|(name, test)| {
         Trial::test(name, move || {
             test();

@@ -8,7 +8,7 @@ use csi_harness::check::{Body, Check, CheckFuture, Runs, Variants};
 use csi_harness::config::{Config, NodeConfig, PathLayout};
 use csi_harness::events::{Event, Reporter};
 use csi_harness::filter::Filter;
-use csi_harness::outcome::Outcome;
+use csi_harness::outcome::{Halt, Outcome};
 use csi_harness::prelude::{CheckResult, Cx};
 use csi_harness::record::CallRecord;
 use csi_harness::registry::{Registry, Suite};
@@ -86,6 +86,11 @@ impl Played {
         assert!(matches!(&self.outcome, Outcome::Skipped(why) if why.contains(because)), "{self:#?}");
     }
 
+    /// What is left of it.
+    pub(crate) fn left(&self) -> &[String] {
+        &self.left
+    }
+
     /// The requests of one RPC, printed.
     pub(crate) fn requests(&self, method: &str) -> Vec<String> {
         let calls = self.calls.iter().filter(|call| call.method == method);
@@ -93,25 +98,39 @@ impl Played {
     }
 }
 
+/// Time for a check.
+const CHECK_MS: u64 = 600_000;
+
 /// Plays on the reference driver; without root it prints that it does not.
 pub(crate) fn on_hostpath<F>(flags: &[&str], body: fn(Local, Cx) -> F) -> Option<Played>
 where
     F: Future<Output = CheckResult> + Send + 'static,
 {
-    with_hostpath(flags, async |root, driver| play(root, vec![driver.routes()], "", body).await)
+    on_hostpath_within(CHECK_MS, flags, body)
+}
+
+/// The same with so much time.
+pub(crate) fn on_hostpath_within<F>(check_ms: u64, flags: &[&str], body: fn(Local, Cx) -> F) -> Option<Played>
+where
+    F: Future<Output = CheckResult> + Send + 'static,
+{
+    with_hostpath(flags, async |root, driver| play(root, vec![driver.routes()], "", check_ms, body).await)
 }
 
 /// Runs tests of Kubernetes on the reference driver, and says which of them failed.
 pub(crate) fn upstream_on_hostpath(definition: &Path, flags: &[&str], filter: &str) -> Option<Vec<String>> {
     let loaded = DriverDefinition::load(definition).unwrap();
-    let clusters = Arc::new(LocalClusters::new(settings(""), 1));
+    let clusters = Arc::new(LocalClusters::new(settings(""), 1, loaded.definition.clone(), |_| {}));
     let suite = plan::suite(Arc::new(Definition::new(loaded).unwrap()), clusters);
     let mut only = Filter::default();
     only.focus(filter).unwrap();
-    let (played, mut bad) =
-        with_hostpath(flags, async |root, driver| run(root, vec![driver.routes()], suite, &only).await)?;
+    let (played, mut bad) = with_hostpath(flags, async |root, driver| {
+        let (_never, signal) = watch::channel(Halt::None);
+        run(root, vec![driver.routes()], suite, &only, CHECK_MS, signal).await
+    })?;
     if !played.iter().any(|played| matches!(played.outcome, Outcome::Passed)) {
-        bad.push(format!("no test that is called {filter} passes"));
+        let outcomes: Vec<&Outcome> = played.iter().map(|played| &played.outcome).collect();
+        bad.push(format!("no test that is called {filter} passes: {outcomes:?}"));
     }
     let bad_ones =
         played.iter().filter(|played| !matches!(played.outcome, Outcome::Passed | Outcome::Skipped(_)));
@@ -161,12 +180,53 @@ pub(crate) fn on_mock_installed_with<F>(
 where
     F: Future<Output = CheckResult> + Send + 'static,
 {
+    on_mock_in(&tokio::runtime::Runtime::new().unwrap(), manifests, config, CHECK_MS, body)
+}
+
+/// Plays on the driver in memory, on a clock that moves when nobody has anything to do.
+pub(crate) fn on_mock_paused<F>(config: csi_mock_driver::Config, body: fn(Local, Cx) -> F) -> Played
+where
+    F: Future<Output = CheckResult> + Send + 'static,
+{
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build();
+    // Ten times as long, as it costs nothing.
+    on_mock_in(&runtime.unwrap(), "", config, CHECK_MS * 10, body)
+}
+
+fn on_mock_in<F>(
+    runtime: &tokio::runtime::Runtime,
+    manifests: &str,
+    config: csi_mock_driver::Config,
+    check_ms: u64,
+    body: fn(Local, Cx) -> F,
+) -> Played
+where
+    F: Future<Output = CheckResult> + Send + 'static,
+{
+    let ground = tempfile::Builder::new().prefix("local-test-").tempdir().unwrap();
+    runtime.block_on(async {
+        let driver = MockDriver::new(config).unwrap();
+        let nodes = (0..).map_while(|node| driver.at_node(node)).map(|driver| driver.routes());
+        play(ground.path(), nodes.collect(), manifests, check_ms, body).await
+    })
+}
+
+/// Plays on the driver in memory, in a run that the body can interrupt.
+pub(crate) fn on_mock_interrupted<F>(
+    config: csi_mock_driver::Config,
+    body: fn(Local, Cx, watch::Sender<Halt>) -> F,
+) -> Played
+where
+    F: Future<Output = CheckResult> + Send + 'static,
+{
     let ground = tempfile::Builder::new().prefix("local-test-").tempdir().unwrap();
     let runtime = tokio::runtime::Runtime::new().unwrap();
     runtime.block_on(async {
         let driver = MockDriver::new(config).unwrap();
         let nodes = (0..).map_while(|node| driver.at_node(node)).map(|driver| driver.routes());
-        play(ground.path(), nodes.collect(), manifests, body).await
+        let (interrupt, signal) = watch::channel(Halt::None);
+        let body = move |local, cx| body(local, cx, interrupt.clone());
+        play_until(ground.path(), nodes.collect(), "", CHECK_MS, signal, body).await
     })
 }
 
@@ -179,20 +239,49 @@ fn settings(manifests: &str) -> Settings {
     Settings { objects, claim_annotations, ..Settings::new(std::env::current_exe().unwrap()) }
 }
 
-async fn play<F>(root: &Path, nodes: Vec<Routes>, manifests: &str, body: fn(Local, Cx) -> F) -> Played
+async fn play<F>(
+    root: &Path,
+    nodes: Vec<Routes>,
+    manifests: &str,
+    check_ms: u64,
+    body: fn(Local, Cx) -> F,
+) -> Played
+where
+    F: Future<Output = CheckResult> + Send + 'static,
+{
+    let (_never, signal) = watch::channel(Halt::None);
+    play_until(root, nodes, manifests, check_ms, signal, body).await
+}
+
+/// Plays until the body ends, or the signal is raised.
+async fn play_until<F>(
+    root: &Path,
+    nodes: Vec<Routes>,
+    manifests: &str,
+    check_ms: u64,
+    signal: watch::Receiver<Halt>,
+    body: impl Fn(Local, Cx) -> F + Send + Sync + 'static,
+) -> Played
 where
     F: Future<Output = CheckResult> + Send + 'static,
 {
     let check = check(settings(manifests), body);
     let suite = Suite { name: "local", checks: Vec::leak(vec![check]), retired: &[] };
-    let (mut played, leaks) = run(root, nodes, suite, &Filter::default()).await;
+    let (mut played, leaks) = run(root, nodes, suite, &Filter::default(), check_ms, signal).await;
     let mut played = played.remove(0);
     played.left.extend(leaks);
     played
 }
 
 /// Runs a suite: what came of each check, and what is left of all of them.
-async fn run(root: &Path, nodes: Vec<Routes>, suite: Suite, filter: &Filter) -> (Vec<Played>, Vec<String>) {
+async fn run(
+    root: &Path,
+    nodes: Vec<Routes>,
+    suite: Suite,
+    filter: &Filter,
+    check_ms: u64,
+    signal: watch::Receiver<Halt>,
+) -> (Vec<Played>, Vec<String>) {
     let mut stops = Vec::new();
     let mut serving = Vec::new();
     let mut endpoints = Vec::new();
@@ -215,7 +304,7 @@ async fn run(root: &Path, nodes: Vec<Routes>, suite: Suite, filter: &Filter) -> 
         path_layout: PathLayout::Kubelet,
         ..Config::default()
     };
-    config.time_limits.check_ms = 600_000;
+    config.time_limits.check_ms = check_ms;
     let target = Target::connect(config).await.unwrap();
     let registry = Registry::new([suite]);
     let plan = registry.select(filter, &target.config().access_types);
@@ -229,7 +318,6 @@ async fn run(root: &Path, nodes: Vec<Routes>, suite: Suite, filter: &Filter) -> 
         ..RunOptions::default()
     };
     let mut reports = Reports(Vec::new());
-    let (_never, signal) = watch::channel(Default::default());
     let mut runner = Runner::new(target, options, signal);
     runner.report_to(&mut reports);
     let summary = runner.run(plan).await;
@@ -261,15 +349,21 @@ impl Reporter for Reports {
 }
 
 /// A check that has a cluster of its own. It lives as long as the program, as all checks do.
-fn check<F>(settings: Settings, body: fn(Local, Cx) -> F) -> &'static [&'static Check]
+fn check<F>(
+    settings: Settings,
+    body: impl Fn(Local, Cx) -> F + Send + Sync + 'static,
+) -> &'static [&'static Check]
 where
     F: Future<Output = CheckResult> + Send + 'static,
 {
+    let body = Arc::new(body);
     let body: Body = Box::leak(Box::new(of_check(move |cx: &Cx| {
-        let (cx, settings) = (cx.clone(), settings.clone());
+        let (cx, settings, body) = (cx.clone(), settings.clone(), body.clone());
         Box::pin(async move {
             let local = Local::open(&cx, settings, &Room::default()).await?;
-            body(local, cx).await
+            let ended = body(local, cx);
+            drop(body);
+            ended.await
         })
     })));
     let check = Check {

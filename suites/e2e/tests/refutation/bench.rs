@@ -127,9 +127,9 @@ fn suite(defect: Option<Defect>) -> Suite {
         loaded.definition.timeouts.pod_start = POD_LIMIT;
         loaded.definition.timeouts.pod_delete = POD_LIMIT;
     }
-    let definition = Definition::new(loaded).unwrap();
     let settings = Settings::new(std::env::current_exe().unwrap());
-    let clusters = LocalClusters::new(settings, 1);
+    let clusters = LocalClusters::new(settings, 1, loaded.definition.clone(), |_| {});
+    let definition = Definition::new(loaded).unwrap();
     plan::suite(Arc::new(definition), Arc::new(clusters))
 }
 

@@ -94,6 +94,24 @@ pub(crate) static ROWS: &[Row] = &[
         "other data than was written",
     ),
     row(
+        Defect::LosesLastByte,
+        "takes the last byte of each file when a volume is unpublished",
+        "volumes/dynamic-pv-ext4:should-store-data",
+        "other data than was written",
+    ),
+    row(
+        Defect::CutsFiles,
+        "cuts files at 4 MiB when a volume is unpublished",
+        "volumes/dynamic-pv-default-fs:should-store-data",
+        "other data than was written",
+    ),
+    row(
+        Defect::CutsFiles,
+        "cuts files at 4 MiB when a volume with another in its pod is unpublished",
+        "multivolume/dynamic-pv-ext4:should-access-to-two-volumes-with-the-same-volume-mode-and-retain-data-across-pod-recreation-on-the-same-node",
+        "other data than was written",
+    ),
+    row(
         Defect::StaysPublished,
         "leaves a volume mounted for a pod that was deleted by force while kubelet was down",
         "subpath/dynamic-pv-default-fs:should-unmount-if-pod-is-force-deleted-while-kubelet-is-down",

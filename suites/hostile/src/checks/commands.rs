@@ -1,14 +1,15 @@
 //! Texts that a shell would run, or a command would take for an option.
 
+use std::path::PathBuf;
+
 use csi_harness::CommandCall;
 use csi_harness::prelude::*;
 
-use crate::canary::Canary;
-use crate::places::Kind;
+use crate::places::{Kind, Place};
 use crate::rules::HOSTILE_COMMAND_001;
 use crate::scene::{Request, Scene};
-use crate::sweep::{canary_is_unchanged, sweep, volley, with_texts};
-use crate::words;
+use crate::sweep::{at_places, sweep, volley, with_texts};
+use crate::trap::Trap;
 
 /// Keys whose values drivers hand to commands.
 const KEYS: [&str; 6] = ["source", "server", "share", "subDir", "mountOptions", "mkfsOptions"];
@@ -21,13 +22,31 @@ check! {
         title: "a text of a request is never run",
         spec: [HOSTILE_COMMAND_001],
         needs: [VOLUME],
-        refuted_by: ["create-volume-runs-parameters", "node-publish-runs-fs-type", "delete-volume-runs-ids"],
+        refuted_by: [
+            "create-volume-runs-parameters",
+            "create-volume-runs-names",
+            "node-publish-runs-fs-type",
+            "delete-volume-runs-ids",
+        ],
         runs: Last,
     }
     async |cx| {
-        let canary = Canary::set(cx).await?;
-        let texts = words::commands(&canary);
-        sweep(cx, Kind::ALL_BUT_PATHS, &KEYS, &texts, |shot, answer| canary_is_unchanged(&canary, shot, answer)).await
+        let trap = Trap::set(cx).await?;
+        let scene = Scene::set(cx).await?;
+        let texts = trap.texts();
+        let name_bytes_max = cx.config().name_length_max;
+        let changes = |request: &Request| {
+            let mut places = Place::all(&request.message, &KEYS);
+            places.extend(Place::of_keys(&request.message));
+            let (names, mut others): (Vec<_>, Vec<_>) =
+                places.into_iter().partition(|place| place.kind() == Kind::Name);
+            others.retain(|place| place.kind() != Kind::Path);
+            // A name is no path for the back end either, so that what fits is enough.
+            let short: Vec<String> =
+                texts.iter().filter(|text| text.len() <= name_bytes_max).cloned().collect();
+            [at_places(request, &names, &short), at_places(request, &others, &texts)].concat()
+        };
+        volley(cx, &scene.requests(cx).await?, changes, |shot, answer| trap.is_untouched(shot, answer)).await
     }
 }
 
@@ -42,16 +61,17 @@ check! {
         runs: Last,
     }
     async |cx| {
-        let canary = Canary::set(cx).await?;
+        let trap = Trap::set(cx).await?;
         let scene = Scene::set(cx).await?;
+        let texts = trap.texts_without_slash();
         let mut requests = scene.requests(cx).await?;
-        // What is staged or published there would be made there, and that is asked for.
-        requests.retain(|request| !["NodeStageVolume", "NodePublishVolume"].contains(&request.rpc.method));
-        let above = canary.dir().display();
-        let texts: Vec<String> =
-            words::commands(&canary).iter().map(|text| format!("{above}/{text}")).collect();
+        // The directory to stage at is made by the caller, and the rest is the driver's.
+        requests.retain(|request| request.rpc.method != "NodeStageVolume");
+        let above = PathBuf::from(cx.target_path().await?);
+        let above = above.parent().unwrap_or(&above).display();
+        let texts: Vec<String> = texts.iter().map(|text| format!("{above}/{text}")).collect();
         let changes = |request: &Request| with_texts(request, &[Kind::Path], &[], &texts);
-        volley(cx, &requests, changes, |shot, answer| canary_is_unchanged(&canary, shot, answer)).await
+        volley(cx, &requests, changes, |shot, answer| trap.is_untouched(shot, answer)).await
     }
 }
 

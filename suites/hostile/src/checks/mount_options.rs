@@ -8,6 +8,7 @@ use csi_harness::mounts;
 use csi_harness::prelude::*;
 
 use crate::rules::HOSTILE_MOUNT_001;
+use crate::sweep::Budget;
 
 /// An option that can be seen and harms nothing, and those that give up what protects the host.
 const SUFFIXES: [&str; 4] =
@@ -38,8 +39,12 @@ check! {
         if plain.contains(MARK) {
             return Err(Stop::skip("the driver mounts volumes with noatime anyway"));
         }
-        for change in changes(&attached) {
-            let Some(Some(found)) = options_with(cx, &attached, &change).await? else { continue };
+        let budget = Budget::begin(cx);
+        for (number, change) in changes(&attached).iter().enumerate() {
+            if budget.is_over(cx, number) {
+                break;
+            }
+            let Some(Some(found)) = options_with(cx, &attached, change).await? else { continue };
             let lost = GUARDS.iter().any(|guard| plain.contains(*guard) && !found.contains(*guard));
             ensure!(
                 !lost && !found.contains(MARK),
@@ -102,7 +107,7 @@ async fn options_with(
         let mut request = scope.stage_request(&attached, &staging_path);
         request.volume_capability = Some(capability.clone());
         if scope.node_stage(request).once().await.any_answer()?.is_err() {
-            scope.undo().await?;
+            note(cx, scope.undo_or_leave().await);
             return Ok(None);
         }
     }
@@ -112,8 +117,12 @@ async fn options_with(
     let published = scope.node_publish(request).once().await.any_answer()?;
     let uppermost = || mounts::at(Path::new(&target_path)).pop();
     let found = published.is_ok().then(|| uppermost().map(|mount| mount.options));
-    scope.undo().await?;
+    note(cx, scope.undo_or_leave().await);
     Ok(found)
+}
+
+fn note(cx: &Cx, left: Option<String>) {
+    left.into_iter().for_each(|why| cx.note(why));
 }
 
 fn joined(options: &BTreeSet<String>) -> String {

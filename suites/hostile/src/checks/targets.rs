@@ -74,7 +74,9 @@ check! {
         let scope = cx.scope();
         let _ = scope.node_publish(scope.publish_request(&staged, &text(&link))).once().await.any_answer()?;
         let changed = canary.changed();
-        scope.undo().await?;
+        if let Some(why) = scope.undo_or_leave().await {
+            cx.note(why);
+        }
         let changed = changed.or_else(|| canary.changed());
         if changed.is_some() {
             // What has been mounted over it; nothing else is ever mounted there.

@@ -234,7 +234,7 @@ impl<'a> Campaign<'a> {
     async fn revive(&self) -> bool {
         let target = self.cx.target();
         // A process that dies may still be there at first, and can be started only once it is gone.
-        target.is_alive().await || target.bring_back().await.is_some() || target.bring_back().await.is_some()
+        target.is_alive().await || target.bring_back().await.is_ok() || target.bring_back().await.is_ok()
     }
 
     /// One input on a stage of its own: what it shows.

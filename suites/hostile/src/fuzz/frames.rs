@@ -212,7 +212,8 @@ pub(super) async fn abuse(cx: &Cx, abuse: Abuse) -> CheckResult {
     if !cx.target().is_alive().await {
         cx.answers_for_silence();
         let printed = cx.target().last_lines();
-        cx.target().bring_back().await;
+        // The run tells it if that is in vain.
+        let _ = cx.target().bring_back().await;
         return Err(Violation::new(format!("the driver does not survive {}", abuse.title))
             .of(&req::GEN_ERR_001)
             .expected("a driver that goes on serving others")

@@ -26,7 +26,30 @@ pub(crate) fn trials() -> Vec<libtest_mimic::Trial> {
                 is_found(check, &played(check, defect)?)
             })
         });
-    pairs.chain([libtest_mimic::Trial::test("defect/all-are-named", all_are_named)]).collect()
+    pairs
+        .chain([
+            libtest_mimic::Trial::test("defect/all-are-named", all_are_named),
+            libtest_mimic::Trial::test("defect/what-stays-ends-no-check", what_stays_ends_no_check),
+        ])
+        .collect()
+}
+
+/// A driver that does not delete what has an odd name is asked everything all the same, and what stays is told.
+fn what_stays_ends_no_check() -> Result<(), Failed> {
+    let mock =
+        csi_mock_driver::Config { defects: vec![Defect::DeleteVolumeRefusesOddNames], ..Default::default() };
+    let mut config = everything_set();
+    config.time_limits.settle_ms = Some(100);
+    let played = play(mock, config, SEED, |check| check.id == "hostile/commands/texts")?;
+    let said = played.said.values().next().ok_or("it did not run")?;
+    if said.outcome != Outcome::Passed {
+        return Err(Failed::from(format!("{:?}", said.outcome)));
+    }
+    let is_noted = said.notes.iter().any(|note| note.contains("of the requests have made stays"));
+    match is_noted && !played.summary.leaks.is_empty() {
+        true => Ok(()),
+        false => Err(Failed::from(format!("what stays is not told: {:?}", said.notes))),
+    }
 }
 
 fn played(check: &'static Check, defect: &str) -> Result<Vec<Said>, Failed> {

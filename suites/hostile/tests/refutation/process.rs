@@ -47,7 +47,12 @@ pub(crate) fn trials() -> Vec<Trial> {
             if accused.is_empty() { Ok(()) } else { Err(Failed::from(accused.join("\n"))) }
         })
     });
-    found.chain(healthy).collect()
+    // The command that names call is lent to a driver that the run has started.
+    let lent = Trial::test("process/create-volume-runs-names/hostile/commands/texts", || {
+        let check = registry().find("hostile/commands/texts")?;
+        is_found(check, &played(check, "create-volume-runs-names")?)
+    });
+    found.chain(healthy).chain([lent]).collect()
 }
 
 fn needs_process(check: &Check) -> bool {

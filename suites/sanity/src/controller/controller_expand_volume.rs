@@ -84,6 +84,7 @@ check! {
         spec: [req::MSG_CAPRANGE_007, req::GEN_ERR_005],
         needs: [EXPAND_VOLUME, CREATE_DELETE_VOLUME],
         refuted_by: ["controller-expand-accepts-negative-size"],
+        runs: Last,
     }
     async |cx| {
         let volume = expandable(cx).await?;
@@ -309,6 +310,7 @@ check! {
         spec: [req::CTRL_EXPAND_017],
         needs: [EXPAND_VOLUME, CREATE_DELETE_VOLUME],
         refuted_by: ["controller-expand-out-of-range-as-internal"],
+        runs: Last,
     }
     async |cx| {
         let volume = expandable(cx).await?;

@@ -7,6 +7,7 @@ use super::common::{
     Named, complete_snapshot, cut_snapshot, list_refusal, ready_snapshot, same_snapshot, still_listed,
 };
 use super::create_volume::source;
+use crate::moment::another_moment;
 
 /// Longest name that every driver has to take, in bytes.
 const NAME_BYTES: usize = 128;
@@ -126,6 +127,7 @@ check! {
             "create-snapshot-refuses-repeats",
             "create-snapshot-repeat-changes-id",
             "create-snapshot-repeat-changes-time",
+            "create-snapshot-time-is-now",
             "create-snapshot-repeat-drops-size",
         ],
         replaces: [
@@ -136,14 +138,19 @@ check! {
         let volume = cx.node_volume().await?;
         let request = cx.create_snapshot_request(&volume.id);
         let first = cx.create_snapshot(request.clone()).setup("a snapshot").await?;
-        let again = cx.create_snapshot(request).await.must("answer a repeated call with its snapshot")?;
+        let again = cx.create_snapshot(request.clone()).await.must("answer a repeated call with its snapshot")?;
         ensure!(
             again.snapshot_id == first.snapshot_id,
             "a name used before is answered with another snapshot";
             expected: format!("snapshot_id {:?}", first.snapshot_id),
             actual: format!("snapshot_id {:?}", again.snapshot_id)
         );
-        same_snapshot(&first, &again)
+        same_snapshot(&first, &again)?;
+        if another_moment(cx, first.creation_time.as_ref(), again.creation_time.as_ref()).await {
+            let later = cx.create_snapshot(request).await.must("answer a later call with its snapshot")?;
+            same_snapshot(&first, &later)?;
+        }
+        Ok(())
     }
 }
 
@@ -182,6 +189,7 @@ check! {
         replaces: [
             "CreateSnapshot [Controller Server] should succeed when creating snapshot with maximum-length name",
         ],
+        runs: Odd,
     }
     async |cx| {
         let volume = cx.node_volume().await?;
@@ -200,7 +208,7 @@ check! {
         spec: [req::CTRL_CREATESNAP_018, req::MSG_SNAPSHOT_003, req::CTRL_LISTSNAP_002],
         needs: [CREATE_DELETE_SNAPSHOT, VOLUME],
         refuted_by: ["create-snapshot-refuses-unicode-names", "list-snapshots-fails-on-unusual-names"],
-        runs: Last,
+        runs: Odd,
     }
     async |cx| {
         let volume = cx.node_volume().await?;

@@ -117,6 +117,7 @@ pub(crate) fn everything_on() -> csi_mock_driver::Config {
             id: volume.id,
             capacity_bytes: volume.size_bytes,
             volume_context: volume.context,
+            readonly: volume.readonly,
         });
     let mut nodes = csi_mock_driver::Config::default().nodes;
     nodes.push(csi_mock_driver::NodeConfig {
@@ -134,6 +135,7 @@ fn provisioned(access: AccessType) -> StaticVolume {
         publish_context: BTreeMap::new(),
         access_type: Some(access),
         size_bytes: 1 << 30,
+        readonly: false,
     }
 }
 

@@ -19,7 +19,27 @@ pub(crate) fn trials() -> Vec<Trial> {
         let name = format!("quirk/{}/{what}", Quirk::ParametersDemanded);
         trials.push(Trial::test(name, move || is_not_blamed_for_the_user(parameters)));
     }
+    trials.push(Trial::test("static/readonly", is_published_for_reading));
     trials
+}
+
+/// A node alone whose volumes can be read only is judged like any other, and nobody writes to them.
+fn is_published_for_reading() -> Result<(), Failed> {
+    let mut mock = csi_mock_driver::Config { quirks: vec![Quirk::NodeOnly], ..everything_on() };
+    mock.volumes.iter_mut().for_each(|volume| volume.readonly = true);
+    let mut config = everything_set();
+    config.volumes.iter_mut().for_each(|volume| volume.readonly = true);
+    let played = bench::play(JOBS, mock, config)?;
+    let outcome = |id: &str| played.said.get(id).map(|said| &said.outcome);
+    let mut wrong = played.accusations();
+    if !matches!(outcome("node/node-publish-volume/repeated"), Some(Outcome::Passed)) {
+        wrong.push("nothing is published".to_owned());
+    }
+    let needs_to_write = "node/node-publish-volume/other-readonly";
+    if !matches!(outcome(needs_to_write), Some(Outcome::Skipped(why)) if why.contains("only for reading")) {
+        wrong.push(format!("{needs_to_write}: {:?}", outcome(needs_to_write)));
+    }
+    if wrong.is_empty() { Ok(()) } else { Err(Failed::from(wrong.join("\n"))) }
 }
 
 /// A driver that demands a parameter which its user has left out refuses all volumes, and has broken no rule.
@@ -43,6 +63,9 @@ fn is_not_accused(quirk: Quirk) -> Result<(), Failed> {
     if quirk == Quirk::ListsLag {
         // Long enough to be noticed by whoever does not wait.
         mock.list_lag = Delay(Duration::from_millis(500));
+    }
+    if quirk == Quirk::SlowStart {
+        mock.start_delay = Delay(Duration::from_millis(500));
     }
     let mut config = everything_set();
     adapt(quirk, &mut config);

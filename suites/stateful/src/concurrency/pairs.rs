@@ -2,6 +2,7 @@
 //! by itself at that point, so that no order of them asks a driver for what an orchestrator never asks for.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use csi_harness::prelude::*;
 use fastrand::Rng;
@@ -24,9 +25,11 @@ struct Lane {
     terms: Terms,
     usage: Usage,
     recorder: Recorder,
+    /// When no more pairs are begun.
+    until: Instant,
 }
 
-/// Several volumes in parallel, each with so many pairs of calls.
+/// Several volumes in parallel, each with so many pairs of calls, of which none is begun after a time.
 ///
 /// # Errors
 /// Broken if a path cannot be made.
@@ -36,11 +39,12 @@ pub(super) async fn run(
     lanes: u16,
     pairs: u32,
     seed: u64,
+    until: Instant,
 ) -> CheckResult {
     let mut running = JoinSet::new();
     for number in 0..lanes {
         let (terms, usage) = (ground.terms.clone(), ground.usage);
-        let lane = Lane { number, terms, usage, recorder: recorder.clone() };
+        let lane = Lane { number, terms, usage, recorder: recorder.clone(), until };
         let rng = Rng::with_seed(seed.wrapping_add(number.into()));
         running.spawn(async move { lane.walk(rng, pairs).await });
     }
@@ -74,6 +78,9 @@ impl Lane {
         let points = self.points();
         let mut at = 0;
         for _ in 0..pairs {
+            if Instant::now() >= self.until {
+                break;
+            }
             let Some(calls) = self.pair(points[at], &mut rng) else { continue };
             self.recorder.at_once(self.worker(), calls).await?;
             // Whichever came first, from here on it is certain where the volume is.
@@ -131,6 +138,9 @@ impl Lane {
 
     async fn insist(&self, call: Call) -> CheckResult<bool> {
         for _ in 0..TRIES_MAX {
+            if Instant::now() >= self.until {
+                break;
+            }
             match self.recorder.make(self.worker(), call.clone()).await?.map(|made| made.answer) {
                 Some(Answer::Done(_)) => return Ok(true),
                 Some(answer) if answer.leaves_open() => self.recorder.pause().await,

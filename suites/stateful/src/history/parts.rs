@@ -90,12 +90,12 @@ impl Taker {
         let mut makings = BTreeMap::new();
         let mut lives: BTreeMap<Id, Life> = BTreeMap::new();
         for entry in &history.entries {
-            if let Some(name) = made(&entry.call)
+            if let Some(name) = entry.call.makes()
                 && (matches!(entry.answer, Answer::Done(_)) || entry.answer.leaves_open())
             {
                 *makings.entry(name).or_default() += 1;
             }
-            if let Some(id) = id_given(&entry.answer) {
+            if let Some(id) = entry.answer.id_given() {
                 let span = entry.span;
                 let life = lives.entry(id).or_insert(Life {
                     since: span.invoked,
@@ -261,12 +261,12 @@ impl Taker {
     /// Takes out objects that got the id of another one.
     fn take_out_shared(&mut self, history: &History) {
         for (place, entry) in history.entries.iter().enumerate() {
-            let (Some(name), Some(id)) = (made(&entry.call), id_given(&entry.answer)) else { continue };
+            let (Some(name), Some(id)) = (entry.call.makes(), entry.answer.id_given()) else { continue };
             if id.name == name {
                 continue;
             }
             let is_first = |(_, other): &(usize, &Entry)| {
-                made(&other.call) == Some(id.name) && id_given(&other.answer) == Some(id)
+                other.call.makes() == Some(id.name) && other.answer.id_given() == Some(id)
             };
             let first = history.entries.iter().enumerate().find(is_first).map(|(place, _)| place);
             let may_be_deleted = history
@@ -318,32 +318,12 @@ fn definite(answer: &Answer<Said>) -> Answer<&Said> {
     if answer.leaves_open() { Answer::Unknown } else { answer.as_ref() }
 }
 
-/// The name under which a call makes something.
-fn made(call: &Call) -> Option<Name> {
-    match call {
-        Call::Volume(VolumeCall::CreateVolume { name, .. })
-        | Call::Snapshot(SnapshotCall::CreateSnapshot { name, .. })
-        | Call::Group(GroupCall::CreateVolumeGroupSnapshot { name, .. }) => Some(*name),
-        _ => None,
-    }
-}
-
 /// The id of what a call deletes.
 fn deleted(call: &Call) -> Option<Id> {
     match call {
         Call::Volume(VolumeCall::DeleteVolume { volume }) => Some(*volume),
         Call::Snapshot(SnapshotCall::DeleteSnapshot { snapshot }) => Some(*snapshot),
         Call::Group(GroupCall::DeleteVolumeGroupSnapshot { group }) => Some(*group),
-        _ => None,
-    }
-}
-
-/// The id that the making of something gave.
-fn id_given(answer: &Answer<Said>) -> Option<Id> {
-    match answer {
-        Answer::Done(Said::Volume(said)) => Volume::id_given(&Answer::Done(said.clone())),
-        Answer::Done(Said::Snapshot(said)) => Snapshot::id_given(&Answer::Done(said.clone())),
-        Answer::Done(Said::Group(said)) => Group::id_given(&Answer::Done(said.clone())),
         _ => None,
     }
 }

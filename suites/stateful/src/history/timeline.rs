@@ -7,6 +7,7 @@ use csi_harness::verdict::CallSpan;
 use serde::Serialize;
 
 use super::{History, Unordered};
+use crate::model::names::legend;
 
 /// Columns that the time from the first beginning to the last end takes up.
 const COLUMNS: usize = 40;
@@ -25,6 +26,9 @@ pub struct Timeline {
     pub actual: String,
     /// The calls by their beginning.
     pub rows: Vec<Row>,
+    /// What names in them mean that are not plain.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub legend: Vec<String>,
 }
 
 /// One call.
@@ -65,6 +69,7 @@ impl Timeline {
             expected: unordered.breach.expected.clone(),
             actual: unordered.breach.actual.clone(),
             rows: rows.collect(),
+            legend: legend(entries.iter().flat_map(|entry| entry.call.ids())),
         }
     }
 }
@@ -93,12 +98,22 @@ impl Timeline {
             let (worker, call, answer, width) = (row.worker, &row.call, &row.answer, COLUMNS + 2);
             format!("  worker {worker:<3} {call:<call_width$}  {bar:<width$}  {answer}")
         };
-        let count = match self.rows.len() {
-            1 => "this call".to_owned(),
-            rows => format!("these {rows} calls, each at a moment between its beginning and its end,"),
+        self.rows.iter().map(line).chain(self.verdict()).chain(self.legend.clone()).collect()
+    }
+
+    /// What the answers say together that cannot be.
+    fn verdict(&self) -> Vec<String> {
+        let wrong = match self.rows.len() {
+            0 | 1 => "  whatever was done before or at the same time, this answer is wrong".to_owned(),
+            2 => {
+                "  the two answers cannot both be right, whichever of the calls took effect first".to_owned()
+            }
+            rows => {
+                format!("  the {rows} answers cannot all be right, in whichever order the calls took effect")
+            }
         };
-        let verdict = format!("  there is no order of {count} that explains the answers");
-        self.rows.iter().map(line).chain([verdict]).collect()
+        let moment = "  (a call takes effect at some moment between its beginning and its end)".to_owned();
+        std::iter::once(wrong).chain((self.rows.len() > 1).then_some(moment)).collect()
     }
 }
 

@@ -1,6 +1,7 @@
 //! What objects are called in the model: by number, since the ids that a driver gives differ from run to run, and "the
 //! first volume" still means something after the calls before it were left out.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::str::FromStr;
 
@@ -101,6 +102,20 @@ impl fmt::Display for Id {
             nth => f.pad(&format!("{}#{}", self.name, u32::from(nth) + 1)),
         }
     }
+}
+
+/// What ids mean that do not stand for the first thing of their name, a line each.
+pub(crate) fn legend(ids: impl Iterator<Item = Id>) -> Vec<String> {
+    let later: BTreeSet<Id> = ids.filter(|id| id.nth > 0 && id.name.kind != Kind::Member).collect();
+    let line = |id: &Id| {
+        let what = match id.name.kind {
+            Kind::Volume => "volume",
+            Kind::Snapshot | Kind::Member => "snapshot",
+            Kind::Group => "group snapshot",
+        };
+        format!("  {id} is {what} number {} made under the name {}", u32::from(id.nth) + 1, id.name)
+    };
+    later.iter().map(line).collect()
 }
 
 /// A text that names nothing.

@@ -169,12 +169,12 @@ impl Orchestrator {
         let (mut entries, mut pages) = (Vec::new(), 0);
         loop {
             let mut token = String::new();
-            let shown = |page: &v1::ListVolumesResponse| {
+            let said = |memory: &mut Memory, page: &v1::ListVolumesResponse| {
                 token.clone_from(&page.next_token);
                 entries.extend(page.entries.iter().cloned());
-                redact::json(page)
+                nothing(memory, page)
             };
-            let made = self.send(&request, self.cx.call(request.clone()), shown, nothing).await;
+            let made = self.send(&request, self.cx.call(request.clone()), redact::json, said).await;
             pages += 1;
             if !token.is_empty() && pages < PAGES_MAX {
                 request.starting_token = token;

@@ -1,13 +1,12 @@
 //! What has to be known of a driver before anything can be made up for it: asked once, before the calls begin.
 
 use std::collections::BTreeSet;
-use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use csi_harness::config::Pairs;
 use csi_harness::prelude::*;
-use csi_harness::workload::is_published;
 use csi_proto::Service;
 
 use super::parameters;
@@ -37,14 +36,20 @@ pub struct Ground {
     nodes: Vec<String>,
     /// Whether workloads can be played here: what is published is a mount or a device, and these tests can write to it.
     pub has_workloads: bool,
+    /// Whether something was only right once the driver had been given time.
+    is_late: Arc<AtomicBool>,
 }
 
 impl Ground {
-    /// Asks the driver, with volumes that are deleted again.
+    /// Asks the driver, with volumes that are deleted again, unless another check has done so.
     ///
     /// # Errors
     /// Broken if a volume cannot be made, or NodeGetInfo is refused.
     pub async fn survey(cx: &Cx) -> CheckResult<Arc<Ground>> {
+        cx.learn(Ground::look(cx)).await
+    }
+
+    async fn look(cx: &Cx) -> CheckResult<Ground> {
         let request = cx.create_node_volume_request().await?;
         let nodes = nodes(cx).await?;
         let usage = Usage { access: cx.access(), mode: Mode::SingleNodeWriter };
@@ -69,7 +74,22 @@ impl Ground {
         terms.lists_lag = lists_lag(&scope, &request).await?;
         scope.undo().await?;
         let has_workloads = has_workloads(cx).await?;
-        Ok(Arc::new(Ground { terms, usage, request, parameters, nodes, has_workloads }))
+        let is_late = Arc::default();
+        Ok(Ground { terms, usage, request, parameters, nodes, has_workloads, is_late })
+    }
+
+    /// What the model has to know, by what checks have learnt so far.
+    pub(crate) fn terms(&self, cx: &Cx) -> Terms {
+        let mut terms = self.terms.clone();
+        if self.is_late.load(Ordering::Relaxed) {
+            terms.settle = terms.settle.max(cx.settle_limit());
+        }
+        terms
+    }
+
+    /// Notes that something was only right once the driver had been given time.
+    pub(crate) fn needs_time(&self) {
+        self.is_late.store(true, Ordering::Relaxed);
     }
 
     /// A set of parameters on the wire.
@@ -201,7 +221,7 @@ async fn has_workloads(cx: &Cx) -> CheckResult<bool> {
     let scope = cx.scope();
     let volume = scope.node_volume().await?;
     let published = scope.published(scope.staged(scope.attached(volume).await?).await?).await?;
-    let is_there = is_published(Path::new(&published.target_path));
+    let is_there = cx.sees_published(&published.target_path);
     scope.undo().await?;
     Ok(is_there)
 }

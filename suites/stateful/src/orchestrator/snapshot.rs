@@ -61,13 +61,12 @@ impl Orchestrator {
         let (mut snapshots, mut pages) = (Vec::new(), 0);
         loop {
             let mut token = String::new();
-            let shown = |page: &v1::ListSnapshotsResponse| {
+            let said = |_: &mut Memory, page: &v1::ListSnapshotsResponse| {
                 token.clone_from(&page.next_token);
                 snapshots.extend(page.entries.iter().filter_map(|entry| entry.snapshot.clone()));
-                redact::json(page)
+                Said::Snapshot(SnapshotSaid::Nothing)
             };
-            let said = |_: &mut Memory, _: &v1::ListSnapshotsResponse| Said::Snapshot(SnapshotSaid::Nothing);
-            let made = self.send(&request, self.cx.call(request.clone()), shown, said).await;
+            let made = self.send(&request, self.cx.call(request.clone()), redact::json, said).await;
             pages += 1;
             if !token.is_empty() && pages < PAGES_MAX {
                 request.starting_token = token;

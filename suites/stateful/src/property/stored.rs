@@ -28,7 +28,7 @@ pub(super) async fn try_again(
         } else if !budget.goes_on(0) {
             cx.note(format!("{file}: not tried, the time was over"));
         } else {
-            let came = trial.run(calls(case), budget.until()).await?;
+            let came = trial.run(calls(case), budget).await?;
             cx.note(format!("{file}: {}", if came == Came::Right { "fixed" } else { "still failing" }));
         }
     }
@@ -36,7 +36,7 @@ pub(super) async fn try_again(
 }
 
 fn calls(case: Case) -> Vec<Item> {
-    case.steps.into_iter().map(|step| Item::Call(step.call)).collect()
+    case.steps.into_iter().map(|step| Item::from(step.call)).collect()
 }
 
 /// The cases that this check has found, with their files.

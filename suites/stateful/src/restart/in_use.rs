@@ -7,6 +7,7 @@ use csi_harness::prelude::*;
 use csi_harness::requirements::Requirement;
 use csi_harness::workload;
 
+use super::memory::unless_forgotten;
 use super::{bring_back, driver, kill};
 
 /// What the workload has written, and where.
@@ -35,9 +36,7 @@ check! {
             return Err(Stop::skip("the processes that serve its mounts may have ended with the driver"));
         }
         volumes.end_driver(false).await?;
-        volumes.stays.again(cx).await?;
-        volumes.stays.back(cx, AFTER_KILL).await?;
-        volumes.goes.back(cx, AFTER_KILL).await
+        unless_forgotten(driver(cx)?, volumes.after_kill().await)
     }
 }
 
@@ -63,24 +62,8 @@ check! {
     }
     async |cx| {
         let volumes = Volumes::in_use(cx).await?;
-        let rules = match volumes.end_driver(true).await? {
-            0 => {
-                cx.note("no mount could be taken away, so that the driver was started again and nothing else");
-                volumes.stays.again(cx).await?;
-                AFTER_KILL
-            }
-            _ => {
-                // The specification does not speak of reboots, and what a driver keeps where only a true one reaches is still
-                // there.
-                match volumes.stays.again(cx).await {
-                    Err(Stop::Violation(violation)) => cx.warn(*violation),
-                    other => other?,
-                }
-                WITHOUT_MOUNTS
-            }
-        };
-        volumes.stays.back(cx, rules).await?;
-        volumes.goes.back(cx, rules).await
+        let taken = volumes.end_driver(true).await?;
+        unless_forgotten(driver(cx)?, volumes.after_reboot(taken).await)
     }
 }
 
@@ -115,6 +98,28 @@ impl Volumes<'_> {
         Ok(taken)
     }
 
+    async fn after_kill(&self) -> CheckResult {
+        self.stays.again(self.cx).await?;
+        self.stays.back(self.cx, AFTER_KILL).await?;
+        self.goes.back(self.cx, AFTER_KILL).await
+    }
+
+    /// The same where so many mounts were taken away.
+    async fn after_reboot(&self, taken: usize) -> CheckResult {
+        if taken == 0 {
+            self.cx
+                .note("no mount could be taken away, so that the driver was started again and nothing else");
+            return self.after_kill().await;
+        }
+        // The specification does not speak of reboots, and what a driver keeps where only a true one reaches is still there.
+        match self.stays.again(self.cx).await {
+            Err(Stop::Violation(violation)) => self.cx.warn(*violation),
+            other => other?,
+        }
+        self.stays.back(self.cx, WITHOUT_MOUNTS).await?;
+        self.goes.back(self.cx, WITHOUT_MOUNTS).await
+    }
+
     /// Target paths before those that they may be bound from.
     fn paths(&self) -> impl Iterator<Item = &str> {
         let volumes = [&self.stays.published, &self.goes.published];
@@ -140,7 +145,9 @@ impl InUse {
         let attached = cx.attached(cx.node_volume().await?).await?;
         let published = cx.published(cx.staged(attached).await?).await?;
         let path = PathBuf::from(&published.target_path);
-        let has_data = Need::Root.unmet(cx.target(), cx.access()).is_none() && workload::is_published(&path);
+        let has_data = !published.staged.attached.volume.readonly
+            && Need::Root.unmet(cx.target(), cx.access()).is_none()
+            && cx.sees_published(&published.target_path);
         if has_data {
             let (slot, stamp) = WRITTEN;
             let written = workload::play(move || workload::write(&path, slot, stamp)).await?;

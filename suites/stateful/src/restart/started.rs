@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use csi_harness::prelude::*;
 
+use super::memory::needs_memory;
 use super::{bring_back, driver, kill};
 
 /// Pause between two calls while the driver starts.
@@ -23,7 +24,7 @@ check! {
         let driver = driver(cx)?;
         kill(driver).await?;
         driver.start().await.map_err(|error| Stop::broken(csi_harness::error_chain(&error)))?;
-        let until = Instant::now() + Duration::from_millis(cx.config().time_limits.restart_ms).min(cx.remaining() / 2);
+        let until = Instant::now() + cx.target().restart_limit().min(cx.remaining() / 2);
         let mut remarked = false;
         while Instant::now() < until {
             match cx.call(v1::ProbeRequest {}).once().await.answer() {
@@ -58,9 +59,10 @@ check! {
         follows: "restart/under-load",
     }
     async |cx| {
+        let driver = driver(cx)?;
+        needs_memory(driver)?;
         let request = cx.create_volume_request();
         let made = cx.create_volume(request.clone()).setup("a volume").await?;
-        let driver = driver(cx)?;
         kill(driver).await?;
         bring_back(cx, driver, "killed", Vec::new()).await?;
         let again = cx.create_volume(request).await.must("give the volume that was made before it was killed")?;

@@ -322,7 +322,8 @@ fn a_timeline_is_text_and_data() {
 ControllerPublishVolume of a deleted volume has to be refused, and was done
   worker 3   DeleteVolume v1                       ├──────────┤                                OK
   worker 12  ControllerPublishVolume v1 to node 1                                ├──────────┤  OK
-  there is no order of these 2 calls, each at a moment between its beginning and its end, that explains the answers
+  the two answers cannot both be right, whichever of the calls took effect first
+  (a call takes effect at some moment between its beginning and its end)
   expected  NOT_FOUND
   actual    OK
   CTRL-PUBLISH-024"

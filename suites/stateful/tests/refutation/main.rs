@@ -3,6 +3,7 @@
 
 mod bench;
 mod defects;
+mod minimal;
 mod pairs;
 mod quirks;
 
@@ -22,6 +23,7 @@ fn main() -> ExitCode {
     let mut trials = quirks::trials();
     trials.extend(defects::trials());
     trials.extend(pairs::trials());
+    trials.extend(minimal::trials());
     libtest_mimic::run(&arguments, trials).exit_code()
 }
 

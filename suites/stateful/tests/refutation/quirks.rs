@@ -1,8 +1,10 @@
 //! A right driver, plain or unusual, is not accused, and neither is one that lacks a capability.
 
+use std::time::Duration;
+
 use csi_harness::config::{AccessType, Config, Secret};
 use csi_harness::outcome::Outcome;
-use csi_mock_driver::{Capability, Quirk};
+use csi_mock_driver::{Capability, Delay, Quirk};
 use libtest_mimic::{Failed, Trial};
 
 use crate::bench::{everything_set, little, pairs, play};
@@ -10,7 +12,9 @@ use crate::bench::{everything_set, little, pairs, play};
 pub(crate) fn trials() -> Vec<Trial> {
     let quirks = Quirk::ALL.iter().map(|quirk| {
         Trial::test(format!("quirk/{quirk}"), move || {
-            let mock = csi_mock_driver::Config { quirks: vec![*quirk], ..Default::default() };
+            // Long enough to be noticed by whoever does not wait.
+            let start_delay = Delay(Duration::from_millis(300));
+            let mock = csi_mock_driver::Config { quirks: vec![*quirk], start_delay, ..Default::default() };
             let mut config = everything_set();
             adapt(*quirk, &mut config);
             is_not_accused(mock, config, false)

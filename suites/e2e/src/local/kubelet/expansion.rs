@@ -10,7 +10,7 @@ use tonic::Code;
 use super::volumes::PodMount;
 use super::{Kubelet, NodeCapability};
 use crate::cluster::{PersistentVolume, Pod, SecretUse};
-use crate::local::failure::{Caller, Failure, Failures};
+use crate::local::failure::{Caller, Failure};
 use crate::local::queue::KUBELET;
 use crate::local::resizer::NODE_PENDING;
 use crate::local::store::Objects;
@@ -49,7 +49,6 @@ impl Kubelet {
     /// the number of its pods.
     pub(super) async fn keep_expanded(&self, pod: &Pod, mounts: &[PodMount]) {
         let mut refused = BTreeSet::new();
-        let mut failures = Failures::default();
         for tries in 1.. {
             let mount = self.shared.store.until(|objects| {
                 let open = mounts.iter().filter(|mount| !refused.contains(mount.volume_name()));
@@ -70,7 +69,7 @@ impl Kubelet {
                 Code::FailedPrecondition => {
                     Some(format!("{failure}, and kubelet asks again for another pod only"))
                 }
-                code => failures.note(&failure, Caller::KubeletExpanding.judges(code)),
+                _ => self.shared.gives_up(&failure, Caller::KubeletExpanding),
             };
             if let Some(why) = why {
                 refused.insert(mount.volume_name().to_owned());
@@ -106,7 +105,7 @@ impl Kubelet {
                 ..Default::default()
             };
             let cx = self.shared.with_secret(&self.cx, volume.secrets.get(&SecretUse::NodeExpand))?;
-            Failure::or(&cx.call(request).once().await)?;
+            self.shared.heard(&cx.call(request).once().await)?;
         }
         self.shared.store.change(|objects| {
             if let Some(object) = objects.claims.get_mut(&claim) {

@@ -7,7 +7,7 @@ use super::Kubelet;
 use super::reconstruction::Found;
 use super::volumes::PodMount;
 use crate::cluster::{AccessMode, PersistentVolume, Pod, PodVolume, VolumeSource};
-use crate::local::failure::{Caller, Failures};
+use crate::local::failure::Caller;
 use crate::local::queue::KUBELET;
 use crate::local::shared::hex_sha256;
 use crate::local::store::{Objects, PodObject};
@@ -116,22 +116,27 @@ impl Kubelet {
 
     /// Tries to mount a volume until it is mounted, or the pod is not wanted any more.
     async fn mount(&self, pod: &Pod, mount: &mut PodMount) -> bool {
-        let mut failures = Failures::default();
         for tries in 1.. {
             if self.pod(pod, |object| object.deleting).is_none_or(|deleting| deleting) {
                 return false;
             }
-            let Err(failure) = self.set_up(pod, mount).await else {
-                self.change_pod(pod, |object| object.pod.waiting = None);
-                return true;
+            // Without its mode in the CSIDriver, no call is made, whatever is waited for.
+            let (text, why) = match self.lacks_mode(mount) {
+                Some(why) => (format!("volume {:?}: {why}", mount.name), Some(why)),
+                None => {
+                    let Err(failure) = self.set_up(pod, mount).await else {
+                        self.change_pod(pod, |object| object.pod.waiting = None);
+                        return true;
+                    };
+                    let why = self.shared.gives_up(&failure, Caller::Kubelet);
+                    (format!("volume {:?}: {failure}", mount.name), why)
+                }
             };
             let reason = match mount.access() {
                 AccessType::Mount => "FailedMount",
                 AccessType::Block => "FailedMapVolume",
             };
-            let text = format!("volume {:?}: {failure}", mount.name);
             self.shared.store.event(&pod.spec.name, reason, text.clone());
-            let why = failures.note(&failure, Caller::Kubelet.judges(failure.code));
             let over = why.is_some();
             self.change_pod(pod, |object| {
                 object.pod.waiting = Some(text);
@@ -155,12 +160,11 @@ impl Kubelet {
 
     /// Tries to unmount a volume until it is gone, or the driver is believed not to do it.
     pub(super) async fn unmount(&self, pod: &Pod, mount: &mut PodMount) -> bool {
-        let mut failures = Failures::default();
         for tries in 1.. {
             let Err(failure) = self.tear_down(pod, mount).await else { return true };
             let text = format!("volume {:?}: {failure}", mount.name);
             self.shared.store.event(&pod.spec.name, "FailedUnmount", text);
-            if let Some(why) = failures.note(&failure, Caller::Kubelet.judges(failure.code)) {
+            if let Some(why) = self.shared.gives_up(&failure, Caller::Kubelet) {
                 self.change_pod(pod, |object| {
                     object.pod.given_up = Some(why);
                     object.stuck = true;

@@ -111,14 +111,16 @@ fn local(error: &Stop) -> Failure {
 }
 
 impl Kubelet {
-    /// One try to bring a volume into a pod.
-    pub(super) async fn set_up(&self, pod: &Pod, mount: &mut PodMount) -> Result<(), Failure> {
+    /// Why the driver has no such volumes, if its CSIDriver says so.
+    pub(super) fn lacks_mode(&self, mount: &PodMount) -> Option<String> {
         let mode =
             if mount.inline { VolumeLifecycleMode::Ephemeral } else { VolumeLifecycleMode::Persistent };
-        if !self.shared.csi_driver.volume_lifecycle_modes.contains(&mode) {
-            let why = format!("the CSIDriver does not list {mode:?} in volumeLifecycleModes");
-            return Err(Failure::of_node(why));
-        }
+        let lists = self.shared.csi_driver.volume_lifecycle_modes.contains(&mode);
+        (!lists).then(|| format!("the CSIDriver does not list {mode:?} in volumeLifecycleModes"))
+    }
+
+    /// One try to bring a volume into a pod.
+    pub(super) async fn set_up(&self, pod: &Pod, mount: &mut PodMount) -> Result<(), Failure> {
         if mount.inline {
             return self.publish(pod, mount, Pairs::new(), None).await;
         }
@@ -182,7 +184,7 @@ impl Kubelet {
             ..Default::default()
         };
         let cx = self.shared.with_secret(&device.scope, secrets.get(&SecretUse::NodeStage))?;
-        let staged = Failure::or(&cx.node_stage(request).once().await);
+        let staged = self.shared.heard(&cx.node_stage(request).once().await);
         device.staged = after(&staged, State::No);
         staged.map(|_| ())
     }
@@ -222,7 +224,7 @@ impl Kubelet {
         let (cx, request) = self.publish_request(pod, mount, context, staging).await?;
         let driver_sets_group = sets_group(&request);
         let before = mount.published;
-        let published = Failure::or(&cx.node_publish(request).once().await);
+        let published = self.shared.heard(&cx.node_publish(request).once().await);
         mount.published = after(&published, before);
         published?;
         if let Some(group) = pod.spec.fs_group.filter(|_| !driver_sets_group)
@@ -246,7 +248,7 @@ impl Kubelet {
             }
         };
         let (cx, request) = self.publish_request(pod, mount, context, staging.as_deref()).await?;
-        Failure::or(&cx.node_publish(request).once().await).map(|_| ())
+        self.shared.heard(&cx.node_publish(request).once().await).map(|_| ())
     }
 
     /// NodePublishVolume for a volume that has a target path, with what the call is made by: it has the secrets.
@@ -319,7 +321,7 @@ impl Kubelet {
     pub(super) async fn tear_down(&self, pod: &Pod, mount: &mut PodMount) -> Result<(), Failure> {
         if mount.published != State::No {
             let reply = self.cx.node_unpublish(&mount.volume.handle, &mount.target).once().await;
-            Failure::or(&reply).inspect_err(|_| mount.published = State::Uncertain)?;
+            self.shared.heard(&reply).inspect_err(|_| mount.published = State::Uncertain)?;
             mount.published = State::No;
         }
         mount.scope.undo().await.map_err(|error| local(&error))?;
@@ -334,7 +336,7 @@ impl Kubelet {
         }
         if device.staged != State::No && self.can(NodeCapability::StageUnstageVolume).await? {
             let reply = self.cx.node_unstage(&mount.volume.handle, &device.path).once().await;
-            Failure::or(&reply).inspect_err(|_| device.staged = State::Uncertain)?;
+            self.shared.heard(&reply).inspect_err(|_| device.staged = State::Uncertain)?;
         }
         device.staged = State::No;
         device.scope.undo().await.map_err(|error| local(&error))?;

@@ -180,6 +180,10 @@ impl Store {
                 };
                 merge(&mut object, body);
                 self.put(resource, object.clone());
+                let is_free = object["metadata"]["finalizers"].as_array().is_some_and(Vec::is_empty);
+                if is_free && object["metadata"].get("deletionTimestamp").is_some() {
+                    self.remove(&key);
+                }
                 controllers::work(self);
                 (200, object)
             }
@@ -227,6 +231,9 @@ impl Store {
     pub(crate) fn delete(&mut self, key: &Key) {
         let Some(mut object) = self.objects.get(key).cloned() else { return };
         let is_held = object["metadata"]["finalizers"].as_array().is_some_and(|held| !held.is_empty());
+        if object["metadata"].get("deletionTimestamp").is_some() {
+            return;
+        }
         if is_held || key.0 == "namespaces" {
             object["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z".into();
             self.put(&key.0, object);

@@ -1,5 +1,6 @@
 //! What goes, in which order, and what stays.
 
+use std::sync::Mutex;
 use std::time::Duration;
 
 use csi_harness::prelude::Stop;
@@ -268,15 +269,18 @@ async fn a_cleanup_removes_what_runs_have_left_and_nothing_of_others() {
             }
         }
     });
-    let mut told = Vec::new();
-    let done = clean_up(&server, |line| told.push(line.to_owned())).await.unwrap();
+    let told = Mutex::new(Vec::new());
+    let done = clean_up(&server, |line| told.lock().unwrap().push(line.to_owned())).await.unwrap();
     assert_eq!(
         done.removed,
         [format!("Namespace {NAMESPACE} of run sanity-abc123")],
         "with all that is named after it"
     );
     assert_eq!((done.kept.len(), done.left.len()), (0, 0), "{done:?}");
-    assert_eq!(told, [format!("removing Namespace {NAMESPACE} of run sanity-abc123 and what is in it")]);
+    assert_eq!(
+        told.into_inner().unwrap(),
+        [format!("removing Namespace {NAMESPACE} of run sanity-abc123 and what is in it")]
+    );
     assert_eq!(outside(&api), of_others());
     assert_eq!(clean_up(&server, |_| {}).await.unwrap(), Default::default());
 }
@@ -374,4 +378,60 @@ async fn a_snapshot_that_the_driver_keeps_goes_although_no_object_stands_for_it(
         assert!(taken().is_empty(), "imported by the test: {imports}");
         assert_eq!(outside(&api), [""; 0]);
     }
+}
+
+/// The finalizer of a claim that a snapshot is taken of.
+const SOURCE: &str = "snapshot.storage.kubernetes.io/pvc-as-source-protection";
+
+#[tokio::test(start_paused = true)]
+async fn a_claim_that_the_snapshot_controller_has_forgotten_is_let_go_of() {
+    let api = cluster();
+    let told = Mutex::new(Vec::new());
+    with_claim(&api).await;
+    let holds = |name: &str| {
+        let mut claim = api.object("persistentvolumeclaims", NAMESPACE, name).unwrap();
+        claim["metadata"]["finalizers"] = json!([SOURCE]);
+        api.has("persistentvolumeclaims", claim);
+    };
+    holds("claim-0");
+    api.store(|store| {
+        for ((resource, _, _), mut object) in store.objects.clone() {
+            if object["metadata"]["annotations"].get("csi-sanity/ends-by-seconds").is_some() {
+                object["metadata"]["annotations"]["csi-sanity/ends-by-seconds"] = "1700000000".into();
+                store.put(&resource, object);
+            }
+        }
+    });
+    let server = server(&api).await;
+    let began = Instant::now();
+    let done = clean_up(&server, |line| told.lock().unwrap().push(line.to_owned())).await.unwrap();
+    assert_eq!(done.left, [""; 0]);
+    assert!(began.elapsed() < Duration::from_secs(60), "{:?}", began.elapsed());
+    let told = told.into_inner().unwrap().join("\n");
+    assert!(told.contains("waiting for PersistentVolumeClaim claim-0, Bound (held by"), "{told}");
+    let freed = format!("removed the finalizer {SOURCE} of PersistentVolumeClaim claim-0 in {NAMESPACE}");
+    assert!(told.contains(&freed), "{told}");
+    assert_eq!(api.names("persistentvolumeclaims"), [""; 0]);
+}
+
+/// A snapshot that is being taken still needs its claim.
+#[tokio::test(start_paused = true)]
+async fn a_claim_that_a_snapshot_refers_to_is_not_let_go_of() {
+    let api = cluster();
+    let real = with_claim(&api).await;
+    let mut claim = api.object("persistentvolumeclaims", NAMESPACE, "claim-0").unwrap();
+    claim["metadata"]["finalizers"] = json!([SOURCE]);
+    api.has("persistentvolumeclaims", claim);
+    api.has(
+        "volumesnapshots",
+        json!({
+            "metadata": { "name": "stuck", "namespace": NAMESPACE, "finalizers": ["example.com/held"] },
+            "spec": { "source": { "persistentVolumeClaimName": "claim-0" } },
+            "status": { "boundVolumeSnapshotContentName": "none" },
+        }),
+    );
+    api.store(|store| store.refused.insert("DELETE volumesnapshots".to_owned()));
+    assert!(real.close().await.is_err());
+    let claim = api.object("persistentvolumeclaims", NAMESPACE, "claim-0").unwrap();
+    assert_eq!(claim["metadata"]["finalizers"], json!([SOURCE]));
 }

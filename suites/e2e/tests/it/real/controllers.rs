@@ -15,6 +15,7 @@ pub(crate) fn work(store: &mut Store) {
         run_pods(store);
         publish_capacity(store);
         take_snapshots(store);
+        protect_classes(store);
         end_claims(store);
         end_snapshots(store);
         end_namespaces(store);
@@ -74,9 +75,54 @@ fn bind_claims(store: &mut Store) {
     }
 }
 
+/// A class of attributes stays as long as a claim names it.
+fn protect_classes(store: &mut Store) {
+    const PROTECTION: &str = "kubernetes.io/vac-protection";
+    let claims = all(store, "persistentvolumeclaims");
+    for (key, mut class) in all(store, "volumeattributesclasses") {
+        let is_named =
+            claims.iter().any(|(_, claim)| claim["spec"]["volumeAttributesClassName"] == key.2.as_str());
+        match is_deleting(&class) {
+            true if !is_named => store.remove(&key),
+            true => {}
+            false if class["metadata"]["finalizers"].is_null() => {
+                class["metadata"]["finalizers"] = json!([PROTECTION]);
+                store.put(&key.0, class);
+            }
+            false => {}
+        }
+    }
+}
+
+/// Whether a pod takes a device for a file system, or the other way round: kubelet refuses it.
+fn is_mismatched(store: &Store, pod: &Value) -> bool {
+    let namespace = pod["metadata"]["namespace"].as_str().unwrap_or_default();
+    let devices = pod["spec"]["containers"][0]["volumeDevices"].as_array().map_or(0, Vec::len);
+    let claims = pod["spec"]["volumes"].as_array().into_iter().flatten();
+    let modes = claims.filter_map(|volume| {
+        let name = volume["persistentVolumeClaim"]["claimName"].as_str()?;
+        let key = ("persistentvolumeclaims".to_owned(), namespace.to_owned(), name.to_owned());
+        Some(store.objects.get(&key)?["spec"]["volumeMode"] == "Block")
+    });
+    modes.into_iter().any(|is_block| is_block != (devices > 0))
+}
+
 fn run_pods(store: &mut Store) {
     for (_, mut pod) in all(store, "pods") {
         if pod.get("status").is_some() {
+            continue;
+        }
+        if is_mismatched(store, &pod) {
+            let (name, namespace) = (&pod["metadata"]["name"], &pod["metadata"]["namespace"]);
+            let event = json!({
+                "metadata": { "name": "refused", "namespace": namespace },
+                "involvedObject": { "kind": "Pod", "name": name },
+                "type": "Warning", "reason": "FailedMount", "message": "it has another volumeMode",
+                "lastTimestamp": "2026-11-22T22:53:51Z",
+            });
+            pod["status"] = json!({ "phase": "Pending" });
+            store.put("events", event);
+            store.put("pods", pod);
             continue;
         }
         pod["spec"]["nodeName"] = "node-a".into();

@@ -12,7 +12,7 @@ use super::{LIMIT, NAMESPACE, RUN, broken, cluster, found, namespace, settings};
 
 async fn with_access(api: &Api, node_access: NodeAccess) -> Arc<Real> {
     let settings = csi_suite_e2e::real::Settings { node_access: Some(node_access), ..settings() };
-    Arc::new(RealClusters::new(found(api).await, settings, LIMIT).namespace(RUN, NAMESPACE))
+    Arc::new(RealClusters::new(found(api).await, settings, LIMIT, |_| {}).namespace(RUN, NAMESPACE))
 }
 
 #[tokio::test]

@@ -28,7 +28,7 @@ fn pod(namespace: &str, name: &str, images: &[&str]) -> Value {
     let container = |image: &&str| {
         json!({
             "name": image, "image": format!("registry.example/{image}:v1"),
-            "args": ["--csi-address=/csi/csi.sock", format!("--plugin={DRIVER}")],
+            "args": ["--csi-address=/csi/csi.sock", format!("--plugin={DRIVER}"), "--enable-capacity"],
             "volumeMounts": [{ "name": "socket", "mountPath": "/csi" }],
         })
     };

@@ -36,20 +36,31 @@ impl Reporter for Told {
 
 /// Runs the test until it ends, or the signal is raised.
 async fn run(api: &Api, signal: watch::Receiver<Halt>) -> (Told, Summary) {
-    let file = tempfile::NamedTempFile::new().unwrap();
-    let text = format!(
-        "StorageClass: {{FromName: true}}\nDriverInfo:\n  Name: {DRIVER}\n  SupportedFsType: {{\"\": {{}}}}\n  \
-         TopologyKeys: [disk.example/zone]\n  Capabilities: {{capacity: true}}\n"
+    run_test(api, TEST, signal).await
+}
+
+async fn run_test(api: &Api, test: &str, signal: watch::Receiver<Halt>) -> (Told, Summary) {
+    let folder = tempfile::tempdir().unwrap();
+    let class = format!(
+        "kind: VolumeAttributesClass\napiVersion: storage.k8s.io/v1\nmetadata: {{name: gold}}\ndriverName: {DRIVER}\n\
+         parameters: {{tier: gold}}\n"
     );
-    std::fs::write(file.path(), text).unwrap();
-    let definition = Definition::new(DriverDefinition::load(file.path()).unwrap()).unwrap();
+    std::fs::write(folder.path().join("gold.yaml"), class).unwrap();
+    let text = format!(
+        "StorageClass: {{FromName: true}}\nVolumeAttributesClass: {{FromFile: gold.yaml}}\nDriverInfo:\n  Name: {DRIVER}\n  \
+         SupportedFsType: {{\"\": {{}}}}\n  TopologyKeys: [disk.example/zone]\n  \
+         Capabilities: {{capacity: true, block: true, controllerExpansion: true}}\n"
+    );
+    let file = folder.path().join("driver.yaml");
+    std::fs::write(&file, text).unwrap();
+    let definition = Definition::new(DriverDefinition::load(&file).unwrap()).unwrap();
     let suite = plan::suite(Arc::new(definition), Arc::new(clusters(api).await));
     let elsewhere = Elsewhere { driver: DRIVER.to_owned(), place: "in a cluster".to_owned() };
     let target = Target::connect(Config { elsewhere: Some(elsewhere), ..Config::default() }).await.unwrap();
     assert_eq!((target.info().name.as_str(), target.place().as_str()), (DRIVER, "in a cluster"));
     let registry = Registry::new([suite]);
     let mut filter = Filter::default();
-    filter.add(TEST).unwrap();
+    filter.add(test).unwrap();
     let planned = registry.select(&filter, &target.config().access_types);
     let options = RunOptions { jobs: 1, seed: 1, tell_each: true, registry, ..RunOptions::default() };
     let mut told = Told::default();
@@ -75,6 +86,56 @@ async fn a_failure_shows_what_was_reported_and_the_objects_and_leaves_nothing() 
     assert_eq!(summary.failed, 1);
     assert_eq!(api.names("namespaces"), [""; 0]);
     assert_eq!(api.names("storageclasses"), [""; 0]);
+}
+
+/// What is about Kubernetes alone is tried where there is one.
+#[tokio::test(start_paused = true)]
+async fn what_is_about_kubernetes_alone_runs_in_a_cluster() {
+    const MISMATCHED: &str = ":should-fail-to-use-a-volume-in-a-pod-with-mismatched-mode";
+    const FIXED: &str = ":should-not-allow-expansion-of-pvcs-without-allowvolumeexpansion-property";
+    const PROTECTED: &str = ":should-be-protected-by-vac-protection-finalizer";
+    for (test, refused) in [
+        (format!("volumemode/dynamic-pv-filesystem-volmode{MISMATCHED}"), None),
+        (format!("volumemode/dynamic-pv-block-volmode{MISMATCHED}"), None),
+        (format!("volume-expand/dynamic-pv-default-fs{FIXED}"), Some("PATCH persistentvolumeclaims")),
+        (format!("volume-expand/dynamic-pv-block-volmode{FIXED}"), Some("PATCH persistentvolumeclaims")),
+        (format!("volume-modify/dynamic-pv-default-fs{PROTECTED}"), None),
+        (format!("volume-modify/dynamic-pv-block-volmode{PROTECTED}"), None),
+    ] {
+        let api = cluster();
+        api.store(|store| store.refused.extend(refused.map(str::to_owned)));
+        let (_never, signal) = watch::channel(Halt::None);
+        let (told, _) = run_test(&api, &test, signal).await;
+        assert!(matches!(&told.0[..], [(Outcome::Passed, left)] if left.is_empty()), "{test}: {:?}", told.0);
+        assert_eq!(api.names("namespaces"), [""; 0]);
+        assert_eq!(api.names("volumeattributesclasses"), [""; 0]);
+    }
+    // A claim that grows all the same is found.
+    let (_never, signal) = watch::channel(Halt::None);
+    let (told, _) =
+        run_test(&cluster(), &format!("volume-expand/dynamic-pv-default-fs{FIXED}"), signal).await;
+    assert!(
+        matches!(&told.0[..], [(Outcome::Failed(why), _)] if why.message.contains("must not")),
+        "{:?}",
+        told.0
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_an_interruption_leaves_is_told_as_an_error() {
+    let api = cluster();
+    let (raise, signal) = watch::channel(Halt::None);
+    let interrupting = async {
+        while api.names("storageclasses").is_empty() {
+            tokio::task::yield_now().await;
+        }
+        api.store(|store| store.refused.insert("DELETE storageclasses".to_owned()));
+        raise.send(Halt::Interrupted).unwrap();
+    };
+    let ((told, summary), ()) = tokio::join!(run(&api, signal), interrupting);
+    let [(Outcome::Broken(why), left)] = &told.0[..] else { panic!("{:?}", told.0) };
+    assert!(why.starts_with("interrupted; could not undo: namespace sanity-"), "{why}");
+    assert_eq!((left.len(), summary.halt), (1, Halt::Interrupted));
 }
 
 #[tokio::test]

@@ -56,6 +56,7 @@ check! {
         spec: [req::MSG_CAPRANGE_005, req::CTRL_CREATEVOL_018],
         needs: [CREATE_DELETE_VOLUME],
         refuted_by: ["create-volume-halves-size", "create-volume-rounds-down"],
+        runs: Odd,
         access: Each,
     }
     async |cx| {
@@ -75,6 +76,7 @@ check! {
         needs: [CREATE_DELETE_VOLUME],
         refuted_by: ["create-volume-exceeds-limit"],
         follows: "controller/create-volume/crossed-capacity-range",
+        runs: Odd,
     }
     async |cx| {
         let odd = odd_size(cx)?;
@@ -101,6 +103,7 @@ check! {
         needs: [CREATE_DELETE_VOLUME],
         refuted_by: ["create-volume-exceeds-limit", "create-volume-rounds-down"],
         follows: "controller/create-volume/limit-bytes",
+        runs: Odd,
     }
     async |cx| {
         cx.new_volume().await?;
@@ -127,7 +130,7 @@ check! {
         replaces: [
             "Controller Service [Controller Server] CreateVolume should return appropriate values SingleNodeWriter NoCapacity",
         ],
-        runs: Last,
+        runs: Odd,
     }
     async |cx| {
         cx.new_volume().await?;
@@ -155,6 +158,7 @@ check! {
         spec: [req::CTRL_CREATEVOL_047, req::MSG_CAPRANGE_005],
         needs: [CREATE_DELETE_VOLUME],
         refuted_by: ["create-volume-out-of-range-as-internal", "create-volume-out-of-range-as-invalid-argument"],
+        runs: Last,
     }
     async |cx| {
         cx.new_volume().await?;
@@ -174,6 +178,7 @@ check! {
         needs: [CREATE_DELETE_VOLUME],
         refuted_by: ["create-volume-out-of-range-as-internal", "create-volume-out-of-range-as-invalid-argument"],
         follows: "controller/create-volume/limit-bytes",
+        runs: Last,
     }
     async |cx| {
         cx.new_volume().await?;

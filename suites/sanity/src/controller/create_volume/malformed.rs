@@ -143,6 +143,7 @@ check! {
         spec: [req::MSG_CAPRANGE_007, req::GEN_ERR_005],
         needs: [CREATE_DELETE_VOLUME],
         refuted_by: ["create-volume-accepts-negative-size", "create-volume-internal-on-negative-size"],
+        runs: Last,
     }
     async |cx| {
         for (what, required_bytes, limit_bytes) in

@@ -40,14 +40,15 @@ check! {
     ANY_TEXT {
         id: "controller/create-volume/any-name",
         title: "CreateVolume takes any Unicode name without control characters",
-        spec: [req::CTRL_CREATEVOL_014, req::CTRL_CREATEVOL_002, req::CTRL_LISTVOL_002],
+        spec: [req::CTRL_CREATEVOL_014, req::CTRL_CREATEVOL_001, req::CTRL_CREATEVOL_002, req::CTRL_LISTVOL_002],
         needs: [CREATE_DELETE_VOLUME],
         refuted_by: [
             "create-volume-refuses-unicode-names",
             "create-volume-internal-on-path-names",
             "list-volumes-fails-on-unusual-names",
+            "create-volume-fails-after-quotes",
         ],
-        runs: Last,
+        runs: Odd,
     }
     async |cx| {
         cx.new_volume().await?;
@@ -103,6 +104,7 @@ check! {
         replaces: [
             "Controller Service [Controller Server] CreateVolume should not fail when creating volume with maximum-length name",
         ],
+        runs: Odd,
     }
     async |cx| {
         cx.new_volume().await?;
@@ -121,6 +123,7 @@ check! {
         spec: [req::MSG_VOLUME_003, req::CTRL_CREATEVOL_014],
         needs: [CREATE_DELETE_VOLUME],
         refuted_by: ["create-volume-truncates-names"],
+        runs: Odd,
     }
     async |cx| {
         cx.new_volume().await?;
@@ -148,6 +151,7 @@ check! {
         spec: [req::CTRL_CREATEVOL_016],
         needs: [CREATE_DELETE_VOLUME],
         refuted_by: ["create-volume-folds-case", "create-volume-trims-names"],
+        runs: Odd,
     }
     async |cx| {
         cx.new_volume().await?;

@@ -27,6 +27,7 @@ check! {
         spec: [req::GEN_SIZE_004],
         needs: [CREATE_DELETE_VOLUME],
         refuted_by: ["create-volume-refuses-large-secrets"],
+        runs: Odd,
     }
     async |cx| {
         // A driver may refuse a key that it does not know, whatever its size.

@@ -131,6 +131,7 @@ check! {
         spec: [req::GROUP_CREATE_014],
         needs: [CREATE_DELETE_GET_VOLUME_GROUP_SNAPSHOT, CREATE_DELETE_VOLUME],
         refuted_by: ["create-group-snapshot-refuses-unicode-names"],
+        runs: Odd,
     }
     async |cx| {
         let mut request = request_for(cx, &two_volumes(cx).await?);

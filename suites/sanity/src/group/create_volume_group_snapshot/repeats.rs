@@ -3,7 +3,7 @@
 use csi_harness::prelude::*;
 
 use crate::group::{member_ids, request_for, two_volumes};
-use crate::moment::{moment, same_moment};
+use crate::moment::{another_moment, moment, same_moment};
 
 /// What must not change between two answers about one group snapshot.
 fn same(first: &v1::VolumeGroupSnapshot, again: &v1::VolumeGroupSnapshot) -> CheckResult {
@@ -39,13 +39,20 @@ check! {
             "create-group-snapshot-forgets-names",
             "create-group-snapshot-refuses-repeats",
             "create-group-snapshot-repeat-drops-members",
+            "create-group-snapshot-time-is-now",
         ],
     }
     async |cx| {
         let request = request_for(cx, &two_volumes(cx).await?);
         let first = cx.create_group_snapshot(request.clone()).setup("a group snapshot").await?;
-        let again = cx.create_group_snapshot(request).await.must("answer with the group snapshot made before")?;
-        same(&first, &again)
+        let again =
+            cx.create_group_snapshot(request.clone()).await.must("answer with the group snapshot made before")?;
+        same(&first, &again)?;
+        if another_moment(cx, first.creation_time.as_ref(), again.creation_time.as_ref()).await {
+            let later = cx.create_group_snapshot(request).await.must("answer OK to the same request later")?;
+            same(&first, &later)?;
+        }
+        Ok(())
     }
 }
 

@@ -11,10 +11,11 @@ async fn at_new_path(
     mode: Mode,
     readonly: bool,
 ) -> CheckResult<v1::NodePublishVolumeRequest> {
+    let request = cx.publish_request(staged, &cx.target_path().await?);
     Ok(v1::NodePublishVolumeRequest {
         volume_capability: Some(cx.capability_with_mode(mode)),
-        readonly,
-        ..cx.publish_request(staged, &cx.target_path().await?)
+        readonly: readonly || request.readonly,
+        ..request
     })
 }
 

@@ -42,7 +42,8 @@ check! {
         refuted_by: ["node-publish-ignores-readonly-conflict", "node-publish-conflict-as-internal"],
     }
     async |cx| {
-        let request = request(cx).await?;
+        let staged = cx.staged(cx.attached(cx.writable_volume().await?).await?).await?;
+        let request = cx.publish_request(&staged, &cx.target_path().await?);
         cx.node_publish(request.clone()).setup("a published volume").await?;
         let request = v1::NodePublishVolumeRequest { readonly: true, ..request };
         let target_path = request.target_path.clone();
@@ -53,7 +54,7 @@ check! {
         }
         let done = Violation::new(format!("NodePublishVolume {what} was done"))
             .expected("ALREADY_EXISTS, unless the volume cannot be written to anyway");
-        match cx.is_writable(&target_path).await {
+        match cx.is_writable(&target_path) {
             Some(true) => return Err(done.actual("OK, and the volume can be written to").into()),
             Some(false) => {}
             None => cx.warn(done.actual("OK")),

@@ -361,7 +361,11 @@ fn elsewhere(life: &VolumeLife) -> Expectation {
 fn detach(held: Held<'_, VolumeLife>, node: Option<Node>) -> Expectation {
     let life = match held {
         Held::Gone | Held::Fading => {
-            return must(&req::CTRL_UNPUBLISH_015, "take a deleted volume as detached")
+            let (rule, what): (&Requirement, _) = match node {
+                Some(_) => (&req::CTRL_UNPUBLISH_015, "take a deleted volume as detached"),
+                None => (&req::CTRL_UNPUBLISH_011, "take a deleted volume as detached from all nodes"),
+            };
+            return must(rule, what)
                 .or_remark(Code::NotFound, "a deleted volume can safely count as detached");
         }
         Held::Here(life) => life,
@@ -372,8 +376,11 @@ fn detach(held: Held<'_, VolumeLife>, node: Option<Node>) -> Expectation {
     let is_attached = life.attached.keys().any(|other| on_node(*other));
     match (is_attached, is_used, node) {
         (_, true, _) => anything(&req::CTRL_UNPUBLISH_001, "from a node that still uses the volume"),
-        (false, false, _) => must(&req::CTRL_UNPUBLISH_005, "succeed for a volume that is not on the node"),
-        (true, false, None) => must(&req::CTRL_UNPUBLISH_011, "detach the volume from all nodes"),
+        (false, false, Some(_)) => {
+            must(&req::CTRL_UNPUBLISH_005, "succeed for a volume that is not on the node")
+        }
+        // Whoever refuses a call without a node does so wherever the volume is.
+        (_, false, None) => must(&req::CTRL_UNPUBLISH_011, "detach the volume from all nodes"),
         (true, false, Some(_)) => {
             must(&req::CTRL_UNPUBLISH_001, "detach a volume that nobody uses on the node")
         }

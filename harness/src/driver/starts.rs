@@ -1,0 +1,115 @@
+//! How long a driver takes to start, and why one is not back.
+
+use std::fmt;
+use std::process::ExitStatus;
+use std::time::{Duration, Instant};
+
+use super::DriverError;
+
+/// A start takes at the most so many times as long as the longest one seen: machines get busy, and there is more to look
+/// through than at first.
+pub(crate) const START_FACTOR: u32 = 10;
+
+/// The starts of a driver, as far as they were seen.
+#[derive(Debug, Default)]
+pub(super) struct Starts {
+    since: Option<Instant>,
+    longest: Option<Duration>,
+}
+
+impl Starts {
+    pub(super) fn begin(&mut self) {
+        self.since = Some(Instant::now());
+    }
+
+    pub(super) fn has_answered(&mut self) {
+        if let Some(since) = self.since.take() {
+            self.longest = self.longest.max(Some(since.elapsed()));
+        }
+    }
+
+    /// What was ended before it answered says nothing.
+    pub(super) fn end(&mut self) {
+        self.since = None;
+    }
+
+    pub(super) fn since(&self) -> Option<Duration> {
+        self.since.map(|since| since.elapsed())
+    }
+
+    pub(super) fn longest(&self) -> Option<Duration> {
+        self.longest
+    }
+}
+
+/// Why a driver is not back.
+#[derive(Debug)]
+pub enum Away {
+    /// It could not be started.
+    Unstarted(DriverError),
+    /// Its process has ended again.
+    Ended(ExitStatus),
+    /// It does not answer.
+    Silent {
+        /// How long it was waited for.
+        waited: Duration,
+        /// The longest that it has taken to start before, if a start was seen.
+        longest_start: Option<Duration>,
+    },
+}
+
+impl Away {
+    /// Whether the driver is to blame, and not a limit that is too short for it.
+    pub fn is_fault(&self) -> bool {
+        match self {
+            Away::Unstarted(error) => matches!(error, DriverError::Serve(_)),
+            Away::Ended(_) => true,
+            Away::Silent { waited, longest_start } => {
+                longest_start.is_some_and(|longest| *waited >= longest.saturating_mul(START_FACTOR))
+            }
+        }
+    }
+}
+
+impl fmt::Display for Away {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Away::Unstarted(error) => f.write_str(&crate::error_chain(error)),
+            Away::Ended(status) => write!(f, "its process has ended ({status})"),
+            Away::Silent { waited, longest_start } => {
+                write!(f, "no answer within {} ms", waited.as_millis())?;
+                match longest_start {
+                    Some(longest) => {
+                        write!(f, ", and it took {} ms at the most to start before", longest.as_millis())
+                    }
+                    None => Ok(()),
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn silent(waited_ms: u64, longest_ms: Option<u64>) -> Away {
+        let longest_start = longest_ms.map(Duration::from_millis);
+        Away::Silent { waited: Duration::from_millis(waited_ms), longest_start }
+    }
+
+    #[test]
+    fn one_that_lives_is_blamed_only_if_it_was_much_faster_before() {
+        assert!(silent(30_000, Some(200)).is_fault());
+        assert!(silent(120_000, Some(12_000)).is_fault());
+        assert!(!silent(10_000, Some(12_000)).is_fault());
+        assert!(!silent(119_000, Some(12_000)).is_fault());
+        assert!(!silent(30_000, None).is_fault());
+        assert!(!Away::Unstarted(DriverError::RestartCommand("it failed".to_owned())).is_fault());
+        assert!(Away::Unstarted(DriverError::Serve("the state cannot be read".into())).is_fault());
+        assert_eq!(
+            silent(10_000, Some(12_000)).to_string(),
+            "no answer within 10000 ms, and it took 12000 ms at the most to start before"
+        );
+    }
+}

@@ -1,0 +1,156 @@
+//! A plain call that the driver has done before. Made again between others, it shows whether the driver still works, and after
+//! which call it does not any more.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use csi_proto::Rpc;
+use tokio::sync::Mutex;
+use tonic::Code;
+
+use crate::check::Check;
+use crate::config::AccessType;
+use crate::cx::{Cx, Session};
+use crate::effect;
+use crate::outcome::Planned;
+use crate::premise::Premises;
+use crate::record::{CallLog, CallRecord, Ticket};
+use crate::reply::{Answer, NoAnswer};
+use crate::run_check::body;
+use crate::story;
+use crate::target::Target;
+
+/// What most other calls build on; the first one that the driver offers is made.
+const METHODS: [&str; 2] = ["CreateVolume", "NodePublishVolume"];
+
+/// What names have where those of a check have its number: more than there are checks.
+const FIRST_NUMBER: usize = 0x10000;
+
+/// A call as its check makes it that judges the plain form of the RPC, and nothing of it is left afterwards.
+#[derive(Debug)]
+pub(crate) struct PlainCall {
+    target: Arc<Target>,
+    judge: &'static Check,
+    method: &'static str,
+    access: AccessType,
+    seed: u64,
+    made: AtomicUsize,
+}
+
+/// How a plain call ended that is not done any more.
+#[derive(Clone, Debug)]
+pub(crate) struct Lost {
+    /// Which one.
+    pub(crate) rpc: Rpc,
+    /// Its code; `None` where there was no answer.
+    pub(crate) code: Option<Code>,
+    /// What the driver said.
+    pub(crate) answer: String,
+    /// The call and its answer, as failures show them.
+    pub(crate) line: String,
+}
+
+impl Lost {
+    /// The end of this call, if it is one that says more than "not now".
+    fn of(call: &CallRecord) -> Option<Lost> {
+        let code = match &call.outcome {
+            Answer::Refused(refused) if !effect::is_not_now(call.rpc.method, refused.code) => {
+                Some(refused.code)
+            }
+            Answer::Unknown(NoAnswer::Timeout(_) | NoAnswer::Broken(_)) => None,
+            _ => return None,
+        };
+        let answer = story::shortened(&call.outcome().to_string());
+        Some(Lost { rpc: call.rpc, code, answer, line: story::call_line(call) })
+    }
+
+    /// Whether a call of a check has ended in the same way.
+    pub(crate) fn shows_in(&self, call: &CallRecord) -> bool {
+        let same = || Lost::of(call).is_some_and(|lost| lost.code == self.code);
+        !call.cleanup && call.rpc == self.rpc && same()
+    }
+}
+
+impl PlainCall {
+    /// The one to make of this driver, if a check of the suites judges it.
+    pub(crate) fn of(premises: &Premises, target: &Arc<Target>, seed: u64) -> Option<PlainCall> {
+        let access = *target.config().access_types.first()?;
+        let offered = |judge: &&Check| judge.needs.iter().all(|need| need.unmet(target, access).is_none());
+        METHODS.into_iter().find_map(|method| {
+            let judge = premises.judge(method).filter(offered)?;
+            let made = AtomicUsize::new(0);
+            Some(PlainCall { target: target.clone(), judge, method, access, seed, made })
+        })
+    }
+
+    /// The check that judges it.
+    pub(crate) fn judge(&self) -> &'static Check {
+        self.judge
+    }
+
+    /// Makes it.
+    ///
+    /// # Errors
+    /// The driver does not do it. What else stands in the way says nothing.
+    pub(crate) async fn make(&self) -> Result<(), Lost> {
+        let limit = Duration::from_millis(self.target.config().time_limits.check_ms);
+        let number = FIRST_NUMBER + self.made.fetch_add(1, Ordering::Relaxed);
+        let planned = Planned { check: self.judge, access: self.access, number };
+        let log = CallLog::new();
+        let session = Session::new(self.target.clone(), log.clone(), &planned.label(), limit);
+        let cx = Cx::new(session, self.access, number, self.seed);
+        let ended = body(&planned, &cx, limit).await;
+        // What cannot be undone is found when the run looks for what it has left.
+        let _ = cx.finish().await;
+        cx.make_way().await;
+        if ended.is_ok() {
+            return Ok(());
+        }
+        let calls = log.take().calls;
+        let mut own = calls.iter().rev().filter(|call| !call.cleanup && call.rpc.method == self.method);
+        own.next().and_then(Lost::of).map_or(Ok(()), Err)
+    }
+}
+
+/// Makes a plain call after each call of a check, until it fails.
+#[derive(Debug)]
+pub(crate) struct Probe {
+    plain: Arc<PlainCall>,
+    /// Calls of the check that are known to be harmless: so many first ones.
+    harmless: u64,
+    found: Mutex<Option<Found>>,
+}
+
+/// The call of a check after which the plain call failed.
+#[derive(Clone, Debug)]
+pub(crate) struct Found {
+    /// It and its answer, as failures show them.
+    pub(crate) line: String,
+    /// Which RPC it was.
+    pub(crate) rpc: Rpc,
+    /// The plain call.
+    pub(crate) lost: Lost,
+}
+
+impl Probe {
+    pub(crate) fn new(plain: Arc<PlainCall>, harmless: u64) -> Arc<Probe> {
+        Arc::new(Probe { plain, harmless, found: Mutex::default() })
+    }
+
+    /// Looks at the driver after a call of the check.
+    pub(crate) async fn after(&self, log: &CallLog, call: Ticket) {
+        let mut found = self.found.lock().await;
+        if found.is_some() || call.number() < self.harmless {
+            return;
+        }
+        if let Err(lost) = self.plain.make().await {
+            *found = log.told(call).map(|(rpc, line)| Found { line, rpc, lost });
+        }
+    }
+
+    /// The call that was looked for; no more need be made then.
+    pub(crate) async fn found(&self) -> Option<Found> {
+        self.found.lock().await.clone()
+    }
+}

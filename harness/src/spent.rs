@@ -1,0 +1,117 @@
+//! What a check spends its time on, beside the calls that it is about.
+
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// A part of the work of a check.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Part {
+    /// What it is about.
+    #[default]
+    Checking,
+    /// Making small what has gone wrong.
+    Shrinking,
+    /// Looking once more, with all the time that a driver may need.
+    Confirming,
+    /// Undoing what it has made.
+    Undoing,
+}
+
+/// How long a check was at its parts. What is left of its time it was at what it is about.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Spent {
+    /// At making small what had gone wrong.
+    pub shrinking: Duration,
+    /// At looking once more, with all the time that a driver may need.
+    pub confirming: Duration,
+    /// At undoing what it had made.
+    pub undoing: Duration,
+    /// Of all its time: in pauses, for a driver to get ready or to catch up.
+    pub waiting: Duration,
+}
+
+/// Counts the time of a check by its parts.
+#[derive(Debug)]
+pub(crate) struct Clock(Mutex<Counting>);
+
+#[derive(Debug)]
+struct Counting {
+    part: Part,
+    since: Instant,
+    spent: Spent,
+}
+
+/// A part that ends when this is dropped.
+#[derive(Debug)]
+pub struct Begun<'a> {
+    clock: &'a Clock,
+    before: Part,
+}
+
+impl Clock {
+    pub(crate) fn start() -> Clock {
+        let (part, spent) = Default::default();
+        Clock(Mutex::new(Counting { part, since: Instant::now(), spent }))
+    }
+
+    /// Begins a part. Its end goes back to the one before it.
+    pub(crate) fn begin(&self, part: Part) -> Begun<'_> {
+        Begun { clock: self, before: self.turn_to(part) }
+    }
+
+    /// Counts a pause, whichever part it belongs to.
+    pub(crate) fn waited(&self, pause: Duration) {
+        self.lock().spent.waiting += pause;
+    }
+
+    pub(crate) fn spent(&self) -> Spent {
+        let part = self.lock().part;
+        self.turn_to(part);
+        self.lock().spent
+    }
+
+    fn turn_to(&self, part: Part) -> Part {
+        let mut counting = self.lock();
+        let elapsed = counting.since.elapsed();
+        match counting.part {
+            Part::Checking => {}
+            Part::Shrinking => counting.spent.shrinking += elapsed,
+            Part::Confirming => counting.spent.confirming += elapsed,
+            Part::Undoing => counting.spent.undoing += elapsed,
+        }
+        counting.since = Instant::now();
+        std::mem::replace(&mut counting.part, part)
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Counting> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Begun<'_> {
+    fn drop(&mut self) {
+        self.clock.turn_to(self.before);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_part_inside_another_is_counted_apart() {
+        let clock = Clock::start();
+        let pause = Duration::from_millis(2);
+        {
+            let _shrinking = clock.begin(Part::Shrinking);
+            std::thread::sleep(pause);
+            let _undoing = clock.begin(Part::Undoing);
+            std::thread::sleep(pause);
+        }
+        clock.waited(pause);
+        let spent = clock.spent();
+        assert!(spent.shrinking >= pause && spent.undoing >= pause, "{spent:?}");
+        assert_eq!((spent.confirming, spent.waiting), (Duration::ZERO, pause));
+        assert_eq!(clock.spent(), spent, "what it is about is not counted");
+    }
+}

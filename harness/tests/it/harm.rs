@@ -1,0 +1,276 @@
+//! Checks that may harm those after them: which one is blamed, and what becomes of the others.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use csi_harness::Driver;
+use csi_harness::outcome::Outcome;
+use csi_harness::prelude::*;
+use csi_harness::registry::{Registry, Suite};
+use csi_harness::runner::RunOptions;
+use csi_harness::target::Target;
+use csi_mock_driver::Defect;
+use tokio::sync::{Semaphore, watch};
+
+use crate::bench::{self, Bench, Ran, config, options};
+use crate::process::Mock;
+
+check! {
+    /// The plain call.
+    MAKES {
+        id: "harm/makes",
+        title: "a volume is made",
+        spec: [req::CTRL_CREATEVOL_001],
+        refuted_by: ["create-volume-unimplemented"],
+        plain: ["CreateVolume"],
+    }
+    async |cx| {
+        cx.create_volume(cx.create_volume_request()).await.must("make a volume")?;
+        Ok(())
+    }
+}
+
+/// Makes volumes whose names end so, as far as the driver does.
+async fn named(cx: &Cx, endings: &[&str]) -> CheckResult {
+    for ending in endings {
+        let name = format!("{}{ending}", cx.unique_name());
+        let request = v1::CreateVolumeRequest { name, ..cx.create_volume_request() };
+        let _ = cx.create_volume(request).await.any_answer()?;
+    }
+    Ok(())
+}
+
+check! {
+    /// Names that harm nobody.
+    SPACES {
+        id: "harm/spaces",
+        title: "names with spaces are taken",
+        spec: [req::CTRL_CREATEVOL_014],
+        refuted_by: ["none"],
+        runs: Odd,
+    }
+    async |cx| {
+        named(cx, &[" a", " b"]).await
+    }
+}
+
+check! {
+    /// The second name spoils the driver.
+    QUOTES {
+        id: "harm/quotes",
+        title: "names with quotation marks are taken",
+        spec: [req::CTRL_CREATEVOL_014],
+        refuted_by: ["create-volume-fails-after-quotes"],
+        runs: Odd,
+    }
+    async |cx| {
+        named(cx, &["", " 'quoted'", " plain"]).await
+    }
+}
+
+check! {
+    /// Spoils it once more.
+    QUOTES_AGAIN {
+        id: "harm/quotes-again",
+        title: "more names with quotation marks are taken",
+        spec: [req::CTRL_CREATEVOL_014],
+        refuted_by: ["create-volume-fails-after-quotes"],
+        runs: Odd,
+    }
+    async |cx| {
+        named(cx, &["\"quoted\""]).await
+    }
+}
+
+check! {
+    /// Builds on the plain call.
+    BUILDS {
+        id: "harm/builds",
+        title: "what is built on a volume works",
+        spec: [req::CTRL_VALIDATE_001],
+        refuted_by: ["none"],
+        runs: Last,
+    }
+    async |cx| {
+        cx.new_volume().await?;
+        Ok(())
+    }
+}
+
+check! {
+    /// Needs no volume.
+    PROBES {
+        id: "harm/probes",
+        title: "Probe is answered",
+        spec: [req::ID_PROBE_001],
+        refuted_by: ["none"],
+        runs: Last,
+    }
+    async |cx| {
+        cx.call(v1::ProbeRequest {}).await.must("be answered")?;
+        Ok(())
+    }
+}
+
+const ALL: &[&Check] = &[&SPACES, &QUOTES, &QUOTES_AGAIN, &BUILDS, &PROBES, &MAKES];
+const SUITE: Suite = Suite { name: "harm", checks: &[ALL], retired: &[] };
+const DEFECT: &str = "create-volume-fails-after-quotes";
+
+async fn owned(defects: &str) -> Ran {
+    let mock = Mock::new(&format!("defects: [{defects}]"));
+    let driver = Driver::of(&mock.config, None).expect("the configuration says how to run it");
+    let target = Target::connect_to(driver.clone(), mock.config.clone()).await.expect("it answers");
+    let options = RunOptions { registry: Registry::new([SUITE]), leak_check: false, ..options() };
+    let ran = bench::run(target, options, watch::channel(Default::default()).1, ALL).await;
+    driver.leave().await.expect("it stops");
+    ran
+}
+
+/// The call is named after which nothing works, the same fault is told once, and the others are judged.
+#[tokio::test]
+async fn a_driver_that_can_be_started_anew_is_spoilt_for_nobody() {
+    let ran = owned(DEFECT).await;
+    let Outcome::Failed(violation) = ran.outcome(&QUOTES) else { panic!("{:?}", ran.outcomes) };
+    assert!(violation.message.contains("after CreateVolume, a plain CreateVolume fails"), "{violation:?}");
+    assert!(violation.actual.contains("UNKNOWN \"Exception"), "{violation:?}");
+    assert_eq!(violation.requirement, Some(&req::CTRL_CREATEVOL_001));
+    assert!(violation.told[1].contains("'quoted'"), "{violation:?}");
+    let Outcome::Skipped(why) = ran.outcome(&QUOTES_AGAIN) else { panic!("{:?}", ran.outcomes) };
+    assert!(why.starts_with("the same fault as in harm/quotes: "), "{why}");
+    for check in [&MAKES, &SPACES, &BUILDS, &PROBES] {
+        assert_eq!(ran.outcome(check), &Outcome::Passed, "{:?}", ran.outcomes);
+    }
+    assert!(ran.summary.crashes.is_empty(), "{:?}", ran.summary);
+    assert_eq!(owned("").await.summary.passed, ALL.len());
+}
+
+/// Elsewhere those that need what does not work any more say so, and since when.
+#[tokio::test]
+async fn a_driver_that_stays_spoilt_is_blamed_once() {
+    let mock =
+        csi_mock_driver::Config { defects: vec![Defect::CreateVolumeFailsAfterQuotes], ..Default::default() };
+    let mut bench = Bench::start(mock, config()).await;
+    bench.options.registry = Registry::new([SUITE]);
+    let ran = bench.run(ALL).await;
+    let Outcome::Failed(violation) = ran.outcome(&QUOTES) else { panic!("{:?}", ran.outcomes) };
+    assert!(violation.message.contains("after this check, a plain CreateVolume fails"), "{violation:?}");
+    assert!(violation.told.iter().any(|line| line.contains("'quoted'")), "{violation:?}");
+    for check in [&QUOTES_AGAIN, &BUILDS] {
+        let Outcome::Broken(why) = ran.outcome(check) else { panic!("{:?}", ran.outcomes) };
+        assert!(
+            why.contains("a plain CreateVolume does not work any more since harm/quotes: UNKNOWN"),
+            "{why}"
+        );
+    }
+    for check in [&MAKES, &SPACES, &PROBES] {
+        assert_eq!(ran.outcome(check), &Outcome::Passed, "{:?}", ran.outcomes);
+    }
+}
+
+/// A panic that brings others with it as long as some are left.
+struct Bomb(u32);
+
+impl Drop for Bomb {
+    fn drop(&mut self) {
+        if self.0 > 0 {
+            std::panic::panic_any(Bomb(self.0 - 1));
+        }
+    }
+}
+
+check! {
+    /// Takes down whatever runs it.
+    BLOWS_UP {
+        id: "harm/blows-up",
+        title: "the check ends without an end",
+        spec: [req::GEN_ERR_001],
+        refuted_by: ["none"],
+    }
+    async |cx| {
+        blow_up(cx)
+    }
+}
+
+fn blow_up(_: &Cx) -> CheckResult {
+    std::panic::panic_any(Bomb(2))
+}
+
+#[tokio::test]
+async fn a_check_that_takes_its_task_along_is_told() {
+    let ran = Bench::start(Default::default(), config()).await.run(&[&BLOWS_UP, &MAKES]).await;
+    assert!(matches!(ran.outcome(&BLOWS_UP), Outcome::Broken(_)), "{:?}", ran.outcomes);
+    assert_eq!(ran.outcome(&MAKES), &Outcome::Passed);
+    assert_eq!(ran.summary.checks(), 2);
+}
+
+/// How often the check ran whose connection breaks, and how many others ran when it did so again.
+static TRIES: AtomicUsize = AtomicUsize::new(0);
+static OTHERS: AtomicUsize = AtomicUsize::new(0);
+static OTHERS_LATER: AtomicUsize = AtomicUsize::new(usize::MAX);
+/// Opened once it has run.
+static BROKEN_OFF: Semaphore = Semaphore::const_new(0);
+
+/// Counts a check as long as it lasts.
+struct Running;
+
+impl Running {
+    fn begin() -> Running {
+        OTHERS.fetch_add(1, Ordering::SeqCst);
+        Running
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        OTHERS.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+check! {
+    /// Its connection breaks each time.
+    BREAKS_OFF {
+        id: "harm/breaks-off",
+        title: "ListVolumes is answered",
+        spec: [req::CTRL_LISTVOL_001],
+        refuted_by: ["list-volumes-panics-on-negative-max"],
+    }
+    async |cx| {
+        if TRIES.fetch_add(1, Ordering::SeqCst) > 0 {
+            OTHERS_LATER.fetch_min(OTHERS.load(Ordering::SeqCst), Ordering::SeqCst);
+        }
+        let ended = cx.call(v1::ListVolumesRequest { max_entries: -1, ..Default::default() }).await;
+        BROKEN_OFF.add_permits(1);
+        ended.any_answer()?.ok();
+        Ok(())
+    }
+}
+
+check! {
+    /// Goes on for long after that.
+    GOES_ON {
+        id: "harm/goes-on",
+        title: "the node says what it can do",
+        spec: [req::NODE_CAPS_001],
+        refuted_by: ["none"],
+    }
+    async |cx| {
+        let _running = Running::begin();
+        let _permit = BROKEN_OFF.acquire().await;
+        for _ in 0..200 {
+            let _ = cx.call(v1::NodeGetCapabilitiesRequest {}).once().await;
+        }
+        Ok(())
+    }
+}
+
+/// Alone means alone: what happens meanwhile is not the doing of another check.
+#[tokio::test]
+async fn a_check_that_was_broken_off_runs_again_when_no_other_runs() {
+    let mock = csi_mock_driver::Config {
+        defects: vec![Defect::ListVolumesPanicsOnNegativeMax],
+        ..Default::default()
+    };
+    let ran = Bench::start(mock, config()).await.run(&[&BREAKS_OFF, &GOES_ON]).await;
+    assert!(TRIES.load(Ordering::SeqCst) > 1);
+    assert_eq!(OTHERS_LATER.load(Ordering::SeqCst), 0, "{:?}", ran.outcomes);
+    assert!(matches!(ran.outcome(&BREAKS_OFF), Outcome::Failed(_)), "{:?}", ran.outcomes);
+}

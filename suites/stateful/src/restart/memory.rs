@@ -1,0 +1,136 @@
+//! Whether a driver knows after its end what it did before.
+
+use std::time::Duration;
+
+use csi_harness::Driver;
+use csi_harness::prelude::*;
+
+use super::{bring_back, driver, kill};
+
+/// A driver that saves a while after its answer has saved by then.
+const SAVED: Duration = Duration::from_millis(1_500);
+
+check! {
+    /// Fakes that have everything in memory lose all volumes of a cluster with their first update. That is told here, once:
+    /// what else could only show it again is left out.
+    pub(super) REMEMBERS {
+        id: "restart/remembers",
+        title: "a driver that was killed and started knows the volumes that it made",
+        spec: [req::CTRL_CREATEVOL_002, req::CTRL_VALIDATE_001, req::GEN_ERR_001],
+        needs: [CREATE_DELETE_VOLUME, RESTARTS],
+        refuted_by: ["keeps-nothing"],
+    }
+    async |cx| {
+        let driver = driver(cx)?;
+        let mut story = Story::default();
+        let mut made = Vec::new();
+        // What was done last may be lost alone, which other checks find.
+        for _ in 0..2 {
+            let request = cx.create_volume_request();
+            let volume = cx.create_volume(request.clone()).setup("a volume").await?;
+            story.tell(format!("CreateVolume {:?}", request.name), format!("OK, volume_id {:?}", volume.volume_id));
+            made.push((request, volume));
+        }
+        cx.pause(SAVED).await;
+        kill(driver).await?;
+        let away = bring_back(cx, driver, "killed", Vec::new()).await?;
+        story.tell("the driver is killed and started".to_owned(), format!("it answers after {} ms", away.as_millis()));
+        let mut known = 0;
+        for (_, volume) in &made {
+            known += usize::from(is_known(cx, volume, &mut story).await?);
+        }
+        if known > 0 {
+            return Ok(());
+        }
+        let (request, volume) = &made[0];
+        let rule = match is_made_again(cx, request, volume, &mut story).await? {
+            true => &req::CTRL_CREATEVOL_002,
+            false => &req::CTRL_VALIDATE_001,
+        };
+        driver.forgets();
+        Err(Violation::new("the driver forgets everything when it ends")
+            .of(rule)
+            .expected("a driver that knows the volumes it has answered for, however it ends")
+            .actual(format!("none of {} volumes is known after it was killed", made.len()))
+            .told(story.0)
+            .into())
+    }
+}
+
+/// Calls and their answers, a line each.
+struct Story(Vec<String>);
+
+impl Default for Story {
+    fn default() -> Story {
+        Story(vec!["calls".to_owned()])
+    }
+}
+
+impl Story {
+    fn tell(&mut self, call: String, answer: String) {
+        self.0.push(format!("  {call}"));
+        self.0.push(format!("    → {answer}"));
+    }
+}
+
+/// Whether calls or lists know the volume: where it cannot be asked for, it is taken for known.
+async fn is_known(cx: &Cx, volume: &v1::Volume, story: &mut Story) -> CheckResult<bool> {
+    let validate = v1::ValidateVolumeCapabilitiesRequest {
+        volume_id: volume.volume_id.clone(),
+        volume_context: volume.volume_context.clone(),
+        volume_capabilities: vec![cx.capability()],
+        ..Default::default()
+    };
+    let validated = cx.call(validate).await.any_answer()?;
+    let told = validated.as_ref().err().map_or_else(|| "OK".to_owned(), Refused::to_string);
+    story.tell(format!("ValidateVolumeCapabilities of {:?}", volume.volume_id), told);
+    if !validated.is_err_and(|refused| refused.code == Code::NotFound) {
+        return Ok(true);
+    }
+    if !cx.target().capabilities().has(Capability::ListVolumes) {
+        return Ok(false);
+    }
+    let is_it = |entry: &v1::list_volumes_response::Entry| {
+        entry.volume.as_ref().is_some_and(|listed| listed.volume_id == volume.volume_id)
+    };
+    let is_listed = cx.list_volumes().await?.iter().any(is_it);
+    story.tell("ListVolumes".to_owned(), format!("OK, {} it", if is_listed { "with" } else { "without" }));
+    Ok(is_listed)
+}
+
+/// Whether the same request makes another volume.
+async fn is_made_again(
+    cx: &Cx,
+    request: &v1::CreateVolumeRequest,
+    volume: &v1::Volume,
+    story: &mut Story,
+) -> CheckResult<bool> {
+    let again = cx.create_volume(request.clone()).await.any_answer()?;
+    let told = match &again {
+        Ok(again) => format!("OK, volume_id {:?}", again.volume_id),
+        Err(refused) => refused.to_string(),
+    };
+    story.tell(format!("CreateVolume {:?} again", request.name), told);
+    Ok(again.is_ok_and(|again| again.volume_id != volume.volume_id))
+}
+
+/// # Errors
+/// Skip for a driver of which it is told that it forgets everything.
+pub(super) fn needs_memory(driver: &Driver) -> CheckResult {
+    match driver.is_forgetful() {
+        true => Err(Stop::skip(FORGETFUL)),
+        false => Ok(()),
+    }
+}
+
+/// What such a driver does wrong with a volume from before is the same fault.
+pub(super) fn unless_forgotten(driver: &Driver, ended: CheckResult) -> CheckResult {
+    match ended {
+        Err(Stop::Violation(violation)) if driver.is_forgetful() => {
+            Err(Stop::skip(format!("{FORGETFUL}; here: {}", violation.message)))
+        }
+        ended => ended,
+    }
+}
+
+const FORGETFUL: &str = "the driver forgets everything when it ends, as restart/remembers says";

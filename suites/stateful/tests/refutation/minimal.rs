@@ -1,0 +1,91 @@
+//! A fault is told by as few calls as can show it.
+
+use csi_harness::config::Config;
+use csi_mock_driver::Defect;
+use libtest_mimic::{Failed, Trial};
+
+use crate::bench::{everything_set, play};
+
+/// Seeds at which that has to be so: what is found at first differs, what is left does not.
+const SEEDS: [u64; 2] = [1, 2];
+
+/// The defect, the check, and the calls that are told.
+const MINIMAL: [(&str, &str, &[&str]); 17] = [
+    ("create-volume-forgets-names", "property/volumes", &["CreateVolume", "CreateVolume"]),
+    ("delete-volume-keeps-name", "property/volumes", &["CreateVolume", "DeleteVolume", "CreateVolume"]),
+    ("create-volume-exceeds-limit", "property/volumes", &["CreateVolume"]),
+    ("create-volume-rounds-down", "property/volumes", &["CreateVolume"]),
+    ("create-volume-repeat-ignores-limit", "property/volumes", &["CreateVolume", "CreateVolume"]),
+    ("create-volume-refuses-limit-repeats", "property/volumes", &["CreateVolume", "CreateVolume"]),
+    ("create-volume-keeps-parameters-in-part", "property/volumes", &["CreateVolume", "CreateVolume"]),
+    ("controller-expand-exceeds-limit", "property/volumes", &["CreateVolume", "ControllerExpandVolume"]),
+    (
+        "create-snapshot-repeat-changes-time",
+        "property/snapshots",
+        &["CreateVolume", "CreateSnapshot", "CreateSnapshot"],
+    ),
+    (
+        "create-snapshot-refuses-repeats",
+        "idempotency/each-call-repeated",
+        &["CreateVolume", "CreateSnapshot", "CreateSnapshot"],
+    ),
+    (
+        "create-group-snapshot-repeat-drops-members",
+        "property/group-snapshots",
+        &["CreateVolume", "CreateVolume", "CreateVolumeGroupSnapshot", "CreateVolumeGroupSnapshot"],
+    ),
+    (
+        "create-group-snapshot-drops-last-source",
+        "property/group-snapshots",
+        &["CreateVolume", "CreateVolume", "CreateVolumeGroupSnapshot"],
+    ),
+    (
+        "delete-snapshot-group-member-as-internal",
+        "property/group-snapshots",
+        &["CreateVolume", "CreateVolumeGroupSnapshot", "DeleteSnapshot"],
+    ),
+    (
+        "controller-publish-refuses-repeats",
+        "idempotency/each-call-repeated",
+        &["CreateVolume", "ControllerPublishVolume", "ControllerPublishVolume"],
+    ),
+    (
+        "node-stage-refuses-repeats",
+        "idempotency/each-call-repeated",
+        &["CreateVolume", "ControllerPublishVolume", "NodeStageVolume", "NodeStageVolume"],
+    ),
+    ("node-unpublish-refuses-repeats", "property/nodes", &["CreateVolume", "NodeUnpublishVolume"]),
+    ("create-volume-ignores-size-conflict", "idempotency/after-an-error", &["CreateVolume", "CreateVolume"]),
+];
+
+pub(crate) fn trials() -> Vec<Trial> {
+    let trial = |(defect, check, calls): (&'static str, &'static str, &'static [&'static str])| {
+        Trial::test(format!("minimal/{defect}/{check}"), move || is_minimal(defect, check, calls))
+    };
+    MINIMAL.into_iter().map(trial).collect()
+}
+
+fn is_minimal(defect: &str, check: &str, calls: &[&str]) -> Result<(), Failed> {
+    let defect: Defect = defect.parse().map_err(|_| format!("there is no defect {defect}"))?;
+    for seed in SEEDS {
+        let mock = csi_mock_driver::Config { defects: vec![defect], ..Default::default() };
+        let mut config: Config = everything_set();
+        config.time_limits.settle_ms = Some(100);
+        let played = play(mock, config, seed, |other| other.id == check)?;
+        // One access type tells what both have found.
+        let mut violations = played.said.values().filter_map(|said| said.outcome.violation());
+        let violation = violations.next().ok_or_else(|| format!("nothing is found at seed {seed}"))?;
+        let told: Vec<&str> = violation.told.iter().filter_map(|line| call(line)).collect();
+        if told != calls {
+            return Err(Failed::from(format!("at seed {seed}:\n{}", violation.told.join("\n"))));
+        }
+    }
+    Ok(())
+}
+
+/// The RPC in a line of a table of calls: `>   2  CreateVolume v1 …`.
+fn call(line: &str) -> Option<&str> {
+    let mut words = line.trim_start_matches('>').split_whitespace();
+    words.next()?.parse::<u32>().ok()?;
+    words.next()
+}
