@@ -25,7 +25,7 @@ use crate::removal::{Removals, Remove};
 use crate::reply::{Answer, NoAnswer, Reply, Streamed};
 use crate::spent::{Begun, Part};
 use crate::target::Target;
-use crate::verdict::{Stop, Violation};
+use crate::verdict::{CheckResult, Stop, Violation};
 use crate::volumes::Lease;
 
 /// Messages read of a stream that is to be read to its end.
@@ -239,6 +239,27 @@ impl Session {
     /// has died of one, and has it back before it ends.
     pub fn answers_for_silence(&self) {
         self.log.forget_silence();
+    }
+
+    /// Reports a broken rule, and goes on: what lies behind it can still be judged. In the end the gravest of all is what came
+    /// of the check.
+    pub fn blame(&self, violation: Violation) {
+        self.log.blame(violation);
+    }
+
+    /// Goes on after a broken rule, where the rest can be judged without it. A refusal stops the check all the same, since it
+    /// may prove nothing.
+    ///
+    /// # Errors
+    /// Whatever else stops a check.
+    pub fn beyond(&self, judged: CheckResult) -> CheckResult {
+        match judged {
+            Err(Stop::Violation(violation)) if violation.refused.is_none() => {
+                self.blame(*violation);
+                Ok(())
+            }
+            other => other,
+        }
     }
 
     /// Reports something that does not stop the check: a recommendation not kept, an answer only tolerated.

@@ -18,6 +18,7 @@ pub mod embed;
 pub mod events;
 pub mod expected;
 pub mod fault;
+pub mod faults;
 pub mod filter;
 mod folding;
 mod inventory;

@@ -143,6 +143,11 @@ impl Outcome {
         }
     }
 
+    /// Whether the driver broke a rule that binds.
+    pub fn deviates(&self) -> bool {
+        matches!(self, Outcome::Failed(_) | Outcome::KnownFailure { .. })
+    }
+
     /// What is wrong, where the driver broke something.
     pub fn violation(&self) -> Option<&Violation> {
         match self {
@@ -206,8 +211,10 @@ impl Verdict {
 pub struct CheckReport {
     /// Which check, for which access type.
     pub planned: Planned,
-    /// What came of it.
+    /// What came of it: of several, the gravest.
     pub outcome: Outcome,
+    /// What else came of it, the gravest first.
+    pub also: Vec<Outcome>,
     /// Remarks that did not stop the check.
     pub warnings: Vec<Violation>,
     /// What it has to say that is no verdict, such as how much it tried.

@@ -407,6 +407,8 @@ impl<'a> Runner<'a> {
     }
 
     fn accuse_of(&self, report: &mut CheckReport, violation: Violation) {
+        let before = std::mem::replace(&mut report.outcome, Outcome::Passed);
+        report.also.extend(Some(before).filter(|before| before.violation().is_some()));
         report.outcome = match self.rules.known.reason(&report.label()) {
             Some(reason) => Outcome::KnownFailure { violation, reason: reason.to_owned() },
             None => Outcome::Failed(violation),

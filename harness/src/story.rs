@@ -26,6 +26,9 @@ const MAKING_SHOWN_MAX: usize = 4;
 /// Calls shown at the most of the last ones, since those led there.
 const LAST_SHOWN_MAX: usize = 8;
 
+/// Violations beside the gravest one that are shown at the most.
+const ALSO_SHOWN_MAX: usize = 5;
+
 /// Things left behind that are shown at the most.
 const LEFTOVERS_SHOWN_MAX: usize = 5;
 
@@ -84,7 +87,25 @@ pub fn transcript(report: &CheckReport) -> String {
         Some(told @ [_, ..]) => told.iter().try_for_each(|line| writeln!(text, "  {}", shortened(line))),
         Some([]) | None => write_calls(&mut text, report),
     };
+    let _ = write_also(&mut text, report);
     text
+}
+
+/// What else came of the check, each once.
+fn write_also(f: &mut String, report: &CheckReport) -> fmt::Result {
+    let key = |one: &&Violation| (rule(report, one).map(|rule| rule.id), one.message.clone());
+    let mut seen: BTreeSet<_> = report.outcome.violation().iter().map(key).collect();
+    let also: Vec<&Violation> = report.also.iter().filter_map(Outcome::violation).collect();
+    let also: Vec<&Violation> = also.into_iter().filter(|one| seen.insert(key(one))).collect();
+    for violation in also.iter().take(ALSO_SHOWN_MAX) {
+        writeln!(f, "  also")?;
+        write_violation(f, report, violation)?;
+        violation.told.iter().try_for_each(|line| writeln!(f, "  {line}"))?;
+    }
+    match also.len().checked_sub(ALSO_SHOWN_MAX) {
+        Some(hidden @ 1..) => writeln!(f, "  … and {hidden} more"),
+        _ => Ok(()),
+    }
 }
 
 fn write_violation(f: &mut String, report: &CheckReport, violation: &Violation) -> fmt::Result {

@@ -256,6 +256,9 @@ pub struct CheckEntry {
     /// The same calls with their times, where it matters that they overlapped.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub timeline: Vec<SpanEntry>,
+    /// What else it found, beside what is graver.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub also: Vec<AlsoEntry>,
     /// What it has to say that is no verdict, such as how much it tried.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
@@ -295,6 +298,24 @@ pub struct CheckEntry {
     /// The calls that lead there, likewise.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub transcript: String,
+}
+
+/// What a check found beside something graver.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct AlsoEntry {
+    /// Whether the driver broke a rule that binds, or only a recommendation.
+    pub outcome: Kind,
+    /// The rule.
+    pub requirement: String,
+    /// What is wrong.
+    pub message: String,
+    /// What a right driver does.
+    pub expected: String,
+    /// What this driver did.
+    pub actual: String,
+    /// The calls that lead there, a line each.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub told: Vec<String>,
 }
 
 /// Parts of the time of a check, in milliseconds.
@@ -758,6 +779,7 @@ fn check_entry(report: &CheckReport) -> CheckEntry {
         timeline: violation
             .map(|violation| violation.timeline.iter().map(span_entry).collect())
             .unwrap_or_default(),
+        also: report.also.iter().filter_map(|one| also_entry(report, one)).collect(),
         notes: report.notes.clone(),
         known_because,
         began_with: report.began_with.as_ref().map(began_entry),
@@ -781,6 +803,18 @@ fn check_entry(report: &CheckReport) -> CheckEntry {
 
 fn began_entry(first: &FirstFailure) -> BeganEntry {
     BeganEntry { check: first.check.clone(), rpc: first.rpc.method.to_owned(), how: first.how.clone() }
+}
+
+fn also_entry(report: &CheckReport, outcome: &Outcome) -> Option<AlsoEntry> {
+    let violation = outcome.violation()?;
+    Some(AlsoEntry {
+        outcome: outcome.kind(),
+        requirement: story::rule(report, violation).map_or(String::new(), |rule| rule.id.to_owned()),
+        message: violation.message.clone(),
+        expected: violation.expected.clone(),
+        actual: violation.actual.clone(),
+        told: violation.told.to_vec(),
+    })
 }
 
 fn span_entry(span: &CallSpan) -> SpanEntry {

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use csi_harness::check::SAME_RULE;
+use csi_harness::faults::asks_for_several;
 use csi_harness::outcome::{Kind, SameFault, Summary, Verdict};
 use csi_harness::registry::Registry;
 use csi_harness::requirements::req;
@@ -246,7 +247,8 @@ fn folded(mut checks: BTreeMap<String, CheckEntry>, registry: &Registry) -> BTre
     for (follows, _, id) in accusing {
         let Some(check) = checks.get_mut(&id) else { continue };
         let rule = check.requirements.first().cloned().unwrap_or_default();
-        match rules.get(&rule) {
+        let key = if asks_for_several(&rule) { check.fault.clone() } else { rule.clone() };
+        match rules.get(&key) {
             // Each death is a fault of its own.
             Some((first, counts_as)) if follows && rule != req::GEN_ERR_001.id => {
                 let (first, counts_as) = (first.clone(), *counts_as);
@@ -256,7 +258,7 @@ fn folded(mut checks: BTreeMap<String, CheckEntry>, registry: &Registry) -> BTre
                 checks.values_mut().for_each(|other| lead_on(other, &id, &same));
             }
             Some(_) => {}
-            None => drop(rules.insert(rule, (id, check.outcome()))),
+            None => drop(rules.insert(key, (id, check.outcome()))),
         }
     }
     checks
@@ -269,6 +271,7 @@ fn leave_untold(check: &mut CheckEntry, same: &SameFault) {
         text.clear();
     }
     (check.calls, check.calls_left_out) = (Vec::new(), 0);
+    check.also.clear();
     (check.told, check.timeline, check.driver_printed) = (Vec::new(), Vec::new(), Vec::new());
 }
 

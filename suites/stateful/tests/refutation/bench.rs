@@ -29,6 +29,7 @@ pub(crate) struct Played {
 /// What one check said of one driver.
 pub(crate) struct Said {
     pub(crate) outcome: Outcome,
+    pub(crate) also: Vec<Outcome>,
     pub(crate) notes: Vec<String>,
 }
 
@@ -38,7 +39,10 @@ impl Played {
         let mut all: Vec<String> = self
             .said
             .iter()
-            .filter_map(|(label, said)| match &said.outcome {
+            .flat_map(|(label, said)| {
+                std::iter::once(&said.outcome).chain(&said.also).map(move |outcome| (label, said, outcome))
+            })
+            .filter_map(|(label, said, outcome)| match outcome {
                 Outcome::Failed(violation) => {
                     Some(format!("{label} failed: {violation:#?}\n{}", said.notes.join("\n")))
                 }
@@ -164,7 +168,11 @@ impl Reporter for Listening {
     fn event(&mut self, event: &Event<'_>) {
         if let Event::CheckFinished(report) = event {
             self.wording.extend(wording::complaints(report));
-            let said = Said { outcome: report.outcome.clone(), notes: report.notes.clone() };
+            let said = Said {
+                outcome: report.outcome.clone(),
+                also: report.also.clone(),
+                notes: report.notes.clone(),
+            };
             self.said.insert(report.label(), said);
         }
     }

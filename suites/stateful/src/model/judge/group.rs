@@ -187,7 +187,7 @@ fn complete(facts: &GroupFacts, volumes: &BTreeSet<Id>) -> Finding {
         "ready_to_use false",
         "ready_to_use true",
     );
-    id.and(time).and(some).and(all).and(ready)
+    id.in_doubt().and(time).and(some).and(all).and(ready)
 }
 
 /// What two answers about one group snapshot agree in.
@@ -216,7 +216,7 @@ fn same(life: &GroupLife, facts: &GroupFacts) -> Finding {
         moment_text(life.creation_time),
         moment_text(facts.creation_time),
     );
-    id.and(all).and(time)
+    id.in_doubt().and(all.in_doubt()).and(time)
 }
 
 fn list(ids: &BTreeSet<Id>) -> String {
