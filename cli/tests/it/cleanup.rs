@@ -138,7 +138,7 @@ fn what_a_driver_refused_to_undo_is_listed_and_removed_later() {
     let mut driver = Driver::start(keeps.clone());
     let endpoint = ["--endpoint".to_owned(), driver.endpoint.clone()];
     let endpoint = endpoint.each_ref().map(String::as_str);
-    for (config, limit, says) in [(keeps, "10s", "LEFT BEHIND"), (refuses, "300ms", "MAY BE LEFT BEHIND")] {
+    for (config, limit, says) in [(keeps, "10s", "LEFT BEHIND"), (refuses, "300ms", "LEFT BEHIND")] {
         driver = driver.replaced(config);
         let before = driver.volumes().len();
         let course =

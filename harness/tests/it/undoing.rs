@@ -8,7 +8,7 @@ use std::time::Duration;
 use csi_harness::config::Config;
 use csi_harness::outcome::{Halt, Outcome};
 use csi_harness::prelude::*;
-use csi_mock_driver::{Defect, Delay, Quirk};
+use csi_mock_driver::{Delay, Quirk};
 use tokio::sync::Notify;
 use v1::volume_content_source::{SnapshotSource, Type};
 
@@ -228,48 +228,6 @@ async fn after_a_call_without_an_answer() {
     let Outcome::Broken(why) = ran.outcome(&NO_ANSWER) else { panic!("{:?}", ran.outcomes) };
     assert!(why.contains("no answer within 300 ms"), "{why}");
     assert!(ran.leftovers.iter().any(|left| left.contains(target.run_prefix())), "{:?}", ran.leftovers);
-}
-
-/// A driver that has made a volume, and then refuses to say which: nobody can undo that, and it may be there.
-#[tokio::test]
-async fn what_nobody_can_ask_for_is_reported_and_not_held_against_the_check() {
-    let mut mock =
-        csi_mock_driver::Config { defects: vec![Defect::CreateVolumeRefusesRepeats], ..Default::default() };
-    mock.delay.insert("CreateVolume:before-answer".parse().unwrap(), Delay(Duration::from_millis(600)));
-    let mut config = config();
-    config.time_limits.rpc_ms.insert("CreateVolume".to_owned(), 300);
-    let ran = Bench::start(mock, config).await.run(&[&ASKS_ONCE, &PASSES]).await;
-    assert_eq!(ran.outcome(&ASKS_ONCE), &Outcome::Passed);
-    assert_eq!(ran.leftovers, Vec::<String>::new());
-    let [left] = &ran.summary.left_behind[..] else { panic!("{:?}", ran.summary.left_behind) };
-    assert!(left.what.starts_with("volume named ") && left.in_doubt, "{left:?}");
-    assert!(left.why.contains("made again to learn the id, answered ALREADY_EXISTS"), "{left:?}");
-    assert_eq!(left.check.as_deref(), Some("undoing/asks-once"));
-}
-
-check! {
-    /// Gives up on a call, which is no reason to accuse anybody.
-    ASKS_ONCE {
-        id: "undoing/asks-once",
-        title: "does not wait for a volume",
-        spec: [req::GEN_ERR_001],
-        refuted_by: ["none"],
-    }
-    async |cx| {
-        drop(cx.create_volume(cx.create_volume_request()).once().await);
-        Ok(())
-    }
-}
-
-check! {
-    /// Says nothing.
-    PASSES {
-        id: "undoing/passes",
-        title: "makes nothing",
-        spec: [req::GEN_ERR_001],
-        refuted_by: ["none"],
-    }
-    async |_cx| { Ok(()) }
 }
 
 /// Of checks that one failure keeps from judging, each says where that began.
