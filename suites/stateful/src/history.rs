@@ -165,11 +165,18 @@ fn check_object<O: Object>(report: &mut Report, name: Name, parts: &[Part<O>]) {
         }
         Outcome::Undecided(bound) => report.undecided.push(Undecided { name, because: bound.into() }),
         Outcome::Unordered { last, breach } => {
-            let calls = match report.unordered.len() < UNORDERED_TOLD_MAX {
-                true => core::core(parts, last, &breach.fault()),
-                false => vec![last],
+            let (mut calls, culprit) = match report.unordered.len() < UNORDERED_TOLD_MAX {
+                true => (core::core(parts, last, &breach.fault()), search::culprit(parts, last)),
+                false => (vec![last], None),
             };
-            let breach = search::culprit(parts, last, &calls).unwrap_or(*breach);
+            let breach = match culprit {
+                Some((call, breach)) => {
+                    calls.extend(Some(call).filter(|call| !calls.contains(call)));
+                    calls.sort_by_key(|part| parts[*part].step.around.invoked);
+                    breach
+                }
+                None => *breach,
+            };
             let mut calls: Vec<usize> = calls.into_iter().map(|part| parts[part].entry).collect();
             calls.dedup();
             report.unordered.push(Unordered { name, breach, calls });

@@ -7,7 +7,7 @@ use crate::model::possible::{Bound, Possible, Stop};
 
 use super::parts::Part;
 
-/// Judgements made to see whether one call is to blame, at the most.
+/// Judgements made to see which call is to blame, at the most.
 const CULPRIT_STEPS_MAX: u64 = 1_000_000;
 
 /// What came of a search.
@@ -109,18 +109,24 @@ fn search_with<O: Object>(
 
 /// The call without whose wrong answer there would be an order, and what is wrong with it: a caller that only looked saw what
 /// that one had left.
-pub(super) fn culprit<O: Object>(parts: &[Part<O>], last: usize, core: &[usize]) -> Option<Breach> {
-    if !O::only_looks(&parts[last].step.call) {
+pub(super) fn culprit<O: Object>(parts: &[Part<O>], last: usize) -> Option<(usize, Breach)> {
+    let step = |place: usize| &parts[place].step;
+    if !O::only_looks(&step(last).call) {
         return None;
     }
+    let end = step(last).around.returned;
     let changed = |place: &usize| {
-        !O::only_looks(&parts[*place].step.call) && matches!(parts[*place].step.answer, Answer::Done(_))
+        let step = step(*place);
+        step.around.invoked <= end && !O::only_looks(&step.call) && matches!(step.answer, Answer::Done(_))
     };
-    core.iter().copied().filter(changed).find_map(|one| {
+    let mut steps = CULPRIT_STEPS_MAX;
+    (0..parts.len()).filter(changed).find_map(|one| {
         let treat = |place| if place == one { Treatment::Excused } else { Treatment::Kept };
-        let mut possible = Possible::with_steps(CULPRIT_STEPS_MAX);
-        match search_with(&mut possible, parts, treat) {
-            Outcome::Ordered(_) => possible.excused().cloned(),
+        let mut possible = Possible::with_steps(steps);
+        let outcome = search_with(&mut possible, parts, treat);
+        steps = possible.steps_left();
+        match outcome {
+            Outcome::Ordered(_) => possible.excused().map(|breach| (one, breach.clone())),
             _ => None,
         }
     })
