@@ -299,7 +299,8 @@ impl MockDriver {
         if self.is(Quirk::MountOnly) && usage.is_block() {
             return Err("block access is not supported".to_owned());
         }
-        if !validate::knows_fs_type(usage) && !(self.is(Quirk::EchoesRequests) && is_long_fs_type(usage)) {
+        let echoes = self.is(Quirk::EchoesRequests) && is_long_fs_type(usage);
+        if !(echoes || validate::knows_fs_type(usage)) {
             return Err("the fs_type is not supported".to_owned());
         }
         if self.has(Defect::SingleNodeWriterRefused) && usage.mode() == Mode::SingleNodeWriter {

@@ -326,8 +326,9 @@ async fn a_fault_that_is_told_elsewhere_hides_none_behind_it() {
 #[tokio::test]
 async fn a_fault_is_told_where_it_is_told_in_full() {
     let ran = ran_with(vec![], &[&TELLS_ANOTHER, &MEETS_AGAIN, &TELLS]).await;
-    let Outcome::Skipped(why) = ran.outcome(&MEETS_AGAIN) else { panic!("{:?}", ran.outcomes) };
-    assert_eq!(why, "the same fault as in one-fault/tells: CTRL-CREATEVOL-002, and nothing else behind it");
+    let Outcome::SameFault(same) = ran.outcome(&MEETS_AGAIN) else { panic!("{:?}", ran.outcomes) };
+    let why = "the same fault as in one-fault/tells: CTRL-CREATEVOL-002, and nothing else behind it";
+    assert_eq!(same.told(), why);
     assert_eq!(ran.summary.failed, 2);
     let ran = ran_with(vec![], &[&MEETS_AGAIN]).await;
     assert_eq!(ran.summary.failed, 1, "nobody else tells it");

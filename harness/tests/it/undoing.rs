@@ -277,9 +277,9 @@ check! {
         let volume = cx.new_volume().await?;
         let published = cx.published(cx.staged(cx.attached(volume.into()).await?).await?).await?;
         let elsewhere = cx.kubelet_dir().join("elsewhere");
-        std::fs::create_dir(&elsewhere).unwrap();
+        std::fs::create_dir(&elsewhere).expect("a directory");
         for path in [published.target_path.as_ref(), elsewhere.as_path()] {
-            rustix::mount::mount_bind(path, path).unwrap();
+            rustix::mount::mount_bind(path, path).expect("root can mount");
         }
         Ok(())
     }
