@@ -590,7 +590,7 @@ pub(crate) struct CourseArgs {
     /// Only print which checks would run
     #[arg(long)]
     pub(crate) dry_run: bool,
-    /// Do not run: undo what runs against this driver have left behind that were killed
+    /// Do not run: undo what earlier runs against this driver have left behind, because they were killed or the driver refused
     #[arg(long)]
     pub(crate) cleanup: bool,
 }

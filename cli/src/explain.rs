@@ -67,7 +67,7 @@ fn explain_check(mut out: impl Write, check: &Check) -> io::Result<()> {
     write_list(&mut out, "refuted by these defects", check.refuted_by.iter().copied())?;
     write_list(
         &mut out,
-        "not told where this one accuses the driver of the same fault",
+        "not reported where this one accuses the driver of the same fault",
         check.leader().into_iter(),
     )?;
     write_list(&mut out, "covers these cases of the Go csi-sanity", check.replaces.iter().copied())?;

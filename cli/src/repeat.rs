@@ -128,6 +128,12 @@ impl Repeat {
         format!("csi-sanity {}{case}{}", self.command, self.all)
     }
 
+    /// The command that undoes what this one has left behind.
+    pub(crate) fn cleanup_command(&self) -> String {
+        let command = if self.command == "e2e" { "e2e" } else { "run" };
+        format!("csi-sanity {command}{} --cleanup", self.flags)
+    }
+
     /// The command for one check, by its label.
     pub(crate) fn command(&self, label: &str, seed: u64) -> String {
         match &self.case {

@@ -361,6 +361,7 @@ fn run_options(
         tell_each: false,
         registry,
         known,
+        cleanup: Some(repeat.cleanup_command()),
         repeat: Arc::new(move |labels| repeat.command(labels, seed)),
     }
 }

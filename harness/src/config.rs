@@ -592,6 +592,8 @@ pub struct Effort {
     pub operations: u32,
     /// Times that the restart suite ends the driver.
     pub kills: u32,
+    /// Faults that each check of these suites tells before it looks for no more.
+    pub faults: u32,
     /// Time after which a check of these suites begins nothing new.
     pub check_budget_ms: u64,
     /// Time for all of these checks together, which then go on until it is used up, whatever the numbers above.
@@ -611,6 +613,7 @@ impl Default for Effort {
             steps: 40,
             operations: 1_000,
             kills: 20,
+            faults: 4,
             check_budget_ms: 30_000,
             budget_ms: None,
             regressions: None,
@@ -630,6 +633,7 @@ impl Effort {
             ("steps", self.steps),
             ("operations", self.operations),
             ("kills", self.kills),
+            ("faults", self.faults),
         ];
         if let Some((name, _)) = numbers.iter().find(|(_, number)| *number == 0 || *number > Effort::MOST) {
             return Err(format!("effort: {name} must lie between 1 and {}", Effort::MOST));

@@ -16,6 +16,7 @@ use crate::config::{AccessType, Config, Pairs, Secret};
 use crate::ledger::{Exists, Ledger, Scope, WHOLE};
 use crate::lifecycle::Thing;
 use crate::names::CheckNames;
+use crate::outcome::{LeftBehind, Removal};
 use crate::paths::Paths;
 use crate::patience::{Patience, Settles, Waiting};
 use crate::plain_call::Probe;
@@ -24,7 +25,7 @@ use crate::removal::{Removals, Remove};
 use crate::reply::{Answer, NoAnswer, Reply, Streamed};
 use crate::spent::{Begun, Part};
 use crate::target::Target;
-use crate::verdict::{Stop, Violation};
+use crate::verdict::{CheckResult, Stop, Violation};
 use crate::volumes::Lease;
 
 /// Messages read of a stream that is to be read to its end.
@@ -240,6 +241,27 @@ impl Session {
         self.log.forget_silence();
     }
 
+    /// Reports a broken rule, and goes on: what lies behind it can still be judged. In the end the gravest of all is what came
+    /// of the check.
+    pub fn blame(&self, violation: Violation) {
+        self.log.blame(violation);
+    }
+
+    /// Goes on after a broken rule, where the rest can be judged without it. A refusal stops the check all the same, since it
+    /// may prove nothing.
+    ///
+    /// # Errors
+    /// Whatever else stops a check.
+    pub fn beyond(&self, judged: CheckResult) -> CheckResult {
+        match judged {
+            Err(Stop::Violation(violation)) if violation.refused.is_none() => {
+                self.blame(*violation);
+                Ok(())
+            }
+            other => other,
+        }
+    }
+
     /// Reports something that does not stop the check: a recommendation not kept, an answer only tolerated.
     pub fn warn(&self, warning: Violation) {
         self.log.warn(warning);
@@ -355,7 +377,7 @@ impl Session {
         if matches!(answer, Answer::Ok(_)) {
             self.patience().took(sent.elapsed());
         }
-        self.target.tally.add(rpc, &answer, sent.elapsed());
+        self.target.tally.add(&self.check, rpc, &answer, sent.elapsed());
         self.log.ended(ticket, answer.as_ref().map(keep));
         if let Some(probe) = &self.probe {
             probe.after(&self.log, ticket).await;
@@ -469,9 +491,9 @@ impl Cx {
     }
 
     /// Does not undo what calls of this scope that got no answer may have made: to learn its id, the same call would be made again,
-    /// which may have been what the driver died of. If it is there, it is told as left behind.
-    pub fn forget_unnamed(&self) {
-        self.shared.ledger.forget_unnamed(self.scope);
+    /// which may have been what the driver died of. It is reported as what may have been left behind.
+    pub fn give_up_unnamed(&self) {
+        self.shared.ledger.give_up_unnamed(self.scope);
     }
 
     /// The same check on another node: calls of the Node service and paths are that node's.
@@ -584,6 +606,20 @@ impl Cx {
                 left
             }
         }
+    }
+
+    /// What is not undone, and may be there.
+    pub(crate) fn left_behind(&self) -> Vec<LeftBehind> {
+        let mut left = self.shared.ledger.left_behind(&self.session.check);
+        left.extend(self.shared.removals.open().into_iter().map(|what| LeftBehind {
+            what,
+            id: None,
+            why: "it could not be removed".to_owned(),
+            in_doubt: false,
+            check: Some(self.session.check.to_string()),
+            remove: Some(Removal::Cleanup),
+        }));
+        left
     }
 
     /// Removes something at the end of the check, whatever happens, that is no driver's.

@@ -212,6 +212,7 @@ fn of_check(report: &CheckReport) -> Verdict {
     match &report.outcome {
         Outcome::Passed | Outcome::Warned(_) | Outcome::KnownFailure { .. } => Ok(None),
         Outcome::Skipped(why) => Ok(Some(why.clone())),
+        Outcome::SameFault(same) => Ok(Some(same.told())),
         Outcome::Failed(_) | Outcome::Broken(_) | Outcome::UnexpectedPass { .. } => {
             Err(Story(report).to_string())
         }

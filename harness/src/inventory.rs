@@ -1,15 +1,16 @@
-//! What exists before and after a run: volumes and snapshots of the driver, mounts below our own directories.
+//! What exists before and after a run: volumes and snapshots of the driver, mounts below our own directories, and what else its
+//! host has.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use crate::capability::Capability;
 use crate::cx::Session;
 use crate::mounts;
-use crate::outcome::Leak;
+use crate::outcome::{Leak, LeftBehind, Removal};
 use crate::paths::Paths;
 use crate::patience::Settles;
-use crate::target::Node;
+use crate::target::{Node, Target};
 use crate::verdict::Stop;
 
 /// Everything that can be counted.
@@ -96,6 +97,79 @@ async fn clear(session: &Session, point: &Path) -> bool {
         }
     }
     false
+}
+
+/// What a driver may leave on its host beside what lists have: mounts outside of the directories of the run, and loop devices.
+#[derive(Debug, Default)]
+pub(crate) struct Surroundings {
+    /// Whether the driver's mounts are seen from here.
+    seen: bool,
+    mounts: BTreeSet<PathBuf>,
+    loops: BTreeMap<String, String>,
+}
+
+impl Surroundings {
+    /// What there is now, if that says anything of this driver.
+    pub(crate) async fn seen_with(target: &Target) -> Surroundings {
+        let mut seen = false;
+        for node in target.nodes() {
+            seen |= node.shares_mounts().await;
+        }
+        if seen { Surroundings::now() } else { Surroundings::default() }
+    }
+
+    fn now() -> Surroundings {
+        Surroundings { seen: true, mounts: mounts::points().into_iter().collect(), loops: mounts::loops() }
+    }
+
+    /// What is there now and was not there before. What bears no name of the run may be somebody else's: it is left out, unless
+    /// there is `reason` to think that the driver has lost sight of something.
+    pub(crate) fn news(self, target: &Target, reason: bool) -> Vec<LeftBehind> {
+        if !self.seen {
+            return Vec::new();
+        }
+        let (now, ours) = (Surroundings::now(), target.nodes().iter().map(Node::paths));
+        let roots: Vec<_> = ours.filter(|paths| paths.commands().is_none()).flat_map(Paths::roots).collect();
+        let news = now.mounts.difference(&self.mounts);
+        let elsewhere = news.filter(|point| !roots.iter().any(|root| point.starts_with(root)));
+        let mounts = elsewhere.filter_map(|point| {
+            let path = point.to_string_lossy().into_owned();
+            let remove = format!("umount {}", quoted(&path));
+            found(format!("mount {path}"), path.clone(), &path, remove, target, reason)
+        });
+        let news = now.loops.iter().filter(|(device, file)| self.loops.get(*device) != Some(file));
+        let loops = news.filter_map(|(device, file)| {
+            let what = format!("loop device {device} on {file}");
+            found(what, device.clone(), file, format!("losetup -d {device}"), target, reason)
+        });
+        mounts.chain(loops).collect()
+    }
+}
+
+/// Something new that has to do with a path.
+fn found(
+    what: String,
+    id: String,
+    path: &str,
+    remove: String,
+    target: &Target,
+    reason: bool,
+) -> Option<LeftBehind> {
+    let check = path.split('/').find_map(|part| target.maker_of(part));
+    let is_named = check.is_some() || path.contains(target.run_prefix());
+    let why = match (is_named, reason) {
+        (true, _) => "it was not there before the run, and has a name or id of it",
+        (false, true) => "it was not there before the run; it may be another program's",
+        (false, false) => return None,
+    };
+    let remove = Some(Removal::Command(remove));
+    Some(LeftBehind { what, id: Some(id), why: why.to_owned(), in_doubt: true, check, remove })
+}
+
+/// The text as a shell takes it for one word.
+fn quoted(text: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:@=,%+".contains(c);
+    if text.chars().all(plain) { text.to_owned() } else { format!("'{}'", text.replace('\'', r"'\''")) }
 }
 
 fn text(stop: Stop) -> String {

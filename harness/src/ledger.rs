@@ -6,8 +6,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::config::Secret;
 use crate::cx::Session;
-use crate::lifecycle::Thing;
+use crate::lifecycle::{Stays, Thing};
 use crate::logbook::Logbook;
+use crate::outcome::{LeftBehind, Removal};
 
 /// The entries of one check.
 #[derive(Debug)]
@@ -50,18 +51,32 @@ struct Entry {
     /// The number of the latest of them.
     latest: u64,
     exists: Exists,
+    /// What was in the way when it was to be undone.
+    stays: Option<Stays>,
+    /// Whether it is not to be asked for any more by this run.
+    is_given_up: bool,
     /// Its number in the logbook.
     noted: Option<u64>,
 }
 
+/// What is said of a thing that nobody came to undo.
+const NOT_TRIED: &str = "the run ended before it was undone";
+
 /// A thing to undo: on which node, with which secrets, and whether it is there.
 type Undo = (Thing, usize, Option<Arc<Secret>>, Exists);
+
+impl Entry {
+    /// Whether nobody knows that it is there.
+    fn is_in_doubt(&self) -> bool {
+        self.stays.as_ref().is_some_and(|stays| stays.in_doubt)
+    }
+}
 
 /// What came of trying to undo each thing once.
 #[derive(Debug, Default)]
 struct Round {
-    /// The keys of what could not be undone, and why.
-    left: Vec<(String, String)>,
+    /// The keys of what could not be undone, and why; nothing is said of what may not be there at all.
+    left: Vec<(String, Option<String>)>,
     /// Whether something was undone after the first of them.
     is_progress: bool,
 }
@@ -106,6 +121,8 @@ impl Ledger {
                     claims: 1,
                     latest,
                     exists,
+                    stays: None,
+                    is_given_up: false,
                     noted,
                 });
             }
@@ -165,13 +182,14 @@ impl Ledger {
         inner.around.len() - 1
     }
 
-    /// Undoes everything in a scope, the youngest first, and says what could not be undone. That stays in the ledger.
+    /// Undoes everything in a scope, the youngest first, and says what could not be undone. That stays in the ledger, and so does
+    /// what may be there and cannot be asked for.
     pub(crate) async fn undo(&self, session: &Session, scope: Scope) -> Vec<String> {
         loop {
             let round = self.undo_once(session, scope).await;
             // What stood in the way may have been older: a snapshot that was asked for again, after a volume was made from it.
             if round.left.is_empty() || !round.is_progress {
-                return round.left.into_iter().map(|(_, why)| why).collect();
+                return round.left.into_iter().filter_map(|(_, why)| why).collect();
             }
         }
     }
@@ -190,7 +208,14 @@ impl Ledger {
                     self.settle(&thing, node);
                     round.is_progress |= !round.left.is_empty();
                 }
-                Err(why) => round.left.push((key(&thing, node), format!("{thing}: {why}"))),
+                Err(stays) => {
+                    let why = (!stays.in_doubt).then(|| format!("{thing}: {}", stays.why));
+                    let key = key(&thing, node);
+                    if let Some(entry) = self.lock().find(&key) {
+                        entry.stays = Some(stays);
+                    }
+                    round.left.push((key, why));
+                }
             }
         }
         round
@@ -208,31 +233,51 @@ impl Ledger {
         !late.is_empty()
     }
 
-    /// Strikes out what calls without an answer may have made, of which nobody knows the id.
-    pub(crate) fn forget_unnamed(&self, scope: Scope) {
+    /// Does not ask any more for what calls without an answer may have made, of which nobody knows the id.
+    pub(crate) fn give_up_unnamed(&self, scope: Scope) {
         let mut inner = self.lock();
-        let mut keys = Vec::new();
         for at in 0..inner.entries.len() {
             let is_within = inner.is_within(inner.entries[at].scope, scope);
             let entry = &mut inner.entries[at];
             if is_within && entry.exists == Exists::Perhaps && entry.thing.request().is_some() {
-                entry.exists = Exists::No;
-                keys.push(entry.key.clone());
+                entry.is_given_up = true;
+                let why = "the call that may have made it got no answer, and was not made again".to_owned();
+                entry.stays = Some(Stays { why, in_doubt: true });
             }
         }
-        keys.iter().for_each(|key| self.sweep(&mut inner, key));
     }
 
-    /// What is still in the ledger.
+    /// What could not be undone, or was not tried any more.
     pub(crate) fn open(&self) -> Vec<String> {
-        self.lock().entries.iter().map(|entry| entry.thing.to_string()).collect()
+        let inner = self.lock();
+        inner
+            .entries
+            .iter()
+            .filter(|entry| !entry.is_in_doubt())
+            .map(|entry| entry.thing.to_string())
+            .collect()
+    }
+
+    /// Everything that is still in the ledger.
+    pub(crate) fn left_behind(&self, check: &str) -> Vec<LeftBehind> {
+        let is_kept = self.logbook.as_ref().is_some_and(|logbook| logbook.outlives_the_run());
+        let told = |entry: &Entry| LeftBehind {
+            what: entry.thing.to_string(),
+            id: entry.thing.id(),
+            why: entry.stays.as_ref().map_or_else(|| NOT_TRIED.to_owned(), |stays| stays.why.clone()),
+            in_doubt: entry.is_in_doubt(),
+            check: Some(check.to_owned()),
+            remove: is_kept.then_some(Removal::Cleanup),
+        };
+        self.lock().entries.iter().map(told).collect()
     }
 
     /// The youngest thing in a scope that may be there, but for those that could not be undone.
-    fn youngest(&self, scope: Scope, left: &[(String, String)]) -> Option<Undo> {
+    fn youngest(&self, scope: Scope, left: &[(String, Option<String>)]) -> Option<Undo> {
         let inner = self.lock();
         let of_scope = |entry: &&Entry| {
             entry.exists != Exists::No
+                && !entry.is_given_up
                 && inner.is_within(entry.scope, scope)
                 && !left.iter().any(|(key, _)| *key == entry.key)
         };

@@ -17,6 +17,8 @@ pub mod effect;
 pub mod embed;
 pub mod events;
 pub mod expected;
+pub mod fault;
+pub mod faults;
 pub mod filter;
 mod folding;
 mod inventory;
@@ -52,6 +54,7 @@ pub mod tally;
 pub mod target;
 pub mod verdict;
 mod volumes;
+pub mod wording;
 pub mod workload;
 
 pub use driver::{

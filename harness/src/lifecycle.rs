@@ -20,7 +20,7 @@ use crate::cx::Cx;
 
 pub use node::{Attached, NodeVolume, Published, Staged};
 pub(crate) use room::Room;
-pub(crate) use thing::Thing;
+pub(crate) use thing::{Stays, Thing};
 
 /// Access modes of the protocol.
 pub type Mode = v1::volume_capability::access_mode::Mode;

@@ -135,6 +135,11 @@ impl Logbook {
         self.write(&News::Driver(process));
     }
 
+    /// Whether what it tells of is there after the run, and so the file.
+    pub(crate) fn outlives_the_run(&self) -> bool {
+        !self.driver_ends_too
+    }
+
     /// A run goes on without its file: where the disk is full, undoing matters more than what would be missing here.
     fn write(&self, news: &News) {
         let Ok(mut line) = serde_json::to_vec(news) else { return };
@@ -280,6 +285,8 @@ impl Remains {
             if *is_known { cx.owns(thing.clone()) } else { cx.may_own(thing.clone()) }
         }
         let mut left = cx.finish().await;
+        let doubtful = cx.left_behind().into_iter().filter(|left| left.in_doubt);
+        left.extend(doubtful.map(|left| format!("{}: {}", left.what, left.why)));
         left.extend(self.clear_away());
         left
     }

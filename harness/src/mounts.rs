@@ -1,6 +1,6 @@
 //! The mount table of this process, and whether a driver is known to have the same one.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
@@ -35,6 +35,16 @@ pub(crate) fn table() -> Vec<Mount> {
 /// The mount points that this process sees.
 pub(crate) fn points() -> Vec<PathBuf> {
     table().into_iter().map(|mount| mount.point).collect()
+}
+
+/// The loop devices that are in use, with the files that they are on.
+pub(crate) fn loops() -> BTreeMap<String, String> {
+    let devices = std::fs::read_dir("/sys/block").into_iter().flatten().flatten();
+    let used = devices.filter_map(|device| {
+        let file = std::fs::read_to_string(device.path().join("loop/backing_file")).ok()?;
+        Some((format!("/dev/{}", device.file_name().to_str()?), file.trim_end().to_owned()))
+    });
+    used.collect()
 }
 
 /// The mounts at a path, the uppermost last.

@@ -1,5 +1,6 @@
 //! What came of one check.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -10,7 +11,7 @@ use crate::check::Check;
 use crate::config::AccessType;
 use crate::record::CallRecord;
 use crate::spent::Spent;
-use crate::tally::RpcCalls;
+use crate::tally::{FirstFailure, RpcCalls};
 use crate::verdict::Violation;
 
 /// A check chosen to run, for one access type.
@@ -40,6 +41,8 @@ pub enum Outcome {
     Failed(Violation),
     /// The driver broke a recommendation, or answered in a way that is only tolerated.
     Warned(Violation),
+    /// The check only shows again what another one reports.
+    SameFault(SameFault),
     /// The check does not apply, because.
     Skipped(String),
     /// The check could not judge, because.
@@ -58,6 +61,26 @@ pub enum Outcome {
     },
 }
 
+/// What a check shows that another one reports.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SameFault {
+    /// Label of the other check.
+    pub first: String,
+    /// What is wrong there.
+    pub message: String,
+    /// What came of the other check, and so what this one counts as: failed, warned, or known to fail.
+    pub counts_as: Kind,
+    /// Whether the driver breaks a rule that binds in this check, too.
+    pub deviates: bool,
+}
+
+impl SameFault {
+    /// As a sentence.
+    pub fn told(&self) -> String {
+        format!("the same fault as in {}: {}", self.first, self.message)
+    }
+}
+
 /// What came of a check, without its reasons.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
@@ -68,6 +91,9 @@ pub enum Kind {
     Failed,
     /// The driver broke a recommendation, or answered in a way that is only tolerated.
     Warned,
+    /// The check only shows again what another one reports. Reports have `skipped` for it, the word that their readers know.
+    #[serde(skip)]
+    SameFault,
     /// The check does not apply.
     Skipped,
     /// The check could not judge.
@@ -85,6 +111,7 @@ impl Kind {
             Kind::Passed => "passed",
             Kind::Failed => "failed",
             Kind::Warned => "warned",
+            Kind::SameFault => "same_fault",
             Kind::Skipped => "skipped",
             Kind::Broken => "broken",
             Kind::KnownFailure => "known_failure",
@@ -100,11 +127,25 @@ impl Outcome {
             Outcome::Passed => Kind::Passed,
             Outcome::Failed(_) => Kind::Failed,
             Outcome::Warned(_) => Kind::Warned,
+            Outcome::SameFault(_) => Kind::SameFault,
             Outcome::Skipped(_) => Kind::Skipped,
             Outcome::Broken(_) => Kind::Broken,
             Outcome::KnownFailure { .. } => Kind::KnownFailure,
             Outcome::UnexpectedPass { .. } => Kind::UnexpectedPass,
         }
+    }
+
+    /// The same, with that of the other check for one that shows the same fault.
+    pub fn counts_as(&self) -> Kind {
+        match self {
+            Outcome::SameFault(same) => same.counts_as,
+            other => other.kind(),
+        }
+    }
+
+    /// Whether the driver broke a rule that binds.
+    pub fn deviates(&self) -> bool {
+        matches!(self, Outcome::Failed(_) | Outcome::KnownFailure { .. })
     }
 
     /// What is wrong, where the driver broke something.
@@ -113,9 +154,11 @@ impl Outcome {
             Outcome::Failed(violation)
             | Outcome::Warned(violation)
             | Outcome::KnownFailure { violation, .. } => Some(violation),
-            Outcome::Passed | Outcome::Skipped(_) | Outcome::Broken(_) | Outcome::UnexpectedPass { .. } => {
-                None
-            }
+            Outcome::Passed
+            | Outcome::SameFault(_)
+            | Outcome::Skipped(_)
+            | Outcome::Broken(_)
+            | Outcome::UnexpectedPass { .. } => None,
         }
     }
 }
@@ -168,8 +211,10 @@ impl Verdict {
 pub struct CheckReport {
     /// Which check, for which access type.
     pub planned: Planned,
-    /// What came of it.
+    /// What came of it: of several, the gravest.
     pub outcome: Outcome,
+    /// What else came of it, the gravest first.
+    pub also: Vec<Outcome>,
     /// Remarks that did not stop the check.
     pub warnings: Vec<Violation>,
     /// What it has to say that is no verdict, such as how much it tried.
@@ -184,8 +229,10 @@ pub struct CheckReport {
     pub calls_dropped: usize,
     /// What the check made and could not undo.
     pub leftovers: Vec<String>,
-    /// The check that tells the fault in which the driver deviates here as well; this one then counts as skipped.
-    pub told_in: Option<String>,
+    /// The same, with what it may have made.
+    pub left_behind: Vec<LeftBehind>,
+    /// The first call of the run that failed as the one did which kept this check from judging, where another check made that.
+    pub began_with: Option<FirstFailure>,
     /// The command that runs this check alone.
     pub repeat: String,
 }
@@ -232,20 +279,68 @@ pub struct Leak {
     pub check: Option<String>,
 }
 
+/// Something that may have been left behind.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LeftBehind {
+    /// What it is, such as `volume named "x"`.
+    pub what: String,
+    /// Its id or path, where that is known.
+    pub id: Option<String>,
+    /// Why it is there, or may be there.
+    pub why: String,
+    /// Whether nobody knows that it is there, and that the run made it.
+    pub in_doubt: bool,
+    /// Label of the check that made it, if that is known.
+    pub check: Option<String>,
+    /// How it is removed.
+    pub remove: Option<Removal>,
+}
+
+/// How something is removed that was left behind.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Removal {
+    /// By the same command with `--cleanup`.
+    Cleanup,
+    /// By this command.
+    Command(String),
+}
+
+/// Checks that show a fault again, by what the first check with that fault counts as.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Again {
+    /// Beside those that failed.
+    pub failed: usize,
+    /// Beside those that warned.
+    pub warned: usize,
+    /// Beside those that failed as listed.
+    pub known_failures: usize,
+}
+
+impl Again {
+    /// All of them.
+    pub fn all(self) -> usize {
+        self.failed + self.warned + self.known_failures
+    }
+}
+
 /// What came of a run.
 #[derive(Clone, Debug, Default)]
 pub struct Summary {
     /// Checks that passed.
     pub passed: usize,
-    /// Checks in which the driver broke a rule that binds.
+    /// Faults by which the driver broke a rule that binds: one for all checks that show the same.
     pub failed: usize,
-    /// Checks in which it broke a recommendation.
+    /// Faults by which it broke a recommendation.
     pub warned: usize,
+    /// The other checks that show these faults.
+    pub again: Again,
+    /// The faults that are counted.
+    pub faults: BTreeSet<(Kind, String)>,
     /// Checks that do not apply.
     pub skipped: usize,
     /// Checks that could not judge.
     pub broken: usize,
-    /// Checks that failed as listed.
+    /// Faults by which checks failed as listed.
     pub known_failures: usize,
     /// Checks that passed although listed.
     pub unexpected_passes: usize,
@@ -253,6 +348,10 @@ pub struct Summary {
     pub crashes: Vec<Crash>,
     /// What the run, or somebody else meanwhile, left behind.
     pub leaks: Vec<Leak>,
+    /// What may have been left behind.
+    pub left_behind: Vec<LeftBehind>,
+    /// The command that removes of it what the run has noted.
+    pub cleanup: Option<String>,
     /// Whether the run was told to end early.
     pub halt: Halt,
     /// How long it took.
@@ -262,16 +361,26 @@ pub struct Summary {
 }
 
 impl Summary {
-    /// Counts one outcome.
-    pub fn count(&mut self, outcome: Kind) {
-        *match outcome {
-            Kind::Passed => &mut self.passed,
-            Kind::Failed => &mut self.failed,
-            Kind::Warned => &mut self.warned,
-            Kind::Skipped => &mut self.skipped,
-            Kind::Broken => &mut self.broken,
-            Kind::KnownFailure => &mut self.known_failures,
-            Kind::UnexpectedPass => &mut self.unexpected_passes,
+    /// Counts one check, which has this [fault](crate::fault::key) if it has any: of those that have the same, the first.
+    pub fn count(&mut self, outcome: Kind, counts_as: Kind, fault: &str) {
+        let is_first = match outcome {
+            Kind::SameFault => false,
+            Kind::Failed | Kind::Warned | Kind::KnownFailure => {
+                self.faults.insert((outcome, fault.to_owned()))
+            }
+            Kind::Passed | Kind::Skipped | Kind::Broken | Kind::UnexpectedPass => true,
+        };
+        *match (counts_as, is_first) {
+            (Kind::Failed | Kind::SameFault, false) => &mut self.again.failed,
+            (Kind::Warned, false) => &mut self.again.warned,
+            (Kind::KnownFailure, false) => &mut self.again.known_failures,
+            (Kind::Failed | Kind::SameFault, true) => &mut self.failed,
+            (Kind::Warned, true) => &mut self.warned,
+            (Kind::KnownFailure, true) => &mut self.known_failures,
+            (Kind::Passed, _) => &mut self.passed,
+            (Kind::Skipped, _) => &mut self.skipped,
+            (Kind::Broken, _) => &mut self.broken,
+            (Kind::UnexpectedPass, _) => &mut self.unexpected_passes,
         } += 1;
     }
 
@@ -288,7 +397,8 @@ impl Summary {
 
     /// How many of them said something of the driver.
     fn judged(&self) -> usize {
-        self.passed + self.failed + self.warned + self.known_failures + self.unexpected_passes
+        let once = self.passed + self.failed + self.warned + self.known_failures + self.unexpected_passes;
+        once + self.again.all()
     }
 
     /// The verdict on the whole run.
@@ -304,6 +414,14 @@ impl Summary {
             Verdict::ListOutOfDate
         } else {
             Verdict::Conforms
+        }
+    }
+
+    /// The command that removes something that was left behind.
+    pub fn removal<'a>(&'a self, left: &'a LeftBehind) -> Option<&'a str> {
+        match left.remove.as_ref()? {
+            Removal::Cleanup => self.cleanup.as_deref(),
+            Removal::Command(command) => Some(command),
         }
     }
 
@@ -327,6 +445,26 @@ mod tests {
         for kind in [Passed, Failed, Warned, Skipped, Broken, KnownFailure, UnexpectedPass] {
             assert_eq!(serde_json::to_value(kind).unwrap(), kind.name());
         }
+    }
+
+    #[test]
+    fn a_fault_counts_once() {
+        let mut summary = Summary::default();
+        for (outcome, counts_as, fault) in [
+            (Kind::Failed, Kind::Failed, "a"),
+            (Kind::Failed, Kind::Failed, "a"),
+            (Kind::Failed, Kind::Failed, "b"),
+            (Kind::KnownFailure, Kind::KnownFailure, "a"),
+            (Kind::SameFault, Kind::KnownFailure, "the same fault as in x: a"),
+            (Kind::SameFault, Kind::Warned, "the same fault as in y: c"),
+            (Kind::Passed, Kind::Passed, ""),
+            (Kind::Passed, Kind::Passed, ""),
+        ] {
+            summary.count(outcome, counts_as, fault);
+        }
+        assert_eq!((summary.failed, summary.known_failures, summary.warned, summary.passed), (2, 1, 0, 2));
+        assert_eq!(summary.again, Again { failed: 1, warned: 1, known_failures: 1 });
+        assert_eq!(summary.checks(), 8, "and each check is counted");
     }
 
     #[test]

@@ -6,6 +6,7 @@
 mod layout;
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -37,6 +38,18 @@ pub enum PathKind {
     NotFound,
     /// Something else, such as a socket or a symbolic link.
     Other,
+}
+
+impl fmt::Display for PathKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            PathKind::File => "a file",
+            PathKind::Device => "a block device",
+            PathKind::Directory => "a directory",
+            PathKind::NotFound => "nothing",
+            PathKind::Other => "neither a file nor a directory",
+        })
+    }
 }
 
 /// Where target and staging paths are made.

@@ -216,6 +216,7 @@ struct Inner {
     next: u64,
     bytes: usize,
     silence: Option<Silence>,
+    blamed: Vec<Violation>,
     warnings: Vec<Violation>,
     notes: Vec<String>,
 }
@@ -225,6 +226,7 @@ struct Inner {
 pub(crate) struct Told {
     pub(crate) calls: Vec<CallRecord>,
     pub(crate) calls_dropped: usize,
+    pub(crate) blamed: Vec<Violation>,
     pub(crate) warnings: Vec<Violation>,
     pub(crate) notes: Vec<String>,
     pub(crate) spent: Spent,
@@ -244,6 +246,11 @@ impl Ticket {
 impl CallLog {
     pub(crate) fn new() -> Arc<CallLog> {
         Arc::new(CallLog { started: Instant::now(), clock: Clock::start(), inner: Mutex::default() })
+    }
+
+    /// Adds a broken rule after which the check goes on.
+    pub(crate) fn blame(&self, violation: Violation) {
+        self.lock().blamed.push(violation);
     }
 
     /// Adds a remark that does not stop the check: a rule that is only recommended, or a tolerated answer.
@@ -342,7 +349,8 @@ impl CallLog {
         let calls_dropped = usize::try_from(inner.next).unwrap_or(usize::MAX) - inner.calls.len();
         let calls = inner.calls.into_iter().map(|(_, call)| call).collect();
         let spent = self.clock.spent();
-        Told { calls, calls_dropped, warnings: inner.warnings, notes: inner.notes, spent }
+        let Inner { blamed, warnings, notes, .. } = inner;
+        Told { calls, calls_dropped, blamed, warnings, notes, spent }
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Inner> {

@@ -32,6 +32,9 @@ pub fn on_a_right_driver(outcomes: &[&Outcome]) -> Trial {
                     told.0, told.1, told.2
                 ));
             }
+            Outcome::SameFault(same) => {
+                return Trial::Bad(format!("accuses the right driver: {}", same.told()));
+            }
             Outcome::UnexpectedPass { reason } => return Trial::Bad(reason.clone()),
         }
     }

@@ -88,6 +88,27 @@ impl fmt::Display for Refused {
     }
 }
 
+impl<T> Answer<T> {
+    /// What calls that failed alike have in common: the code, or that there was no answer in time. Nothing where the call was done,
+    /// or where it says nothing of the driver that it was not.
+    pub fn failure(&self) -> Option<&'static str> {
+        match self {
+            Answer::Refused(refused) | Answer::Unknown(NoAnswer::GivenUp(refused)) => {
+                Some(refused.code_name())
+            }
+            Answer::Unknown(NoAnswer::Timeout(_)) => Some("no answer"),
+            Answer::Ok(_)
+            | Answer::Unknown(
+                NoAnswer::Broken(_)
+                | NoAnswer::Severed
+                | NoAnswer::TooLong(_)
+                | NoAnswer::CutOff
+                | NoAnswer::Withheld(_),
+            ) => None,
+        }
+    }
+}
+
 /// Why a call has no answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NoAnswer {

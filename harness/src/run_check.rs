@@ -9,6 +9,8 @@ use tokio::sync::watch;
 
 use crate::cx::{Cx, Session};
 use crate::driver::Driver;
+use crate::fault;
+use crate::faults::Fault;
 use crate::known::KnownFailing;
 use crate::outcome::{CheckReport, Halt, Outcome, Planned};
 use crate::plain_call::Probe;
@@ -52,6 +54,7 @@ impl CheckReport {
             repeat: rules.repeat_command(&planned.label(), &outcome),
             planned,
             outcome,
+            also: Vec::new(),
             warnings: Vec::new(),
             notes: Vec::new(),
             duration: Duration::ZERO,
@@ -59,7 +62,8 @@ impl CheckReport {
             calls: Vec::new(),
             calls_dropped: 0,
             leftovers: Vec::new(),
-            told_in: None,
+            left_behind: Vec::new(),
+            began_with: None,
         }
     }
 }
@@ -137,16 +141,22 @@ async fn run_and_undo(
     let leftovers = cx.finish().await;
     cx.make_way().await;
     let silence = log.silence();
-    let Told { calls, calls_dropped, warnings, notes, spent } = log.take();
+    let Told { calls, calls_dropped, blamed, warnings, mut notes, spent } = log.take();
 
     let in_the_way = if cx.may_leave() { &[][..] } else { &leftovers };
-    let outcome = judge(&planned, ended, &warnings, in_the_way, &rules);
-    let outcome = listed(outcome, rules.known.reason(&label));
-    let told = !matches!(outcome, Outcome::Passed | Outcome::Skipped(_));
+    let (outcome, also) = judge(&planned, ended, blamed, &warnings, in_the_way, &rules, &mut notes);
+    let reason = rules.known.reason(&label);
+    let outcome = listed(outcome, reason);
+    let also: Vec<Outcome> = also.into_iter().map(|one| listed(one, reason)).collect();
+    let violations = std::iter::once(&outcome).chain(&also).filter_map(Outcome::violation);
+    let own: Vec<&Fault> = violations.filter_map(|one| one.fault.as_deref()).collect();
+    target.faults().keep_told(&label, &own);
+    let told = !matches!(outcome, Outcome::Passed | Outcome::SameFault(_) | Outcome::Skipped(_));
     let keep = told || rules.keep_calls || silence.is_some();
     let repeat = rules.repeat_command(&label, &outcome);
-    let report = CheckReport {
+    let mut report = CheckReport {
         outcome,
+        also,
         warnings,
         notes,
         duration: started.elapsed(),
@@ -154,11 +164,13 @@ async fn run_and_undo(
         calls: if keep { calls } else { Vec::new() },
         calls_dropped: if keep { calls_dropped } else { 0 },
         leftovers,
-        told_in: None,
+        left_behind: cx.left_behind(),
+        began_with: None,
         repeat,
         planned,
     };
-    let cx = (!report.leftovers.is_empty()).then_some(cx);
+    report.began_with = fault::began_with(&report, &target.tally);
+    let cx = (!(report.leftovers.is_empty() && report.left_behind.is_empty())).then_some(cx);
     Done { report, silence, on_purpose, cx }
 }
 
@@ -201,13 +213,16 @@ fn panic_text(panic: &(dyn std::any::Any + Send)) -> String {
     }
 }
 
+/// What came of a check, and what else, the gravest first.
 fn judge(
     planned: &Planned,
     ended: CheckResult,
+    blamed: Vec<Violation>,
     warnings: &[Violation],
     leftovers: &[String],
     rules: &Rules,
-) -> Outcome {
+    notes: &mut Vec<String>,
+) -> (Outcome, Vec<Outcome>) {
     let by_level = |violation: Violation| {
         let rule = violation.requirement.or_else(|| planned.check.requirements.first().copied());
         if rules.strict || rule.is_none_or(|rule| rule.is_binding()) {
@@ -216,22 +231,43 @@ fn judge(
             Outcome::Warned(violation)
         }
     };
+    let warned = |violation: &Violation| match rules.strict {
+        true => Outcome::Failed(violation.clone()),
+        false => Outcome::Warned(violation.clone()),
+    };
+    let mut all: Vec<Outcome> = blamed.into_iter().map(by_level).collect();
+    let ended = match ended {
+        Err(Stop::Violation(violation)) => {
+            all.push(by_level(*violation));
+            Ok(())
+        }
+        other => other,
+    };
+    all.sort_by_key(|one| !one.deviates());
     match ended {
-        Err(Stop::Violation(violation)) => by_level(*violation),
         // Nobody looks for what is left behind a check that was skipped, or interrupted.
-        Err(Stop::Skip(reason) | Stop::Declined(_, reason)) => match leftovers.first() {
-            Some(leftover) => Outcome::Broken(format!("{reason}; could not undo: {leftover}")),
-            None => Outcome::Skipped(reason),
-        },
-        Err(Stop::Broken(reason) | Stop::Unanswered(reason)) => Outcome::Broken(reason),
-        Ok(()) => match warnings.first() {
-            Some(warning) if rules.strict => Outcome::Failed(warning.clone()),
-            Some(warning) => Outcome::Warned(warning.clone()),
-            None => match leftovers.first() {
+        Err(Stop::Skip(reason) | Stop::Declined(_, reason)) if all.is_empty() => {
+            let outcome = match leftovers.first() {
+                Some(leftover) => Outcome::Broken(format!("{reason}; could not undo: {leftover}")),
+                None => Outcome::Skipped(reason),
+            };
+            (outcome, Vec::new())
+        }
+        Err(Stop::Broken(reason) | Stop::Unanswered(reason)) if all.is_empty() => {
+            (Outcome::Broken(reason), Vec::new())
+        }
+        ended => {
+            if let Err(Stop::Broken(reason) | Stop::Unanswered(reason)) = ended {
+                notes.push(format!("it did not come to its end: {reason}"));
+            }
+            all.extend(warnings.iter().map(warned));
+            let mut all = all.into_iter();
+            let first = all.next().unwrap_or_else(|| match leftovers.first() {
                 Some(leftover) => Outcome::Broken(format!("could not undo: {leftover}")),
                 None => Outcome::Passed,
-            },
-        },
+            });
+            (first, all.collect())
+        }
     }
 }
 

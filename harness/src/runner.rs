@@ -14,11 +14,14 @@ use crate::check::Runs;
 use crate::cx::{Cx, Session};
 use crate::driver::Driver;
 use crate::events::{Event, Reporter};
+use crate::fault;
 use crate::folding::Folding;
-use crate::inventory::{self, Inventory};
+use crate::inventory::{self, Inventory, Surroundings};
 use crate::known::KnownFailing;
 use crate::lifecycle::size::{self, Found};
-use crate::outcome::{Aftermath, CheckReport, Crash, Halt, Leak, Outcome, Planned, Summary};
+use crate::outcome::{
+    Aftermath, CheckReport, Crash, Halt, Leak, LeftBehind, Outcome, Planned, Removal, Summary,
+};
 use crate::premise::Premises;
 use crate::record::{CallLog, Silence};
 use crate::registry::Registry;
@@ -61,6 +64,8 @@ pub struct RunOptions {
     pub known: KnownFailing,
     /// Makes the command that runs one check alone, from its label.
     pub repeat: Arc<dyn Fn(&str) -> String + Send + Sync>,
+    /// The command that undoes what the run could not.
+    pub cleanup: Option<String>,
 }
 
 impl Default for RunOptions {
@@ -77,6 +82,7 @@ impl Default for RunOptions {
             registry: Registry::new([]),
             known: KnownFailing::default(),
             repeat: Arc::new(str::to_owned),
+            cleanup: None,
         }
     }
 }
@@ -102,6 +108,7 @@ pub struct Runner<'a> {
     /// Ids of the checks that have passed.
     passed: BTreeSet<&'static str>,
     summary: Summary,
+    around: Surroundings,
     dead: bool,
     in_turn: bool,
 }
@@ -165,6 +172,7 @@ impl<'a> Runner<'a> {
             harm: Harm::default(),
             passed: BTreeSet::new(),
             summary: Summary::default(),
+            around: Surroundings::default(),
             dead: false,
             in_turn: false,
         }
@@ -203,6 +211,13 @@ impl<'a> Runner<'a> {
         self.tell(rest);
         if let Some(before) = before {
             self.report_leaks(&before).await;
+        }
+        let reason = !self.summary.left_behind.is_empty() || self.summary.own_leaks().next().is_some();
+        let around = std::mem::take(&mut self.around).news(&self.target, reason);
+        self.summary.left_behind.extend(around);
+        let is_noted = |left: &LeftBehind| left.remove == Some(Removal::Cleanup);
+        if self.summary.left_behind.iter().any(is_noted) {
+            self.summary.cleanup.clone_from(&self.options.cleanup);
         }
         self.summary.halt = *self.stop.borrow();
         self.summary.duration = started.elapsed();
@@ -248,6 +263,7 @@ impl<'a> Runner<'a> {
             if done.silence.is_some() && !self.target.is_alive().await {
                 self.driver_died(done, &mut running, &mut waiting).await;
             } else if done.silence == Some(Silence::ConnectionBroke) {
+                self.remember_left_behind(&done.report);
                 // The driver is back already, or dropped the connection; others are under way still.
                 again.push(done.report.planned);
             } else {
@@ -288,6 +304,7 @@ impl<'a> Runner<'a> {
         let crashes = self.summary.crashes.len();
         let mut reports = Vec::new();
         for done in involved {
+            self.remember_left_behind(&done.report);
             reports.push(self.run_alone(done.report.planned).await);
         }
         if self.summary.crashes.len() == crashes
@@ -341,6 +358,7 @@ impl<'a> Runner<'a> {
                 self.crash(std::slice::from_mut(&mut done)).await;
             }
         } else if done.silence == Some(Silence::ConnectionBroke) {
+            self.remember_left_behind(&done.report);
             done = self.run_one(done.report.planned).await;
             if done.silence == Some(Silence::ConnectionBroke) {
                 self.accuse(&mut done, true);
@@ -389,6 +407,8 @@ impl<'a> Runner<'a> {
     }
 
     fn accuse_of(&self, report: &mut CheckReport, violation: Violation) {
+        let before = std::mem::replace(&mut report.outcome, Outcome::Passed);
+        report.also.extend(Some(before).filter(|before| before.violation().is_some()));
         report.outcome = match self.rules.known.reason(&report.label()) {
             Some(reason) => Outcome::KnownFailure { violation, reason: reason.to_owned() },
             None => Outcome::Failed(violation),
@@ -426,11 +446,12 @@ impl<'a> Runner<'a> {
         }
         let back = self.target.bring_back().await.is_ok();
         for done in involved {
-            done.report.leftovers = match done.cx.take().filter(|_| back) {
-                Some(cx) => cx.finish().await,
-                // What the check had made died with the driver, or is found by the leak check.
-                None => Vec::new(),
-            };
+            // What the check had made died with the driver, or is found by the leak check.
+            done.report.leftovers.clear();
+            if let Some(cx) = done.cx.take().filter(|_| back) {
+                done.report.leftovers = cx.finish().await;
+                done.report.left_behind = cx.left_behind();
+            }
         }
         back
     }
@@ -447,7 +468,10 @@ impl<'a> Runner<'a> {
 
     fn left_out(&self, planned: Planned) -> CheckReport {
         let outcome = if self.dead {
-            Outcome::Broken("the driver is dead".to_owned())
+            let last = self.summary.crashes.last().filter(|crash| !crash.under_way.is_empty());
+            let since =
+                last.map(|crash| format!(" since {}", crash.under_way.join(", "))).unwrap_or_default();
+            Outcome::Broken(format!("the driver is dead{since}"))
         } else if *self.stop.borrow() != Halt::None {
             Outcome::Skipped("interrupted".to_owned())
         } else {
@@ -461,12 +485,19 @@ impl<'a> Runner<'a> {
         self.tell(ready);
     }
 
+    /// Keeps what a check may have left behind; also of one that runs again.
+    fn remember_left_behind(&mut self, report: &CheckReport) {
+        self.summary.left_behind.extend(report.left_behind.iter().cloned());
+    }
+
     fn tell(&mut self, reports: Vec<CheckReport>) {
         for report in reports {
             if report.outcome == Outcome::Passed {
                 self.passed.insert(report.planned.check.id);
             }
-            self.summary.count(report.outcome.kind());
+            let (outcome, counts_as) = (report.outcome.kind(), report.outcome.counts_as());
+            self.summary.count(outcome, counts_as, &fault::key(&report));
+            self.remember_left_behind(&report);
             self.emit(&Event::CheckFinished(&report));
         }
     }
@@ -487,8 +518,9 @@ impl<'a> Runner<'a> {
             found = size::find(&cx, target.volume_size_bytes()) => found,
             () = raised(stop) => Found::First,
         };
-        // What cannot be undone is found by the leak check.
+        // What cannot be undone is reported at the end.
         let _ = cx.finish().await;
+        self.summary.left_behind.extend(cx.left_behind());
         let remark = match found {
             Found::First => return,
             Found::Larger(bytes) => {
@@ -509,6 +541,7 @@ impl<'a> Runner<'a> {
         if !self.options.leak_check {
             return None;
         }
+        self.around = Surroundings::seen_with(&self.target).await;
         match Inventory::take(&self.inventory_session()).await {
             Ok(inventory) => Some(inventory),
             Err(why) => {

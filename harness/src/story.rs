@@ -6,18 +6,28 @@ mod relevant;
 use std::collections::BTreeSet;
 use std::fmt::{self, Write as _};
 
+use serde_json::Value;
+
 use crate::outcome::{CheckReport, Outcome};
 use crate::record::CallRecord;
+use crate::reply::Answer;
 use crate::requirements::Requirement;
 use crate::verdict::Violation;
 use relevant::{Relevant, makes_something, relevant};
 
 /// Characters of one message shown at the most.
 const MESSAGE_CHARS_MAX: usize = 600;
+/// Of these, those of its end.
+const MESSAGE_END_CHARS: usize = 150;
+/// Characters shown at the most of one value among others.
+const VALUE_CHARS_MAX: usize = 200;
 /// Calls shown at the most of those that made what the others speak of.
 const MAKING_SHOWN_MAX: usize = 4;
 /// Calls shown at the most of the last ones, since those led there.
 const LAST_SHOWN_MAX: usize = 8;
+
+/// Violations beside the gravest one that are shown at the most.
+const ALSO_SHOWN_MAX: usize = 5;
 
 /// Things left behind that are shown at the most.
 const LEFTOVERS_SHOWN_MAX: usize = 5;
@@ -50,14 +60,18 @@ fn write_findings(f: &mut String, report: &CheckReport) -> fmt::Result {
         Outcome::Failed(violation) | Outcome::Warned(violation) | Outcome::KnownFailure { violation, .. } => {
             write_violation(f, report, violation)?;
         }
-        Outcome::Skipped(why) | Outcome::Broken(why) => writeln!(f, "  {why}")?,
+        Outcome::Skipped(why) | Outcome::Broken(why) => writeln!(f, "  {}", shortened(why))?,
+        Outcome::SameFault(same) => writeln!(f, "  {}", same.told())?,
         Outcome::UnexpectedPass { reason } => {
             writeln!(f, "  it passes, but is listed as known to fail: {reason}")?;
         }
         Outcome::Passed => {}
     }
+    if let Some(first) = &report.began_with {
+        writeln!(f, "  began with   {}", shortened(&first.to_string()))?;
+    }
     for leftover in report.leftovers.iter().take(LEFTOVERS_SHOWN_MAX) {
-        writeln!(f, "  left behind  {leftover}")?;
+        writeln!(f, "  left behind  {}", shortened(leftover))?;
     }
     match report.leftovers.len().checked_sub(LEFTOVERS_SHOWN_MAX) {
         Some(hidden @ 1..) => writeln!(f, "               … and {hidden} more; --report json=FILE has all"),
@@ -70,20 +84,38 @@ pub fn transcript(report: &CheckReport) -> String {
     let mut text = String::new();
     // Writing into a string cannot fail.
     let _ = match report.outcome.violation().map(|violation| &violation.told[..]) {
-        Some(told @ [_, ..]) => told.iter().try_for_each(|line| writeln!(text, "  {line}")),
+        Some(told @ [_, ..]) => told.iter().try_for_each(|line| writeln!(text, "  {}", shortened(line))),
         Some([]) | None => write_calls(&mut text, report),
     };
+    let _ = write_also(&mut text, report);
     text
 }
 
+/// What else came of the check, each once.
+fn write_also(f: &mut String, report: &CheckReport) -> fmt::Result {
+    let key = |one: &&Violation| (rule(report, one).map(|rule| rule.id), one.message.clone());
+    let mut seen: BTreeSet<_> = report.outcome.violation().iter().map(key).collect();
+    let also: Vec<&Violation> = report.also.iter().filter_map(Outcome::violation).collect();
+    let also: Vec<&Violation> = also.into_iter().filter(|one| seen.insert(key(one))).collect();
+    for violation in also.iter().take(ALSO_SHOWN_MAX) {
+        writeln!(f, "  also")?;
+        write_violation(f, report, violation)?;
+        violation.told.iter().try_for_each(|line| writeln!(f, "  {line}"))?;
+    }
+    match also.len().checked_sub(ALSO_SHOWN_MAX) {
+        Some(hidden @ 1..) => writeln!(f, "  … and {hidden} more"),
+        _ => Ok(()),
+    }
+}
+
 fn write_violation(f: &mut String, report: &CheckReport, violation: &Violation) -> fmt::Result {
-    writeln!(f, "  {}", violation.message)?;
+    writeln!(f, "  {}", shortened(&violation.message))?;
     if let Some(rule) = rule(report, violation) {
         writeln!(f, "  requirement  {} ({}), {}", rule.id, rule.level, rule.section)?;
         writeln!(f, "               {}", rule.sentence())?;
     }
     if !violation.expected.is_empty() {
-        writeln!(f, "  expected     {}", violation.expected)?;
+        writeln!(f, "  expected     {}", shortened(&violation.expected))?;
     }
     if !violation.actual.is_empty() {
         writeln!(f, "  actual       {}", shortened(&violation.actual))?;
@@ -91,7 +123,7 @@ fn write_violation(f: &mut String, report: &CheckReport, violation: &Violation) 
     if !violation.printed.is_empty() {
         writeln!(f, "  the driver printed last")?;
     }
-    violation.printed.iter().try_for_each(|line| writeln!(f, "    {line}"))
+    violation.printed.iter().try_for_each(|line| writeln!(f, "    {}", shortened(line)))
 }
 
 /// A message as it is on the wire, as JSON without secrets: for what was expected, and what came.
@@ -187,17 +219,68 @@ fn runs<'a>(calls: &[&'a CallRecord]) -> Vec<(&'a CallRecord, usize)> {
 /// One call on two lines: what was asked, what was answered.
 pub fn call_line(call: &CallRecord) -> String {
     let node = if call.node > 0 { format!(" at node {}", call.node) } else { String::new() };
-    let mut line = format!("{}{node} {}", call.rpc, shortened(&call.request().to_string()));
-    let answer = shortened(&call.outcome().to_string());
+    let mut line = format!("{}{node} {}", call.rpc, shortened_json(&call.request()));
+    let answer = match call.outcome() {
+        Answer::Ok(response) => format!("OK {}", shortened_json(&response)),
+        other => shortened(&other.to_string()),
+    };
     // Writing into a string cannot fail.
     let _ = write!(line, "\n      → {answer} ({} ms)", call.duration.as_millis());
     line
 }
 
-/// The text, or its beginning and how long it is.
+/// The text, or its beginning and its end and how long it is.
 pub fn shortened(text: &str) -> String {
-    match text.char_indices().nth(MESSAGE_CHARS_MAX) {
-        Some((end, _)) => format!("{}… ({} characters)", &text[..end], text.chars().count()),
-        None => text.to_owned(),
+    cut(text, MESSAGE_CHARS_MAX, MESSAGE_END_CHARS)
+}
+
+/// A text of more characters than `most` without its middle, of which it is told how long the whole was.
+fn cut(text: &str, most: usize, end: usize) -> String {
+    let length = text.chars().count();
+    if length <= most {
+        return text.to_owned();
+    }
+    let place = |nth: usize| text.char_indices().nth(nth).map_or(text.len(), |(place, _)| place);
+    format!("{}… {length} characters …{}", &text[..place(most - end)], &text[place(length - end)..])
+}
+
+/// A message with the middle of each long text in it cut out, so that the rest of it is still seen.
+fn shortened_json(value: &Value) -> String {
+    shortened(&with_short_texts(value.clone()).to_string())
+}
+
+fn with_short_texts(value: Value) -> Value {
+    let short = |text: String| cut(&text, VALUE_CHARS_MAX, VALUE_CHARS_MAX / 4);
+    match value {
+        Value::String(text) => Value::String(short(text)),
+        Value::Array(values) => values.into_iter().map(with_short_texts).collect(),
+        Value::Object(fields) => {
+            fields.into_iter().map(|(name, value)| (short(name), with_short_texts(value))).collect()
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) => value,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn of_a_long_text_the_beginning_the_end_and_the_length_are_left() {
+        let text = format!("begin{}end", "ü".repeat(65_600));
+        let short = shortened(&text);
+        assert!(short.starts_with("begin") && short.ends_with("end"), "{short}");
+        assert!(short.contains("… 65608 characters …") && short.chars().count() < 700, "{short}");
+        assert_eq!(shortened("short"), "short");
+    }
+
+    #[test]
+    fn a_long_value_leaves_room_for_the_others() {
+        let message = json!({ "name": "x".repeat(65_536), "volume_id": "v", "ids": ["y".repeat(500)] });
+        let short = shortened_json(&message);
+        assert!(short.contains("65536 characters") && short.contains("500 characters"), "{short}");
+        assert!(short.contains(r#""volume_id":"v""#), "{short}");
     }
 }

@@ -1,7 +1,8 @@
 //! How often each RPC was called over a whole run, how that ended, and how long it took: numbers, whatever the number of calls.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, PoisonError};
+use std::fmt;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use csi_proto::Rpc;
@@ -98,31 +99,78 @@ fn longest(place: usize) -> u64 {
     }
 }
 
+/// The first of the calls of an RPC that ended alike, since the driver did one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FirstFailure {
+    /// Label of the check that made it.
+    pub check: String,
+    /// Which RPC.
+    pub rpc: Rpc,
+    /// How it ended.
+    pub how: String,
+}
+
+impl fmt::Display for FirstFailure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let FirstFailure { check, rpc, how } = self;
+        write!(f, "{check}: {rpc} ended with {how}, and none succeeded after it")
+    }
+}
+
 /// Counts, while the run goes on.
 #[derive(Debug, Default)]
 pub(crate) struct Tally {
-    rpcs: Mutex<BTreeMap<&'static str, RpcCalls>>,
+    rpcs: Mutex<BTreeMap<&'static str, Counted>>,
+}
+
+#[derive(Debug)]
+struct Counted {
+    calls: RpcCalls,
+    /// The first failures of each kind since the driver did such a call.
+    failing: BTreeMap<&'static str, FirstFailure>,
 }
 
 impl Tally {
-    /// Counts a call.
-    pub(crate) fn add<T>(&self, rpc: Rpc, answer: &Answer<T>, time: Duration) {
-        let mut rpcs = self.rpcs.lock().unwrap_or_else(PoisonError::into_inner);
-        let none = || RpcCalls { rpc, done: 0, refused: 0, unanswered: 0, times: Times::default() };
-        let calls = rpcs.entry(rpc.path).or_insert_with(none);
-        match answer {
+    /// Counts a call of a check.
+    pub(crate) fn add<T>(&self, check: &str, rpc: Rpc, answer: &Answer<T>, time: Duration) {
+        let mut rpcs = self.lock();
+        let calls = || RpcCalls { rpc, done: 0, refused: 0, unanswered: 0, times: Times::default() };
+        let none = || Counted { calls: calls(), failing: BTreeMap::new() };
+        let Counted { calls, failing } = rpcs.entry(rpc.path).or_insert_with(none);
+        let how = match answer {
             Answer::Ok(_) => {
                 calls.done += 1;
                 calls.times.add(time);
+                failing.clear();
+                return;
             }
-            Answer::Refused(_) => calls.refused += 1,
-            Answer::Unknown(_) => calls.unanswered += 1,
+            Answer::Refused(refused) => {
+                calls.refused += 1;
+                refused as &dyn fmt::Display
+            }
+            Answer::Unknown(no_answer) => {
+                calls.unanswered += 1;
+                no_answer
+            }
+        };
+        if let Some(kind) = answer.failure() {
+            let first = || FirstFailure { check: check.to_owned(), rpc, how: how.to_string() };
+            failing.entry(kind).or_insert_with(first);
         }
+    }
+
+    /// The first call of the RPC that failed in this way, if the driver has done none since.
+    pub(crate) fn first_failure(&self, rpc: Rpc, kind: &str) -> Option<FirstFailure> {
+        self.lock().get(rpc.path)?.failing.get(kind).cloned()
     }
 
     /// Everything so far, by path.
     pub(crate) fn calls(&self) -> Vec<RpcCalls> {
-        self.rpcs.lock().unwrap_or_else(PoisonError::into_inner).values().cloned().collect()
+        self.lock().values().map(|counted| counted.calls.clone()).collect()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<&'static str, Counted>> {
+        self.rpcs.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -167,11 +215,27 @@ mod tests {
     }
 
     #[test]
+    fn the_first_of_failures_alike_is_kept_until_one_call_succeeds() {
+        let (tally, rpc) = (Tally::default(), v1::ProbeRequest::RPC);
+        let refused = |code| {
+            Answer::<()>::Refused(crate::reply::Refused { code, message: "no".to_owned(), after_messages: 0 })
+        };
+        let first = |kind| tally.first_failure(rpc, kind).map(|first| first.to_string());
+        tally.add("a", rpc, &refused(tonic::Code::NotFound), Duration::ZERO);
+        tally.add("b", rpc, &refused(tonic::Code::Internal), Duration::ZERO);
+        tally.add("c", rpc, &refused(tonic::Code::Internal), Duration::ZERO);
+        let told = "b: Probe ended with INTERNAL \"no\", and none succeeded after it";
+        assert_eq!(first("INTERNAL").as_deref(), Some(told));
+        tally.add("d", rpc, &Answer::Ok(()), Duration::ZERO);
+        assert_eq!((first("INTERNAL"), first("NOT_FOUND")), (None, None));
+    }
+
+    #[test]
     fn the_three_ends_are_told_apart() {
         let tally = Tally::default();
         let rpc = v1::ProbeRequest::RPC;
-        tally.add(rpc, &Answer::Ok(()), Duration::from_micros(5));
-        tally.add::<()>(rpc, &Answer::Unknown(NoAnswer::CutOff), Duration::from_secs(9));
+        tally.add("a", rpc, &Answer::Ok(()), Duration::from_micros(5));
+        tally.add::<()>("a", rpc, &Answer::Unknown(NoAnswer::CutOff), Duration::from_secs(9));
         let [calls] = &tally.calls()[..] else { panic!("one RPC") };
         assert_eq!((calls.done, calls.refused, calls.unanswered), (1, 0, 1));
         assert_eq!(calls.times.longest(), Duration::from_micros(5), "only what was done");

@@ -15,6 +15,7 @@ use crate::call::Exchange;
 use crate::capability::Capabilities;
 use crate::config::{Config, Elsewhere};
 use crate::driver::{Away, Driver, DriverError, START_FACTOR};
+use crate::faults::Faults;
 use crate::learnt::Learnt;
 use crate::lifecycle::{Room, size};
 use crate::logbook::{Logbook, RunOf};
@@ -61,6 +62,7 @@ pub struct Target {
     pub(crate) patience: Patience,
     pub(crate) learnt: Learnt,
     pub(crate) tally: Tally,
+    faults: Faults,
     /// How often the breaking of connections from here has begun or ended: odd while they break.
     breaks: AtomicU64,
     logbook: Option<Arc<Logbook>>,
@@ -92,6 +94,13 @@ impl Node {
             Some(commands) => commands.check_path_command.is_some(),
             None => mounts::are_shared_with(self.endpoint()).await,
         }
+    }
+
+    /// Whether the mounts of the driver, which is another process, are in the mount table of the tests.
+    pub(crate) async fn shares_mounts(&self) -> bool {
+        let listener = mounts::listener(self.endpoint()).await;
+        let is_here = |pid| u32::try_from(pid) == Ok(std::process::id());
+        !listener.is_none_or(is_here) && mounts::are_shared_with(self.endpoint()).await
     }
 
     pub(crate) fn paths(&self) -> &Paths {
@@ -279,6 +288,7 @@ impl Target {
             patience: Patience::default(),
             learnt: Learnt::default(),
             tally: Tally::default(),
+            faults: Faults::default(),
             breaks: AtomicU64::new(0),
             logbook: None,
             config,
@@ -380,6 +390,11 @@ impl Target {
     /// Where replies of this run, to whichever call, broke a rule that holds for all of them.
     pub fn breaches(&self, requirement: &Requirement) -> Vec<Breach> {
         self.replies.breaches(requirement)
+    }
+
+    /// Faults that the checks of this run tell.
+    pub fn faults(&self) -> &Faults {
+        &self.faults
     }
 
     /// The text that every name of this run begins with.

@@ -6,6 +6,7 @@ use std::time::Duration;
 use csi_proto::Rpc;
 use tonic::Code;
 
+use crate::faults::Fault;
 use crate::requirements::Requirement;
 
 /// How a check's body ends. Everything but `Ok` says why.
@@ -86,6 +87,10 @@ pub struct Violation {
     pub told: Box<[String]>,
     /// The same calls with their times, where that they overlapped is what matters.
     pub timeline: Box<[CallSpan]>,
+    /// What tells it from all others, where checks look behind what was told.
+    pub fault: Option<Box<Fault>>,
+    /// Whether another check tells it, and this one has only met it again.
+    pub met_again: bool,
 }
 
 /// A call, from its beginning to its end.
@@ -116,6 +121,8 @@ impl Violation {
             refused: None,
             told: Box::default(),
             timeline: Box::default(),
+            fault: None,
+            met_again: false,
         }
     }
 

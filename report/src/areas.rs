@@ -48,7 +48,7 @@ impl Verdict {
     fn of(outcome: Kind) -> Verdict {
         match outcome {
             Kind::Passed => Verdict::Passed,
-            Kind::Failed => Verdict::Failed,
+            Kind::Failed | Kind::SameFault => Verdict::Failed,
             Kind::Warned => Verdict::Warned,
             Kind::Skipped => Verdict::NotTested,
             Kind::Broken => Verdict::Broken,
@@ -64,7 +64,7 @@ impl fmt::Display for Verdict {
             Verdict::NotTested => "not tested",
             Verdict::Passed => "passed",
             Verdict::Warned => "passed with warnings",
-            Verdict::Broken => "not judged",
+            Verdict::Broken => "inconclusive",
             Verdict::KnownFailure => "known failure",
             Verdict::UnexpectedPass => "unexpected pass",
             Verdict::Failed => "failed",
@@ -86,7 +86,7 @@ pub(crate) struct Areas {
 }
 
 impl Areas {
-    /// Adds the outcome of one check of the area.
+    /// Adds what one check of the area counts as.
     pub(crate) fn add(&mut self, name: &str, outcome: Kind) {
         let at = match self.areas.binary_search_by(|area| area.name.as_str().cmp(name)) {
             Ok(at) => at,

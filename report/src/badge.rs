@@ -53,15 +53,17 @@ impl Badge {
     /// The badge of a run.
     pub fn of(run: &Stored) -> Badge {
         let counts = run.summary;
-        let passed = counts.passed + counts.warned + counts.unexpected_passes;
-        let judged = passed + counts.failed + counts.known_failures;
+        let again = counts.same_fault;
+        let passed = counts.passed + counts.warned + counts.unexpected_passes + again.warned as u64;
+        let failed = counts.failed + counts.known_failures;
+        let judged = passed + failed + (again.failed + again.known_failures) as u64;
         let share = format!("{passed} of {judged}");
         let trouble = run.crashes.len() as u64 + run.leaks.iter().filter(|leak| leak.ours).count() as u64;
         let (message, mood) = match run.verdict {
             Verdict::Deviates if counts.failed > 0 => (format!("deviates: {}", counts.failed), Mood::Bad),
             Verdict::Deviates => (format!("deviates: {trouble}"), Mood::Bad),
             Verdict::Interrupted => ("interrupted".to_owned(), Mood::Open),
-            Verdict::NotJudged => ("not judged".to_owned(), Mood::Open),
+            Verdict::NotJudged => ("inconclusive".to_owned(), Mood::Open),
             Verdict::ListOutOfDate => (format!("{share}, list out of date"), Mood::Fair),
             Verdict::Conforms if run.interrupted => ("interrupted".to_owned(), Mood::Open),
             Verdict::Conforms if counts.known_failures > 0 => {
@@ -154,7 +156,7 @@ fn escaped(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use csi_harness::outcome::Verdict;
+    use csi_harness::outcome::{Again, Verdict};
 
     use super::*;
     use crate::journal::Selection;
@@ -192,12 +194,15 @@ mod tests {
         let part = Selection { is_whole: false, ..run().selection };
         let known = Counts { known_failures: 3, ..run().summary };
         let failed = Counts { failed: 3, ..run().summary };
+        let again = Again { known_failures: 2, warned: 1, failed: 0 };
+        let shown_again = Counts { known_failures: 1, same_fault: again, ..run().summary };
         let others = [
             (Stored { selection: part.clone(), ..run() }, "a part: 412 of 412", Mood::Open),
             (Stored { interrupted: true, ..run() }, "interrupted", Mood::Open),
             (Stored { verdict: Verdict::Interrupted, ..run() }, "interrupted", Mood::Open),
-            (Stored { verdict: Verdict::NotJudged, ..run() }, "not judged", Mood::Open),
+            (Stored { verdict: Verdict::NotJudged, ..run() }, "inconclusive", Mood::Open),
             (Stored { summary: known, ..run() }, "412 of 415, 3 known failing", Mood::Fair),
+            (Stored { summary: shown_again, ..run() }, "413 of 416, 1 known failing", Mood::Fair),
             (Stored { verdict: Verdict::Deviates, summary: failed, ..run() }, "deviates: 3", Mood::Bad),
             (
                 Stored { verdict: Verdict::Deviates, crashes: vec![Crash {}], ..run() },

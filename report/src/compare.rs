@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use csi_harness::outcome::Kind;
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
 use crate::markdown::{code, escaped};
 use crate::stored::{Calls, Check, Stored};
@@ -69,8 +69,10 @@ pub struct Entry {
     /// Its label.
     pub id: String,
     /// What came of it before, if it was there.
+    #[serde(serialize_with = "named")]
     pub was: Option<Kind>,
     /// What came of it now, if it is there.
+    #[serde(serialize_with = "named")]
     pub is: Option<Kind>,
     /// What is wrong, or why it was skipped or could not judge; of the later run, if it is there.
     pub message: String,
@@ -122,9 +124,13 @@ pub fn compare(old: &Stored, new: &Stored, slower_than: Option<f64>) -> Comparis
     comparison
 }
 
-/// Whether the driver breaks a rule, listed as known or not.
+fn named<S: Serializer>(kind: &Option<Kind>, serializer: S) -> Result<S::Ok, S::Error> {
+    kind.map(Kind::name).serialize(serializer)
+}
+
+/// Whether the driver breaks a rule, listed as known or not, and whichever check reports it.
 fn fails(kind: Kind) -> bool {
-    matches!(kind, Kind::Failed | Kind::KnownFailure)
+    matches!(kind, Kind::Failed | Kind::KnownFailure | Kind::SameFault)
 }
 
 fn passes(kind: Kind) -> bool {
@@ -133,7 +139,7 @@ fn passes(kind: Kind) -> bool {
 
 impl Comparison {
     fn add(&mut self, old: Option<&Check>, new: Option<&Check>) {
-        let (was, is) = (old.map(|check| check.outcome), new.map(|check| check.outcome));
+        let (was, is) = (old.map(Check::outcome), new.map(Check::outcome));
         let judged = was.is_some_and(|kind| fails(kind) || passes(kind));
         let list = match is {
             Some(kind) if fails(kind) && was.is_some_and(fails) => &mut self.still_failing,
@@ -219,7 +225,7 @@ impl Comparison {
     fn lists(&self) -> [(&'static str, &[Entry]); 7] {
         [
             ("new failure", &self.new_failures),
-            ("newly not judged", &self.newly_not_judged),
+            ("newly inconclusive", &self.newly_not_judged),
             ("newly skipped", &self.newly_skipped),
             ("gone", &self.gone),
             ("newly warned", &self.newly_warned),
@@ -252,24 +258,24 @@ impl Comparison {
                 let colon = if entry.message.is_empty() { "" } else { ": " };
                 writeln!(
                     text,
-                    "{kind:<16}  {}{colon}{}",
+                    "{kind:<18}  {}{colon}{}",
                     plain(&entry.id),
                     one_line(&plain(&entry.message))
                 )?;
             }
             if let Some(hidden @ 1..) = entries.len().checked_sub(ENTRIES_MAX) {
-                writeln!(text, "{kind:<16}  and {}; --format json has all", count(hidden, "more check"))?;
+                writeln!(text, "{kind:<18}  and {}; --format json has all", count(hidden, "more check"))?;
             }
         }
-        self.new_trouble.iter().try_for_each(|trouble| writeln!(text, "{:<16}  {trouble}", "new trouble"))?;
+        self.new_trouble.iter().try_for_each(|trouble| writeln!(text, "{:<18}  {trouble}", "new trouble"))?;
         for slower in &self.slower {
-            writeln!(text, "{:<16}  {}", "slower", plain(&Comparison::slower_text(slower)))?;
+            writeln!(text, "{:<18}  {}", "slower", plain(&Comparison::slower_text(slower)))?;
         }
         let [failures, not_judged, skipped, gone, warned, still, fixed] =
             self.lists().map(|(_, entries)| entries.len());
         writeln!(
             text,
-            "\n{}: {failures} newly failing, {fixed} fixed, {still} still failing, {not_judged} newly not judged, \
+            "\n{}: {failures} newly failing, {fixed} fixed, {still} still failing, {not_judged} newly inconclusive, \
              {skipped} newly skipped, {gone} gone, {warned} newly warned, {} slower",
             self.verdict(),
             self.slower.len()
@@ -323,7 +329,15 @@ mod tests {
 
     /// A report in which checks ended so, and CreateVolume took so long.
     fn report(name: &str, checks: &[(&str, &str)], median_us: u64) -> Stored {
-        let check = |(id, outcome): &(&str, &str)| serde_json::json!({ "id": id, "outcome": outcome, "message": format!("{id} says <b>") });
+        let check = |(id, outcome): &(&str, &str)| match *outcome {
+            "same_fault" => {
+                let same = serde_json::json!({ "check": "x", "outcome": "failed" });
+                serde_json::json!({ "id": id, "outcome": "skipped", "message": "", "same_fault": same })
+            }
+            _ => {
+                serde_json::json!({ "id": id, "outcome": outcome, "message": format!("{id} says <b>") })
+            }
+        };
         let report = serde_json::json!({
             "schema": SCHEMA,
             "tool": { "name": "csi-sanity", "version": "0.1.0" },
@@ -352,6 +366,7 @@ mod tests {
             ("gone", "passed"),
             ("gone-skipped", "skipped"),
             ("known", "failed"),
+            ("led", "failed"),
             ("new", "passed"),
             ("not-judged", "passed"),
             ("same", "passed"),
@@ -362,6 +377,7 @@ mod tests {
             ("fixed", "passed"),
             ("fresh", "failed"),
             ("known", "known_failure"),
+            ("led", "same_fault"),
             ("new", "failed"),
             ("not-judged", "broken"),
             ("same", "passed"),
@@ -371,14 +387,27 @@ mod tests {
         let found = compare(&report("a", &old, 1), &report("a", &new, 1), None);
         assert_eq!(ids(&found.fixed), ["fixed"]);
         assert_eq!(ids(&found.new_failures), ["fresh", "new"]);
-        assert_eq!(ids(&found.still_failing), ["known"]);
+        assert_eq!(ids(&found.still_failing), ["known", "led"]);
         assert_eq!(ids(&found.newly_not_judged), ["not-judged"]);
         assert_eq!(ids(&found.newly_skipped), ["skipped"]);
         assert_eq!(ids(&found.gone), ["gone"]);
         assert_eq!(ids(&found.newly_warned), ["warned"]);
         assert!(found.is_worse && found.cautions.is_empty(), "{found:?}");
-        assert!(found.text().contains("new failure       fresh: fresh says <b>"), "{}", found.text());
+        assert!(found.text().contains("new failure         fresh: fresh says <b>"), "{}", found.text());
         assert!(found.markdown().contains("- `fresh` fresh says &lt;b&gt;"), "{}", found.markdown());
+    }
+
+    /// Older reports say by `told_in` alone that a check shows a fault again.
+    #[test]
+    fn a_fault_that_another_check_reports_from_now_on_is_not_fixed_nor_skipped() {
+        let failed = report("a", &[("x", "failed")], 1);
+        let mut led = report("a", &[("x", "skipped")], 1);
+        led.checks[0].told_in = Some("y".to_owned());
+        for (old, new) in [(&failed, &led), (&led, &failed), (&led, &report("a", &[("x", "same_fault")], 1))]
+        {
+            let found = compare(old, new, None);
+            assert_eq!((ids(&found.still_failing), found.is_worse), (vec!["x"], false), "{found:?}");
+        }
     }
 
     #[test]

@@ -6,6 +6,7 @@ use csi_harness::outcome::{Kind, Verdict};
 
 use crate::fault;
 use crate::journal::{CheckEntry, Run};
+use crate::words::again;
 
 /// Errors told, the line that counts the others included: GitHub shows ten of a step.
 const ERRORS_MAX: usize = 10;
@@ -28,12 +29,11 @@ struct Annotation {
 }
 
 fn errors(run: &Run) -> Vec<Annotation> {
-    let of = |kinds: &'static [Kind]| run.checks.iter().filter(|check| kinds.contains(&check.outcome));
-    // What could not be judged comes last: GitHub shows the first ones.
-    let checks = of(&[Kind::Failed, Kind::UnexpectedPass]).chain(of(&[Kind::Broken]));
-    let faults = fault::each(checks);
+    // What is inconclusive comes last: GitHub shows the first ones.
+    let kinds = [Kind::Failed, Kind::UnexpectedPass, Kind::Broken];
+    let faults = kinds.into_iter().flat_map(|kind| fault::each(run, kind));
     let mut errors: Vec<Annotation> =
-        faults.iter().map(|fault| annotation(fault.first, fault.others.len())).collect();
+        faults.map(|fault| annotation(fault.first, fault.others.len())).collect();
     errors.extend(run.crashes.iter().map(|crash| Annotation {
         title: "the driver died".to_owned(),
         message: format!("during {}", crash.under_way.join(", ")),
@@ -55,11 +55,8 @@ fn errors(run: &Run) -> Vec<Annotation> {
 }
 
 fn warnings(run: &Run) -> Vec<Annotation> {
-    run.checks
-        .iter()
-        .filter(|check| check.outcome == Kind::Warned)
-        .map(|check| annotation(check, 0))
-        .collect()
+    let faults = fault::each(run, Kind::Warned);
+    faults.iter().map(|fault| annotation(fault.first, fault.others.len())).collect()
 }
 
 fn annotation(check: &CheckEntry, others: usize) -> Annotation {
@@ -68,10 +65,10 @@ fn annotation(check: &CheckEntry, others: usize) -> Annotation {
         let _ = write!(message, "\nexpected: {}\nactual: {}", check.expected, check.actual);
     }
     if others > 0 {
-        let _ = write!(message, "\nthe same in {others} more");
+        let _ = write!(message, "\n{}", again(others));
     }
     let _ = write!(message, "\n{}", check.repeat);
-    let rule = check.requirements.first().filter(|_| matches!(check.outcome, Kind::Failed | Kind::Warned));
+    let rule = check.requirements.first().filter(|_| matches!(check.outcome(), Kind::Failed | Kind::Warned));
     Annotation {
         title: rule.map_or_else(|| check.id.clone(), |rule| format!("{} breaks {rule}", check.id)),
         message,

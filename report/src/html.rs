@@ -16,7 +16,7 @@ use sha2::{Digest as _, Sha256};
 
 use crate::fault::{self, Fault};
 use crate::journal::{CheckEntry, Run};
-use crate::words::{count, duration_text};
+use crate::words::{again, count, duration_text};
 use markup::Html;
 
 const STYLE: &str = include_str!("html/page.css");
@@ -101,27 +101,32 @@ fn sections(run: &Run) -> Vec<Section<'_>> {
         ("tested", "What was tested".to_owned(), Box::new(|html| overview::write_tested(html, run))),
     ];
     let mut kind = |id, heading: &str, kind| {
-        let checks = move || run.checks.iter().filter(move |check| check.outcome == kind);
-        let found = checks().count();
-        if found > 0 {
-            let heading = format!("{heading} ({found})");
-            sections.push((id, heading, Box::new(move |html| faults::write(html, id, checks()))));
-        }
+        let faults = fault::each(run, kind);
+        let others = faults.iter().map(|fault| fault.others.len()).sum();
+        let heading = match (faults.len(), kind) {
+            (0, _) => return,
+            // Checks with one obstacle have no fault in common.
+            (found, Kind::Broken) => format!("{heading} ({})", found + others),
+            (found, _) if others > 0 => format!("{heading} ({found}, {})", again(others)),
+            (found, _) => format!("{heading} ({found})"),
+        };
+        sections.push((id, heading, Box::new(move |html| faults::write(html, id, &faults))));
     };
     kind("failures", "Failures", Kind::Failed);
     kind("unexpected", "Listed as known to fail, and passes", Kind::UnexpectedPass);
-    kind("not-judged", "Not judged", Kind::Broken);
+    kind("not-judged", "Inconclusive", Kind::Broken);
     kind("warnings", "Warnings", Kind::Warned);
     kind("known", "Known failures", Kind::KnownFailure);
     if !run.crashes.is_empty() {
         let heading = format!("Crashes ({})", run.crashes.len());
         sections.push(("crashes", heading, Box::new(|html| faults::write_crashes(html, run))));
     }
-    if !run.leaks.is_empty() {
-        let heading = format!("Left behind ({})", run.leaks.len());
+    let left = run.leaks.len() + run.left_behind.len();
+    if left > 0 {
+        let heading = format!("Left behind ({left})");
         sections.push(("leaks", heading, Box::new(|html| faults::write_leaks(html, run))));
     }
-    if run.checks.iter().any(|check| check.outcome == Kind::Skipped) {
+    if run.checks.iter().any(|check| check.outcome() == Kind::Skipped) {
         let heading = format!("Skipped ({})", run.summary.skipped);
         sections.push(("skipped", heading, Box::new(|html| faults::write_skipped(html, run))));
     }
@@ -151,7 +156,8 @@ fn outcome(kind: Kind) -> (&'static str, &'static str, &'static str) {
         Kind::Failed => ("bad", "✗", "failed"),
         Kind::Warned => ("odd", "!", "warned"),
         Kind::Skipped => ("dim", "–", "skipped"),
-        Kind::Broken => ("odd", "?", "not judged"),
+        Kind::SameFault => ("odd", "=", "same fault"),
+        Kind::Broken => ("odd", "?", "inconclusive"),
         Kind::KnownFailure => ("odd", "≈", "known failure"),
         Kind::UnexpectedPass => ("odd", "↑", "unexpected pass"),
     }
@@ -201,8 +207,7 @@ fn place(check: &CheckEntry) -> String {
 fn places(run: &Run) -> BTreeMap<&str, String> {
     let mut places = BTreeMap::new();
     for kind in [Kind::Failed, Kind::KnownFailure] {
-        let faults = fault::each(run.checks.iter().filter(|check| check.outcome == kind));
-        for Fault { first, others } in faults.into_iter().take(LISTED_MAX) {
+        for Fault { first, others } in fault::each(run, kind).into_iter().take(LISTED_MAX) {
             let labels = others.into_iter().chain([first.id.as_str()]);
             places.extend(labels.map(|label| (label, place(first))));
         }

@@ -4,12 +4,16 @@ use std::path::PathBuf;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use csi_harness::events::{Event, Reporter};
-use csi_harness::outcome::{Aftermath, CheckReport, Crash, Halt, Kind, Leak, Outcome, Summary, Verdict};
+use csi_harness::fault;
+use csi_harness::outcome::{
+    Aftermath, Again, CheckReport, Crash, Halt, Kind, Leak, LeftBehind, Outcome, Removal, SameFault, Summary,
+    Verdict,
+};
 use csi_harness::record::CallRecord;
 use csi_harness::reply::Answer;
 use csi_harness::spent::Spent;
 use csi_harness::story;
-use csi_harness::tally::{RpcCalls, Times};
+use csi_harness::tally::{FirstFailure, RpcCalls, Times};
 use csi_harness::target::Target;
 use csi_harness::verdict::CallSpan;
 use schemars::JsonSchema;
@@ -17,7 +21,6 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 
 use crate::areas::{Area, Areas};
-use crate::fault;
 use crate::statement::{Line, Statement};
 
 /// Calls of one check that are kept: the first ones, which made what the others speak of, …
@@ -71,6 +74,9 @@ pub struct Run {
     pub areas: Vec<Area>,
     /// What stayed behind.
     pub leaks: Vec<LeakEntry>,
+    /// What may have stayed behind beside that, and how to remove it.
+    #[serde(default)]
+    pub left_behind: Vec<LeftBehindEntry>,
     /// Deaths of the driver.
     pub crashes: Vec<CrashEntry>,
     /// The calls of all checks, by RPC.
@@ -198,7 +204,7 @@ pub struct TargetEntry {
     pub capabilities: Vec<String>,
 }
 
-/// How many checks ended how.
+/// How many checks ended how. Of those that show the same fault, the first one counts, and the others are in `same_fault`.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct SummaryEntry {
     /// The driver kept the rule.
@@ -215,6 +221,9 @@ pub struct SummaryEntry {
     pub known_failures: usize,
     /// It kept a rule, although the known-failing list says it does not.
     pub unexpected_passes: usize,
+    /// Checks that show a fault which is counted already.
+    #[serde(default)]
+    pub same_fault: Again,
 }
 
 /// One check.
@@ -222,8 +231,9 @@ pub struct SummaryEntry {
 pub struct CheckEntry {
     /// Its label: the id, with `@block` where it ran for block access.
     pub id: String,
-    /// What came of it.
-    pub outcome: Kind,
+    /// What came of it. One that has `same_fault` is `skipped`.
+    #[serde(rename = "outcome")]
+    pub(crate) word: Kind,
     /// How long it took, its undoing included.
     pub duration_ms: u64,
     /// What of that went into other things than what it is about.
@@ -246,12 +256,18 @@ pub struct CheckEntry {
     /// The same calls with their times, where it matters that they overlapped.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub timeline: Vec<SpanEntry>,
+    /// What else it found, beside what is graver.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub also: Vec<AlsoEntry>,
     /// What it has to say that is no verdict, such as how much it tried.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
     /// The reason in the known-failing list.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub known_because: Option<String>,
+    /// The first call of the run that failed as the one did which kept this check from judging, where another check made it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub began_with: Option<BeganEntry>,
     /// What it made and could not undo.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub left_behind: Vec<String>,
@@ -270,15 +286,36 @@ pub struct CheckEntry {
     /// What it shares with others that met the same fault.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub fault: String,
-    /// The check that tells the fault in which the driver deviates here as well; this one then counts as skipped.
+    /// The check that reports the fault in which the driver deviates here as well.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub told_in: Option<String>,
+    /// The same fault in another check, where this one only shows it again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub same_fault: Option<SameFaultEntry>,
     /// What came of it as text for people, where something is to be explained.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub findings: String,
     /// The calls that lead there, likewise.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub transcript: String,
+}
+
+/// What a check found beside something graver.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct AlsoEntry {
+    /// Whether the driver broke a rule that binds, or only a recommendation.
+    pub outcome: Kind,
+    /// The rule.
+    pub requirement: String,
+    /// What is wrong.
+    pub message: String,
+    /// What a right driver does.
+    pub expected: String,
+    /// What this driver did.
+    pub actual: String,
+    /// The calls that lead there, a line each.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub told: Vec<String>,
 }
 
 /// Parts of the time of a check, in milliseconds.
@@ -315,6 +352,26 @@ impl SpentEntry {
 
 fn is_no_time(ms: &u64) -> bool {
     *ms == 0
+}
+
+/// The check that reports a fault.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct SameFaultEntry {
+    /// Its label.
+    pub check: String,
+    /// What came of it, and what the other check counts as: `failed`, `warned`, or `known_failure`.
+    pub outcome: Kind,
+}
+
+/// The first of the calls that failed alike, with none after it that the driver did.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct BeganEntry {
+    /// The check that made it.
+    pub check: String,
+    /// Such as `CreateVolume`.
+    pub rpc: String,
+    /// How it ended.
+    pub how: String,
 }
 
 /// A call among others that overlapped with it.
@@ -387,6 +444,27 @@ pub struct LeakEntry {
     pub check: Option<String>,
 }
 
+/// Something that may have stayed behind: what a check could not undo, what a call may have made whose answer nobody knows, or
+/// what is new on this machine.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct LeftBehindEntry {
+    /// What it is, such as `volume named "x"`.
+    pub what: String,
+    /// Its id or path, where that is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub id: Option<String>,
+    /// Why it is there, or may be there.
+    pub why: String,
+    /// Whether nobody knows that it is there, and that the run made it.
+    pub in_doubt: bool,
+    /// The check that made it, if that is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub check: Option<String>,
+    /// A command that removes it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub remove: Option<String>,
+}
+
 /// A death of the driver.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct CrashEntry {
@@ -405,8 +483,16 @@ pub struct CrashEntry {
 impl Run {
     /// The same counts and troubles as the runner has them.
     pub(crate) fn to_summary(&self) -> Summary {
-        let SummaryEntry { passed, failed, warned, skipped, broken, known_failures, unexpected_passes } =
-            self.summary;
+        let SummaryEntry {
+            passed,
+            failed,
+            warned,
+            skipped,
+            broken,
+            known_failures,
+            unexpected_passes,
+            same_fault: again,
+        } = self.summary;
         let aftermath = |back| if back { Aftermath::Back } else { Aftermath::Gone };
         let crash = |CrashEntry { under_way, back, known, log }: CrashEntry| Crash {
             under_way,
@@ -419,12 +505,16 @@ impl Run {
             passed,
             failed,
             warned,
+            again,
+            faults: Default::default(),
             skipped,
             broken,
             known_failures,
             unexpected_passes,
             crashes: self.crashes.iter().cloned().map(crash).collect(),
             leaks: self.leaks.iter().cloned().map(leak).collect(),
+            left_behind: self.left_behind.iter().cloned().map(LeftBehind::from).collect(),
+            cleanup: None,
             halt: match (self.interrupted, self.verdict) {
                 (false, _) => Halt::None,
                 (true, Verdict::Interrupted) => Halt::Interrupted,
@@ -477,6 +567,7 @@ impl Journal {
             statement: Vec::new(),
             areas: Vec::new(),
             leaks: Vec::new(),
+            left_behind: Vec::new(),
             crashes: Vec::new(),
             rpcs: Vec::new(),
             remarks: Vec::new(),
@@ -503,7 +594,7 @@ impl Reporter for Journal {
             Event::CheckStarted(_) | Event::Waiting(_) => {}
             Event::CheckFinished(report) => {
                 let entry = check_entry(report);
-                self.areas.add(entry.area(), entry.outcome);
+                self.areas.add(entry.area(), entry.counts_as());
                 self.statement.add(&entry);
                 self.run.checks.push(entry);
             }
@@ -524,6 +615,8 @@ impl Reporter for Journal {
             }
             Event::Finished(summary) => {
                 self.run.summary = summary_entry(summary);
+                let left = |left| left_behind_entry(summary, left);
+                self.run.left_behind = summary.left_behind.iter().map(left).collect();
                 self.run.duration_ms = ms(summary.duration);
                 self.run.verdict = summary.verdict();
                 self.run.interrupted = summary.halt != Halt::None;
@@ -555,6 +648,24 @@ pub(crate) fn summary_entry(summary: &Summary) -> SummaryEntry {
         broken: summary.broken,
         known_failures: summary.known_failures,
         unexpected_passes: summary.unexpected_passes,
+        same_fault: summary.again,
+    }
+}
+
+fn left_behind_entry(summary: &Summary, left: &LeftBehind) -> LeftBehindEntry {
+    LeftBehindEntry {
+        what: left.what.clone(),
+        id: left.id.clone(),
+        why: left.why.clone(),
+        in_doubt: left.in_doubt,
+        check: left.check.clone(),
+        remove: summary.removal(left).map(str::to_owned),
+    }
+}
+
+impl From<LeftBehindEntry> for LeftBehind {
+    fn from(LeftBehindEntry { what, id, why, in_doubt, check, remove }: LeftBehindEntry) -> LeftBehind {
+        LeftBehind { what, id, why, in_doubt, check, remove: remove.map(Removal::Command) }
     }
 }
 
@@ -588,6 +699,36 @@ impl CheckEntry {
         self.id.rsplit_once('/').map_or(&self.id, |(area, _)| area)
     }
 
+    /// What came of it.
+    pub fn outcome(&self) -> Kind {
+        if self.reported_in().is_some() { Kind::SameFault } else { self.word }
+    }
+
+    /// The same, with that of the other check for one that shows the same fault.
+    pub fn counts_as(&self) -> Kind {
+        match (&self.same_fault, self.outcome()) {
+            (Some(same), _) => same.outcome,
+            // Of an older version, which did not say more.
+            (None, Kind::SameFault) => Kind::Failed,
+            (None, outcome) => outcome,
+        }
+    }
+
+    /// The check that reports the fault which this one only shows again.
+    pub(crate) fn reported_in(&self) -> Option<&str> {
+        let same = self.same_fault.as_ref().map(|same| same.check.as_str());
+        same.or(self.told_in.as_deref().filter(|_| self.word == Kind::Skipped))
+    }
+
+    /// Has it only show again what another check reports.
+    pub(crate) fn shows_again(&mut self, same: &SameFault) {
+        self.word = Kind::Skipped;
+        self.told_in = Some(same.first.clone()).filter(|_| same.deviates);
+        self.same_fault = Some(SameFaultEntry { check: same.first.clone(), outcome: same.counts_as });
+        self.message = same.told();
+        self.fault = fault::shape(&self.message);
+    }
+
     /// The whole story as text, where there is one.
     pub fn story(&self) -> String {
         match self.findings.is_empty() {
@@ -615,17 +756,18 @@ fn check_entry(report: &CheckReport) -> CheckEntry {
         Outcome::Passed => (String::new(), None),
         Outcome::Failed(violation) | Outcome::Warned(violation) => (violation.message.clone(), None),
         Outcome::Skipped(why) | Outcome::Broken(why) => (why.clone(), None),
+        Outcome::SameFault(same) => (same.told(), None),
         Outcome::KnownFailure { violation, reason } => (violation.message.clone(), Some(reason.clone())),
         Outcome::UnexpectedPass { reason } => {
             ("passes, but is listed as known to fail".to_owned(), Some(reason.clone()))
         }
     };
-    let told = !matches!(report.outcome, Outcome::Passed | Outcome::Skipped(_));
+    let told = !matches!(report.outcome, Outcome::Passed | Outcome::SameFault(_) | Outcome::Skipped(_));
     let (first, rest) = report.calls.split_at(report.calls.len().min(CALLS_FIRST_MAX));
     let last = &rest[rest.len().saturating_sub(CALLS_LAST_MAX)..];
-    CheckEntry {
+    let mut entry = CheckEntry {
         id: report.label(),
-        outcome: report.outcome.kind(),
+        word: report.outcome.kind(),
         duration_ms: ms(report.duration),
         spent_ms: SpentEntry::of(&report.spent),
         requirements,
@@ -637,8 +779,10 @@ fn check_entry(report: &CheckReport) -> CheckEntry {
         timeline: violation
             .map(|violation| violation.timeline.iter().map(span_entry).collect())
             .unwrap_or_default(),
+        also: report.also.iter().filter_map(|one| also_entry(report, one)).collect(),
         notes: report.notes.clone(),
         known_because,
+        began_with: report.began_with.as_ref().map(began_entry),
         left_behind: report.leftovers.clone(),
         calls: first.iter().chain(last).map(call_entry).collect(),
         calls_left_out: report.calls.len() - first.len() - last.len() + report.calls_dropped,
@@ -646,10 +790,31 @@ fn check_entry(report: &CheckReport) -> CheckEntry {
         title: report.planned.check.title.to_owned(),
         known_as: report.planned.check.known_as.map(str::to_owned),
         fault: fault::key(report),
-        told_in: report.told_in.clone(),
+        told_in: None,
+        same_fault: None,
         findings: if told { story::findings(report) } else { String::new() },
         transcript: if told { story::transcript(report) } else { String::new() },
+    };
+    if let Outcome::SameFault(same) = &report.outcome {
+        entry.shows_again(same);
     }
+    entry
+}
+
+fn began_entry(first: &FirstFailure) -> BeganEntry {
+    BeganEntry { check: first.check.clone(), rpc: first.rpc.method.to_owned(), how: first.how.clone() }
+}
+
+fn also_entry(report: &CheckReport, outcome: &Outcome) -> Option<AlsoEntry> {
+    let violation = outcome.violation()?;
+    Some(AlsoEntry {
+        outcome: outcome.kind(),
+        requirement: story::rule(report, violation).map_or(String::new(), |rule| rule.id.to_owned()),
+        message: violation.message.clone(),
+        expected: violation.expected.clone(),
+        actual: violation.actual.clone(),
+        told: violation.told.to_vec(),
+    })
 }
 
 fn span_entry(span: &CallSpan) -> SpanEntry {

@@ -5,6 +5,7 @@ use std::time::Duration;
 use quick_junit::{NonSuccessKind, Property, TestCase, TestCaseStatus, TestSuite, XmlString};
 
 use csi_harness::outcome::Kind;
+use csi_harness::story::shortened;
 
 use crate::journal::{CheckEntry, Run};
 
@@ -29,16 +30,16 @@ pub(crate) fn render(run: &Run) -> String {
 }
 
 fn case(check: &CheckEntry, area: &str) -> TestCase {
-    let mut status = match check.outcome {
+    let mut status = match check.outcome() {
         // A warning is no failure: CI systems know no third colour.
         Kind::Passed | Kind::Warned => TestCaseStatus::success(),
         Kind::Failed | Kind::UnexpectedPass => TestCaseStatus::non_success(NonSuccessKind::Failure),
         Kind::Broken => TestCaseStatus::non_success(NonSuccessKind::Error),
-        Kind::Skipped | Kind::KnownFailure => TestCaseStatus::skipped(),
+        Kind::SameFault | Kind::Skipped | Kind::KnownFailure => TestCaseStatus::skipped(),
     };
-    if !matches!(check.outcome, Kind::Passed | Kind::Warned) {
+    if !matches!(check.outcome(), Kind::Passed | Kind::Warned) {
         status.set_message(message(check));
-        status.set_type(check.outcome.name());
+        status.set_type(check.outcome().name());
         if !check.findings.is_empty() {
             status.set_description(check.story());
         }
@@ -47,7 +48,7 @@ fn case(check: &CheckEntry, area: &str) -> TestCase {
     case.set_classname(area);
     case.set_time(Duration::from_millis(check.duration_ms));
     case.add_property(Property::new("requirements", check.requirements.join(" ")));
-    if check.outcome == Kind::Warned {
+    if check.outcome() == Kind::Warned {
         case.set_system_out(XmlString::new(format!("warning:\n{}", check.story())));
     }
     case
@@ -55,7 +56,7 @@ fn case(check: &CheckEntry, area: &str) -> TestCase {
 
 fn message(check: &CheckEntry) -> String {
     match &check.known_because {
-        Some(reason) => format!("{} (known: {reason})", check.message),
-        None => check.message.clone(),
+        Some(reason) => format!("{} (known: {reason})", shortened(&check.message)),
+        None => shortened(&check.message),
     }
 }

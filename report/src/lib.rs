@@ -28,8 +28,9 @@ pub use compare::{Comparison, compare};
 pub use destination::{Destination, DestinationError};
 pub use format::Format;
 pub use journal::{
-    CallEntry, CheckEntry, CrashEntry, Journal, LeakEntry, Order, PartEntry, RpcEntry, Run, SCHEMA,
-    SPECIFICATION, Selection, ShardEntry, SpanEntry, Status, StepEntry, SummaryEntry, TargetEntry, Tool,
+    BeganEntry, CallEntry, CheckEntry, CrashEntry, Journal, LeakEntry, LeftBehindEntry, Order, PartEntry,
+    RpcEntry, Run, SCHEMA, SPECIFICATION, SameFaultEntry, Selection, ShardEntry, SpanEntry, Status,
+    StepEntry, SummaryEntry, TargetEntry, Tool,
 };
 pub use merge::{MergeError, Part, Whole, merge};
 pub use statement::{Line, Says, areas_of};

@@ -3,15 +3,18 @@
 use std::fmt::Write as _;
 
 use csi_harness::outcome::Kind;
+use csi_harness::story::shortened;
 
 use crate::areas;
 use crate::fault::{self, Fault};
-use crate::journal::{CheckEntry, Run, TargetEntry};
+use crate::journal::{Run, TargetEntry};
 use crate::statement::Says;
 use crate::words::count;
 
 /// Faults told in full. GitHub cuts a step's summary off at 1 MiB, and a reader far earlier.
 const FAULTS_TOLD_MAX: usize = 100;
+/// Things that may be left behind.
+const LEFT_BEHIND_MAX: usize = 100;
 
 pub(crate) fn render(run: &Run) -> String {
     let mut text = String::new();
@@ -25,14 +28,15 @@ fn write(text: &mut String, run: &Run) -> std::fmt::Result {
     writeln!(text, "## {}: {}\n", driver(&run.target), run.verdict_words())?;
     writeln!(
         text,
-        "| passed | failed | warned | skipped | not judged | known failures | unexpected passes |"
+        "| passed | failed | same fault | warned | skipped | inconclusive | known failures | unexpected passes |"
     )?;
-    writeln!(text, "|--:|--:|--:|--:|--:|--:|--:|")?;
+    writeln!(text, "|--:|--:|--:|--:|--:|--:|--:|--:|")?;
     writeln!(
         text,
-        "| {} | {} | {} | {} | {} | {} | {} |\n",
+        "| {} | {} | {} | {} | {} | {} | {} | {} |\n",
         summary.passed,
         summary.failed,
+        summary.same_fault.all(),
         summary.warned,
         summary.skipped,
         summary.broken,
@@ -72,9 +76,13 @@ fn driver(target: &TargetEntry) -> String {
 fn failures(text: &mut String, run: &Run) -> std::fmt::Result {
     let faults = faults(run);
     for Fault { first, others } in faults.iter().take(FAULTS_TOLD_MAX) {
-        let word = if first.outcome == Kind::Broken { "not judged" } else { "failed" };
+        let word = if first.outcome() == Kind::Broken { "inconclusive" } else { "failed" };
         let id = escaped(&first.id);
-        writeln!(text, "<details><summary>{word}: {id}: {}</summary>\n", escaped(&first.message))?;
+        writeln!(
+            text,
+            "<details><summary>{word}: {id}: {}</summary>\n",
+            escaped(&shortened(&first.message))
+        )?;
         writeln!(text, "{}\n", fenced(&first.story()))?;
         if !others.is_empty() {
             writeln!(
@@ -93,9 +101,8 @@ fn failures(text: &mut String, run: &Run) -> std::fmt::Result {
 
 /// Each fault once. What could not be judged comes last.
 fn faults(run: &Run) -> Vec<Fault<'_>> {
-    let judged = |check: &&CheckEntry| matches!(check.outcome, Kind::Failed | Kind::UnexpectedPass);
-    let broken = |check: &&CheckEntry| check.outcome == Kind::Broken;
-    fault::each(run.checks.iter().filter(judged).chain(run.checks.iter().filter(broken)))
+    let kinds = [Kind::Failed, Kind::UnexpectedPass, Kind::Broken];
+    kinds.into_iter().flat_map(|kind| fault::each(run, kind)).collect()
 }
 
 fn trouble(text: &mut String, run: &Run) -> std::fmt::Result {
@@ -108,7 +115,21 @@ fn trouble(text: &mut String, run: &Run) -> std::fmt::Result {
         let made = leak.check.as_ref().map_or_else(String::new, |check| format!(", made by {}", code(check)));
         writeln!(text, "- {} {} is {whose}{made}.", leak.kind, code(&leak.id))?;
     }
-    if !run.crashes.is_empty() || !run.leaks.is_empty() {
+    for left in run.left_behind.iter().take(LEFT_BEHIND_MAX) {
+        let whether = if left.in_doubt { "may be left behind" } else { "left behind" };
+        let made = left.check.as_ref().map_or_else(String::new, |check| format!(", made by {}", code(check)));
+        let remove = left
+            .remove
+            .as_ref()
+            .map_or_else(String::new, |command| format!("; to remove it: {}", code(command)));
+        writeln!(
+            text,
+            "- {} is {whether}{made}: {}{remove}.",
+            code(&left.what),
+            escaped(&shortened(&left.why))
+        )?;
+    }
+    if !(run.crashes.is_empty() && run.leaks.is_empty() && run.left_behind.is_empty()) {
         writeln!(text)?;
     }
     Ok(())

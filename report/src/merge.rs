@@ -3,17 +3,17 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use csi_harness::check::SAME_RULE;
-use csi_harness::outcome::{Kind, Summary, Verdict};
+use csi_harness::faults::asks_for_several;
+use csi_harness::outcome::{Kind, SameFault, Summary, Verdict};
 use csi_harness::registry::Registry;
 use csi_harness::requirements::req;
 use csi_harness::shard;
 use csi_harness::tally::Times;
 
 use crate::areas::Areas;
-use crate::fault;
 use crate::journal::{
-    CheckEntry, LeakEntry, PartEntry, RpcEntry, Run, SCHEMA, SPECIFICATION, Selection, ShardEntry, Tool,
-    summary_entry,
+    CheckEntry, LeakEntry, PartEntry, RpcEntry, Run, SCHEMA, SPECIFICATION, SameFaultEntry, Selection,
+    ShardEntry, Tool, summary_entry,
 };
 use crate::statement::Statement;
 
@@ -185,7 +185,7 @@ fn checks(parts: &mut [Part]) -> BTreeMap<String, CheckEntry> {
     let mut all = BTreeMap::<String, CheckEntry>::new();
     for check in parts.iter_mut().flat_map(|(_, run)| std::mem::take(&mut run.checks)) {
         match all.get_mut(&check.id) {
-            Some(other) if gravity(other.outcome) >= gravity(check.outcome) => {}
+            Some(other) if gravity(other.outcome()) >= gravity(check.outcome()) => {}
             _ => drop(all.insert(check.id.clone(), check)),
         }
     }
@@ -201,8 +201,9 @@ fn gravity(outcome: Kind) -> usize {
         Kind::UnexpectedPass => 2,
         Kind::Warned => 3,
         Kind::Broken => 4,
-        Kind::KnownFailure => 5,
-        Kind::Failed => 6,
+        Kind::SameFault => 5,
+        Kind::KnownFailure => 6,
+        Kind::Failed => 7,
     }
 }
 
@@ -238,45 +239,49 @@ fn folded(mut checks: BTreeMap<String, CheckEntry>, registry: &Registry) -> BTre
         order.get(id).copied().unwrap_or((usize::MAX, false))
     };
     let accuses =
-        |check: &&CheckEntry| matches!(check.outcome, Kind::Failed | Kind::Warned | Kind::KnownFailure);
+        |check: &&CheckEntry| matches!(check.outcome(), Kind::Failed | Kind::Warned | Kind::KnownFailure);
     let mut accusing: Vec<(bool, usize, String)> =
         checks.values().filter(accuses).map(|check| (of(check).1, of(check).0, check.id.clone())).collect();
     accusing.sort();
-    let mut rules = BTreeMap::<String, String>::new();
+    let mut rules = BTreeMap::<String, (String, Kind)>::new();
     for (follows, _, id) in accusing {
         let Some(check) = checks.get_mut(&id) else { continue };
         let rule = check.requirements.first().cloned().unwrap_or_default();
-        match rules.get(&rule) {
+        let key = if asks_for_several(&rule) { check.fault.clone() } else { rule.clone() };
+        match rules.get(&key) {
             // Each death is a fault of its own.
-            Some(first) if follows && rule != req::GEN_ERR_001.id => {
-                let first = first.clone();
-                leave_untold(check, &first, &rule);
-                checks.values_mut().for_each(|other| lead_on(other, &id, &first));
+            Some((first, counts_as)) if follows && rule != req::GEN_ERR_001.id => {
+                let (first, counts_as) = (first.clone(), *counts_as);
+                let deviates = check.outcome() != Kind::Warned;
+                let same = SameFault { first, message: rule, counts_as, deviates };
+                leave_untold(check, &same);
+                checks.values_mut().for_each(|other| lead_on(other, &id, &same));
             }
             Some(_) => {}
-            None => drop(rules.insert(rule, id)),
+            None => drop(rules.insert(key, (id, check.outcome()))),
         }
     }
     checks
 }
 
-fn leave_untold(check: &mut CheckEntry, first: &str, rule: &str) {
-    check.told_in = (check.outcome != Kind::Warned).then(|| first.to_owned());
-    check.outcome = Kind::Skipped;
-    check.message = format!("the same fault as in {first}: {rule}");
-    check.fault = fault::shape(&check.message);
+fn leave_untold(check: &mut CheckEntry, same: &SameFault) {
+    check.shows_again(same);
     check.known_because = None;
     for text in [&mut check.expected, &mut check.actual, &mut check.findings, &mut check.transcript] {
         text.clear();
     }
     (check.calls, check.calls_left_out) = (Vec::new(), 0);
+    check.also.clear();
     (check.told, check.timeline, check.driver_printed) = (Vec::new(), Vec::new(), Vec::new());
 }
 
-/// What was told in a check that is not told any more is told where that one is.
-fn lead_on(check: &mut CheckEntry, from: &str, to: &str) {
+/// What was reported in a check that is not reported any more is reported where that one is.
+fn lead_on(check: &mut CheckEntry, from: &str, to: &SameFault) {
     if check.told_in.as_deref() == Some(from) {
-        check.told_in = Some(to.to_owned());
+        check.told_in = Some(to.first.clone());
+    }
+    if let Some(same) = check.same_fault.as_mut().filter(|same| same.check == from) {
+        *same = SameFaultEntry { check: to.first.clone(), outcome: to.counts_as };
     }
 }
 
@@ -286,9 +291,9 @@ fn put_together(mut parts: Vec<Part>, checks: BTreeMap<String, CheckEntry>, whol
     let mut statement = Statement::again(&lines.collect::<Vec<_>>());
     let mut summary = Summary::default();
     for check in checks.values() {
-        areas.add(check.area(), check.outcome);
+        areas.add(check.area(), check.counts_as());
         statement.add(check);
-        summary.count(check.outcome);
+        summary.count(check.outcome(), check.counts_as(), &check.fault);
     }
     let halted = |verdict| runs.iter().any(|run| run.interrupted && run.verdict == verdict);
     let mut run = Run {
@@ -310,6 +315,7 @@ fn put_together(mut parts: Vec<Part>, checks: BTreeMap<String, CheckEntry>, whol
         statement: statement.into_lines(),
         areas: areas.into_vec(),
         leaks: leaks(&runs),
+        left_behind: runs.iter().flat_map(|run| run.left_behind.clone()).collect(),
         crashes: runs.iter().flat_map(|run| run.crashes.clone()).collect(),
         rpcs: Vec::new(),
         remarks: distinct(runs.iter().flat_map(|run| run.remarks.clone())),

@@ -4,11 +4,11 @@ use std::fs::File;
 use std::io::Read as _;
 use std::path::Path;
 
-use csi_harness::outcome::{Kind, Verdict};
+use csi_harness::outcome::{Again, Kind, Verdict};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
-use crate::journal::{Run, SCHEMA, Selection, ShardEntry};
+use crate::journal::{Run, SCHEMA, SameFaultEntry, Selection, ShardEntry};
 
 /// Bytes of a report that is read.
 const REPORT_BYTES_MAX: u64 = 256 << 20;
@@ -67,6 +67,8 @@ pub struct Counts {
     pub(crate) warned: u64,
     pub(crate) known_failures: u64,
     pub(crate) unexpected_passes: u64,
+    #[serde(default)]
+    pub(crate) same_fault: Again,
 }
 
 /// A check.
@@ -74,10 +76,24 @@ pub struct Counts {
 pub struct Check {
     /// Its label.
     pub id: String,
-    /// What came of it.
-    pub outcome: Kind,
+    #[serde(rename = "outcome")]
+    pub(crate) word: Kind,
     /// What is wrong, or why it was skipped or could not judge.
     pub message: String,
+    /// The check that reports the fault in which the driver deviates here as well.
+    #[serde(default)]
+    pub(crate) told_in: Option<String>,
+    /// The same fault in another check, where this one only shows it again.
+    #[serde(default)]
+    pub(crate) same_fault: Option<SameFaultEntry>,
+}
+
+impl Check {
+    /// What came of it.
+    pub fn outcome(&self) -> Kind {
+        let shows_again = self.same_fault.is_some() || (self.told_in.is_some() && self.word == Kind::Skipped);
+        if shows_again { Kind::SameFault } else { self.word }
+    }
 }
 
 /// Something that stayed behind.

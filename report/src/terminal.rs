@@ -9,14 +9,14 @@ use std::io::{self, Write};
 
 use anstyle::{AnsiColor, Style};
 use csi_harness::events::{Event, Reporter};
-use csi_harness::outcome::{Aftermath, CheckReport, Crash, Halt, Kind, Leak, Outcome, Summary};
+use csi_harness::outcome::{Aftermath, CheckReport, Crash, Halt, Kind, Leak, LeftBehind, Outcome, Summary};
 use csi_harness::patience::Waiting;
 use csi_harness::story;
 use csi_harness::target::Target;
 
 use crate::areas::{Area, Areas, Verdict};
 use crate::journal::{Run, SpentEntry, ms};
-use crate::words::count;
+use crate::words::{again, count};
 use progress::Progress;
 use stories::{Kind as StoryKind, Stories};
 
@@ -28,6 +28,8 @@ pub(crate) const ODD: Style = AnsiColor::Yellow.on_default();
 
 /// What others made meanwhile and is shown; what the run left behind is always shown, so that it can be removed.
 const OTHERS_SHOWN_MAX: usize = 20;
+/// What may have been left behind and is shown.
+const DOUBTFUL_SHOWN_MAX: usize = 100;
 
 /// What a check spent on something beside what it is about is told from here on.
 const WORTH_A_WORD_MS: u64 = 1_000;
@@ -120,14 +122,14 @@ impl<W: Write> Terminal<W> {
             self.tell(|out| write_stored_target(out, run));
         }
         for check in &run.checks {
-            self.areas.add(check.area(), check.outcome);
+            self.areas.add(check.area(), check.counts_as());
             self.stories.add_stored(check);
             if self.detail >= Detail::Verbose {
                 let why = check.known_because.as_ref().unwrap_or(&check.message);
                 let time = time(check.duration_ms, &check.spent_ms);
-                self.tell(|out| write_line(out, check.outcome, &check.id, &time, why));
+                self.tell(|out| write_line(out, check.outcome(), &check.id, &time, why));
             }
-            if check.outcome == Kind::Skipped {
+            if check.outcome() == Kind::Skipped {
                 *self.skipped.entry(check.message.clone()).or_default() += 1;
             }
         }
@@ -155,14 +157,14 @@ impl<W: Write> Terminal<W> {
     }
 
     fn check_finished(&mut self, report: &CheckReport) {
-        self.areas.add(report.planned.check.area(), report.outcome.kind());
+        self.areas.add(report.planned.check.area(), report.outcome.counts_as());
         self.stories.add(report);
         if let Outcome::Skipped(why) = &report.outcome {
             *self.skipped.entry(why.clone()).or_default() += 1;
         }
         self.progress.finished(report);
         if self.detail >= Detail::Verbose {
-            let (label, why) = (report.label(), reason(&report.outcome));
+            let (label, why) = (report.label(), &reason(&report.outcome));
             let time = time(ms(report.duration), &SpentEntry::of(&report.spent));
             self.tell(|out| write_line(out, report.outcome.kind(), &label, &time, why));
         } else if self.detail == Detail::Normal
@@ -175,7 +177,7 @@ impl<W: Write> Terminal<W> {
         }
         if self.detail > Detail::Quiet {
             for note in &report.notes {
-                self.tell(|out| writeln!(out, "{}: {}", report.label(), plain(note)));
+                self.tell(|out| writeln!(out, "{}: {}", report.label(), plain(&story::shortened(note))));
             }
         }
     }
@@ -202,10 +204,10 @@ impl<W: Write> Terminal<W> {
         let (detail, columns) = (self.detail, self.columns);
         self.tell(|out| {
             stories.write(out, detail, columns)?;
-            write_leaks(out, &summary.leaks)?;
+            write_left_behind(out, summary, columns)?;
             if detail > Detail::Quiet {
                 write_areas(out, &areas)?;
-                write_not_judged(out, summary, columns)?;
+                write_inconclusive(out, summary, columns)?;
             }
             write_summary(out, summary)?;
             write_skipped(out, summary, &skipped)
@@ -294,43 +296,81 @@ fn write_line(out: &mut impl Write, outcome: Kind, label: &str, time: &str, why:
         Kind::Failed => (BAD, "FAILED"),
         Kind::Warned => (ODD, "warned"),
         Kind::Skipped => (DIM, "skipped"),
-        Kind::Broken => (ODD, "not judged"),
+        Kind::Broken => (ODD, "inconclusive"),
+        Kind::SameFault => (ODD, "same fault"),
         Kind::KnownFailure => (ODD, "known"),
         Kind::UnexpectedPass => (BAD, "UNEXPECTED"),
     };
-    write!(out, "{style}{word:>10}{style:#} {label} {DIM}({time}){DIM:#}")?;
-    if why.is_empty() { writeln!(out) } else { writeln!(out, "  {}", plain(why)) }
+    write!(out, "{style}{word:>12}{style:#} {label} {DIM}({time}){DIM:#}")?;
+    if why.is_empty() { writeln!(out) } else { writeln!(out, "  {}", plain(&story::shortened(why))) }
 }
 
 /// Why a check ended as it did.
-fn reason(outcome: &Outcome) -> &str {
+fn reason(outcome: &Outcome) -> String {
     match outcome {
-        Outcome::Passed => "",
-        Outcome::Failed(violation) | Outcome::Warned(violation) => &violation.message,
-        Outcome::Skipped(why) | Outcome::Broken(why) => why,
-        Outcome::KnownFailure { reason, .. } | Outcome::UnexpectedPass { reason } => reason,
+        Outcome::Passed => String::new(),
+        Outcome::SameFault(same) => same.told(),
+        Outcome::Failed(violation) | Outcome::Warned(violation) => violation.message.clone(),
+        Outcome::Skipped(why) | Outcome::Broken(why) => why.clone(),
+        Outcome::KnownFailure { reason, .. } | Outcome::UnexpectedPass { reason } => reason.clone(),
     }
 }
 
-fn write_leaks(out: &mut impl Write, leaks: &[Leak]) -> io::Result<()> {
-    let (ours, others): (Vec<_>, Vec<_>) = leaks.iter().partition(|leak| leak.ours);
-    for (title, leaks, shown_max) in [
-        (format!("{BAD}LEAKED{BAD:#} made by this run, and still there"), ours, usize::MAX),
-        (format!("{ODD}note{ODD:#}: new, and in no reply to this run"), others, OTHERS_SHOWN_MAX),
-    ] {
-        if !leaks.is_empty() {
+/// What stayed behind, what may have, and what to do about it. What others made meanwhile is only mentioned.
+fn write_left_behind(out: &mut impl Write, summary: &Summary, columns: Option<usize>) -> io::Result<()> {
+    let is_told = |leak: &&&Leak| !summary.left_behind.iter().any(|left| left.id.as_ref() == Some(&leak.id));
+    let (leaks, others): (Vec<_>, Vec<_>) = summary.leaks.iter().partition(|leak| leak.ours);
+    let (doubtful, left): (Vec<_>, Vec<_>) = summary.left_behind.iter().partition(|left| left.in_doubt);
+    let mut ours: Vec<String> = leaks.iter().filter(is_told).map(|leak| leak_line(leak)).collect();
+    ours.extend(left.into_iter().map(left_line));
+    let lists = [
+        (format!("{BAD}LEFT BEHIND{BAD:#} by this run"), ours, usize::MAX),
+        (
+            format!("{ODD}MAY BE LEFT BEHIND{ODD:#}"),
+            doubtful.into_iter().map(left_line).collect(),
+            DOUBTFUL_SHOWN_MAX,
+        ),
+        (
+            format!("{ODD}note{ODD:#}: new, and in no reply to this run"),
+            others.iter().map(|leak| leak_line(leak)).collect(),
+            OTHERS_SHOWN_MAX,
+        ),
+    ];
+    for (title, lines, shown_max) in lists {
+        if !lines.is_empty() {
             writeln!(out, "\n{title}")?;
         }
-        for leak in leaks.iter().take(shown_max) {
-            let made = leak.check.as_ref().map(|check| format!(" {DIM}made by {check}{DIM:#}"));
-            writeln!(out, "  {} {}{}", leak.kind, plain(&leak.id), made.unwrap_or_default())?;
-        }
-        match leaks.len().saturating_sub(shown_max) {
+        lines.iter().take(shown_max).try_for_each(|line| write!(out, "{}", wrap::wrapped(line, columns)))?;
+        match lines.len().saturating_sub(shown_max) {
             0 => {}
             hidden => writeln!(out, "  … {hidden} more; --report json=FILE has all of them")?,
         }
     }
-    Ok(())
+    write_removal(out, summary)
+}
+
+fn leak_line(leak: &Leak) -> String {
+    let made = leak.check.as_ref().map(|check| format!(", made by {check}"));
+    format!("  {} {}{}\n", leak.kind, plain(&leak.id), made.unwrap_or_default())
+}
+
+fn left_line(left: &LeftBehind) -> String {
+    let made = left.check.as_ref().map(|check| format!(", made by {check}")).unwrap_or_default();
+    format!("  {}{made}: {}\n", plain(&story::shortened(&left.what)), plain(&story::shortened(&left.why)))
+}
+
+/// The commands that remove what was left behind, each once.
+fn write_removal(out: &mut impl Write, summary: &Summary) -> io::Result<()> {
+    let mut commands: Vec<&str> = Vec::new();
+    for command in summary.left_behind.iter().filter_map(|left| summary.removal(left)) {
+        if !commands.contains(&command) {
+            commands.push(command);
+        }
+    }
+    if !commands.is_empty() {
+        writeln!(out, "to remove it")?;
+    }
+    commands.iter().take(DOUBTFUL_SHOWN_MAX).try_for_each(|command| writeln!(out, "  {}", plain(command)))
 }
 
 /// A line for each area: how many of the checks that ran did pass, and what that means.
@@ -357,11 +397,11 @@ fn write_areas(out: &mut impl Write, areas: &Areas) -> io::Result<()> {
 }
 
 /// What the word means, where it is used.
-fn write_not_judged(out: &mut impl Write, summary: &Summary, columns: Option<usize>) -> io::Result<()> {
+fn write_inconclusive(out: &mut impl Write, summary: &Summary, columns: Option<usize>) -> io::Result<()> {
     if summary.broken == 0 {
         return Ok(());
     }
-    let text = "not judged: something kept the check from saying yes or no: its preparations failed, no answer came, \
+    let text = "inconclusive: something kept the check from saying yes or no: its preparations failed, no answer came, \
                 or what it made could not be undone\n";
     write!(out, "{}", wrap::wrapped(text, columns))
 }
@@ -369,23 +409,25 @@ fn write_not_judged(out: &mut impl Write, summary: &Summary, columns: Option<usi
 /// The last line; its parts keep their order, and rare ones are left out when there is nothing to count.
 fn write_summary(out: &mut impl Write, summary: &Summary) -> io::Result<()> {
     let mut parts = Vec::new();
-    let mut part = |number: usize, word: &str, style: Style| {
+    let mut part = |number: usize, others: usize, word: &str, style: Style| {
         let style = if number == 0 { Style::new() } else { style };
-        parts.push(format!("{style}{number} {word}{style:#}"));
+        let others = if others > 0 { format!(" ({})", again(others)) } else { String::new() };
+        parts.push(format!("{style}{number} {word}{style:#}{others}"));
     };
-    part(summary.passed, "passed", GOOD);
-    part(summary.failed, "failed", BAD);
-    part(summary.skipped, "skipped", DIM);
-    for (number, word, style) in [
-        (summary.warned, "with warnings", ODD),
-        (summary.broken, "not judged", ODD),
-        (summary.known_failures, "failed as known", ODD),
-        (summary.unexpected_passes, "passed unexpectedly", BAD),
-        (summary.own_leaks().count(), "leaked", BAD),
-        (summary.crashes.len(), if summary.crashes.len() == 1 { "crash" } else { "crashes" }, BAD),
+    let others = summary.again;
+    part(summary.passed, 0, "passed", GOOD);
+    part(summary.failed, others.failed, "failed", BAD);
+    part(summary.skipped, 0, "skipped", DIM);
+    for (number, others, word, style) in [
+        (summary.warned, others.warned, "with warnings", ODD),
+        (summary.broken, 0, "inconclusive", ODD),
+        (summary.known_failures, others.known_failures, "failed as known", ODD),
+        (summary.unexpected_passes, 0, "passed unexpectedly", BAD),
+        (summary.own_leaks().count(), 0, "left behind", BAD),
+        (summary.crashes.len(), 0, if summary.crashes.len() == 1 { "crash" } else { "crashes" }, BAD),
     ] {
-        if number > 0 {
-            part(number, word, style);
+        if number + others > 0 {
+            part(number, others, word, style);
         }
     }
     if summary.halt != Halt::None {
@@ -424,7 +466,7 @@ pub(crate) fn heading(kind: StoryKind) -> (Style, &'static str) {
     match kind {
         StoryKind::Failed => (BAD, "FAILED"),
         StoryKind::UnexpectedPass => (BAD, "UNEXPECTED PASS"),
-        StoryKind::Broken => (ODD, "NOT JUDGED"),
+        StoryKind::Broken => (ODD, "INCONCLUSIVE"),
         StoryKind::Known => (ODD, "KNOWN FAILURE"),
         StoryKind::Warned => (ODD, "WARNING"),
     }

@@ -7,6 +7,15 @@ pub(crate) fn count(number: usize, what: impl Display) -> String {
     format!("{number} {what}{}", if number == 1 { "" } else { "s" })
 }
 
+/// What stands behind a number of faults, where so many other checks show them again.
+pub(crate) fn again(number: usize) -> String {
+    match number {
+        0 => String::new(),
+        1 => "and 1 check that shows the same".to_owned(),
+        more => format!("and {more} checks that show the same"),
+    }
+}
+
 /// Microseconds, in the unit that needs the fewest digits.
 pub(crate) fn duration_text(us: u64) -> String {
     match us {

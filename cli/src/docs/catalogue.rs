@@ -45,7 +45,7 @@ fn entry(check: &Check) -> String {
     let needs: Vec<String> = check.needs.iter().map(Need::describe).collect();
     list(&mut text, "Needs", needs.iter().map(String::as_str));
     list(&mut text, "Refuted by", check.refuted_by.iter().copied());
-    list(&mut text, "Not told where this one fails", check.leader().into_iter());
+    list(&mut text, "Not reported where this one fails", check.leader().into_iter());
     list(&mut text, "In the Go csi-sanity", check.replaces.iter().copied());
     let course = match check.course() {
         Runs::Parallel => None,

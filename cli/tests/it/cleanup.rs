@@ -121,6 +121,41 @@ fn what_cannot_be_undone_is_told_and_kept_for_another_time() {
     assert!(place.is_empty());
 }
 
+/// A volume whose creation got no answer, and which the driver then refuses to make again: only when it does not any more, the
+/// id can be learnt. Another one it does not delete at first.
+#[test]
+fn what_a_driver_refused_to_undo_is_listed_and_removed_later() {
+    let (place, state) = (Place::new(), tempfile::tempdir().unwrap());
+    let config = || Config { state: Some(state.path().join("state.json")), ..Config::default() };
+    let late = ("CreateVolume:before-answer".parse().unwrap(), Delay(Duration::from_millis(600)));
+    let fail = [("DeleteVolume".parse().unwrap(), "INTERNAL:100000".parse().unwrap())].into();
+    let keeps = Config { fail, ..config() };
+    let refuses = Config {
+        delay: [late].into(),
+        defects: vec![csi_mock_driver::Defect::CreateVolumeRefusesRepeats],
+        ..config()
+    };
+    let mut driver = Driver::start(keeps.clone());
+    let endpoint = ["--endpoint".to_owned(), driver.endpoint.clone()];
+    let endpoint = endpoint.each_ref().map(String::as_str);
+    for (config, limit, says) in [(keeps, "10s", "LEFT BEHIND"), (refuses, "300ms", "LEFT BEHIND")] {
+        driver = driver.replaced(config);
+        let before = driver.volumes().len();
+        let course =
+            ["--filter", "controller/delete-volume/works", "--call-timeout", limit, "--settle-timeout", "1s"];
+        let said: Said = place.program(&[&endpoint[..], &course].concat()).output().unwrap().into();
+        assert!(said.stdout.contains(says), "{} {}", said.stdout, said.stderr);
+        assert!(said.stdout.contains("to remove it\n  csi-sanity run --endpoint"), "{}", said.stdout);
+        assert!(said.stdout.contains(" --cleanup\n"), "{}", said.stdout);
+        assert!(driver.volumes().len() > before, "{}", said.stdout);
+    }
+    driver = driver.replaced(config());
+    let said = place.cleanup(&endpoint, 0);
+    assert!(said.stdout.contains("undone: volume named"), "{}", said.stdout);
+    assert_eq!(driver.volumes(), Vec::<String>::new(), "{}", said.stdout);
+    assert!(place.is_empty(), "{:?}", place.texts());
+}
+
 #[test]
 fn a_driver_that_a_killed_run_had_started_is_ended() {
     let (place, directory) = (Place::new(), tempfile::tempdir().unwrap());

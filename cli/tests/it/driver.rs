@@ -23,7 +23,18 @@ pub(crate) struct Driver {
 
 impl Driver {
     pub(crate) fn start(config: Config) -> Driver {
-        let directory = tempfile::tempdir().unwrap();
+        Driver::start_in(tempfile::tempdir().unwrap(), config)
+    }
+
+    /// Ends it, and starts one of this configuration in its place.
+    pub(crate) fn replaced(self, config: Config) -> Driver {
+        let Driver { runtime, _stop: stop, directory, .. } = self;
+        drop(stop);
+        drop(runtime);
+        Driver::start_in(directory, config)
+    }
+
+    fn start_in(directory: TempDir, config: Config) -> Driver {
         let endpoint = Endpoint::Unix(directory.path().join("csi.sock"));
         let runtime = Runtime::new().unwrap();
         let driver = MockDriver::new(config).unwrap();

@@ -32,11 +32,13 @@ fn what_failed_before_is_tried_first_and_said_to_be_fixed_or_not() {
     let volumes = ["--filter", "property/volumes", "--cases", "20", "--regressions", cases];
     let stored = || std::fs::read_dir(cases).unwrap().count();
     check(&[&volumes[..], &defect].concat(), 1, &[]);
-    assert_eq!(stored(), 1);
+    let found = stored();
+    assert!(found >= 1, "what is found is stored");
     for seed in ["1", "2"] {
         let said = check(&[&volumes[..], &defect, &["--seed", seed]].concat(), 1, &[]);
         assert!(said.stdout.contains("still failing"), "{}", said.stdout);
-        assert_eq!(stored(), 1, "the case is found again, and no other one is looked for");
+        // The search goes on behind it, where the same mistake may show in another way.
+        assert!(stored() >= found, "the case is kept");
     }
     let said = check(&volumes, 0, &[]);
     assert!(said.stdout.contains("fixed"), "{}", said.stdout);

@@ -62,6 +62,7 @@ pub(super) async fn ground(without: u8) -> (Terms, Arc<MockDriver>) {
         targets: 2,
         parameters: 2,
         mutable_parameters: 1,
+        known: Default::default(),
     };
     (terms, driver)
 }

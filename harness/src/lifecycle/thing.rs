@@ -62,6 +62,20 @@ pub(crate) enum Thing {
     File(PathBuf),
 }
 
+/// Why a thing is not undone.
+#[derive(Clone, Debug)]
+pub(crate) struct Stays {
+    pub(crate) why: String,
+    /// Whether nobody knows that it is there.
+    pub(crate) in_doubt: bool,
+}
+
+impl From<String> for Stays {
+    fn from(why: String) -> Stays {
+        Stays { why, in_doubt: false }
+    }
+}
+
 /// Requests as hexadecimal bytes, without secrets.
 mod encoded {
     use prost::Message;
@@ -168,6 +182,15 @@ impl Thing {
         }
     }
 
+    /// Its id or path, where that is known, as lists of what there is have it.
+    pub(crate) fn id(&self) -> Option<String> {
+        match self {
+            Thing::Volume(id) | Thing::Snapshot(id) => Some(id.clone()),
+            Thing::Staging { path, .. } | Thing::Publication { path, .. } => Some(path.clone()),
+            _ => None,
+        }
+    }
+
     /// Whether it is on one node only.
     pub(crate) fn is_on_node(&self) -> bool {
         matches!(
@@ -181,20 +204,33 @@ impl Thing {
     }
 
     /// Undoes it; the error says what stands in the way.
-    pub(crate) async fn undo(&self, session: &Session, exists: Exists) -> Result<(), String> {
+    pub(crate) async fn undo(&self, session: &Session, exists: Exists) -> Result<(), Stays> {
         match self {
-            Thing::Volume(id) => insist(session, delete_volume(id), exists).await,
             Thing::VolumeNamed(request) => {
                 let Some(made) = ask_for(session, (**request).clone()).await? else { return Ok(()) };
                 let id = made.volume.unwrap_or_default().volume_id;
-                insist(session, delete_volume(&id), Exists::Yes).await
+                Ok(insist(session, delete_volume(&id), Exists::Yes).await?)
             }
-            Thing::Snapshot(id) => insist(session, delete_snapshot(id), exists).await,
             Thing::SnapshotNamed(request) => {
                 let Some(made) = ask_for(session, (**request).clone()).await? else { return Ok(()) };
                 let id = made.snapshot.unwrap_or_default().snapshot_id;
-                insist(session, delete_snapshot(&id), Exists::Yes).await
+                Ok(insist(session, delete_snapshot(&id), Exists::Yes).await?)
             }
+            Thing::GroupSnapshotNamed(request) => {
+                let Some(made) = ask_for(session, (**request).clone()).await? else { return Ok(()) };
+                let request = group::delete_request(&made.group_snapshot.unwrap_or_default());
+                Ok(insist(session, request, Exists::Yes).await?)
+            }
+            named => Ok(named.undo_known(session, exists).await?),
+        }
+    }
+
+    /// The same for a thing of which everything is known that undoes it.
+    async fn undo_known(&self, session: &Session, exists: Exists) -> Result<(), String> {
+        match self {
+            Thing::VolumeNamed(_) | Thing::SnapshotNamed(_) | Thing::GroupSnapshotNamed(_) => Ok(()),
+            Thing::Volume(id) => insist(session, delete_volume(id), exists).await,
+            Thing::Snapshot(id) => insist(session, delete_snapshot(id), exists).await,
             Thing::GroupSnapshot { request, gone } => {
                 let deleted = insist(session, (**request).clone(), exists).await;
                 if deleted.is_ok() || gone.is_empty() {
@@ -203,11 +239,6 @@ impl Thing {
                 let mut request = (**request).clone();
                 request.snapshot_ids.extend(gone.iter().cloned());
                 insist(session, request, exists).await
-            }
-            Thing::GroupSnapshotNamed(request) => {
-                let Some(made) = ask_for(session, (**request).clone()).await? else { return Ok(()) };
-                let request = group::delete_request(&made.group_snapshot.unwrap_or_default());
-                insist(session, request, Exists::Yes).await
             }
             Thing::Attachment { volume_id, node_id } => {
                 let request = v1::ControllerUnpublishVolumeRequest {
@@ -287,7 +318,7 @@ where
 }
 
 /// Sends a request to make a thing again, since that is the way to learn what it has made: `None` if that is nothing.
-async fn ask_for<Q>(session: &Session, request: Q) -> Result<Option<Q::Response>, String>
+async fn ask_for<Q>(session: &Session, request: Q) -> Result<Option<Q::Response>, Stays>
 where
     Q: UnaryCall + Send + Sync,
     Q::Response: Send + Sync,
@@ -295,7 +326,12 @@ where
     let mut tries = Tries::new(session, Q::RPC);
     loop {
         match session.call(request.clone()).once().await.into_answer() {
-            Answer::Ok(response) => return tries.done(Ok(Some(response))),
+            Answer::Ok(response) => return Ok(tries.done(Ok(Some(response)))?),
+            // Something has the name, and nobody else makes things under names of this run.
+            Answer::Refused(refused @ Refused { code: Code::AlreadyExists, .. }) => {
+                let why = format!("{}, made again to learn the id, answered {refused}", Q::RPC);
+                return Err(Stays { why, in_doubt: true });
+            }
             Answer::Refused(refused) => match effect::of(Q::RPC, refused.code) {
                 Effect::None => return Ok(None),
                 Effect::Unsure if tries.pauses.taken + 1 >= FAILURES_BELIEVED => return Ok(None),

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::{Runner, STOP_GRACE};
-use crate::outcome::{CheckReport, Outcome, Planned};
+use crate::outcome::{CheckReport, Kind, Outcome, Planned, SameFault};
 use crate::plain_call::{Found, Lost, PlainCall, Probe};
 use crate::record::CallRecord;
 use crate::reply::Answer;
@@ -33,8 +33,8 @@ pub(super) struct Harm {
     held: Vec<CheckReport>,
     /// Why the plain call fails, where the driver cannot be started anew or that does not help.
     lasts: Option<Lasting>,
-    /// The checks that were blamed, by what failed after them.
-    blamed: BTreeMap<(&'static str, Option<i32>), String>,
+    /// The checks that were blamed and what came of them, by what failed after them.
+    blamed: BTreeMap<(&'static str, Option<i32>), (String, Kind)>,
 }
 
 /// A plain call that fails for good.
@@ -161,8 +161,8 @@ impl Runner<'_> {
         let first = self.harm.blamed.get(&fault).filter(|_| !self.options.tell_each).cloned();
         let fresh = self.start_afresh(plain).await;
         let (at, violation) = match (first, fresh) {
-            (Some(first), _) => {
-                self.fold(suspect, &first, &lost);
+            (Some((first, counts_as)), _) => {
+                self.fold(suspect, first, counts_as, &lost);
                 return self.lasts(fresh, suspect, lost);
             }
             (None, Fresh::Works) => match self.try_again(plain, suspect).await {
@@ -171,12 +171,12 @@ impl Runner<'_> {
             },
             (None, Fresh::Fails | Fresh::Unavailable) => (suspect, self.seen(plain, suspect, &lost)),
         };
-        let label = self.harm.held[at].label();
         let is_proven = fresh == Fresh::Works;
         let fresh = if is_proven { self.start_afresh(plain).await } else { fresh };
-        self.harm.blamed.insert(fault, label);
         // That a call had no answer proves nothing by itself.
         self.blame(at, violation, is_proven || lost.code.is_some());
+        let blamed = &self.harm.held[at];
+        self.harm.blamed.insert(fault, (blamed.label(), blamed.outcome.kind()));
         self.lasts(fresh, at, lost);
     }
 
@@ -204,6 +204,7 @@ impl Runner<'_> {
             let rules = Rules { probe: Some(probe.clone()), ..self.rules.clone() };
             let (target, stop) = (self.target.clone(), self.stop.clone());
             let done = self.with_news(run_check(target, planned, rules, stop)).await;
+            self.remember_left_behind(&done.report);
             if let Some(found) = probe.found().await {
                 return Some((at, found));
             }
@@ -263,16 +264,16 @@ impl Runner<'_> {
     }
 
     /// Has a check point to the one that is blamed for the same.
-    fn fold(&mut self, at: usize, first: &str, lost: &Lost) {
-        let why = format!("the same fault as in {first}: after it, a plain {} fails", lost.rpc);
+    fn fold(&mut self, at: usize, first: String, counts_as: Kind, lost: &Lost) {
+        let message = format!("after it, a plain {} fails", lost.rpc);
+        let same = SameFault { first, message, counts_as, deviates: counts_as != Kind::Warned };
         let report = &mut self.harm.held[at];
         match &report.outcome {
             Outcome::Passed | Outcome::Skipped(_) | Outcome::Broken(_) => {
-                report.told_in = Some(first.to_owned());
-                report.outcome = Outcome::Skipped(why);
+                report.outcome = Outcome::SameFault(same);
                 report.calls.clear();
             }
-            _ => report.notes.push(why),
+            _ => report.notes.push(same.told()),
         }
     }
 

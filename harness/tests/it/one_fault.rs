@@ -1,6 +1,7 @@
 //! One fault of the driver is one failure.
 
-use csi_harness::outcome::{Aftermath, Outcome};
+use csi_harness::faults::Fault;
+use csi_harness::outcome::{Aftermath, Kind, Outcome};
 use csi_harness::prelude::*;
 use csi_harness::registry::{Registry, Suite};
 use csi_harness::target::Target;
@@ -186,6 +187,62 @@ check! {
 }
 
 check! {
+    /// Judges many things, and meets two faults.
+    FINDS_MORE {
+        id: "one-fault/finds-more",
+        title: "limits count, and something else",
+        spec: [req::CTRL_CREATEVOL_047, req::CTRL_CREATEVOL_001],
+        refuted_by: ["create-volume-accepts-crossed-range"],
+        follows: "*",
+    }
+    async |cx| {
+        cx.warn(Violation::new("worth a word").of(&req::CTRL_CREATEVOL_014));
+        cx.beyond(crossed(cx, cx.create_volume_request()).await)?;
+        Err(Violation::new("graver").of(&req::CTRL_CREATEVOL_001).into())
+    }
+}
+
+check! {
+    /// What another check tells was met here, too.
+    MEETS_AGAIN {
+        id: "one-fault/meets-again",
+        title: "nothing new",
+        spec: [req::CTRL_CREATEVOL_002],
+        refuted_by: ["none"],
+        follows: "*",
+    }
+    async |_cx| { Err(repeated("the size differs", true).into()) }
+}
+
+check! {
+    /// It tells the same fault in full.
+    TELLS {
+        id: "one-fault/tells",
+        title: "the size is the same each time",
+        spec: [req::CTRL_CREATEVOL_002],
+        refuted_by: ["none"],
+        follows: "*",
+    }
+    async |_cx| { Err(repeated("the size differs", false).into()) }
+}
+
+check! {
+    /// The same rule, and something else that it asks for.
+    TELLS_ANOTHER {
+        id: "one-fault/tells-another",
+        title: "the place is the same each time",
+        spec: [req::CTRL_CREATEVOL_002],
+        refuted_by: ["none"],
+    }
+    async |_cx| { Err(Violation::new("the place differs").into()) }
+}
+
+fn repeated(message: &str, met_again: bool) -> Violation {
+    let fault = Fault { rule: req::CTRL_CREATEVOL_002.id, what: message.to_owned() };
+    Violation { fault: Some(Box::new(fault)), met_again, ..Violation::new(message) }
+}
+
+check! {
     /// Judges many things, and meets a death of its own.
     DIES_AS_WELL {
         id: "one-fault/dies-as-well",
@@ -230,23 +287,51 @@ async fn crossed(cx: &Cx, request: v1::CreateVolumeRequest) -> CheckResult {
 async fn a_fault_that_others_show_again_is_told_once() {
     let defect = || vec![Defect::CreateVolumeAcceptsCrossedRange];
     let ran = ran_with(defect(), FAMILY).await;
-    let Outcome::Skipped(why) = ran.outcome(&FOLLOWS) else { panic!("{:?}", ran.outcomes) };
-    assert!(why.starts_with("the same fault as in one-fault/leads: "), "{why}");
+    let Outcome::SameFault(same) = ran.outcome(&FOLLOWS) else { panic!("{:?}", ran.outcomes) };
+    assert!(same.told().starts_with("the same fault as in one-fault/leads: "), "{same:?}");
+    assert_eq!((same.counts_as, same.deviates), (Kind::Failed, true));
     for check in [&LEADS, &FOLLOWS_ANOTHER] {
         assert!(matches!(ran.outcome(check), Outcome::Failed(_)), "{:?}", ran.outcomes);
     }
-    assert_eq!((ran.summary.failed, ran.summary.passed, ran.summary.skipped), (2, 1, 1));
+    let counts = (ran.summary.failed, ran.summary.again.failed, ran.summary.passed, ran.summary.skipped);
+    assert_eq!(counts, (1, 2, 1, 0), "one fault, in whatever way it is known to be the same");
 
     let ran = ran_with(defect(), &[&FOLLOWS]).await;
     assert_eq!(ran.summary.failed, 1, "alone, it says what it sees");
 
     let ran = ran_with(defect(), &[&FOLLOWS_ANY, &LEADS]).await;
-    let Outcome::Skipped(why) = ran.outcome(&FOLLOWS_ANY) else { panic!("{:?}", ran.outcomes) };
-    assert_eq!(why, "the same fault as in one-fault/leads: CTRL-CREATEVOL-047");
+    let Outcome::SameFault(same) = ran.outcome(&FOLLOWS_ANY) else { panic!("{:?}", ran.outcomes) };
+    assert_eq!(same.told(), "the same fault as in one-fault/leads: CTRL-CREATEVOL-047");
     let ran = ran_with(defect(), &[&DIES, &DIES_AS_WELL]).await;
-    assert_eq!(ran.summary.failed, 2, "one death does not explain another");
+    let failed = |check| matches!(ran.outcome(check), Outcome::Failed(_));
+    assert!(failed(&DIES) && failed(&DIES_AS_WELL), "one death does not explain another: {:?}", ran.outcomes);
     let ran = ran_with(defect(), &[&FOLLOWS_ANY, &PASSES]).await;
     assert_eq!((ran.summary.failed, ran.summary.passed), (1, 1), "nobody else says it");
+}
+
+/// What else a check found is told, although its first fault is told elsewhere.
+#[tokio::test]
+async fn a_fault_that_is_told_elsewhere_hides_none_behind_it() {
+    let defect = vec![Defect::CreateVolumeAcceptsCrossedRange];
+    let ran = ran_with(defect.clone(), &[&FINDS_MORE, &LEADS]).await;
+    let Outcome::Failed(violation) = ran.outcome(&FINDS_MORE) else { panic!("{:?}", ran.outcomes) };
+    assert_eq!(violation.message, "graver");
+    assert_eq!(ran.summary.failed, 2);
+    let ran = ran_with(defect, &[&FINDS_MORE]).await;
+    let Outcome::Failed(violation) = ran.outcome(&FINDS_MORE) else { panic!("{:?}", ran.outcomes) };
+    assert!(violation.message.contains("crossed range"), "{violation:?}");
+}
+
+/// Whichever ends first, the one that tells it in full does; and another fault of the same rule is told as well.
+#[tokio::test]
+async fn a_fault_is_told_where_it_is_told_in_full() {
+    let ran = ran_with(vec![], &[&TELLS_ANOTHER, &MEETS_AGAIN, &TELLS]).await;
+    let Outcome::SameFault(same) = ran.outcome(&MEETS_AGAIN) else { panic!("{:?}", ran.outcomes) };
+    let why = "the same fault as in one-fault/tells: CTRL-CREATEVOL-002, and nothing else behind it";
+    assert_eq!(same.told(), why);
+    assert_eq!(ran.summary.failed, 2);
+    let ran = ran_with(vec![], &[&MEETS_AGAIN]).await;
+    assert_eq!(ran.summary.failed, 1, "nobody else tells it");
 }
 
 fn ask(cx: &Cx) -> Calling<'_, v1::DeleteVolumeResponse> {

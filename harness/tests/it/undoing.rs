@@ -230,6 +230,20 @@ async fn after_a_call_without_an_answer() {
     assert!(ran.leftovers.iter().any(|left| left.contains(target.run_prefix())), "{:?}", ran.leftovers);
 }
 
+/// Of checks that one failure keeps from judging, each says where that began.
+#[tokio::test]
+async fn what_is_inconclusive_names_the_check_in_which_the_failures_began() {
+    let mut mock = csi_mock_driver::Config::default();
+    mock.fail.insert("CreateVolume".parse().unwrap(), "INTERNAL:100000".parse().unwrap());
+    let mut bench = Bench::start(mock, config()).await;
+    bench.options.jobs = 1;
+    let ran = bench.run(&[&NO_ANSWER, &AGAIN]).await;
+    assert!(matches!(ran.outcome(&AGAIN), Outcome::Broken(_)), "{:?}", ran.outcomes);
+    let began = "  began with   undoing/no-answer: CreateVolume ended with INTERNAL";
+    assert_eq!(ran.stories.matches(began).count(), 1, "{}", ran.stories);
+    assert!(ran.stories.contains("and none succeeded after it"), "{}", ran.stories);
+}
+
 #[tokio::test]
 async fn after_a_member_was_deleted_alone() {
     let mock = csi_mock_driver::Config { quirks: vec![Quirk::GroupMembersDeletable], ..Default::default() };

@@ -7,7 +7,7 @@ use csi_harness::story::shortened;
 use super::markup::Html;
 use super::{LISTED_MAX, checks, mark, names, outcome, place, timeline};
 use crate::fault::{self, Fault};
-use crate::journal::{CheckEntry, Run};
+use crate::journal::{CheckEntry, LeftBehindEntry, Run};
 use crate::words::count;
 
 /// Lines of a driver that died.
@@ -16,8 +16,7 @@ const PRINTED_MAX: usize = 40;
 const NOTES_MAX: usize = 20;
 
 /// The faults of checks that ended in the same way.
-pub(super) fn write<'a>(html: &mut Html, section: &str, checks: impl Iterator<Item = &'a CheckEntry>) {
-    let faults = fault::each(checks);
+pub(super) fn write(html: &mut Html, section: &str, faults: &[Fault<'_>]) {
     faults.iter().take(LISTED_MAX).for_each(|fault| write_fault(html, fault));
     if let Some(hidden @ 1..) = faults.len().checked_sub(LISTED_MAX) {
         html.leaf("p", &[], &format!("{hidden} more {section} are in --report json=FILE."));
@@ -26,11 +25,11 @@ pub(super) fn write<'a>(html: &mut Html, section: &str, checks: impl Iterator<It
 
 fn write_fault(html: &mut Html, Fault { first, others }: &Fault<'_>) {
     let (id, title) = (place(first), format!("{}-title", place(first)));
-    let class = format!("fault {}", outcome(first.outcome).0);
+    let class = format!("fault {}", outcome(first.outcome()).0);
     let attributes = [("class", class.as_str()), ("id", &id), ("aria-labelledby", &title)];
     html.element("article", &attributes, |article| {
         article.element("h3", &[("id", &title)], |h3| {
-            mark(h3, outcome(first.outcome));
+            mark(h3, outcome(first.outcome()));
             h3.text(" ");
             h3.leaf("bdi", &[], &shortened(&first.message));
         });
@@ -57,7 +56,7 @@ fn write_facts(list: &mut Html, check: &CheckEntry) {
             list.element("dd", &[], |item| item.leaf("bdi", &[], &shortened(value)));
         }
     };
-    let is_breach = matches!(check.outcome, Kind::Failed | Kind::Warned | Kind::KnownFailure);
+    let is_breach = matches!(check.outcome(), Kind::Failed | Kind::Warned | Kind::KnownFailure);
     let broken = check.requirements.first().filter(|_| is_breach);
     if let Some(rule) = broken.and_then(|id| Requirement::find(id)) {
         fact("requirement", &format!("{} ({}), {}", rule.id, rule.level, rule.section));
@@ -66,6 +65,9 @@ fn write_facts(list: &mut Html, check: &CheckEntry) {
     fact("known because", check.known_because.as_deref().unwrap_or_default());
     fact("expected", &check.expected);
     fact("actual", &check.actual);
+    if let Some(began) = &check.began_with {
+        fact("began with", &format!("{}: {} ended with {}", began.check, began.rpc, began.how));
+    }
     check.notes.iter().take(NOTES_MAX).for_each(|note| fact("note", note));
     check.left_behind.iter().take(NOTES_MAX).for_each(|left| fact("left behind", left));
     list.leaf("dt", &[], "repeat");
@@ -133,13 +135,32 @@ pub(super) fn write_leaks(html: &mut Html, run: &Run) {
         if let Some(hidden @ 1..) = run.leaks.len().checked_sub(LISTED_MAX) {
             list.leaf("li", &[], &format!("and {hidden} more"));
         }
+        run.left_behind.iter().take(LISTED_MAX).for_each(|left| write_left_behind(list, left));
+        if let Some(hidden @ 1..) = run.left_behind.len().checked_sub(LISTED_MAX) {
+            list.leaf("li", &[], &format!("and {hidden} more"));
+        }
+    });
+}
+
+fn write_left_behind(list: &mut Html, left: &LeftBehindEntry) {
+    list.element("li", &[], |item| {
+        item.leaf("code", &[], &shortened(&left.what));
+        item.text(if left.in_doubt { " may be left behind: " } else { " is left behind: " });
+        item.leaf("bdi", &[], &shortened(&left.why));
+        if let Some(check) = &left.check {
+            item.text("; made by ");
+            item.leaf("code", &[], check);
+        }
+        if let Some(command) = &left.remove {
+            item.text("; to remove it: ");
+            item.leaf("code", &[], command);
+        }
     });
 }
 
 /// What was skipped, by reason, the one that keeps most from running first.
 pub(super) fn write_skipped(html: &mut Html, run: &Run) {
-    let skipped = run.checks.iter().filter(|check| check.outcome == Kind::Skipped);
-    let mut reasons = fault::each(skipped);
+    let mut reasons = fault::each(run, Kind::Skipped);
     reasons.sort_by_key(|reason| std::cmp::Reverse(reason.others.len()));
     for Fault { first, others } in reasons.iter().take(LISTED_MAX) {
         html.element("details", &[], |details| {

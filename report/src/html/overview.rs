@@ -40,8 +40,9 @@ pub(super) fn write_header(html: &mut Html, run: &Run) {
 
 fn sentence(run: &Run) -> String {
     let summary = &run.summary;
-    let passed = summary.passed + summary.warned + summary.unexpected_passes;
-    let judged = passed + summary.failed + summary.known_failures;
+    let again = summary.same_fault;
+    let passed = summary.passed + summary.warned + summary.unexpected_passes + again.warned;
+    let judged = passed + summary.failed + summary.known_failures + again.failed + again.known_failures;
     let day = run.started.split('T').next().unwrap_or_default();
     format!("{passed} of the {judged} checks that judged it passed, on {day}, by CSI {}.", run.specification)
 }
@@ -71,6 +72,7 @@ fn write_bar(html: &mut Html, run: &Run) {
         (KnownFailure, summary.known_failures),
         (UnexpectedPass, summary.unexpected_passes),
         (Failed, summary.failed),
+        (SameFault, summary.same_fault.all()),
         (Broken, summary.broken),
         (Skipped, summary.skipped),
     ];
@@ -142,7 +144,7 @@ pub(super) fn write_areas(html: &mut Html, run: &Run) {
     scrolling(html, "Areas in detail", |html| {
         html.element("table", &[], |table| {
             table.leaf("caption", &[], "Areas in detail");
-            columns(table, &["area", "the driver", "passed", "judged", "not judged", "deviates in"]);
+            columns(table, &["area", "the driver", "passed", "judged", "inconclusive", "deviates in"]);
             table.element("tbody", &[], |body| {
                 run.statement.iter().for_each(|line| write_line(body, &places, line));
             });
@@ -250,7 +252,7 @@ pub(super) fn write_checks(html: &mut Html, run: &Run) {
                     for check in &run.checks {
                         body.element("tr", &[], |row| {
                             row.element("th", &[("scope", "row")], |cell| cell.leaf("code", &[], &check.id));
-                            row.element("td", &[], |cell| mark(cell, outcome(check.outcome)));
+                            row.element("td", &[], |cell| mark(cell, outcome(check.outcome())));
                             row.leaf("td", &[], &shortened(&check.requirements));
                             row.leaf(
                                 "td",

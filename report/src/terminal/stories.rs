@@ -1,10 +1,11 @@
 //! What is told at the end: each fault once, with the checks that met it.
 
+use std::collections::BTreeMap;
 use std::io::{self, Write};
 
 use anstyle::Style;
 use csi_harness::outcome::{self, CheckReport, Outcome};
-use csi_harness::story::Story;
+use csi_harness::story::{Story, shortened};
 
 use super::wrap::wrapped;
 use super::{BOLD, DIM, Detail, heading, plain};
@@ -28,7 +29,7 @@ pub(crate) enum Kind {
 impl Kind {
     fn of(outcome: outcome::Kind) -> Option<Kind> {
         match outcome {
-            outcome::Kind::Passed | outcome::Kind::Skipped => None,
+            outcome::Kind::Passed | outcome::Kind::SameFault | outcome::Kind::Skipped => None,
             outcome::Kind::Failed => Some(Kind::Failed),
             outcome::Kind::Warned => Some(Kind::Warned),
             outcome::Kind::Broken => Some(Kind::Broken),
@@ -60,6 +61,8 @@ pub(crate) struct Stories {
     stories: Vec<OneStory>,
     /// In the order in which they came up.
     skips: Vec<Skip>,
+    /// Checks that show a fault again, by label, with the label of the one that reports it.
+    again: BTreeMap<String, String>,
 }
 
 /// A reason for skipping, with the checks it kept from running.
@@ -90,20 +93,43 @@ struct Words {
 impl Stories {
     /// Adds a check that has just ended.
     pub(crate) fn add(&mut self, report: &CheckReport) {
+        if let Outcome::SameFault(same) = &report.outcome {
+            return self.again(&report.label(), &same.first);
+        }
         let title = report.planned.check.title.to_owned();
         let words = || Words { title, headline: headline(report), text: Story(report).to_string() };
-        self.tell(report.outcome.kind(), fault::key(report), report.label(), words);
+        self.tell(report.outcome.kind(), csi_harness::fault::key(report), report.label(), words);
     }
 
     /// Adds a check of a report.
     pub(crate) fn add_stored(&mut self, check: &CheckEntry) {
-        let headline = match (&check.known_because, check.outcome) {
+        if let Some(first) = check.reported_in() {
+            return self.again(&check.id, first);
+        }
+        let headline = match (&check.known_because, check.outcome()) {
             (Some(reason), outcome::Kind::UnexpectedPass) => reason.clone(),
             (Some(reason), _) => format!("{} ({reason})", check.message),
             (None, _) => check.message.clone(),
         };
         let words = || Words { title: plain(&check.title), headline, text: check.story() };
-        self.tell(check.outcome, check.fault.clone(), check.id.clone(), words);
+        self.tell(check.outcome(), check.fault.clone(), check.id.clone(), words);
+    }
+
+    fn again(&mut self, label: &str, first: &str) {
+        self.again.insert(label.to_owned(), first.to_owned());
+    }
+
+    /// Names checks that show a fault again with the one that reports it.
+    fn bring_together(&mut self) {
+        let firsts: BTreeMap<&str, &str> =
+            self.again.iter().map(|(label, first)| (label.as_str(), first.as_str())).collect();
+        for label in firsts.keys() {
+            let first = fault::reported(&firsts, label);
+            let shows = |story: &&mut OneStory| story.labels.iter().any(|label| label == first);
+            if let Some(story) = self.stories.iter_mut().find(shows) {
+                story.labels.push((*label).to_owned());
+            }
+        }
     }
 
     fn tell(&mut self, outcome: outcome::Kind, fault: String, label: String, words: impl FnOnce() -> Words) {
@@ -127,6 +153,7 @@ impl Stories {
         detail: Detail,
         columns: Option<usize>,
     ) -> io::Result<()> {
+        self.bring_together();
         if detail > Detail::Quiet {
             write_skips(out, &self.skips, detail, columns)?;
         }
@@ -148,6 +175,7 @@ fn headline(report: &CheckReport) -> String {
     match &report.outcome {
         Outcome::Passed => String::new(),
         Outcome::Skipped(why) | Outcome::Broken(why) => why.clone(),
+        Outcome::SameFault(same) => same.told(),
         Outcome::Failed(violation) | Outcome::Warned(violation) => violation.message.clone(),
         Outcome::KnownFailure { violation, reason } => format!("{} ({reason})", violation.message),
         Outcome::UnexpectedPass { reason } => reason.clone(),
@@ -169,7 +197,7 @@ fn write_full(out: &mut impl Write, story: &OneStory, columns: Option<usize>) ->
 
 fn write_short(out: &mut impl Write, story: &OneStory, columns: Option<usize>) -> io::Result<()> {
     let (style, word) = heading(story.kind);
-    let text = format!("{}: {}", named(&story.labels), plain(&story.words.headline));
+    let text = format!("{}: {}", named(&story.labels), plain(&shortened(&story.words.headline)));
     write_headed(out, style, word, &text, columns)
 }
 
@@ -196,7 +224,7 @@ fn write_skips(
             out,
             DIM,
             "skipped",
-            &format!("{}: {}", count(labels.len(), "check"), plain(reason)),
+            &format!("{}: {}", count(labels.len(), "check"), plain(&shortened(reason))),
             columns,
         )?;
         if detail >= Detail::Full {

@@ -10,6 +10,7 @@ use csi_harness::outcome::Halt;
 use csi_harness::registry::Registry;
 use csi_harness::runner::{RunOptions, Runner};
 use csi_harness::target::Target;
+use csi_harness::wording;
 use csi_mock_driver::{Defect, MockDriver};
 use csi_proto::{Endpoint, Listener};
 use csi_report::{Detail, Terminal};
@@ -123,6 +124,8 @@ macro_rules! scenarios {
         $(#[tokio::test]
         async fn $name() {
             let told = Scenario { $($field: $value,)* ..$base }.play().await;
+            assert_eq!(wording::long_lines(&told), [""; 0]);
+            assert_eq!(told.lines().filter_map(wording::debug_text).collect::<Vec<_>>(), [""; 0]);
             insta::assert_snapshot!(stringify!($name), told);
         })+
     };

@@ -13,6 +13,18 @@ struct Walk<'a> {
 }
 
 impl Walk<'_> {
+    /// What comes of a request that is sent for the n-th time, from zero. A repeated one that is refused is no reason not to go on:
+    /// the way behind it can still be walked.
+    fn at<T>(&self, nth: u32, judged: CheckResult<T>) -> CheckResult<Option<T>> {
+        match judged {
+            Err(stop) if nth > 0 => {
+                let stop = stop.of(created::rule_of_the_way(self.cx)).of_a_plain_call();
+                self.cx.beyond(Err(stop)).map(|()| None)
+            }
+            judged => judged.map(Some),
+        }
+    }
+
     /// ControllerPublishVolume, where the driver attaches.
     async fn attach(&self, volume: NodeVolume) -> CheckResult<Attached> {
         let cx = self.cx;
@@ -23,9 +35,11 @@ impl Walk<'_> {
         let request = cx.controller_publish_request(&volume, &node_id);
         let first = cx.controller_publish(request.clone()).setup("an attached volume").await?;
         let mut publish_context = first.publish_context;
-        for _ in 1..self.times {
+        for nth in 1..self.times {
             let reply = cx.controller_publish(request.clone()).await;
-            publish_context = reply.must("attach the volume to this node again")?.publish_context;
+            if let Some(again) = self.at(nth, reply.must("attach the volume to this node again"))? {
+                publish_context = again.publish_context;
+            }
         }
         Ok(Attached { volume, publish_context })
     }
@@ -37,8 +51,9 @@ impl Walk<'_> {
             return Ok(Staged { attached, staging_path: String::new() });
         }
         let staging_path = cx.staging_path().await?;
-        for _ in 0..self.times {
-            cx.node_stage(cx.stage_request(&attached, &staging_path)).await.must("stage the volume")?;
+        for nth in 0..self.times {
+            let reply = cx.node_stage(cx.stage_request(&attached, &staging_path)).await;
+            self.at(nth, reply.must("stage the volume"))?;
         }
         Ok(Staged { attached, staging_path })
     }
@@ -47,8 +62,9 @@ impl Walk<'_> {
     async fn publish(&self, staged: Staged) -> CheckResult<Published> {
         let cx = self.cx;
         let target_path = cx.target_path().await?;
-        for _ in 0..self.times {
-            cx.node_publish(cx.publish_request(&staged, &target_path)).await.must("publish the volume")?;
+        for nth in 0..self.times {
+            let reply = cx.node_publish(cx.publish_request(&staged, &target_path)).await;
+            self.at(nth, reply.must("publish the volume"))?;
         }
         if cx.target().capabilities().has(Capability::GetVolumeStats) {
             let request = v1::NodeGetVolumeStatsRequest {
@@ -68,9 +84,9 @@ impl Walk<'_> {
 
     async fn unpublish(&self, published: Published) -> CheckResult<Staged> {
         let Published { staged, target_path } = published;
-        for _ in 0..self.times {
+        for nth in 0..self.times {
             let reply = self.cx.node_unpublish(&staged.attached.volume.id, &target_path).await;
-            reply.must("unpublish the volume")?;
+            self.at(nth, reply.must("unpublish the volume"))?;
         }
         Ok(staged)
     }
@@ -80,9 +96,9 @@ impl Walk<'_> {
         if staging_path.is_empty() {
             return Ok(attached);
         }
-        for _ in 0..self.times {
+        for nth in 0..self.times {
             let reply = self.cx.node_unstage(&attached.volume.id, &staging_path).await;
-            reply.must("unstage the volume")?;
+            self.at(nth, reply.must("unstage the volume"))?;
         }
         Ok(attached)
     }
@@ -93,9 +109,9 @@ impl Walk<'_> {
             return Ok(volume);
         }
         let node_id = self.cx.node_id().await?;
-        for _ in 0..self.times {
+        for nth in 0..self.times {
             let reply = self.cx.controller_unpublish(&volume.id, &node_id).await;
-            reply.must("detach the volume from this node")?;
+            self.at(nth, reply.must("detach the volume from this node"))?;
         }
         Ok(volume)
     }

@@ -4,6 +4,8 @@ use std::time::{Duration, Instant};
 
 use csi_harness::prelude::*;
 
+use crate::told::Told;
+
 /// Runs of checks that `--budget` is divided among.
 const SHARES: u32 = 8;
 /// Tries at random after which half of the time is enough: the defects of the mock driver need 50 at the most.
@@ -69,8 +71,8 @@ impl Budget {
 
     /// Says how far it came, if time ran out or was what counts; what the tries do is chosen at random, one apart from the
     /// other, and all of them were right.
-    pub(crate) fn tell_at_random(&self, cx: &Cx, tries: u32, what: &str) {
-        match rarest(tries).filter(|_| self.tries_max == u32::MAX) {
+    pub(crate) fn tell_at_random(&self, cx: &Cx, told: &Told, tries: u32, what: &str) {
+        match rarest(tries).filter(|_| self.tries_max == u32::MAX && told.is_all_right()) {
             Some(rarest) => cx.note(format!(
                 "{tries} {what} in {} s, all right: what goes wrong 1 time in {rarest} would have been seen with a probability of \
                  95 %; for 1 time in {} run ten times as long, --budget {}s",

@@ -11,9 +11,10 @@ use csi_harness::registry::Suite;
 use crate::budget::Budget;
 use crate::load::Load;
 use crate::orchestrator::ground::Ground;
-use crate::record::{Recorder, Told};
+use crate::record::Recorder;
 use crate::rules::ALL;
 use crate::stock::{self, Stock};
+use crate::told::Told;
 use crate::trial::Trial;
 
 /// Callers at the same time.
@@ -105,26 +106,31 @@ async fn in_rounds(cx: &Cx, calls: Calls) -> CheckResult {
     let number = calls.of_a_round();
     let budget = Budget::new(cx, cx.config().effort.operations.div_ceil(number));
     let mut rng = cx.rng();
-    let (mut told, mut rounds) = (Told::default(), 0);
+    let (mut told, mut rounds) = (Told::new(cx), 0);
     let before = Stock::before(cx, &ground).await?;
-    while budget.goes_on(rounds) {
+    while budget.goes_on(rounds) && told.goes_on() {
         let scope = cx.scope();
         let seed = rng.u64(..);
         let recorder = Recorder::new(&scope, &ground);
         calls.make(&recorder, &ground, seed, &budget).await?;
         rounds += 1;
-        if let Err(found) = recorder.judge(seed, &mut told)
-            && let Some(stop) = Trial::new(cx, &ground, seed).without_overlaps(found, &budget).await
-        {
+        let is_first = told.is_all_right();
+        for found in recorder.found(seed, &mut told) {
+            match Trial::new(cx, &ground, seed).without_overlaps(&found, &budget).await {
+                Some(violation) => told.blame(&found.breach, violation),
+                None => told.takes_back(&found.breach),
+            }
+        }
+        if is_first && !told.is_all_right() {
             cx.note(format!("round {rounds} of {number} calls was the first to go wrong"));
-            return Err(stop);
         }
         scope.undo().await?;
     }
-    told.tell(cx);
-    if let Some(missing) = before.missing(cx, &ground).await? {
+    if !told.leaves_doubt()
+        && let Some(missing) = before.missing(cx, &ground).await?
+    {
         stock::remark(cx, &req::GEN_CONC_003, missing);
     }
-    budget.tell_at_random(cx, rounds, &format!("rounds of {number} calls"));
-    Ok(())
+    budget.tell_at_random(cx, &told, rounds, &format!("rounds of {number} calls"));
+    told.end()
 }

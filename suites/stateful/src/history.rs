@@ -11,6 +11,10 @@ mod parts;
 mod search;
 mod timeline;
 
+use std::collections::BTreeSet;
+
+use tonic::Code;
+
 use crate::model::Span;
 use crate::model::answer::{Answer, Said};
 use crate::model::around::Terms;
@@ -94,11 +98,14 @@ pub enum Doubt {
     /// Calls by an id may be about either of two objects.
     #[error("an id was given for another name as well, so that calls by it may be about either")]
     SharedId,
+    /// A fault showed, and what comes after it may be because of it.
+    #[error("a fault showed in it, or in what it has to do with")]
+    Fault,
 }
 
 impl Report {
     fn remark(&mut self, name: Name, remark: Breach) {
-        if self.remarks.iter().all(|(other, before)| *other != name || before.rule != remark.rule) {
+        if self.remarks.iter().all(|(other, before)| *other != name || before.fault() != remark.fault()) {
             self.remarks.push((name, remark));
         }
     }
@@ -120,22 +127,59 @@ pub fn check(history: &History) -> Report {
     volumes.into_iter().for_each(|(name, parts)| check_object(&mut report, name, &parts));
     snapshots.into_iter().for_each(|(name, parts)| check_object(&mut report, name, &parts));
     groups.into_iter().for_each(|(name, parts)| check_object(&mut report, name, &parts));
+    leave_out_dependent(history, &mut report);
     report
+}
+
+/// Of objects that have to do with each other, one copied from the other, the first one that is at fault is told; what is
+/// wrong with the others may be because of it.
+fn leave_out_dependent(history: &History, report: &mut Report) {
+    let doubtful = report.undecided.iter().filter(|one| one.because == Doubt::Fault).map(|one| one.name);
+    let mut faulty: BTreeSet<Name> = doubtful.collect();
+    // What was refused tells nothing of what else there is, unless that was looked for.
+    let tells = |entry: &&Entry| !matches!(entry.answer, Answer::Refused(code) if code != Code::NotFound);
+    let links: Vec<Vec<Name>> =
+        history.entries.iter().filter(tells).map(|entry| entry.call.names()).collect();
+    let is_linked = |one: Name, other: &Name| {
+        links.iter().any(|names| one != *other && names.contains(&one) && names.contains(other))
+    };
+    let mut told = Vec::new();
+    for unordered in std::mem::take(&mut report.unordered) {
+        if faulty.iter().any(|other| is_linked(unordered.name, other)) {
+            report.undecided.push(Undecided { name: unordered.name, because: Doubt::Fault });
+        } else {
+            faulty.insert(unordered.name);
+            told.push(unordered);
+        }
+    }
+    report.unordered = told;
 }
 
 fn check_object<O: Object>(report: &mut Report, name: Name, parts: &[Part<O>]) {
     report.objects += 1;
     match search(parts, |_| Treatment::Kept, &mut { STEPS_MAX }) {
         Outcome::Ordered(remarks) => remarks.into_iter().for_each(|remark| report.remark(name, remark)),
+        Outcome::Known(breach) => {
+            report.remark(name, *breach);
+            report.undecided.push(Undecided { name, because: Doubt::Fault });
+        }
         Outcome::Undecided(bound) => report.undecided.push(Undecided { name, because: bound.into() }),
         Outcome::Unordered { last, breach } => {
-            let calls = match report.unordered.len() < UNORDERED_TOLD_MAX {
-                true => core::core(parts, last),
-                false => vec![last],
+            let (mut calls, culprit) = match report.unordered.len() < UNORDERED_TOLD_MAX {
+                true => (core::core(parts, last, &breach.fault()), search::culprit(parts, last)),
+                false => (vec![last], None),
+            };
+            let breach = match culprit {
+                Some((call, breach)) => {
+                    calls.extend(Some(call).filter(|call| !calls.contains(call)));
+                    calls.sort_by_key(|part| parts[*part].step.around.invoked);
+                    breach
+                }
+                None => *breach,
             };
             let mut calls: Vec<usize> = calls.into_iter().map(|part| parts[part].entry).collect();
             calls.dedup();
-            report.unordered.push(Unordered { name, breach: *breach, calls });
+            report.unordered.push(Unordered { name, breach, calls });
         }
     }
 }

@@ -15,7 +15,7 @@ use crate::orchestrator::ground::Ground;
 use crate::rules::{ALL, GIVEN_UP};
 use crate::sequence::{Doing, How, Item};
 use crate::stock::{self, Stock};
-use crate::trial::Trial;
+use crate::trial::{Came, Trial};
 use path::Path;
 
 /// Longest time after which a caller gives up, or its connection breaks.
@@ -158,15 +158,18 @@ async fn made_again(cx: &Cx, unanswered: fn(Duration) -> How) -> CheckResult {
             .map(|how| Item::Doing(Doing { call: call.clone(), how }))
     };
     let before = Stock::before(cx, &ground).await?;
+    let mut trial = Trial::new(cx, &ground, 0);
     let sequences = (0..UNANSWERED_TIMES * repeat(cx)).map(|_| {
         let calls = path.forth().into_iter().chain(path.back());
         calls.flat_map(&mut again).collect()
     });
-    try_all(cx, &ground, sequences.collect()).await?;
-    if let Some(missing) = before.missing(cx, &ground).await? {
+    try_each(cx, &mut trial, sequences.collect()).await?;
+    if !trial.told().leaves_doubt()
+        && let Some(missing) = before.missing(cx, &ground).await?
+    {
         stock::remark(cx, &req::GEN_TIMEOUT_002, missing);
     }
-    Ok(())
+    trial.end()
 }
 
 fn repeat(cx: &Cx) -> usize {
@@ -179,17 +182,24 @@ fn repeated(call: Call, times: usize) -> Vec<Item> {
 
 /// Tries one sequence after another, as far as there is time.
 async fn try_all(cx: &Cx, ground: &Arc<Ground>, sequences: Vec<Vec<Item>>) -> CheckResult {
-    let budget = Budget::new(cx, u32::try_from(sequences.len()).unwrap_or(u32::MAX));
     let mut trial = Trial::new(cx, ground, 0);
+    try_each(cx, &mut trial, sequences).await?;
+    trial.end()
+}
+
+async fn try_each(cx: &Cx, trial: &mut Trial<'_>, sequences: Vec<Vec<Item>>) -> CheckResult {
+    let budget = Budget::new(cx, u32::try_from(sequences.len()).unwrap_or(u32::MAX));
     let mut tries = 0;
     for items in sequences {
-        if !budget.goes_on(tries) {
+        if !(budget.goes_on(tries) && trial.told().goes_on()) {
             break;
         }
         tries += 1;
-        if let Err(stop) = trial.run(items, &budget).await {
+        let is_first = trial.told().is_all_right();
+        // What a fault broke off is made again, so that it is seen what lies behind it.
+        while trial.run(items.clone(), &budget).await? == Came::New && trial.told().goes_on() {}
+        if is_first && !trial.told().is_all_right() {
             cx.note(format!("sequence {tries} was the first to go wrong"));
-            return Err(stop);
         }
     }
     budget.tell(cx, tries, "sequences");

@@ -20,4 +20,5 @@ pub mod rules;
 pub mod sequence;
 mod shrink;
 mod stock;
+mod told;
 mod trial;

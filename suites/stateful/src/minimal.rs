@@ -1,4 +1,4 @@
-//! The shortest and plainest sequence that breaks the rule that a longer one has broken.
+//! The shortest and plainest sequence that shows the fault that a longer one has shown.
 
 use std::time::{Duration, Instant};
 
@@ -17,7 +17,7 @@ const SHRINK_TRIES_MAX: u32 = 400;
 const SHRINK_INSISTS: Duration = Duration::from_secs(1);
 
 impl Trial<'_> {
-    /// The smallest sequence found that breaks the same rule as this one. `None` if the driver only needed time.
+    /// The smallest sequence found that shows the same fault as this one. `None` if the driver only needed time.
     ///
     /// # Errors
     /// Broken if a path cannot be made, or what the last sequence has made cannot be undone.
@@ -37,18 +37,20 @@ impl Trial<'_> {
 
     /// What is to be told of a contradiction: the smallest sequence of calls one after another that shows the same, or else the
     /// calls at the same time. `None` if the driver only needed time.
-    pub(crate) async fn without_overlaps(&self, found: Found, budget: &Budget) -> Option<Stop> {
-        let sequence = match self.in_turn(&found, budget).await {
+    pub(crate) async fn without_overlaps(mut self, found: &Found, budget: &Budget) -> Option<Violation> {
+        self.terms.known = found.known.clone();
+        let at_once = || Some(found.violation.clone());
+        let sequence = match self.in_turn(found, budget).await {
             Ok(sequence) if is_the_same(&sequence, &found.breach) => sequence,
-            Ok(_) | Err(_) => return Some(found.stop),
+            Ok(_) | Err(_) => return at_once(),
         };
         match self.minimal(sequence, budget).await {
-            Ok(Some(sequence)) => Some(self.accusation(&sequence)),
+            Ok(Some(sequence)) => Some(self.accusation(&found.breach, &sequence)),
             Ok(None) => {
                 self.ground.needs_time();
                 None
             }
-            Err(_) => Some(found.stop),
+            Err(_) => at_once(),
         }
     }
 
@@ -86,8 +88,7 @@ fn items(doings: Vec<Doing>) -> Vec<Item> {
     doings.into_iter().map(Item::Doing).collect()
 }
 
-/// Whether a sequence shows this breach, and no other one of the same rule.
+/// Whether a sequence shows the same fault, and no other one of the same rule.
 fn is_the_same(sequence: &Sequence, breach: &Breach) -> bool {
-    let is_it = |other: &Breach| other.rule == breach.rule && other.message == breach.message;
-    sequence.breach.as_ref().is_some_and(is_it)
+    sequence.breach.as_ref().is_some_and(|other| other.fault() == breach.fault())
 }

@@ -87,8 +87,9 @@ impl From<Finding> for Taken {
         match finding {
             Finding::Fits => Taken::default(),
             Finding::Odd(breach) => Taken { remarks: vec![breach], stop: None },
-            Finding::Wrong(breach) => {
-                Taken { remarks: Vec::new(), stop: Some(Stop::Wrong(Box::new(breach))) }
+            Finding::Wrong(breaches) => {
+                let first = breaches.into_iter().next();
+                Taken { remarks: Vec::new(), stop: first.map(|breach| Stop::Wrong(Box::new(breach))) }
             }
         }
     }
@@ -161,11 +162,11 @@ impl Model {
             Call::Group(call) => self.take_group(call, about_group(answer), span),
             Call::ListVolumes => match answer {
                 Answer::Done(Said::Volumes(listed)) => self.take_volumes(listed, span),
-                _ => list_volumes().of("ListVolumes", answer).into(),
+                _ => list_volumes().of("ListVolumes", answer).beside(&self.terms.known).into(),
             },
             Call::ListSnapshots => match answer {
                 Answer::Done(Said::Snapshots(listed)) => self.take_snapshots(listed, span),
-                _ => list_snapshots().of("ListSnapshots", answer).into(),
+                _ => list_snapshots().of("ListSnapshots", answer).beside(&self.terms.known).into(),
             },
         }
     }
@@ -187,19 +188,55 @@ impl Model {
             self.blur_copies(*volume, *slot);
         }
         let name = call.subject().name();
-        take(&mut self.volumes, &mut self.lost, name, Step { call: call.clone(), answer, around })
+        let others = Volume::id_given(&answer);
+        let taken =
+            take(&mut self.volumes, &mut self.lost, name, Step { call: call.clone(), answer, around });
+        self.taken(taken, name, others)
     }
 
     fn take_snapshot(&mut self, call: &SnapshotCall, answer: Answer<SnapshotSaid>, span: Span) -> Taken {
         let around = self.around_snapshot(call, &answer, span);
         let name = call.subject().name();
-        take(&mut self.snapshots, &mut self.lost, name, Step { call: call.clone(), answer, around })
+        let others = Snapshot::id_given(&answer);
+        let taken =
+            take(&mut self.snapshots, &mut self.lost, name, Step { call: call.clone(), answer, around });
+        self.taken(taken, name, others)
     }
 
     fn take_group(&mut self, call: &GroupCall, answer: Answer<GroupSaid>, span: Span) -> Taken {
         let around = self.around_group(call, span);
         let name = call.subject().name();
-        take(&mut self.groups, &mut self.lost, name, Step { call: call.clone(), answer, around })
+        let others = Group::id_given(&answer);
+        let taken = take(&mut self.groups, &mut self.lost, name, Step { call: call.clone(), answer, around });
+        self.taken(taken, name, others)
+    }
+
+    /// Where nobody knows any more what is under a name, what depends on it is judged no more.
+    fn taken(&mut self, taken: Result<Taken, Stop>, name: Name, given: Option<Id>) -> Taken {
+        match taken {
+            Ok(taken) => taken,
+            Err(stop) => {
+                [Some(name), given.map(|id| id.name)].into_iter().flatten().for_each(|name| self.lose(name));
+                match stop {
+                    Stop::Known(breach) => Taken { remarks: vec![*breach], stop: None },
+                    stop => Taken { remarks: Vec::new(), stop: Some(stop) },
+                }
+            }
+        }
+    }
+
+    /// Nothing is known any more of what is under a name, nor of what was made from it.
+    fn lose(&mut self, name: Name) {
+        if !self.lost.insert(name) {
+            return;
+        }
+        let is_source = |id: &Id| id.name.owner() == name;
+        let volumes = made_from(&self.volumes, |life| life.wanted.source.iter().any(is_source));
+        let snapshots = made_from(&self.snapshots, |life| is_source(&life.volume));
+        let groups = made_from(&self.groups, |life| life.volumes.iter().any(is_source));
+        for name in [volumes, snapshots, groups].concat() {
+            self.lose(name);
+        }
     }
 
     /// A list says something of every volume.
@@ -237,6 +274,17 @@ fn states<O: Object>(objects: &BTreeMap<Name, Possible<O>>, name: Name) -> Vec<O
     objects.get(&name).map_or_else(|| vec![O::default()], Possible::states)
 }
 
+/// The names under which there may be something of this kind.
+fn made_from<T: Clone>(objects: &BTreeMap<Name, Possible<Named<T>>>, is_it: impl Fn(&T) -> bool) -> Vec<Name>
+where
+    Named<T>: Object,
+{
+    let is_made = |possible: &Possible<Named<T>>| {
+        possible.states().iter().any(|state| state.life.as_ref().is_some_and(&is_it))
+    };
+    objects.iter().filter(|(_, possible)| is_made(possible)).map(|(name, _)| *name).collect()
+}
+
 fn expected<O: Object>(states: &[O], call: &O::Call, around: &Around) -> BTreeSet<String> {
     states.iter().map(|state| state.judge(call, around).to_string()).collect()
 }
@@ -247,21 +295,16 @@ fn take<O: Object>(
     lost: &mut BTreeSet<Name>,
     name: Name,
     step: Step<O>,
-) -> Taken {
+) -> Result<Taken, Stop> {
     if lost.contains(&name) {
-        return Taken::default();
+        return Ok(Taken::default());
     }
     // With an id that belonged to another name, later calls by that id may mean either.
     if O::id_given(&step.answer).is_some_and(|id| id.name != name) {
         lost.insert(name);
     }
-    match objects.entry(name).or_default().take(step) {
-        Ok(remark) => Taken { remarks: remark.into_iter().collect(), stop: None },
-        Err(stop) => {
-            lost.insert(name);
-            Taken { remarks: Vec::new(), stop: Some(stop) }
-        }
-    }
+    let remark = objects.entry(name).or_default().take(step)?;
+    Ok(Taken { remarks: remark.into_iter().collect(), stop: None })
 }
 
 /// The ids of which a list has to say something: those that are in it, and those that may exist.

@@ -204,12 +204,9 @@ impl Orchestrator {
 
     /// Whether the ids of everything that the call speaks of were given.
     fn can_name(&self, call: &Call) -> bool {
-        let others: Vec<Id> = match call {
-            Call::Volume(VolumeCall::CreateVolume { wanted, .. }) => wanted.source.into_iter().collect(),
-            Call::Snapshot(crate::model::call::SnapshotCall::CreateSnapshot { volume, .. }) => vec![*volume],
-            Call::Group(GroupCall::CreateVolumeGroupSnapshot { volumes, .. }) => volumes.clone(),
+        let others = match call {
             Call::Group(GroupCall::DeleteMember { member, .. }) => vec![*member],
-            _ => Vec::new(),
+            _ => call.sources(),
         };
         let own = call.subject().and_then(|subject| subject.id());
         own.into_iter().chain(others).all(|id| self.knows(id))

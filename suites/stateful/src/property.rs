@@ -15,7 +15,7 @@ use crate::model::generate::{Verb, ops};
 use crate::orchestrator::ground::Ground;
 use crate::rules::{ALL, GROUPS, SNAPSHOTS, VOLUMES};
 use crate::sequence::Item;
-use crate::trial::Trial;
+use crate::trial::{Came, Trial};
 
 /// The property suite.
 pub const SUITE: Suite = Suite { name: "property", checks: &[CHECKS], retired: &[] };
@@ -140,23 +140,24 @@ async fn at_random(cx: &Cx, verbs: &[Verb]) -> CheckResult {
 async fn run(cx: &Cx, ground: &Arc<Ground>, verbs: &[Verb]) -> CheckResult {
     let effort = &cx.config().effort;
     let budget = Budget::at_random(cx, effort.cases);
-    stored::try_again(cx, ground, &budget).await?;
     let seed = cx.rng().u64(..);
+    let mut trial = Trial::new(cx, ground, seed);
+    stored::try_again(cx, ground, &mut trial, &budget).await?;
     let mut runner = runner(seed);
     let strategy = ops(&ground.terms, verbs, usize::try_from(effort.steps).unwrap_or(usize::MAX));
-    let mut trial = Trial::new(cx, ground, seed);
     let mut tries = 0;
-    while budget.goes_on(tries) {
+    while budget.goes_on(tries) && trial.told().goes_on() {
         let tree = strategy.new_tree(&mut runner);
         let ops = tree.map_err(|reason| Stop::broken(format!("cannot make up calls: {reason}")))?.current();
         tries += 1;
-        if let Err(stop) = trial.run(ops.into_iter().map(Item::Op).collect(), &budget).await {
+        let is_first = trial.told().is_all_right();
+        let came = trial.run(ops.into_iter().map(Item::Op).collect(), &budget).await?;
+        if is_first && came != Came::Right {
             cx.note(format!("sequence {tries} of this seed was the first to go wrong"));
-            return Err(stop);
         }
     }
-    budget.tell_at_random(cx, tries, "sequences");
-    Ok(())
+    budget.tell_at_random(cx, trial.told(), tries, "sequences");
+    trial.end()
 }
 
 fn runner(seed: u64) -> TestRunner {

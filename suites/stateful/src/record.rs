@@ -10,11 +10,12 @@ use crate::history::{Entry, History, Report, Timeline, Unordered, check};
 use crate::model::answer::Answer;
 use crate::model::around::{Terms, Time};
 use crate::model::call::Call;
-use crate::model::expectation::Breach;
+use crate::model::expectation::{Breach, Known};
 use crate::orchestrator::ground::Ground;
 use crate::orchestrator::{Made, Orchestrator, Tries};
 use crate::sequence::{case, step};
 use crate::shrink::{is_about, related};
+use crate::told::Told;
 
 /// How long a caller waits before it makes a call again.
 const PAUSE: Duration = Duration::from_millis(20);
@@ -113,11 +114,35 @@ impl Recorder {
         lines
     }
 
-    /// Judges everything that was done.
-    ///
-    /// # Errors
-    /// A violation if no order of the calls explains the answers.
-    pub(crate) fn judge(&self, seed: u64, told: &mut Told) -> Result<(), Found> {
+    /// Judges everything that was done, and tells what is wrong with it. `true` if there was something new to tell.
+    pub(crate) fn judge(&self, seed: u64, told: &mut Told) -> bool {
+        let found = self.found(seed, told);
+        found.iter().for_each(|one| told.blame(&one.breach, one.violation.clone()));
+        !found.is_empty()
+    }
+
+    /// Judges everything that was done: the faults that were taken on, and are to be told now.
+    pub(crate) fn found(&self, seed: u64, told: &mut Told) -> Vec<Found> {
+        let judged = self.judged(told);
+        let new = judged.report.unordered.iter().filter(|unordered| told.takes_on(&unordered.breach));
+        new.map(|unordered| Found {
+            violation: self.accusation(&judged, unordered, seed),
+            breach: unordered.breach.clone(),
+            in_turn: in_turn(&judged.history, unordered),
+            known: judged.history.terms.known.clone(),
+        })
+        .collect()
+    }
+
+    /// The same, where nothing can be held against the driver.
+    pub(crate) fn remark(&self, seed: u64, told: &mut Told) {
+        let judged = self.judged(told);
+        if let Some(unordered) = judged.report.unordered.first() {
+            self.cx.warn(self.accusation(&judged, unordered, seed));
+        }
+    }
+
+    fn judged(&self, told: &mut Told) -> Judged {
         let mut made = std::mem::take(&mut *self.lock());
         made.sort_by_key(|(_, _, made)| made.span.invoked);
         let entry = |(worker, call, made): &(u16, Call, Made)| Entry {
@@ -126,27 +151,30 @@ impl Recorder {
             answer: self.orchestrator.answer(made),
             span: made.span,
         };
-        let history = History { terms: self.terms.clone(), entries: made.iter().map(entry).collect() };
+        let terms = Terms { known: told.known(), ..self.terms.clone() };
+        let history = History { terms, entries: made.iter().map(entry).collect() };
         let report = check(&history);
-        told.add(&self.cx, &report);
-        let Some(unordered) = report.unordered.first() else { return Ok(()) };
-        let in_turn = in_turn(&history, unordered);
+        told.add(&report, &history.terms.known);
+        Judged { made, history, report }
+    }
+
+    fn accusation(&self, judged: &Judged, unordered: &Unordered, seed: u64) -> Violation {
+        let Judged { made, history, .. } = judged;
         let mut lines = vec!["calls whose answers contradict each other".to_owned()];
-        let timeline = Timeline::new(&history, unordered);
+        let timeline = Timeline::new(history, unordered);
         lines.extend(timeline.lines());
         let first =
             unordered.calls.iter().filter_map(|place| made.get(*place)).map(|(_, _, made)| made.span.invoked);
         let first = first.min().unwrap_or_default();
         lines.extend(self.ends().iter().map(|end| end.told(first)));
         if let Some(folder) = &self.cx.config().effort.regressions {
-            let steps = made.into_iter().map(|(worker, call, made)| step(worker, call, Vec::new(), made));
+            let steps = made.iter().cloned();
+            let steps = steps.map(|(worker, call, made)| step(worker, call, Vec::new(), made));
             let case =
                 Case { steps: steps.collect(), ..case(&self.cx, seed, BreachText::from(&unordered.breach)) };
             lines.push(case.store_in(folder));
         }
-        let breach = unordered.breach.clone();
-        let stop = Violation::from(breach.clone()).told(lines).timeline(timeline.into_spans()).into();
-        Err(Found { stop, breach: Box::new(breach), in_turn })
+        Violation::from(unordered.breach.clone()).told(lines).timeline(timeline.into_spans())
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Vec<(u16, Call, Made)>> {
@@ -154,19 +182,22 @@ impl Recorder {
     }
 }
 
+/// What was done, and what is to be thought of it.
+struct Judged {
+    made: Vec<(u16, Call, Made)>,
+    history: History,
+    report: Report,
+}
+
 /// A contradiction that was found.
 #[derive(Debug)]
 pub(crate) struct Found {
-    pub(crate) stop: Stop,
-    pub(crate) breach: Box<Breach>,
+    pub(crate) violation: Violation,
+    pub(crate) breach: Breach,
     /// The calls that led there, as if one had come after the other.
     pub(crate) in_turn: Vec<Call>,
-}
-
-impl From<Found> for Stop {
-    fn from(found: Found) -> Stop {
-        found.stop
-    }
+    /// What was tolerated by then.
+    pub(crate) known: Known,
 }
 
 /// The calls about what has no order and about what that was made from, up to the last one that matters, by their ends.
@@ -178,32 +209,4 @@ fn in_turn(history: &History, unordered: &Unordered) -> Vec<Call> {
     let calls: Vec<&Call> = entries.into_iter().map(|entry| &entry.call).collect();
     let names = related([unordered.name].into(), &calls);
     calls.into_iter().filter(|call| call.subject().is_none() || is_about(call, &names)).cloned().collect()
-}
-
-/// What was told of all histories of a check: each remark once, and how much could not be decided.
-#[derive(Debug, Default)]
-pub(crate) struct Told {
-    remarked: Vec<&'static str>,
-    undecided: usize,
-    objects: usize,
-}
-
-impl Told {
-    fn add(&mut self, cx: &Cx, report: &Report) {
-        self.objects += report.objects;
-        self.undecided += report.undecided.len();
-        for (_, remark) in &report.remarks {
-            if !self.remarked.contains(&remark.rule.id) {
-                self.remarked.push(remark.rule.id);
-                cx.warn(remark.clone().into());
-            }
-        }
-    }
-
-    /// Says of how many objects nothing can be said.
-    pub(crate) fn tell(&self, cx: &Cx) {
-        if self.undecided > 0 {
-            cx.note(format!("{} of {} objects are undecided", self.undecided, self.objects));
-        }
-    }
 }

@@ -11,10 +11,11 @@ use tokio::task::JoinSet;
 use crate::budget::Budget;
 use crate::case::{Case, Step};
 use crate::orchestrator::ground::Ground;
-use crate::record::{Recorder, Told};
+use crate::record::Recorder;
 use crate::rules::RESTARTED;
 use crate::sequence::Item;
-use crate::trial::Trial;
+use crate::told::Told;
+use crate::trial::{Came, Trial};
 
 /// Times that calls at the same time are made again: what they do differs from time to time.
 const AT_ONCE_TIMES: u32 = 50;
@@ -48,14 +49,16 @@ check! {
 
 async fn one_after_another(cx: &Cx, ground: &Arc<Ground>, case: &Case) -> CheckResult {
     let items = case.steps.iter().map(|step| Item::from(step.call.clone())).collect();
-    Trial::new(cx, ground, case.seed).run(items, &Budget::whole(cx)).await?;
-    cx.note("fixed: none of the answers breaks a rule");
-    Ok(())
+    let mut trial = Trial::new(cx, ground, case.seed);
+    if trial.run(items, &Budget::whole(cx)).await? == Came::Right {
+        cx.note("fixed: none of the answers breaks a rule");
+    }
+    trial.end()
 }
 
 /// Each worker makes its calls again, each at the time at which it was made.
 async fn at_once(cx: &Cx, ground: &Arc<Ground>, case: &Case) -> CheckResult {
-    let mut told = Told::default();
+    let mut told = Told::new(cx);
     for _ in 0..AT_ONCE_TIMES {
         let scope = cx.scope();
         let recorder = Recorder::new(&scope, ground);
@@ -78,10 +81,12 @@ async fn at_once(cx: &Cx, ground: &Arc<Ground>, case: &Case) -> CheckResult {
         while let Some(ended) = running.join_next().await {
             ended.map_err(|panic| Stop::broken(format!("a caller failed: {panic}")))??;
         }
-        recorder.judge(case.seed, &mut told)?;
+        if recorder.judge(case.seed, &mut told) {
+            return told.end();
+        }
         scope.undo().await?;
     }
-    told.tell(cx);
+    told.end()?;
     cx.note(format!(
         "not seen again in {AT_ONCE_TIMES} attempts, which is no proof that calls at the same time are right now"
     ));

@@ -138,7 +138,10 @@ pub async fn play(
         let Some(made) = made else { continue };
         let taken = model.take(call, &made.answer, made.span);
         if let (How::Insisting, Answer::PutOff(code)) = (how, &made.answer) {
-            sequence.breach = Some(never_done(call, *code));
+            match never_done(call, *code) {
+                breach if terms.known.has(&breach) => sequence.remarks.push(breach),
+                breach => sequence.breach = Some(breach),
+            }
         }
         let gives = call.makes().and_then(|_| made.answer.id_given());
         sequence.steps.push(step(0, call.clone(), expected, made));
@@ -175,6 +178,8 @@ fn never_done(call: &Call, code: Code) -> Breach {
         message: format!("{} is put off for ever after a call that got no answer", call.method()),
         expected: "the work picked up where it stood, and OK once it is done".to_owned(),
         actual: code_name(code).to_owned(),
+        code: Some(code),
+        leaves_doubt: true,
     }
 }
 

@@ -267,6 +267,7 @@ mod tests {
             targets: 2,
             parameters: 1,
             mutable_parameters: 0,
+            known: Default::default(),
         }
     }
 

@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use csi_harness::prelude::*;
-use csi_harness::requirements::Requirement;
 
 use crate::budget::Budget;
 use crate::case::{BreachText, Case};
@@ -13,6 +12,7 @@ use crate::model::expectation::Breach;
 use crate::orchestrator::ground::Ground;
 use crate::orchestrator::{Orchestrator, Tries};
 use crate::sequence::{Item, Pace, Sequence, case, play};
+use crate::told::Told;
 
 /// The sequences of one check.
 #[derive(Debug)]
@@ -21,43 +21,67 @@ pub(crate) struct Trial<'a> {
     pub(crate) ground: &'a Arc<Ground>,
     pub(crate) terms: Terms,
     seed: u64,
-    /// Rules that were remarked on: each is told once.
-    remarked: Vec<&'static Requirement>,
+    told: Told,
+}
+
+/// What a sequence showed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Came {
+    /// Nothing is wrong.
+    Right,
+    /// Nothing but faults that are told.
+    Again,
+    /// A fault that was not told before.
+    New,
 }
 
 impl<'a> Trial<'a> {
     pub(crate) fn new(cx: &'a Cx, ground: &'a Arc<Ground>, seed: u64) -> Trial<'a> {
-        Trial { cx, ground, terms: ground.terms(cx), seed, remarked: Vec::new() }
+        Trial { cx, ground, terms: ground.terms(cx), seed, told: Told::new(cx) }
     }
 
-    /// Makes a sequence of calls, within the time that there is for them.
+    /// What was told so far.
+    pub(crate) fn told(&self) -> &Told {
+        &self.told
+    }
+
+    /// Makes a sequence of calls, within the time that there is for them. What it shows for the first time in the run is told by
+    /// the shortest sequence found that shows the same.
     ///
     /// # Errors
-    /// A violation, told by the shortest sequence found that breaks the same rule. Broken if something cannot be undone.
-    pub(crate) async fn run(&mut self, items: Vec<Item>, budget: &Budget) -> CheckResult {
+    /// Broken if something cannot be undone.
+    pub(crate) async fn run(&mut self, items: Vec<Item>, budget: &Budget) -> CheckResult<Came> {
+        self.terms = Terms { known: self.told.known(), ..self.ground.terms(self.cx) };
         let pace = Pace { until: budget.until(), insists: self.cx.settle_limit(), settles: Duration::ZERO };
         let sequence = self.attempt(pace, &items).await?;
-        self.remark(&sequence.remarks);
-        if sequence.breach.is_none() {
-            return Ok(());
+        let again = sequence.remarks.iter().any(|remark| self.terms.known.has(remark));
+        sequence.remarks.iter().for_each(|remark| self.told.remark(remark, &self.terms.known));
+        let Some(breach) = sequence.breach.clone() else {
+            return Ok(if again { Came::Again } else { Came::Right });
+        };
+        if !self.told.takes_on(&breach) {
+            return Ok(Came::Again);
         }
         match self.minimal(sequence, budget).await? {
-            Some(sequence) => Err(self.accusation(&sequence)),
+            Some(sequence) => {
+                let accusation = self.accusation(&breach, &sequence);
+                self.told.blame(&breach, accusation);
+                Ok(Came::New)
+            }
             None => {
+                self.told.takes_back(&breach);
                 self.ground.needs_time();
-                self.terms = self.ground.terms(self.cx);
-                Ok(())
+                Ok(Came::Right)
             }
         }
     }
 
-    fn remark(&mut self, remarks: &[Breach]) {
-        for remark in remarks {
-            if !self.remarked.contains(&remark.rule) {
-                self.remarked.push(remark.rule);
-                self.cx.warn(remark.clone().into());
-            }
-        }
+    /// Says what was met again.
+    ///
+    /// # Errors
+    /// A fault that another check tells, if nothing else is to be said.
+    pub(crate) fn end(self) -> CheckResult {
+        self.told.end()
     }
 
     pub(crate) async fn attempt(&self, pace: Pace, items: &[Item]) -> CheckResult<Sequence> {
@@ -73,15 +97,13 @@ impl<'a> Trial<'a> {
     }
 
     /// The violation that a sequence shows, which is also stored as a case if the user wants that.
-    pub(crate) fn accusation(&self, sequence: &Sequence) -> Stop {
-        let Some(breach) = &sequence.breach else {
-            return Stop::broken("a sequence that breaks no rule was taken for one that does");
-        };
+    pub(crate) fn accusation(&self, breach: &Breach, sequence: &Sequence) -> Violation {
+        let breach = sequence.breach.as_ref().unwrap_or(breach);
         let mut told = sequence.table();
         if let Some(folder) = &self.cx.config().effort.regressions {
             let case = case(self.cx, self.seed, BreachText::from(breach));
             told.push(Case { steps: sequence.steps.clone(), ..case }.store_in(folder));
         }
-        Violation::from(breach.clone()).told(told).into()
+        Violation::from(breach.clone()).told(told)
     }
 }

@@ -15,6 +15,7 @@ use csi_harness::outcome::{Outcome, Summary};
 use csi_harness::registry::Registry;
 use csi_harness::runner::{RunOptions, Runner};
 use csi_harness::target::Target;
+use csi_harness::wording;
 use csi_hostpath_driver::HostpathDriver;
 use csi_hostpath_driver::args::Args;
 use csi_proto::Endpoint;
@@ -57,11 +58,14 @@ impl Backend {
 pub(crate) struct Played {
     pub(crate) said: BTreeMap<String, Outcome>,
     pub(crate) summary: Summary,
+    /// What is wrong with the words of reports.
+    wording: Vec<String>,
 }
 
 impl Reporter for Played {
     fn event(&mut self, event: &Event<'_>) {
         if let Event::CheckFinished(report) = event {
+            self.wording.extend(wording::complaints(report));
             self.said.insert(report.label(), report.outcome.clone());
         }
     }
@@ -81,7 +85,10 @@ pub(crate) fn play(backend: Backend, defect: Option<Defect>) -> Result<Option<Pl
     // Defects may leave mounts behind, and devices.
     mounts::unmount_below(&root)?;
     detach_below(&root)?;
-    Ok(Some(played))
+    match &played.wording[..] {
+        [] => Ok(Some(played)),
+        [first, ..] => Err(first.as_str().into()),
+    }
 }
 
 /// Detaches the loop devices of files below a directory.

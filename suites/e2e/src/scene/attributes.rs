@@ -50,10 +50,8 @@ impl Scene {
                 (_, Some(why)) => Seen::Never(why.clone()),
                 (_, None) => {
                     let event = self.telling_event(&claim.spec.name).await?;
-                    Seen::NotYet(format!(
-                        "it has {:?}, {:?}{event}",
-                        claim.attributes_class, claim.conditions
-                    ))
+                    let class = claim.attributes_class.as_deref().unwrap_or("no class");
+                    Seen::NotYet(format!("it has {class}, {:?}{event}", claim.conditions))
                 }
             })
         })

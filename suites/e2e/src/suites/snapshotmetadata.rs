@@ -110,7 +110,8 @@ async fn become_equal(scene: &Scene, from: &Volume, to: &Volume, blocks: &[Block
         };
         if let Some(block) = blocks.iter().find(lies_outside) {
             let expected = format!("an end within {from_bytes} bytes");
-            return Err(failed("a block lies outside of its snapshot", expected, format!("{block:?}")));
+            let told = format!("{} bytes from byte {}", block.size_bytes, block.offset_bytes);
+            return Err(failed("a block lies outside of its snapshot", expected, told));
         }
         let copies: Vec<String> = blocks.iter().map(|block| copy(&from, &to, *block)).collect();
         pod.sh(&copies.join(" && ")).await?;

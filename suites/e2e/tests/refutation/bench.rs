@@ -15,6 +15,7 @@ use csi_harness::outcome::Outcome;
 use csi_harness::registry::{Registry, Suite};
 use csi_harness::runner::{RunOptions, Runner};
 use csi_harness::target::Target;
+use csi_harness::wording;
 use csi_hostpath_driver::HostpathDriver;
 use csi_hostpath_driver::args::Args;
 use csi_proto::Endpoint;
@@ -67,6 +68,7 @@ struct Ended(Vec<(String, Outcome)>);
 impl Reporter for Ended {
     fn event(&mut self, event: &Event<'_>) {
         if let Event::CheckFinished(report) = event {
+            assert_eq!(wording::complaints(report), [""; 0]);
             self.0.push((report.label(), report.outcome.clone()));
         }
     }

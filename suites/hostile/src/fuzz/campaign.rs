@@ -139,7 +139,7 @@ impl<'a> Campaign<'a> {
             }
         }
         if !unanswered.is_empty() {
-            stage.cx().forget_unnamed();
+            stage.cx().give_up_unnamed();
             let alive = self.without_answer(&unanswered).await?;
             // What was made before the driver died may not be there to be undone.
             let _ = stage.strike().await;
@@ -253,7 +253,7 @@ impl<'a> Campaign<'a> {
                 _ => Fault::of_answer(input, &answer),
             };
             if let Some(fault) = fault {
-                stage.cx().forget_unnamed();
+                stage.cx().give_up_unnamed();
                 // If the driver died, there may be nothing to undo any more.
                 let _ = stage.strike().await;
                 return Ok(Some(fault));

@@ -234,15 +234,19 @@ pub(super) fn complete_snapshot(cx: &Cx, snapshot: &v1::Snapshot, source_volume_
 
 /// Checks that two reports of one snapshot agree in what cannot change.
 pub(super) fn same_snapshot(first: &v1::Snapshot, again: &v1::Snapshot) -> CheckResult {
-    let ids = |s: &v1::Snapshot| (s.snapshot_id.clone(), s.source_volume_id.clone());
     // The size may become known only once the snapshot is ready.
     let settled = first.ready_to_use && again.ready_to_use && first.size_bytes > 0;
-    if ids(first) == ids(again)
-        && same_moment(first.creation_time.as_ref(), again.creation_time.as_ref())
-        && (!settled || first.size_bytes == again.size_bytes)
-    {
+    let differs = if first.snapshot_id != again.snapshot_id {
+        "one snapshot is reported with two ids"
+    } else if first.source_volume_id != again.source_volume_id {
+        "the source_volume_id of a snapshot has changed"
+    } else if !same_moment(first.creation_time.as_ref(), again.creation_time.as_ref()) {
+        "the creation_time of a snapshot has changed"
+    } else if settled && first.size_bytes != again.size_bytes {
+        "the size of a snapshot that is ready has changed"
+    } else {
         return Ok(());
-    }
+    };
     let told = |s: &v1::Snapshot| {
         format!(
             "snapshot_id {:?}, source_volume_id {:?}, creation_time {}, size_bytes {}",
@@ -252,8 +256,5 @@ pub(super) fn same_snapshot(first: &v1::Snapshot, again: &v1::Snapshot) -> Check
             s.size_bytes
         )
     };
-    Err(Violation::new("one snapshot is reported in two ways")
-        .expected(told(first))
-        .actual(told(again))
-        .into())
+    Err(Violation::new(differs).expected(told(first)).actual(told(again)).into())
 }

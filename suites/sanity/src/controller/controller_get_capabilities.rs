@@ -69,7 +69,7 @@ check! {
             offers(&offered, rpc::Type::PublishUnpublishVolume),
             "LIST_VOLUMES_PUBLISHED_NODES is advertised without PUBLISH_UNPUBLISH_VOLUME";
             expected: "both, or neither",
-            actual: format!("{offered:?}")
+            actual: wires(&offered)
         );
         Ok(())
     }
@@ -90,7 +90,7 @@ check! {
             offers(&offered, rpc::Type::GetSnapshot),
             "group snapshots are offered without GET_SNAPSHOT";
             expected: "GET_SNAPSHOT in ControllerGetCapabilities",
-            actual: format!("{offered:?}")
+            actual: wires(&offered)
         );
         Ok(())
     }

@@ -139,6 +139,12 @@ check! {
         let request = cx.create_snapshot_request(&volume.id);
         let first = cx.create_snapshot(request.clone()).setup("a snapshot").await?;
         let again = cx.create_snapshot(request.clone()).await.must("answer a repeated call with its snapshot")?;
+        ensure!(
+            again.snapshot_id == first.snapshot_id,
+            "a name used before is answered with another snapshot";
+            expected: format!("snapshot_id {:?}", first.snapshot_id),
+            actual: format!("snapshot_id {:?}", again.snapshot_id)
+        );
         same_snapshot(&first, &again)?;
         if another_moment(cx, first.creation_time.as_ref(), again.creation_time.as_ref()).await {
             let later = cx.create_snapshot(request).await.must("answer a later call with its snapshot")?;

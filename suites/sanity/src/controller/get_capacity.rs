@@ -22,6 +22,10 @@ async fn capacity(cx: &Cx) -> CheckResult<v1::GetCapacityResponse> {
     cx.call(request(cx)).setup("the capacity").await
 }
 
+fn bytes_text(bytes: Option<i64>) -> String {
+    bytes.map_or_else(|| "unset".to_owned(), |bytes| format!("{bytes} bytes"))
+}
+
 /// The number that is given for something of which no volume can be made, where there is one.
 async fn warn_of_space(cx: &Cx, what: &str, request: v1::GetCapacityRequest) -> CheckResult {
     let Ok(response) = cx.call(request).await.any_answer()? else { return Ok(()) };
@@ -132,7 +136,7 @@ check! {
             maximum.is_none_or(|bytes| bytes >= 0),
             "maximum_volume_size is negative";
             expected: "unset, or 0 and more",
-            actual: format!("{maximum:?}")
+            actual: bytes_text(maximum)
         );
         Ok(())
     }
@@ -153,7 +157,7 @@ check! {
             minimum_volume_size.is_none_or(|bytes| bytes >= 0),
             "minimum_volume_size is negative";
             expected: "unset, or 0 and more",
-            actual: format!("{minimum_volume_size:?}")
+            actual: bytes_text(minimum_volume_size)
         );
         if let (Some(minimum), Some(maximum)) = (minimum_volume_size, maximum_volume_size) {
             ensure!(

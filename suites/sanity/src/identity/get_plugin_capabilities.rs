@@ -16,6 +16,10 @@ async fn capabilities(cx: &Cx) -> CheckResult<Vec<v1::PluginCapability>> {
     Ok(reply.must("say what the plugin offers")?.capabilities)
 }
 
+fn listed(capabilities: &BTreeSet<String>) -> String {
+    capabilities.iter().map(String::as_str).collect::<Vec<_>>().join(", ")
+}
+
 check! {
     /// The first thing an orchestrator asks after the name. An empty list is legal, an entry that says nothing is not.
     WELL_FORMED {
@@ -62,7 +66,7 @@ check! {
             cx.target().capabilities().has(Capability::ControllerService),
             "the Controller service answers, but CONTROLLER_SERVICE is not advertised";
             expected: "CONTROLLER_SERVICE in GetPluginCapabilities",
-            actual: format!("{advertised:?}")
+            actual: wires(&advertised)
         );
         Ok(())
     }
@@ -86,8 +90,8 @@ check! {
             ensure!(
                 again == first,
                 "GetPluginCapabilities does not say the same each time";
-                expected: format!("{first:?}"),
-                actual: format!("{again:?}")
+                expected: listed(&first),
+                actual: listed(&again)
             );
         }
         Ok(())

@@ -1,6 +1,7 @@
 //! A volume that CreateVolume makes and DeleteVolume ends.
 
 use csi_harness::prelude::*;
+use csi_harness::requirements::Requirement;
 
 use super::Walk;
 
@@ -11,27 +12,32 @@ impl Walk<'_> {
     async fn create(&self) -> CheckResult<NodeVolume> {
         let request = self.cx.create_node_volume_request().await?;
         let mut volume = self.cx.create_volume(request.clone()).setup("a volume for this node").await?;
-        for _ in 1..self.times {
-            volume = self.cx.create_volume(request.clone()).await.must("answer for the volume again")?;
+        for nth in 1..self.times {
+            let reply = self.cx.create_volume(request.clone()).await;
+            volume = self.at(nth, reply.must("answer for the volume again"))?.unwrap_or(volume);
         }
         Ok(volume.into())
     }
 
     async fn delete(&self, volume: NodeVolume) -> CheckResult {
-        for _ in 0..self.times {
-            self.cx.delete_volume(&volume.id).await.must("delete a volume that is nowhere in use")?;
+        for nth in 0..self.times {
+            let reply = self.cx.delete_volume(&volume.id).await;
+            self.at(nth, reply.must("delete a volume that is nowhere in use"))?;
         }
         Ok(())
     }
 }
 
 /// The rule about the whole way: there is one for drivers that stage and one for those that do not.
-fn about_the_way(cx: &Cx, walked: CheckResult) -> CheckResult {
-    let rule = match cx.target().capabilities().has(Capability::StageUnstageVolume) {
+pub(super) fn rule_of_the_way(cx: &Cx) -> &'static Requirement {
+    match cx.target().capabilities().has(Capability::StageUnstageVolume) {
         true => &req::GEN_LIFE_002,
         false => &req::GEN_LIFE_001,
-    };
-    walked.map_err(|stop| stop.of(rule))
+    }
+}
+
+fn about_the_way(cx: &Cx, walked: CheckResult) -> CheckResult {
+    walked.map_err(|stop| stop.of(rule_of_the_way(cx)))
 }
 
 async fn whole(cx: &Cx, times: u32) -> CheckResult {

@@ -53,7 +53,7 @@ check! {
             kind == PathKind::NotFound,
             "NodeUnpublishVolume was done, and the target path {target_path} is still there";
             expected: "nothing at the path: the driver made it, and has to remove it",
-            actual: format!("{kind:?}")
+            actual: kind
         );
         Ok(())
     }

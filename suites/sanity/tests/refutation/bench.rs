@@ -13,6 +13,7 @@ use csi_harness::refutation::absent_for;
 use csi_harness::registry::Registry;
 use csi_harness::runner::{RunOptions, Runner};
 use csi_harness::target::Target;
+use csi_harness::wording;
 use csi_mock_driver::{Capability, MockDriver};
 use csi_proto::{Endpoint, Listener};
 use libtest_mimic::Failed;
@@ -192,6 +193,9 @@ async fn run(
     drop(stop_driver);
     // A handler that panicked, as some defects do, may have taken the server along.
     serving.abort_all();
+    if let [first, ..] = &listening.wording[..] {
+        return Err(first.as_str().into());
+    }
     Ok(Played { said: listening.said, summary, target })
 }
 
@@ -225,11 +229,14 @@ pub(crate) fn registry() -> Registry {
 #[derive(Default)]
 struct Listening {
     said: BTreeMap<String, Said>,
+    /// What is wrong with the words of reports.
+    wording: Vec<String>,
 }
 
 impl Reporter for Listening {
     fn event(&mut self, event: &Event<'_>) {
         if let Event::CheckFinished(report) = event {
+            self.wording.extend(wording::complaints(report));
             let called =
                 report.calls.iter().filter(|call| !call.cleanup).map(|call| call.rpc.method).collect();
             self.said.insert(report.label(), Said { outcome: report.outcome.clone(), called });

@@ -1,5 +1,7 @@
 //! The calls that matter where there is no order.
 
+use csi_harness::faults::Fault;
+
 use crate::model::object::Object;
 
 use super::parts::Part;
@@ -13,11 +15,12 @@ const CHOICES_OF_MAX: usize = 3;
 /// Calls from which so many are chosen at the most.
 const CHOICES_FROM_MAX: usize = 40;
 
-/// As few calls as are found that have no order, as far as [`CORE_STEPS_MAX`] allows; loosening any one of them gives them one.
+/// As few calls as are found that have no order because of the same fault of the last one, as far as [`CORE_STEPS_MAX`] allows;
+/// loosening any one of them gives them one.
 ///
 /// Loosened calls are not left out: without the creation of a volume every call to it would be at fault.
-pub(super) fn core<O: Object>(parts: &[Part<O>], last: usize) -> Vec<usize> {
-    let mut core = Core::new(parts, last);
+pub(super) fn core<O: Object>(parts: &[Part<O>], last: usize, fault: &Fault) -> Vec<usize> {
+    let mut core = Core::new(parts, last, fault);
     let few = (1..CHOICES_OF_MAX).find_map(|count| core.chosen(count));
     few.unwrap_or_else(|| {
         let kept = core.halved();
@@ -28,27 +31,30 @@ pub(super) fn core<O: Object>(parts: &[Part<O>], last: usize) -> Vec<usize> {
 struct Core<'a, O: Object> {
     parts: &'a [Part<O>],
     last: usize,
+    fault: &'a Fault,
     /// What began before the last one had ended, by its beginning.
     before: Vec<usize>,
     steps: u64,
 }
 
 impl<'a, O: Object> Core<'a, O> {
-    fn new(parts: &'a [Part<O>], last: usize) -> Core<'a, O> {
+    fn new(parts: &'a [Part<O>], last: usize, fault: &'a Fault) -> Core<'a, O> {
         let around = |place: usize| &parts[place].step.around;
         let mut before: Vec<usize> =
             (0..parts.len()).filter(|place| around(*place).invoked <= around(last).returned).collect();
         before.sort_by_key(|place| around(*place).invoked);
-        Core { parts, last, before, steps: CORE_STEPS_MAX }
+        Core { parts, last, fault, before, steps: CORE_STEPS_MAX }
     }
 
-    /// Whether there is no order of these calls, the others loosened.
-    fn is_unordered(&mut self, kept: &[usize]) -> bool {
+    /// Whether the last of these calls is wrong in the same way, the others loosened.
+    fn is_wrong(&mut self, kept: &[usize]) -> bool {
         let mut treatments = vec![Treatment::LeftOut; self.parts.len()];
         self.before.iter().for_each(|place| treatments[*place] = Treatment::Loosened);
         kept.iter().for_each(|place| treatments[*place] = Treatment::Kept);
-        let outcome = search(self.parts, |place| treatments[place], &mut self.steps);
-        matches!(outcome, Outcome::Unordered { .. })
+        match search(self.parts, |place| treatments[place], &mut self.steps) {
+            Outcome::Unordered { last, breach } => last == self.last && breach.fault() == *self.fault,
+            _ => false,
+        }
     }
 
     /// So many calls that have no order, the last one among them: the latest that there are.
@@ -65,7 +71,7 @@ impl<'a, O: Object> Core<'a, O> {
         if more == 0 {
             let calls: Vec<usize> =
                 self.before.iter().copied().filter(|place| kept.contains(place)).collect();
-            return self.is_unordered(&calls).then_some(calls);
+            return self.is_wrong(&calls).then_some(calls);
         }
         for at in (0..from.len()).rev() {
             kept.push(from[at]);
@@ -88,7 +94,7 @@ impl<'a, O: Object> Core<'a, O> {
             while at < kept.len() && self.steps > 0 {
                 let mut fewer = kept.clone();
                 fewer.drain(at..(at + chunk).min(kept.len()));
-                if fewer.contains(&self.last) && self.is_unordered(&fewer) {
+                if fewer.contains(&self.last) && self.is_wrong(&fewer) {
                     kept = fewer;
                     smaller = true;
                 } else {

@@ -297,6 +297,8 @@ fn same_id(id: Id, name: Name) -> Breach {
         message: message.to_owned(),
         expected: format!("an id of its own for {name}"),
         actual: format!("the id of {id}"),
+        code: None,
+        leaves_doubt: true,
     }
 }
 
@@ -306,6 +308,8 @@ fn says_nothing(call: &Call, code: Code) -> Breach {
         message: format!("{} is refused while other calls are under way", call.method()),
         expected: "OK, or ABORTED, which tells the caller that another call is pending".to_owned(),
         actual: code_name(code).to_owned(),
+        code: Some(code),
+        leaves_doubt: false,
     }
 }
 

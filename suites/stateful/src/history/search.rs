@@ -7,6 +7,9 @@ use crate::model::possible::{Bound, Possible, Stop};
 
 use super::parts::Part;
 
+/// Judgements made to see which call is to blame, at the most.
+const CULPRIT_STEPS_MAX: u64 = 1_000_000;
+
 /// What came of a search.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Outcome {
@@ -19,6 +22,8 @@ pub enum Outcome {
         /// What is wrong with it.
         breach: Box<Breach>,
     },
+    /// There is none unless a known fault showed again, after which nobody knows what there is.
+    Known(Box<Breach>),
     /// Nobody knows.
     Undecided(Bound),
 }
@@ -28,6 +33,8 @@ pub enum Outcome {
 pub enum Treatment {
     /// As it was made and answered.
     Kept,
+    /// The same, whatever is wrong with the answer.
+    Excused,
     /// As if it may or may not have been made, with any answer. This only ever makes more orders possible.
     Loosened,
     /// Not at all.
@@ -57,7 +64,7 @@ fn search_with<O: Object>(
     treat: impl Fn(usize) -> Treatment,
 ) -> Outcome {
     let may_matter = |place: &usize| match treat(*place) {
-        Treatment::Kept => true,
+        Treatment::Kept | Treatment::Excused => true,
         Treatment::Loosened => changes_something(&parts[*place]),
         Treatment::LeftOut => false,
     };
@@ -77,6 +84,9 @@ fn search_with<O: Object>(
             (Edge::Begin, _) if treat(place) == Treatment::Loosened => {
                 possible.begin_optional(step()).map(Some)
             }
+            (Edge::Begin, _) if treat(place) == Treatment::Excused => {
+                possible.begin_excused(step()).map(Some)
+            }
             (Edge::Begin, _) => possible.begin(step()).map(Some),
             (Edge::End, None) => continue,
             (Edge::End, Some(call)) => match possible.end(call) {
@@ -85,6 +95,7 @@ fn search_with<O: Object>(
                     continue;
                 }
                 Err(Stop::Wrong(breach)) => return Outcome::Unordered { last: place, breach },
+                Err(Stop::Known(breach)) => return Outcome::Known(breach),
                 Err(Stop::TooMany(bound)) => Err(bound),
             },
         };
@@ -94,6 +105,31 @@ fn search_with<O: Object>(
         }
     }
     Outcome::Ordered(remarks)
+}
+
+/// The call without whose wrong answer there would be an order, and what is wrong with it: a caller that only looked saw what
+/// that one had left.
+pub(super) fn culprit<O: Object>(parts: &[Part<O>], last: usize) -> Option<(usize, Breach)> {
+    let step = |place: usize| &parts[place].step;
+    if !O::only_looks(&step(last).call) {
+        return None;
+    }
+    let end = step(last).around.returned;
+    let changed = |place: &usize| {
+        let step = step(*place);
+        step.around.invoked <= end && !O::only_looks(&step.call) && matches!(step.answer, Answer::Done(_))
+    };
+    let mut steps = CULPRIT_STEPS_MAX;
+    (0..parts.len()).filter(changed).find_map(|one| {
+        let treat = |place| if place == one { Treatment::Excused } else { Treatment::Kept };
+        let mut possible = Possible::with_steps(steps);
+        let outcome = search_with(&mut possible, parts, treat);
+        steps = possible.steps_left();
+        match outcome {
+            Outcome::Ordered(_) => possible.excused().map(|breach| (one, breach.clone())),
+            _ => None,
+        }
+    })
 }
 
 /// Whether a call may have changed anything.

@@ -165,6 +165,11 @@ pub fn is_same_moment(one: Option<Moment>, other: Option<Moment>) -> bool {
     }
 }
 
+/// A moment as it is on the wire.
+pub(crate) fn moment_text(moment: Option<Moment>) -> String {
+    moment.map_or_else(|| "none".to_owned(), |(seconds, nanos)| format!("{seconds} s and {nanos} ns"))
+}
+
 /// What the driver says of a snapshot.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct SnapshotFacts {

@@ -8,6 +8,7 @@ use csi_harness::capability::Capability;
 
 use super::bytes::Bytes;
 use super::call::Usage;
+use super::expectation::Known;
 use super::names::Id;
 
 /// Time since the calls began.
@@ -38,6 +39,8 @@ pub struct Terms {
     pub parameters: u8,
     /// Sets of mutable_parameters that volumes are made with or changed to.
     pub mutable_parameters: u8,
+    /// Faults that it has, as checks tell.
+    pub known: Known,
 }
 
 impl Terms {

@@ -447,6 +447,26 @@ impl Call {
         }
     }
 
+    /// What it copies.
+    pub fn sources(&self) -> Vec<Id> {
+        match self {
+            Call::Volume(VolumeCall::CreateVolume { wanted, .. }) => wanted.source.into_iter().collect(),
+            Call::Snapshot(SnapshotCall::CreateSnapshot { volume, .. }) => vec![*volume],
+            Call::Group(GroupCall::CreateVolumeGroupSnapshot { volumes, .. }) => volumes.clone(),
+            Call::Volume(_)
+            | Call::Snapshot(_)
+            | Call::Group(_)
+            | Call::ListVolumes
+            | Call::ListSnapshots => Vec::new(),
+        }
+    }
+
+    /// The names of everything that it is about.
+    pub fn names(&self) -> Vec<Name> {
+        let sources = self.sources().into_iter().map(|id| id.name.owner());
+        self.subject().map(|subject| subject.name().owner()).into_iter().chain(sources).collect()
+    }
+
     /// The RPC, or what workloads do.
     pub fn method(&self) -> &'static str {
         match self {

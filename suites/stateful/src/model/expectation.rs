@@ -1,8 +1,10 @@
 //! The closed list of answers that a driver may give to a call, and what is wrong with any other.
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 use csi_harness::effect::is_not_now;
+use csi_harness::faults::Fault;
 use csi_harness::requirements::{Requirement, req};
 use csi_harness::verdict::Violation;
 use csi_proto::code_name;
@@ -114,7 +116,8 @@ impl Expectation {
     }
 
     fn of_done(&self, method: &str) -> Finding {
-        let breach = |message| Breach { message, ..self.breach(Code::Ok) };
+        // What was done although it had to be refused may have changed anything.
+        let breach = |message| Breach { message, leaves_doubt: true, ..self.breach(Code::Ok) };
         match self.done {
             Done::Due | Done::Permitted => Finding::Fits,
             Done::Tolerated(because) => {
@@ -132,7 +135,7 @@ impl Expectation {
             Done::Due => format!("{method} has to {}, and was refused", self.what),
             _ => format!("{method} {} is refused with the wrong code", self.what),
         };
-        let breach = Breach { message, ..self.breach(code) };
+        let breach = Breach { message, code: Some(code), ..self.breach(code) };
         match listed {
             Some(Refusal { tolerated: false, .. }) => Finding::Fits,
             _ if self.any_refusal => Finding::Fits,
@@ -149,6 +152,8 @@ impl Expectation {
             message: String::new(),
             expected: self.to_string(),
             actual: code_name(actual).to_owned(),
+            code: None,
+            leaves_doubt: false,
         }
     }
 }
@@ -176,8 +181,8 @@ pub enum Finding {
     Fits,
     /// Worth a remark: a recommendation not kept, or an answer that is only tolerated.
     Odd(Breach),
-    /// A rule that binds is broken.
-    Wrong(Breach),
+    /// Rules that bind are broken, the gravest first.
+    Wrong(Vec<Breach>),
 }
 
 impl Finding {
@@ -185,16 +190,62 @@ impl Finding {
     #[must_use]
     pub fn beside_another_call(self) -> Finding {
         match self {
-            Finding::Wrong(breach) => Finding::Odd(Breach { rule: &req::GEN_CONC_003, ..breach }),
+            Finding::Wrong(mut breaches) if !breaches.is_empty() => {
+                Finding::Odd(Breach { rule: &req::GEN_CONC_003, ..breaches.swap_remove(0) })
+            }
             other => other,
         }
     }
 
-    /// The graver of two.
+    /// The same, after which nobody knows what the driver keeps.
+    #[must_use]
+    pub(super) fn in_doubt(mut self) -> Finding {
+        let breaches = match &mut self {
+            Finding::Fits => &mut [],
+            Finding::Odd(breach) => std::slice::from_mut(breach),
+            Finding::Wrong(breaches) => &mut breaches[..],
+        };
+        breaches.iter_mut().for_each(|breach| breach.leaves_doubt = true);
+        self
+    }
+
+    /// The same, where nobody is in doubt what the driver keeps.
+    #[must_use]
+    pub(super) fn without_doubt(mut self) -> Finding {
+        if let Finding::Wrong(breaches) = &mut self {
+            breaches.iter_mut().for_each(|breach| breach.leaves_doubt = false);
+        }
+        self
+    }
+
+    /// The same of a call that may be answered wrongly, as long as that leaves no doubt.
+    #[must_use]
+    pub(super) fn excused(self) -> Finding {
+        match self {
+            Finding::Wrong(mut breaches) if breaches.iter().all(|breach| !breach.leaves_doubt) => {
+                Finding::Odd(breaches.swap_remove(0))
+            }
+            other => other,
+        }
+    }
+
+    /// The same of a driver some of whose faults are known: what is known is tolerated, unless it leaves doubt.
+    #[must_use]
+    pub(super) fn beside(self, known: &Known) -> Finding {
+        let Finding::Wrong(mut breaches) = self else { return self };
+        breaches.sort_by_key(|breach| known.has(breach));
+        match breaches.iter().position(|breach| !known.has(breach) || breach.leaves_doubt) {
+            Some(at) => Finding::Wrong(vec![breaches.swap_remove(at)]),
+            None => Finding::Odd(breaches.swap_remove(0)),
+        }
+    }
+
+    /// Both.
     #[must_use]
     pub fn and(self, other: Finding) -> Finding {
         match (self, other) {
-            (Finding::Wrong(breach), _) | (_, Finding::Wrong(breach)) => Finding::Wrong(breach),
+            (Finding::Wrong(one), Finding::Wrong(other)) => Finding::Wrong([one, other].concat()),
+            (Finding::Wrong(breaches), _) | (_, Finding::Wrong(breaches)) => Finding::Wrong(breaches),
             (Finding::Odd(breach), _) | (_, Finding::Odd(breach)) => Finding::Odd(breach),
             (Finding::Fits, Finding::Fits) => Finding::Fits,
         }
@@ -212,18 +263,58 @@ pub struct Breach {
     pub expected: String,
     /// What this driver said.
     pub actual: String,
+    /// The code, where a refusal is what is wrong.
+    pub code: Option<Code>,
+    /// Whether nobody knows after it what the driver keeps.
+    pub leaves_doubt: bool,
 }
 
 impl Breach {
     /// As grave as the rule is.
     pub fn weighed(self) -> Finding {
-        if self.rule.is_binding() { Finding::Wrong(self) } else { Finding::Odd(self) }
+        if self.rule.is_binding() { Finding::Wrong(vec![self]) } else { Finding::Odd(self) }
+    }
+
+    /// What tells it from others.
+    pub fn fault(&self) -> Fault {
+        let code = self.code.map_or(String::new(), |code| format!(" as {}", code_name(code)));
+        // That calls get in each other's way is one fault, whichever they are.
+        let what = match self.rule == &req::GEN_CONC_003 {
+            true => "beside another call".to_owned(),
+            false => format!("{}{code}", self.message),
+        };
+        Fault { rule: self.rule.id, what }
     }
 }
 
 impl From<Breach> for Violation {
     fn from(breach: Breach) -> Violation {
-        Violation::new(breach.message).of(breach.rule).expected(breach.expected).actual(breach.actual)
+        let fault = Some(Box::new(breach.fault()));
+        let violation =
+            Violation::new(breach.message).of(breach.rule).expected(breach.expected).actual(breach.actual);
+        Violation { fault, ..violation }
+    }
+}
+
+/// The faults of a driver that were told, with the checks that tell them: from then on it is judged as one that has them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Known(BTreeMap<Fault, String>);
+
+impl Known {
+    /// Whether this is one of them.
+    pub fn has(&self, breach: &Breach) -> bool {
+        !self.0.is_empty() && self.0.contains_key(&breach.fault())
+    }
+
+    /// The check that tells it, if one does.
+    pub fn teller(&self, breach: &Breach) -> Option<&String> {
+        self.0.get(&breach.fault())
+    }
+}
+
+impl From<BTreeMap<Fault, String>> for Known {
+    fn from(faults: BTreeMap<Fault, String>) -> Known {
+        Known(faults)
     }
 }
 
@@ -239,7 +330,7 @@ pub(super) fn says(
         return Finding::Fits;
     }
     let (expected, actual) = (expected.to_string(), actual.to_string());
-    Breach { rule, message: message.to_owned(), expected, actual }.weighed()
+    Breach { rule, message: message.to_owned(), expected, actual, code: None, leaves_doubt: false }.weighed()
 }
 
 #[cfg(test)]

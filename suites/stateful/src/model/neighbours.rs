@@ -113,6 +113,9 @@ impl Model {
     /// What is in something, as far as it is the same in all states that are possible.
     fn bytes(&self, id: Id) -> Bytes {
         let name = id.name.owner();
+        if self.is_lost(name) {
+            return Bytes::default();
+        }
         let known: Vec<Bytes> = match id.name.kind {
             Kind::Volume => self.volume(name).into_iter().filter_map(|one| Some(one.life?.bytes)).collect(),
             Kind::Snapshot => {

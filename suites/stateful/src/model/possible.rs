@@ -37,6 +37,8 @@ pub struct Step<O: Object> {
 pub enum Stop {
     /// It fits no state: a rule is broken.
     Wrong(Box<Breach>),
+    /// It fits no state unless a known fault showed again, after which nobody knows what there is.
+    Known(Box<Breach>),
     /// There are too many possibilities, so that nothing can be said.
     TooMany(Bound),
 }
@@ -61,6 +63,10 @@ pub struct Possible<O: Object> {
     worlds: Vec<World<O>>,
     open: Vec<Option<Open<O>>>,
     steps_left: u64,
+    /// A known fault that may have shown, so that what comes later may be wrong because of it.
+    excuse: Option<Breach>,
+    /// What was wrong with a call that was excused.
+    excused: Option<Breach>,
 }
 
 /// A state, and the open calls that may still take effect in it.
@@ -88,6 +94,8 @@ struct Open<O: Object> {
     ahead: Slots,
     /// What is to be remarked if the answer is no more than tolerable.
     remark: Option<Breach>,
+    /// Whether it may be answered wrongly.
+    is_excused: bool,
 }
 
 impl<O: Object> Open<O> {
@@ -161,7 +169,7 @@ impl<O: Object> From<O> for Possible<O> {
     /// An object of which everything is known.
     fn from(state: O) -> Possible<O> {
         let world = World { state, open: Slots::default(), tolerable: Slots::default() };
-        Possible { worlds: vec![world], open: Vec::new(), steps_left: STEPS_MAX }
+        Possible { worlds: vec![world], open: Vec::new(), steps_left: STEPS_MAX, excuse: None, excused: None }
     }
 }
 
@@ -206,6 +214,23 @@ impl<O: Object> Possible<O> {
         self.open(step, Fate::Optional)
     }
 
+    /// Takes in the beginning of a call whose answer may be wrong.
+    ///
+    /// # Errors
+    /// Too many are open.
+    pub fn begin_excused(&mut self, step: Step<O>) -> Result<Begun, Bound> {
+        let begun = self.begin(step)?;
+        if let Some(open) = begun.0.and_then(|slot| self.open[slot].as_mut()) {
+            open.is_excused = true;
+        }
+        Ok(begun)
+    }
+
+    /// What was wrong with such a call.
+    pub fn excused(&self) -> Option<&Breach> {
+        self.excused.as_ref()
+    }
+
     fn open(&mut self, mut step: Step<O>, fate: Fate) -> Result<Begun, Bound> {
         let slot = self.place(&step, fate)?;
         if let Some(twin) = &self.open[slot] {
@@ -217,7 +242,7 @@ impl<O: Object> Possible<O> {
             }
             Fate::Known | Fate::Unanswered | Fate::Optional => Slots::default(),
         };
-        self.open[slot] = Some(Open { step, fate, ahead, remark: None });
+        self.open[slot] = Some(Open { step, fate, ahead, remark: None, is_excused: false });
         self.worlds.iter_mut().for_each(|world| world.open = world.open.with(slot));
         Ok(Begun(Some(slot)))
     }
@@ -289,7 +314,9 @@ impl<O: Object> Possible<O> {
     fn narrow(&mut self, slot: usize) -> Result<Option<Breach>, Stop> {
         let Orders { mut ends, wrong } = self.orders(slot).map_err(Stop::TooMany)?;
         if ends.is_empty() {
-            return wrong.map_or(Ok(None), |breach| Err(Stop::Wrong(Box::new(breach))));
+            let excuse = self.excuse.clone().map(|known| Stop::Known(Box::new(known)));
+            let stop = excuse.or(wrong.map(|breach| Stop::Wrong(Box::new(breach))));
+            return stop.map_or(Ok(None), Err);
         }
         let remark = match ends.iter().all(|(_, odd)| odd.is_some()) {
             true => ends.first_mut().and_then(|(_, odd)| odd.take()),
@@ -350,6 +377,9 @@ impl<O: Object> Possible<O> {
             for slot in world.open.and(before).iter() {
                 self.count_step()?;
                 for next in self.next(&world, slot) {
+                    if let (Ok((_, Some(odd))), true) = (&next, self.is_excused(slot)) {
+                        self.excused.get_or_insert(odd.clone());
+                    }
                     match next {
                         Ok((next, also_odd)) if slot == last => {
                             end(&mut orders.ends, &mut ended, next, odd.clone().or(also_odd));
@@ -357,6 +387,9 @@ impl<O: Object> Possible<O> {
                         // Whatever only looks has looked already.
                         Ok((next, _)) if next.state == world.state && self.only_looks(slot) => {}
                         Ok((next, also_odd)) => queue.push_back((next, odd.clone().or(also_odd))),
+                        Err(breach) if self.is_known(slot, &breach) => {
+                            self.excuse.get_or_insert(breach);
+                        }
                         Err(breach) if slot == last => {
                             orders.wrong.get_or_insert(breach);
                         }
@@ -371,6 +404,14 @@ impl<O: Object> Possible<O> {
     fn count_step(&mut self) -> Result<(), Bound> {
         self.steps_left = self.steps_left.checked_sub(1).ok_or(Bound::Steps)?;
         Ok(())
+    }
+
+    fn is_excused(&self, slot: usize) -> bool {
+        self.open[slot].as_ref().is_some_and(|open| open.is_excused)
+    }
+
+    fn is_known(&self, slot: usize, breach: &Breach) -> bool {
+        self.open[slot].as_ref().is_some_and(|open| open.step.around.terms.known.has(breach))
     }
 
     fn only_looks(&self, slot: usize) -> bool {
@@ -438,7 +479,7 @@ impl<O: Object> Possible<O> {
 
     fn as_answered(&self, world: &World<O>, mut state: O, slot: usize, open: &Open<O>) -> Next<O> {
         let Step { call, answer, around } = &open.step;
-        let mut finding = state.judge(call, around).of(O::method(call), answer);
+        let mut finding = judged(&state, &open.step);
         let pending = around.pending_elsewhere || self.is_something_pending(world, slot);
         if *answer == Answer::PutOff(Code::Aborted) && pending {
             finding = Finding::Fits;
@@ -456,10 +497,10 @@ impl<O: Object> Possible<O> {
             ended = ended.or(self.settled_by(&open.step));
         }
         let world = World { state, ..*world }.without(ended);
-        match finding {
+        match if open.is_excused { finding.excused() } else { finding.beside(&around.terms.known) } {
             Finding::Fits => Ok((world, None)),
             Finding::Odd(breach) => Ok((world, Some(breach))),
-            Finding::Wrong(breach) => Err(breach),
+            Finding::Wrong(mut breaches) => Err(breaches.swap_remove(0)),
         }
     }
 
@@ -556,15 +597,25 @@ fn goes_first<O: Object>(one: &Step<O>, other: &Step<O>) -> bool {
         && one.around.returned <= other.around.returned
 }
 
+/// What is to be thought of how the call ended. One that only looks leaves no doubt, and of one that is answered with an id it
+/// is told by that.
+fn judged<O: Object>(state: &O, Step { call, answer, around }: &Step<O>) -> Finding {
+    let finding = state.judge(call, around).of(O::method(call), answer);
+    match O::only_looks(call) || O::id_given(answer).is_some() {
+        true => finding.without_doubt(),
+        false => finding,
+    }
+}
+
 /// The state if the call takes effect although that is not known; what was said then, if anything was.
-fn as_done<O: Object>(mut state: O, Step { call, answer, around }: &Step<O>) -> Option<O> {
+fn as_done<O: Object>(mut state: O, step: &Step<O>) -> Option<O> {
+    let Step { call, answer, around } = step;
     match answer {
         Answer::Refused(code) if !leaves_open(*code) => None,
         Answer::Done(said) => {
-            let finding =
-                state.judge(call, around).of(O::method(call), answer).and(state.weigh(call, said, around));
+            let finding = judged(&state, step).and(state.weigh(call, said, around));
             state.apply(call, Some(said), around);
-            (!matches!(finding, Finding::Wrong(_))).then_some(state)
+            (!matches!(finding.beside(&around.terms.known), Finding::Wrong(_))).then_some(state)
         }
         Answer::Unknown | Answer::Refused(_) | Answer::PutOff(_) => {
             let may_be_done = state.judge(call, around).may_be_done();

@@ -67,6 +67,7 @@ impl Ground {
             targets: TARGETS,
             parameters: u8::try_from(parameters.len()).unwrap_or(u8::MAX),
             mutable_parameters: u8::from(!config.mutable_parameters.is_empty()),
+            known: Default::default(),
         };
         let scope = cx.scope();
         terms.settle = settle(&scope, &request).await?;

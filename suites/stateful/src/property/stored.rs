@@ -9,14 +9,18 @@ use crate::budget::Budget;
 use crate::case::Case;
 use crate::orchestrator::ground::Ground;
 use crate::sequence::Item;
-use crate::trial::Trial;
+use crate::trial::{Came, Trial};
 
 /// Tries the cases of this check that are in the folder of the configuration, and says of each what has become of it.
 ///
 /// # Errors
-/// The violation of the first one that still fails. Broken if the folder cannot be read.
-pub(super) async fn try_again(cx: &Cx, ground: &Arc<Ground>, budget: &Budget) -> CheckResult {
-    let mut first = Ok(());
+/// Broken if the folder cannot be read, or something cannot be undone.
+pub(super) async fn try_again(
+    cx: &Cx,
+    ground: &Arc<Ground>,
+    trial: &mut Trial<'_>,
+    budget: &Budget,
+) -> CheckResult {
     for (path, case) in of_check(cx)? {
         let file = path.display();
         if let Some(why) = case.unfit_for(&ground.terms, ground.has_workloads) {
@@ -24,12 +28,11 @@ pub(super) async fn try_again(cx: &Cx, ground: &Arc<Ground>, budget: &Budget) ->
         } else if !budget.goes_on(0) {
             cx.note(format!("{file}: not tried, the time was over"));
         } else {
-            let tried = Trial::new(cx, ground, case.seed).run(calls(case), budget).await;
-            cx.note(format!("{file}: {}", if tried.is_ok() { "fixed" } else { "still failing" }));
-            first = first.and(tried);
+            let came = trial.run(calls(case), budget).await?;
+            cx.note(format!("{file}: {}", if came == Came::Right { "fixed" } else { "still failing" }));
         }
     }
-    first
+    Ok(())
 }
 
 fn calls(case: Case) -> Vec<Item> {

@@ -65,7 +65,9 @@ fn run(ops: &[Op], toy: Toy, ways: impl Fn(usize) -> Way) -> (Vec<Call>, Option<
             model.take(&call, &answer, Span { invoked: now, returned: now + Duration::from_millis(5) });
         calls.push(call);
         match taken.stop {
-            Some(Stop::Wrong(breach)) => return (calls, Some(breach.rule.id.to_owned())),
+            Some(Stop::Wrong(breach) | Stop::Known(breach)) => {
+                return (calls, Some(breach.rule.id.to_owned()));
+            }
             Some(Stop::TooMany(bound)) => panic!("{bound}"),
             None => {}
         }

@@ -1,5 +1,6 @@
 //! The model and the judgement of histories, without a driver.
 
+mod behind;
 mod cases;
 mod doubt;
 mod generation;

@@ -38,6 +38,7 @@ pub(crate) fn terms() -> Terms {
         targets: 2,
         parameters: 2,
         mutable_parameters: 2,
+        known: Default::default(),
     }
 }
 
@@ -235,6 +236,7 @@ impl Story {
             let taken = self.clone().take(call.clone(), answer.clone());
             let found = match (&taken.stop, taken.remarks.first()) {
                 (Some(Stop::Wrong(breach)), _) => breach.rule.id.to_owned(),
+                (Some(Stop::Known(breach)), _) => format!("known: {}", breach.rule.id),
                 (Some(Stop::TooMany(bound)), _) => bound.to_string(),
                 (None, Some(remark)) => format!("odd {}", remark.rule.id),
                 (None, None) => "fits".to_owned(),

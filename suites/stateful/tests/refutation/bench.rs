@@ -11,6 +11,7 @@ use csi_harness::filter::Filter;
 use csi_harness::outcome::{Outcome, Summary};
 use csi_harness::runner::{RunOptions, Runner};
 use csi_harness::target::Target;
+use csi_harness::wording;
 use csi_mock_driver::MockDriver;
 use csi_proto::Endpoint;
 use libtest_mimic::Failed;
@@ -28,6 +29,7 @@ pub(crate) struct Played {
 /// What one check said of one driver.
 pub(crate) struct Said {
     pub(crate) outcome: Outcome,
+    pub(crate) also: Vec<Outcome>,
     pub(crate) notes: Vec<String>,
 }
 
@@ -37,7 +39,10 @@ impl Played {
         let mut all: Vec<String> = self
             .said
             .iter()
-            .filter_map(|(label, said)| match &said.outcome {
+            .flat_map(|(label, said)| {
+                std::iter::once(&said.outcome).chain(&said.also).map(move |outcome| (label, said, outcome))
+            })
+            .filter_map(|(label, said, outcome)| match outcome {
                 Outcome::Failed(violation) => {
                     Some(format!("{label} failed: {violation:#?}\n{}", said.notes.join("\n")))
                 }
@@ -146,18 +151,28 @@ pub(crate) async fn play_on(
     runner.report_to(&mut listening);
     let summary = runner.run(plan).await;
     driver.leave().await?;
+    if let [first, ..] = &listening.wording[..] {
+        return Err(first.as_str().into());
+    }
     Ok(Played { said: listening.said, summary })
 }
 
 #[derive(Default)]
 struct Listening {
     said: BTreeMap<String, Said>,
+    /// What is wrong with the words of reports.
+    wording: Vec<String>,
 }
 
 impl Reporter for Listening {
     fn event(&mut self, event: &Event<'_>) {
         if let Event::CheckFinished(report) = event {
-            let said = Said { outcome: report.outcome.clone(), notes: report.notes.clone() };
+            self.wording.extend(wording::complaints(report));
+            let said = Said {
+                outcome: report.outcome.clone(),
+                also: report.also.clone(),
+                notes: report.notes.clone(),
+            };
             self.said.insert(report.label(), said);
         }
     }

@@ -94,6 +94,7 @@ fn said_at(check: &'static Check, defect: &str, seed: u64) -> Result<Vec<Said>, 
     let mock = csi_mock_driver::Config { defects: vec![defect], ..Default::default() };
     let mut config: Config = everything_set();
     config.time_limits.settle_ms = Some(100);
+    config.effort.faults = 1;
     let played = play(mock, config, seed, |other| other.id == check.id)?;
     Ok(played.said.into_values().collect())
 }

@@ -4,6 +4,7 @@
 mod bench;
 mod defects;
 mod minimal;
+mod pairs;
 mod quirks;
 
 use std::process::ExitCode;
@@ -21,6 +22,7 @@ fn main() -> ExitCode {
     std::panic::set_hook(Box::new(|_| {}));
     let mut trials = quirks::trials();
     trials.extend(defects::trials());
+    trials.extend(pairs::trials());
     trials.extend(minimal::trials());
     libtest_mimic::run(&arguments, trials).exit_code()
 }

@@ -119,7 +119,7 @@ impl Kubelet {
         let data = read().map_err(|error| format!("{}: {error}", file.display()))?;
         match data.get("driverName").map(String::as_str) {
             Some(driver) if driver == self.shared.driver() => Ok(data),
-            other => Err(format!("{}: driverName is {other:?}", file.display())),
+            other => Err(format!("{}: driverName is {}", file.display(), other.unwrap_or("missing"))),
         }
     }
 

@@ -105,8 +105,8 @@ impl PodMount {
 /// What a path on the node is good for: without it no call is made.
 fn local(error: &Stop) -> Failure {
     Failure::of_node(match error {
-        Stop::Broken(why) | Stop::Skip(why) => why.clone(),
-        other => format!("{other:?}"),
+        Stop::Broken(why) | Stop::Skip(why) | Stop::Declined(_, why) | Stop::Unanswered(why) => why.clone(),
+        Stop::Violation(violation) => violation.message.clone(),
     })
 }
 

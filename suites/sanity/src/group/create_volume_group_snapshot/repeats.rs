@@ -9,13 +9,13 @@ use crate::moment::{another_moment, moment, same_moment};
 fn same(first: &v1::VolumeGroupSnapshot, again: &v1::VolumeGroupSnapshot) -> CheckResult {
     ensure!(
         first.group_snapshot_id == again.group_snapshot_id,
-        "the same request made another group snapshot";
+        "a name used before is answered with another group snapshot";
         expected: format!("group_snapshot_id {:?} again", first.group_snapshot_id),
         actual: format!("{:?}", again.group_snapshot_id)
     );
     ensure!(
         member_ids(first) == member_ids(again),
-        "the same request answers with other members";
+        "one group snapshot has other members than before";
         expected: format!("{:?}", member_ids(first)),
         actual: format!("{:?}", member_ids(again))
     );
@@ -45,7 +45,8 @@ check! {
     async |cx| {
         let request = request_for(cx, &two_volumes(cx).await?);
         let first = cx.create_group_snapshot(request.clone()).setup("a group snapshot").await?;
-        let again = cx.create_group_snapshot(request.clone()).await.must("answer OK to the same request again")?;
+        let again =
+            cx.create_group_snapshot(request.clone()).await.must("answer with the group snapshot made before")?;
         same(&first, &again)?;
         if another_moment(cx, first.creation_time.as_ref(), again.creation_time.as_ref()).await {
             let later = cx.create_group_snapshot(request).await.must("answer OK to the same request later")?;

@@ -41,7 +41,7 @@ check! {
             "what is at the target path {path} cannot be used with {} access", cx.access();
             of: rule,
             expected: expected,
-            actual: format!("{kind:?}")
+            actual: kind
         );
         let empty = match cx.access() {
             AccessType::Mount => kind == PathKind::Directory && !cx.is_mount_point(path),
@@ -52,7 +52,7 @@ check! {
             "NodePublishVolume was done, and the volume is not at the target path {path}";
             of: rule,
             expected: expected,
-            actual: format!("{kind:?}, and nothing is mounted there, though the driver mounts volumes elsewhere")
+            actual: format!("{kind}, and nothing is mounted there, though the driver mounts volumes elsewhere")
         );
         Ok(())
     }

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use csi_harness::requirements::req;
 use tonic::Code;
 
-use crate::model::answer::{GroupFacts, GroupSaid, is_same_moment};
+use crate::model::answer::{GroupFacts, GroupSaid, is_same_moment, moment_text};
 use crate::model::around::{Around, Presence};
 use crate::model::call::GroupCall;
 use crate::model::expectation::{Expectation, Finding, anything, must, must_be_refused, says};
@@ -187,7 +187,7 @@ fn complete(facts: &GroupFacts, volumes: &BTreeSet<Id>) -> Finding {
         "ready_to_use false",
         "ready_to_use true",
     );
-    id.and(time).and(some).and(all).and(ready)
+    id.in_doubt().and(time).and(some).and(all).and(ready)
 }
 
 /// What two answers about one group snapshot agree in.
@@ -213,10 +213,10 @@ fn same(life: &GroupLife, facts: &GroupFacts) -> Finding {
         life.creation_time.is_none() || is_same_moment(facts.creation_time, life.creation_time),
         &req::GROUP_CREATE_003,
         "the creation_time of a group snapshot has changed",
-        format!("{:?}", life.creation_time),
-        format!("{:?}", facts.creation_time),
+        moment_text(life.creation_time),
+        moment_text(facts.creation_time),
     );
-    id.and(all).and(time)
+    id.in_doubt().and(all.in_doubt()).and(time)
 }
 
 fn list(ids: &BTreeSet<Id>) -> String {

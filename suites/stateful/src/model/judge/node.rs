@@ -212,4 +212,5 @@ pub(super) fn read_back(life: &VolumeLife, found: &BTreeMap<Slot, Found>) -> Fin
             Some(Found::Other) | None => "something else, or nothing".to_owned(),
         }),
     )
+    .in_doubt()
 }

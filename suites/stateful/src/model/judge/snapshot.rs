@@ -3,7 +3,7 @@
 use csi_harness::requirements::req;
 use tonic::Code;
 
-use crate::model::answer::{SnapshotFacts, SnapshotSaid, is_same_moment};
+use crate::model::answer::{SnapshotFacts, SnapshotSaid, is_same_moment, moment_text};
 use crate::model::around::{Around, Presence};
 use crate::model::call::SnapshotCall;
 use crate::model::expectation::{Expectation, Finding, anything, must, must_be_refused, says};
@@ -141,7 +141,7 @@ fn complete(facts: &SnapshotFacts, volume: Id) -> Finding {
         "size_bytes of 0 (unknown) or more",
         facts.size_bytes,
     );
-    id.and(source).and(time).and(size)
+    id.in_doubt().and(source).and(time).and(size)
 }
 
 fn own_id(name: Name, facts: &SnapshotFacts, around: &Around) -> Finding {
@@ -152,6 +152,7 @@ fn own_id(name: Name, facts: &SnapshotFacts, around: &Around) -> Finding {
         "an id of its own",
         facts.id.map_or(String::new(), |id| format!("the one of {id}")),
     )
+    .in_doubt()
 }
 
 /// What two answers about one snapshot agree in.
@@ -168,8 +169,8 @@ fn same(life: &SnapshotLife, facts: &SnapshotFacts) -> Finding {
         life.creation_time.is_none() || is_same_moment(facts.creation_time, life.creation_time),
         &req::CTRL_CREATESNAP_002,
         "the creation_time of a snapshot has changed",
-        format!("{:?}", life.creation_time),
-        format!("{:?}", facts.creation_time),
+        moment_text(life.creation_time),
+        moment_text(facts.creation_time),
     );
     // The size may become known only once the snapshot is ready.
     let size = says(
@@ -186,7 +187,7 @@ fn same(life: &SnapshotLife, facts: &SnapshotFacts) -> Finding {
         "ready_to_use",
         "ready_to_use false",
     );
-    id.and(time).and(size).and(ready)
+    id.in_doubt().and(time).and(size).and(ready)
 }
 
 fn looked_up(held: Held<'_, SnapshotLife>, id: Id, said: &SnapshotSaid, around: &Around) -> Finding {
@@ -208,14 +209,16 @@ fn looked_up(held: Held<'_, SnapshotLife>, id: Id, said: &SnapshotSaid, around: 
             "a snapshot that exists is not in the list",
             "all snapshots, however they came about",
             "a list without it, on one page",
-        ),
+        )
+        .in_doubt(),
         (Held::Gone, SnapshotSaid::Seen(_)) => says(
             false,
             &req::CTRL_INTERACT_008,
             "a deleted snapshot goes on being there",
             "nothing of it once the deletion is complete",
             "the snapshot",
-        ),
+        )
+        .in_doubt(),
         _ => Finding::Fits,
     }
 }

@@ -70,7 +70,8 @@ pub(in crate::model) fn volume_said(
             "a volume that exists is not in the list",
             "every volume that the driver knows",
             "a list without it, on one page",
-        ),
+        )
+        .in_doubt(),
         // What changes may show there late as well.
         (VolumeCall::Listing { .. }, VolumeSaid::Seen(..)) if around.terms.lists_lag => Finding::Fits,
         (VolumeCall::Listing { .. }, VolumeSaid::Seen(facts, nodes)) => {
@@ -116,6 +117,7 @@ fn said_of_nothing(said: &VolumeSaid) -> Finding {
         "nothing of it once the deletion is complete",
         "the volume",
     )
+    .in_doubt()
 }
 
 fn create(volume: &Volume, wanted: &Wanted, around: &Around) -> Expectation {
@@ -475,7 +477,7 @@ fn copying(held: Held<'_, VolumeLife>) -> Expectation {
 fn complete(facts: &VolumeFacts) -> Finding {
     let id =
         says(facts.id.is_some(), &req::MSG_VOLUME_003, "the volume has no id", "a volume_id", "an empty one");
-    id.and(says(
+    id.in_doubt().and(says(
         facts.capacity_bytes >= 0,
         &req::MSG_VOLUME_002,
         "the size of the volume is negative",
@@ -524,7 +526,7 @@ fn as_wanted(name: Name, wanted: &Wanted, facts: &VolumeFacts, around: &Around) 
             SourceTold::LeftOut | SourceTold::Stranger => "something that was never asked for".to_owned(),
         },
     );
-    own.and(large).and(small).and(source)
+    own.in_doubt().and(large).and(small).and(source)
 }
 
 /// What is said of a volume when its name is used again.
@@ -544,6 +546,7 @@ fn same(life: &VolumeLife, facts: &VolumeFacts) -> Finding {
         life.size_bytes,
         facts.capacity_bytes,
     );
+    let id = id.in_doubt();
     let Some((context, topology)) = &life.told else { return id.and(size) };
     let context = says(
         facts.context == *context,

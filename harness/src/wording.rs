@@ -1,0 +1,118 @@
+//! What no text for people has: values as Rust prints them for programmers, and lines that nobody reads to their end.
+
+use std::sync::LazyLock;
+
+use regex_lite::Regex;
+
+use crate::outcome::{CheckReport, Outcome};
+use crate::story::{self, Story};
+
+/// Characters of a line that is shown.
+pub const LINE_CHARS_MAX: usize = 1_000;
+
+/// How values begin that are printed for programmers.
+static DEBUG_TEXTS: LazyLock<Vec<Regex>> = LazyLock::new(|| {
+    let patterns = [
+        r"\b(Some|Ok|Err)\(",
+        r"(^|[ (\[:,])None($|[,;)\]}])",
+        r"\b[A-Z][A-Za-z0-9]*( \{ [a-z_]+: |\([A-Z]?\d)",
+        r"\(-?\d+, -?\d+",
+    ];
+    patterns.into_iter().filter_map(|pattern| Regex::new(pattern).ok()).collect()
+});
+
+/// What is wrong with the texts of a report: those of its verdict, and all that a terminal shows of it.
+pub fn complaints(report: &CheckReport) -> Vec<String> {
+    let shown = Story(report).to_string();
+    let calls = report.calls.iter().map(story::call_line);
+    let lines = calls.chain(report.notes.iter().cloned()).chain([shown]);
+    let long = lines.flat_map(|text| long_lines(&text)).collect::<Vec<_>>();
+    let texts = texts(report);
+    let odd = texts.iter().filter_map(|text| Some((debug_text(text)?, *text)));
+    let odd = odd.map(|(what, text)| format!("{}: {what} in {}", report.label(), story::shortened(text)));
+    let long = long.into_iter().map(|line| format!("{}: a long line: {line}", report.label()));
+    odd.chain(long).collect()
+}
+
+/// What a check says in words of its own.
+fn texts(report: &CheckReport) -> Vec<&str> {
+    let mut texts: Vec<&str> = report.notes.iter().chain(&report.leftovers).map(String::as_str).collect();
+    for violation in report.outcome.violation().into_iter().chain(&report.warnings) {
+        texts.extend([&violation.message, &violation.expected, &violation.actual].map(String::as_str));
+        texts.extend(violation.told.iter().map(String::as_str));
+        texts.extend(violation.timeline.iter().flat_map(|span| [span.call.as_str(), span.answer.as_str()]));
+    }
+    if let Outcome::Skipped(why) | Outcome::Broken(why) = &report.outcome {
+        texts.push(why);
+    }
+    texts
+}
+
+/// The beginnings of lines that are too long.
+pub fn long_lines(text: &str) -> Vec<String> {
+    // A command is there to be copied.
+    let is_copied = |line: &&str| line.trim_start().starts_with("repeat ");
+    let is_long = |line: &&str| line.chars().count() > LINE_CHARS_MAX;
+    let long = text.lines().filter(|line| is_long(line) && !is_copied(line));
+    long.map(|line| format!("{} ({} characters)", story::shortened(line), line.chars().count())).collect()
+}
+
+/// What of a text is an Option, a Result, a struct or a tuple as Rust prints it, outside of quoted texts.
+pub fn debug_text(text: &str) -> Option<String> {
+    let text = without_quoted(text);
+    let found = DEBUG_TEXTS.iter().find_map(|pattern| pattern.find(&text));
+    found.map(|found| format!("`{}`", found.as_str().trim()))
+}
+
+/// The text without what stands between quotes, which a driver or a request may have said.
+fn without_quoted(text: &str) -> String {
+    let (mut plain, mut is_quoted, mut is_escaped) = (String::with_capacity(text.len()), false, false);
+    for c in text.chars() {
+        match c {
+            '"' if !is_escaped => is_quoted = !is_quoted,
+            _ if !is_quoted => plain.push(c),
+            _ => {}
+        }
+        is_escaped = c == '\\' && !is_escaped;
+    }
+    plain
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn debug_text_is_found() {
+        for text in [
+            "Some((1795413373, 186641625))",
+            "expected None, got \"x\"",
+            "it was Ok(())",
+            "Refused { code: Internal }",
+            "(1795413373, 186641625)",
+            "Known(3)",
+        ] {
+            assert!(debug_text(text).is_some(), "{text}");
+        }
+    }
+
+    #[test]
+    fn words_names_and_json_are_not() {
+        for text in [
+            "None of the volumes is there",
+            "the driver said \"Some(thing) is None, Err(2)\"",
+            "CreateVolume {\"name\":\"Ok(1)\",\"capacity_range\":{}}",
+            "v1 (the second volume) on [\"node-1\", \"node-2\"]",
+            "OK (3 ms), took 2 s (of 30)",
+            "lost its last byte (4096 of 4097)",
+        ] {
+            assert_eq!(debug_text(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn long_lines_are_found_unless_they_are_commands() {
+        let long = "x".repeat(LINE_CHARS_MAX + 1);
+        assert_eq!(long_lines(&format!("short\n{long}\n  repeat       {long}")).len(), 1);
+    }
+}

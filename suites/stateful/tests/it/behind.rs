@@ -1,0 +1,122 @@
+//! Behind a fault that is told: it is tolerated, what depends on it is judged no more, and everything else as ever.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use csi_suite_stateful::history::{Doubt, Entry, History, Report, check};
+use csi_suite_stateful::model::Span;
+use csi_suite_stateful::model::answer::{Answer, Listed, Said, VolumeFacts};
+use csi_suite_stateful::model::around::Terms;
+use csi_suite_stateful::model::call::{Call, Wanted};
+use csi_suite_stateful::model::expectation::{Breach, Known};
+use csi_suite_stateful::model::names::Name;
+use csi_suite_stateful::model::possible::Stop;
+use tonic::Code;
+
+use crate::story::*;
+
+fn known<'a>(breaches: impl IntoIterator<Item = &'a Breach>) -> Known {
+    let told = breaches.into_iter().map(|breach| (breach.fault(), "another/check".to_owned()));
+    told.collect::<BTreeMap<_, _>>().into()
+}
+
+/// What is wrong with an answer, in a story that comes to it.
+#[track_caller]
+fn breach(mut story: Story, call: impl Into<Call>, answer: Answer<Said>) -> Breach {
+    match story.take(call, answer).stop {
+        Some(Stop::Wrong(breach)) => *breach,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// A story of a driver with a known fault, which begins with a volume.
+fn beside(fault: &Breach) -> Story {
+    let mut story = Story::with(Terms { known: known([fault]), ..terms() });
+    story.right(create(v(1), wanted()), made(facts(v(1))));
+    story
+}
+
+fn elsewhere() -> VolumeFacts {
+    VolumeFacts { topology: "{somewhere else}".into(), ..facts(v(1)) }
+}
+
+#[test]
+fn a_known_fault_hides_no_other_one_in_the_same_answer() {
+    let topology = breach(Story::of_a_volume(), create(v(1), wanted()), made(elsewhere()));
+    let mut story = beside(&topology);
+    assert_eq!(story.take(create(v(1), wanted()), made(elsewhere())).remarks, [topology]);
+    story.judges(
+        create(v(1), wanted()),
+        [
+            (made(facts(v(1))), "fits"),
+            (made(VolumeFacts { context: "{}".into(), ..elsewhere() }), "MSG-VOLUME-008"),
+            (made(VolumeFacts { id: Some(Name::volume(0).id(1)), ..elsewhere() }), "CTRL-CREATEVOL-002"),
+            (no(Code::AlreadyExists), "CTRL-CREATEVOL-002"),
+        ],
+    );
+    story.judges(look_up(v(1)), [(no(Code::NotFound), "CTRL-GETVOL-002")]);
+}
+
+#[test]
+fn a_refusal_with_another_code_is_another_fault() {
+    let refused = breach(Story::of_a_volume(), create(v(1), wanted()), no(Code::AlreadyExists));
+    beside(&refused).judges(
+        create(v(1), wanted()),
+        [(no(Code::AlreadyExists), "odd CTRL-CREATEVOL-002"), (no(Code::NotFound), "CTRL-CREATEVOL-002")],
+    );
+}
+
+#[test]
+fn what_was_made_from_something_in_doubt_is_in_doubt() {
+    let second = VolumeFacts { id: Some(Name::volume(0).id(1)), ..facts(v(1)) };
+    let doubled = breach(Story::of_a_volume(), create(v(1), wanted()), made(second.clone()));
+    let mut story = beside(&doubled);
+    story.right(cut(s(1), v(1)), cut_ok(snapshot_facts(s(1), v(1))));
+    let copy = Wanted { source: Some(s(1)), ..wanted() };
+    story.right(create(v(2), copy), made(facts(v(2))));
+    story.right(create(v(3), wanted()), made(facts(v(3))));
+    let again = story.take(create(v(1), wanted()), made(second));
+    assert_eq!((again.remarks, again.stop), (vec![doubled], None));
+    for name in [v(1).name, s(1).name, v(2).name] {
+        assert!(story.model.is_lost(name), "{name}");
+    }
+    story.judges(look_up(v(1)), [(no(Code::NotFound), "fits")]);
+    story.judges(look_up(v(3)), [(no(Code::NotFound), "CTRL-GETVOL-002")]);
+    let listed = |ids: &[_]| {
+        let entries =
+            ids.iter().map(|id| (*id, csi_suite_stateful::model::answer::VolumeSaid::Seen(facts(*id), None)));
+        Answer::Done(Said::Volumes(Listed { pages: 1, entries: entries.collect::<BTreeMap<_, _>>() }))
+    };
+    story.judges(Call::ListVolumes, [(listed(&[]), "CTRL-LISTVOL-002")]);
+}
+
+/// A volume that is granted although a copy has the name, deleted by somebody else, and looked for in a list.
+fn granted_and_deleted(known: Known) -> Report {
+    let copy = Wanted { source: Some(s(1)), ..wanted() };
+    let nothing = Answer::Done(Said::Volumes(Listed { pages: 1, entries: BTreeMap::new() }));
+    let calls: Vec<(u16, u64, u64, Call, Answer<Said>)> = vec![
+        (1, 0, 1, create(v(1), copy).into(), made(facts(v(1)))),
+        (2, 10, 14, create(v(1), wanted()).into(), made(facts(v(1)))),
+        (3, 11, 13, delete(v(1)).into(), ok()),
+        (4, 40, 41, Call::ListVolumes, nothing),
+    ];
+    let entry = |(worker, from, to, call, answer)| Entry {
+        worker,
+        call,
+        answer,
+        span: Span { invoked: Duration::from_millis(from), returned: Duration::from_millis(to) },
+    };
+    let terms = Terms { settle: Duration::from_millis(10), known, ..terms() };
+    check(&History { terms, entries: calls.into_iter().map(entry).collect() })
+}
+
+#[test]
+fn a_list_is_not_at_fault_for_what_another_call_granted() {
+    let report = granted_and_deleted(Known::default());
+    let [unordered] = &report.unordered[..] else { panic!("{report:#?}") };
+    assert_eq!(unordered.breach.rule.id, "CTRL-CREATEVOL-045");
+    assert!(unordered.calls.contains(&1) && unordered.calls.contains(&3), "{unordered:#?}");
+    let report = granted_and_deleted(known([&unordered.breach]));
+    assert!(report.unordered.is_empty(), "{report:#?}");
+    assert!(report.undecided.iter().all(|one| one.because != Doubt::Fault), "{report:#?}");
+}

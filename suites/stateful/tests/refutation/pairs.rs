@@ -1,0 +1,124 @@
+//! One fault does not hide another: on a driver with a shallow defect and a graver one, a check blames it for the graver one in
+//! the words in which it does so where that is the only one.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use csi_harness::check::Check;
+use csi_harness::config::Effort;
+use csi_harness::outcome::Outcome;
+use csi_mock_driver::Defect;
+use libtest_mimic::{Failed, Trial};
+
+use crate::bench::{Said, everything_set, play};
+use crate::registry;
+
+/// What is the same for all pairs, so that each takes little time.
+const SEED: u64 = 1;
+/// How often a check of calls at the same time may try.
+const PLAYS_OF_A_RACE: usize = 3;
+const HEADER: &str = "\
+# A shallow defect, a graver one, the check that has to find the second beside the first, and in which words it then blames the driver:
+# those in which it does so without the first, and in which it never speaks of that one.
+# UPDATE=1 cargo test -p csi-suite-stateful --test refutation pair/ writes the words anew.
+";
+const PAIRS: &str = include_str!("pairs.txt");
+
+type Rows = Arc<Mutex<BTreeSet<String>>>;
+
+/// A line of the table.
+#[derive(Clone, Copy)]
+struct Pair {
+    shallow: &'static str,
+    grave: &'static str,
+    check: &'static str,
+    /// What is said of the graver one: any of these.
+    words: &'static str,
+}
+
+impl Pair {
+    fn of(line: &'static str) -> Pair {
+        let (pair, words) = line.split_once(": ").unwrap_or((line.trim_end_matches(':'), ""));
+        let mut names = pair.split(' ');
+        let mut name = || names.next().unwrap_or_default();
+        Pair { shallow: name(), grave: name(), check: name(), words }
+    }
+}
+
+pub(crate) fn trials() -> Vec<Trial> {
+    let rows = Rows::default();
+    let pairs = PAIRS.lines().filter(|line| !line.starts_with('#')).map(Pair::of);
+    let trial = |pair: Pair| {
+        let rows = rows.clone();
+        Trial::test(format!("pair/{}/{}/{}", pair.shallow, pair.grave, pair.check), move || {
+            is_found_behind(&rows, pair)
+        })
+    };
+    pairs.map(trial).collect()
+}
+
+fn is_found_behind(rows: &Rows, pair: Pair) -> Result<(), Failed> {
+    let words = match std::env::var_os("UPDATE") {
+        None => pair.words.split(" | ").map(str::to_owned).collect(),
+        Some(_) => {
+            let of_shallow = blamed(pair.check, &[pair.shallow])?;
+            let of_grave = blamed(pair.check, &[pair.grave])?;
+            let words: BTreeSet<String> = of_grave.difference(&of_shallow).cloned().collect();
+            let joined = words.iter().map(String::as_str).collect::<Vec<_>>().join(" | ");
+            let mut rows = rows.lock().unwrap_or_else(PoisonError::into_inner);
+            rows.insert(format!("{} {} {}: {joined}\n", pair.shallow, pair.grave, pair.check));
+            std::fs::write(
+                path(),
+                format!("{HEADER}{}", rows.iter().map(String::as_str).collect::<String>()),
+            )?;
+            words
+        }
+    };
+    let mut seen = BTreeSet::new();
+    let plays = if pair.check.starts_with("concurrency/") { PLAYS_OF_A_RACE } else { 1 };
+    for _ in 0..plays {
+        seen = blamed(pair.check, &[pair.shallow, pair.grave])?;
+        if words.iter().any(|words| seen.contains(words)) {
+            return Ok(());
+        }
+    }
+    Err(Failed::from(format!(
+        "seed {SEED}: {} does not find {} behind {}: it says {seen:#?}, and not {words:#?}",
+        pair.check, pair.grave, pair.shallow
+    )))
+}
+
+/// What a check blames a driver with these defects for.
+fn blamed(check: &str, defects: &[&str]) -> Result<BTreeSet<String>, Failed> {
+    let defect = |id: &&str| id.parse::<Defect>().map_err(|_| format!("there is no defect {id}"));
+    let defects = defects.iter().map(defect).collect::<Result<_, _>>()?;
+    let mock = csi_mock_driver::Config { defects, ..Default::default() };
+    let mut config = everything_set();
+    config.time_limits.settle_ms = Some(100);
+    config.access_types.truncate(1);
+    config.effort = Effort {
+        cases: 30,
+        operations: 200,
+        kills: 2,
+        repeat: 2,
+        check_budget_ms: 4_000,
+        ..Effort::default()
+    };
+    let played = play(mock, config, SEED, |other| other.id == check)?;
+    let check = registry().checks().find(|(_, other)| other.id == check).map(|(_, check)| check);
+    let check = check.ok_or("there is no such check")?;
+    Ok(played.said.values().flat_map(|said| words(check, said)).collect())
+}
+
+fn words(check: &'static Check, said: &Said) -> Vec<String> {
+    let violations = std::iter::once(&said.outcome).chain(&said.also).filter_map(Outcome::violation);
+    let text = |one: &csi_harness::verdict::Violation| {
+        format!("{} {}", one.requirement.unwrap_or(check.requirements[0]).id, one.message)
+    };
+    violations.map(text).collect()
+}
+
+fn path() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/refutation/pairs.txt")
+}
