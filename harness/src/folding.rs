@@ -38,7 +38,8 @@ struct Accusation {
 }
 
 impl Accusation {
-    /// Whether it tells what this one would tell again. A warning does not tell a failure.
+    /// Whether it tells what this one would tell again. A warning does not tell a failure, and one that has only met a fault
+    /// again does not tell it in full.
     fn tells(&self, other: &Accusation) -> bool {
         let is_same = match (&self.violation.fault, &other.violation.fault) {
             (Some(one), Some(other)) => one == other,
@@ -48,6 +49,7 @@ impl Accusation {
         self.rule == other.rule
             && is_same
             && (self.counts_as != Kind::Warned || other.counts_as == Kind::Warned)
+            && (!self.violation.met_again || other.violation.met_again)
     }
 }
 
