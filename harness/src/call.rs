@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use csi_proto::{Call, MESSAGE_BYTES_MAX, Rpc, StreamingCall, UnaryCall};
+use csi_proto::{Call, MESSAGE_BYTES_MAX, Rpc, StreamingCall, UnaryCall, hidden};
 use http::uri::PathAndQuery;
 use prost::bytes::{Buf as _, BufMut as _};
 use tonic::body::Body;
@@ -249,7 +249,7 @@ fn no_answer<T>(status: &Status, limit: Duration) -> Option<Answer<T>> {
 
 /// A status that the driver sent. The two codes of a passed deadline leave open what it has done.
 fn refused<T>(status: &Status) -> Answer<T> {
-    let message = status.message().to_owned();
+    let message = hidden::strip(status.message()).into_owned();
     let refused = Refused { code: status.code(), message, after_messages: 0 };
     match status.code() {
         Code::DeadlineExceeded | Code::Cancelled => Answer::Unknown(NoAnswer::GivenUp(refused)),

@@ -51,6 +51,7 @@ pub mod shard;
 pub mod spent;
 pub mod stored;
 pub mod story;
+mod stripping;
 pub mod tally;
 pub mod target;
 pub mod verdict;

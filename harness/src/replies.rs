@@ -7,10 +7,11 @@ use csi_proto::reflect::prost_reflect::{
     DynamicMessage, FieldDescriptor, MapKey, ReflectMessage as _, Value,
 };
 use csi_proto::reflect::{self, MAP_BYTES_MAX, TEXT_BYTES_MAX};
-use csi_proto::{Call, Rpc, code_name, redact};
+use csi_proto::{Call, Rpc, code_name, hidden, redact, v1};
 use prost::Message as _;
 use tonic::{Code, Status};
 
+use crate::config::Config;
 use crate::requirements::{Requirement, req};
 use crate::rpc::Facts;
 use crate::story::shortened;
@@ -47,20 +48,35 @@ pub(crate) struct Replies {
     breaches: Mutex<BTreeMap<(&'static str, &'static str, String), Breach>>,
     /// Bytes of the longest name that the user wants to be sent.
     name_bytes_max: usize,
+    /// Secrets of the configuration that stand nowhere by chance, in all their forms.
+    secrets: Vec<String>,
     /// Ids in answers to requests beyond the limits. Whatever else is told of these things may be made of such a request.
     oversized: Mutex<BTreeSet<String>>,
 }
 
 impl Default for Replies {
     fn default() -> Replies {
-        Replies::new(TEXT_BYTES_MAX)
+        Replies::new(&Config { name_length_max: TEXT_BYTES_MAX, ..Config::default() })
     }
 }
 
 impl Replies {
-    /// Nothing heard yet, of a driver that takes names up to this length.
-    pub(crate) fn new(name_bytes_max: usize) -> Replies {
-        Replies { breaches: Mutex::default(), name_bytes_max, oversized: Mutex::default() }
+    /// Nothing heard yet, of a driver that is configured so.
+    pub(crate) fn new(config: &Config) -> Replies {
+        let secrets = config.secrets.values().flat_map(|secret| secret.0.values());
+        let forms =
+            secrets.filter(|secret| is_unlike_anything_else(secret)).flat_map(|secret| hidden::forms(secret));
+        Replies {
+            breaches: Mutex::default(),
+            name_bytes_max: config.name_length_max,
+            secrets: forms.filter(|form| is_unlike_anything_else(form)).collect(),
+            oversized: Mutex::default(),
+        }
+    }
+
+    /// Whether the configuration has a secret that can be told from other text.
+    pub(crate) fn knows_secrets(&self) -> bool {
+        !self.secrets.is_empty()
     }
 
     fn oversized(&self) -> MutexGuard<'_, BTreeSet<String>> {
@@ -97,6 +113,11 @@ impl<Q: Call> Heard<'_, Q> {
         let asked = request.filter(|_| !lists);
         if let Some(reflected) = reflect::message(message) {
             let answer = || format!("OK {}", redact::json(message));
+            // What is in publish_context is only recommended to be free of secrets: CTRL-PUBLISH-019.
+            let is_context = Q::RPC == v1::ControllerPublishVolumeRequest::RPC;
+            if !is_context && self.shows_secret(&message.encode_to_vec()) {
+                self.note(&req::GEN_SECRET_001, "the response", "the value of a secret".to_owned(), &answer);
+            }
             if !legal {
                 let mut oversized = self.replies.oversized();
                 ids(&reflected, &mut |id| {
@@ -111,7 +132,15 @@ impl<Q: Call> Heard<'_, Q> {
 
     /// Looks at an error that the driver sent.
     pub(crate) fn status(&self, status: &Status) {
-        let told = || format!("{} {:?}", code_name(status.code()), status.message());
+        let told = || format!("{} {:?}", code_name(status.code()), hidden::strip(status.message()));
+        if self.shows_secret(status.message().as_bytes()) {
+            self.note(
+                &req::GEN_SECRET_001,
+                "the message of the status",
+                "the value of a secret".to_owned(),
+                &told,
+            );
+        }
         // For services that a driver does not register, its gRPC library answers, and some say no more than this.
         let by_the_library = status.code() == Code::Unimplemented;
         if status.message().trim().is_empty() && !by_the_library {
@@ -129,6 +158,17 @@ impl<Q: Call> Heard<'_, Q> {
     pub(crate) fn odd_code(&self, code: &str) {
         let told = || format!("grpc-status {code}");
         self.note(&req::GEN_ERR_002, "the code of the status on the wire", told(), &told);
+    }
+
+    /// Whether a secret of the configuration stands in a reply, and not because the caller said it in another field as well.
+    fn shows_secret(&self, reply: &[u8]) -> bool {
+        let mut shown = self.replies.secrets.iter().filter(|secret| contains(reply, secret)).peekable();
+        shown.peek().is_some() && {
+            let mut open = self.request.clone();
+            open.secrets_mut().map(BTreeMap::clear);
+            let open = open.encode_to_vec();
+            shown.any(|secret| !contains(&open, secret))
+        }
     }
 
     fn fields(&self, asked: &Asked<'_>, message: &DynamicMessage) {
@@ -217,6 +257,19 @@ impl<Q: Call> Heard<'_, Q> {
     }
 }
 
+/// Bytes of the shortest secret that is looked for in replies.
+const SECRET_BYTES_MIN: usize = 12;
+
+/// Whether a secret is found in no reply by chance: it is long, and has digits among its letters, other than a user's name.
+fn is_unlike_anything_else(secret: &str) -> bool {
+    let has = |kind: fn(&u8) -> bool| secret.as_bytes().iter().any(kind);
+    secret.len() >= SECRET_BYTES_MIN && has(u8::is_ascii_digit) && has(u8::is_ascii_alphabetic)
+}
+
+fn contains(bytes: &[u8], text: &str) -> bool {
+    bytes.windows(text.len()).any(|part| part == text.as_bytes())
+}
+
 /// The ids that a message has in its own fields.
 fn own_ids(message: &DynamicMessage, found: &mut dyn FnMut(&str)) {
     for (field, value) in message.fields() {
@@ -291,8 +344,6 @@ fn has_details(bytes: &[u8]) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use csi_proto::v1;
-
     use super::*;
 
     fn look(response: &v1::GetPluginInfoResponse, requirement: &Requirement) -> Vec<String> {
@@ -378,8 +429,21 @@ mod tests {
         assert_eq!(wrong_sizes(&Replies::default(), &named("n".repeat(128))), 2);
         assert_eq!(wrong_sizes(&Replies::default(), &named("n".repeat(129))), 0);
         assert_eq!(wrong_sizes(&Replies::default(), &of_odd_type), 0, "deep inside it");
-        assert_eq!(wrong_sizes(&Replies::new(63), &named("n".repeat(109))), 0, "the user forbids it");
-        assert_eq!(wrong_sizes(&Replies::new(63), &named("n".repeat(63))), 2);
+        assert_eq!(
+            wrong_sizes(
+                &Replies::new(&Config { name_length_max: 63, ..Config::default() }),
+                &named("n".repeat(109))
+            ),
+            0,
+            "the user forbids it"
+        );
+        assert_eq!(
+            wrong_sizes(
+                &Replies::new(&Config { name_length_max: 63, ..Config::default() }),
+                &named("n".repeat(63))
+            ),
+            2
+        );
     }
 
     #[test]
@@ -394,6 +458,36 @@ mod tests {
         assert_eq!(breach.answer, "UNKNOWN \"why?\"");
         let request = breach.request.to_string();
         assert!(request.contains("\"name\":\"v\"") && !request.contains("hunter2"), "{request}");
+    }
+
+    #[test]
+    fn a_configured_secret_is_found_in_each_form_unless_the_caller_says_it_openly() {
+        let value = "k7Q2mZ9xT4vB";
+        let secret = crate::config::Secret([("key".to_owned(), value.to_owned())].into());
+        let secrets = [("CreateVolume".to_owned(), secret)].into();
+        let config = Config { secrets, ..Config::default() };
+        for (text, openly, breaches) in [
+            (format!("key={value}"), "", 1),
+            ("azdRMm1aOXhUNHZC".to_owned(), "", 1),
+            (format!("key={value}"), value, 0),
+            ("key=k7Q2mZ9xT4v".to_owned(), "", 0),
+        ] {
+            let replies = Replies::new(&config);
+            let parameters = [("open".to_owned(), openly.to_owned())].into();
+            let request = v1::CreateVolumeRequest { parameters, ..Default::default() };
+            let volume_context = [("a".to_owned(), text.clone())].into();
+            let volume = v1::Volume { volume_id: "v".to_owned(), volume_context, ..Default::default() };
+            replies.heard(&request, None).message(&v1::CreateVolumeResponse { volume: Some(volume) });
+            replies.heard(&request, None).status(&Status::invalid_argument(text.clone()));
+            assert_eq!(replies.breaches(&req::GEN_SECRET_001).len(), 2 * breaches, "{text:?} {openly:?}");
+        }
+    }
+
+    #[test]
+    fn what_may_stand_anywhere_is_not_looked_for() {
+        for value in ["hunter2", "kubernetes-admin", "20261123103015"] {
+            assert!(!is_unlike_anything_else(value), "{value}");
+        }
     }
 
     #[test]

@@ -26,6 +26,7 @@ use crate::premise::Premises;
 use crate::record::{CallLog, Silence};
 use crate::registry::Registry;
 use crate::run_check::{Done, Rules, killed, killed_by_one_of, raised, run_check};
+use crate::stripping;
 use crate::target::Target;
 use crate::verdict::Violation;
 use harm::Harm;
@@ -491,7 +492,8 @@ impl<'a> Runner<'a> {
     }
 
     fn tell(&mut self, reports: Vec<CheckReport>) {
-        for report in reports {
+        for mut report in reports {
+            stripping::strip(&mut report);
             if report.outcome == Outcome::Passed {
                 self.passed.insert(report.planned.check.id);
             }

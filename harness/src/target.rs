@@ -26,6 +26,7 @@ use crate::patience::Patience;
 use crate::replies::{Breach, Replies};
 use crate::reply::{Answer, NoAnswer};
 use crate::requirements::Requirement;
+use crate::stripping;
 use crate::tally::Tally;
 use interview::Interview;
 
@@ -215,6 +216,7 @@ impl Target {
             return Ok(Target::elsewhere(config, elsewhere));
         }
         let limit = Duration::from_millis(config.time_limits.dial_ms);
+        stripping::hide_secrets(&config);
         let endpoint = config.endpoint.as_deref().ok_or(TargetError::NoEndpoint)?;
         let mut nodes = vec![Peer::dial(endpoint, limit).await?];
         for node in &config.nodes {
@@ -385,6 +387,11 @@ impl Target {
     /// News about the driver that are no fault, such as a capability that this version does not know.
     pub fn remarks(&self) -> &[String] {
         &self.remarks
+    }
+
+    /// Whether the configuration has a secret that is looked for in all replies.
+    pub fn looks_for_secrets(&self) -> bool {
+        self.replies.knows_secrets()
     }
 
     /// Where replies of this run, to whichever call, broke a rule that holds for all of them.

@@ -8,6 +8,7 @@ mod code;
 mod connection;
 mod dial;
 mod endpoint;
+pub mod hidden;
 pub mod redact;
 pub mod reflect;
 mod request_log;

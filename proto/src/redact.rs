@@ -3,12 +3,14 @@
 //! The protocol marks secret fields with the `csi_secret` option; whatever prints a message goes through here,
 //! so no log, error or report can show one. `Debug` of the messages that carry secrets does too.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::sync::LazyLock;
 
 use prost::Message as _;
 use prost_reflect::{DynamicMessage, ExtensionDescriptor, FieldDescriptor, Value};
 
+use crate::hidden;
 use crate::reflect::{self, POOL};
 
 /// Stands where a secret was, as in the logs of the Kubernetes sidecars.
@@ -18,7 +20,7 @@ static CSI_SECRET: LazyLock<ExtensionDescriptor> =
     LazyLock::new(|| POOL.get_extension_by_name("csi.v1.csi_secret").expect("csi.proto declares csi_secret"));
 
 /// The message as JSON with the field names of csi.proto, default values left out, each secret value replaced by
-/// [`STRIPPED`] while its key stays.
+/// [`STRIPPED`] while its key stays, and so is whatever [`hidden`](crate::hidden) hides.
 pub fn json<M: prost::Name>(message: &M) -> serde_json::Value {
     reflect::message(message).map_or(serde_json::Value::Null, dynamic)
 }
@@ -26,7 +28,31 @@ pub fn json<M: prost::Name>(message: &M) -> serde_json::Value {
 /// The same for a message whose type is known by its descriptor alone.
 pub fn dynamic(mut message: DynamicMessage) -> serde_json::Value {
     strip(&mut message);
-    shown(&message)
+    let mut json = shown(&message);
+    strip_hidden(&mut json);
+    json
+}
+
+/// A reply may say again, in any field, what the caller gave in one that is marked.
+fn strip_hidden(json: &mut serde_json::Value) {
+    match json {
+        serde_json::Value::String(text) => {
+            if let Cow::Owned(stripped) = hidden::strip(text) {
+                *text = stripped;
+            }
+        }
+        serde_json::Value::Array(values) => values.iter_mut().for_each(strip_hidden),
+        serde_json::Value::Object(fields) => {
+            fields.values_mut().for_each(strip_hidden);
+            let names = fields.keys().filter(|name| matches!(hidden::strip(name), Cow::Owned(_)));
+            for name in names.cloned().collect::<Vec<_>>() {
+                if let Some(value) = fields.remove(&name) {
+                    fields.insert(hidden::strip(&name).into_owned(), value);
+                }
+            }
+        }
+        _ => {}
+    }
 }
 
 /// A time that no calendar has is refused by JSON's form of the protocol; then the fields are shown as they are.
@@ -118,6 +144,21 @@ mod tests {
         assert!(text.contains(r#""password":"***stripped***""#), "{text}");
         assert!(text.contains(r#""tier":"gold""#), "{text}");
         assert!(!format!("{request:?}").contains("hunter2"));
+    }
+
+    #[test]
+    fn a_hidden_text_does_not_show_in_any_field() {
+        hidden::hide("hunter2-of-the-hidden");
+        let volume = v1::Volume {
+            volume_id: "id of hunter2-of-the-hidden".into(),
+            volume_context: [("hunter2-of-the-hidden".into(), "aHVudGVyMi1vZi10aGUtaGlkZGVu".into())].into(),
+            ..Default::default()
+        };
+        let text = json(&v1::CreateVolumeResponse { volume: Some(volume) }).to_string();
+        assert_eq!(
+            text,
+            r#"{"volume":{"volume_context":{"***stripped***":"***stripped***"},"volume_id":"id of ***stripped***"}}"#
+        );
     }
 
     #[test]

@@ -1,6 +1,6 @@
 use std::fs;
 
-use csi_mock_driver::{Config, Secrets};
+use csi_mock_driver::{Config, Defect, Secrets};
 
 use crate::driver::Driver;
 use crate::program::check;
@@ -109,6 +109,30 @@ fn the_command_line_of_the_go_program_runs_with_its_files() {
     for text in [&said.stdout, &said.stderr, &junit] {
         assert!(!text.contains(SECRET), "{text}");
     }
+}
+
+#[test]
+fn a_secret_that_the_driver_sends_back_is_reported_and_in_no_report() {
+    let directory = tempfile::tempdir().unwrap();
+    let config = directory.path().join("driver.yaml");
+    let defects = vec![Defect::CreateVolumeContextHoldsSecrets, Defect::SecretsInErrors];
+    let driver = Driver::start(Config { defects, ..Config::default() });
+    let secret = "k7Q2mZ9x-T4vB";
+    let yaml = format!("endpoint: {}\nsecrets: {{CreateVolume: {{password: {secret}}}}}\n", driver.endpoint);
+    fs::write(&config, yaml).unwrap();
+    let said = crate::program::run(&[
+        "--config",
+        config.to_str().unwrap(),
+        "--filter",
+        "controller/create-volume/",
+        "--filter",
+        "every-reply/secrets/configured",
+        "-vv",
+        "--report",
+        "json=-",
+    ]);
+    assert!(said.stdout.contains("a secret of the configuration comes back"), "{}", said.stdout);
+    assert!(!said.stdout.contains(secret) && !said.stderr.contains(secret));
 }
 
 #[test]

@@ -40,7 +40,7 @@ impl<'a> Interview<'a> {
             capabilities: Capabilities::default(),
             services: BTreeSet::from([Service::Identity]),
             remarks: Vec::new(),
-            replies: Replies::new(config.name_length_max),
+            replies: Replies::new(config),
             patience: Patience::default(),
         }
     }

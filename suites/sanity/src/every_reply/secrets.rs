@@ -3,6 +3,8 @@
 use csi_harness::config::Pairs;
 use csi_harness::prelude::*;
 
+use super::{ask_around, report};
+
 /// Long and unlike anything else, so that it is not found by chance.
 const MARKER: &str = "csi-sanity-secret-8c1f0e5b7d2a4936";
 
@@ -82,4 +84,25 @@ check! {
     }
 }
 
-pub(crate) static CHECKS: &[&Check] = &[&NOT_GIVEN_BACK, &MOUNT_FLAGS];
+check! {
+    /// The secrets of the user, whichever call brings them up: a list, a later error, a node.
+    CONFIGURED {
+        id: "every-reply/secrets/configured",
+        title: "no reply contains a secret of the configuration",
+        spec: [req::GEN_SECRET_001],
+        refuted_by: ["secrets-in-errors", "create-volume-context-holds-secrets"],
+        runs: Finally,
+    }
+    async |cx| {
+        if !cx.target().looks_for_secrets() {
+            return Err(Stop::skip(
+                "needs a secret in the configuration of 12 bytes or more, with letters and digits, so that it is found nowhere by chance",
+            ));
+        }
+        ask_around(cx).await?;
+        let breaches = cx.target().breaches(&req::GEN_SECRET_001);
+        report(&req::GEN_SECRET_001, &breaches, "a secret of the configuration comes back", "secrets neither in responses nor in errors")
+    }
+}
+
+pub(crate) static CHECKS: &[&Check] = &[&NOT_GIVEN_BACK, &MOUNT_FLAGS, &CONFIGURED];

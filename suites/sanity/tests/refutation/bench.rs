@@ -96,7 +96,7 @@ pub(crate) fn everything_set() -> Config {
         mutable_parameters: pairs(&[("iops", "3000"), ("tier", "gold")]),
         attach_limit: true,
         secrets: [("CreateVolume", "user"), ("ControllerPublishVolume", "token")]
-            .map(|(rpc, key)| (rpc.to_owned(), Secret(pairs(&[(key, "mock")]))))
+            .map(|(rpc, key)| (rpc.to_owned(), Secret(pairs(&[(key, "mock-7f3a91c2d45e")]))))
             .into(),
         volumes: vec![provisioned(AccessType::Mount), provisioned(AccessType::Block)],
         time_limits: TimeLimits {
