@@ -44,6 +44,9 @@ pub trait Object: Clone + fmt::Debug + Default + Eq + Hash {
         !(Self::only_looks(one) && Self::only_looks(other))
     }
 
+    /// Whether it exists.
+    fn is_there(&self) -> bool;
+
     /// The id that an answer gives, of what it makes or finds.
     fn id_given(answer: &Answer<Self::Said>) -> Option<Id>;
 
@@ -128,6 +131,10 @@ impl Object for Volume {
         one.changes & (other.changes | other.sees) != 0 || other.changes & one.sees != 0
     }
 
+    fn is_there(&self) -> bool {
+        self.life.is_some()
+    }
+
     fn id_given(answer: &Answer<VolumeSaid>) -> Option<Id> {
         match answer {
             Answer::Done(VolumeSaid::Made(facts)) => facts.id,
@@ -174,6 +181,10 @@ impl Object for Snapshot {
         matches!(call, GetSnapshot { .. } | Listing { .. } | Copying { .. })
     }
 
+    fn is_there(&self) -> bool {
+        self.life.is_some()
+    }
+
     fn id_given(answer: &Answer<SnapshotSaid>) -> Option<Id> {
         match answer {
             Answer::Done(SnapshotSaid::Seen(facts)) => facts.id,
@@ -217,6 +228,10 @@ impl Object for Group {
 
     fn only_looks(call: &GroupCall) -> bool {
         matches!(call, GroupCall::GetVolumeGroupSnapshot { .. } | GroupCall::Copying { .. })
+    }
+
+    fn is_there(&self) -> bool {
+        self.life.is_some()
     }
 
     fn id_given(answer: &Answer<GroupSaid>) -> Option<Id> {
