@@ -14,6 +14,11 @@ pub struct Fault {
     pub what: String,
 }
 
+impl Fault {
+    /// What the fault is called that calls get in each other's way, whichever they are.
+    pub const BESIDE_ANOTHER_CALL: &str = "beside another call";
+}
+
 /// Rules that ask for several things, of which a driver may do one and not the other.
 const OF_SEVERAL: [&Requirement; 3] =
     [&req::CTRL_CREATEVOL_002, &req::CTRL_CREATESNAP_002, &req::GROUP_CREATE_003];

@@ -1,5 +1,6 @@
 //! Runs the chosen checks and says what happens. One loop owns counts, cancellation and the life of the driver.
 
+mod alone;
 mod harm;
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
@@ -28,6 +29,7 @@ use crate::registry::Registry;
 use crate::run_check::{Done, Rules, killed, killed_by_one_of, raised, run_check};
 use crate::target::Target;
 use crate::verdict::Violation;
+use alone::Refused;
 use harm::Harm;
 
 /// Checks that run at the same time, where nobody says otherwise.
@@ -248,6 +250,9 @@ impl<'a> Runner<'a> {
         let mut running = Running::default();
         // Those that the driver broke off: alone, they show whether it does so each time.
         let mut again = Vec::new();
+        // Those that were refused something, perhaps because of others.
+        let mut refused = Vec::new();
+        let have_company = self.options.jobs > 1 && waiting.len() > 1;
         let rules = self.rules.clone();
         loop {
             while running.tasks.len() < self.options.jobs.max(1)
@@ -266,11 +271,18 @@ impl<'a> Runner<'a> {
                 self.remember_left_behind(&done.report);
                 // The driver is back already, or dropped the connection; others are under way still.
                 again.push(done.report.planned);
+            } else if have_company {
+                let beside = running.planned.values().map(Planned::label).collect();
+                match Refused::of(done.report, beside) {
+                    Ok(one) => refused.push(one),
+                    Err(report) => self.finish(*report),
+                }
             } else {
                 self.finish(done.report);
             }
         }
         self.run_one_by_one(again).await;
+        self.run_refused_alone(refused).await;
         for planned in waiting {
             self.leave_out(planned);
         }

@@ -280,7 +280,7 @@ impl Breach {
         let code = self.code.map_or(String::new(), |code| format!(" as {}", code_name(code)));
         // That calls get in each other's way is one fault, whichever they are.
         let what = match self.rule == &req::GEN_CONC_003 {
-            true => "beside another call".to_owned(),
+            true => Fault::BESIDE_ANOTHER_CALL.to_owned(),
             false => format!("{}{code}", self.message),
         };
         Fault { rule: self.rule.id, what }
