@@ -13,6 +13,7 @@ use tonic::transport::Channel;
 use crate::call::{self, Exchange};
 use crate::calling::{Calling, Pauses};
 use crate::config::{AccessType, Config, Pairs, Secret};
+use crate::effect;
 use crate::ledger::{Exists, Ledger, Scope, WHOLE};
 use crate::lifecycle::Thing;
 use crate::names::CheckNames;
@@ -113,6 +114,13 @@ impl Session {
     /// How long the driver may take to settle, within the time left.
     pub fn settle_limit(&self) -> Duration {
         self.patience().settle_limit(self.config().time_limits.settle_ms).min(self.remaining())
+    }
+
+    /// The same for some things, by what other waits for them have shown.
+    pub fn settle_limit_of(&self, what: &[Settles]) -> Duration {
+        let configured_ms = self.config().time_limits.settle_ms;
+        let limits = what.iter().map(|what| self.patience().settle_limit_of(*what, configured_ms));
+        limits.max().unwrap_or_default().min(self.remaining())
     }
 
     pub(crate) fn patience(&self) -> &Patience {
@@ -374,7 +382,8 @@ impl Session {
         if matches!(answer, Answer::Unknown(NoAnswer::Timeout(_))) && limit == whole {
             self.patience().kept_silent(rpc);
         }
-        if matches!(answer, Answer::Ok(_)) {
+        // How long a driver reads out what it knows says nothing of how long it goes on with what it was asked to change.
+        if matches!(answer, Answer::Ok(_)) && effect::changes(rpc) {
             self.patience().took(sent.elapsed());
         }
         self.target.tally.add(&self.check, rpc, &answer, sent.elapsed());

@@ -33,9 +33,14 @@ const CHANGES: &[&str] = &[
     "NodeExpandVolume",
 ];
 
+/// Whether the RPC changes something.
+pub fn changes(rpc: Rpc) -> bool {
+    CHANGES.contains(&rpc.method)
+}
+
 /// What a refusal of the RPC with this code says of its effect.
 pub fn of(rpc: Rpc, code: Code) -> Effect {
-    if CHANGES.contains(&rpc.method) { of_change(code) } else { Effect::None }
+    if changes(rpc) { of_change(code) } else { Effect::None }
 }
 
 /// The same for an RPC that changes something.

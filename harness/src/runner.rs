@@ -27,6 +27,7 @@ use crate::premise::Premises;
 use crate::record::{CallLog, Silence};
 use crate::registry::Registry;
 use crate::run_check::{Done, Rules, killed, killed_by_one_of, raised, run_check};
+use crate::story;
 use crate::target::Target;
 use crate::verdict::Violation;
 use alone::Refused;
@@ -493,6 +494,14 @@ impl<'a> Runner<'a> {
     }
 
     fn finish(&mut self, report: CheckReport) {
+        for outcome in std::iter::once(&report.outcome).chain(&report.also) {
+            if let Outcome::Failed(violation) | Outcome::KnownFailure { violation, .. } = outcome
+                && violation.fault.is_none()
+                && let Some(rule) = story::rule(&report, violation)
+            {
+                self.target.faults().failed_by(rule, &report.label());
+            }
+        }
         let ready = self.folding.take(report);
         self.tell(ready);
     }

@@ -27,7 +27,32 @@ pub(crate) fn trials() -> Vec<Trial> {
         })
     });
     let healthy = Trial::test("healthy", || is_not_accused(Default::default(), everything_set(), false));
-    quirks.chain(without).chain([healthy]).collect()
+    let once = REFUSED_ONCE.into_iter().map(|(method, check)| {
+        Trial::test(format!("refused-once/{method}/{check}"), move || is_no_fault_once(method, check))
+    });
+    quirks.chain(without).chain([healthy]).chain(once).collect()
+}
+
+/// RPCs that answer one call with an error, and checks that meet it.
+const REFUSED_ONCE: [(&str, &str); 2] = [
+    ("NodeGetVolumeStats", "idempotency/after-an-error"),
+    ("NodeGetVolumeStats", "idempotency/each-call-repeated"),
+];
+
+/// An error that does not come again when everything is done again may be of other calls at the time.
+fn is_no_fault_once(method: &str, check: &'static str) -> Result<(), Failed> {
+    let mut mock = csi_mock_driver::Config::default();
+    mock.fail.insert(method.parse()?, "INTERNAL:1".parse()?);
+    let played = play(mock, Config { effort: little(), ..everything_set() }, 1, |one| one.id == check)?;
+    let warned = played.said.values().flat_map(|said| std::iter::once(&said.outcome).chain(&said.also));
+    let is_told = warned
+        .filter_map(Outcome::violation)
+        .any(|violation| violation.requirement.is_some_and(|rule| rule.id == "GEN-CONC-003"));
+    match played.accusations() {
+        wrong if !wrong.is_empty() => Err(Failed::from(wrong.join("\n"))),
+        _ if !is_told => Err(Failed::from("nobody says that it was refused")),
+        _ => Ok(()),
+    }
 }
 
 fn is_not_accused(mock: csi_mock_driver::Config, config: Config, may_be_skipped: bool) -> Result<(), Failed> {
