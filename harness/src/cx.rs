@@ -116,6 +116,11 @@ impl Session {
         self.patience().settle_limit(self.config().time_limits.settle_ms).min(self.remaining())
     }
 
+    /// Notes that the caller has given up the calls that it had under way: it waits for their answers no more.
+    pub fn let_go(&self) {
+        self.log.let_go(self.worker);
+    }
+
     /// The same for some things, by what other waits for them have shown.
     pub fn settle_limit_of(&self, what: &[Settles]) -> Duration {
         let configured_ms = self.config().time_limits.settle_ms;
