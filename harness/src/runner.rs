@@ -381,6 +381,8 @@ impl<'a> Runner<'a> {
     }
 
     async fn run_one(&mut self, planned: Planned) -> Done {
+        // What it told before, when it ran with others, it tells again.
+        self.target.faults().keep_told(&planned.label(), &[]);
         let check = run_check(self.target.clone(), planned, self.rules.clone(), self.stop.clone());
         self.with_news(check).await
     }

@@ -40,20 +40,20 @@ impl Refused {
 
 /// The refusal that a check failed by, or that kept it from judging, if its code says nothing of the request.
 fn refusal(report: &CheckReport) -> Option<((&'static str, Code), String)> {
-    let (by, actual) = match &report.outcome {
-        Outcome::Failed(violation) => {
-            let (rpc, code) = **violation.refused.as_ref()?;
-            ((rpc.method, code), violation.actual.clone())
-        }
-        Outcome::Broken(_) => {
-            let last = report.calls.iter().rev().find(|call| !call.cleanup)?;
-            let Answer::Refused(refused) = &last.outcome else { return None };
-            ((last.rpc.method, refused.code), refused.to_string())
-        }
-        _ => return None,
-    };
-    let says_nothing = by.1 != Code::ResourceExhausted && effect::of_change(by.1) == Effect::Unsure;
-    says_nothing.then_some((by, actual))
+    if let Outcome::Broken(_) = &report.outcome {
+        let last = report.calls.iter().rev().find(|call| !call.cleanup)?;
+        let Answer::Refused(refused) = &last.outcome else { return None };
+        return says_nothing(refused.code).then(|| ((last.rpc.method, refused.code), refused.to_string()));
+    }
+    std::iter::once(&report.outcome).chain(&report.also).find_map(|outcome| {
+        let Outcome::Failed(violation) = outcome else { return None };
+        let (rpc, code) = **violation.refused.as_ref()?;
+        says_nothing(code).then(|| ((rpc.method, code), violation.actual.clone()))
+    })
+}
+
+fn says_nothing(code: Code) -> bool {
+    code != Code::ResourceExhausted && effect::of_change(code) == Effect::Unsure
 }
 
 impl Runner<'_> {
