@@ -113,22 +113,11 @@ impl Object for Volume {
     }
 
     fn only_looks(call: &VolumeCall) -> bool {
-        use VolumeCall::*;
-        matches!(
-            call,
-            ValidateVolumeCapabilities { .. }
-                | ControllerGetVolume { .. }
-                | NodeExpandVolume { .. }
-                | NodeGetVolumeStats { .. }
-                | Read { .. }
-                | Listing { .. }
-                | Copying { .. }
-        )
+        Footprint::of(call).only_looks()
     }
 
     fn depends(one: &VolumeCall, other: &VolumeCall) -> bool {
-        let (one, other) = (Footprint::of(one), Footprint::of(other));
-        one.changes & (other.changes | other.sees) != 0 || other.changes & one.sees != 0
+        Footprint::of(one).depends(Footprint::of(other))
     }
 
     fn is_there(&self) -> bool {
