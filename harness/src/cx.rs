@@ -13,6 +13,7 @@ use tonic::transport::Channel;
 use crate::call::{self, Exchange};
 use crate::calling::{Calling, Pauses};
 use crate::config::{AccessType, Config, Pairs, Secret};
+use crate::effect;
 use crate::ledger::{Exists, Ledger, Scope, WHOLE};
 use crate::lifecycle::Thing;
 use crate::names::CheckNames;
@@ -115,6 +116,18 @@ impl Session {
         self.patience().settle_limit(self.config().time_limits.settle_ms).min(self.remaining())
     }
 
+    /// The same for some things, by what other waits for them have shown.
+    pub fn settle_limit_of(&self, what: &[Settles]) -> Duration {
+        let configured_ms = self.config().time_limits.settle_ms;
+        let limits = what.iter().map(|what| self.patience().settle_limit_of(*what, configured_ms));
+        limits.max().unwrap_or_default().min(self.remaining())
+    }
+
+    /// Notes that the caller has given up the calls that it had under way: it waits for their answers no more.
+    pub fn let_go(&self) {
+        self.log.let_go(self.worker);
+    }
+
     pub(crate) fn patience(&self) -> &Patience {
         &self.target.patience
     }
@@ -137,13 +150,6 @@ impl Session {
     /// The same, where nobody may be there any more who answers: whether somebody does within the limit.
     pub async fn break_connections_within(&self, limit: Duration) -> bool {
         self.target.break_connections(limit.min(self.remaining())).await
-    }
-
-    /// Does nothing for a while, or until the time of the check is up.
-    pub async fn pause(&self, time: Duration) {
-        let time = time.min(self.remaining());
-        self.log.clock.waited(time);
-        tokio::time::sleep(time).await;
     }
 
     /// A call, recorded when it is sent. Secrets configured for the RPC are filled in unless the request has some.
@@ -305,8 +311,9 @@ impl Session {
         }
     }
 
-    /// Waits for so long, since the driver may need it: of all that is waited for this thing, at the most `longest`.
+    /// Waits for so long, or until the time of the check is up: of all that is waited for this thing, at the most `longest`.
     pub async fn wait(&self, what: Settles, pause: Duration, longest: Duration) {
+        let pause = pause.min(self.remaining());
         if pause > WORTH_A_WORD {
             self.patience().news.send_replace(Some(Waiting { what, longest }));
         }
@@ -374,7 +381,8 @@ impl Session {
         if matches!(answer, Answer::Unknown(NoAnswer::Timeout(_))) && limit == whole {
             self.patience().kept_silent(rpc);
         }
-        if matches!(answer, Answer::Ok(_)) {
+        // How long a driver reads out what it knows says nothing of how long it goes on with what it was asked to change.
+        if matches!(answer, Answer::Ok(_)) && effect::changes(rpc) {
             self.patience().took(sent.elapsed());
         }
         self.target.tally.add(&self.check, rpc, &answer, sent.elapsed());

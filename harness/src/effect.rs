@@ -16,9 +16,14 @@ pub enum Effect {
     Pending,
 }
 
+/// Whether the RPC changes something.
+pub fn changes(rpc: Rpc) -> bool {
+    Facts::of(rpc).is_some_and(Facts::changes)
+}
+
 /// What a refusal of the RPC with this code says of its effect.
 pub fn of(rpc: Rpc, code: Code) -> Effect {
-    if Facts::of(rpc).is_some_and(Facts::changes) { of_change(code) } else { Effect::None }
+    if changes(rpc) { of_change(code) } else { Effect::None }
 }
 
 /// The same for an RPC that changes something.

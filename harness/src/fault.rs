@@ -41,7 +41,7 @@ fn obstacle(report: &CheckReport) -> Option<String> {
         // A driver that died has one fault, whichever calls it met.
         Answer::Unknown(NoAnswer::Broken(_)) => Some("the connection broke".to_owned()),
         Answer::Unknown(NoAnswer::Withheld(_)) => Some(format!("{} withheld", last.rpc)),
-        Answer::Unknown(NoAnswer::Severed | NoAnswer::TooLong(_) | NoAnswer::CutOff) => {
+        Answer::Unknown(NoAnswer::Severed | NoAnswer::TooLong(_) | NoAnswer::LetGo(_) | NoAnswer::CutOff) => {
             Some(format!("{} no answer", last.rpc))
         }
         failed => failed.failure().map(|failure| format!("{} {failure}", last.rpc)),

@@ -14,6 +14,11 @@ pub struct Fault {
     pub what: String,
 }
 
+impl Fault {
+    /// What the fault is called that calls get in each other's way, whichever they are.
+    pub const BESIDE_ANOTHER_CALL: &str = "beside another call";
+}
+
 /// Rules that ask for several things, of which a driver may do one and not the other.
 const OF_SEVERAL: [&Requirement; 3] =
     [&req::CTRL_CREATEVOL_002, &req::CTRL_CREATESNAP_002, &req::GROUP_CREATE_003];
@@ -25,7 +30,11 @@ pub fn asks_for_several(rule: &str) -> bool {
 
 /// The faults that the checks of a run tell, each with the label of the check.
 #[derive(Debug, Default)]
-pub struct Faults(Mutex<BTreeMap<Fault, String>>);
+pub struct Faults {
+    told: Mutex<BTreeMap<Fault, String>>,
+    /// Rules by which a check that looks for nothing else has failed.
+    rules: Mutex<BTreeMap<&'static str, String>>,
+}
 
 impl Faults {
     /// Leaves it to this check to tell a fault.
@@ -53,14 +62,30 @@ impl Faults {
         self.lock().clone()
     }
 
+    /// Notes that a check has failed by a rule. What others find by the same one is told there, unless it asks for several things.
+    pub(crate) fn failed_by(&self, rule: &'static Requirement, check: &str) {
+        if !asks_for_several(rule.id) && rule != &req::GEN_ERR_001 {
+            lock(&self.rules).entry(rule.id).or_insert_with(|| check.to_owned());
+        }
+    }
+
+    /// The check that has failed by a rule, where that stands for all that others find by it.
+    pub fn teller(&self, rule: &Requirement) -> Option<String> {
+        lock(&self.rules).get(rule.id).cloned()
+    }
+
     /// Releases what a check meant to tell, and did not.
     pub(crate) fn keep_told(&self, check: &str, told: &[&Fault]) {
         self.lock().retain(|fault, by| by != check || told.contains(&fault));
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<Fault, String>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.told)
     }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]
@@ -79,5 +104,17 @@ mod tests {
         assert_eq!(faults.claim(&fault("b"), "two"), Ok(()));
         faults.release(&fault("b"));
         assert_eq!(faults.claim(&fault("b"), "one"), Ok(()));
+    }
+
+    #[test]
+    fn a_rule_stands_for_what_it_asks_for_unless_that_is_several_things() {
+        let faults = Faults::default();
+        for rule in [&req::CTRL_EXPAND_011, &req::CTRL_CREATEVOL_002, &req::GEN_ERR_001] {
+            faults.failed_by(rule, "one");
+            faults.failed_by(rule, "two");
+        }
+        assert_eq!(faults.teller(&req::CTRL_EXPAND_011).as_deref(), Some("one"));
+        assert_eq!(faults.teller(&req::CTRL_CREATEVOL_002), None);
+        assert_eq!(faults.teller(&req::GEN_ERR_001), None);
     }
 }

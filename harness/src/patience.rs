@@ -50,6 +50,8 @@ pub enum Settles {
     NameFree,
     /// The controller knows the node.
     NodeKnown,
+    /// A clock that knows whole seconds only tells another time.
+    NextSecond,
     /// The driver's process takes up no more than before.
     ProcessShrunk,
     /// The driver does the RPC of this name, which it has put off.
@@ -74,6 +76,7 @@ impl fmt::Display for Settles {
             Settles::StreamEnded => "a stream that was cut off to end",
             Settles::NameFree => "a name to be free again",
             Settles::NodeKnown => "the controller to know the node",
+            Settles::NextSecond => "the next second",
             Settles::ProcessShrunk => "the driver to give back what it took",
         };
         f.pad(text)

@@ -65,7 +65,9 @@ impl Premises {
     /// plain call for it.
     pub(crate) async fn weigh(&self, check: &Check, cx: &Cx, ended: CheckResult) -> CheckResult {
         let rpc = match &ended {
-            Err(Stop::Violation(violation)) => violation.refused.as_ref().map(|refused| refused.0),
+            Err(Stop::Violation(violation)) if !violation.met_again => {
+                violation.refused.as_ref().map(|refused| refused.0)
+            }
             Err(Stop::Declined(rpc, _)) => Some(*rpc),
             _ => None,
         };

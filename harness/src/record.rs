@@ -311,6 +311,7 @@ impl CallLog {
                 NoAnswer::GivenUp(_)
                 | NoAnswer::Severed
                 | NoAnswer::TooLong(_)
+                | NoAnswer::LetGo(_)
                 | NoAnswer::CutOff
                 | NoAnswer::Withheld(_),
             )
@@ -325,6 +326,19 @@ impl CallLog {
         let grown = call.bytes() - before;
         inner.bytes += grown;
         inner.make_room();
+    }
+
+    /// Notes that a worker has given up the calls that it had under way.
+    pub(crate) fn let_go(&self, worker: usize) {
+        let now = self.started.elapsed();
+        let mut inner = self.lock();
+        // Those before them have ended, or were given up: a worker makes one after another.
+        let under_way =
+            inner.calls.iter_mut().rev().map(|(_, call)| call).filter(|call| call.worker == worker);
+        for call in under_way.take_while(|call| matches!(call.outcome, Answer::Unknown(NoAnswer::CutOff))) {
+            call.duration = now.saturating_sub(call.sent_after);
+            call.outcome = Answer::Unknown(NoAnswer::LetGo(call.duration));
+        }
     }
 
     /// Forgets calls that went unanswered: whoever made them knows why.
@@ -390,6 +404,18 @@ mod tests {
         let told = log.take();
         assert_eq!(told.calls.len(), 1);
         assert!(matches!(told.calls[0].outcome, Answer::Unknown(NoAnswer::CutOff)));
+    }
+
+    #[test]
+    fn a_call_that_its_caller_gives_up_is_no_longer_under_way() {
+        let log = CallLog::new();
+        send(&log, "a");
+        log.let_go(1);
+        log.let_go(0);
+        send(&log, "b");
+        let told = log.take();
+        let is_let_go = |call: &CallRecord| matches!(call.outcome, Answer::Unknown(NoAnswer::LetGo(_)));
+        assert_eq!(told.calls.iter().map(is_let_go).collect::<Vec<_>>(), [true, false]);
     }
 
     #[test]

@@ -102,6 +102,7 @@ impl<T> Answer<T> {
                 NoAnswer::Broken(_)
                 | NoAnswer::Severed
                 | NoAnswer::TooLong(_)
+                | NoAnswer::LetGo(_)
                 | NoAnswer::CutOff
                 | NoAnswer::Withheld(_),
             ) => None,
@@ -122,6 +123,8 @@ pub enum NoAnswer {
     Severed,
     /// A stream that was to be read to its end had more messages than this, and was cut off.
     TooLong(usize),
+    /// The check gave it up after so long, as a caller does whose time is over. The driver may go on with it.
+    LetGo(Duration),
     /// The check was over before.
     CutOff,
     /// It was not sent, because.
@@ -136,6 +139,7 @@ impl fmt::Display for NoAnswer {
             NoAnswer::Broken(why) => write!(f, "the connection broke: {why}"),
             NoAnswer::Severed => f.write_str("no answer, since the connection was broken from here"),
             NoAnswer::TooLong(messages) => write!(f, "cut off from here after {messages} messages"),
+            NoAnswer::LetGo(after) => write!(f, "given up by the caller after {} ms", after.as_millis()),
             NoAnswer::CutOff => f.write_str("no answer when the check was over"),
             NoAnswer::Withheld(why) => write!(f, "not sent: {why}"),
         }

@@ -18,7 +18,7 @@ use crate::premise::Premises;
 use crate::record::{CallLog, CallRecord, Silence, Told};
 use crate::reply::{Answer, NoAnswer};
 use crate::spent::Spent;
-use crate::story;
+use crate::story::{self, have_to_do};
 use crate::target::Target;
 use crate::verdict::{CheckResult, Stop, Violation};
 
@@ -287,21 +287,47 @@ fn listed(outcome: Outcome, reason: Option<&str>) -> Outcome {
 /// The violation of a check one of whose calls ended without a gRPC status: the driver died of it, or lives on and breaks
 /// it off each time. Of several at the same time nobody knows which it was.
 pub(crate) fn killed(done: &Done, alive: bool) -> Violation {
-    let calls = done.fatal_call().map_or_else(Vec::new, |call| under_way_with(call, &done.report.calls));
-    let mut rpcs: Vec<&str> = calls.iter().map(|call| call.rpc.method).collect();
-    rpcs.sort_unstable();
-    rpcs.dedup();
-    let call = match &rpcs[..] {
+    let fatal = done.fatal_call();
+    let mut calls = fatal.map_or_else(Vec::new, |call| under_way_with(call, &done.report.calls));
+    let let_go = fatal.map_or_else(Vec::new, |call| given_up_before(call, &done.report.calls));
+    let rpcs = methods(&calls);
+    let mut call = match &rpcs[..] {
         [] => "a call".to_owned(),
         [one] => (*one).to_owned(),
         several => format!("one of {}, which were under way at the same time", several.join(", ")),
     };
+    let others: Vec<&str> = methods(&let_go).into_iter().filter(|rpc| !rpcs.contains(rpc)).collect();
+    if !others.is_empty() {
+        let others = others.join(", ");
+        call = format!("{call}, or one of the calls given up before it that may go on: {others}");
+    }
+    calls.extend(let_go);
     let message = match alive {
         true => format!("the driver lives on, but {call} ends without a gRPC status"),
         false => format!("the driver did not survive {call}"),
     };
     let told: Vec<String> = calls.into_iter().take(CALLS_TOLD_MAX).map(story::call_line).collect();
     cut_off(message).actual(told.join("\n      "))
+}
+
+/// Which RPCs these are.
+fn methods(calls: &[&CallRecord]) -> Vec<&'static str> {
+    let mut rpcs: Vec<&str> = calls.iter().map(|call| call.rpc.method).collect();
+    rpcs.sort_unstable();
+    rpcs.dedup();
+    rpcs
+}
+
+/// The calls about the same things that the check had given up before this one ended, the last one first: the driver may have died
+/// of one of them.
+fn given_up_before<'a>(fatal: &CallRecord, calls: &'a [CallRecord]) -> Vec<&'a CallRecord> {
+    let end = fatal.sent_after + fatal.duration;
+    let is_let_go = |call: &&CallRecord| {
+        matches!(call.outcome, Answer::Unknown(NoAnswer::LetGo(_)))
+            && call.sent_after < end
+            && have_to_do(call, fatal)
+    };
+    calls.iter().rev().filter(is_let_go).collect()
 }
 
 /// This call, and the others that broke off and were sent before it ended. One that its caller gave up may go on in the driver.
@@ -363,6 +389,25 @@ mod tests {
         let sent = |fatal: usize| -> Vec<u128> {
             under_way_with(&calls[fatal], &calls).iter().map(|call| call.sent_after.as_millis()).collect()
         };
+        let named = |rpc, method: &str, sent_ms, outcome| CallRecord {
+            rpc,
+            request: Message::request(v1::NodeUnpublishVolumeRequest {
+                volume_id: method.to_owned(),
+                ..Default::default()
+            }),
+            ..call(sent_ms, 1, outcome)
+        };
+        let let_go = || Answer::Unknown(NoAnswer::LetGo(Duration::from_millis(1)));
+        let (publish, delete) = (v1::NodePublishVolumeRequest::RPC, v1::DeleteVolumeRequest::RPC);
+        let given_up = [
+            named(publish, "other", 0, let_go()),
+            named(publish, "one", 1, let_go()),
+            named(delete, "one", 3, broke()),
+            named(publish, "one", 9, let_go()),
+        ];
+        let before: Vec<u128> =
+            given_up_before(&given_up[2], &given_up).iter().map(|call| call.sent_after.as_millis()).collect();
+        assert_eq!(before, [1], "of the same volume, and before its end");
         let why = "what was given up may go on, and those that found nobody there are not among them";
         assert_eq!(sent(1), [1, 0, 8], "{why}");
     }

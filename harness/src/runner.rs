@@ -1,5 +1,6 @@
 //! Runs the chosen checks and says what happens. One loop owns counts, cancellation and the life of the driver.
 
+mod alone;
 mod harm;
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
@@ -26,9 +27,11 @@ use crate::premise::Premises;
 use crate::record::{CallLog, Silence};
 use crate::registry::Registry;
 use crate::run_check::{Done, Rules, killed, killed_by_one_of, raised, run_check};
+use crate::story;
 use crate::stripping;
 use crate::target::Target;
 use crate::verdict::Violation;
+use alone::Refused;
 use harm::Harm;
 
 /// Checks that run at the same time, where nobody says otherwise.
@@ -249,6 +252,9 @@ impl<'a> Runner<'a> {
         let mut running = Running::default();
         // Those that the driver broke off: alone, they show whether it does so each time.
         let mut again = Vec::new();
+        // Those that were refused something, perhaps because of others.
+        let mut refused = Vec::new();
+        let have_company = self.options.jobs > 1 && waiting.len() > 1;
         let rules = self.rules.clone();
         loop {
             while running.tasks.len() < self.options.jobs.max(1)
@@ -267,11 +273,18 @@ impl<'a> Runner<'a> {
                 self.remember_left_behind(&done.report);
                 // The driver is back already, or dropped the connection; others are under way still.
                 again.push(done.report.planned);
+            } else if have_company {
+                let beside = running.planned.values().map(Planned::label).collect();
+                match Refused::of(done.report, beside) {
+                    Ok(one) => refused.push(one),
+                    Err(report) => self.finish(*report),
+                }
             } else {
                 self.finish(done.report);
             }
         }
         self.run_one_by_one(again).await;
+        self.run_refused_alone(refused).await;
         for planned in waiting {
             self.leave_out(planned);
         }
@@ -369,6 +382,8 @@ impl<'a> Runner<'a> {
     }
 
     async fn run_one(&mut self, planned: Planned) -> Done {
+        // What it told before, when it ran with others, it tells again.
+        self.target.faults().keep_told(&planned.label(), &[]);
         let check = run_check(self.target.clone(), planned, self.rules.clone(), self.stop.clone());
         self.with_news(check).await
     }
@@ -482,6 +497,14 @@ impl<'a> Runner<'a> {
     }
 
     fn finish(&mut self, report: CheckReport) {
+        for outcome in std::iter::once(&report.outcome).chain(&report.also) {
+            if let Outcome::Failed(violation) | Outcome::KnownFailure { violation, .. } = outcome
+                && violation.fault.is_none()
+                && let Some(rule) = story::rule(&report, violation)
+            {
+                self.target.faults().failed_by(rule, &report.label());
+            }
+        }
         let ready = self.folding.take(report);
         self.tell(ready);
     }

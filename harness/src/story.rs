@@ -13,6 +13,7 @@ use crate::record::CallRecord;
 use crate::reply::Answer;
 use crate::requirements::Requirement;
 use crate::verdict::Violation;
+pub(crate) use relevant::have_to_do;
 use relevant::{Relevant, makes_something, relevant};
 
 /// Characters of one message shown at the most.

@@ -83,6 +83,11 @@ pub(super) fn makes_something(call: &CallRecord) -> bool {
     Facts::of(call.rpc).is_some_and(|facts| facts.makes().is_some()) && matches!(call.outcome, Answer::Ok(_))
 }
 
+/// Whether a call is about something that another one names.
+pub(crate) fn have_to_do(one: &CallRecord, other: &CallRecord) -> bool {
+    !about(one).is_disjoint(&about(other))
+}
+
 /// What a call is about: what was asked for, and what it made. A list is about nothing of what is in it.
 fn about(call: &CallRecord) -> BTreeSet<String> {
     let mut names = BTreeSet::new();

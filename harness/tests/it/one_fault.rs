@@ -90,6 +90,57 @@ async fn ran_with(defects: Vec<Defect>, checks: &[&'static Check]) -> Ran {
     bench.run(checks).await
 }
 
+check! {
+    /// Another one, which runs at the same time.
+    LOOKS {
+        id: "one-fault/looks",
+        title: "the driver answers",
+        spec: [req::GEN_ERR_001],
+        refuted_by: ["none"],
+    }
+    async |cx| {
+        cx.call(v1::ProbeRequest {}).await.must("answer")?;
+        Ok(())
+    }
+}
+
+/// What comes of a driver that answers the first calls of an RPC with an error.
+async fn refused(method: &str, times: u32, checks: &[&'static Check], jobs: usize) -> Ran {
+    let mut mock = csi_mock_driver::Config::default();
+    let (method, failure) =
+        (method.parse().expect("an RPC"), format!("INTERNAL:{times}").parse().expect("a failure"));
+    mock.fail.insert(method, failure);
+    let mut bench = Bench::start(mock, config()).await;
+    bench.options.registry = Registry::new([SUITE]);
+    bench.options.jobs = jobs;
+    bench.run(checks).await
+}
+
+#[tokio::test]
+async fn an_error_beside_other_checks_that_does_not_come_again_alone_is_no_failure_by_another_rule() {
+    for (method, check) in
+        [("CreateSnapshot", &TAKES_ODD), ("CreateSnapshot", &REFUSES_ODD), ("CreateVolume", &TAKES_ODD)]
+    {
+        let ran = refused(method, 1, &[check, &LOOKS], 4).await;
+        let Outcome::Warned(violation) = ran.outcome(check) else { panic!("{:?}", ran.outcomes) };
+        assert_eq!(violation.requirement.map(|rule| rule.id), Some("GEN-CONC-003"), "{violation:?}");
+        assert_eq!(
+            violation.message,
+            format!("{method} is refused while other calls are under way, and not alone")
+        );
+        assert_eq!(ran.outcomes.len(), 2, "each is told once: {:?}", ran.outcomes);
+    }
+    let alone = refused("CreateSnapshot", 1, &[&TAKES_ODD, &LOOKS], 1).await;
+    assert!(matches!(alone.outcome(&TAKES_ODD), Outcome::Failed(_)), "{:?}", alone.outcomes);
+}
+
+#[tokio::test]
+async fn an_error_that_comes_again_alone_is_the_failure_that_it_was() {
+    let ran = refused("CreateSnapshot", 1000, &[&TAKES, &LOOKS], 4).await;
+    let Outcome::Failed(violation) = ran.outcome(&TAKES) else { panic!("{:?}", ran.outcomes) };
+    assert_eq!(violation.requirement, None, "{violation:?}");
+}
+
 /// Where the plain call is refused, only its judge says so, and in a run without that nobody does.
 #[tokio::test]
 async fn a_refusal_proves_nothing_where_the_plain_call_is_refused() {

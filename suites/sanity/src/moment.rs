@@ -25,7 +25,7 @@ const COARSE_NANOSECONDS: i32 = 1_000_000;
 pub(crate) async fn another_moment(cx: &Cx, first: Option<&Timestamp>, again: Option<&Timestamp>) -> bool {
     let is_kept = first == again && first.is_none_or(|time| time.nanos % COARSE_NANOSECONDS != 0);
     if !is_kept {
-        cx.pause(NEXT_SECOND).await;
+        cx.wait(Settles::NextSecond, NEXT_SECOND, NEXT_SECOND).await;
     }
     !is_kept
 }

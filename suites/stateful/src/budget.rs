@@ -23,6 +23,8 @@ pub(crate) struct Budget {
     tries_max: u32,
     /// With so many tries half of the time is enough.
     enough: u32,
+    /// What there is beyond it to make small what was found late.
+    rest: Duration,
 }
 
 impl Budget {
@@ -33,8 +35,13 @@ impl Budget {
             Some(budget_ms) => (Duration::from_millis(budget_ms) / SHARES, u32::MAX),
             None => (Duration::from_millis(effort.check_budget_ms), tries),
         };
+        Budget::of(cx, limit, tries_max)
+    }
+
+    fn of(cx: &Cx, limit: Duration, tries_max: u32) -> Budget {
         let limit = limit.min(cx.remaining().mul_f64(1.0 - SPARE));
-        Budget { started: Instant::now(), limit, tries_max, enough: u32::MAX }
+        let rest = limit.mul_f64(SHRINKING).min((cx.remaining() - limit) / 2);
+        Budget { started: Instant::now(), limit, tries_max, enough: u32::MAX, rest }
     }
 
     /// The same for tries at random, each of which finds less than the one before.
@@ -45,17 +52,15 @@ impl Budget {
 
     /// For calls that are made again: all the time that the check has.
     pub(crate) fn whole(cx: &Cx) -> Budget {
-        Budget {
-            started: Instant::now(),
-            limit: cx.remaining().mul_f64(1.0 - SPARE),
-            tries_max: 1,
-            enough: u32::MAX,
-        }
+        Budget::of(cx, cx.remaining(), 1)
     }
 
-    /// When nothing more is begun to make small what was found now.
-    pub(crate) fn shrink_until(&self, cx: &Cx) -> Instant {
-        Instant::now() + self.limit.mul_f64(SHRINKING).min(cx.remaining() / 2)
+    /// When nothing more is begun to make small what was found now: something is left for what may be found yet, so that all
+    /// faults together take no longer than this.
+    pub(crate) fn shrink_until(&self) -> Instant {
+        let now = Instant::now();
+        let left = (self.until() + self.rest).saturating_duration_since(now);
+        now + self.limit.mul_f64(SHRINKING).min(left / 2)
     }
 
     /// When nothing new is begun any more.
@@ -110,6 +115,26 @@ fn rarest(tries: u32) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_found_late_or_often_takes_no_more_time_in_all() {
+        let (limit, rest) = (Duration::from_secs(40), Duration::from_secs(20));
+        let at = |elapsed: u64| {
+            let started = Instant::now().checked_sub(Duration::from_secs(elapsed)).expect("a clock");
+            Budget { started, limit, tries_max: 1, enough: 1, rest }
+        };
+        // The first fault has half of the time for looking, and each later one leaves something for the next.
+        let mut now = 0;
+        while now < 60 {
+            let budget = at(now);
+            let until = budget.shrink_until().saturating_duration_since(budget.started);
+            assert!(until <= limit + rest, "{until:?}");
+            assert!(until <= Duration::from_secs(now) + limit.mul_f64(SHRINKING) + Duration::from_secs(1));
+            now = until.as_secs() + 1;
+        }
+        let late = at(70);
+        assert!(late.shrink_until() <= Instant::now(), "it is over");
+    }
 
     #[test]
     fn what_many_tries_would_have_shown_is_a_third_of_their_number() {

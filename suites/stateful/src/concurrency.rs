@@ -14,7 +14,7 @@ use crate::orchestrator::ground::Ground;
 use crate::record::Recorder;
 use crate::rules::ALL;
 use crate::stock::{self, Stock};
-use crate::told::Told;
+use crate::told::{Told, told_elsewhere};
 use crate::trial::Trial;
 
 /// Callers at the same time.
@@ -118,7 +118,12 @@ async fn in_rounds(cx: &Cx, calls: Calls) -> CheckResult {
         for found in recorder.found(seed, &mut told) {
             match Trial::new(cx, &ground, seed).without_overlaps(&found, &budget).await {
                 Some(violation) => told.blame(&found.breach, violation),
-                None => told.takes_back(&found.breach),
+                None => {
+                    told.takes_back(&found.breach);
+                    if told_elsewhere(cx, &found.breach).is_some() {
+                        told.takes_on(&found.breach);
+                    }
+                }
             }
         }
         if is_first && !told.is_all_right() {

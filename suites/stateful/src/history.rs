@@ -6,6 +6,7 @@
 //! there as a look at it. Where no order exists, the [`core`] is the smallest set of calls found that has none, shown as a
 //! [`timeline`].
 
+mod by_itself;
 mod core;
 mod parts;
 mod search;
@@ -78,6 +79,8 @@ pub struct Unordered {
     pub breach: Breach,
     /// The calls, as places in the history.
     pub calls: Vec<usize>,
+    /// The one of them that is answered wrongly whatever came of all others, if one is.
+    pub by_itself: Option<usize>,
 }
 
 /// An object of which nothing can be said.
@@ -119,14 +122,15 @@ pub fn check(history: &History) -> Report {
     for shared in shared {
         match shared.breach {
             Some(breach) => {
-                report.unordered.push(Unordered { name: shared.name, breach, calls: shared.calls })
+                let (name, calls) = (shared.name, shared.calls);
+                report.unordered.push(Unordered { name, breach, calls, by_itself: None })
             }
             None => report.undecided.push(Undecided { name: shared.name, because: Doubt::SharedId }),
         }
     }
-    volumes.into_iter().for_each(|(name, parts)| check_object(&mut report, name, &parts));
-    snapshots.into_iter().for_each(|(name, parts)| check_object(&mut report, name, &parts));
-    groups.into_iter().for_each(|(name, parts)| check_object(&mut report, name, &parts));
+    volumes.into_iter().for_each(|(name, parts)| check_object(&mut report, name, parts));
+    snapshots.into_iter().for_each(|(name, parts)| check_object(&mut report, name, parts));
+    groups.into_iter().for_each(|(name, parts)| check_object(&mut report, name, parts));
     leave_out_dependent(history, &mut report);
     report
 }
@@ -155,31 +159,71 @@ fn leave_out_dependent(history: &History, report: &mut Report) {
     report.unordered = told;
 }
 
-fn check_object<O: Object>(report: &mut Report, name: Name, parts: &[Part<O>]) {
+/// Looks for an order of the calls about one object. Answers that are wrong by themselves are told first, and the others are
+/// judged without them: else one of those would be blamed that rightly take such a call into account.
+fn check_object<O: Object>(report: &mut Report, name: Name, mut parts: Vec<Part<O>>) {
     report.objects += 1;
-    match search(parts, |_| Treatment::Kept, &mut { STEPS_MAX }) {
-        Outcome::Ordered(remarks) => remarks.into_iter().for_each(|remark| report.remark(name, remark)),
-        Outcome::Known(breach) => {
-            report.remark(name, *breach);
-            report.undecided.push(Undecided { name, because: Doubt::Fault });
-        }
-        Outcome::Undecided(bound) => report.undecided.push(Undecided { name, because: bound.into() }),
-        Outcome::Unordered { last, breach } => {
-            let (mut calls, culprit) = match report.unordered.len() < UNORDERED_TOLD_MAX {
-                true => (core::core(parts, last, &breach.fault()), search::culprit(parts, last)),
-                false => (vec![last], None),
-            };
-            let breach = match culprit {
-                Some((call, breach)) => {
-                    calls.extend(Some(call).filter(|call| !calls.contains(call)));
-                    calls.sort_by_key(|part| parts[*part].step.around.invoked);
-                    breach
+    loop {
+        let (last, breach) = match search(&parts, |_| Treatment::Kept, &mut { STEPS_MAX }) {
+            Outcome::Ordered(remarks) => {
+                return remarks.into_iter().for_each(|remark| report.remark(name, remark));
+            }
+            Outcome::Known(breach) => {
+                report.remark(name, *breach);
+                return report.undecided.push(Undecided { name, because: Doubt::Fault });
+            }
+            Outcome::Undecided(bound) => {
+                return report.undecided.push(Undecided { name, because: bound.into() });
+            }
+            Outcome::Unordered { last, breach } => (last, *breach),
+        };
+        let wrong = by_itself::wrong(&parts, last);
+        let leaves_doubt = wrong.iter().any(|(_, breach)| breach.leaves_doubt);
+        let is_over = wrong.is_empty() || leaves_doubt;
+        match wrong.is_empty() {
+            true => tell(report, name, &parts, last, breach, false),
+            false => {
+                for (place, breach) in &wrong {
+                    tell(report, name, &parts, *place, breach.clone(), true);
                 }
-                None => *breach,
-            };
-            let mut calls: Vec<usize> = calls.into_iter().map(|part| parts[part].entry).collect();
-            calls.dedup();
-            report.unordered.push(Unordered { name, breach, calls });
+            }
         }
+        if is_over {
+            return;
+        }
+        by_itself::take_out(&mut parts, &wrong);
     }
+}
+
+/// Enters a call that no order explains, and the others that matter.
+fn tell<O: Object>(
+    report: &mut Report,
+    name: Name,
+    parts: &[Part<O>],
+    last: usize,
+    breach: Breach,
+    is_by_itself: bool,
+) {
+    let is_told = |told: &Unordered| told.name == name && told.breach.fault() == breach.fault();
+    if report.unordered.iter().any(is_told) {
+        return;
+    }
+    let has_room = report.unordered.len() < UNORDERED_TOLD_MAX;
+    let mut calls = if has_room { core::core(parts, last, &breach.fault()) } else { vec![last] };
+    let culprit = if has_room && !is_by_itself { search::culprit(parts, last) } else { None };
+    if is_by_itself && calls == [last] {
+        calls.extend(by_itself::shown_by(parts, last, &breach));
+    }
+    let breach = match culprit {
+        Some((call, breach)) => {
+            calls.extend(Some(call).filter(|call| !calls.contains(call)));
+            breach
+        }
+        None => breach,
+    };
+    calls.sort_by_key(|part| parts[*part].step.around.invoked);
+    let mut calls: Vec<usize> = calls.into_iter().map(|part| parts[part].entry).collect();
+    calls.dedup();
+    let by_itself = is_by_itself.then(|| parts[last].entry);
+    report.unordered.push(Unordered { name, breach, calls, by_itself });
 }

@@ -5,10 +5,12 @@ use std::time::{Duration, Instant};
 use csi_harness::prelude::*;
 
 use crate::budget::Budget;
+use crate::model::answer::leaves_open;
 use crate::model::expectation::Breach;
 use crate::record::Found;
 use crate::sequence::{Doing, Item, Pace, Sequence};
 use crate::shrink::Shrinker;
+use crate::told::told_elsewhere;
 use crate::trial::Trial;
 
 /// Sequences made at the most to shorten one.
@@ -16,27 +18,55 @@ const SHRINK_TRIES_MAX: u32 = 400;
 /// How long a call is insisted on while a sequence is shortened.
 const SHRINK_INSISTS: Duration = Duration::from_secs(1);
 
+/// What is left of a fault that a sequence has shown.
+#[derive(Debug)]
+pub(crate) enum Smallest {
+    /// The smallest sequence found that shows it.
+    Shows(Sequence),
+    /// The driver only needed time.
+    NeedsTime,
+    /// The refusal did not come again.
+    Once,
+    /// Another check has come to tell it meanwhile.
+    ToldElsewhere,
+}
+
 impl Trial<'_> {
-    /// The smallest sequence found that shows the same fault as this one. `None` if the driver only needed time.
+    /// The smallest sequence found that shows the same fault as this one.
     ///
     /// # Errors
     /// Broken if a path cannot be made, or what the last sequence has made cannot be undone.
-    pub(crate) async fn minimal(&self, found: Sequence, budget: &Budget) -> CheckResult<Option<Sequence>> {
-        let Some(breach) = found.breach.clone() else { return Ok(None) };
-        let smallest = self.shrunk(found, &breach, budget).await?;
+    pub(crate) async fn minimal(
+        &self,
+        found: Sequence,
+        breach: &Breach,
+        budget: &Budget,
+    ) -> CheckResult<Smallest> {
+        let (smallest, comes_again) = self.shrunk(found, breach, budget).await?;
+        if told_elsewhere(self.cx, breach).is_some() {
+            return Ok(Smallest::ToldElsewhere);
+        }
         // Without deletions and lists there is nothing that time could change, and what was insisted on had its time.
-        if !smallest.takes_time() || breach.rule == &req::GEN_TIMEOUT_002 {
-            return Ok(Some(smallest));
+        let takes_time = smallest.takes_time() && breach.rule != &req::GEN_TIMEOUT_002;
+        // A code that says nothing of the request may be of other calls at the time.
+        let may_be_of_others = !comes_again && breach.code.is_some_and(leaves_open);
+        if !takes_time && !may_be_of_others {
+            return Ok(Smallest::Shows(smallest));
         }
         let _confirming = self.cx.begin(Part::Confirming);
-        let settles = self.cx.settle_limit();
-        let pace = Pace { until: Instant::now() + self.cx.remaining(), insists: settles, settles };
-        let slow = self.attempt(pace, &items(smallest.doings())).await?;
-        Ok(is_the_same(&slow, &breach).then_some(slow))
+        let whole = self.cx.settle_limit_of(&smallest.settles()).max(self.terms.settle);
+        let settles = if takes_time { whole } else { Duration::ZERO };
+        let pace = Pace { until: Instant::now() + self.cx.remaining(), insists: whole, settles };
+        let again = self.attempt(pace, &items(smallest.doings())).await?;
+        Ok(match is_the_same(&again, breach) {
+            true => Smallest::Shows(again),
+            false if takes_time => Smallest::NeedsTime,
+            false => Smallest::Once,
+        })
     }
 
     /// What is to be told of a contradiction: the smallest sequence of calls one after another that shows the same, or else the
-    /// calls at the same time. `None` if the driver only needed time.
+    /// calls at the same time. `None` if the driver only needed time, or another check tells it.
     pub(crate) async fn without_overlaps(mut self, found: &Found, budget: &Budget) -> Option<Violation> {
         self.terms.known = found.known.clone();
         let at_once = || Some(found.violation.clone());
@@ -44,43 +74,51 @@ impl Trial<'_> {
             Ok(sequence) if is_the_same(&sequence, &found.breach) => sequence,
             Ok(_) | Err(_) => return at_once(),
         };
-        match self.minimal(sequence, budget).await {
-            Ok(Some(sequence)) => Some(self.accusation(&found.breach, &sequence)),
-            Ok(None) => {
+        match self.minimal(sequence, &found.breach, budget).await {
+            Ok(Smallest::Shows(sequence)) => Some(self.accusation(&found.breach, &sequence)),
+            Ok(Smallest::NeedsTime) => {
                 self.ground.needs_time();
                 None
             }
-            Err(_) => at_once(),
+            Ok(Smallest::ToldElsewhere) => None,
+            Ok(Smallest::Once) | Err(_) => at_once(),
         }
     }
 
     /// The calls that led to a contradiction, one after another.
     async fn in_turn(&self, found: &Found, budget: &Budget) -> CheckResult<Sequence> {
         let _shrinking = self.cx.begin(Part::Shrinking);
-        let until = budget.shrink_until(self.cx);
+        let until = budget.shrink_until();
         let pace = Pace { until, insists: SHRINK_INSISTS, settles: Duration::ZERO };
         let items: Vec<Item> = found.in_turn.iter().cloned().map(Item::from).collect();
         self.attempt(pace, &items).await
     }
 
-    /// The smallest sequence found within the time for it.
-    async fn shrunk(&self, found: Sequence, breach: &Breach, budget: &Budget) -> CheckResult<Sequence> {
+    /// The smallest sequence found within the time for it, and whether it was seen more than once.
+    async fn shrunk(
+        &self,
+        found: Sequence,
+        breach: &Breach,
+        budget: &Budget,
+    ) -> CheckResult<(Sequence, bool)> {
         let _shrinking = self.cx.begin(Part::Shrinking);
-        let until = budget.shrink_until(self.cx);
+        let until = budget.shrink_until();
         let pace = Pace { until, insists: SHRINK_INSISTS, settles: Duration::ZERO };
         let mut shrinker = Shrinker::new(found.links.clone(), &self.terms);
-        let mut smallest = found;
+        let (mut smallest, mut comes_again) = (found, false);
         for _ in 0..SHRINK_TRIES_MAX {
-            let Some(doings) = shrinker.candidate().filter(|_| Instant::now() < until) else { break };
+            let is_over = Instant::now() >= until || told_elsewhere(self.cx, breach).is_some();
+            let Some(doings) = shrinker.candidate().filter(|_| !is_over) else { break };
             // What cannot be undone any more would only get worse.
             let Ok(sequence) = self.attempt(pace, &items(doings)).await else { break };
             let fails = is_the_same(&sequence, breach);
+            comes_again |= fails;
             shrinker.tell(fails.then(|| sequence.links.clone()));
             if fails && sequence.steps.len() <= smallest.steps.len() {
                 smallest = sequence;
             }
         }
-        Ok(smallest)
+        Ok((smallest, comes_again))
     }
 }
 

@@ -178,6 +178,10 @@ impl Model {
                 life.staged.remove(&node);
                 life.published.retain(|(on, _), _| *on != node);
             }
+            volume.leave(|_, places| {
+                places.staged.remove(&node);
+                places.published.retain(|(on, _)| *on != node);
+            });
         };
         self.volumes.values_mut().for_each(|volume| volume.befall(forget));
     }

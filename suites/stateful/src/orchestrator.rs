@@ -164,6 +164,7 @@ impl Orchestrator {
             made = self.make(call) => return made,
             () = pass(limit) => {}
         }
+        self.cx.let_go();
         let span = Span { invoked, returned: self.now() };
         let came = Came::new(&Answer::<Said>::Unknown, "given up by the caller", Value::Null);
         let (answer, request) = (Answer::Unknown, Value::Null);

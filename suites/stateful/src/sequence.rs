@@ -207,6 +207,24 @@ impl Sequence {
         self.steps.iter().any(|step| deletes(&step.call) || lists(&step.call))
     }
 
+    /// What time may change about it.
+    pub(crate) fn settles(&self) -> Vec<Settles> {
+        let of_call = |step: &Step| match &step.call {
+            Call::Volume(VolumeCall::DeleteVolume { .. }) => {
+                vec![Settles::VolumeGone, Settles::VolumeUnlisted]
+            }
+            Call::ListVolumes => vec![Settles::VolumeListed],
+            Call::ListSnapshots => vec![Settles::SnapshotListed],
+            call if deletes(call) => vec![Settles::SnapshotGone, Settles::SnapshotUnlisted],
+            _ => Vec::new(),
+        };
+        let has_lists = self.steps.iter().any(|step| lists(&step.call));
+        let is_looked_for = |what: &Settles| {
+            has_lists || !matches!(what, Settles::VolumeUnlisted | Settles::SnapshotUnlisted)
+        };
+        self.steps.iter().flat_map(of_call).filter(is_looked_for).collect()
+    }
+
     /// The sequence as a table, the step that broke the rule marked.
     pub fn table(&self) -> Vec<String> {
         let width = self.steps.iter().map(|step| step.call.to_string().chars().count()).max().unwrap_or(0);

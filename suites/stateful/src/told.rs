@@ -17,6 +17,11 @@ struct Again {
     times: u32,
 }
 
+/// The check that tells a fault by its rule, in words of its own.
+pub(crate) fn told_elsewhere(cx: &Cx, breach: &Breach) -> Option<String> {
+    cx.target().faults().teller(breach.rule).filter(|_| breach.rule.is_binding())
+}
+
 /// What was told so far.
 #[derive(Debug)]
 pub(crate) struct Told {
@@ -60,9 +65,11 @@ impl Told {
 
     /// Takes it on to tell a fault. `false` if that is done already, and then it is counted.
     pub(crate) fn takes_on(&mut self, breach: &Breach) -> bool {
-        match self.cx.target().faults().claim(&breach.fault(), self.cx.label()) {
-            Ok(()) => true,
-            Err(teller) => {
+        let elsewhere = told_elsewhere(&self.cx, breach);
+        let teller = elsewhere.as_deref().unwrap_or(self.cx.label());
+        match (self.cx.target().faults().claim(&breach.fault(), teller), elsewhere) {
+            (Ok(()), None) => true,
+            (Err(teller), _) | (Ok(()), Some(teller)) => {
                 self.meet_again(breach, &teller);
                 false
             }

@@ -7,6 +7,7 @@ use csi_harness::prelude::*;
 
 use crate::budget::Budget;
 use crate::case::{BreachText, Case};
+use crate::minimal::Smallest;
 use crate::model::around::Terms;
 use crate::model::expectation::Breach;
 use crate::orchestrator::ground::Ground;
@@ -33,6 +34,15 @@ pub(crate) enum Came {
     Again,
     /// A fault that was not told before.
     New,
+}
+
+/// A refusal that did not come again when everything was done again.
+fn refused_once(call: &str, breach: &Breach) -> Breach {
+    Breach {
+        rule: &req::GEN_CONC_003,
+        message: format!("{call} is refused once, and not when the same calls are made again"),
+        ..breach.clone()
+    }
 }
 
 impl<'a> Trial<'a> {
@@ -62,16 +72,27 @@ impl<'a> Trial<'a> {
         if !self.told.takes_on(&breach) {
             return Ok(Came::Again);
         }
-        match self.minimal(sequence, budget).await? {
-            Some(sequence) => {
+        let call = sequence.steps.last().map_or("a call", |step| step.call.method());
+        match self.minimal(sequence, &breach, budget).await? {
+            Smallest::Shows(sequence) => {
                 let accusation = self.accusation(&breach, &sequence);
                 self.told.blame(&breach, accusation);
                 Ok(Came::New)
             }
-            None => {
+            Smallest::NeedsTime => {
                 self.told.takes_back(&breach);
                 self.ground.needs_time();
                 Ok(Came::Right)
+            }
+            Smallest::Once => {
+                self.told.takes_back(&breach);
+                self.told.remark(&refused_once(call, &breach), &self.terms.known);
+                Ok(Came::Right)
+            }
+            Smallest::ToldElsewhere => {
+                self.told.takes_back(&breach);
+                self.told.takes_on(&breach);
+                Ok(Came::Again)
             }
         }
     }

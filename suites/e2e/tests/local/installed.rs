@@ -6,13 +6,15 @@ use std::time::Duration;
 use csi_harness::prelude::{CheckResult, Cx, Stop};
 use csi_mock_driver::Config;
 use csi_suite_e2e::cluster::{
-    AttributesClass, ClaimSpec, Cluster as _, GroupSnapshotOrigin, GroupSnapshotSpec, Pairs, ReclaimPolicy,
-    SnapshotClass, SnapshotOrigin, SnapshotSpec, StorageClass, VolumeMode,
+    AttributesClass, ClaimSpec, Cluster as _, Pairs, ReclaimPolicy, SnapshotClass, StorageClass, VolumeMode,
 };
 use csi_suite_e2e::local::Local;
 
 use crate::pods::{claim_spec, pod_spec};
-use crate::stage::{Played, Test, claim, delete_pod, on_mock, on_mock_installed_with, started};
+use crate::stage::{
+    Played, Test, claim, delete_pod, grown, on_mock, on_mock_installed_with, started, take_groups,
+    take_snapshots,
+};
 
 pub(crate) const TESTS: &[Test] = &[
     ("each_call_has_the_secret_that_its_class_names", each_call_has_the_secret_that_its_class_names),
@@ -70,14 +72,7 @@ fn each_call_has_the_secret_that_its_class_names() {
         started(&local, "pod").await?;
         local.set_attributes_class("claim", "gold").await?;
         local.resize_claim("claim", 128 << 20).await?;
-        loop {
-            let claim = local.claim("claim").await?.unwrap();
-            if claim.capacity_bytes >= 128 << 20 && claim.attributes_class.is_some() {
-                break;
-            }
-            assert_eq!(claim.given_up, None);
-            local.changed().await;
-        }
+        grown(&local, 128 << 20).await?;
         delete_pod(&local, "pod").await?;
         snapshots(&local, driver).await?;
         local.close().await
@@ -126,21 +121,7 @@ fn snapshot_class(driver: String, parameters: Pairs) -> SnapshotClass {
 async fn snapshots(local: &Local, driver: String) -> CheckResult {
     let parameters = naming(&["snapshotter-secret", "snapshotter-list-secret"], "storage", "creds");
     local.create_snapshot_class(&snapshot_class(driver, parameters)).await?;
-    let mut origin = SnapshotOrigin::Claim("claim".to_owned());
-    for name in ["taken", "found"] {
-        let spec = SnapshotSpec { name: name.to_owned(), class: "snapshots".to_owned(), origin };
-        local.create_snapshot(&spec).await?;
-        let ready = loop {
-            let snapshot = local.snapshot(name).await?.unwrap();
-            assert_eq!(snapshot.given_up, None);
-            if snapshot.ready {
-                break snapshot;
-            }
-            local.changed().await;
-        };
-        origin = SnapshotOrigin::Handle(ready.handle.unwrap());
-    }
-    Ok(())
+    take_snapshots(local, "snapshots").await
 }
 
 fn groups_have_the_secret_that_their_class_names() {
@@ -154,22 +135,7 @@ fn groups_have_the_secret_that_their_class_names() {
         let parameters = naming(&secrets, "storage", "creds");
         let class = snapshot_class(cx.target().info().name.clone(), parameters);
         local.create_group_snapshot_class(&class).await?;
-        let mut origin = GroupSnapshotOrigin::Labels(labels);
-        for name in ["taken", "found"] {
-            let spec = GroupSnapshotSpec { name: name.to_owned(), class: class.name.clone(), origin };
-            local.create_group_snapshot(&spec).await?;
-            let ready = loop {
-                let group = local.group_snapshot(name).await?.unwrap();
-                assert_eq!(group.given_up, None);
-                if group.ready {
-                    break group;
-                }
-                local.changed().await;
-            };
-            let member = local.snapshot(&ready.members[0].0).await?.unwrap();
-            let snapshots = vec![member.handle.unwrap()];
-            origin = GroupSnapshotOrigin::Handles { group: ready.handle.unwrap(), snapshots };
-        }
+        take_groups(&local, &class.name, labels).await?;
         local.close().await
     }
     // What is asked about a member has no secret, as a member has no class.

@@ -3,13 +3,14 @@
 use csi_harness::prelude::{CheckResult, Cx};
 use csi_mock_driver::Config;
 use csi_suite_e2e::cluster::{
-    AttributesClass, ClaimSpec, Cluster as _, GroupSnapshotOrigin, GroupSnapshotSpec, Pairs, ReclaimPolicy,
-    SnapshotClass, SnapshotOrigin, SnapshotSpec, VolumeMode,
+    AttributesClass, ClaimSpec, Cluster as _, Pairs, ReclaimPolicy, SnapshotClass, VolumeMode,
 };
 use csi_suite_e2e::local::Local;
 
 use crate::pods::{claim_spec, pod_spec};
-use crate::stage::{Test, claim, class, delete_pod, on_mock_paused, started};
+use crate::stage::{
+    Test, claim, class, delete_pod, grown, on_mock_paused, started, take_groups, take_snapshots,
+};
 
 /// How often each fails: longer than a minute, with the pauses of the sidecars in between.
 const TIMES: u32 = 7;
@@ -71,14 +72,7 @@ async fn life(local: Local, cx: Cx) -> CheckResult {
     started(&local, "pod").await?;
     local.set_attributes_class("claim", "gold").await?;
     local.resize_claim("claim", 128 << 20).await?;
-    loop {
-        let claim = local.claim("claim").await?.unwrap();
-        if claim.capacity_bytes >= 128 << 20 && claim.attributes_class.is_some() {
-            break;
-        }
-        assert_eq!(claim.given_up, None);
-        local.changed().await;
-    }
+    grown(&local, 128 << 20).await?;
     delete_pod(&local, "pod").await?;
     let snapshots = SnapshotClass {
         name: "snapshots".to_owned(),
@@ -88,45 +82,7 @@ async fn life(local: Local, cx: Cx) -> CheckResult {
     };
     local.create_snapshot_class(&snapshots).await?;
     local.create_group_snapshot_class(&snapshots).await?;
-    take_snapshots(&local).await?;
-    take_groups(&local, labels).await?;
+    take_snapshots(&local, "snapshots").await?;
+    take_groups(&local, "snapshots", labels).await?;
     local.close().await
-}
-
-/// A snapshot, and the same again by its id.
-async fn take_snapshots(local: &Local) -> CheckResult {
-    let mut origin = SnapshotOrigin::Claim("claim".to_owned());
-    for name in ["taken", "found"] {
-        let class = "snapshots".to_owned();
-        local.create_snapshot(&SnapshotSpec { name: name.to_owned(), class, origin }).await?;
-        let ready = loop {
-            let snapshot = local.snapshot(name).await?.unwrap();
-            if snapshot.ready {
-                break snapshot;
-            }
-            local.changed().await;
-        };
-        origin = SnapshotOrigin::Handle(ready.handle.unwrap());
-    }
-    Ok(())
-}
-
-/// A group snapshot, and the same again by its id.
-async fn take_groups(local: &Local, labels: Pairs) -> CheckResult {
-    let mut origin = GroupSnapshotOrigin::Labels(labels);
-    for name in ["group", "found-group"] {
-        let class = "snapshots".to_owned();
-        local.create_group_snapshot(&GroupSnapshotSpec { name: name.to_owned(), class, origin }).await?;
-        let ready = loop {
-            let group = local.group_snapshot(name).await?.unwrap();
-            if group.ready {
-                break group;
-            }
-            local.changed().await;
-        };
-        let member = local.snapshot(&ready.members[0].0).await?.unwrap();
-        let snapshots = vec![member.handle.unwrap()];
-        origin = GroupSnapshotOrigin::Handles { group: ready.handle.unwrap(), snapshots };
-    }
-    Ok(())
 }

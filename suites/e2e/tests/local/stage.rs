@@ -17,7 +17,10 @@ use csi_harness::target::Target;
 use csi_hostpath_driver::HostpathDriver;
 use csi_mock_driver::MockDriver;
 use csi_proto::{Endpoint, Listener};
-use csi_suite_e2e::cluster::{Claim, ClaimPhase, ClaimSpec, Cluster, Pod, PodPhase, StorageClass};
+use csi_suite_e2e::cluster::{
+    Claim, ClaimPhase, ClaimSpec, Cluster, GroupSnapshotOrigin, GroupSnapshotSpec, Pairs, Pod, PodPhase,
+    SnapshotOrigin, SnapshotSpec, StorageClass,
+};
 use csi_suite_e2e::local::{Local, LocalClusters, Settings};
 use csi_suite_e2e::plan::{self, Definition};
 use csi_suite_e2e::room::Room;
@@ -431,6 +434,59 @@ pub(crate) async fn delete_pod(local: &Local, name: &str) -> CheckResult {
     local.delete_pod(name, false).await?;
     while local.pod(name).await?.is_some() {
         local.changed().await;
+    }
+    Ok(())
+}
+
+/// Waits until the claim has so many bytes and the attributes that were asked for.
+pub(crate) async fn grown(local: &Local, bytes: i64) -> CheckResult {
+    loop {
+        let claim = local.claim("claim").await?.unwrap();
+        if claim.capacity_bytes >= bytes && claim.attributes_class.is_some() {
+            return Ok(());
+        }
+        assert_eq!(claim.given_up, None);
+        local.changed().await;
+    }
+}
+
+/// Takes a snapshot of the claim, and the same again by its id.
+pub(crate) async fn take_snapshots(local: &Local, class: &str) -> CheckResult {
+    let mut origin = SnapshotOrigin::Claim("claim".to_owned());
+    for name in ["taken", "found"] {
+        local
+            .create_snapshot(&SnapshotSpec { name: name.to_owned(), class: class.to_owned(), origin })
+            .await?;
+        let ready = loop {
+            let snapshot = local.snapshot(name).await?.unwrap();
+            assert_eq!(snapshot.given_up, None);
+            if snapshot.ready {
+                break snapshot;
+            }
+            local.changed().await;
+        };
+        origin = SnapshotOrigin::Handle(ready.handle.unwrap());
+    }
+    Ok(())
+}
+
+/// Takes a group snapshot of the claims with these labels, and the same again by its id.
+pub(crate) async fn take_groups(local: &Local, class: &str, labels: Pairs) -> CheckResult {
+    let mut origin = GroupSnapshotOrigin::Labels(labels);
+    for name in ["group", "found-group"] {
+        let spec = GroupSnapshotSpec { name: name.to_owned(), class: class.to_owned(), origin };
+        local.create_group_snapshot(&spec).await?;
+        let ready = loop {
+            let group = local.group_snapshot(name).await?.unwrap();
+            assert_eq!(group.given_up, None);
+            if group.ready {
+                break group;
+            }
+            local.changed().await;
+        };
+        let member = local.snapshot(&ready.members[0].0).await?.unwrap();
+        let snapshots = vec![member.handle.unwrap()];
+        origin = GroupSnapshotOrigin::Handles { group: ready.handle.unwrap(), snapshots };
     }
     Ok(())
 }

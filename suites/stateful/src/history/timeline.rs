@@ -26,6 +26,9 @@ pub struct Timeline {
     pub actual: String,
     /// The calls by their beginning.
     pub rows: Vec<Row>,
+    /// The row whose answer is wrong whatever came of all others, if one is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub by_itself: Option<usize>,
     /// What names in them mean that are not plain.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub legend: Vec<String>,
@@ -50,9 +53,11 @@ pub struct Row {
 impl Timeline {
     /// The calls of a history that no order explains.
     pub fn new(history: &History, unordered: &Unordered) -> Timeline {
-        let mut entries: Vec<_> =
-            unordered.calls.iter().filter_map(|place| history.entries.get(*place)).collect();
-        entries.sort_by_key(|entry| (entry.span.invoked, entry.span.returned));
+        let entry = |place: &usize| Some((*place, history.entries.get(*place)?));
+        let mut entries: Vec<_> = unordered.calls.iter().filter_map(entry).collect();
+        entries.sort_by_key(|(_, entry)| (entry.span.invoked, entry.span.returned));
+        let by_itself = entries.iter().position(|(place, _)| Some(*place) == unordered.by_itself);
+        let entries: Vec<_> = entries.into_iter().map(|(_, entry)| entry).collect();
         let start = entries.first().map_or(Duration::ZERO, |entry| entry.span.invoked);
         let micros =
             |time: Duration| u64::try_from(time.saturating_sub(start).as_micros()).unwrap_or(u64::MAX);
@@ -69,6 +74,7 @@ impl Timeline {
             expected: unordered.breach.expected.clone(),
             actual: unordered.breach.actual.clone(),
             rows: rows.collect(),
+            by_itself,
             legend: legend(entries.iter().flat_map(|entry| entry.call.ids())),
         }
     }
@@ -92,18 +98,22 @@ impl Timeline {
         let span_us = self.rows.iter().map(|row| row.to_us).max().unwrap_or(0).max(1);
         let call_width = self.rows.iter().map(|row| row.call.chars().count()).max().unwrap_or(0);
         let column = |us: u64| (u128::from(us) * COLUMNS as u128 / u128::from(span_us)) as usize;
-        let line = |row: &Row| {
+        let line = |(at, row): (usize, &Row)| {
+            let mark = if Some(at) == self.by_itself && self.rows.len() > 1 { '>' } else { ' ' };
             let (from, to) = (column(row.from_us), column(row.to_us));
             let bar = format!("{}├{}┤", " ".repeat(from), "─".repeat(to - from));
             let (worker, call, answer, width) = (row.worker, &row.call, &row.answer, COLUMNS + 2);
-            format!("  worker {worker:<3} {call:<call_width$}  {bar:<width$}  {answer}")
+            format!("{mark} worker {worker:<3} {call:<call_width$}  {bar:<width$}  {answer}")
         };
-        self.rows.iter().map(line).chain(self.verdict()).chain(self.legend.clone()).collect()
+        self.rows.iter().enumerate().map(line).chain(self.verdict()).chain(self.legend.clone()).collect()
     }
 
     /// What the answers say together that cannot be.
     fn verdict(&self) -> Vec<String> {
         let wrong = match self.rows.len() {
+            2.. if self.by_itself.is_some() => {
+                "  the marked answer is wrong, in whichever order the calls took effect".to_owned()
+            }
             0 | 1 => "  whatever was done before or at the same time, this answer is wrong".to_owned(),
             2 => {
                 "  the two answers cannot both be right, whichever of the calls took effect first".to_owned()

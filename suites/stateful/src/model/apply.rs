@@ -21,12 +21,33 @@ pub(super) fn volume(volume: &mut Volume, call: &VolumeCall, said: Option<&Volum
         }
         (DeleteVolume { .. }, Some(id)) => volume.delete(id, around.fades_until()),
         (_, Some(id)) => {
+            // What is written goes to whichever of two volumes of that id is mounted.
+            let said = said.filter(|_| !volume.is_left_in_use(id));
             if let Some(life) = volume.find_mut(id) {
                 change(life, call, said);
             }
+            undo_what_is_left(volume, call);
         }
         (_, None) => {}
     }
+}
+
+/// A volume that was deleted while it was in use is no longer where a call undid that.
+fn undo_what_is_left(volume: &mut Volume, call: &VolumeCall) {
+    use VolumeCall::*;
+    volume.leave(|id, places| match *call {
+        ControllerUnpublishVolume { volume, node: Some(node) } if volume == id => {
+            places.attached.remove(&node);
+        }
+        ControllerUnpublishVolume { volume, node: None } if volume == id => places.attached.clear(),
+        NodeUnstageVolume { volume, node } if volume == id => {
+            places.staged.remove(&node);
+        }
+        NodeUnpublishVolume { volume, node, target } if volume == id => {
+            places.published.remove(&(node, target));
+        }
+        _ => {}
+    });
 }
 
 fn made(wanted: &Wanted, around: &Around) -> VolumeLife {

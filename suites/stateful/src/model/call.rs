@@ -332,32 +332,77 @@ impl Subject {
     }
 }
 
-impl VolumeCall {
-    /// What it goes by.
-    pub fn subject(&self) -> Subject {
-        use VolumeCall::*;
-        match self {
-            CreateVolume { name, .. } => Subject::Name(*name),
-            DeleteVolume { volume }
-            | ControllerPublishVolume { volume, .. }
-            | ControllerUnpublishVolume { volume, .. }
-            | ValidateVolumeCapabilities { volume, .. }
-            | ControllerGetVolume { volume }
-            | ControllerExpandVolume { volume, .. }
-            | ControllerModifyVolume { volume, .. }
-            | NodeStageVolume { volume, .. }
-            | NodeUnstageVolume { volume, .. }
-            | NodePublishVolume { volume, .. }
-            | NodeUnpublishVolume { volume, .. }
-            | NodeExpandVolume { volume, .. }
-            | NodeGetVolumeStats { volume, .. }
-            | Write { volume, .. }
-            | Read { volume, .. }
-            | Listing { volume }
-            | Copying { volume } => Subject::Id(*volume),
-        }
-    }
+/// What a call goes by, to be changed.
+#[derive(Debug)]
+pub(crate) enum SubjectMut<'a> {
+    Name(&'a mut Name),
+    Id(&'a mut Id),
+}
 
+/// Gives what calls go by to one of two functions: a name, or an id.
+macro_rules! subjects {
+    ($calls:ident { $($by_name:ident)* } { $($by_id:ident $field:ident)* }) => {
+        impl $calls {
+            /// What it goes by.
+            pub fn subject(&self) -> Subject {
+                match self {
+                    $($calls::$by_name { name, .. } => Subject::Name(*name),)*
+                    $($calls::$by_id { $field, .. } => Subject::Id(*$field),)*
+                }
+            }
+
+            /// The same, to be changed.
+            pub(crate) fn subject_mut(&mut self) -> SubjectMut<'_> {
+                match self {
+                    $($calls::$by_name { name, .. } => SubjectMut::Name(name),)*
+                    $($calls::$by_id { $field, .. } => SubjectMut::Id($field),)*
+                }
+            }
+        }
+    };
+}
+
+subjects! {
+    VolumeCall { CreateVolume } {
+        DeleteVolume volume
+        ControllerPublishVolume volume
+        ControllerUnpublishVolume volume
+        ValidateVolumeCapabilities volume
+        ControllerGetVolume volume
+        ControllerExpandVolume volume
+        ControllerModifyVolume volume
+        NodeStageVolume volume
+        NodeUnstageVolume volume
+        NodePublishVolume volume
+        NodeUnpublishVolume volume
+        NodeExpandVolume volume
+        NodeGetVolumeStats volume
+        Write volume
+        Read volume
+        Listing volume
+        Copying volume
+    }
+}
+
+subjects! {
+    SnapshotCall { CreateSnapshot } {
+        DeleteSnapshot snapshot
+        GetSnapshot snapshot
+        Listing snapshot
+        Copying snapshot
+    }
+}
+
+subjects! {
+    GroupCall { CreateVolumeGroupSnapshot } {
+        DeleteVolumeGroupSnapshot group
+        GetVolumeGroupSnapshot group
+        DeleteMember group
+        Copying group
+    }
+}
+
+impl VolumeCall {
     /// The RPC, or what workloads do.
     pub fn method(&self) -> &'static str {
         use VolumeCall::*;
@@ -385,18 +430,6 @@ impl VolumeCall {
 }
 
 impl SnapshotCall {
-    /// What it goes by.
-    pub fn subject(&self) -> Subject {
-        use SnapshotCall::*;
-        match self {
-            CreateSnapshot { name, .. } => Subject::Name(*name),
-            DeleteSnapshot { snapshot }
-            | GetSnapshot { snapshot }
-            | Listing { snapshot }
-            | Copying { snapshot } => Subject::Id(*snapshot),
-        }
-    }
-
     /// The RPC, or what workloads do.
     pub fn method(&self) -> &'static str {
         use SnapshotCall::*;
@@ -411,18 +444,6 @@ impl SnapshotCall {
 }
 
 impl GroupCall {
-    /// What it goes by.
-    pub fn subject(&self) -> Subject {
-        use GroupCall::*;
-        match self {
-            CreateVolumeGroupSnapshot { name, .. } => Subject::Name(*name),
-            DeleteVolumeGroupSnapshot { group }
-            | GetVolumeGroupSnapshot { group }
-            | DeleteMember { group, .. }
-            | Copying { group } => Subject::Id(*group),
-        }
-    }
-
     /// The RPC, or what workloads do.
     pub fn method(&self) -> &'static str {
         use GroupCall::*;
@@ -449,16 +470,7 @@ impl Call {
 
     /// What it copies.
     pub fn sources(&self) -> Vec<Id> {
-        match self {
-            Call::Volume(VolumeCall::CreateVolume { wanted, .. }) => wanted.source.into_iter().collect(),
-            Call::Snapshot(SnapshotCall::CreateSnapshot { volume, .. }) => vec![*volume],
-            Call::Group(GroupCall::CreateVolumeGroupSnapshot { volumes, .. }) => volumes.clone(),
-            Call::Volume(_)
-            | Call::Snapshot(_)
-            | Call::Group(_)
-            | Call::ListVolumes
-            | Call::ListSnapshots => Vec::new(),
-        }
+        self.clone().sources_mut().into_iter().map(|id| *id).collect()
     }
 
     /// The names of everything that it is about.

@@ -7,7 +7,7 @@ use csi_harness::effect::is_not_now;
 use csi_harness::faults::Fault;
 use csi_harness::requirements::{Requirement, req};
 use csi_harness::verdict::Violation;
-use csi_proto::code_name;
+use csi_proto::{RPCS, Rpc, code_name};
 use tonic::Code;
 
 use super::answer::Answer;
@@ -275,12 +275,19 @@ impl Breach {
         if self.rule.is_binding() { Finding::Wrong(vec![self]) } else { Finding::Odd(self) }
     }
 
+    /// The refusal that is wrong, if one is: what is said of it begins with the RPC.
+    fn refused(&self) -> Option<(Rpc, Code)> {
+        let method = self.message.split(' ').next()?;
+        let rpc = RPCS.iter().find(|rpc| rpc.method == method)?;
+        Some((*rpc, self.code?))
+    }
+
     /// What tells it from others.
     pub fn fault(&self) -> Fault {
         let code = self.code.map_or(String::new(), |code| format!(" as {}", code_name(code)));
         // That calls get in each other's way is one fault, whichever they are.
         let what = match self.rule == &req::GEN_CONC_003 {
-            true => "beside another call".to_owned(),
+            true => Fault::BESIDE_ANOTHER_CALL.to_owned(),
             false => format!("{}{code}", self.message),
         };
         Fault { rule: self.rule.id, what }
@@ -289,10 +296,10 @@ impl Breach {
 
 impl From<Breach> for Violation {
     fn from(breach: Breach) -> Violation {
-        let fault = Some(Box::new(breach.fault()));
+        let (fault, refused) = (Some(Box::new(breach.fault())), breach.refused().map(Box::new));
         let violation =
             Violation::new(breach.message).of(breach.rule).expected(breach.expected).actual(breach.actual);
-        Violation { fault, ..violation }
+        Violation { fault, refused, ..violation }
     }
 }
 

@@ -1,4 +1,5 @@
-//! Which parts of a volume a call changes or looks at, so that calls about different parts need not be tried in all orders.
+//! Which parts of a volume a call changes or looks at, so that calls about different parts need not be tried in all orders. This
+//! also says which calls only look.
 
 use super::call::VolumeCall;
 use super::names::Node;
@@ -6,8 +7,10 @@ use super::names::Node;
 /// Sets of parts, a bit for each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Footprint {
-    pub(super) changes: u64,
-    pub(super) sees: u64,
+    changes: u64,
+    sees: u64,
+    /// What the driver has and the model does not know until it has told it: nothing changes, and later answers have to agree.
+    tells: u64,
 }
 
 /// Whether there is a volume, and which.
@@ -39,6 +42,7 @@ fn published(node: Node) -> u64 {
 impl Footprint {
     pub(super) fn of(call: &VolumeCall) -> Footprint {
         use VolumeCall::*;
+        let mut tells = 0;
         let (changes, sees) = match *call {
             CreateVolume { .. } | DeleteVolume { .. } => (ALL, ALL),
             ControllerPublishVolume { node, .. } => (attached(node), LIFE | ATTACHMENTS | CONFIRMED),
@@ -46,7 +50,10 @@ impl Footprint {
                 (attached(node), LIFE | staged(node) | published(node))
             }
             ControllerUnpublishVolume { node: None, .. } => (ATTACHMENTS, ALL),
-            ValidateVolumeCapabilities { .. } => (CONFIRMED, LIFE | ATTACHMENTS),
+            ValidateVolumeCapabilities { .. } => {
+                tells = CONFIRMED;
+                (0, LIFE | ATTACHMENTS)
+            }
             ControllerGetVolume { .. } | Listing { .. } => (0, LIFE | SIZE | ATTACHMENTS),
             // In use is what any node has.
             ControllerExpandVolume { .. } => (SIZE, ALL),
@@ -63,6 +70,17 @@ impl Footprint {
             Read { node, .. } => (0, LIFE | BYTES | attached(node) | staged(node) | published(node)),
             Copying { .. } => (0, LIFE),
         };
-        Footprint { changes, sees }
+        Footprint { changes, sees, tells }
+    }
+
+    /// Whether nothing is changed.
+    pub(super) fn only_looks(self) -> bool {
+        self.changes == 0
+    }
+
+    /// Whether it may make a difference which of two calls comes first.
+    pub(super) fn depends(self, other: Footprint) -> bool {
+        let (one, two) = (self.changes | self.tells, other.changes | other.tells);
+        one & (two | other.sees) != 0 || two & self.sees != 0
     }
 }

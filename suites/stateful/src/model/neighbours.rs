@@ -92,7 +92,8 @@ impl Model {
 
     /// Whether some node may use a volume.
     fn may_be_in_use(&self, id: Id) -> bool {
-        let used = |volume: Volume| volume.life.is_some_and(|life| life.is_in_use());
+        let used =
+            |volume: Volume| volume.is_left_in_use(id) || volume.life.is_some_and(|life| life.is_in_use());
         self.is_lost(id.name) || (id.name.kind == Kind::Volume && self.volume(id.name).into_iter().any(used))
     }
 

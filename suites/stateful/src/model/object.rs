@@ -44,6 +44,9 @@ pub trait Object: Clone + fmt::Debug + Default + Eq + Hash {
         !(Self::only_looks(one) && Self::only_looks(other))
     }
 
+    /// Whether it exists.
+    fn is_there(&self) -> bool;
+
     /// The id that an answer gives, of what it makes or finds.
     fn id_given(answer: &Answer<Self::Said>) -> Option<Id>;
 
@@ -110,22 +113,15 @@ impl Object for Volume {
     }
 
     fn only_looks(call: &VolumeCall) -> bool {
-        use VolumeCall::*;
-        matches!(
-            call,
-            ValidateVolumeCapabilities { .. }
-                | ControllerGetVolume { .. }
-                | NodeExpandVolume { .. }
-                | NodeGetVolumeStats { .. }
-                | Read { .. }
-                | Listing { .. }
-                | Copying { .. }
-        )
+        Footprint::of(call).only_looks()
     }
 
     fn depends(one: &VolumeCall, other: &VolumeCall) -> bool {
-        let (one, other) = (Footprint::of(one), Footprint::of(other));
-        one.changes & (other.changes | other.sees) != 0 || other.changes & one.sees != 0
+        Footprint::of(one).depends(Footprint::of(other))
+    }
+
+    fn is_there(&self) -> bool {
+        self.life.is_some()
     }
 
     fn id_given(answer: &Answer<VolumeSaid>) -> Option<Id> {
@@ -174,6 +170,10 @@ impl Object for Snapshot {
         matches!(call, GetSnapshot { .. } | Listing { .. } | Copying { .. })
     }
 
+    fn is_there(&self) -> bool {
+        self.life.is_some()
+    }
+
     fn id_given(answer: &Answer<SnapshotSaid>) -> Option<Id> {
         match answer {
             Answer::Done(SnapshotSaid::Seen(facts)) => facts.id,
@@ -217,6 +217,10 @@ impl Object for Group {
 
     fn only_looks(call: &GroupCall) -> bool {
         matches!(call, GroupCall::GetVolumeGroupSnapshot { .. } | GroupCall::Copying { .. })
+    }
+
+    fn is_there(&self) -> bool {
+        self.life.is_some()
     }
 
     fn id_given(answer: &Answer<GroupSaid>) -> Option<Id> {

@@ -2,7 +2,7 @@
 
 use super::Object as _;
 use super::answer::{Answer, Said};
-use super::call::{Call, GroupCall, SnapshotCall, VolumeCall};
+use super::call::{Call, GroupCall, SnapshotCall, Subject, SubjectMut, VolumeCall};
 use super::names::{Id, Name, Node, Target};
 use super::state::{Group, Snapshot, Volume};
 
@@ -31,33 +31,46 @@ impl Call {
 
     /// [`makes`](Call::makes), to be changed.
     pub(crate) fn made_mut(&mut self) -> Option<&mut Name> {
-        match self {
-            Call::Volume(VolumeCall::CreateVolume { name, .. })
-            | Call::Snapshot(SnapshotCall::CreateSnapshot { name, .. })
-            | Call::Group(GroupCall::CreateVolumeGroupSnapshot { name, .. }) => Some(name),
-            _ => None,
+        match self.subject_mut()? {
+            SubjectMut::Name(name) => Some(name),
+            SubjectMut::Id(_) => None,
         }
     }
 
-    /// [`ids`](Call::ids), to be changed.
+    /// [`ids`](Call::ids), to be changed. What goes by an id copies nothing.
     pub(crate) fn ids_mut(&mut self) -> Vec<&mut Id> {
+        if let Call::Group(GroupCall::DeleteMember { group, member }) = self {
+            return vec![group, member];
+        }
+        match self.subject() {
+            Some(Subject::Name(_)) => self.sources_mut(),
+            Some(Subject::Id(_)) | None => match self.subject_mut() {
+                Some(SubjectMut::Id(id)) => vec![id],
+                Some(SubjectMut::Name(_)) | None => Vec::new(),
+            },
+        }
+    }
+
+    /// [`sources`](Call::sources), to be changed.
+    pub(crate) fn sources_mut(&mut self) -> Vec<&mut Id> {
         match self {
-            Call::Volume(call) => volume_ids(call),
-            Call::Snapshot(
-                SnapshotCall::CreateSnapshot { volume: id, .. }
-                | SnapshotCall::DeleteSnapshot { snapshot: id }
-                | SnapshotCall::GetSnapshot { snapshot: id }
-                | SnapshotCall::Listing { snapshot: id }
-                | SnapshotCall::Copying { snapshot: id },
-            )
-            | Call::Group(
-                GroupCall::DeleteVolumeGroupSnapshot { group: id }
-                | GroupCall::GetVolumeGroupSnapshot { group: id }
-                | GroupCall::Copying { group: id },
-            ) => vec![id],
+            Call::Volume(VolumeCall::CreateVolume { wanted, .. }) => wanted.source.iter_mut().collect(),
+            Call::Snapshot(SnapshotCall::CreateSnapshot { volume, .. }) => vec![volume],
             Call::Group(GroupCall::CreateVolumeGroupSnapshot { volumes, .. }) => volumes.iter_mut().collect(),
-            Call::Group(GroupCall::DeleteMember { group, member }) => vec![group, member],
-            Call::ListVolumes | Call::ListSnapshots => Vec::new(),
+            Call::Volume(_)
+            | Call::Snapshot(_)
+            | Call::Group(_)
+            | Call::ListVolumes
+            | Call::ListSnapshots => Vec::new(),
+        }
+    }
+
+    fn subject_mut(&mut self) -> Option<SubjectMut<'_>> {
+        match self {
+            Call::Volume(call) => Some(call.subject_mut()),
+            Call::Snapshot(call) => Some(call.subject_mut()),
+            Call::Group(call) => Some(call.subject_mut()),
+            Call::ListVolumes | Call::ListSnapshots => None,
         }
     }
 
@@ -81,29 +94,5 @@ impl Call {
             ) => (Some(node), None),
             _ => (None, None),
         }
-    }
-}
-
-fn volume_ids(call: &mut VolumeCall) -> Vec<&mut Id> {
-    use VolumeCall::*;
-    match call {
-        CreateVolume { wanted, .. } => wanted.source.iter_mut().collect(),
-        DeleteVolume { volume }
-        | ControllerPublishVolume { volume, .. }
-        | ControllerUnpublishVolume { volume, .. }
-        | ValidateVolumeCapabilities { volume, .. }
-        | ControllerGetVolume { volume }
-        | ControllerExpandVolume { volume, .. }
-        | ControllerModifyVolume { volume, .. }
-        | NodeStageVolume { volume, .. }
-        | NodeUnstageVolume { volume, .. }
-        | NodePublishVolume { volume, .. }
-        | NodeUnpublishVolume { volume, .. }
-        | NodeExpandVolume { volume, .. }
-        | NodeGetVolumeStats { volume, .. }
-        | Write { volume, .. }
-        | Read { volume, .. }
-        | Listing { volume }
-        | Copying { volume } => vec![volume],
     }
 }

@@ -348,6 +348,7 @@ impl<O: Object> Possible<O> {
     fn orders(&mut self, last: usize) -> Result<Orders<O>, Bound> {
         let before = self.before(last);
         let mut orders = Orders { ends: Vec::new(), wrong: None };
+        let mut is_likely = false;
         let mut ended: HashMap<World<O>, usize> = HashMap::new();
         let mut seen: HashMap<World<O>, bool> = HashMap::new();
         let mut queue: VecDeque<(World<O>, Option<Breach>)> =
@@ -391,7 +392,10 @@ impl<O: Object> Possible<O> {
                             self.excuse.get_or_insert(breach);
                         }
                         Err(breach) if slot == last => {
-                            orders.wrong.get_or_insert(breach);
+                            let more_likely = !is_likely && self.is_likely(&world.state, slot);
+                            if more_likely || orders.wrong.is_none() {
+                                (orders.wrong, is_likely) = (Some(breach), more_likely);
+                            }
                         }
                         Err(_) => {}
                     }
@@ -412,6 +416,15 @@ impl<O: Object> Possible<O> {
 
     fn is_known(&self, slot: usize, breach: &Breach) -> bool {
         self.open[slot].as_ref().is_some_and(|open| open.step.around.terms.known.has(breach))
+    }
+
+    /// Whether a driver in this state would come to say what was answered, be it right or wrong.
+    fn is_likely(&self, state: &O, slot: usize) -> bool {
+        match self.open[slot].as_ref().map(|open| &open.step.answer) {
+            Some(Answer::Refused(Code::AlreadyExists)) => state.is_there(),
+            Some(Answer::Refused(Code::NotFound)) => !state.is_there(),
+            _ => true,
+        }
     }
 
     fn only_looks(&self, slot: usize) -> bool {
@@ -565,7 +578,8 @@ impl<O: Object> Possible<O> {
 /// The world after a call took effect, with what is to be remarked, or why it cannot have.
 type Next<O> = Result<(World<O>, Option<Breach>), Breach>;
 
-/// The ends of all orders, each with what is to be remarked, and what is wrong with the first order that fails.
+/// The ends of all orders, each with what is to be remarked, and what is wrong with the first order that fails: of those in
+/// which the answer is likely, if there are any.
 struct Orders<O> {
     ends: Vec<(World<O>, Option<Breach>)>,
     wrong: Option<Breach>,
@@ -614,8 +628,10 @@ fn as_done<O: Object>(mut state: O, step: &Step<O>) -> Option<O> {
         Answer::Refused(code) if !leaves_open(*code) => None,
         Answer::Done(said) => {
             let finding = judged(&state, step).and(state.weigh(call, said, around));
-            state.apply(call, Some(said), around);
-            (!matches!(finding.beside(&around.terms.known), Finding::Wrong(_))).then_some(state)
+            // Where it was said wrongly, who knows what was done.
+            let is_wrong = matches!(finding.beside(&around.terms.known), Finding::Wrong(_));
+            state.apply(call, Some(said).filter(|_| !is_wrong), around);
+            Some(state)
         }
         Answer::Unknown | Answer::Refused(_) | Answer::PutOff(_) => {
             let may_be_done = state.judge(call, around).may_be_done();

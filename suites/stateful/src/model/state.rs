@@ -16,6 +16,25 @@ pub struct Named<T> {
     pub life: Option<T>,
     /// What there was until just now: deletion may go on in the background after OK.
     pub fading: Option<Fading>,
+    /// Where volumes are that were deleted while they were in use, by their ids, which may come again.
+    pub left: BTreeMap<Id, Places>,
+}
+
+/// Where a volume is: on which nodes, and at which of their paths.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Places {
+    /// Nodes that it is published to by the controller.
+    pub attached: BTreeSet<Node>,
+    /// Nodes on which it is staged.
+    pub staged: BTreeSet<Node>,
+    /// Places at which it is published.
+    pub published: BTreeSet<(Node, Target)>,
+}
+
+impl Places {
+    fn is_empty(&self) -> bool {
+        self.attached.is_empty() && self.staged.is_empty() && self.published.is_empty()
+    }
 }
 
 /// Something deleted that may still be seen for a while.
@@ -130,7 +149,7 @@ pub struct GroupLife {
 
 impl<T> Default for Named<T> {
     fn default() -> Named<T> {
-        Named { life: None, fading: None }
+        Named { life: None, fading: None, left: BTreeMap::new() }
     }
 }
 
@@ -140,6 +159,10 @@ pub trait HasId {
     fn id(&self) -> Option<Id>;
     /// Takes the id over.
     fn bind(&mut self, id: Id);
+    /// Where it is in use.
+    fn places(&self) -> Places {
+        Places::default()
+    }
 }
 
 /// What is found under an id.
@@ -179,14 +202,31 @@ impl<T: HasId> Named<T> {
 
     /// Deletes what exists under an id. What was deleted before fades from this answer on at the latest.
     pub(super) fn delete(&mut self, id: Id, until: Time) {
-        if self.life.as_ref().is_some_and(|life| life.id() == Some(id)) {
-            self.life = None;
+        if let Some(life) = self.life.take_if(|life| life.id() == Some(id)) {
+            let places = life.places();
+            if !places.is_empty() {
+                self.left.insert(id, places);
+            }
             self.fading = Some(Fading { id: Some(id), until });
         } else if let Some(fading) = &mut self.fading
             && fading.id.is_none_or(|was| was == id)
         {
             fading.until = fading.until.min(until);
         }
+    }
+
+    /// Whether something with this id was deleted while it was in use, and that was not undone: the caller is wrong to go on,
+    /// and a driver may say anything of it, even once the id has come again.
+    pub fn is_left_in_use(&self, id: Id) -> bool {
+        self.left.contains_key(&id)
+    }
+
+    /// Undoes where something is that was deleted while it was in use.
+    pub(super) fn leave(&mut self, undo: impl Fn(Id, &mut Places)) {
+        self.left.retain(|id, places| {
+            undo(*id, places);
+            !places.is_empty()
+        });
     }
 
     /// The states that this may be when a call speaks of an id: if nobody knows yet which id it has, it may be that one.
@@ -200,14 +240,14 @@ impl<T: HasId> Named<T> {
         {
             let mut bound = life.clone();
             bound.bind(id);
-            readings.push(Named { life: Some(bound), fading: self.fading });
+            readings.push(Named { life: Some(bound), ..self.clone() });
         }
         readings
     }
 }
 
 macro_rules! has_id {
-    ($($life:ident)*) => {
+    ($($life:ident $({ $($more:tt)* })?)*) => {
         $(impl HasId for $life {
             fn id(&self) -> Option<Id> {
                 self.id
@@ -216,11 +256,25 @@ macro_rules! has_id {
             fn bind(&mut self, id: Id) {
                 self.id = Some(id);
             }
+
+            $($($more)*)?
         })*
     };
 }
 
-has_id! { VolumeLife SnapshotLife GroupLife }
+has_id! {
+    VolumeLife {
+        fn places(&self) -> Places {
+            Places {
+                attached: self.attached_to(),
+                staged: self.staged.keys().copied().collect(),
+                published: self.published.keys().copied().collect(),
+            }
+        }
+    }
+    SnapshotLife
+    GroupLife
+}
 
 impl VolumeLife {
     /// A volume that is just made.

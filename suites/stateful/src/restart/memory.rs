@@ -31,7 +31,7 @@ check! {
             story.tell(format!("CreateVolume {:?}", request.name), format!("OK, volume_id {:?}", volume.volume_id));
             made.push((request, volume));
         }
-        cx.pause(SAVED).await;
+        cx.wait(Settles::Everything, SAVED, SAVED).await;
         kill(driver).await?;
         let away = bring_back(cx, driver, "killed", Vec::new()).await?;
         story.tell("the driver is killed and started".to_owned(), format!("it answers after {} ms", away.as_millis()));

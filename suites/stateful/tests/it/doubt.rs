@@ -30,6 +30,8 @@ fn a_volume_may_have_been_made() {
             create(v(1), larger),
             [(no(Code::AlreadyExists), "fits"), (no(Code::NotFound), "CTRL-CREATEVOL-001")],
         );
+        // Who says that it exists does not speak of a name that is free.
+        story.judges(create(v(1), wanted()), [(no(Code::AlreadyExists), "CTRL-CREATEVOL-002")]);
         story.right(create(v(1), wanted()), made(facts(v(1))));
         assert_eq!(story.model.volume(Name::volume(0)).len(), 1);
         story.judges(look_up(v(1)), [(no(Code::NotFound), "CTRL-GETVOL-002")]);

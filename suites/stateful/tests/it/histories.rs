@@ -8,7 +8,7 @@ use csi_suite_stateful::history::{
 };
 use csi_suite_stateful::model::Span;
 use csi_suite_stateful::model::answer::{Answer, Listed, Said, VolumeSaid};
-use csi_suite_stateful::model::call::{Call, Wanted};
+use csi_suite_stateful::model::call::{Call, Size, Wanted};
 use csi_suite_stateful::model::names::{Id, Name};
 use csi_suite_stateful::model::possible::{Bound, STEPS_MAX};
 use tonic::Code;
@@ -57,6 +57,43 @@ fn equal_calls_at_the_same_time_make_one_volume() {
     let report = check(&two);
     assert_eq!(rules(&report), ["CTRL-CREATEVOL-002"]);
     assert_eq!(report.unordered[0].calls, [0, 1]);
+}
+
+/// The other caller is right to be told that the name is taken: what is wrong is that the volume is too small.
+#[test]
+fn an_answer_that_is_wrong_by_itself_is_not_held_against_another_one() {
+    let larger = Wanted { size: Size::at_least(2 * GIB), source: Some(s(4)), ..wanted() };
+    let other = Wanted { size: Size::at_least(2 * GIB), ..wanted() };
+    let history = history(vec![
+        (1, 0, 10, create(v(1), larger.clone()).into(), made(facts(v(1)))),
+        (5, 1, 5, create(v(1), other).into(), no(Code::AlreadyExists)),
+        (1, 20, 25, create(v(1), larger).into(), made(facts(v(1)))),
+    ]);
+    let report = check(&history);
+    assert_eq!(rules(&report), ["MSG-CAPRANGE-005"]);
+    assert_eq!((&report.unordered[0].calls, report.unordered[0].by_itself), (&vec![0], Some(0)));
+}
+
+#[test]
+fn a_name_that_another_call_takes_meanwhile_is_not_said_to_be_free() {
+    let create = || create(v(1), wanted()).into();
+    let history =
+        history(vec![(0, 1, 9, create(), no(Code::AlreadyExists)), (1, 0, 10, create(), made(facts(v(1))))]);
+    let report = check(&history);
+    assert_eq!(rules(&report), ["CTRL-CREATEVOL-002"]);
+    assert_eq!(report.unordered[0].by_itself, Some(0));
+    assert_eq!(
+        Timeline::new(&history, &report.unordered[0]).to_string(),
+        "\
+CreateVolume has to answer with the volume made before, and was refused
+  worker 1   CreateVolume v1 1073741824 bytes  ├────────────────────────────────────────┤  OK
+> worker 0   CreateVolume v1 1073741824 bytes      ├────────────────────────────────┤      ALREADY_EXISTS
+  the marked answer is wrong, in whichever order the calls took effect
+  (a call takes effect at some moment between its beginning and its end)
+  expected  OK
+  actual    ALREADY_EXISTS
+  CTRL-CREATEVOL-002"
+    );
 }
 
 /// Neither of the two is kept from coming first by the other, of which nobody knows when it took effect.

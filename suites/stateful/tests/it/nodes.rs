@@ -292,3 +292,46 @@ fn a_published_volume_can_be_measured_and_grown() {
     );
     story.judges(grow(T2), [(ok(), "fits"), (no(Code::Internal), "fits")]);
 }
+
+/// A volume that was deleted while it was staged, and made again under the same name with the same id.
+fn made_again_while_staged() -> Story {
+    let mut story = staged();
+    let in_use = story.take(delete(v(1)), ok());
+    assert_eq!(in_use.stop, None);
+    story.wait();
+    story.right(create(v(1), wanted()), made(facts(v(1))));
+    story
+}
+
+#[test]
+fn who_deletes_what_is_in_use_may_be_told_anything_of_its_id() {
+    let mut story = made_again_while_staged();
+    for call in [attach(v(1), N1), attach(v(1), N2), unstage(v(1), N1), look_up(v(1)), delete(v(1))] {
+        story.judges(call, [(ok(), "fits"), (no(Code::Internal), "fits")]);
+    }
+    // Calls by the name are about the new volume alone.
+    story.judges(create(v(1), wanted()), [(no(Code::Internal), "CTRL-CREATEVOL-002")]);
+    story.right(attach(v(1), N1), ok());
+    story.judges(stage(v(1), N1), [(ok(), "fits"), (no(Code::Internal), "fits")]);
+    story.done([stage(v(1), N1), publish(v(1), N1, T1)]);
+    story.right(write(0, 1), ok());
+    story.done([unpublish(v(1), N1, T1), unstage(v(1), N1)]);
+    // Whose attachment it is that there was before, nobody knows either.
+    story.judges(stage(v(1), N1), [(no(Code::Internal), "fits")]);
+    story.done([detach(v(1), N1), attach(v(1), N1)]);
+    story.judges(stage(v(1), N1), [(ok(), "fits"), (no(Code::Internal), "NODE-STAGE-001")]);
+    story.done([stage(v(1), N1), publish(v(1), N1, T1)]);
+    // It went to whichever of the two was mounted then.
+    story.judges(read(v(1)), [(found(&[]), "fits"), (found(&[(0, 1)]), "fits")]);
+    let other_volume = v(2);
+    story.right(create(other_volume, wanted()), made(facts(other_volume)));
+    story.judges(attach(other_volume, N1), [(no(Code::Internal), "CTRL-PUBLISH-001")]);
+}
+
+#[test]
+fn a_reboot_undoes_what_a_deleted_volume_has_left_on_the_node() {
+    let mut story = made_again_while_staged();
+    story.model.reboot(N1);
+    story.done([detach(v(1), N1), attach(v(1), N1)]);
+    story.judges(stage(v(1), N1), [(ok(), "fits"), (no(Code::Internal), "NODE-STAGE-001")]);
+}

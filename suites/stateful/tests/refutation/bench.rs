@@ -9,6 +9,7 @@ use csi_harness::config::{AccessType, Config, Effort, NodeConfig, Pairs, TimeLim
 use csi_harness::events::{Event, Reporter};
 use csi_harness::filter::Filter;
 use csi_harness::outcome::{Outcome, Summary};
+use csi_harness::registry::Registry;
 use csi_harness::runner::{RunOptions, Runner};
 use csi_harness::target::Target;
 use csi_harness::wording;
@@ -103,13 +104,25 @@ pub(crate) fn play(
     seed: u64,
     wanted: impl Fn(&Check) -> bool,
 ) -> Result<Played, Failed> {
+    play_of(registry(), mock, config, seed, wanted)
+}
+
+/// Plays the checks of these suites that are wanted.
+pub(crate) fn play_of(
+    registry: Registry,
+    mock: csi_mock_driver::Config,
+    config: Config,
+    seed: u64,
+    wanted: impl Fn(&Check) -> bool,
+) -> Result<Played, Failed> {
     let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
-    let played = runtime.block_on(run(mock, config, seed, wanted));
+    let played = runtime.block_on(run(registry, mock, config, seed, wanted));
     runtime.shutdown_background();
     played
 }
 
 async fn run(
+    registry: Registry,
     mock: csi_mock_driver::Config,
     mut config: Config,
     seed: u64,
@@ -130,20 +143,21 @@ async fn run(
         let nodes = (0..).map_while(|node| latest.at_node(node)).map(|driver| driver.routes());
         Ok(sockets.iter().cloned().zip(nodes).collect())
     });
-    play_on(driver, config, seed, wanted).await
+    play_on(registry, driver, config, seed, wanted).await
 }
 
 /// Plays the checks that are wanted on a driver of whichever kind.
-pub(crate) async fn play_on(
+async fn play_on(
+    registry: Registry,
     driver: Driver,
     config: Config,
     seed: u64,
     wanted: impl Fn(&Check) -> bool,
 ) -> Result<Played, Failed> {
     let target = Target::connect_to(driver.clone(), config).await?;
-    let options = RunOptions { seed, tell_each: true, registry: registry(), ..RunOptions::default() };
-    let mut plan = registry().select(&Filter::default(), &target.config().access_types);
+    let mut plan = registry.select(&Filter::default(), &target.config().access_types);
     plan.retain(|planned| wanted(planned.check));
+    let options = RunOptions { seed, tell_each: true, registry, ..RunOptions::default() };
     let mut listening = Listening::default();
     // Nobody raises it.
     let (_stop, never) = watch::channel(Default::default());

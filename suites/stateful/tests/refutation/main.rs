@@ -3,6 +3,7 @@
 
 mod bench;
 mod defects;
+mod elsewhere;
 mod minimal;
 mod pairs;
 mod quirks;
@@ -24,6 +25,7 @@ fn main() -> ExitCode {
     trials.extend(defects::trials());
     trials.extend(pairs::trials());
     trials.extend(minimal::trials());
+    trials.extend(elsewhere::trials());
     libtest_mimic::run(&arguments, trials).exit_code()
 }
 

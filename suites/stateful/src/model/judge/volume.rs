@@ -18,7 +18,7 @@ use crate::model::state::{Held, Volume, VolumeLife};
 pub(in crate::model) fn volume(volume: &Volume, call: &VolumeCall, around: &Around) -> Expectation {
     use VolumeCall::*;
     let find = |id: &Id| volume.find(*id, around.invoked);
-    match call {
+    let expectation = match call {
         CreateVolume { wanted, .. } => create(volume, wanted, around),
         DeleteVolume { volume } => delete(find(volume), around),
         ControllerPublishVolume { volume, node, usage, readonly } => {
@@ -41,6 +41,10 @@ pub(in crate::model) fn volume(volume: &Volume, call: &VolumeCall, around: &Arou
         Read { volume, node, target } => node::read(find(volume), (*node, *target), around),
         Listing { volume } => listing(find(volume)),
         Copying { volume } => copying(find(volume)),
+    };
+    match call.subject().id().is_some_and(|id| volume.is_left_in_use(id)) {
+        true => expectation.or_done().or_any_refusal(),
+        false => expectation,
     }
 }
 
@@ -57,7 +61,8 @@ pub(in crate::model) fn volume_said(
             None => as_wanted(*name, wanted, facts, around),
         });
     }
-    let life = match call.subject().id().map(|id| volume.find(id, around.invoked)) {
+    let id = call.subject().id().filter(|id| !volume.is_left_in_use(*id));
+    let life = match id.map(|id| volume.find(id, around.invoked)) {
         Some(Held::Here(life)) => life,
         Some(Held::Gone) => return said_of_nothing(said),
         Some(Held::Fading) | None => return Finding::Fits,

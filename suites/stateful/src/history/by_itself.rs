@@ -1,0 +1,85 @@
+//! Answers that are wrong by themselves: whatever the other calls did, and whether they were made at all.
+
+use crate::model::answer::Answer;
+use crate::model::expectation::Breach;
+use crate::model::object::Object;
+
+use super::parts::Part;
+use super::search::{Outcome, Treatment, search};
+
+/// Judgements made to find such answers where one call has no order, at the most.
+const STEPS_MAX: u64 = 2_000_000;
+/// Calls that are tried beside such a one, to show what it is about.
+const SHOWN_BY_MAX: usize = 40;
+
+/// The calls with such answers that may be why one of them, which ended first, cannot be explained: that one itself, or others
+/// that had not ended by then. Each with what is wrong with it.
+pub(super) fn wrong<O: Object>(parts: &[Part<O>], last: usize) -> Vec<(usize, Breach)> {
+    let end = parts[last].step.around.returned;
+    let is_open = |place: &usize| {
+        let around = &parts[*place].step.around;
+        around.invoked <= end && around.returned >= end
+    };
+    let open: Vec<usize> = (0..parts.len()).filter(is_open).collect();
+    let mut steps = STEPS_MAX;
+    let mut all = Vec::new();
+    for one in open.iter().copied() {
+        let alone = |place| if place == one { Treatment::Kept } else { Treatment::Loosened };
+        let Some(anyhow) = breach(parts, one, alone, &mut steps) else { continue };
+        // What came before tells more exactly what is wrong.
+        let in_place = |place| match place == one || !open.contains(&place) {
+            true => Treatment::Kept,
+            false => Treatment::Loosened,
+        };
+        all.push((one, breach(parts, one, in_place, &mut steps).unwrap_or(anyhow)));
+    }
+    all
+}
+
+/// Judges as if nobody had heard the answers to these calls, nor those of them that changed nothing been made.
+pub(super) fn take_out<O: Object>(parts: &mut Vec<Part<O>>, wrong: &[(usize, Breach)]) {
+    let is_one = |place: usize| wrong.iter().any(|(one, _)| *one == place);
+    let mut place = 0..;
+    parts.retain_mut(|part| {
+        if !place.next().is_some_and(is_one) {
+            return true;
+        }
+        let is_done = matches!(part.step.answer, Answer::Done(_));
+        part.step.answer = Answer::Unknown;
+        is_done
+    });
+}
+
+/// The latest call with which alone the answer is wrong in this way, where it is not so without any other.
+pub(super) fn shown_by<O: Object>(parts: &[Part<O>], one: usize, wrong: &Breach) -> Option<usize> {
+    let mut steps = STEPS_MAX;
+    let mut shows = |other: Option<usize>| {
+        let kept = |place| match place == one || Some(place) == other {
+            true => Treatment::Kept,
+            false => Treatment::LeftOut,
+        };
+        breach(parts, one, kept, &mut steps).is_some_and(|breach| breach.fault() == wrong.fault())
+    };
+    if shows(None) {
+        return None;
+    }
+    let around = |place: usize| &parts[place].step.around;
+    let mut others: Vec<usize> = (0..parts.len())
+        .filter(|place| *place != one && around(*place).invoked <= around(one).returned)
+        .collect();
+    others.sort_by_key(|place| around(*place).invoked);
+    others.into_iter().rev().take(SHOWN_BY_MAX).find(|other| shows(Some(*other)))
+}
+
+/// What is wrong with a call if the others are taken in like this.
+fn breach<O: Object>(
+    parts: &[Part<O>],
+    one: usize,
+    treat: impl Fn(usize) -> Treatment,
+    steps: &mut u64,
+) -> Option<Breach> {
+    match search(parts, treat, steps) {
+        Outcome::Unordered { last, breach } if last == one => Some(*breach),
+        _ => None,
+    }
+}

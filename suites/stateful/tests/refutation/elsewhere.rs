@@ -1,0 +1,45 @@
+//! What another check tells by the same rule, in words of its own, is neither made small nor confirmed.
+
+use csi_harness::outcome::Outcome;
+use csi_harness::prelude::*;
+use csi_harness::registry::{Registry, Suite};
+use csi_mock_driver::Defect;
+use libtest_mimic::{Failed, Trial};
+
+use crate::bench::{everything_set, little, play_of};
+
+const SUITE: Suite = Suite { name: "elsewhere", checks: &[&[&TELLS]], retired: &[] };
+
+check! {
+    /// A check that looks for one thing.
+    TELLS {
+        id: "elsewhere/tells",
+        title: "accuses the driver by a rule that random calls find broken as well",
+        spec: [req::CTRL_EXPAND_011],
+        refuted_by: ["controller-expand-answers-old-size"],
+    }
+    async |_cx| {
+        Err(Violation::new("the answer tells the size before").into())
+    }
+}
+
+pub(crate) fn trials() -> Vec<Trial> {
+    vec![Trial::test("elsewhere/controller-calls", is_left_to_the_other)]
+}
+
+fn is_left_to_the_other() -> Result<(), Failed> {
+    let defects = vec![Defect::ControllerExpandAnswersOldSize];
+    let mock = csi_mock_driver::Config { defects, ..Default::default() };
+    let suites = [SUITE, csi_suite_stateful::concurrency::SUITE];
+    let wanted = |check: &Check| ["elsewhere/tells", "concurrency/controller-calls"].contains(&check.id);
+    let mut config = everything_set();
+    config.effort = csi_harness::config::Effort { check_budget_ms: 3_000, ..little() };
+    let played = play_of(Registry::new(suites), mock, config, 1, wanted)?;
+    let said = played.said.get("concurrency/controller-calls").ok_or("it was not run")?;
+    let is_same = matches!(&said.outcome, Outcome::SameFault(same) if same.first == TELLS.id);
+    let is_left = said.notes.iter().any(|note| note.contains("beyond the fault that elsewhere/tells tells"));
+    match is_same && is_left {
+        true => Ok(()),
+        false => Err(Failed::from(format!("{:#?}\n{:#?}", said.outcome, said.notes))),
+    }
+}
