@@ -360,7 +360,7 @@ impl Session {
         if let Some(probe) = &self.probe
             && let Some(found) = probe.found().await
         {
-            let why = format!("a plain {} does not work any more", found.lost.rpc);
+            let why = format!("a plain {} fails by now", found.lost.rpc);
             return Reply::new(rpc, Answer::Unknown(NoAnswer::Withheld(why)), self.log.clone());
         }
         let whole = self.config().time_limits.call(rpc.method);

@@ -35,7 +35,12 @@ const CHANGES: &[&str] = &[
 
 /// What a refusal of the RPC with this code says of its effect.
 pub fn of(rpc: Rpc, code: Code) -> Effect {
-    if CHANGES.contains(&rpc.method) { of_change(code) } else { Effect::None }
+    if changes(rpc) { of_change(code) } else { Effect::None }
+}
+
+/// Whether the RPC changes something.
+pub(crate) fn changes(rpc: Rpc) -> bool {
+    CHANGES.contains(&rpc.method)
 }
 
 /// The same for an RPC that changes something.

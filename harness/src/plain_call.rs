@@ -1,11 +1,11 @@
-//! A plain call that the driver has done before. Made again between others, it shows whether the driver still works, and after
+//! Plain calls that the driver has done before. Made again between others, they show whether the driver still works, and after
 //! which call it does not any more.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use csi_proto::Rpc;
+use csi_proto::{RPCS, Rpc, Service};
 use tokio::sync::Mutex;
 use tonic::Code;
 
@@ -21,8 +21,35 @@ use crate::run_check::body;
 use crate::story;
 use crate::target::Target;
 
-/// What most other calls build on; the first one that the driver offers is made.
-const METHODS: [&str; 2] = ["CreateVolume", "NodePublishVolume"];
+/// What calls are about: harm to one of these need not show in the others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Objects {
+    Volumes,
+    Snapshots,
+    Groups,
+    Nodes,
+}
+
+impl Objects {
+    /// Those that an RPC is about; nothing where it is about none.
+    fn of(rpc: Rpc) -> Option<Objects> {
+        match rpc.service {
+            Service::Identity => None,
+            Service::Controller if rpc.method.contains("Snapshot") => Some(Objects::Snapshots),
+            Service::Controller => Some(Objects::Volumes),
+            Service::SnapshotMetadata => Some(Objects::Snapshots),
+            Service::GroupController => Some(Objects::Groups),
+            Service::Node => Some(Objects::Nodes),
+        }
+    }
+}
+
+/// Whether the plain call of an RPC tells something of all that a driver keeps: it makes what others build on, or looks at
+/// everything there is. The others cost as much, and tell no more.
+fn is_telling(method: &str) -> bool {
+    let is_made = method.starts_with("Create") || method == "NodePublishVolume";
+    is_made || method.starts_with("List") || method == "GetCapacity"
+}
 
 /// What names have where those of a check have its number: more than there are checks.
 const FIRST_NUMBER: usize = 0x10000;
@@ -32,10 +59,12 @@ const FIRST_NUMBER: usize = 0x10000;
 pub(crate) struct PlainCall {
     target: Arc<Target>,
     judge: &'static Check,
-    method: &'static str,
+    rpc: Rpc,
+    objects: Objects,
     access: AccessType,
     seed: u64,
-    made: AtomicUsize,
+    /// How many were made, of all RPCs: no two have the same names.
+    made: Arc<AtomicUsize>,
 }
 
 /// How a plain call ended that is not done any more.
@@ -49,6 +78,8 @@ pub(crate) struct Lost {
     pub(crate) answer: String,
     /// The call and its answer, as failures show them.
     pub(crate) line: String,
+    /// In what way it failed, as the tally of the run has it.
+    pub(crate) failure: Option<&'static str>,
 }
 
 impl Lost {
@@ -62,7 +93,8 @@ impl Lost {
             _ => return None,
         };
         let answer = story::shortened(&call.outcome().to_string());
-        Some(Lost { rpc: call.rpc, code, answer, line: story::call_line(call) })
+        let (line, failure) = (story::call_line(call), call.outcome.failure());
+        Some(Lost { rpc: call.rpc, code, answer, line, failure })
     }
 
     /// Whether a call of a check has ended in the same way.
@@ -73,20 +105,36 @@ impl Lost {
 }
 
 impl PlainCall {
-    /// The one to make of this driver, if a check of the suites judges it.
-    pub(crate) fn of(premises: &Premises, target: &Arc<Target>, seed: u64) -> Option<PlainCall> {
-        let access = *target.config().access_types.first()?;
-        let offered = |judge: &&Check| judge.needs.iter().all(|need| need.unmet(target, access).is_none());
-        METHODS.into_iter().find_map(|method| {
-            let judge = premises.judge(method).filter(offered)?;
-            let made = AtomicUsize::new(0);
-            Some(PlainCall { target: target.clone(), judge, method, access, seed, made })
-        })
+    /// Those to make of this driver, of all that checks of the suites judge: what others build on comes first.
+    pub(crate) fn all(premises: &Premises, target: &Arc<Target>, seed: u64) -> Vec<PlainCall> {
+        let Some(&access) = target.config().access_types.first() else { return Vec::new() };
+        let offered = |judge: &Check| judge.needs.iter().all(|need| need.unmet(target, access).is_none());
+        let made = Arc::new(AtomicUsize::new(0));
+        let plain = premises.plain().filter(|(method, judge)| is_telling(method) && offered(judge));
+        let mut all: Vec<PlainCall> = plain
+            .filter_map(|(method, judge)| {
+                let rpc = *RPCS.iter().find(|rpc| rpc.method == method)?;
+                let (objects, made, target) = (Objects::of(rpc)?, made.clone(), target.clone());
+                Some(PlainCall { target, judge, rpc, objects, access, seed, made })
+            })
+            .collect();
+        all.sort_by_key(|plain| (plain.objects, !plain.rpc.method.starts_with("Create")));
+        all
     }
 
     /// The check that judges it.
     pub(crate) fn judge(&self) -> &'static Check {
         self.judge
+    }
+
+    /// Which one it is.
+    pub(crate) fn rpc(&self) -> Rpc {
+        self.rpc
+    }
+
+    /// Whether a call may harm what it is about: all else is built on volumes, so whatever changes something may harm those.
+    pub(crate) fn may_be_harmed_by(&self, rpc: Rpc) -> bool {
+        Objects::of(rpc) == Some(self.objects) || (self.objects == Objects::Volumes && effect::changes(rpc))
     }
 
     /// Makes it.
@@ -108,7 +156,7 @@ impl PlainCall {
             return Ok(());
         }
         let calls = log.take().calls;
-        let mut own = calls.iter().rev().filter(|call| !call.cleanup && call.rpc.method == self.method);
+        let mut own = calls.iter().rev().filter(|call| !call.cleanup && call.rpc == self.rpc);
         own.next().and_then(Lost::of).map_or(Ok(()), Err)
     }
 }
