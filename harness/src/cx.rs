@@ -320,6 +320,11 @@ impl Session {
         self.wait(what, pause, until.saturating_duration_since(Instant::now()).max(pause)).await;
     }
 
+    /// Tells something that happens between two calls and is none, such as that mounts are taken away.
+    pub fn happened(&self, what: impl Into<String>) {
+        self.log.happened(what.into());
+    }
+
     /// Counts the time from here until the answer is dropped as spent on a part of the check.
     pub fn begin(&self, part: Part) -> Begun<'_> {
         self.log.clock.begin(part)

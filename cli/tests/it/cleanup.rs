@@ -121,8 +121,8 @@ fn what_cannot_be_undone_is_told_and_kept_for_another_time() {
     assert!(place.is_empty());
 }
 
-/// A volume whose creation got no answer, and which the driver then refuses to make again: only when it does not any more, the
-/// id can be learnt. Another one it does not delete at first.
+/// A volume whose creation got no answer, and which the driver then refuses to make again: nobody knows whether it is there until
+/// the driver says its id, whenever it is asked. Another volume it does not delete at first.
 #[test]
 fn what_a_driver_refused_to_undo_is_listed_and_removed_later() {
     let (place, state) = (Place::new(), tempfile::tempdir().unwrap());
@@ -138,7 +138,10 @@ fn what_a_driver_refused_to_undo_is_listed_and_removed_later() {
     let mut driver = Driver::start(keeps.clone());
     let endpoint = ["--endpoint".to_owned(), driver.endpoint.clone()];
     let endpoint = endpoint.each_ref().map(String::as_str);
-    for (config, limit, says) in [(keeps, "10s", "LEFT BEHIND"), (refuses, "300ms", "LEFT BEHIND")] {
+    for (config, limit, says) in [
+        (keeps, "10s", "\nLEFT BEHIND by this run\n  volume "),
+        (refuses.clone(), "300ms", "\nMAY BE LEFT BEHIND\n  volume named \""),
+    ] {
         driver = driver.replaced(config);
         let before = driver.volumes().len();
         let course =
@@ -148,7 +151,12 @@ fn what_a_driver_refused_to_undo_is_listed_and_removed_later() {
         assert!(said.stdout.contains("to remove it\n  csi-sanity run --endpoint"), "{}", said.stdout);
         assert!(said.stdout.contains(" --cleanup\n"), "{}", said.stdout);
         assert!(driver.volumes().len() > before, "{}", said.stdout);
+        assert!(said.stdout.contains(", made by controller/delete-volume/works: "), "{}", said.stdout);
     }
+    let said = place.cleanup(&endpoint, 1);
+    let stays = "CreateVolume, made again to learn the id, answered ALREADY_EXISTS";
+    assert!(said.stdout.contains("left: volume named \"") && said.stdout.contains(stays), "{}", said.stdout);
+    assert_eq!(driver.volumes().len(), 1, "the other one is deleted by now: {}", said.stdout);
     driver = driver.replaced(config());
     let said = place.cleanup(&endpoint, 0);
     assert!(said.stdout.contains("undone: volume named"), "{}", said.stdout);

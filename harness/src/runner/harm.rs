@@ -16,8 +16,9 @@ use crate::story;
 use crate::verdict::Violation;
 
 /// A plain call that takes no longer is made after each check; any other only after those that may have harmed what it is about,
-/// and only as long as it takes no more of the run than they do, or after so many of them.
+/// and a dear one only as long as it takes no more of the run than they do, or after so many of them.
 const QUICK: Duration = Duration::from_millis(20);
+const CHEAP: Duration = Duration::from_millis(250);
 const HELD_MAX: usize = 8;
 /// A plain call that fails is made again for so long: what a check gave up may still be at work in the driver.
 const FAILS_FOR_GOOD: Duration = Duration::from_millis(1_500);
@@ -178,7 +179,7 @@ impl Runner<'_> {
         }
         let failed = |made: &CallRecord| made.rpc == call.rpc() && !matches!(made.outcome, Answer::Ok(_));
         let is_in_doubt = || lasts.is_none() && unseen.iter().any(|one| one.calls.iter().any(failed));
-        let is_cheap = || *took <= unseen.iter().map(|one| one.duration).sum();
+        let is_cheap = || *took <= unseen.iter().map(|one| one.duration).sum::<Duration>().max(CHEAP);
         let is_due = is_quick || is_last || unseen.len() >= HELD_MAX || is_cheap() || is_in_doubt();
         if is_due { Due::Now } else { Due::Later }
     }
@@ -247,7 +248,7 @@ impl Runner<'_> {
         let mut fresh = self.start_afresh(plain).await;
         if let Some((first, counts_as)) = first {
             self.fold(suspect, first, counts_as, &lost);
-            return self.lasting(fresh, suspect, lost);
+            return self.settled(fresh, suspect, lost).await;
         }
         let mut is_proven = false;
         let (at, violation) = match fresh {
@@ -263,7 +264,7 @@ impl Runner<'_> {
                     Tried::Untried => (suspect, self.seen(plain, suspect, &lost)),
                     Tried::None => {
                         self.doubt(suspect, plain, &lost);
-                        return self.lasting(fresh, suspect, lost);
+                        return self.settled(fresh, suspect, lost).await;
                     }
                 }
             }
@@ -274,12 +275,24 @@ impl Runner<'_> {
         let blamed = &self.harm.held[at];
         let counts_as = blamed.outcome.kind();
         self.harm.blamed.insert(fault, (blamed.label(), counts_as));
-        self.lasting(fresh, at, lost)
+        self.settled(fresh, at, lost).await
     }
 
-    /// That the plain call fails for good, unless the driver was started anew and does it again.
-    fn lasting(&self, fresh: Fresh, at: usize, lost: Lost) -> Option<Lasting> {
-        (fresh != Fresh::Works).then(|| Lasting { lost, since: self.harm.held[at].label() })
+    /// What lasts once a check was blamed: the plain call fails for good, unless the driver was started anew and does it again. Then
+    /// those that ran in between run once more.
+    async fn settled(&mut self, fresh: Fresh, at: usize, lost: Lost) -> Option<Lasting> {
+        if fresh != Fresh::Works {
+            return Some(Lasting { lost, since: self.harm.held[at].label() });
+        }
+        for later in at + 1..self.harm.held.len() {
+            let report = &self.harm.held[later];
+            if report.calls.iter().any(|call| lost.shows_in(call)) && !self.is_over() {
+                let planned = report.planned.clone();
+                self.summary.left_behind.extend(report.left_behind.iter().cloned());
+                self.harm.held[later] = self.run_alone(planned).await;
+            }
+        }
+        None
     }
 
     /// Runs those that may have spoilt the driver once more, the likeliest first, each in a fresh start, with a look after each call.
