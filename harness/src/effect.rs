@@ -3,6 +3,8 @@
 use csi_proto::Rpc;
 use tonic::Code;
 
+use crate::rpc::Facts;
+
 /// What a call that was not done may have left behind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effect {
@@ -14,33 +16,9 @@ pub enum Effect {
     Pending,
 }
 
-/// The RPCs that change something.
-const CHANGES: &[&str] = &[
-    "CreateVolume",
-    "DeleteVolume",
-    "ControllerPublishVolume",
-    "ControllerUnpublishVolume",
-    "ControllerExpandVolume",
-    "ControllerModifyVolume",
-    "CreateSnapshot",
-    "DeleteSnapshot",
-    "CreateVolumeGroupSnapshot",
-    "DeleteVolumeGroupSnapshot",
-    "NodeStageVolume",
-    "NodeUnstageVolume",
-    "NodePublishVolume",
-    "NodeUnpublishVolume",
-    "NodeExpandVolume",
-];
-
 /// What a refusal of the RPC with this code says of its effect.
 pub fn of(rpc: Rpc, code: Code) -> Effect {
-    if changes(rpc) { of_change(code) } else { Effect::None }
-}
-
-/// Whether the RPC changes something.
-pub(crate) fn changes(rpc: Rpc) -> bool {
-    CHANGES.contains(&rpc.method)
+    if Facts::of(rpc).is_some_and(Facts::changes) { of_change(code) } else { Effect::None }
 }
 
 /// The same for an RPC that changes something.
@@ -65,7 +43,7 @@ pub fn of_change(code: Code) -> Effect {
 pub fn is_not_now(method: &str, code: Code) -> bool {
     match code {
         // Of a list it says that the token is not valid.
-        Code::Aborted => !method.starts_with("List"),
+        Code::Aborted => !Facts::named(method).is_some_and(Facts::lists),
         Code::Unavailable | Code::ResourceExhausted => true,
         _ => false,
     }
@@ -73,16 +51,9 @@ pub fn is_not_now(method: &str, code: Code) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use csi_proto::{Call as _, RPCS, v1};
+    use csi_proto::{Call as _, v1};
 
     use super::*;
-
-    #[test]
-    fn every_rpc_that_changes_something_exists() {
-        for method in CHANGES {
-            assert!(RPCS.iter().any(|rpc| rpc.method == *method), "{method}");
-        }
-    }
 
     #[test]
     fn a_refused_token_is_not_asked_for_again() {

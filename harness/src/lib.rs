@@ -44,6 +44,7 @@ mod replies;
 pub mod reply;
 pub mod requirements;
 pub mod retired;
+pub mod rpc;
 mod run_check;
 pub mod runner;
 pub mod shard;

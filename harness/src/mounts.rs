@@ -86,12 +86,21 @@ pub fn unmount_below(path: &Path) -> io::Result<usize> {
     Ok(below.len())
 }
 
-/// Undoes the octal escapes of the table.
+/// Undoes the octal escapes of the table, such as `\040` for a space.
 fn unescape(field: &str) -> String {
-    ["\\040", "\\011", "\\012", "\\134"]
-        .iter()
-        .zip([" ", "\t", "\n", "\\"])
-        .fold(field.to_owned(), |text, (escape, plain)| text.replace(escape, plain))
+    let mut parts = field.split('\\');
+    let mut bytes = parts.next().unwrap_or_default().as_bytes().to_vec();
+    for part in parts {
+        let digits = part.get(..3).filter(|digits| digits.bytes().all(|byte| byte.is_ascii_digit()));
+        match digits.and_then(|digits| u8::from_str_radix(digits, 8).ok()) {
+            Some(byte) => {
+                bytes.push(byte);
+                bytes.extend(&part.as_bytes()[3..]);
+            }
+            None => bytes.extend(format!("\\{part}").bytes()),
+        }
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
 }
 
 /// Whether the process that listens at an endpoint has the files and mounts of this one; false where that cannot be known,
@@ -178,6 +187,20 @@ mod tests {
         assert_eq!((at(&below), at(&inner), at(&beside).len()), (vec![], vec![], 1));
         assert_eq!(unmount_below(&beside).unwrap(), 1);
         assert_eq!(unmount_below(dir.path()).unwrap(), 0);
+    }
+
+    #[test]
+    fn every_octal_escape_is_undone_once() {
+        for (field, text) in [
+            (r"/a\043b\054", "/a#b,"),
+            (r"/a\134040", r"/a\040"),
+            (r"/ends\", r"/ends\"),
+            (r"/\04", r"/\04"),
+            (r"/\777", r"/\777"),
+            (r"/\xé", r"/\xé"),
+        ] {
+            assert_eq!(unescape(field), text);
+        }
     }
 
     #[test]

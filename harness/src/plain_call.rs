@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use csi_proto::{RPCS, Rpc, Service};
+use csi_proto::{Call as _, Rpc, Service, v1};
 use tokio::sync::Mutex;
 use tonic::Code;
 
@@ -17,6 +17,7 @@ use crate::outcome::Planned;
 use crate::premise::Premises;
 use crate::record::{CallLog, CallRecord, Ticket};
 use crate::reply::{Answer, NoAnswer};
+use crate::rpc::{Facts, Resource};
 use crate::run_check::body;
 use crate::story;
 use crate::target::Target;
@@ -47,8 +48,12 @@ impl Objects {
 /// Whether the plain call of an RPC tells something of all that a driver keeps: it makes what others build on, or looks at
 /// everything there is. The others cost as much, and tell no more.
 fn is_telling(method: &str) -> bool {
-    let is_made = method.starts_with("Create") || method == "NodePublishVolume";
-    is_made || method.starts_with("List") || method == "GetCapacity"
+    use Resource::{GroupSnapshot, Publication, Snapshot, Volume};
+    let Some(facts) = Facts::named(method) else { return false };
+    let makes = facts.makes();
+    makes.is_some_and(|made| [Volume, Snapshot, GroupSnapshot, Publication].contains(&made))
+        || facts.lists()
+        || facts.rpc == v1::GetCapacityRequest::RPC
 }
 
 /// What names have where those of a check have its number: more than there are checks.
@@ -113,12 +118,12 @@ impl PlainCall {
         let plain = premises.plain().filter(|(method, judge)| is_telling(method) && offered(judge));
         let mut all: Vec<PlainCall> = plain
             .filter_map(|(method, judge)| {
-                let rpc = *RPCS.iter().find(|rpc| rpc.method == method)?;
+                let rpc = Facts::named(method)?.rpc;
                 let (objects, made, target) = (Objects::of(rpc)?, made.clone(), target.clone());
                 Some(PlainCall { target, judge, rpc, objects, access, seed, made })
             })
             .collect();
-        all.sort_by_key(|plain| (plain.objects, !plain.rpc.method.starts_with("Create")));
+        all.sort_by_key(|plain| (plain.objects, Facts::of(plain.rpc).and_then(Facts::makes).is_none()));
         all
     }
 
@@ -134,7 +139,8 @@ impl PlainCall {
 
     /// Whether a call may harm what it is about: all else is built on volumes, so whatever changes something may harm those.
     pub(crate) fn may_be_harmed_by(&self, rpc: Rpc) -> bool {
-        Objects::of(rpc) == Some(self.objects) || (self.objects == Objects::Volumes && effect::changes(rpc))
+        let is_built_on = self.objects == Objects::Volumes && Facts::of(rpc).is_some_and(Facts::changes);
+        is_built_on || Objects::of(rpc) == Some(self.objects)
     }
 
     /// Makes it.

@@ -12,6 +12,7 @@ use prost::Message as _;
 use tonic::{Code, Status};
 
 use crate::requirements::{Requirement, req};
+use crate::rpc::Facts;
 use crate::story::shortened;
 
 /// Breaches kept for one run; one that has more has enough to mend.
@@ -92,7 +93,8 @@ impl<Q: Call> Heard<'_, Q> {
         // The filters of lists may be empty, and what is found is the plugin's all the same.
         let request = reflect::message(self.request);
         let legal = request.as_ref().is_none_or(|request| self.is_within_limits(request));
-        let asked = request.filter(|_| !Q::RPC.method.starts_with("List"));
+        let lists = Facts::of(Q::RPC).is_some_and(Facts::lists);
+        let asked = request.filter(|_| !lists);
         if let Some(reflected) = reflect::message(message) {
             let answer = || format!("OK {}", redact::json(message));
             if !legal {

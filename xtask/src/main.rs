@@ -1,7 +1,8 @@
-//! Chores of this workspace. `cargo xtask generate` writes every derived file that is committed;
-//! `cargo xtask generate --check` fails if one of them is out of date, `cargo xtask tidy` if a house rule is broken.
+//! Chores of this workspace. `cargo xtask bless` writes every derived file that is committed; `cargo xtask generate` only the
+//! code among them. `cargo xtask generate --check` fails if that is out of date, `cargo xtask tidy` if a house rule is broken.
 //! The tests of this crate hold both.
 
+mod bless;
 mod generate;
 mod requirements;
 mod tidy;
@@ -9,10 +10,12 @@ mod tidy;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-const HELP: &str = "usage: cargo xtask generate [--check] | tidy
+const HELP: &str = "usage: cargo xtask bless [--matrices] | generate [--check] | tidy
 
-  generate           write the derived files that are committed
-  generate --check   compare them instead, and fail when one is out of date
+  bless              write the derived files that are committed: code, documents, ids, snapshots
+  bless --matrices   write also which defects each check finds; takes minutes
+  generate           write the derived code alone
+  generate --check   compare it instead, and fail when it is out of date
   tidy               check crate edges, manifests and texts against the house rules
 ";
 
@@ -26,6 +29,8 @@ fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let args: Vec<&str> = args.iter().map(String::as_str).collect();
     let done = match args.as_slice() {
+        ["bless"] => bless::bless(false),
+        ["bless", "--matrices"] => bless::bless(true),
         ["generate"] => generate::write(),
         ["generate", "--check"] => generate::check(),
         ["tidy"] => tidy::check(),

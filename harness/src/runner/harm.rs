@@ -6,11 +6,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::{Runner, STOP_GRACE};
-use crate::effect;
 use crate::outcome::{CheckReport, Kind, Outcome, Planned, SameFault};
 use crate::plain_call::{Found, Lost, PlainCall, Probe};
 use crate::record::CallRecord;
 use crate::reply::Answer;
+use crate::rpc::Facts;
 use crate::run_check::{Rules, raised, run_check};
 use crate::story;
 use crate::verdict::Violation;
@@ -454,6 +454,7 @@ fn suspects<'a>(report: &'a CheckReport, lost: &Lost) -> Vec<&'a CallRecord> {
     let after = &report.calls[from..];
     let to = after.iter().skip(1).position(|call| lost.shows_in(call)).map_or(after.len(), |at| at + 2);
     let all = || after[..to].iter();
-    let changing: Vec<&CallRecord> = all().filter(|call| effect::changes(call.rpc)).collect();
+    let changing: Vec<&CallRecord> =
+        all().filter(|call| Facts::of(call.rpc).is_some_and(Facts::changes)).collect();
     if changing.is_empty() { all().collect() } else { changing }
 }

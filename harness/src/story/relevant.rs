@@ -6,6 +6,7 @@ use serde_json::Value;
 
 use crate::record::CallRecord;
 use crate::reply::Answer;
+use crate::rpc::Facts;
 use crate::verdict::Violation;
 
 /// Fields whose values name what a call is about. Nodes are left out, since nearly every call speaks of one.
@@ -79,10 +80,7 @@ fn accused(calls: &[&CallRecord], rpc: &str, violation: Option<&Violation>) -> u
 
 /// Whether the call has made something that later ones may speak of.
 pub(super) fn makes_something(call: &CallRecord) -> bool {
-    let method = call.rpc.method;
-    let makes =
-        method.starts_with("Create") || method.ends_with("PublishVolume") || method == "NodeStageVolume";
-    makes && matches!(call.outcome, Answer::Ok(_))
+    Facts::of(call.rpc).is_some_and(|facts| facts.makes().is_some()) && matches!(call.outcome, Answer::Ok(_))
 }
 
 /// What a call is about: what was asked for, and what it made. A list is about nothing of what is in it.

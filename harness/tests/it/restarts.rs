@@ -127,7 +127,10 @@ async fn the_end_of_the_driver_stands_among_the_calls() {
     let ran = ran(driver, config, &[&FAILS_AFTERWARDS]).await;
     let calls = ran.stories.split("  calls\n").nth(1).expect("it has calls");
     let lines: Vec<&str> = calls.lines().take(6).map(str::trim).collect();
-    assert_eq!([lines[0], lines[2], lines[3], lines[4]], ["Probe {}", "the driver is killed", "all lights go out", "Probe {}"]);
+    assert_eq!(
+        [lines[0], lines[2], lines[3], lines[4]],
+        ["Probe {}", "the driver is killed", "all lights go out", "Probe {}"]
+    );
 }
 
 /// Every Probe takes so long that a kill comes before its end.

@@ -1,6 +1,7 @@
 //! A request of any form, sent so that whatever it makes is undone.
 
 use csi_harness::prelude::*;
+use csi_harness::rpc::{Facts, Resource};
 use csi_proto::reflect::prost_reflect::DynamicMessage;
 use csi_proto::{Rpc, redact, reflect};
 use serde_json::Value;
@@ -32,14 +33,13 @@ enum Reading {
 
 /// Sends a request that makes something, through the ledger; `None` if it is no such request.
 async fn noted(cx: &Cx, rpc: Rpc, bytes: &[u8], reading: Reading) -> Option<Answer<Value>> {
-    Some(match rpc.method {
-        "CreateVolume" => told(cx.create_volume(read(bytes, reading)?).once().await),
-        "CreateSnapshot" => told(cx.create_snapshot(read(bytes, reading)?).once().await),
-        "CreateVolumeGroupSnapshot" => told(cx.create_group_snapshot(read(bytes, reading)?).once().await),
-        "ControllerPublishVolume" => told(cx.controller_publish(read(bytes, reading)?).once().await),
-        "NodeStageVolume" => told(cx.node_stage(read(bytes, reading)?).once().await),
-        "NodePublishVolume" => told(cx.node_publish(read(bytes, reading)?).once().await),
-        _ => return None,
+    Some(match Facts::of(rpc)?.makes()? {
+        Resource::Volume => told(cx.create_volume(read(bytes, reading)?).once().await),
+        Resource::Snapshot => told(cx.create_snapshot(read(bytes, reading)?).once().await),
+        Resource::GroupSnapshot => told(cx.create_group_snapshot(read(bytes, reading)?).once().await),
+        Resource::Attachment => told(cx.controller_publish(read(bytes, reading)?).once().await),
+        Resource::Staging => told(cx.node_stage(read(bytes, reading)?).once().await),
+        Resource::Publication => told(cx.node_publish(read(bytes, reading)?).once().await),
     })
 }
 

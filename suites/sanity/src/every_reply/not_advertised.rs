@@ -1,8 +1,9 @@
 //! RPCs that the driver does not advertise.
 
 use csi_harness::prelude::*;
+use csi_harness::rpc::{FACTS, Facts};
 
-use crate::gated::GATED;
+use crate::gated::{is_promised, refusal};
 
 /// Capabilities with an RPC behind them.
 const PROMISES: &[Capability] = &[
@@ -34,12 +35,14 @@ check! {
     }
     async |cx| {
         let mut wrong = Vec::new();
-        for gated in GATED.iter().filter(|gated| gated.is_served(cx) && !gated.is_promised(cx)) {
+        let advertised_nowhere = |facts: &&Facts| !facts.promised_by.is_empty() && !is_promised(cx, facts);
+        let served = FACTS.iter().filter(|facts| cx.target().serves(facts.rpc.service));
+        for facts in served.filter(advertised_nowhere) {
             // OK is no breach, and a malformed request or an unknown object may be seen first.
-            if let Some(refused) = (gated.call)(cx).await?
+            if let Some(refused) = refusal(cx, facts).await?
                 && matches!(refused.code, Code::Internal | Code::Unknown)
             {
-                wrong.push(format!("{} answers {refused}", gated.rpc));
+                wrong.push(format!("{} answers {refused}", facts.rpc));
             }
         }
         if !wrong.is_empty() {
@@ -54,3 +57,15 @@ check! {
 }
 
 pub(crate) static CHECKS: &[&Check] = &[&UNIMPLEMENTED];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_capability_with_an_rpc_behind_it_is_known() {
+        for facts in FACTS.iter().filter(|facts| !facts.promised_by.is_empty()) {
+            assert!(facts.promised_by.iter().any(|one| PROMISES.contains(one)), "{}", facts.rpc);
+        }
+    }
+}

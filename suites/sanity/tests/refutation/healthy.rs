@@ -51,8 +51,13 @@ fn all_find_room() -> Result<(), Failed> {
 
 /// A driver that takes an empty id for all that there is loses everything over it, and no other check is to pay for that.
 fn empty_ids_come_last() -> Result<(), Failed> {
-    let empty =
-        ["no-volume-id", "no-snapshot-id", "no-group-snapshot-id", "no-target-path", "no-staging-target-path"];
+    let empty = [
+        "no-volume-id",
+        "no-snapshot-id",
+        "no-group-snapshot-id",
+        "no-target-path",
+        "no-staging-target-path",
+    ];
     let undoing = ["delete-", "controller-unpublish-", "node-unpublish-", "node-unstage-"];
     let names_nothing = |id: &str| {
         let mut parts = id.split('/').skip(1);
@@ -60,7 +65,8 @@ fn empty_ids_come_last() -> Result<(), Failed> {
         undoing.iter().any(|start| rpc.starts_with(start)) && empty.contains(&what)
     };
     let registry = registry();
-    let found: Vec<_> = registry.checks().map(|(_, check)| check).filter(|one| names_nothing(one.id)).collect();
+    let found: Vec<_> =
+        registry.checks().map(|(_, check)| check).filter(|one| names_nothing(one.id)).collect();
     let early: Vec<&str> =
         found.iter().filter(|one| one.course() != Runs::Erases).map(|check| check.id).collect();
     if found.len() >= 8 && early.is_empty() { Ok(()) } else { Err(Failed::from(format!("{early:?}"))) }

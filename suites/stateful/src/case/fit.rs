@@ -1,10 +1,11 @@
 //! Whether a driver can be asked for what a case asks for.
 
 use csi_harness::capability::Capability;
+use csi_harness::rpc::Facts;
 
 use super::Case;
 use crate::model::around::Terms;
-use crate::model::call::{Call, SnapshotCall, VolumeCall};
+use crate::model::call::{Call, VolumeCall};
 use crate::model::names::{Kind, Node};
 
 /// Capabilities that add a step to the way of a volume to a workload.
@@ -48,37 +49,16 @@ fn unfit(call: &Call, terms: &Terms, has_workloads: bool) -> Option<String> {
 }
 
 fn needs(call: &Call) -> Option<Capability> {
-    use VolumeCall::*;
     match call {
-        Call::Volume(call) => match call {
-            CreateVolume { wanted, .. } => Some(match wanted.source.map(|source| source.name.kind) {
-                Some(Kind::Volume) => Capability::CloneVolume,
-                _ => Capability::CreateDeleteVolume,
-            }),
-            DeleteVolume { .. } => Some(Capability::CreateDeleteVolume),
-            ControllerPublishVolume { readonly: true, .. } => Some(Capability::PublishReadonly),
-            ControllerPublishVolume { .. } | ControllerUnpublishVolume { .. } => {
-                Some(Capability::PublishUnpublishVolume)
-            }
-            ControllerGetVolume { .. } => Some(Capability::GetVolume),
-            ControllerExpandVolume { .. } => Some(Capability::ExpandVolume),
-            ControllerModifyVolume { .. } => Some(Capability::ModifyVolume),
-            NodeStageVolume { .. } | NodeUnstageVolume { .. } => Some(Capability::StageUnstageVolume),
-            NodeExpandVolume { .. } => Some(Capability::NodeExpandVolume),
-            NodeGetVolumeStats { .. } => Some(Capability::GetVolumeStats),
-            Listing { .. } => Some(Capability::ListVolumes),
-            ValidateVolumeCapabilities { .. }
-            | NodePublishVolume { .. }
-            | NodeUnpublishVolume { .. }
-            | Write { .. }
-            | Read { .. }
-            | Copying { .. } => None,
-        },
-        Call::Snapshot(SnapshotCall::GetSnapshot { .. }) => Some(Capability::GetSnapshot),
-        Call::Snapshot(_) => Some(Capability::CreateDeleteSnapshot),
-        Call::Group(_) => Some(Capability::CreateDeleteGetVolumeGroupSnapshot),
-        Call::ListVolumes => Some(Capability::ListVolumes),
-        Call::ListSnapshots => Some(Capability::ListSnapshots),
+        Call::Volume(VolumeCall::CreateVolume { wanted, .. })
+            if wanted.source.is_some_and(|source| source.name.kind == Kind::Volume) =>
+        {
+            Some(Capability::CloneVolume)
+        }
+        Call::Volume(VolumeCall::ControllerPublishVolume { readonly: true, .. }) => {
+            Some(Capability::PublishReadonly)
+        }
+        call => Facts::named(call.method())?.promised_by.first().copied(),
     }
 }
 
