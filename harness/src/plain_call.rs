@@ -72,8 +72,17 @@ pub(crate) struct PlainCall {
     made: Arc<AtomicUsize>,
 }
 
+/// What came of making a plain call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Made {
+    /// It was done.
+    Done,
+    /// It could not be made, or was put off.
+    Not,
+}
+
 /// How a plain call ended that is not done any more.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Lost {
     /// Which one.
     pub(crate) rpc: Rpc,
@@ -147,7 +156,7 @@ impl PlainCall {
     ///
     /// # Errors
     /// The driver does not do it. What else stands in the way says nothing.
-    pub(crate) async fn make(&self) -> Result<(), Lost> {
+    pub(crate) async fn make(&self) -> Result<Made, Lost> {
         let limit = Duration::from_millis(self.target.config().time_limits.check_ms);
         let number = FIRST_NUMBER + self.made.fetch_add(1, Ordering::Relaxed);
         let planned = Planned { check: self.judge, access: self.access, number };
@@ -159,11 +168,14 @@ impl PlainCall {
         let _ = cx.finish().await;
         cx.make_way().await;
         if ended.is_ok() {
-            return Ok(());
+            return Ok(Made::Done);
         }
         let calls = log.take().calls;
         let mut own = calls.iter().rev().filter(|call| !call.cleanup && call.rpc == self.rpc);
-        own.next().and_then(Lost::of).map_or(Ok(()), Err)
+        match own.next() {
+            Some(call) if matches!(call.outcome, Answer::Ok(_)) => Ok(Made::Done),
+            own => own.and_then(Lost::of).map_or(Ok(Made::Not), Err),
+        }
     }
 }
 

@@ -221,7 +221,7 @@ impl<W: Write> Reporter for Terminal<W> {
             Event::Started { target, planned, seed } => self.started(target, *planned, *seed),
             Event::Remark(remark) => {
                 if self.detail > Detail::Quiet {
-                    self.tell(|out| writeln!(out, "{ODD}note{ODD:#}: {remark}"));
+                    self.tell(|out| writeln!(out, "{ODD}note{ODD:#}: {}", story::shortened(remark)));
                 }
             }
             Event::CheckStarted(planned) => self.progress.started(planned),

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use super::{Runner, STOP_GRACE};
 use crate::outcome::{CheckReport, Kind, Outcome, Planned, SameFault};
-use crate::plain_call::{Found, Lost, PlainCall, Probe};
+use crate::plain_call::{Found, Lost, Made, PlainCall, Probe};
 use crate::record::CallRecord;
 use crate::reply::Answer;
 use crate::rpc::Facts;
@@ -27,7 +27,7 @@ const FIRST_PAUSE: Duration = Duration::from_millis(25);
 const TRIED_AGAIN_MAX: Duration = Duration::from_secs(60);
 const CALLS_TRIED_AGAIN_MAX: usize = 500;
 /// Calls shown at the most of those one of which it was.
-const SUSPECTS_SHOWN_MAX: usize = 6;
+const SUSPECTS_SHOWN_MAX: usize = 12;
 
 /// What is known of the driver while such checks run.
 #[derive(Debug, Default)]
@@ -49,6 +49,8 @@ struct Watched {
     took: Duration,
     /// So many of the reports that are held are of checks before which it was made last.
     seen: usize,
+    /// Whether it cannot be had any more, for whatever reason that says nothing of it.
+    is_mute: bool,
     /// Why it fails, where the driver cannot be started anew or that does not help.
     lasts: Option<Lasting>,
 }
@@ -124,7 +126,8 @@ impl Runner<'_> {
             }
             let call = Arc::new(call);
             let (made, took) = self.make_plain(&call).await;
-            let mut watched = Watched { call: call.clone(), took, seen: 0, lasts: None };
+            let mut watched =
+                Watched { call: call.clone(), took, seen: 0, is_mute: made == Ok(Made::Not), lasts: None };
             if let Err(lost) = made {
                 if !self.passed.contains(call.judge().id) {
                     continue;
@@ -170,11 +173,14 @@ impl Runner<'_> {
     }
 
     fn due(&self, at: usize, is_last: bool) -> Due {
-        let Watched { call, took, seen, lasts } = &self.harm.plain[at];
+        let Watched { call, took, seen, is_mute, lasts } = &self.harm.plain[at];
         let unseen = &self.harm.held[*seen..];
         let may_harm = |made: &CallRecord| call.may_be_harmed_by(made.rpc);
         let is_quick = *took <= QUICK;
-        if unseen.is_empty() || !(is_quick || unseen.iter().any(|one| one.calls.iter().any(may_harm))) {
+        if *is_mute
+            || unseen.is_empty()
+            || !(is_quick || unseen.iter().any(|one| one.calls.iter().any(may_harm)))
+        {
             return Due::Never;
         }
         let failed = |made: &CallRecord| made.rpc == call.rpc() && !matches!(made.outcome, Answer::Ok(_));
@@ -189,7 +195,11 @@ impl Runner<'_> {
         let (made, took) = self.make_plain(&call).await;
         self.harm.plain[at].took = took;
         match (made, self.harm.plain[at].lasts.clone()) {
-            (Ok(()), _) => self.harm.plain[at].lasts = None,
+            (Ok(made), _) => {
+                self.harm.plain[at].lasts = None;
+                // It would have to be waited for each time.
+                self.harm.plain[at].is_mute = made == Made::Not;
+            }
             (Err(_), Some(lasting)) => self.excuse(&lasting),
             (Err(lost), None) => {
                 if let Some(lost) = self.fails_for_good(&call, lost).await {
@@ -201,13 +211,13 @@ impl Runner<'_> {
     }
 
     /// Makes it, and says how long that took.
-    async fn make_plain(&mut self, plain: &PlainCall) -> (Result<(), Lost>, Duration) {
+    async fn make_plain(&mut self, plain: &PlainCall) -> (Result<Made, Lost>, Duration) {
         let begun = Instant::now();
         let mut stop = self.stop.clone();
         let made = async {
             tokio::select! {
                 made = plain.make() => made,
-                () = raised(&mut stop) => Ok(()),
+                () = raised(&mut stop) => Ok(Made::Not),
             }
         };
         (self.with_news(made).await, begun.elapsed())
@@ -229,6 +239,7 @@ impl Runner<'_> {
     async fn start_afresh(&mut self, plain: &PlainCall) -> Fresh {
         let Some(driver) = self.target.driver().cloned() else { return Fresh::Unavailable };
         self.rules.premises.forget();
+        self.harm.plain.iter_mut().for_each(|watched| watched.is_mute = false);
         // What matters is whether it is there afterwards.
         let _ = driver.stop(STOP_GRACE).await;
         let _ = self.target.bring_back().await;
