@@ -81,6 +81,7 @@ fn course(runs: Runs) -> &'static str {
         Runs::Odd => "alone and late, since drivers are known to stumble over it for good",
         Runs::Last => "alone and last, since drivers are known to crash on it",
         Runs::Restarts => "alone and after those, since it ends the driver",
+        Runs::Erases => "alone and after those, since drivers are known to lose everything over it",
         Runs::Finally => "after everything else, since it judges what was seen in the whole run",
     }
 }

@@ -98,6 +98,8 @@ pub enum Runs {
     Last,
     /// With no other, and after those: it ends the driver. So does every check that needs restarts.
     Restarts,
+    /// With no other, and after those: drivers are known to lose everything over it, since what it sends names nothing, or all.
+    Erases,
     /// After everything else: it judges what was seen in the whole run.
     Finally,
 }
@@ -105,7 +107,7 @@ pub enum Runs {
 impl Runs {
     /// Whether calls after it may fail because of it.
     pub fn may_harm(self) -> bool {
-        matches!(self, Runs::Odd | Runs::Last | Runs::Restarts)
+        matches!(self, Runs::Odd | Runs::Last | Runs::Restarts | Runs::Erases)
     }
 }
 
@@ -142,7 +144,7 @@ pub enum Variants {
 /// In place of the list in brackets, `spec` can be the name of one: `&'static [&'static Requirement]`.
 ///
 /// Optional keys, in this order: `since` (after `id`; without it, the check is there since 0.1.0), `needs`, `refuted_by`,
-/// `replaces`, `plain` (names of RPCs), `follows` (the id of a check), `runs` (`Alone`, `Odd`, `Last`, `Finally`), `access` (`Each`).
+/// `replaces`, `plain` (names of RPCs), `follows` (the id of a check), `runs` (`Alone`, `Odd`, `Last`, `Erases`, `Finally`), `access` (`Each`).
 #[macro_export]
 macro_rules! check {
     (

@@ -327,6 +327,11 @@ impl Session {
         self.wait(what, pause, until.saturating_duration_since(Instant::now()).max(pause)).await;
     }
 
+    /// Tells something that happens between two calls and is none, such as that mounts are taken away.
+    pub fn happened(&self, what: impl Into<String>) {
+        self.log.happened(what.into());
+    }
+
     /// Counts the time from here until the answer is dropped as spent on a part of the check.
     pub fn begin(&self, part: Part) -> Begun<'_> {
         self.log.clock.begin(part)
@@ -367,7 +372,7 @@ impl Session {
         if let Some(probe) = &self.probe
             && let Some(found) = probe.found().await
         {
-            let why = format!("a plain {} does not work any more", found.lost.rpc);
+            let why = format!("a plain {} fails by now", found.lost.rpc);
             return Reply::new(rpc, Answer::Unknown(NoAnswer::Withheld(why)), self.log.clone());
         }
         let whole = self.config().time_limits.call(rpc.method);

@@ -7,6 +7,7 @@ mod in_process;
 mod log;
 mod starts;
 
+use std::collections::VecDeque;
 use std::io;
 use std::path::PathBuf;
 use std::process::ExitStatus;
@@ -33,6 +34,9 @@ use starts::Starts;
 /// How long a driver may take to stop at the end of a run.
 const STOP_GRACE: Duration = Duration::from_secs(10);
 
+/// Starts and ends that are remembered.
+const HISTORY_MAX: usize = 1_000;
+
 /// An error of whichever kind, from those who serve a driver in this process.
 pub type ServeError = Box<dyn std::error::Error + Send + Sync>;
 
@@ -51,6 +55,8 @@ struct Inner {
     starts: Mutex<Starts>,
     /// Whether nothing of what it has done survives its end, as a check has found.
     is_forgetful: AtomicBool,
+    /// What was done to it, and when.
+    history: Mutex<VecDeque<(Instant, &'static str)>>,
     /// Where its processes are noted, for those who come after a run that is killed.
     logbook: OnceLock<Arc<Logbook>>,
 }
@@ -151,6 +157,7 @@ impl Driver {
             ends: AtomicU64::new(0),
             starts: Mutex::default(),
             is_forgetful: AtomicBool::new(false),
+            history: Mutex::default(),
             logbook: OnceLock::new(),
         }))
     }
@@ -251,6 +258,7 @@ impl Driver {
     /// As for [`Driver::start`] and [`Driver::stop`].
     pub async fn start_twice(&self, wait: Duration, grace: Duration) -> Result<Option<Left>, DriverError> {
         let _turn = self.0.turn.lock().await;
+        self.note("the driver is started once more, beside itself");
         self.0.ends.fetch_add(1, Ordering::SeqCst);
         self.starts().end();
         match &self.0.host {
@@ -260,8 +268,25 @@ impl Driver {
         }
     }
 
+    /// Notes what is done to it.
+    fn note(&self, what: &'static str) {
+        let mut history = self.0.history.lock().unwrap_or_else(PoisonError::into_inner);
+        if history.len() >= HISTORY_MAX {
+            history.pop_front();
+        }
+        history.push_back((Instant::now(), what));
+    }
+
+    /// What was done to it from some time on, and how long after that.
+    pub(crate) fn history_since(&self, from: Instant) -> Vec<(Duration, String)> {
+        let history = self.0.history.lock().unwrap_or_else(PoisonError::into_inner);
+        let since = history.iter().filter_map(|(at, what)| Some((at.checked_duration_since(from)?, what)));
+        since.map(|(after, what)| (after, (*what).to_owned())).collect()
+    }
+
     async fn end(&self, grace: Option<Duration>) -> Result<End, DriverError> {
         let _turn = self.0.turn.lock().await;
+        self.note(if grace.is_some() { "the driver is told to stop" } else { "the driver is killed" });
         self.0.down.store(true, Ordering::SeqCst);
         self.0.ends.fetch_add(1, Ordering::SeqCst);
         self.starts().end();

@@ -41,6 +41,10 @@ impl Accusation {
     /// Whether it tells what this one would tell again. A warning does not tell a failure, and one that has only met a fault
     /// again does not tell it in full.
     fn tells(&self, other: &Accusation) -> bool {
+        if self.violation.harms || other.violation.harms {
+            // What becomes of a driver is no fault of the call that shows it.
+            return false;
+        }
         let is_same = match (&self.violation.fault, &other.violation.fault) {
             (Some(one), Some(other)) => one == other,
             _ if asks_for_several(other.rule) => self.violation.message == other.violation.message,
@@ -122,7 +126,14 @@ impl Folding {
             None => None,
         };
         match accused {
-            Some(accused) if report.outcome.violation().is_some() => leave_untold(&mut report, accused),
+            Some(accused) if report.outcome.violation().is_some() => {
+                let harms = |one: &Outcome| one.violation().is_some_and(|one| one.harms);
+                let all = std::iter::once(report.outcome.clone()).chain(std::mem::take(&mut report.also));
+                match all.into_iter().find(harms) {
+                    Some(harm) => report.outcome = harm,
+                    None => leave_untold(&mut report, accused),
+                }
+            }
             _ => {
                 let all = std::iter::once(&report.outcome).chain(&report.also);
                 self.accusations.extend(all.filter_map(|one| accusation(&report, one)));

@@ -10,6 +10,7 @@ use crate::mounts;
 use crate::outcome::{Leak, LeftBehind, Removal};
 use crate::paths::Paths;
 use crate::patience::Settles;
+use crate::story::named;
 use crate::target::{Node, Target};
 use crate::verdict::Stop;
 
@@ -81,7 +82,7 @@ pub(crate) async fn unmount(leaks: &mut Vec<Leak>, session: &Session) -> Vec<Str
             && (clear(session, point).await || !mounts::points().iter().any(|other| other == point));
         if is_gone {
             let check = leak.check.map(|check| format!(" after {check}")).unwrap_or_default();
-            told.push(format!("unmounted {}, which the driver had left mounted{check}", leak.id));
+            told.push(format!("unmounted {}, which the driver had left mounted{check}", named(&leak.id)));
         } else {
             left.push(leak);
         }
@@ -135,11 +136,11 @@ impl Surroundings {
         let mounts = elsewhere.filter_map(|point| {
             let path = point.to_string_lossy().into_owned();
             let remove = format!("umount {}", quoted(&path));
-            found(format!("mount {path}"), path.clone(), &path, remove, target, reason)
+            found(format!("mount {}", named(&path)), path.clone(), &path, remove, target, reason)
         });
         let news = now.loops.iter().filter(|(device, file)| self.loops.get(*device) != Some(file));
         let loops = news.filter_map(|(device, file)| {
-            let what = format!("loop device {device} on {file}");
+            let what = format!("loop device {device} on {}", named(file));
             found(what, device.clone(), file, format!("losetup -d {device}"), target, reason)
         });
         mounts.chain(loops).collect()

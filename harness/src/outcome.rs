@@ -227,6 +227,8 @@ pub struct CheckReport {
     pub calls: Vec<CallRecord>,
     /// Calls that were made and not kept, behind the first ones.
     pub calls_dropped: usize,
+    /// What happened between the calls and was none, with the time since the check began, in order.
+    pub incidents: Vec<(Duration, String)>,
     /// What the check made and could not undo.
     pub leftovers: Vec<String>,
     /// The same, with what it may have made.

@@ -1,11 +1,11 @@
-//! A plain call that the driver has done before. Made again between others, it shows whether the driver still works, and after
+//! Plain calls that the driver has done before. Made again between others, they show whether the driver still works, and after
 //! which call it does not any more.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use csi_proto::Rpc;
+use csi_proto::{Call as _, Rpc, Service, v1};
 use tokio::sync::Mutex;
 use tonic::Code;
 
@@ -17,12 +17,44 @@ use crate::outcome::Planned;
 use crate::premise::Premises;
 use crate::record::{CallLog, CallRecord, Ticket};
 use crate::reply::{Answer, NoAnswer};
+use crate::rpc::{Facts, Resource};
 use crate::run_check::body;
 use crate::story;
 use crate::target::Target;
 
-/// What most other calls build on; the first one that the driver offers is made.
-const METHODS: [&str; 2] = ["CreateVolume", "NodePublishVolume"];
+/// What calls are about: harm to one of these need not show in the others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Objects {
+    Volumes,
+    Snapshots,
+    Groups,
+    Nodes,
+}
+
+impl Objects {
+    /// Those that an RPC is about; nothing where it is about none.
+    fn of(rpc: Rpc) -> Option<Objects> {
+        match rpc.service {
+            Service::Identity => None,
+            Service::Controller if rpc.method.contains("Snapshot") => Some(Objects::Snapshots),
+            Service::Controller => Some(Objects::Volumes),
+            Service::SnapshotMetadata => Some(Objects::Snapshots),
+            Service::GroupController => Some(Objects::Groups),
+            Service::Node => Some(Objects::Nodes),
+        }
+    }
+}
+
+/// Whether the plain call of an RPC tells something of all that a driver keeps: it makes what others build on, or looks at
+/// everything there is. The others cost as much, and tell no more.
+fn is_telling(method: &str) -> bool {
+    use Resource::{GroupSnapshot, Publication, Snapshot, Volume};
+    let Some(facts) = Facts::named(method) else { return false };
+    let makes = facts.makes();
+    makes.is_some_and(|made| [Volume, Snapshot, GroupSnapshot, Publication].contains(&made))
+        || facts.lists()
+        || facts.rpc == v1::GetCapacityRequest::RPC
+}
 
 /// What names have where those of a check have its number: more than there are checks.
 const FIRST_NUMBER: usize = 0x10000;
@@ -32,14 +64,25 @@ const FIRST_NUMBER: usize = 0x10000;
 pub(crate) struct PlainCall {
     target: Arc<Target>,
     judge: &'static Check,
-    method: &'static str,
+    rpc: Rpc,
+    objects: Objects,
     access: AccessType,
     seed: u64,
-    made: AtomicUsize,
+    /// How many were made, of all RPCs: no two have the same names.
+    made: Arc<AtomicUsize>,
+}
+
+/// What came of making a plain call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Made {
+    /// It was done.
+    Done,
+    /// It could not be made, or was put off.
+    Not,
 }
 
 /// How a plain call ended that is not done any more.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Lost {
     /// Which one.
     pub(crate) rpc: Rpc,
@@ -49,6 +92,8 @@ pub(crate) struct Lost {
     pub(crate) answer: String,
     /// The call and its answer, as failures show them.
     pub(crate) line: String,
+    /// In what way it failed, as the tally of the run has it.
+    pub(crate) failure: Option<&'static str>,
 }
 
 impl Lost {
@@ -62,7 +107,8 @@ impl Lost {
             _ => return None,
         };
         let answer = story::shortened(&call.outcome().to_string());
-        Some(Lost { rpc: call.rpc, code, answer, line: story::call_line(call) })
+        let (line, failure) = (story::call_line(call), call.outcome.failure());
+        Some(Lost { rpc: call.rpc, code, answer, line, failure })
     }
 
     /// Whether a call of a check has ended in the same way.
@@ -73,15 +119,21 @@ impl Lost {
 }
 
 impl PlainCall {
-    /// The one to make of this driver, if a check of the suites judges it.
-    pub(crate) fn of(premises: &Premises, target: &Arc<Target>, seed: u64) -> Option<PlainCall> {
-        let access = *target.config().access_types.first()?;
-        let offered = |judge: &&Check| judge.needs.iter().all(|need| need.unmet(target, access).is_none());
-        METHODS.into_iter().find_map(|method| {
-            let judge = premises.judge(method).filter(offered)?;
-            let made = AtomicUsize::new(0);
-            Some(PlainCall { target: target.clone(), judge, method, access, seed, made })
-        })
+    /// Those to make of this driver, of all that checks of the suites judge: what others build on comes first.
+    pub(crate) fn all(premises: &Premises, target: &Arc<Target>, seed: u64) -> Vec<PlainCall> {
+        let Some(&access) = target.config().access_types.first() else { return Vec::new() };
+        let offered = |judge: &Check| judge.needs.iter().all(|need| need.unmet(target, access).is_none());
+        let made = Arc::new(AtomicUsize::new(0));
+        let plain = premises.plain().filter(|(method, judge)| is_telling(method) && offered(judge));
+        let mut all: Vec<PlainCall> = plain
+            .filter_map(|(method, judge)| {
+                let rpc = Facts::named(method)?.rpc;
+                let (objects, made, target) = (Objects::of(rpc)?, made.clone(), target.clone());
+                Some(PlainCall { target, judge, rpc, objects, access, seed, made })
+            })
+            .collect();
+        all.sort_by_key(|plain| (plain.objects, Facts::of(plain.rpc).and_then(Facts::makes).is_none()));
+        all
     }
 
     /// The check that judges it.
@@ -89,11 +141,22 @@ impl PlainCall {
         self.judge
     }
 
+    /// Which one it is.
+    pub(crate) fn rpc(&self) -> Rpc {
+        self.rpc
+    }
+
+    /// Whether a call may harm what it is about: all else is built on volumes, so whatever changes something may harm those.
+    pub(crate) fn may_be_harmed_by(&self, rpc: Rpc) -> bool {
+        let is_built_on = self.objects == Objects::Volumes && Facts::of(rpc).is_some_and(Facts::changes);
+        is_built_on || Objects::of(rpc) == Some(self.objects)
+    }
+
     /// Makes it.
     ///
     /// # Errors
     /// The driver does not do it. What else stands in the way says nothing.
-    pub(crate) async fn make(&self) -> Result<(), Lost> {
+    pub(crate) async fn make(&self) -> Result<Made, Lost> {
         let limit = Duration::from_millis(self.target.config().time_limits.check_ms);
         let number = FIRST_NUMBER + self.made.fetch_add(1, Ordering::Relaxed);
         let planned = Planned { check: self.judge, access: self.access, number };
@@ -105,11 +168,14 @@ impl PlainCall {
         let _ = cx.finish().await;
         cx.make_way().await;
         if ended.is_ok() {
-            return Ok(());
+            return Ok(Made::Done);
         }
         let calls = log.take().calls;
-        let mut own = calls.iter().rev().filter(|call| !call.cleanup && call.rpc.method == self.method);
-        own.next().and_then(Lost::of).map_or(Ok(()), Err)
+        let mut own = calls.iter().rev().filter(|call| !call.cleanup && call.rpc == self.rpc);
+        match own.next() {
+            Some(call) if matches!(call.outcome, Answer::Ok(_)) => Ok(Made::Done),
+            own => own.and_then(Lost::of).map_or(Ok(Made::Not), Err),
+        }
     }
 }
 

@@ -42,12 +42,12 @@ impl Premises {
 
     /// The check that judges the plain form of an RPC.
     pub(crate) fn judge_of(&self, rpc: Rpc) -> Option<&'static Check> {
-        self.judge(rpc.method)
+        self.plain.get(rpc.method).copied()
     }
 
-    /// The same, by the name of the RPC.
-    pub(crate) fn judge(&self, method: &str) -> Option<&'static Check> {
-        self.plain.get(method).copied()
+    /// The RPCs whose plain form is judged, with the checks that do so.
+    pub(crate) fn plain(&self) -> impl Iterator<Item = (&'static str, &'static Check)> + '_ {
+        self.plain.iter().map(|(method, judge)| (*method, *judge))
     }
 
     /// Has plain calls made again where it matters that were done: what was asked since may have spoilt the driver.

@@ -219,6 +219,7 @@ struct Inner {
     blamed: Vec<Violation>,
     warnings: Vec<Violation>,
     notes: Vec<String>,
+    incidents: Vec<(Duration, String)>,
 }
 
 /// What a check said, remarked and lost.
@@ -229,6 +230,7 @@ pub(crate) struct Told {
     pub(crate) blamed: Vec<Violation>,
     pub(crate) warnings: Vec<Violation>,
     pub(crate) notes: Vec<String>,
+    pub(crate) incidents: Vec<(Duration, String)>,
     pub(crate) spent: Spent,
 }
 
@@ -261,6 +263,17 @@ impl CallLog {
     /// Adds something to know that is no verdict.
     pub(crate) fn note(&self, note: String) {
         self.lock().notes.push(note);
+    }
+
+    /// Adds what happened between calls and was none.
+    pub(crate) fn happened(&self, what: String) {
+        let after = self.started.elapsed();
+        self.lock().incidents.push((after, what));
+    }
+
+    /// When the check began.
+    pub(crate) fn started(&self) -> Instant {
+        self.started
     }
 
     /// Notes a call before it is sent. Until its end is noted, nobody has waited for its answer.
@@ -363,8 +376,8 @@ impl CallLog {
         let calls_dropped = usize::try_from(inner.next).unwrap_or(usize::MAX) - inner.calls.len();
         let calls = inner.calls.into_iter().map(|(_, call)| call).collect();
         let spent = self.clock.spent();
-        let Inner { blamed, warnings, notes, .. } = inner;
-        Told { calls, calls_dropped, blamed, warnings, notes, spent }
+        let Inner { blamed, warnings, notes, incidents, .. } = inner;
+        Told { calls, calls_dropped, blamed, warnings, notes, incidents, spent }
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Inner> {

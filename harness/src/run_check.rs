@@ -61,6 +61,7 @@ impl CheckReport {
             spent: Spent::default(),
             calls: Vec::new(),
             calls_dropped: 0,
+            incidents: Vec::new(),
             leftovers: Vec::new(),
             left_behind: Vec::new(),
             began_with: None,
@@ -141,7 +142,9 @@ async fn run_and_undo(
     let leftovers = cx.finish().await;
     cx.make_way().await;
     let silence = log.silence();
-    let Told { calls, calls_dropped, blamed, warnings, mut notes, spent } = log.take();
+    let Told { calls, calls_dropped, blamed, warnings, mut notes, mut incidents, spent } = log.take();
+    incidents.extend(target.driver().map(|driver| driver.history_since(log.started())).unwrap_or_default());
+    incidents.sort();
 
     let in_the_way = if cx.may_leave() { &[][..] } else { &leftovers };
     let (outcome, also) = judge(&planned, ended, blamed, &warnings, in_the_way, &rules, &mut notes);
@@ -163,6 +166,7 @@ async fn run_and_undo(
         spent,
         calls: if keep { calls } else { Vec::new() },
         calls_dropped: if keep { calls_dropped } else { 0 },
+        incidents,
         leftovers,
         left_behind: cx.left_behind(),
         began_with: None,

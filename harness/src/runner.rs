@@ -231,8 +231,8 @@ impl<'a> Runner<'a> {
         summary
     }
 
-    /// Parallel checks, then those that run alone, then those that may harm others, in order of harm. Those that judge the
-    /// whole run come last.
+    /// Parallel checks, then those that run alone, and those that may harm others in order of harm, with a look at the driver
+    /// after each of them. Those that judge the whole run come last.
     async fn run_phases(&mut self, mut plan: Vec<Planned>) {
         plan.sort_by_key(|planned| planned.check.course());
         let mut take = |wanted: &dyn Fn(Runs) -> bool| -> Vec<Planned> {
@@ -243,7 +243,8 @@ impl<'a> Runner<'a> {
         let alone = take(&|runs| runs == Runs::Alone);
         let harmful = take(&Runs::may_harm);
         self.run_parallel(parallel.into()).await;
-        self.run_one_by_one(alone).await;
+        // Many calls at the same time may spoil a driver, too.
+        self.run_harmful(alone).await;
         self.run_harmful(harmful).await;
         self.run_one_by_one(plan).await;
     }

@@ -62,7 +62,7 @@ fn write_findings(f: &mut String, report: &CheckReport) -> fmt::Result {
             write_violation(f, report, violation)?;
         }
         Outcome::Skipped(why) | Outcome::Broken(why) => writeln!(f, "  {}", shortened(why))?,
-        Outcome::SameFault(same) => writeln!(f, "  {}", same.told())?,
+        Outcome::SameFault(same) => writeln!(f, "  {}", shortened(&same.told()))?,
         Outcome::UnexpectedPass { reason } => {
             writeln!(f, "  it passes, but is listed as known to fail: {reason}")?;
         }
@@ -75,7 +75,9 @@ fn write_findings(f: &mut String, report: &CheckReport) -> fmt::Result {
         writeln!(f, "  left behind  {}", shortened(leftover))?;
     }
     match report.leftovers.len().checked_sub(LEFTOVERS_SHOWN_MAX) {
-        Some(hidden @ 1..) => writeln!(f, "               … and {hidden} more; --report json=FILE has all"),
+        Some(hidden @ 1..) => {
+            writeln!(f, "               … and {hidden} more things; --report json=FILE has all")
+        }
         _ => Ok(()),
     }
 }
@@ -101,10 +103,11 @@ fn write_also(f: &mut String, report: &CheckReport) -> fmt::Result {
     for violation in also.iter().take(ALSO_SHOWN_MAX) {
         writeln!(f, "  also")?;
         write_violation(f, report, violation)?;
-        violation.told.iter().try_for_each(|line| writeln!(f, "  {line}"))?;
+        violation.told.iter().try_for_each(|line| writeln!(f, "  {}", shortened(line)))?;
     }
     match also.len().checked_sub(ALSO_SHOWN_MAX) {
-        Some(hidden @ 1..) => writeln!(f, "  … and {hidden} more"),
+        Some(1) => writeln!(f, "  … and 1 more fault; --report json=FILE has it"),
+        Some(hidden @ 2..) => writeln!(f, "  … and {hidden} more faults; --report json=FILE has them"),
         _ => Ok(()),
     }
 }
@@ -152,7 +155,12 @@ fn write_calls(f: &mut String, report: &CheckReport) -> fmt::Result {
     let shown = shown(report, &runs);
     writeln!(f, "  calls")?;
     let mut hidden = report.calls_dropped;
+    let mut incidents = report.incidents.iter().peekable();
     for (at, run) in runs.iter().enumerate() {
+        while let Some((_, what)) = incidents.next_if(|(after, _)| *after <= run.0.sent_after) {
+            write_hidden(f, &mut hidden)?;
+            writeln!(f, "    {}", shortened(what))?;
+        }
         if shown.contains(&at) {
             write_hidden(f, &mut hidden)?;
             write_run(f, run)?;
@@ -191,7 +199,8 @@ fn write_run(f: &mut String, (call, times): &(&CallRecord, usize)) -> fmt::Resul
 fn write_hidden(f: &mut String, hidden: &mut usize) -> fmt::Result {
     match std::mem::take(hidden) {
         0 => Ok(()),
-        hidden => writeln!(f, "    … {hidden} more; --report json=FILE has them"),
+        1 => writeln!(f, "    … 1 more call; --report json=FILE has it"),
+        hidden => writeln!(f, "    … {hidden} more calls; --report json=FILE has them"),
     }
 }
 
@@ -230,9 +239,50 @@ pub fn call_line(call: &CallRecord) -> String {
     line
 }
 
-/// The text, or its beginning and its end and how long it is.
+/// The text, or its beginning and its end and how long it is; the same for each long word in it. It has no characters but those
+/// that are seen, and breaks only before a line that is set in.
 pub fn shortened(text: &str) -> String {
-    cut(text, MESSAGE_CHARS_MAX, MESSAGE_END_CHARS)
+    cut(&with_short_words(&seen(text)), MESSAGE_CHARS_MAX, MESSAGE_END_CHARS)
+}
+
+/// An id or a path in a sentence: in quotation marks where one would not see it as it is.
+pub fn named(id: &str) -> String {
+    let is_plain = |c: char| !c.is_whitespace() && !c.is_control() && c != '"' && c != '\\';
+    if !id.is_empty() && id.chars().all(is_plain) { id.to_owned() } else { format!("{id:?}") }
+}
+
+/// The text with control characters written as programmers do, but for breaks before a line that is set in.
+fn seen(text: &str) -> String {
+    let mut seen = String::with_capacity(text.len());
+    let mut chars = text.chars().peekable();
+    while let Some(c) = chars.next() {
+        match c {
+            '\n' if chars.peek() == Some(&' ') => seen.push(c),
+            _ if c.is_control() => seen.extend(c.escape_debug()),
+            _ => seen.push(c),
+        }
+    }
+    seen
+}
+
+/// Whether the character is part of a word: what stands between punctuation and spaces.
+pub(crate) fn is_of_word(c: char) -> bool {
+    !c.is_whitespace() && !"\"'`{}[]()<>,;:=|/".contains(c)
+}
+
+/// The text with the middle of each long word cut out.
+fn with_short_words(text: &str) -> String {
+    let mut short = String::with_capacity(text.len());
+    let mut rest = text;
+    while !rest.is_empty() {
+        let end = rest.find(|c: char| !is_of_word(c)).unwrap_or(rest.len());
+        short.push_str(&cut(&rest[..end], VALUE_CHARS_MAX, VALUE_CHARS_MAX / 4));
+        rest = &rest[end..];
+        let next = rest.find(is_of_word).unwrap_or(rest.len());
+        short.push_str(&rest[..next]);
+        rest = &rest[next..];
+    }
+    short
 }
 
 /// A text of more characters than `most` without its middle, of which it is told how long the whole was.
@@ -275,6 +325,18 @@ mod tests {
         assert!(short.starts_with("begin") && short.ends_with("end"), "{short}");
         assert!(short.contains("… 65608 characters …") && short.chars().count() < 700, "{short}");
         assert_eq!(shortened("short"), "short");
+    }
+
+    #[test]
+    fn nothing_is_unseen_and_no_word_is_long() {
+        let text = format!("a\tb\r\nc, {}: OK\n      → d", "x".repeat(4_096));
+        let short = shortened(&text);
+        assert!(short.starts_with(r"a\tb\r\nc, x"), "{short}");
+        assert!(short.contains("… 4096 characters …") && short.ends_with("x: OK\n      → d"), "{short}");
+        assert_eq!(
+            [named(""), named("v-1"), named("a\nb"), named("a b")],
+            ["\"\"", "v-1", r#""a\nb""#, "\"a b\""]
+        );
     }
 
     #[test]

@@ -91,6 +91,8 @@ pub struct Violation {
     pub fault: Option<Box<Fault>>,
     /// Whether another check tells it, and this one has only met it again.
     pub met_again: bool,
+    /// Whether it is what the check did to those after it, and not what the check is about.
+    pub harms: bool,
 }
 
 /// A call, from its beginning to its end.
@@ -123,6 +125,7 @@ impl Violation {
             timeline: Box::default(),
             fault: None,
             met_again: false,
+            harms: false,
         }
     }
 

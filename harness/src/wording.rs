@@ -9,6 +9,8 @@ use crate::story::{self, Story};
 
 /// Characters of a line that is shown.
 pub const LINE_CHARS_MAX: usize = 1_000;
+/// Characters of a word that is shown: what stands between punctuation and spaces.
+const WORD_CHARS_MAX: usize = 200;
 
 /// How values begin that are printed for programmers.
 static DEBUG_TEXTS: LazyLock<Vec<Regex>> = LazyLock::new(|| {
@@ -23,15 +25,21 @@ static DEBUG_TEXTS: LazyLock<Vec<Regex>> = LazyLock::new(|| {
 
 /// What is wrong with the texts of a report: those of its verdict, and all that a terminal shows of it.
 pub fn complaints(report: &CheckReport) -> Vec<String> {
-    let shown = Story(report).to_string();
+    let story = Story(report).to_string();
     let calls = report.calls.iter().map(story::call_line);
-    let lines = calls.chain(report.notes.iter().cloned()).chain([shown]);
-    let long = lines.flat_map(|text| long_lines(&text)).collect::<Vec<_>>();
+    let shown: Vec<String> =
+        calls.chain(report.notes.iter().map(|note| story::shortened(note))).chain([story]).collect();
+    let long = shown.iter().flat_map(|text| long_lines(text)).map(|line| format!("a long line: {line}"));
+    let unseen = shown.iter().filter_map(|text| Some(format!("{} in {}", unseen(text)?, beginning(text))));
     let texts = texts(report);
-    let odd = texts.iter().filter_map(|text| Some((debug_text(text)?, *text)));
-    let odd = odd.map(|(what, text)| format!("{}: {what} in {}", report.label(), story::shortened(text)));
-    let long = long.into_iter().map(|line| format!("{}: a long line: {line}", report.label()));
-    odd.chain(long).collect()
+    let odd = texts.iter().filter_map(|text| {
+        Some(format!("{} in {}", debug_text(text).or_else(|| gap(text))?, beginning(text)))
+    });
+    odd.chain(long).chain(unseen).map(|complaint| format!("{}: {complaint}", report.label())).collect()
+}
+
+fn beginning(text: &str) -> String {
+    story::shortened(text).replace('\n', " ")
 }
 
 /// What a check says in words of its own.
@@ -57,6 +65,26 @@ pub fn long_lines(text: &str) -> Vec<String> {
     long.map(|line| format!("{} ({} characters)", story::shortened(line), line.chars().count())).collect()
 }
 
+/// What of a text that is shown its reader cannot see, or not to its end.
+fn unseen(text: &str) -> Option<String> {
+    if let Some(c) = text.chars().find(|c| c.is_control() && *c != '\n') {
+        return Some(format!("the control character {c:?}"));
+    }
+    // A command is there to be copied.
+    let is_copied = |line: &&str| line.trim_start().starts_with("repeat ");
+    let words =
+        text.lines().filter(|line| !is_copied(line)).flat_map(|line| line.split(|c| !story::is_of_word(c)));
+    let long = words.map(|word| word.chars().count()).find(|length| *length > WORD_CHARS_MAX);
+    long.map(|length| format!("a word of {length} characters"))
+}
+
+/// Where something seems to be missing in a text: two spaces, or an end that is none. Columns are set in by spaces.
+fn gap(text: &str) -> Option<String> {
+    let text = without_quoted(text);
+    let is_gap = |line: &str| line.trim_start().contains("  ") || line.ends_with(' ');
+    text.lines().find(|line| is_gap(line)).map(|line| format!("a gap `{}`", line.trim_start()))
+}
+
 /// What of a text is an Option, a Result, a struct or a tuple as Rust prints it, outside of quoted texts.
 pub fn debug_text(text: &str) -> Option<String> {
     let text = without_quoted(text);
@@ -69,7 +97,10 @@ fn without_quoted(text: &str) -> String {
     let (mut plain, mut is_quoted, mut is_escaped) = (String::with_capacity(text.len()), false, false);
     for c in text.chars() {
         match c {
-            '"' if !is_escaped => is_quoted = !is_quoted,
+            '"' if !is_escaped => {
+                is_quoted = !is_quoted;
+                plain.push(c);
+            }
             _ if !is_quoted => plain.push(c),
             _ => {}
         }
@@ -108,6 +139,16 @@ mod tests {
         ] {
             assert_eq!(debug_text(text), None, "{text}");
         }
+    }
+
+    #[test]
+    fn what_is_not_seen_is_found() {
+        assert!(
+            unseen("a\tb").is_some() && unseen(&format!("{{\"name\":\"{}\"}}", "x".repeat(201))).is_some()
+        );
+        assert!(unseen(&format!("a\n      b, {}", "x,".repeat(201))).is_none());
+        assert!(gap("volume  staged at").is_some() && gap("published at ").is_some());
+        assert!(gap("OK \"a  b\"\n      → done").is_none());
     }
 
     #[test]

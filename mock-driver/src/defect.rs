@@ -369,6 +369,7 @@ named! {
     ListSnapshotsCutsLettersOfTokens, "list-snapshots-cuts-letters-of-tokens", "a token with a letter of two bytes in its middle panics";
     ListSnapshotsDropsSize, "list-snapshots-drops-size", "entries lack size_bytes";
     ListSnapshotsEntryWithoutSnapshot, "list-snapshots-entry-without-snapshot", "entries have no snapshot";
+    ListSnapshotsFailsAfterPathNames, "list-snapshots-fails-after-path-names", "once a snapshot with a slash in its name is deleted every list is UNKNOWN, until the driver is started anew";
     ListSnapshotsFailsOnUnusualNames, "list-snapshots-fails-on-unusual-names", "the list is INTERNAL while a snapshot's name is not plain ASCII";
     ListSnapshotsForgetsTokens, "list-snapshots-forgets-tokens", "every next_token is ABORTED";
     ListSnapshotsHidesUnready, "list-snapshots-hides-unready", "snapshots are not listed until they are ready";

@@ -307,7 +307,7 @@ impl Comparison {
                 writeln!(text, "- {} {}", code(&entry.id), escaped(&one_line(&entry.message)))?;
             }
             if let Some(hidden @ 1..) = entries.len().checked_sub(ENTRIES_MAX) {
-                writeln!(text, "- and {hidden} more")?;
+                writeln!(text, "- and {}", count(hidden, "more check"))?;
             }
             writeln!(text, "\n</details>\n")?;
         }

@@ -3,10 +3,11 @@
 use std::fmt::Write as _;
 
 use csi_harness::outcome::{Kind, Verdict};
+use csi_harness::story::named;
 
 use crate::fault;
 use crate::journal::{CheckEntry, Run};
-use crate::words::again;
+use crate::words::{again, count};
 
 /// Errors told, the line that counts the others included: GitHub shows ten of a step.
 const ERRORS_MAX: usize = 10;
@@ -41,8 +42,8 @@ fn errors(run: &Run) -> Vec<Annotation> {
     errors.extend(run.leaks.iter().filter(|leak| leak.ours).map(|leak| Annotation {
         title: format!("a {} is left behind", leak.kind),
         message: match &leak.check {
-            Some(check) => format!("{}, made by {check}", leak.id),
-            None => leak.id.clone(),
+            Some(check) => format!("{}, made by {check}", named(&leak.id)),
+            None => named(&leak.id),
         },
     }));
     if run.verdict == Verdict::Interrupted {
@@ -86,7 +87,8 @@ fn tell(text: &mut String, level: &str, most: usize, annotations: &[Annotation])
         hidden => {
             let _ = writeln!(
                 text,
-                "::{level} title=csi-sanity::and {hidden} more, in the summary and the reports"
+                "::{level} title=csi-sanity::and {}, in the summary and the reports",
+                count(hidden, "more note")
             );
         }
     }

@@ -192,7 +192,7 @@ fn names<'a>(html: &mut Html, names: impl ExactSizeIterator<Item = &'a str>) {
     html.element("ul", &[("class", "names")], |list| {
         names.take(LISTED_MAX).for_each(|name| list.element("li", &[], |item| item.leaf("code", &[], name)));
         if hidden > 0 {
-            list.leaf("li", &[], &format!("and {hidden} more"));
+            list.leaf("li", &[], &format!("and {}", count(hidden, "more name")));
         }
     });
 }

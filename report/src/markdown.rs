@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use csi_harness::outcome::Kind;
-use csi_harness::story::shortened;
+use csi_harness::story::{named, shortened};
 
 use crate::areas;
 use crate::fault::{self, Fault};
@@ -95,7 +95,7 @@ fn failures(text: &mut String, run: &Run) -> std::fmt::Result {
     }
     match faults.len().saturating_sub(FAULTS_TOLD_MAX) {
         0 => Ok(()),
-        hidden => writeln!(text, "… and {hidden} more.\n"),
+        hidden => writeln!(text, "… and {}.\n", count(hidden, "more fault")),
     }
 }
 
@@ -113,7 +113,7 @@ fn trouble(text: &mut String, run: &Run) -> std::fmt::Result {
     for leak in &run.leaks {
         let whose = if leak.ours { "left behind" } else { "new, and in no reply to this run" };
         let made = leak.check.as_ref().map_or_else(String::new, |check| format!(", made by {}", code(check)));
-        writeln!(text, "- {} {} is {whose}{made}.", leak.kind, code(&leak.id))?;
+        writeln!(text, "- {} {} is {whose}{made}.", leak.kind, code(&named(&leak.id)))?;
     }
     for left in run.left_behind.iter().take(LEFT_BEHIND_MAX) {
         let whether = if left.in_doubt { "may be left behind" } else { "left behind" };

@@ -221,7 +221,7 @@ impl<W: Write> Reporter for Terminal<W> {
             Event::Started { target, planned, seed } => self.started(target, *planned, *seed),
             Event::Remark(remark) => {
                 if self.detail > Detail::Quiet {
-                    self.tell(|out| writeln!(out, "{ODD}note{ODD:#}: {remark}"));
+                    self.tell(|out| writeln!(out, "{ODD}note{ODD:#}: {}", story::shortened(remark)));
                 }
             }
             Event::CheckStarted(planned) => self.progress.started(planned),
@@ -343,7 +343,7 @@ fn write_left_behind(out: &mut impl Write, summary: &Summary, columns: Option<us
         lines.iter().take(shown_max).try_for_each(|line| write!(out, "{}", wrap::wrapped(line, columns)))?;
         match lines.len().saturating_sub(shown_max) {
             0 => {}
-            hidden => writeln!(out, "  … {hidden} more; --report json=FILE has all of them")?,
+            hidden => writeln!(out, "  … {}; --report json=FILE has all", count(hidden, "more thing"))?,
         }
     }
     write_removal(out, summary)
@@ -351,7 +351,7 @@ fn write_left_behind(out: &mut impl Write, summary: &Summary, columns: Option<us
 
 fn leak_line(leak: &Leak) -> String {
     let made = leak.check.as_ref().map(|check| format!(", made by {check}"));
-    format!("  {} {}{}\n", leak.kind, plain(&leak.id), made.unwrap_or_default())
+    format!("  {} {}{}\n", leak.kind, story::shortened(&story::named(&leak.id)), made.unwrap_or_default())
 }
 
 fn left_line(left: &LeftBehind) -> String {

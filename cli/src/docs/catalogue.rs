@@ -53,6 +53,7 @@ fn entry(check: &Check) -> String {
         Runs::Odd => Some("alone and late, since drivers are known to stumble over it for good"),
         Runs::Last => Some("alone and last, since drivers are known to crash on it"),
         Runs::Restarts => Some("alone and after those, since it ends the driver"),
+        Runs::Erases => Some("alone and after those, since drivers are known to lose everything over it"),
         Runs::Finally => Some("after everything else, since it judges what was seen in the whole run"),
     };
     let access = (check.access == Variants::Each).then_some("once for each access type");

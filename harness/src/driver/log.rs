@@ -73,7 +73,8 @@ impl DriverLog {
         let mut told: Vec<String> =
             lines[from..].iter().take(LINES_MAX).map(|line| self.secrets.told(line)).collect();
         if let Some(hidden @ 1..) = lines.len().checked_sub(from + told.len()) {
-            told.push(format!("… {hidden} more"));
+            let lines = if hidden == 1 { "line" } else { "lines" };
+            told.push(format!("… {hidden} more {lines}"));
         }
         told
     }
@@ -187,7 +188,7 @@ mod tests {
         ] {
             let lines = told(format!("before\n{death}\n\n{trace}").as_bytes(), &[]);
             assert_eq!(lines.len(), LINES_MAX + 1, "{lines:?}");
-            let expected = (death, "main.f0(...)", "    /src/panic::0", "… 181 more");
+            let expected = (death, "main.f0(...)", "    /src/panic::0", "… 181 more lines");
             assert_eq!((&*lines[0], &*lines[1], &*lines[2], &*lines[20]), expected);
         }
         assert_eq!(told("F0102 once\nFélix\nF01\n".as_bytes(), &[]), ["F0102 once", "Félix", "F01"]);

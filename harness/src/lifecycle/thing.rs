@@ -19,6 +19,7 @@ use crate::ledger::Exists;
 use crate::mounts;
 use crate::patience::Settles;
 use crate::reply::{Answer, NoAnswer, Refused};
+use crate::story::named;
 
 /// Times that a call to undo something is made.
 const TRIES_MAX: u32 = 6;
@@ -115,20 +116,28 @@ mod encoded {
 impl fmt::Display for Thing {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Thing::Volume(id) => write!(f, "volume {id}"),
+            Thing::Volume(id) => write!(f, "volume {}", named(id)),
             Thing::VolumeNamed(request) => write!(f, "volume named {:?}", request.name),
-            Thing::Snapshot(id) => write!(f, "snapshot {id}"),
+            Thing::Snapshot(id) => write!(f, "snapshot {}", named(id)),
             Thing::SnapshotNamed(request) => write!(f, "snapshot named {:?}", request.name),
-            Thing::GroupSnapshot { request, .. } => write!(f, "group snapshot {}", request.group_snapshot_id),
+            Thing::GroupSnapshot { request, .. } => {
+                write!(f, "group snapshot {}", named(&request.group_snapshot_id))
+            }
             Thing::GroupSnapshotNamed(request) => write!(f, "group snapshot named {:?}", request.name),
             Thing::Attachment { volume_id, node_id } => {
-                write!(f, "attachment of volume {volume_id} to node {node_id}")
+                write!(f, "attachment of volume {} to node {}", named(volume_id), named(node_id))
             }
-            Thing::Staging { volume_id, path } => write!(f, "volume {volume_id} staged at {path}"),
-            Thing::Publication { volume_id, path } => write!(f, "volume {volume_id} published at {path}"),
-            Thing::StagingDirectory(path) => write!(f, "directory {}", path.display()),
-            Thing::TargetDirectories(path) => write!(f, "directories above {}", path.display()),
-            Thing::File(path) => write!(f, "file {}", path.display()),
+            Thing::Staging { volume_id, path } => {
+                write!(f, "volume {} staged at {}", named(volume_id), named(path))
+            }
+            Thing::Publication { volume_id, path } => {
+                write!(f, "volume {} published at {}", named(volume_id), named(path))
+            }
+            Thing::StagingDirectory(path) => write!(f, "directory {}", named(&path.to_string_lossy())),
+            Thing::TargetDirectories(path) => {
+                write!(f, "directories above {}", named(&path.to_string_lossy()))
+            }
+            Thing::File(path) => write!(f, "file {}", named(&path.to_string_lossy())),
         }
     }
 }

@@ -111,16 +111,102 @@ check! {
     }
 }
 
+check! {
+    /// The plain list.
+    LISTS {
+        id: "harm/lists",
+        title: "snapshots are listed",
+        spec: [req::CTRL_LISTSNAP_001],
+        refuted_by: ["list-snapshots-unimplemented"],
+        plain: ["ListSnapshots"],
+    }
+    async |cx| {
+        cx.call(v1::ListSnapshotsRequest::default()).await.must("list the snapshots")?;
+        Ok(())
+    }
+}
+
+check! {
+    /// Undoing it spoils the driver.
+    SLASHES {
+        id: "harm/slashes",
+        title: "names with slashes are taken",
+        spec: [req::CTRL_CREATESNAP_018],
+        refuted_by: ["list-snapshots-fails-after-path-names"],
+        runs: Odd,
+    }
+    async |cx| {
+        let volume = cx.new_volume().await?;
+        for ending in ["a", "/b"] {
+            let name = format!("{}{ending}", cx.unique_name());
+            let request =
+                v1::CreateSnapshotRequest { name, ..cx.create_snapshot_request(&volume.volume_id) };
+            cx.create_snapshot(request).await.must("take the name")?;
+        }
+        Ok(())
+    }
+}
+
+check! {
+    /// Lists what there is.
+    LOOKS {
+        id: "harm/looks",
+        title: "a snapshot is in the list",
+        spec: [req::CTRL_LISTSNAP_002],
+        refuted_by: ["list-snapshots-fails-after-path-names"],
+        runs: Last,
+    }
+    async |cx| {
+        cx.call(v1::ListSnapshotsRequest::default()).await.setup("the list")?;
+        Ok(())
+    }
+}
+
+check! {
+    /// Does two wrongs: of one other checks tell, the other is what it does to them.
+    MANY_AT_ONCE {
+        id: "harm/many-at-once",
+        title: "many callers are served",
+        spec: [req::CTRL_VALIDATE_001, req::CTRL_CREATEVOL_001],
+        refuted_by: ["create-volume-fails-after-quotes"],
+        follows: "*",
+        runs: Alone,
+    }
+    async |cx| {
+        named(cx, &["", "'quoted'"]).await?;
+        Err(Violation::new("this one is told by another check").of(&req::CTRL_VALIDATE_001).into())
+    }
+}
+
+check! {
+    /// The other check.
+    TELLS {
+        id: "harm/tells",
+        title: "it is told here",
+        spec: [req::CTRL_VALIDATE_001],
+        refuted_by: ["none"],
+    }
+    async |cx| {
+        cx.call(v1::ProbeRequest {}).await.must("be answered")?;
+        Err(Violation::new("it is wrong").into())
+    }
+}
+
 const ALL: &[&Check] = &[&SPACES, &QUOTES, &QUOTES_AGAIN, &BUILDS, &PROBES, &MAKES];
 const SUITE: Suite = Suite { name: "harm", checks: &[ALL], retired: &[] };
 const DEFECT: &str = "create-volume-fails-after-quotes";
 
 async fn owned(defects: &str) -> Ran {
+    owned_with(defects, SUITE, ALL).await
+}
+
+/// Runs checks of a suite against a driver that the run may start.
+async fn owned_with(defects: &str, suite: Suite, checks: &[&'static Check]) -> Ran {
     let mock = Mock::new(&format!("defects: [{defects}]"));
     let driver = Driver::of(&mock.config, None).expect("the configuration says how to run it");
     let target = Target::connect_to(driver.clone(), mock.config.clone()).await.expect("it answers");
-    let options = RunOptions { registry: Registry::new([SUITE]), leak_check: false, ..options() };
-    let ran = bench::run(target, options, watch::channel(Default::default()).1, ALL).await;
+    let options = RunOptions { registry: Registry::new([suite]), leak_check: false, ..options() };
+    let ran = bench::run(target, options, watch::channel(Default::default()).1, checks).await;
     driver.leave().await.expect("it stops");
     ran
 }
@@ -154,16 +240,59 @@ async fn a_driver_that_stays_spoilt_is_blamed_once() {
     let Outcome::Failed(violation) = ran.outcome(&QUOTES) else { panic!("{:?}", ran.outcomes) };
     assert!(violation.message.contains("after this check, a plain CreateVolume fails"), "{violation:?}");
     assert!(violation.told.iter().any(|line| line.contains("'quoted'")), "{violation:?}");
+    assert_eq!(violation.told[0], "one or more of these calls caused it");
     for check in [&QUOTES_AGAIN, &BUILDS] {
         let Outcome::Broken(why) = ran.outcome(check) else { panic!("{:?}", ran.outcomes) };
-        assert!(
-            why.contains("a plain CreateVolume does not work any more since harm/quotes: UNKNOWN"),
-            "{why}"
-        );
+        assert!(why.starts_with("CreateVolume has failed since harm/quotes: UNKNOWN \"Exception"), "{why}");
     }
     for check in [&MAKES, &SPACES, &PROBES] {
         assert_eq!(ran.outcome(check), &Outcome::Passed, "{:?}", ran.outcomes);
     }
+}
+
+const LISTS_TOO: Suite = Suite {
+    name: "harm",
+    checks: &[&[&LISTS, &MAKES, &SLASHES, &LOOKS, &BUILDS, &MANY_AT_ONCE, &TELLS]],
+    retired: &[],
+};
+
+/// Harm need not show in volumes, nor before what a check has made is undone.
+#[tokio::test]
+async fn a_list_that_fails_for_good_is_laid_to_the_check_before() {
+    let checks: &[&Check] = &[&LISTS, &MAKES, &SLASHES, &LOOKS, &BUILDS];
+    let mock = csi_mock_driver::Config {
+        defects: vec![Defect::ListSnapshotsFailsAfterPathNames],
+        ..Default::default()
+    };
+    let mut bench = Bench::start(mock, config()).await;
+    bench.options.registry = Registry::new([LISTS_TOO]);
+    let ran = bench.run(checks).await;
+    let Outcome::Failed(violation) = ran.outcome(&SLASHES) else { panic!("{:?}", ran.outcomes) };
+    assert!(violation.message.contains("after this check, a plain ListSnapshots fails"), "{violation:?}");
+    assert_eq!(violation.requirement, Some(&req::CTRL_LISTSNAP_001));
+    assert!(violation.told.iter().any(|line| line.starts_with("DeleteSnapshot")), "{violation:?}");
+    let Outcome::Broken(why) = ran.outcome(&LOOKS) else { panic!("{:?}", ran.outcomes) };
+    assert!(why.starts_with("ListSnapshots has failed since harm/slashes: UNKNOWN"), "{why}");
+    assert_eq!(ran.outcome(&BUILDS), &Outcome::Passed, "volumes are made as before: {:?}", ran.outcomes);
+
+    let ran = owned_with("list-snapshots-fails-after-path-names", LISTS_TOO, checks).await;
+    let Outcome::Failed(violation) = ran.outcome(&SLASHES) else { panic!("{:?}", ran.outcomes) };
+    assert!(violation.message.contains("a plain ListSnapshots fails"), "{violation:?}");
+    assert_eq!(ran.outcome(&LOOKS), &Outcome::Passed, "it was started anew: {:?}", ran.outcomes);
+}
+
+/// What a check does to others is told, whatever else came of it that is told elsewhere.
+#[tokio::test]
+async fn a_check_that_runs_alone_is_blamed_for_what_it_spoils() {
+    let mock =
+        csi_mock_driver::Config { defects: vec![Defect::CreateVolumeFailsAfterQuotes], ..Default::default() };
+    let mut bench = Bench::start(mock, config()).await;
+    bench.options.registry = Registry::new([LISTS_TOO]);
+    let ran = bench.run(&[&MAKES, &TELLS, &MANY_AT_ONCE, &BUILDS]).await;
+    let Outcome::Failed(violation) = ran.outcome(&MANY_AT_ONCE) else { panic!("{:?}", ran.outcomes) };
+    assert!(violation.message.contains("after this check, a plain CreateVolume fails"), "{violation:?}");
+    let Outcome::Broken(why) = ran.outcome(&BUILDS) else { panic!("{:?}", ran.outcomes) };
+    assert!(why.starts_with("CreateVolume has failed since harm/many-at-once: UNKNOWN"), "{why}");
 }
 
 /// A panic that brings others with it as long as some are left.

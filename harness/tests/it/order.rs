@@ -94,12 +94,28 @@ check! {
     }
 }
 
+check! {
+    /// May lose whatever the driver has.
+    ERASES {
+        id: "order/erases",
+        title: "runs when all others have",
+        spec: [req::GEN_ERR_001],
+        refuted_by: ["none"],
+        runs: Erases,
+    }
+    async |cx| {
+        let (most, before) = observed(cx).await?;
+        ensure!(most == 1 && before == 7, "{most} at once, {before} before");
+        Ok(())
+    }
+}
+
 #[tokio::test]
 async fn alone_means_alone_and_last_means_last() {
     let bench = Bench::start(Default::default(), config()).await;
-    let ran = bench.run(&[&LAST, &ODD, &ALONE, &P1, &P2, &P3, &P4]).await;
+    let ran = bench.run(&[&ERASES, &LAST, &ODD, &ALONE, &P1, &P2, &P3, &P4]).await;
     assert!(ran.outcomes.iter().all(|(_, outcome)| *outcome == Outcome::Passed), "{:?}", ran.outcomes);
-    assert_eq!(ran.outcomes.len(), 7);
+    assert_eq!(ran.outcomes.len(), 8);
 }
 
 check! {

@@ -100,6 +100,39 @@ check! {
     }
 }
 
+check! {
+    /// Goes wrong after the driver has come back.
+    FAILS_AFTERWARDS {
+        id: "restarts/fails-afterwards",
+        title: "ends the driver between two calls, and blames it",
+        spec: [req::ID_PROBE_001],
+        needs: [RESTARTS],
+        refuted_by: ["none"],
+    }
+    async |cx| {
+        cx.call(v1::ProbeRequest {}).await.setup("an answer")?;
+        let driver = cx.target().driver().ok_or_else(|| Stop::broken("there is a handle"))?;
+        driver.kill().await.map_err(|error| Stop::broken(error.to_string()))?;
+        cx.happened("all lights go out");
+        cx.target().bring_back().await.map_err(|away| Stop::broken(away.to_string()))?;
+        cx.call(v1::ProbeRequest {}).await.setup("an answer")?;
+        Err(Violation::new("it is not what it was").into())
+    }
+}
+
+/// A reader has to see what was done to the driver, and when.
+#[tokio::test]
+async fn the_end_of_the_driver_stands_among_the_calls() {
+    let (driver, config) = in_process(csi_mock_driver::Config::default());
+    let ran = ran(driver, config, &[&FAILS_AFTERWARDS]).await;
+    let calls = ran.stories.split("  calls\n").nth(1).expect("it has calls");
+    let lines: Vec<&str> = calls.lines().take(6).map(str::trim).collect();
+    assert_eq!(
+        [lines[0], lines[2], lines[3], lines[4]],
+        ["Probe {}", "the driver is killed", "all lights go out", "Probe {}"]
+    );
+}
+
 /// Every Probe takes so long that a kill comes before its end.
 fn slow_probe() -> csi_mock_driver::Config {
     let mut mock = csi_mock_driver::Config::default();

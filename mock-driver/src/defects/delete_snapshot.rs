@@ -1,5 +1,7 @@
 //! DeleteSnapshot.
 
+use std::sync::atomic::Ordering;
+
 use csi_proto::v1::{DeleteSnapshotRequest, DeleteSnapshotResponse};
 use tonic::{Code, Status};
 
@@ -52,6 +54,9 @@ pub(crate) async fn delete_snapshot(
     if has(Defect::DeleteSnapshotTakesAllForMembers) && known && !grouped {
         return Err(invalid(format!("snapshot {id} belongs to a group snapshot")));
     }
+    if has(Defect::ListSnapshotsFailsAfterPathNames) && is_named_like_a_path(driver, id) {
+        driver.is_spoilt.store(true, Ordering::SeqCst);
+    }
     let mut answer = controller::delete_snapshot(driver, &request).await;
     if has(Defect::DeleteSnapshotGroupMemberAsInternal) && grouped {
         recode(&mut answer, Code::InvalidArgument, Code::Internal);
@@ -61,4 +66,10 @@ pub(crate) async fn delete_snapshot(
 
 fn ids_of_snapshots(driver: &MockDriver) -> Vec<String> {
     driver.state().snapshots.values().map(|snapshot| snapshot.id.clone()).collect()
+}
+
+fn is_named_like_a_path(driver: &MockDriver, id: &str) -> bool {
+    let state = driver.state();
+    let name = state.snapshots.get(id).and_then(|snapshot| snapshot.name.as_deref());
+    name.is_some_and(|name| name.contains('/'))
 }

@@ -1,5 +1,7 @@
 //! ListSnapshots.
 
+use std::sync::atomic::Ordering;
+
 use csi_proto::v1::list_snapshots_response::Entry;
 use csi_proto::v1::{ListSnapshotsRequest, ListSnapshotsResponse};
 use tonic::{Code, Status};
@@ -23,6 +25,9 @@ pub(crate) async fn list_snapshots(
         && driver.state().snapshots.values().any(|snapshot| !is_plain(snapshot.name.as_deref()))
     {
         return Err(Status::internal("cannot read the name of a snapshot"));
+    }
+    if has(Defect::ListSnapshotsFailsAfterPathNames) && driver.is_spoilt.load(Ordering::SeqCst) {
+        return Err(Status::unknown("no metadata in an empty directory"));
     }
     if has(Defect::ListSnapshotsInternalOnOtherTokens)
         && sequence(List::Volumes, &asked.starting_token).is_some()

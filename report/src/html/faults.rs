@@ -2,7 +2,7 @@
 
 use csi_harness::outcome::Kind;
 use csi_harness::requirements::Requirement;
-use csi_harness::story::shortened;
+use csi_harness::story::{named, shortened};
 
 use super::markup::Html;
 use super::{LISTED_MAX, checks, mark, names, outcome, place, timeline};
@@ -124,7 +124,7 @@ pub(super) fn write_leaks(html: &mut Html, run: &Run) {
             let whose = if leak.ours { "left behind" } else { "new, and in no reply to this run" };
             list.element("li", &[], |item| {
                 item.text(&format!("{} ", leak.kind));
-                item.leaf("code", &[], &shortened(&leak.id));
+                item.leaf("code", &[], &shortened(&named(&leak.id)));
                 item.text(&format!(" is {whose}"));
                 if let Some(check) = &leak.check {
                     item.text(", made by ");
@@ -133,11 +133,11 @@ pub(super) fn write_leaks(html: &mut Html, run: &Run) {
             });
         }
         if let Some(hidden @ 1..) = run.leaks.len().checked_sub(LISTED_MAX) {
-            list.leaf("li", &[], &format!("and {hidden} more"));
+            list.leaf("li", &[], &format!("and {}", count(hidden, "more thing")));
         }
         run.left_behind.iter().take(LISTED_MAX).for_each(|left| write_left_behind(list, left));
         if let Some(hidden @ 1..) = run.left_behind.len().checked_sub(LISTED_MAX) {
-            list.leaf("li", &[], &format!("and {hidden} more"));
+            list.leaf("li", &[], &format!("and {}", count(hidden, "more thing")));
         }
     });
 }

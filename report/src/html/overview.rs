@@ -189,7 +189,7 @@ fn write_line(body: &mut Html, places: &BTreeMap<&str, String>, line: &Line) {
                 }
             }
             if let Some(hidden @ 1..) = line.deviations.len().checked_sub(DEVIATIONS_MAX) {
-                cell.text(&format!(" and {hidden} more"));
+                cell.text(&format!(" and {}", count(hidden, "more check")));
             }
         });
     });

@@ -238,6 +238,6 @@ fn named(labels: &[String]) -> String {
     let shown = labels[..labels.len().min(NAMES_SHOWN_MAX)].join(", ");
     match labels.len().saturating_sub(NAMES_SHOWN_MAX) {
         0 => shown,
-        hidden => format!("{shown} and {hidden} more"),
+        hidden => format!("{shown} and {}", count(hidden, "more check")),
     }
 }

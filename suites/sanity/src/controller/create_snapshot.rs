@@ -23,6 +23,7 @@ check! {
         needs: [CREATE_DELETE_SNAPSHOT, VOLUME],
         refuted_by: ["create-snapshot-accepts-empty-name"],
         replaces: ["CreateSnapshot [Controller Server] should fail when no name is provided"],
+        runs: Erases,
     }
     async |cx| {
         let volume = cx.node_volume().await?;
@@ -205,9 +206,18 @@ check! {
     UNUSUAL_NAMES {
         id: "controller/create-snapshot/unusual-names",
         title: "CreateSnapshot takes any Unicode name",
-        spec: [req::CTRL_CREATESNAP_018, req::MSG_SNAPSHOT_003, req::CTRL_LISTSNAP_002],
+        spec: [
+            req::CTRL_CREATESNAP_018,
+            req::MSG_SNAPSHOT_003,
+            req::CTRL_LISTSNAP_002,
+            req::CTRL_LISTSNAP_001,
+        ],
         needs: [CREATE_DELETE_SNAPSHOT, VOLUME],
-        refuted_by: ["create-snapshot-refuses-unicode-names", "list-snapshots-fails-on-unusual-names"],
+        refuted_by: [
+            "create-snapshot-refuses-unicode-names",
+            "list-snapshots-fails-on-unusual-names",
+            "list-snapshots-fails-after-path-names",
+        ],
         runs: Odd,
     }
     async |cx| {

@@ -41,6 +41,7 @@ check! {
         replaces: [
             "Controller Service [Controller Server] DeleteVolume should fail when no volume id is provided",
         ],
+        runs: Erases,
     }
     async |cx| {
         let reply = cx.delete_volume("").await;

@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, OnceLock};
 
+use csi_harness::check::Runs;
 use csi_harness::outcome::Outcome;
 use csi_proto::RPCS;
 use libtest_mimic::{Failed, Trial};
@@ -17,6 +18,7 @@ pub(crate) fn trials() -> Vec<Trial> {
         Trial::test("healthy/all-pass", move || all_pass(played(&a)?)),
         Trial::test("healthy/all-call-what-they-speak-of", move || all_call(played(&b)?)),
         Trial::test("healthy/few-volumes-on-a-node", all_find_room),
+        Trial::test("healthy/empty-ids-come-last", empty_ids_come_last),
     ]
 }
 
@@ -45,6 +47,29 @@ fn all_pass(played: &Played) -> Result<(), Failed> {
 fn all_find_room() -> Result<(), Failed> {
     let mock = csi_mock_driver::Config { max_volumes_per_node: 5, ..everything_on() };
     all_pass(&bench::play(JOBS, mock, everything_set())?)
+}
+
+/// A driver that takes an empty id for all that there is loses everything over it, and no other check is to pay for that.
+fn empty_ids_come_last() -> Result<(), Failed> {
+    let empty = [
+        "no-volume-id",
+        "no-snapshot-id",
+        "no-group-snapshot-id",
+        "no-target-path",
+        "no-staging-target-path",
+    ];
+    let undoing = ["delete-", "controller-unpublish-", "node-unpublish-", "node-unstage-"];
+    let names_nothing = |id: &str| {
+        let mut parts = id.split('/').skip(1);
+        let (rpc, what) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
+        undoing.iter().any(|start| rpc.starts_with(start)) && empty.contains(&what)
+    };
+    let registry = registry();
+    let found: Vec<_> =
+        registry.checks().map(|(_, check)| check).filter(|one| names_nothing(one.id)).collect();
+    let early: Vec<&str> =
+        found.iter().filter(|one| one.course() != Runs::Erases).map(|check| check.id).collect();
+    if found.len() >= 8 && early.is_empty() { Ok(()) } else { Err(Failed::from(format!("{early:?}"))) }
 }
 
 fn all_call(played: &Played) -> Result<(), Failed> {

@@ -94,6 +94,9 @@ impl Volumes<'_> {
             true => self.cx.unmount_below(self.paths())?,
             false => 0,
         };
+        if taken > 0 {
+            self.cx.happened("the mounts of both volumes are taken away, as by a reboot");
+        }
         bring_back(self.cx, driver, "killed", Vec::new()).await?;
         Ok(taken)
     }

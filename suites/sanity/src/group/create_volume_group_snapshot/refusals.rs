@@ -17,6 +17,7 @@ check! {
         replaces: [
             "GroupController Service [GroupController VolumeGroupSnapshots] CreateVolumeGroupSnapshot should fail when no name is provided",
         ],
+        runs: Erases,
     }
     async |cx| {
         let request = v1::CreateVolumeGroupSnapshotRequest {
