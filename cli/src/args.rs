@@ -40,17 +40,13 @@ pub(crate) enum Command {
     Run(Box<RunArgs>),
     /// List the checks
     List(ListArgs),
-    /// Explain a check or a requirement
+    /// Explain a check, a requirement or an RPC
     Explain {
-        /// Such as controller/create-volume/no-name or CTRL-CREATEVOL-010
+        /// Such as controller/create-volume/no-name, CTRL-CREATEVOL-010, CreateVolume, or a pattern over ids: 'CTRL-CREATEVOL-*'
         id: String,
     },
     /// Show which requirements are checked, and why others are not
-    Coverage {
-        /// For people or for programs
-        #[arg(long, value_enum, default_value_t)]
-        format: OutputFormat,
-    },
+    Coverage(CoverageArgs),
     /// Show that every check can fail: on a correct driver it passes, on each of its defects it does not
     SelfTest(SelfTestArgs),
     /// Run a failing case again that --regressions has stored, on any driver
@@ -74,6 +70,8 @@ pub(crate) enum Command {
     Compare(CompareArgs),
     /// Print a badge for a README, of a run's JSON report
     Badge(BadgeArgs),
+    /// Write the list of known failures that fits a run, out of its JSON report
+    Baseline(BaselineArgs),
     /// Print a shell completion script
     Completions {
         /// For which shell
@@ -139,6 +137,31 @@ pub(crate) struct BadgeArgs {
     pub(crate) format: BadgeFormat,
 }
 
+/// A line for each check that fails, with its message as the reason: for --known-failing, and to be gone over by hand.
+#[derive(Debug, Args)]
+pub(crate) struct BaselineArgs {
+    /// The report, which --report json=FILE wrote
+    #[arg(value_name = "REPORT", value_hint = ValueHint::FilePath)]
+    pub(crate) report: PathBuf,
+    /// An earlier list: its lines and comments stay where they are, but for those of checks that pass by now
+    #[arg(long, value_name = "OLD", value_hint = ValueHint::FilePath)]
+    pub(crate) keep_reasons: Option<PathBuf>,
+    /// File that the list is written to; it may be that of --keep-reasons [default: the standard output]
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) output: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct CoverageArgs {
+    /// For people or for programs
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) format: OutputFormat,
+    /// Requirements by pattern over their ids, such as 'CTRL-CREATEVOL-*', or of an RPC, such as CreateVolume; repeatable, or
+    /// separated by commas
+    #[arg(long, value_name = "EXPR", value_delimiter = ',')]
+    pub(crate) filter: Vec<String>,
+}
+
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum BadgeFormat {
     #[default]
@@ -158,6 +181,9 @@ pub(crate) struct ListArgs {
     /// For people or for programs
     #[arg(long, value_enum, default_value_t)]
     pub(crate) format: OutputFormat,
+    /// List the defects of the driver that is built in instead, for --mock-defect
+    #[arg(long, conflicts_with_all = ["suite", "filter", "focus", "skip", "only_failed"])]
+    pub(crate) defects: bool,
     #[command(flatten)]
     pub(crate) selection: Selection,
 }
@@ -397,6 +423,9 @@ pub(crate) struct Terms {
     /// Leave checks out by regular expression; repeatable
     #[arg(long, value_name = "REGEX", allow_hyphen_values = true)]
     pub(crate) skip: Vec<String>,
+    /// Only the checks that failed or were inconclusive in this JSON report, which --report json=FILE wrote
+    #[arg(long, value_name = "REPORT", value_hint = ValueHint::FilePath)]
+    pub(crate) only_failed: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]
@@ -455,7 +484,7 @@ pub(crate) struct TargetArgs {
     /// SIGKILL), `stop` (in an orderly way) or `start` as its only argument, it returns when that is done
     #[arg(long, value_name = "COMMAND", value_hint = ValueHint::ExecutablePath, conflicts_with = "driver_command")]
     pub(crate) restart_command: Option<PathBuf>,
-    /// Give the driver that is built in this defect; `csi-mock-driver --list-defects` names them; repeatable
+    /// Give the driver that is built in this defect; `csi-sanity list --defects` names them; repeatable
     #[arg(long, value_name = "ID", value_parser = defect, conflicts_with_all = ["endpoint", "controller_endpoint", "node_endpoint", "config", "driver_command", "restart_command", "secrets"])]
     pub(crate) mock_defect: Vec<Defect>,
     /// YAML file with secrets: under the name of each RPC, keys and values
@@ -673,8 +702,8 @@ pub(crate) struct OutputArgs {
 #[derive(Debug, Default, Args)]
 #[command(next_help_heading = "Output")]
 pub(crate) struct WordsArgs {
-    /// Write a report: junit (for CI), json (for programs), md (for the summary of a CI step), html (one page, to be shown) or
-    /// github (annotations, for its Actions), and the file, or - for the standard output; repeatable
+    /// Write a report: junit (for CI), json (for programs), md (for the summary of a CI step), html (one page, to be shown),
+    /// github (annotations, for its Actions) or verdict (two lines: a word for scripts, and a sentence), and the file, or - for the standard output; repeatable
     #[arg(long, value_name = "KIND=FILE", value_hint = ValueHint::FilePath)]
     pub(crate) report: Vec<ReportArg>,
     /// Tell more: each check as it ends; twice: everything
@@ -749,15 +778,27 @@ fn factor(text: &str) -> Result<f64, String> {
 
 fn defect(text: &str) -> Result<Defect, String> {
     text.parse::<Defect>()
-        .map_err(|unknown| format!("{unknown}; `csi-mock-driver --list-defects` names all of them"))
+        .map_err(|unknown| format!("{unknown}; `csi-sanity list --defects` names all of them"))
 }
 
 fn jobs() -> clap::builder::RangedU64ValueParser<u64> {
     clap::value_parser!(u64).range(1..=JOBS_MAX)
 }
 
+/// What most users look for first.
+const EXAMPLES: &str = "\
+Options of a run (all of them: csi-sanity run --help):
+      --endpoint <ENDPOINT>  Where the driver listens: unix:///path, a path, tcp://host:port or dns:///host:port
+      --suite <NAME>         Suites, separated by commas
+      --filter <EXPR>        Checks by pattern, such as 'controller/create-volume/*'
+
+Examples:
+  csi-sanity                                        see a run, on a driver that is built in
+  csi-sanity init --endpoint /run/csi/csi.sock      try a driver of yours, and write its configuration
+  csi-sanity --config csi-sanity.yaml --report html=report.html";
+
 fn after_help() -> String {
-    format!("The flags of a run: csi-sanity run --help\n\n{}", exit_codes())
+    format!("{EXAMPLES}\n\n{}", exit_codes())
 }
 
 fn exit_codes() -> String {

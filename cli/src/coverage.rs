@@ -4,12 +4,13 @@ use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::io::{self, Write};
 
-use csi_harness::registry::Registry;
+use csi_harness::pattern::Pattern;
+use csi_harness::registry::{Registry, did_you_mean};
 use csi_harness::requirements::{Level, Party, Requirement, Testability, req};
 use csi_suite_sanity::untested::{ONLY_WARNED, SAID_AGAIN, UNTESTED};
 use serde::Serialize;
 
-use crate::args::OutputFormat;
+use crate::args::{CoverageArgs, OutputFormat};
 use crate::error::Error;
 use crate::exit::Exit;
 use crate::list::json;
@@ -65,20 +66,65 @@ enum State {
 }
 
 /// Prints the table.
-pub(crate) fn coverage(format: OutputFormat) -> Result<Exit, Error> {
-    let coverage = measure(&suites::all(), &suites::proven());
+pub(crate) fn coverage(args: &CoverageArgs) -> Result<Exit, Error> {
+    let wanted = Wanted::of(&args.filter)?;
+    let coverage = measure(&suites::all(), &suites::proven(), &wanted);
     let out = io::stdout().lock();
-    match format {
+    match args.format {
         OutputFormat::Text => text(out, &coverage)?,
         OutputFormat::Json => json(out, &coverage)?,
     }
     Ok(Exit::Success)
 }
 
-fn measure(registry: &Registry, proven: &BTreeSet<&str>) -> Coverage {
+/// Which requirements are asked for: all, where nothing is.
+#[derive(Default)]
+struct Wanted(Vec<Pattern>);
+
+impl Wanted {
+    /// Takes the terms of `--filter`, each of which has to fit a requirement on drivers.
+    fn of(terms: &[String]) -> Result<Wanted, Error> {
+        let flag = |problem| Error::Flag { flag: "--filter", problem };
+        let mut wanted = Wanted::default();
+        for term in terms.iter().map(|term| term.trim()).filter(|term| !term.is_empty()) {
+            let one = Wanted(vec![Pattern::new(term).map_err(flag)?]);
+            let mut rules = on_drivers();
+            if !rules.clone().any(|rule| one.has(rule)) {
+                let near = did_you_mean(&term.to_ascii_uppercase(), rules.clone().map(|rule| rule.id));
+                let near = if near.is_empty() {
+                    did_you_mean(term, rules.by_ref().map(|rule| rule.rpc))
+                } else {
+                    near
+                };
+                return Err(Error::IdleRequirement(format!(
+                    "no requirement on drivers matches {term}{near}"
+                )));
+            }
+            wanted.0.extend(one.0);
+        }
+        Ok(wanted)
+    }
+
+    fn has(&self, rule: &Requirement) -> bool {
+        let fits = |pattern: &Pattern| {
+            let text = pattern.to_string();
+            pattern.matches(rule.id)
+                || text.eq_ignore_ascii_case(rule.id)
+                || text.eq_ignore_ascii_case(rule.rpc)
+        };
+        self.0.is_empty() || self.0.iter().any(fits)
+    }
+}
+
+/// The requirements on drivers.
+fn on_drivers() -> impl Iterator<Item = &'static Requirement> + Clone {
+    req::ALL.iter().copied().filter(|rule| rule.on == Party::Plugin)
+}
+
+fn measure(registry: &Registry, proven: &BTreeSet<&str>, wanted: &Wanted) -> Coverage {
     let mut totals = Totals::default();
     let mut requirements = Vec::new();
-    for rule in req::ALL.iter().copied().filter(|rule| rule.on == Party::Plugin) {
+    for rule in on_drivers().filter(|rule| wanted.has(rule)) {
         let checks: Vec<_> = checks_of(rule, registry).collect();
         let state = state(rule, !checks.is_empty(), proven);
         totals.count(rule, state);
@@ -227,10 +273,25 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_part_of_the_requirements_is_chosen_by_pattern_or_rpc() {
+        let ids = |terms: &[&str]| -> Vec<&str> {
+            let terms: Vec<String> = terms.iter().map(|term| (*term).to_owned()).collect();
+            let wanted = Wanted::of(&terms).unwrap();
+            on_drivers().filter(|rule| wanted.has(rule)).map(|rule| rule.id).collect()
+        };
+        let of_a_family = ids(&["CTRL-CREATEVOL-*"]);
+        assert!(of_a_family.len() > 10 && of_a_family.iter().all(|id| id.starts_with("CTRL-CREATEVOL-")));
+        assert!(ids(&["createvolume"]).contains(&"CTRL-CREATEVOL-010"));
+        assert_eq!(ids(&["ctrl-createvol-010"]), ["CTRL-CREATEVOL-010"]);
+        let told = Wanted::of(&["CTRL-CREATEVOL-99".to_owned()]).err().unwrap().to_string();
+        assert!(told.contains("no requirement") && told.contains("did you mean CTRL-CREATEVOL-"), "{told}");
+    }
+
+    #[test]
     fn every_row_is_checked_or_has_a_reason() {
         let (registry, proven) = (suites::all(), suites::proven());
         let state = |row: &Row| state(Requirement::find(row.id).unwrap(), !row.checks.is_empty(), &proven);
-        let rows = measure(&registry, &proven).requirements;
+        let rows = measure(&registry, &proven, &Wanted::default()).requirements;
         let open = rows.iter().filter(|row| matches!(state(row), State::Claimed | State::Unchecked));
         let open: Vec<_> = open.map(|row| (row.id, &row.checks)).collect();
         assert!(open.is_empty(), "claimed, and no defect proves it, or without check and reason: {open:?}");
@@ -239,7 +300,7 @@ mod tests {
     #[test]
     fn of_what_must_be_so_and_could_be_seen_few_rows_are_left() {
         let Share { rows, checked, said_again, .. } =
-            measure(&suites::all(), &suites::proven()).totals.testable_must;
+            measure(&suites::all(), &suites::proven(), &Wanted::default()).totals.testable_must;
         assert!((checked + said_again) * 100 >= rows * 95, "{checked} and {said_again} of {rows}");
     }
 }

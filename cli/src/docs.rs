@@ -19,7 +19,7 @@ use csi_mock_driver::options::Options;
 
 use crate::args::Cli;
 use crate::exit::Exit;
-use crate::go_flags::table::{FLAGS, Means};
+use crate::go_flags::table::{FLAGS, Means, OTHERS};
 
 const BEGIN: &str = "<!-- generated: begin -->\n";
 const END: &str = "<!-- generated: end -->\n";
@@ -112,7 +112,7 @@ fn the_exit_codes() {
 #[test]
 fn the_flags_of_the_go_program() {
     let mut table = "| flag | here |\n|---|---|\n".to_owned();
-    for flag in FLAGS {
+    for flag in FLAGS.iter().chain(OTHERS) {
         let here = match flag.means {
             Means::Flag(ours) => format!("`{ours}`"),
             Means::Twice(ours) => format!("`{ours} {ours}`"),

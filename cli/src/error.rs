@@ -38,6 +38,8 @@ pub(crate) enum Error {
     NothingSelected,
     #[error("--filter: {0}; `csi-sanity list` shows all of them")]
     IdleFilter(String),
+    #[error("--filter: {0}; `csi-sanity coverage` shows all of them")]
+    IdleRequirement(String),
     #[error(transparent)]
     Case(#[from] CaseError),
     #[error(transparent)]
@@ -50,6 +52,12 @@ pub(crate) enum Error {
     UnknownId(String),
     #[error("failed to do what --report {format} asks")]
     Report { format: &'static str, source: DestinationError },
+    #[error("failed to write {} reports:\n  {}", .0.len(), .0.join("\n  "))]
+    Reports(Vec<String>),
+    #[error("--output: the list was not written")]
+    List { source: DestinationError },
+    #[error("--only-failed: {0}")]
+    NothingFailed(String),
     #[error(transparent)]
     StoredReport(#[from] StoredError),
     #[error(transparent)]
@@ -100,7 +108,7 @@ impl Error {
             | Error::StoredReport(_)
             | Error::ReportDirectory { .. }
             | Error::UnknownId(_) => Exit::Usage,
-            Error::Report { source, .. } => match source {
+            Error::Report { source, .. } | Error::List { source } => match source {
                 DestinationError::Open { .. } => Exit::Usage,
                 DestinationError::Write { .. } => Exit::Broken,
             },
@@ -121,10 +129,14 @@ impl Error {
                 | TargetError::NotADriver { .. } => Exit::Broken,
             },
             Error::KnownFailingStale(_) => Exit::KnownFailingStale,
-            Error::NothingSelected | Error::IdleFilter(_) => Exit::NothingSelected,
+            Error::NothingSelected
+            | Error::IdleFilter(_)
+            | Error::IdleRequirement(_)
+            | Error::NothingFailed(_) => Exit::NothingSelected,
             // `csi-sanity list | head` has got what it wanted.
             Error::Output(source) if source.kind() == io::ErrorKind::BrokenPipe => Exit::Success,
             Error::Cluster(_)
+            | Error::Reports(_)
             | Error::Embedded(_)
             | Error::Output(_)
             | Error::Remains(_)

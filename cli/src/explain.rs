@@ -1,9 +1,11 @@
 //! `csi-sanity explain ID`: everything that is known about a check or a requirement.
 
+use std::collections::BTreeSet;
 use std::io::{self, Write};
 
 use csi_harness::check::{Check, Runs, Variants};
 use csi_harness::need::Need;
+use csi_harness::pattern::Pattern;
 use csi_harness::registry::{Registry, did_you_mean};
 use csi_harness::requirements::{Requirement, req};
 use csi_harness::retired::Fate;
@@ -28,10 +30,63 @@ pub(crate) fn explain(mut id: &str) -> Result<Exit, Error> {
         explain_check(out, check)?;
     } else if let Some(rule) = rule(id, &registry) {
         explain_requirement(out, rule, &registry)?;
-    } else {
+    } else if !explain_several(out, id, &registry)? {
         return Err(Error::UnknownId(unknown(id, &registry)));
     }
     Ok(Exit::Success)
+}
+
+/// What a pattern over ids means, or an RPC: its rules with their checks, or the checks with their titles. Whether there are any.
+fn explain_several(mut out: impl Write, id: &str, registry: &Registry) -> Result<bool, Error> {
+    let pattern = Pattern::new(id).map_err(Error::UnknownId)?;
+    let upper = Pattern::new(&id.to_ascii_uppercase()).map_err(Error::UnknownId)?;
+    let rules: Vec<&'static Requirement> = req::ALL
+        .iter()
+        .copied()
+        .filter(|rule| rule.rpc.eq_ignore_ascii_case(id) || upper.matches(rule.id))
+        .collect();
+    let area = format!("{}/", kebab(id));
+    let checks: Vec<&'static Check> = registry
+        .checks()
+        .map(|(_, check)| check)
+        .filter(|check| {
+            pattern.matches(check.id) || check.id.split_once('/').is_some_and(|(_, id)| id.starts_with(&area))
+        })
+        .collect();
+    for rule in &rules {
+        write_rule(&mut out, rule)?;
+        let of_it: Vec<&str> = coverage::checks_of(rule, registry).collect();
+        match of_it.is_empty() {
+            true => writeln!(out, "    not checked: {}", coverage::untested_because(rule))?,
+            false => of_it.iter().try_for_each(|check| writeln!(out, "    checked by {check}"))?,
+        }
+    }
+    if !checks.is_empty() {
+        writeln!(out, "{}checks", if rules.is_empty() { "" } else { "\n" })?;
+        let width = checks.iter().map(|check| check.id.len()).max().unwrap_or(0);
+        checks.iter().try_for_each(|check| writeln!(out, "  {:width$}  {}", check.id, check.title))?;
+    }
+    if !(rules.is_empty() && checks.is_empty()) {
+        writeln!(
+            out,
+            "\n{} requirements, {} checks; `csi-sanity explain ID` tells all of one",
+            rules.len(),
+            checks.len()
+        )?;
+    }
+    Ok(!(rules.is_empty() && checks.is_empty()))
+}
+
+/// The name of an RPC as ids of checks have it.
+fn kebab(rpc: &str) -> String {
+    let mut text = String::new();
+    for c in rpc.chars() {
+        if c.is_ascii_uppercase() && !text.is_empty() {
+            text.push('-');
+        }
+        text.push(c.to_ascii_lowercase());
+    }
+    text
 }
 
 /// A requirement of the specification, or a rule of a suite's own.
@@ -45,8 +100,11 @@ fn rule(id: &str, registry: &Registry) -> Option<&'static Requirement> {
 fn unknown(id: &str, registry: &Registry) -> String {
     let checks = registry.checks().map(|(_, check)| check.id);
     let rules = req::ALL.iter().map(|rule| rule.id);
-    let near =
-        if id.contains('/') { did_you_mean(id, checks) } else { did_you_mean(id, checks.chain(rules)) };
+    let rpcs = req::ALL.iter().map(|rule| rule.rpc).collect::<BTreeSet<_>>();
+    let near = match id.contains('/') {
+        true => did_you_mean(id, checks),
+        false => did_you_mean(id, checks.chain(rules).chain(rpcs.into_iter().filter(|rpc| *rpc != "*"))),
+    };
     format!("there is no check or requirement {id:?}{near}")
 }
 

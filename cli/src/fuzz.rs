@@ -15,6 +15,11 @@ const DURATION: Duration = Duration::from_secs(60);
 /// Time that a run may take beside that, for looking twice and making small.
 const SPARE: Duration = Duration::from_secs(30 * 60);
 
+/// Of the duration, how much a driver that died gets to come back by itself, at the least and at the most.
+const BACK_PART: u32 = 4;
+const BACK_MIN: Duration = Duration::from_millis(500);
+const BACK_MAX: Duration = Duration::from_secs(30);
+
 /// Runs the checks that the terms choose, which share time and inputs.
 pub(crate) fn fuzz(args: FuzzArgs, repeat: Repeat) -> Result<Exit, Error> {
     let FuzzArgs { duration, inputs, regressions, terms, target, volumes, paths, course, mut limits, output } =
@@ -22,6 +27,10 @@ pub(crate) fn fuzz(args: FuzzArgs, repeat: Repeat) -> Result<Exit, Error> {
     let duration = duration.unwrap_or(DURATION);
     limits.timeout.get_or_insert(duration + SPARE);
     limits.check_timeout.get_or_insert(duration + SPARE);
+    if target.driver_command.is_none() && target.restart_command.is_none() && target.config.is_none() {
+        // Nobody is known to start it again, and the time for that is not to be many times that for the requests.
+        limits.restart_timeout.get_or_insert((duration / BACK_PART).clamp(BACK_MIN, BACK_MAX));
+    }
     let effort = EffortArgs { regressions, ..EffortArgs::default() };
     let selection = Default::default();
     let args = RunArgs { target, volumes, paths, selection, course, effort, limits, output };

@@ -9,7 +9,8 @@ use csi_harness::filter::Filter;
 use csi_harness::registry::did_you_mean;
 
 use crate::duration::parse_duration;
-use table::{FLAGS, GoFlag, Means, Takes};
+use crate::suites;
+use table::{DEFINITION, FLAGS, GoFlag, KUBECONFIG, Means, OTHERS, RENAMED, Takes};
 
 /// A command line in our own words.
 #[derive(Debug, Default)]
@@ -19,6 +20,13 @@ pub(crate) struct Translated {
     pub(crate) notes: Vec<String>,
     /// The first `-csi.` flag, as typed.
     driver_flag: Option<String>,
+    /// The first flag in the manner of Go, as typed.
+    go_flag: Option<String>,
+    /// Whether the version is asked for.
+    version: bool,
+    /// Whether a flag of e2e.test names a definition, and one a cluster.
+    e2e: bool,
+    cluster: bool,
 }
 
 /// Flags that are about the program and need no command.
@@ -27,7 +35,7 @@ const ABOUT_ITSELF: [&str; 4] = ["-h", "--help", "-V", "--version"];
 /// Translates a command line, the program's name left out. `has_endpoint` tells whether the environment names one.
 ///
 /// Go flags may have one or two dashes, and their value behind `=` or as the next argument. Everything else is left
-/// for clap. Without a command, it is `run`.
+/// for clap. Without a command, it is `run`, and of the suite that the Go program is where its flags are typed.
 pub(crate) fn translate(arguments: Vec<OsString>, has_endpoint: bool) -> Result<Translated, String> {
     let mut translated = Translated::default();
     let mut rest = arguments.into_iter();
@@ -42,8 +50,7 @@ pub(crate) fn translate(arguments: Vec<OsString>, has_endpoint: bool) -> Result<
         };
         translated.take(flag, &typed, || rest.next())?;
     }
-    translated.demand_endpoint(has_endpoint)?;
-    translated.add_command();
+    translated.settle(has_endpoint)?;
     Ok(translated)
 }
 
@@ -63,14 +70,40 @@ fn find(argument: &str) -> Result<Option<(&'static GoFlag, Typed)>, String> {
         None => (name, None),
     };
     let flag = argument.split_once('=').map_or(argument, |(flag, _)| flag).to_owned();
-    if let Some(known) = FLAGS.iter().find(|known| known.name == name) {
+    let dashes = argument.len() - argument.trim_start_matches('-').len();
+    if let Some(known) = known(name, dashes) {
         return Ok(Some((known, Typed { flag, value })));
     }
-    if name.starts_with("csi.") || name.starts_with("ginkgo.") {
-        let near = did_you_mean(name, FLAGS.iter().map(|known| known.name));
+    if ["csi.", "ginkgo.", "test.", "storage."].iter().any(|of| name.starts_with(of)) {
+        let near = did_you_mean(name, FLAGS.iter().chain(OTHERS).map(|known| known.name));
         return Err(format!("there is no flag {flag}{near}"));
     }
     Ok(None)
+}
+
+/// Letters that a name without `ginkgo.` has at the least: shorter ones are ours, such as `-vv`.
+const BARE_NAME_MIN: usize = 4;
+
+/// The flag of this name, or of another name that ginkgo has or had for it.
+fn known(name: &str, dashes: usize) -> Option<&'static GoFlag> {
+    let all = || FLAGS.iter().chain(OTHERS);
+    let exact = all().find(|known| known.name == name);
+    if exact.is_some_and(|known| known.name == KUBECONFIG) && dashes != 1 {
+        return None;
+    }
+    if exact.is_some() {
+        return exact;
+    }
+    // Ours have two dashes, and ginkgo's own command takes its flags without the word.
+    let bare = match name.strip_prefix("ginkgo.") {
+        Some(bare) => bare,
+        None if dashes == 1 && name.len() >= BARE_NAME_MIN => name,
+        None => return None,
+    };
+    let plain = |text: &str| text.replace(['-', '_'], "").to_ascii_lowercase();
+    let wanted = plain(bare);
+    let now = RENAMED.iter().find(|(old, _)| *old == wanted).map_or(wanted.clone(), |(_, now)| plain(now));
+    all().find(|known| known.name.strip_prefix("ginkgo.").is_some_and(|name| plain(name) == now))
 }
 
 impl Translated {
@@ -83,6 +116,9 @@ impl Translated {
         if known.name.starts_with("csi.") {
             self.driver_flag.get_or_insert_with(|| typed.flag.clone());
         }
+        self.go_flag.get_or_insert_with(|| typed.flag.clone());
+        self.e2e |= known.name == DEFINITION;
+        self.cluster |= known.name == KUBECONFIG;
         let value = match (known.takes, &typed.value) {
             // As in Go, the value of a switch stands behind `=` or not at all.
             (Takes::Switch, value) => value.clone().unwrap_or_else(|| "true".to_owned()),
@@ -107,6 +143,7 @@ impl Translated {
 
     fn put(&mut self, known: &GoFlag, typed: &str, value: &str) {
         match known.means {
+            Means::Flag("--version") => self.version = true,
             Means::Flag(flag) if known.takes == Takes::Switch => self.arguments.push(flag.into()),
             Means::Flag(flag) => self.arguments.push(format!("{flag}={value}").into()),
             Means::Twice(flag) => self.arguments.extend([flag.into(), flag.into()]),
@@ -115,19 +152,62 @@ impl Translated {
         }
     }
 
+    /// Adds what the Go programs mean without a word.
+    fn settle(&mut self, has_endpoint: bool) -> Result<(), String> {
+        if self.version {
+            self.arguments = vec!["--version".into()];
+            return Ok(());
+        }
+        self.add_command();
+        if self.e2e && self.cluster && !self.has(&["--cluster"]) {
+            self.arguments.push("--cluster=kube".into());
+        }
+        if self.has(&ABOUT_ITSELF) {
+            return Ok(());
+        }
+        self.demand_endpoint(has_endpoint)?;
+        if self.go_flag.is_some() && self.is_run() && !self.has(&["--suite"]) {
+            self.arguments.insert(1, "--suite=sanity".into());
+            let all = suites::NAMES.join(",");
+            self.notes.push(format!(
+                "as the Go csi-sanity, this runs the suite sanity alone; all that a driver is judged by: --suite {all}"
+            ));
+        }
+        Ok(())
+    }
+
+    /// Whether one of these flags is there.
+    fn has(&self, flags: &[&str]) -> bool {
+        self.arguments.iter().any(|argument| {
+            let text = argument.to_string_lossy();
+            flags.iter().any(|flag| text == *flag || text.starts_with(&format!("{flag}=")))
+        })
+    }
+
+    fn is_run(&self) -> bool {
+        self.arguments.first().is_some_and(|command| command == "run")
+    }
+
     /// Without an endpoint the embedded driver would be tested, which nobody means who writes such a flag.
     fn demand_endpoint(&self, has_endpoint: bool) -> Result<(), String> {
-        let names_driver = |argument: &OsString| {
-            let text = argument.to_string_lossy();
-            ["--endpoint", "--config"]
-                .iter()
-                .any(|flag| text == *flag || text.starts_with(&format!("{flag}=")))
-        };
-        match &self.driver_flag {
-            Some(flag) if !has_endpoint && !self.arguments.iter().any(names_driver) => {
+        if has_endpoint || self.has(&["--endpoint", "--config", "--mock-defect"]) {
+            return Ok(());
+        }
+        if self.e2e && !self.has(&["--cluster", "--plan", "--preflight"]) {
+            return Err(format!(
+                "-{DEFINITION} speaks of a driver: name its socket with --endpoint, or the cluster that it is deployed in with \
+                 --cluster kube; --plan says which tests would run"
+            ));
+        }
+        match (&self.driver_flag, self.go_flag.as_ref().filter(|_| self.is_run())) {
+            (Some(flag), _) => {
                 Err(format!("{flag} speaks of a driver, but -csi.endpoint does not say where it is"))
             }
-            _ => Ok(()),
+            (None, Some(flag)) => Err(format!(
+                "{flag} is a flag of the Go csi-sanity, but -csi.endpoint does not say where the driver is; without such flags, \
+                 `csi-sanity` tests the one that is built in"
+            )),
+            (None, None) => Ok(()),
         }
     }
 
@@ -137,7 +217,7 @@ impl Translated {
             first.to_string_lossy().starts_with('-') && !ABOUT_ITSELF.iter().any(|flag| first == flag)
         });
         if bare {
-            self.arguments.insert(0, "run".into());
+            self.arguments.insert(0, if self.e2e { "e2e" } else { "run" }.into());
         }
     }
 }

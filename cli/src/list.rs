@@ -5,6 +5,7 @@ use std::io::{self, Write};
 use csi_harness::check::{Check, Runs};
 use csi_harness::config::AccessType;
 use csi_harness::need::Need;
+use csi_mock_driver::Defect;
 use serde::Serialize;
 
 use crate::args::{ListArgs, OutputFormat};
@@ -27,6 +28,9 @@ struct Entry {
 
 /// Prints the checks that the selection chooses.
 pub(crate) fn list(args: &ListArgs) -> Result<Exit, Error> {
+    if args.defects {
+        return defects(args.format);
+    }
     let filter = args.selection.filter()?;
     let registry = args.selection.registry();
     let selected = |check: &'static Check| {
@@ -45,6 +49,31 @@ pub(crate) fn list(args: &ListArgs) -> Result<Exit, Error> {
     let out = io::stdout().lock();
     match args.format {
         OutputFormat::Text => text(out, &entries)?,
+        OutputFormat::Json => json(out, &entries)?,
+    }
+    Ok(Exit::Success)
+}
+
+/// A defect of the driver that is built in.
+#[derive(Serialize)]
+struct DefectEntry {
+    id: &'static str,
+    description: &'static str,
+}
+
+fn defects(format: OutputFormat) -> Result<Exit, Error> {
+    let mut out = io::stdout().lock();
+    let entries: Vec<DefectEntry> = Defect::ALL
+        .iter()
+        .map(|defect| DefectEntry { id: defect.id(), description: defect.description() })
+        .collect();
+    match format {
+        OutputFormat::Text => {
+            let width = entries.iter().map(|entry| entry.id.len()).max().unwrap_or(0);
+            entries
+                .iter()
+                .try_for_each(|entry| writeln!(out, "{:width$}  {}", entry.id, entry.description))?;
+        }
         OutputFormat::Json => json(out, &entries)?,
     }
     Ok(Exit::Success)

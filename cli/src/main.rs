@@ -2,6 +2,7 @@
 
 mod args;
 mod badge;
+mod baseline;
 mod cleanup;
 mod compare;
 mod coverage;
@@ -21,13 +22,16 @@ mod init;
 mod list;
 mod manual;
 mod merge;
+mod next;
 mod repeat;
 mod replay;
 mod run;
 mod self_test;
 mod settings;
+mod standing;
 mod stop;
 mod suites;
+mod tips;
 
 use std::io::Write as _;
 use std::process::ExitCode;
@@ -72,6 +76,7 @@ fn read_arguments() -> Result<(Cli, repeat::Repeat), Exit> {
         Ok((cli, repeat::Repeat::from_matches(&matches)))
     });
     parsed.map_err(|error| {
+        let error = tips::with_tip(error);
         // Help and version go to the standard output and are no errors.
         let _ = error.print();
         if error.use_stderr() { Exit::Usage } else { Exit::Success }
@@ -83,7 +88,7 @@ fn execute(cli: Cli, repeat: repeat::Repeat) -> Result<Exit, Error> {
         Command::Run(args) => run::run(&args, repeat),
         Command::List(args) => list::list(&args),
         Command::Explain { id } => explain::explain(&id),
-        Command::Coverage { format } => coverage::coverage(format),
+        Command::Coverage(args) => coverage::coverage(&args),
         Command::SelfTest(args) => self_test::self_test(&args),
         Command::Replay(args) => replay::replay(*args, repeat),
         Command::E2e(args) => e2e::e2e(*args, repeat),
@@ -93,6 +98,7 @@ fn execute(cli: Cli, repeat: repeat::Repeat) -> Result<Exit, Error> {
         Command::Merge(args) => merge::merge(&args, &repeat),
         Command::Compare(args) => compare::compare(&args),
         Command::Badge(args) => badge::badge(&args),
+        Command::Baseline(args) => baseline::baseline(&args),
         Command::Completions { shell } => manual::completions(shell),
         Command::Man => manual::man(),
         Command::PodSandbox => {

@@ -13,6 +13,7 @@ const LEFT_OUT: &[&str] = &[
     "filter",
     "focus",
     "skip",
+    "only_failed",
     "known_failing",
     "fail_fast",
     "jobs",
@@ -126,6 +127,11 @@ impl Repeat {
     pub(crate) fn command_line(&self) -> String {
         let case = self.case.iter().map(|case| format!(" {case}")).collect::<String>();
         format!("csi-sanity {}{case}{}", self.command, self.all)
+    }
+
+    /// The command with the same driver and settings, of all its checks.
+    pub(crate) fn again(&self) -> String {
+        format!("csi-sanity {}{}", self.command, self.flags)
     }
 
     /// The command that undoes what this one has left behind.

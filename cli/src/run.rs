@@ -1,12 +1,11 @@
 //! `csi-sanity run`: connects, runs the chosen checks, reports, and says how it ended.
 
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anstream::{AutoStream, ColorChoice};
-use csi_harness::Driver;
 use csi_harness::config::{AccessType, Config};
 use csi_harness::expected;
 use csi_harness::known::KnownFailing;
@@ -15,7 +14,10 @@ use csi_harness::registry::{Registry, Suite};
 use csi_harness::runner::{RunOptions, Runner};
 use csi_harness::shard::{Shard, digest};
 use csi_harness::target::{Target, TargetError};
-use csi_report::{Destination, Detail, Format, Journal, Order, Run, Selection, ShardEntry, Terminal};
+use csi_harness::{Driver, error_chain};
+use csi_report::{
+    Destination, DestinationError, Detail, Format, Journal, Order, Run, Selection, ShardEntry, Terminal,
+};
 use csi_suite_stateful::case::Case;
 
 use crate::args::{Color, RunArgs, Terms, WordsArgs};
@@ -24,13 +26,16 @@ use crate::driver_log::LogFile;
 use crate::embedded;
 use crate::error::Error;
 use crate::exit::Exit;
-use crate::repeat::Repeat;
+use crate::next::Next;
+use crate::repeat::{Repeat, quoted};
 use crate::settings;
 use crate::stop::{Stopper, say};
 use crate::suites::known_failing;
 
 /// Time for a whole run, where the user says nothing.
 const TIMEOUT: Duration = Duration::from_secs(60 * 60);
+/// Time for a driver that listens already to take a connection.
+const LISTENING_MAX: Duration = Duration::from_secs(1);
 /// Time after which the user is told what is waited for.
 const CONNECTING_SILENTLY: Duration = Duration::from_secs(2);
 
@@ -229,7 +234,28 @@ pub(crate) fn open_reports(args: &WordsArgs) -> Result<Vec<(Format, Destination)
         Ok(destination) => Ok((report.format, destination)),
         Err(source) => Err(Error::Report { format: report.format.name(), source }),
     };
-    args.report.iter().map(open).collect()
+    let reports: Vec<_> = args.report.iter().map(open).collect::<Result<_, _>>()?;
+    for (at, (format, one)) in reports.iter().enumerate() {
+        let same = |(_, other): &&(Format, Destination)| match (one.is_stdout(), one.file()) {
+            (true, _) => other.is_stdout(),
+            (false, Some(file)) => other.file() == Some(file),
+            (false, None) => false,
+        };
+        if let Some((other, _)) = reports[..at].iter().find(same) {
+            let place = if one.is_stdout() {
+                "the standard output".to_owned()
+            } else {
+                one.path().display().to_string()
+            };
+            let problem = format!(
+                "{} and {} cannot both be written to {place}; give each a file of its own",
+                other.name(),
+                format.name()
+            );
+            return Err(Error::Flag { flag: "--report", problem });
+        }
+    }
+    Ok(reports)
 }
 
 fn dry_run(plan: &Plan) -> Result<Exit, Error> {
@@ -255,7 +281,7 @@ async fn execute(
     if let Some(driver) = driver
         && let Err(error) = driver.leave().await
     {
-        say(&csi_harness::error_chain(&error));
+        say(&error_chain(&error));
     }
     ended
 }
@@ -271,8 +297,40 @@ fn embed(args: &RunArgs, config: &mut Config) -> Result<Driver, Error> {
     Ok(embedded::driver(args.target.mock_defect.clone(), Vec::new(), config)?)
 }
 
+/// Refuses to start a driver where another one listens: the run would end the one, and talk to the other.
+async fn refuse_another(config: &Config, driver: &Driver) -> Result<(), Error> {
+    // One that the run has started itself is no other.
+    if driver.longest_start().is_some() {
+        return Ok(());
+    }
+    let Some(endpoint) = config.endpoint.as_deref() else { return Ok(()) };
+    // What cannot be read is told where it is dialled.
+    let Ok(place) = endpoint.parse() else { return Ok(()) };
+    let dialled = async {
+        match &place {
+            csi_proto::Endpoint::Unix(path) => tokio::net::UnixStream::connect(path).await.is_ok(),
+            csi_proto::Endpoint::Tcp { host, port } => {
+                tokio::net::TcpStream::connect((host.as_str(), *port)).await.is_ok()
+            }
+        }
+    };
+    match tokio::time::timeout(LISTENING_MAX, dialled).await {
+        Ok(true) => Err(Error::Flag {
+            flag: "--driver-command",
+            problem: format!(
+                "a driver listens at {endpoint} already, so the one that the command starts would not be the one that is tested; \
+                 end the other one, or leave --driver-command out"
+            ),
+        }),
+        Ok(false) | Err(_) => Ok(()),
+    }
+}
+
 /// Connects, and says what it waits for if that takes a while.
 pub(crate) async fn connect(config: Config, driver: Option<Driver>) -> Result<Arc<Target>, Error> {
+    if let Some(driver) = driver.as_ref().filter(|_| config.driver_command.is_some()) {
+        refuse_another(&config, driver).await?;
+    }
     let waiting = format!(
         "waiting for {} (--dial-timeout {} s)",
         config.endpoint.as_deref().unwrap_or_default(),
@@ -313,7 +371,9 @@ async fn run_plan(
     if let Some(shard) = shard.as_ref().filter(|_| !args.output.words.quiet) {
         say(&format!("shard {} of {}: {} of {} checks", shard.index, shard.of, checks.len(), shard.checks));
     }
-    let mut terminal = terminal(&args.output.words, &reports).trace(args.output.trace);
+    let mut terminal = terminal(&args.output.words, &reports)
+        .trace(args.output.trace)
+        .asked(selection.clone(), shard.clone());
     let mut journal = Journal::new(Order {
         version: env!("CARGO_PKG_VERSION"),
         started: SystemTime::now(),
@@ -321,6 +381,7 @@ async fn run_plan(
         selection,
         shard,
     });
+    let next = next(args, &repeat);
     let options = run_options(args, seed, registry, known, repeat);
     let mut runner = Runner::new(target, options, stopper.watch());
     if in_turn {
@@ -334,6 +395,9 @@ async fn run_plan(
     if let Some(log) = log.filter(|_| !summary.crashes.is_empty()) {
         log.keep();
     }
+    if let Some(command) = next.line(&summary) {
+        terminal.next(&command);
+    }
     let told = terminal.finish().map_err(Error::Output);
     write_reports(reports, &journal.into_run())?;
     told?;
@@ -341,6 +405,14 @@ async fn run_plan(
         Some(_) if summary.says_nothing() => Exit::Success,
         _ => summary.verdict().into(),
     })
+}
+
+/// What may come after the run.
+fn next(args: &RunArgs, repeat: &Repeat) -> Next {
+    let mut reports = args.output.words.report.iter().filter(|report| report.format == Format::Json);
+    let report = reports.find(|report| report.path != Path::new("-"));
+    let report = report.map(|report| quoted(&report.path.to_string_lossy()));
+    Next::new(args.target.is_embedded() && args.target.mock_defect.is_empty(), repeat, report)
 }
 
 fn run_options(
@@ -397,15 +469,24 @@ fn columns(stream: &impl std::os::fd::AsFd) -> Option<usize> {
     Some(usize::from(size.ws_col)).filter(|columns| *columns > 0)
 }
 
-/// Writes every report; the first failure is the error, and does not keep the others from being written.
+/// Writes every report; one that fails does not keep the others from being written, and each that did is named.
 pub(crate) fn write_reports(reports: Vec<(Format, Destination)>, run: &Run) -> Result<(), Error> {
-    let mut ended = Ok(());
+    let mut failed = Vec::new();
     for (format, destination) in reports {
-        let written = destination.write(&format.render(run));
-        let written = written.map_err(|source| Error::Report { format: format.name(), source });
-        ended = ended.and(written);
+        if let Err(source) = destination.write(&format.render(run)) {
+            failed.push((format.name(), source));
+        }
     }
-    ended
+    if failed.len() > 1 {
+        let told = |(format, source): &(&str, DestinationError)| {
+            format!("--report {format}: {}", error_chain(source))
+        };
+        return Err(Error::Reports(failed.iter().map(told).collect()));
+    }
+    match failed.pop() {
+        Some((format, source)) => Err(Error::Report { format, source }),
+        None => Ok(()),
+    }
 }
 
 /// Seed of a run for which none is given; short enough to be typed again.

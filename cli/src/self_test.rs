@@ -21,6 +21,7 @@ use crate::args::SelfTestArgs;
 use crate::embedded;
 use crate::error::Error;
 use crate::exit::Exit;
+use crate::standing::Standing;
 
 /// One check with all its trials.
 struct Row {
@@ -51,7 +52,8 @@ pub(crate) fn self_test(args: &SelfTestArgs) -> Result<Exit, Error> {
 }
 
 async fn try_all(registry: &Registry, checks: Vec<&'static Check>, jobs: usize) -> Result<Vec<Row>, Error> {
-    let healthy = play(registry, Wanted::All, None).await?;
+    let mut standing = Standing::begin();
+    let healthy = standing.during("the driver without defects", play(registry, Wanted::All, None)).await?;
     let mut rows: Vec<Row> = checks
         .into_iter()
         .map(|check| Row {
@@ -67,6 +69,7 @@ async fn try_all(registry: &Registry, checks: Vec<&'static Check>, jobs: usize) 
         }
         waiting.extend(row.check.refuted_by.iter().map(|defect| (at, Against::Defect(defect))));
     }
+    let trials = waiting.len();
     let mut running = JoinSet::new();
     loop {
         while running.len() < jobs
@@ -75,13 +78,15 @@ async fn try_all(registry: &Registry, checks: Vec<&'static Check>, jobs: usize) 
             let (registry, check) = (registry.clone(), rows[at].check);
             running.spawn_local(async move { (at, against, try_one(&registry, check, against).await) });
         }
-        let Some(done) = running.join_next().await else { break };
+        let at = format!("{} of {trials} trials done", trials - waiting.len() - running.len());
+        let Some(done) = standing.during(&at, running.join_next()).await else { break };
         let Ok((at, against, trial)) = done else { continue };
         match against {
             Against::Healthy => rows[at].healthy = trial?,
             Against::Defect(defect) => rows[at].defects.push((defect, trial?)),
         }
     }
+    standing.end();
     rows.iter_mut().for_each(|row| row.defects.sort_by_key(|(defect, _)| *defect));
     Ok(rows)
 }

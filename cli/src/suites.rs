@@ -12,14 +12,20 @@ use std::path::Path;
 
 use csi_harness::filter::Filter;
 use csi_harness::known::KnownFailing;
+use csi_harness::outcome::Kind;
+use csi_harness::pattern::Pattern;
 use csi_harness::refutation::{Accused, accused};
 use csi_harness::registry::{Registry, Suite};
+use csi_report::Stored;
 use csi_suite_sanity::untested::ONLY_WARNED;
 
 use crate::args::{Selection, Terms};
 use crate::error::Error;
 use crate::note;
 use crate::repeat::quoted;
+
+/// Checks that are named where none of them is there.
+const GONE_NAMED_MAX: usize = 5;
 
 const SUITES: [Suite; 7] = [
     csi_suite_sanity::SUITE,
@@ -78,6 +84,48 @@ impl Selection {
     }
 }
 
+/// Labels of the checks that failed in the run of a report, or could not judge, under the ids that they have now.
+fn failed(path: &Path, registry: &Registry) -> Result<BTreeSet<String>, Error> {
+    let run = Stored::load(path)?;
+    let is_failed = |check: &&csi_report::StoredCheck| {
+        matches!(check.outcome(), Kind::Failed | Kind::SameFault | Kind::Broken)
+    };
+    let labels: BTreeSet<String> =
+        run.checks.iter().filter(is_failed).map(|check| check.id.clone()).collect();
+    if labels.is_empty() {
+        return Err(Error::NothingFailed(format!(
+            "no check failed or was inconclusive in {}",
+            path.display()
+        )));
+    }
+    let (mut there, mut gone) = (BTreeSet::new(), Vec::new());
+    for label in labels {
+        let renamed = Pattern::new(&label).ok().and_then(|mut pattern| {
+            registry.follow(&mut pattern)?;
+            Some(pattern.to_string())
+        });
+        let now = renamed.unwrap_or(label);
+        match registry.find(&now) {
+            Ok(_) => drop(there.insert(now)),
+            Err(_) => gone.push(now),
+        }
+    }
+    match (there.is_empty(), gone.len()) {
+        (true, _) => Err(Error::NothingFailed(format!(
+            "of the checks that failed in {}, none is among those to choose from here: {}; give the command and the suites of that run",
+            path.display(),
+            gone.iter().take(GONE_NAMED_MAX).cloned().collect::<Vec<_>>().join(", ")
+        ))),
+        (false, 0) => Ok(there),
+        (false, missing) => {
+            note(format!(
+                "--only-failed: {missing} of the checks that failed are not among those to choose from here"
+            ));
+            Ok(there)
+        }
+    }
+}
+
 /// The list of known failures in a file, of the checks that there are.
 pub(crate) fn known_failing(path: Option<&Path>, registry: &Registry) -> Result<KnownFailing, Error> {
     let Some(path) = path else { return Ok(KnownFailing::default()) };
@@ -89,7 +137,13 @@ pub(crate) fn known_failing(path: Option<&Path>, registry: &Registry) -> Result<
 impl Terms {
     /// The terms as flags.
     pub(crate) fn flags(&self) -> Vec<String> {
-        let flags = [("--filter", &self.filter), ("--focus", &self.focus), ("--skip", &self.skip)];
+        let only = self.only_failed.iter().map(|path| path.to_string_lossy().into_owned()).collect();
+        let flags = [
+            ("--filter", &self.filter),
+            ("--focus", &self.focus),
+            ("--skip", &self.skip),
+            ("--only-failed", &only),
+        ];
         let each = |(flag, terms): (&'static str, &Vec<String>)| -> Vec<String> {
             terms.iter().map(|term| format!("{flag} {}", quoted(term))).collect()
         };
@@ -105,6 +159,9 @@ impl Terms {
         self.skip.iter().try_for_each(|regex| filter.skip(regex)).map_err(flag("--skip"))?;
         filter.follow(registry).iter().for_each(note);
         filter.check_terms(registry.checks().map(|(_, check)| check)).map_err(Error::IdleFilter)?;
+        if let Some(path) = &self.only_failed {
+            filter.only(failed(path, registry)?);
+        }
         Ok(filter)
     }
 }

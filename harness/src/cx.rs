@@ -25,6 +25,7 @@ use crate::record::{CallLog, Message};
 use crate::removal::{Removals, Remove};
 use crate::reply::{Answer, NoAnswer, Reply, Streamed};
 use crate::spent::{Begun, Part};
+use crate::stages::Stage;
 use crate::target::Target;
 use crate::verdict::{CheckResult, Stop, Violation};
 use crate::volumes::Lease;
@@ -276,6 +277,11 @@ impl Session {
     /// Tells whoever watches the run something that is no verdict, such as how much was tried.
     pub fn note(&self, note: impl Into<String>) {
         self.log.note(note.into());
+    }
+
+    /// Says how far it is, for who waits: which of so many, if that is known, it does now.
+    pub fn stage(&self, what: &'static str, number: u64, of: Option<u64>) {
+        self.target().stages.set(self.label(), Stage { what, number, of });
     }
 
     /// Asks again until the driver has settled, and returns `None` if it has not within its time: `time-limits:

@@ -2,6 +2,7 @@
 
 use crate::outcome::{CheckReport, Crash, Leak, Planned, Summary};
 use crate::patience::Waiting;
+use crate::stages::Stage;
 use crate::target::Target;
 
 /// Something that happened in a run.
@@ -22,6 +23,11 @@ pub enum Event<'a> {
     CheckStarted(&'a Planned),
     /// The driver is given time to settle.
     Waiting(Waiting),
+    /// The run goes on; once a second while checks run.
+    Tick {
+        /// How far those are that have told it, by label.
+        stages: &'a [(String, Stage)],
+    },
     /// A check has ended, and what it made is undone.
     CheckFinished(&'a CheckReport),
     /// The driver died.

@@ -18,6 +18,8 @@ use crate::requirements::{Requirement, req};
 pub struct Filter {
     wanted: Vec<Term>,
     unwanted: Vec<Term>,
+    /// Labels of the only checks that are chosen from.
+    only: Option<BTreeSet<String>>,
     focus: Vec<regex_lite::Regex>,
     skip: Vec<regex_lite::Regex>,
 }
@@ -43,6 +45,11 @@ impl Filter {
             }
         }
         Ok(())
+    }
+
+    /// Keeps only the runs of checks with these labels.
+    pub fn only(&mut self, labels: BTreeSet<String>) {
+        self.only = Some(labels);
     }
 
     /// Keeps only checks whose id, title, or upstream title matches one of the regular expressions.
@@ -112,6 +119,7 @@ impl Filter {
             expressions.iter().any(|regex| names(check).any(|name| regex.is_match(name)))
         };
         (self.wanted.is_empty() || matches(&self.wanted))
+            && self.only.as_ref().is_none_or(|only| only.contains(label))
             && !matches(&self.unwanted)
             && (self.focus.is_empty() || named(&self.focus))
             && !named(&self.skip)

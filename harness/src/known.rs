@@ -83,6 +83,11 @@ impl KnownFailing {
         self.entries.iter().find(|entry| entry.pattern.matches(label)).map(|entry| entry.reason.as_str())
     }
 
+    /// Every entry: its pattern, its reason, and its line, from 1.
+    pub fn entries(&self) -> impl Iterator<Item = (&Pattern, &str, usize)> {
+        self.entries.iter().map(|entry| (&entry.pattern, entry.reason.as_str(), entry.line))
+    }
+
     /// Entries that match none of the labels, as `file:line: pattern`.
     pub fn unmatched<'a>(&self, labels: impl Iterator<Item = &'a str> + Clone) -> Vec<String> {
         self.entries

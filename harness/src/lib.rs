@@ -49,6 +49,7 @@ mod run_check;
 pub mod runner;
 pub mod shard;
 pub mod spent;
+pub mod stages;
 pub mod stored;
 pub mod story;
 mod stripping;

@@ -139,8 +139,10 @@ async fn run_and_undo(
         // Calls that its end has left without an answer say nothing.
         log.forget_silence();
     }
+    cx.stage("undoing what it made", 0, None);
     let leftovers = cx.finish().await;
     cx.make_way().await;
+    target.stages.end(&label);
     let silence = log.silence();
     let Told { calls, calls_dropped, blamed, warnings, mut notes, mut incidents, spent } = log.take();
     incidents.extend(target.driver().map(|driver| driver.history_since(log.started())).unwrap_or_default());

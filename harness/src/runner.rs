@@ -9,11 +9,12 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::watch;
 use tokio::task::{Id, JoinSet};
+use tokio::time::MissedTickBehavior;
 
 use crate::capability::Capability;
 use crate::check::Runs;
 use crate::cx::{Cx, Session};
-use crate::driver::Driver;
+use crate::driver::{Away, Driver};
 use crate::events::{Event, Reporter};
 use crate::fault;
 use crate::folding::Folding;
@@ -27,7 +28,7 @@ use crate::premise::Premises;
 use crate::record::{CallLog, Silence};
 use crate::registry::Registry;
 use crate::run_check::{Done, Rules, killed, killed_by_one_of, raised, run_check};
-use crate::story;
+use crate::story::{self, shortened};
 use crate::stripping;
 use crate::target::Target;
 use crate::verdict::Violation;
@@ -100,6 +101,9 @@ impl std::fmt::Debug for RunOptions {
     }
 }
 
+/// Time between two words that the run goes on.
+const TICK: Duration = Duration::from_secs(1);
+
 /// Runs checks against one driver.
 pub struct Runner<'a> {
     target: Arc<Target>,
@@ -114,6 +118,8 @@ pub struct Runner<'a> {
     summary: Summary,
     around: Surroundings,
     dead: bool,
+    /// Why it is not started again, where the run could have done that.
+    gone: Option<String>,
     in_turn: bool,
 }
 
@@ -178,6 +184,7 @@ impl<'a> Runner<'a> {
             summary: Summary::default(),
             around: Surroundings::default(),
             dead: false,
+            gone: None,
             in_turn: false,
         }
     }
@@ -392,6 +399,8 @@ impl<'a> Runner<'a> {
     /// Waits for checks, and says meanwhile what they wait for.
     async fn with_news<T>(&mut self, checks: impl Future<Output = T>) -> T {
         let mut news = self.target.patience.news.subscribe();
+        let mut tick = tokio::time::interval_at(tokio::time::Instant::now() + TICK, TICK);
+        tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
         tokio::pin!(checks);
         loop {
             tokio::select! {
@@ -403,6 +412,7 @@ impl<'a> Runner<'a> {
                         self.emit(&Event::Waiting(waiting));
                     }
                 }
+                _ = tick.tick() => self.emit(&Event::Tick { stages: &self.target.clone().stages.all() }),
             }
         }
     }
@@ -444,6 +454,9 @@ impl<'a> Runner<'a> {
         let log = driver.and_then(Driver::log).map(|log| log.path().to_owned());
         let back = self.revive(involved).await;
         self.dead = !back || self.summary.crashes.len() + 1 >= CRASHES_MAX;
+        if back && self.dead {
+            self.gone = Some(format!("it died {CRASHES_MAX} times, and is not started again"));
+        }
         let aftermath = if back { Aftermath::Back } else { Aftermath::Gone };
         let crash = Crash { under_way: under_way.clone(), known, aftermath, log };
         self.emit(&Event::Crashed(&crash));
@@ -461,7 +474,15 @@ impl<'a> Runner<'a> {
             // It may be dead already; what matters is that it comes back.
             let _ = driver.kill().await;
         }
-        let back = self.target.bring_back().await.is_ok();
+        let target = self.target.clone();
+        let back = match self.with_news(target.bring_back()).await {
+            Ok(_) => true,
+            Err(away) => {
+                let labels: Vec<String> = involved.iter().map(|done| done.report.label()).collect();
+                self.is_gone(&away, &labels);
+                false
+            }
+        };
         for done in involved {
             // What the check had made died with the driver, or is found by the leak check.
             done.report.leftovers.clear();
@@ -471,6 +492,27 @@ impl<'a> Runner<'a> {
             }
         }
         back
+    }
+
+    /// Keeps why the driver is not back, and tells it with what the user can do.
+    fn is_gone(&mut self, away: &Away, during: &[String]) {
+        let Some(_) = self.target.driver() else {
+            let told = "the driver does not come back by itself; with --driver-command or --restart-command, the run could go on";
+            return self.emit(&Event::Remark(told));
+        };
+        let why = format!("it did not start again: {away}");
+        let printed = self.target.last_lines();
+        let last = printed.iter().rev().find(|line| !line.trim().is_empty());
+        let last =
+            last.map(|line| format!("; it printed last: {}", shortened(line.trim()))).unwrap_or_default();
+        // What is left of its state is in its way, and the check that led there leads there again.
+        let without: Vec<String> = during.iter().map(|label| format!("--filter '!{label}'")).collect();
+        let told = format!(
+            "{why}{last}. To go on, give it the state of a new driver, and run the others: {}",
+            without.join(" ")
+        );
+        self.gone = Some(why);
+        self.emit(&Event::Remark(&told));
     }
 
     fn is_over(&self) -> bool {
@@ -488,7 +530,8 @@ impl<'a> Runner<'a> {
             let last = self.summary.crashes.last().filter(|crash| !crash.under_way.is_empty());
             let since =
                 last.map(|crash| format!(" since {}", crash.under_way.join(", "))).unwrap_or_default();
-            Outcome::Broken(format!("the driver is dead{since}"))
+            let why = self.gone.as_ref().map(|why| format!("; {why}")).unwrap_or_default();
+            Outcome::Broken(format!("the driver is dead{since}{why}"))
         } else if *self.stop.borrow() != Halt::None {
             Outcome::Skipped("interrupted".to_owned())
         } else {

@@ -26,6 +26,7 @@ use crate::patience::Patience;
 use crate::replies::{Breach, Replies};
 use crate::reply::{Answer, NoAnswer};
 use crate::requirements::Requirement;
+use crate::stages::Stages;
 use crate::stripping;
 use crate::tally::Tally;
 use interview::Interview;
@@ -63,6 +64,7 @@ pub struct Target {
     pub(crate) patience: Patience,
     pub(crate) learnt: Learnt,
     pub(crate) tally: Tally,
+    pub(crate) stages: Stages,
     faults: Faults,
     /// How often the breaking of connections from here has begun or ended: odd while they break.
     breaks: AtomicU64,
@@ -290,6 +292,7 @@ impl Target {
             patience: Patience::default(),
             learnt: Learnt::default(),
             tally: Tally::default(),
+            stages: Stages::default(),
             faults: Faults::default(),
             breaks: AtomicU64::new(0),
             logbook: None,

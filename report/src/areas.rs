@@ -17,9 +17,9 @@ pub struct Area {
     /// Checks that passed.
     #[serde(skip)]
     pub passed: usize,
-    /// Checks that were run and judged.
+    /// Checks that were run, whether or not they could judge.
     #[serde(skip)]
-    pub judged: usize,
+    pub run: usize,
 }
 
 /// What the checks of an area say together; the gravest comes last.
@@ -92,14 +92,14 @@ impl Areas {
             Ok(at) => at,
             Err(at) => {
                 let verdict = Verdict::NotTested;
-                self.areas.insert(at, Area { name: name.to_owned(), verdict, passed: 0, judged: 0 });
+                self.areas.insert(at, Area { name: name.to_owned(), verdict, passed: 0, run: 0 });
                 at
             }
         };
         let area = &mut self.areas[at];
         area.verdict = area.verdict.max(Verdict::of(outcome));
-        area.passed += usize::from(matches!(outcome, Kind::Passed | Kind::Warned));
-        area.judged += usize::from(outcome != Kind::Skipped);
+        area.passed += usize::from(matches!(outcome, Kind::Passed | Kind::Warned | Kind::UnexpectedPass));
+        area.run += usize::from(outcome != Kind::Skipped);
     }
 
     pub(crate) fn as_slice(&self) -> &[Area] {

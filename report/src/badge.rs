@@ -2,9 +2,9 @@
 
 use std::fmt::Write as _;
 
-use csi_harness::outcome::Verdict;
 use serde::Serialize;
 
+use crate::conclusion::{Concluded, Mood};
 use crate::stored::Stored;
 
 /// What a badge says.
@@ -15,15 +15,6 @@ pub struct Badge {
     mood: Mood,
     /// The whole of it, for those who hear it or ask for more.
     title: String,
-}
-
-/// How it looks; the words alone say the same.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Mood {
-    Good,
-    Fair,
-    Bad,
-    Open,
 }
 
 /// What shields' endpoint badge reads.
@@ -59,24 +50,25 @@ impl Badge {
         let judged = passed + failed + (again.failed + again.known_failures) as u64;
         let share = format!("{passed} of {judged}");
         let trouble = run.crashes.len() as u64 + run.leaks.iter().filter(|leak| leak.ours).count() as u64;
-        let (message, mood) = match run.verdict {
-            Verdict::Deviates if counts.failed > 0 => (format!("deviates: {}", counts.failed), Mood::Bad),
-            Verdict::Deviates => (format!("deviates: {trouble}"), Mood::Bad),
-            Verdict::Interrupted => ("interrupted".to_owned(), Mood::Open),
-            Verdict::NotJudged => ("inconclusive".to_owned(), Mood::Open),
-            Verdict::ListOutOfDate => (format!("{share}, list out of date"), Mood::Fair),
-            Verdict::Conforms if run.interrupted => ("interrupted".to_owned(), Mood::Open),
-            Verdict::Conforms if counts.known_failures > 0 => {
-                (format!("{share}, {} known failing", counts.known_failures), Mood::Fair)
+        let conclusion = run.conclude();
+        let message = match conclusion.name {
+            Concluded::Conforms => share.clone(),
+            Concluded::ConformsButForKnownFailures => {
+                format!("{share}, {} known failing", counts.known_failures)
             }
-            Verdict::Conforms => (share.clone(), Mood::Good),
+            Concluded::ConformsInPart => format!("a part: {share}"),
+            Concluded::ConformsInPartButForKnownFailures => {
+                format!("a part: {share}, {} known failing", counts.known_failures)
+            }
+            Concluded::KnownFailingListOutOfDate => format!("{share}, list out of date"),
+            Concluded::NotJudged => "inconclusive".to_owned(),
+            Concluded::Deviates if counts.failed > 0 => format!("deviates: {}", counts.failed),
+            Concluded::Deviates => format!("deviates: {trouble}"),
+            Concluded::Interrupted => "interrupted".to_owned(),
         };
-        let (message, mood) = match (run.selection.is_whole, mood) {
-            (true, _) | (false, Mood::Bad | Mood::Open) => (message, mood),
-            (false, _) => (format!("a part: {message}"), Mood::Open),
-        };
+        let mood = conclusion.name.mood();
         let label = format!("CSI {}", run.specification);
-        let title = format!("{label}: {message}; {share} checks passed; {}", run.driver());
+        let title = format!("{label}: {} {}; {share} checks passed", run.driver(), conclusion.words);
         Badge { label, message, mood, title }
     }
 

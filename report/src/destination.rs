@@ -58,6 +58,18 @@ impl Destination {
         Ok(Destination { path: path.to_owned(), sink })
     }
 
+    /// The place as the user named it.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The file that the report replaces, if it is one: two reports cannot have the same.
+    pub fn file(&self) -> Option<PathBuf> {
+        let Sink::Renamed { to, .. } = &self.sink else { return None };
+        let folder = to.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        Some(folder.canonicalize().ok()?.join(to.file_name()?))
+    }
+
     /// Whether the report goes to the standard output.
     pub fn is_stdout(&self) -> bool {
         matches!(self.sink, Sink::Stdout)
@@ -103,10 +115,21 @@ fn renamed(to: PathBuf) -> io::Result<Sink> {
         .prefix(".csi-sanity-report-")
         .permissions(Permissions::from_mode(0o666))
         .tempfile_in(directory)
-        .map_err(|error| {
-            io::Error::new(error.kind(), format!("{}: {}", directory.display(), error.kind()))
+        .map_err(|error| match error.kind() {
+            io::ErrorKind::NotFound => missing(directory),
+            kind => io::Error::new(kind, format!("{}: {kind}", directory.display())),
         })?;
     Ok(Sink::Renamed { file, to })
+}
+
+/// The error where a folder is not there: the topmost one that is missing is named, since all below it are as well.
+fn missing(directory: &Path) -> io::Error {
+    let topmost =
+        directory.ancestors().take_while(|folder| !folder.as_os_str().is_empty() && !folder.exists()).last();
+    let topmost = topmost.unwrap_or(directory).display();
+    let problem =
+        format!("the folder {topmost} is missing; make it first, with mkdir -p {}", directory.display());
+    io::Error::new(io::ErrorKind::NotFound, problem)
 }
 
 fn write(sink: Sink, bytes: &[u8]) -> io::Result<()> {

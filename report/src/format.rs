@@ -2,6 +2,7 @@
 
 use std::str::FromStr;
 
+use crate::conclusion::Conclusion;
 use crate::journal::Run;
 use crate::{github, html, json, junit, markdown};
 
@@ -18,11 +19,16 @@ pub enum Format {
     Html,
     /// Workflow commands of GitHub Actions, for its annotations.
     Github,
+    /// What is said of the driver and no more, for scripts: a line for programs, and one for people.
+    Verdict,
 }
 
 impl Format {
+    const ALL: [Format; 6] =
+        [Format::Junit, Format::Json, Format::Markdown, Format::Html, Format::Github, Format::Verdict];
+
     /// The names a user can give, in the order in which help lists them.
-    pub const NAMES: &'static [&'static str] = &["junit", "json", "md", "html", "github"];
+    pub const NAMES: &'static [&'static str] = &["junit", "json", "md", "html", "github", "verdict"];
 
     /// The name a user gives.
     pub fn name(self) -> &'static str {
@@ -32,6 +38,7 @@ impl Format {
             Format::Markdown => "md",
             Format::Html => "html",
             Format::Github => "github",
+            Format::Verdict => "verdict",
         }
     }
 
@@ -43,6 +50,10 @@ impl Format {
             Format::Markdown => markdown::render(run),
             Format::Html => html::render(run),
             Format::Github => github::render(run),
+            Format::Verdict => {
+                let Conclusion { name, words } = run.conclude();
+                format!("{}\n{words}\n", name.name())
+            }
         }
     }
 }
@@ -51,11 +62,8 @@ impl FromStr for Format {
     type Err = String;
 
     fn from_str(name: &str) -> Result<Format, String> {
-        [Format::Junit, Format::Json, Format::Markdown, Format::Html, Format::Github]
-            .into_iter()
-            .find(|format| format.name() == name)
-            .ok_or_else(|| {
-                format!("{name:?} is not a kind of report; there are {}", Format::NAMES.join(", "))
-            })
+        Format::ALL.into_iter().find(|format| format.name() == name).ok_or_else(|| {
+            format!("{name:?} is not a kind of report; there are {}", Format::NAMES.join(", "))
+        })
     }
 }

@@ -46,7 +46,7 @@ fn write_head(head: &mut Html, run: &Run) {
     head.empty("meta", &[("http-equiv", "Content-Security-Policy"), ("content", &policy)]);
     head.empty("meta", &[("name", "viewport"), ("content", "width=device-width, initial-scale=1")]);
     head.empty("meta", &[("name", "color-scheme"), ("content", "light dark")]);
-    head.leaf("title", &[], &format!("{} {}", driver(run), run.verdict_words()));
+    head.leaf("title", &[], &format!("{} {}", driver(run), run.conclude().words));
     head.ours("style", STYLE);
 }
 

@@ -21,6 +21,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 
 use crate::areas::{Area, Areas};
+use crate::conclusion::{Conclusion, Facts};
 use crate::statement::{Line, Statement};
 
 /// Calls of one check that are kept: the first ones, which made what the others speak of, …
@@ -62,6 +63,9 @@ pub struct Run {
     pub shards: Vec<PartEntry>,
     /// The verdict on the driver: the gravest that applies.
     pub verdict: Verdict,
+    /// The same, with what it is said of: a part of the checks, or all; with known failures, or without.
+    #[serde(default)]
+    pub conclusion: Conclusion,
     /// Whether the run was stopped before its end.
     pub interrupted: bool,
     /// How many checks ended how.
@@ -525,15 +529,21 @@ impl Run {
         }
     }
 
-    /// The verdict as said of the driver.
-    pub(crate) fn verdict_words(&self) -> &'static str {
-        match self.verdict {
-            Verdict::Conforms => "conforms",
-            Verdict::Deviates => "does not conform",
-            Verdict::NotJudged => "could not be judged",
-            Verdict::ListOutOfDate => "conforms, but its list of known failures is out of date",
-            Verdict::Interrupted => "was interrupted",
+    /// What is said of the driver, also where the report is of a version that did not say it.
+    pub fn conclude(&self) -> Conclusion {
+        self.concluded_of(&self.to_summary())
+    }
+
+    fn concluded_of(&self, summary: &Summary) -> Conclusion {
+        Facts {
+            verdict: self.verdict,
+            halted: self.interrupted,
+            says_nothing: summary.says_nothing(),
+            known_failures: self.summary.known_failures as u64,
+            selection: &self.selection,
+            shard: self.shard.as_ref(),
         }
+        .conclude()
     }
 }
 
@@ -561,6 +571,7 @@ impl Journal {
             shard: order.shard,
             shards: Vec::new(),
             verdict: Verdict::default(),
+            conclusion: Conclusion::default(),
             interrupted: false,
             summary: SummaryEntry::default(),
             checks: Vec::new(),
@@ -591,7 +602,7 @@ impl Reporter for Journal {
                 self.run.seed = *seed;
             }
             Event::Remark(remark) => self.run.remarks.push((*remark).to_owned()),
-            Event::CheckStarted(_) | Event::Waiting(_) => {}
+            Event::CheckStarted(_) | Event::Waiting(_) | Event::Tick { .. } => {}
             Event::CheckFinished(report) => {
                 let entry = check_entry(report);
                 self.areas.add(entry.area(), entry.counts_as());
@@ -620,6 +631,7 @@ impl Reporter for Journal {
                 self.run.duration_ms = ms(summary.duration);
                 self.run.verdict = summary.verdict();
                 self.run.interrupted = summary.halt != Halt::None;
+                self.run.conclusion = self.run.concluded_of(summary);
                 let is_part = self.run.shard.is_some();
                 self.run.rpcs = summary.calls.iter().map(|calls| rpc_entry(calls, is_part)).collect();
             }

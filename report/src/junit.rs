@@ -12,6 +12,7 @@ use crate::journal::{CheckEntry, Run};
 pub(crate) fn render(run: &Run) -> String {
     let mut report = quick_junit::Report::new("csi-sanity");
     report.set_time(Duration::from_millis(run.duration_ms));
+    let conclusion = run.conclude();
     for area in &run.areas {
         let mut suite = TestSuite::new(area.name.as_str());
         suite.add_property(Property::new("endpoint", run.target.endpoint.as_str()));
@@ -19,6 +20,8 @@ pub(crate) fn render(run: &Run) -> String {
         suite.add_property(Property::new("driver-version", run.target.vendor_version.as_str()));
         suite.add_property(Property::new("seed", run.seed.to_string()));
         suite.add_property(Property::new("verdict", run.verdict.name()));
+        suite.add_property(Property::new("conclusion", conclusion.name.name()));
+        suite.add_property(Property::new("conclusion-words", conclusion.words.as_str()));
         let inside = |check: &&CheckEntry| {
             check.id.rsplit_once('/').map_or(check.id.as_str(), |(name, _)| name) == area.name
         };

@@ -7,6 +7,7 @@
 mod areas;
 mod badge;
 mod compare;
+mod conclusion;
 mod destination;
 mod fault;
 mod format;
@@ -25,6 +26,7 @@ mod words;
 pub use areas::{Area, Verdict};
 pub use badge::Badge;
 pub use compare::{Comparison, compare};
+pub use conclusion::{Concluded, Conclusion};
 pub use destination::{Destination, DestinationError};
 pub use format::Format;
 pub use journal::{
@@ -34,5 +36,5 @@ pub use journal::{
 };
 pub use merge::{MergeError, Part, Whole, merge};
 pub use statement::{Line, Says, areas_of};
-pub use stored::{Stored, StoredError};
+pub use stored::{Check as StoredCheck, Stored, StoredError};
 pub use terminal::{Detail, Terminal};

@@ -8,11 +8,13 @@ use csi_harness::story::{named, shortened};
 use crate::areas;
 use crate::fault::{self, Fault};
 use crate::journal::{Run, TargetEntry};
-use crate::statement::Says;
+use crate::statement::{FOUND_ELSEWHERE, Says};
 use crate::words::count;
 
 /// Faults told in full. GitHub cuts a step's summary off at 1 MiB, and a reader far earlier.
 const FAULTS_TOLD_MAX: usize = 100;
+/// Names of deviating checks that a row of the statement has.
+const DEVIATIONS_MAX: usize = 3;
 /// Things that may be left behind.
 const LEFT_BEHIND_MAX: usize = 100;
 
@@ -25,7 +27,7 @@ pub(crate) fn render(run: &Run) -> String {
 
 fn write(text: &mut String, run: &Run) -> std::fmt::Result {
     let summary = &run.summary;
-    writeln!(text, "## {}: {}\n", driver(&run.target), run.verdict_words())?;
+    writeln!(text, "## {}: {}\n", driver(&run.target), run.conclude().words)?;
     writeln!(
         text,
         "| passed | failed | same fault | warned | skipped | inconclusive | known failures | unexpected passes |"
@@ -136,23 +138,40 @@ fn trouble(text: &mut String, run: &Run) -> std::fmt::Result {
 }
 
 fn write_statement(text: &mut String, run: &Run) -> std::fmt::Result {
-    writeln!(text, "| area | the driver | checks passed |")?;
-    writeln!(text, "|---|---|--:|")?;
+    writeln!(text, "| area | the driver | passed | run | deviates in | {FOUND_ELSEWHERE} |")?;
+    writeln!(text, "|---|---|--:|--:|---|---|")?;
     for line in &run.statement {
         let mark = if line.says == Says::Deviates { "**" } else { "" };
-        let judged = line.judged + line.not_judged;
-        writeln!(text, "| {} | {mark}{}{mark} | {}/{judged} |", line.area, line.says.words(), line.passed)?;
+        writeln!(
+            text,
+            "| {} | {mark}{}{mark} | {} | {} | {} | {} |",
+            line.area,
+            line.says.words(),
+            line.passed,
+            line.run(),
+            labels(&line.found_here()),
+            labels(&line.found_there())
+        )?;
     }
     writeln!(text)
 }
 
+/// Names of checks, the last of which are only counted.
+fn labels(labels: &[&str]) -> String {
+    let mut text = labels.iter().take(DEVIATIONS_MAX).map(|label| code(label)).collect::<Vec<_>>().join(", ");
+    if let Some(hidden @ 1..) = labels.len().checked_sub(DEVIATIONS_MAX) {
+        text.push_str(&format!(" and {hidden} more"));
+    }
+    text
+}
+
 fn write_areas(text: &mut String, run: &Run) -> std::fmt::Result {
     writeln!(text, "<details><summary>by RPC</summary>\n")?;
-    writeln!(text, "| checks of | verdict | passed |")?;
+    writeln!(text, "| checks of | verdict | passed, of those that ran |")?;
     writeln!(text, "|---|---|--:|")?;
     for area in run.areas.iter().filter(|area| area.is_told()) {
         let mark = if area.verdict == areas::Verdict::Failed { "**" } else { "" };
-        writeln!(text, "| {} | {mark}{}{mark} | {}/{} |", area.name, area.verdict, area.passed, area.judged)?;
+        writeln!(text, "| {} | {mark}{}{mark} | {}/{} |", area.name, area.verdict, area.passed, area.run)?;
     }
     writeln!(text, "\n</details>")
 }

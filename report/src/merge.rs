@@ -11,6 +11,7 @@ use csi_harness::shard;
 use csi_harness::tally::Times;
 
 use crate::areas::Areas;
+use crate::conclusion::Conclusion;
 use crate::journal::{
     CheckEntry, LeakEntry, PartEntry, RpcEntry, Run, SCHEMA, SPECIFICATION, SameFaultEntry, Selection,
     ShardEntry, Tool, summary_entry,
@@ -309,6 +310,7 @@ fn put_together(mut parts: Vec<Part>, checks: BTreeMap<String, CheckEntry>, whol
         shard: None,
         shards: runs.iter().filter_map(|run| part(run)).collect(),
         verdict: if halted(Verdict::Interrupted) { Verdict::Interrupted } else { Verdict::default() },
+        conclusion: Conclusion::default(),
         interrupted: runs.iter().any(|run| run.interrupted),
         summary: summary_entry(&summary),
         checks: checks.into_values().collect(),
@@ -323,6 +325,7 @@ fn put_together(mut parts: Vec<Part>, checks: BTreeMap<String, CheckEntry>, whol
     run.selection.is_whole = (whole.is_whole)(&run.selection);
     run.rpcs = rpcs(parts.iter_mut().flat_map(|(_, run)| std::mem::take(&mut run.rpcs)));
     run.verdict = run.to_summary().verdict();
+    run.conclusion = run.conclude();
     run
 }
 

@@ -1,5 +1,7 @@
 //! The statement of conformance: the areas that users of a driver ask about, each with one word.
 
+use std::collections::BTreeSet;
+
 use csi_harness::capability::Capability::*;
 use csi_harness::check::Check;
 use csi_harness::config::AccessType;
@@ -26,7 +28,13 @@ pub struct Line {
     pub not_judged: usize,
     /// Labels of the checks in which the driver breaks a rule of the area, listed as known or not.
     pub deviations: Vec<String>,
+    /// Those of them that are checks of other areas, and so in none of the numbers here.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub found_elsewhere: Vec<String>,
 }
+
+/// Above the checks that found a deviation from elsewhere.
+pub(crate) const FOUND_ELSEWHERE: &str = "found by checks of other areas";
 
 /// What a driver does in an area.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -211,6 +219,8 @@ pub fn areas_of(check: &Check) -> impl Iterator<Item = &'static str> {
 #[derive(Debug, Default)]
 pub(crate) struct Statement {
     lines: Vec<Line>,
+    /// For each area, those of its own checks in which the driver deviates.
+    own: Vec<BTreeSet<String>>,
 }
 
 impl Statement {
@@ -234,8 +244,9 @@ impl Statement {
             judged: 0,
             not_judged: 0,
             deviations: Vec::new(),
+            found_elsewhere: Vec::new(),
         };
-        Statement { lines: AREAS.iter().map(line).collect() }
+        Statement { lines: AREAS.iter().map(line).collect(), own: vec![BTreeSet::new(); AREAS.len()] }
     }
 
     /// Adds what came of a check.
@@ -243,13 +254,16 @@ impl Statement {
         let deviates = matches!(check.outcome(), Kind::Failed | Kind::KnownFailure);
         // The broken one comes first.
         let rule = check.requirements.first();
-        for (area, line) in AREAS.iter().zip(&mut self.lines) {
+        for ((area, line), own) in AREAS.iter().zip(&mut self.lines).zip(&mut self.own) {
             let is_within = area.has_check(&check.id, check.known_as.is_some());
             if is_within {
                 line.count(check.counts_as());
             }
             if deviates && (is_within || rule.is_some_and(|rule| area.has_rule(rule))) {
                 line.deviations.push(check.id.clone());
+                if is_within {
+                    own.insert(check.id.clone());
+                }
             }
             if let Some(first) = check.told_in.as_ref().filter(|_| is_within) {
                 line.deviations.push(first.clone());
@@ -259,11 +273,37 @@ impl Statement {
 
     /// A line for each area.
     pub(crate) fn into_lines(self) -> Vec<Line> {
-        self.lines.into_iter().map(Line::concluded).collect()
+        self.lines.into_iter().zip(&self.own).map(|(line, own)| line.concluded(own)).collect()
     }
 }
 
 impl Line {
+    /// What is said of the area, and where a deviation was seen if that was in none of its own checks.
+    pub(crate) fn words(&self) -> String {
+        match self.says {
+            Says::Deviates if self.found_here().is_empty() => {
+                format!("{}, {FOUND_ELSEWHERE}", self.says.words())
+            }
+            says => says.words().to_owned(),
+        }
+    }
+
+    /// Checks of the area that ran, whether or not they could judge: what the number of those that passed is a part of.
+    pub(crate) fn run(&self) -> usize {
+        self.judged + self.not_judged
+    }
+
+    /// Its own checks in which the driver deviates.
+    pub(crate) fn found_here(&self) -> Vec<&str> {
+        let here = self.deviations.iter().filter(|label| !self.found_elsewhere.contains(label));
+        here.map(String::as_str).collect()
+    }
+
+    /// Checks of other areas in which it does.
+    pub(crate) fn found_there(&self) -> Vec<&str> {
+        self.found_elsewhere.iter().map(String::as_str).collect()
+    }
+
     fn count(&mut self, outcome: Kind) {
         match outcome {
             Kind::Skipped => {}
@@ -274,12 +314,14 @@ impl Line {
         self.passed += usize::from(passed);
     }
 
-    fn concluded(mut self) -> Line {
+    fn concluded(mut self, own: &BTreeSet<String>) -> Line {
         if !self.deviations.is_empty() {
             self.says = Says::Deviates;
             // In the order of another run they would be others.
             self.deviations.sort();
             self.deviations.dedup();
+            let there = self.deviations.iter().filter(|label| !own.contains(*label));
+            self.found_elsewhere = there.cloned().collect();
         } else if self.says == Says::NotTested && self.judged > 0 && self.not_judged == 0 {
             self.says = Says::Conforms;
         }
@@ -327,6 +369,23 @@ mod tests {
         );
         told["told_in"] = Value::Null;
         assert_eq!(line("data", &[checks[1].clone(), told]).says, Says::Conforms, "a check that just skips");
+    }
+
+    /// Otherwise it would say "deviates, 1 of 1 passed", and nobody would know why.
+    #[test]
+    fn a_deviation_that_a_check_of_another_area_found_is_told_apart() {
+        let checks = [
+            check("controller/create-volume/one", "passed", "CTRL-CREATEVOL-001"),
+            check("idempotency/create-volume", "failed", "CTRL-CREATEVOL-002"),
+        ];
+        let there = line("provisioning", &checks);
+        assert_eq!((there.says, there.passed, there.run()), (Says::Deviates, 1, 1));
+        assert_eq!(there.words(), "deviates, found by checks of other areas");
+        assert_eq!(there.found_elsewhere, ["idempotency/create-volume"]);
+        assert!(there.found_here().is_empty());
+        let own = line("retries", &checks);
+        assert_eq!((own.words().as_str(), own.found_elsewhere.len()), ("deviates", 0));
+        assert_eq!(own.found_here(), ["idempotency/create-volume"]);
     }
 
     #[test]

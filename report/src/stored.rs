@@ -8,6 +8,7 @@ use csi_harness::outcome::{Again, Kind, Verdict};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
+use crate::conclusion::{Conclusion, Facts};
 use crate::journal::{Run, SCHEMA, SameFaultEntry, Selection, ShardEntry};
 
 /// Bytes of a report that is read.
@@ -80,6 +81,9 @@ pub struct Check {
     pub(crate) word: Kind,
     /// What is wrong, or why it was skipped or could not judge.
     pub message: String,
+    /// The reason in the known-failing list.
+    #[serde(default)]
+    pub known_because: Option<String>,
     /// The check that reports the fault in which the driver deviates here as well.
     #[serde(default)]
     pub(crate) told_in: Option<String>,
@@ -169,6 +173,19 @@ impl Stored {
     /// The file cannot be read, is no report, or one of another version of the schema.
     pub fn load(path: &Path) -> Result<Stored, StoredError> {
         load(path)
+    }
+
+    /// What is said of the driver.
+    pub fn conclude(&self) -> Conclusion {
+        Facts {
+            verdict: self.verdict,
+            halted: self.interrupted,
+            says_nothing: false,
+            known_failures: self.summary.known_failures,
+            selection: &self.selection,
+            shard: self.shard.as_ref(),
+        }
+        .conclude()
     }
 
     /// The driver, as people name it.

@@ -15,7 +15,8 @@ use csi_harness::story;
 use csi_harness::target::Target;
 
 use crate::areas::{Area, Areas, Verdict};
-use crate::journal::{Run, SpentEntry, ms};
+use crate::conclusion::{Conclusion, Facts, Mood};
+use crate::journal::{Run, Selection, ShardEntry, SpentEntry, ms};
 use crate::words::{again, count};
 use progress::Progress;
 use stories::{Kind as StoryKind, Stories};
@@ -30,6 +31,9 @@ pub(crate) const ODD: Style = AnsiColor::Yellow.on_default();
 const OTHERS_SHOWN_MAX: usize = 20;
 /// What may have been left behind and is shown.
 const DOUBTFUL_SHOWN_MAX: usize = 100;
+
+/// Checks that failed and are listed in the end.
+const FAILED_SHOWN_MAX: usize = 100;
 
 /// What a check spent on something beside what it is about is told from here on.
 const WORTH_A_WORD_MS: u64 = 1_000;
@@ -59,6 +63,12 @@ pub struct Terminal<W: Write> {
     progress: Progress,
     stories: Stories,
     areas: Areas,
+    /// Which checks were asked for, and which part of them this is.
+    asked: (Selection, Option<ShardEntry>),
+    /// The driver, once it has said who it is.
+    driver: String,
+    /// Labels of the checks that failed.
+    failed: Vec<String>,
     /// Why checks did not apply, and how many did not.
     skipped: BTreeMap<String, usize>,
     lost: Option<io::Error>,
@@ -81,6 +91,9 @@ impl<W: Write> Terminal<W> {
             progress: Progress::hidden(),
             stories: Stories::default(),
             areas: Areas::default(),
+            asked: (Selection { is_whole: true, ..Selection::default() }, None),
+            driver: String::new(),
+            failed: Vec::new(),
             skipped: BTreeMap::new(),
             lost: None,
         }
@@ -90,6 +103,19 @@ impl<W: Write> Terminal<W> {
     pub fn wrap_at(mut self, columns: Option<usize>) -> Terminal<W> {
         self.columns = columns;
         self
+    }
+
+    /// Says in the verdict what it is of, where these are not all checks that there are.
+    pub fn asked(mut self, selection: Selection, shard: Option<ShardEntry>) -> Terminal<W> {
+        self.asked = (selection, shard);
+        self
+    }
+
+    /// Says what to do next, as a command; after the run.
+    pub fn next(&mut self, command: &str) {
+        if self.detail > Detail::Quiet {
+            self.tell(|out| writeln!(out, "{BOLD}next{BOLD:#}: {}", plain(command)));
+        }
     }
 
     /// Also tells the calls of each check, if the run keeps them.
@@ -129,10 +155,15 @@ impl<W: Write> Terminal<W> {
                 let time = time(check.duration_ms, &check.spent_ms);
                 self.tell(|out| write_line(out, check.outcome(), &check.id, &time, why));
             }
+            if check.outcome() == Kind::Failed {
+                self.failed.push(check.id.clone());
+            }
             if check.outcome() == Kind::Skipped {
                 *self.skipped.entry(check.message.clone()).or_default() += 1;
             }
         }
+        self.driver = driver(&run.target.name, &run.target.vendor_version);
+        self.asked = (run.selection.clone(), run.shard.clone());
         let summary = run.to_summary();
         summary.crashes.iter().for_each(|crash| self.crashed(crash));
         self.finished(&summary);
@@ -140,6 +171,7 @@ impl<W: Write> Terminal<W> {
 
     fn started(&mut self, target: &Target, planned: usize, seed: u64) {
         let checks = count(planned, "check");
+        self.driver = driver(&target.info().name, &target.info().vendor_version);
         if self.detail > Detail::Quiet {
             self.tell(|out| {
                 writeln!(out, "seed {seed}")?;
@@ -159,6 +191,9 @@ impl<W: Write> Terminal<W> {
     fn check_finished(&mut self, report: &CheckReport) {
         self.areas.add(report.planned.check.area(), report.outcome.counts_as());
         self.stories.add(report);
+        if let Outcome::Failed(_) = &report.outcome {
+            self.failed.push(report.label());
+        }
         if let Outcome::Skipped(why) = &report.outcome {
             *self.skipped.entry(why.clone()).or_default() += 1;
         }
@@ -167,10 +202,6 @@ impl<W: Write> Terminal<W> {
             let (label, why) = (report.label(), &reason(&report.outcome));
             let time = time(ms(report.duration), &SpentEntry::of(&report.spent));
             self.tell(|out| write_line(out, report.outcome.kind(), &label, &time, why));
-        } else if self.detail == Detail::Normal
-            && let Some(line) = self.progress.line()
-        {
-            self.tell(|out| writeln!(out, "{line}"));
         }
         if self.traces && !report.calls.is_empty() {
             self.tell(|out| write_trace(out, report));
@@ -185,9 +216,7 @@ impl<W: Write> Terminal<W> {
     fn crashed(&mut self, crash: &Crash) {
         let after = match crash.aftermath {
             Aftermath::Back => "it is back, and the run goes on",
-            Aftermath::Gone => {
-                "it stayed away; with --driver-command or --restart-command, the run could go on"
-            }
+            Aftermath::Gone => "it stayed away",
         };
         self.tell(|out| {
             writeln!(out, "{BAD}the driver is dead or silent{BAD:#}; {after}. Calls without an answer:")?;
@@ -202,6 +231,19 @@ impl<W: Write> Terminal<W> {
         let areas = std::mem::take(&mut self.areas);
         let skipped = std::mem::take(&mut self.skipped);
         let (detail, columns) = (self.detail, self.columns);
+        let mut failed = std::mem::take(&mut self.failed);
+        failed.sort();
+        let driver = std::mem::take(&mut self.driver);
+        let (selection, shard) = &self.asked;
+        let conclusion = Facts {
+            verdict: summary.verdict(),
+            halted: summary.halt != Halt::None,
+            says_nothing: summary.says_nothing(),
+            known_failures: summary.known_failures as u64,
+            selection,
+            shard: shard.as_ref(),
+        }
+        .conclude();
         self.tell(|out| {
             stories.write(out, detail, columns)?;
             write_left_behind(out, summary, columns)?;
@@ -209,6 +251,8 @@ impl<W: Write> Terminal<W> {
                 write_areas(out, &areas)?;
                 write_inconclusive(out, summary, columns)?;
             }
+            write_failed(out, &failed)?;
+            write_conclusion(out, &driver, &conclusion)?;
             write_summary(out, summary)?;
             write_skipped(out, summary, &skipped)
         });
@@ -226,6 +270,11 @@ impl<W: Write> Reporter for Terminal<W> {
             }
             Event::CheckStarted(planned) => self.progress.started(planned),
             Event::Waiting(waiting) => self.waiting(waiting),
+            Event::Tick { stages } => {
+                if let Some(line) = self.progress.tick(stages).filter(|_| self.detail > Detail::Quiet) {
+                    self.tell(|out| writeln!(out, "{line}"));
+                }
+            }
             Event::CheckFinished(report) => self.check_finished(report),
             Event::Crashed(crash) => self.crashed(crash),
             // Told at the end, from the summary.
@@ -377,7 +426,7 @@ fn write_removal(out: &mut impl Write, summary: &Summary) -> io::Result<()> {
 fn write_areas(out: &mut impl Write, areas: &Areas) -> io::Result<()> {
     let areas: Vec<&Area> = areas.as_slice().iter().filter(|area| area.is_told()).collect();
     let width = areas.iter().map(|area| area.name.len()).max().unwrap_or(0);
-    let judged_width = areas.iter().map(|area| area.judged.to_string().len()).max().unwrap_or(0);
+    let run_width = areas.iter().map(|area| area.run.to_string().len()).max().unwrap_or(0);
     writeln!(out)?;
     for area in areas {
         let style = match area.verdict {
@@ -386,11 +435,11 @@ fn write_areas(out: &mut impl Write, areas: &Areas) -> io::Result<()> {
             Verdict::Failed | Verdict::UnexpectedPass => BAD,
             Verdict::Warned | Verdict::Broken | Verdict::KnownFailure => ODD,
         };
-        let counts = match area.judged {
+        let counts = match area.run {
             0 => String::new(),
-            judged => format!("{:>judged_width$}/{judged:>judged_width$}", area.passed),
+            run => format!("{:>run_width$}/{run:>run_width$}", area.passed),
         };
-        let counts_width = 2 * judged_width + 1;
+        let counts_width = 2 * run_width + 1;
         writeln!(out, "  {:width$}  {counts:counts_width$}  {style}{}{style:#}", area.name, area.verdict)?;
     }
     writeln!(out)
@@ -403,7 +452,36 @@ fn write_inconclusive(out: &mut impl Write, summary: &Summary, columns: Option<u
     }
     let text = "inconclusive: something kept the check from saying yes or no: its preparations failed, no answer came, \
                 or what it made could not be undone\n";
-    write!(out, "{}", wrap::wrapped(text, columns))
+    writeln!(out, "{}", wrap::wrapped(text, columns))
+}
+
+/// The checks that failed, each on a line of its own: fit for --filter, and with reasons for --known-failing.
+fn write_failed(out: &mut impl Write, failed: &[String]) -> io::Result<()> {
+    if failed.is_empty() {
+        return Ok(());
+    }
+    writeln!(out, "{BOLD}failed{BOLD:#}")?;
+    failed.iter().take(FAILED_SHOWN_MAX).try_for_each(|label| writeln!(out, "  {label}"))?;
+    match failed.len().saturating_sub(FAILED_SHOWN_MAX) {
+        0 => {}
+        hidden => writeln!(out, "  … {hidden} more; --report json=FILE has all of them")?,
+    }
+    writeln!(out)
+}
+
+fn write_conclusion(out: &mut impl Write, driver: &str, conclusion: &Conclusion) -> io::Result<()> {
+    let style = match conclusion.name.mood() {
+        Mood::Good => GOOD,
+        Mood::Fair | Mood::Open => ODD,
+        Mood::Bad => BAD,
+    };
+    writeln!(out, "{} {style}{}{style:#}", plain(driver), plain(&conclusion.words))
+}
+
+/// The driver, as people name it.
+fn driver(name: &str, version: &str) -> String {
+    let name = if name.is_empty() { "a driver without a name" } else { name };
+    format!("{name} {version}").trim_end().to_owned()
 }
 
 /// The last line; its parts keep their order, and rare ones are left out when there is nothing to count.

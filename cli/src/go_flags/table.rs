@@ -141,3 +141,61 @@ pub(crate) const FLAGS: &[GoFlag] = &[
     nothing("ginkgo.grace-period", Takes::Text, "undoing has its own limit; see --undo-timeout"),
     nothing("ginkgo.output-interceptor-mode", Takes::Text, PROCESSES),
 ];
+
+/// What ginkgo called some of its flags before, without `ginkgo.`; beside those that only have other letters large, or no dashes.
+pub(crate) const RENAMED: &[(&str, &str)] = &[
+    ("randomizeallspecs", "randomize-all"),
+    ("reportfile", "junit-report"),
+    ("reportpassed", "v"),
+    ("parallel.node", "parallel.process"),
+    ("parallel.synchost", "parallel.host"),
+    ("parallel.streamhost", "parallel.host"),
+    ("regexscansfilepath", "focus-file"),
+];
+
+const GO_TESTING: &str = "checks are no functions of Go";
+const PROFILES: &str = "profiles of the tests are not written";
+
+/// Flags that stand on command lines for the Go program and are none of its own: of Go's testing package, and of Kubernetes' e2e.test.
+pub(crate) const OTHERS: &[GoFlag] = &[
+    flag("test.v", Takes::Switch, "--verbose"),
+    flag("test.failfast", Takes::Switch, "--fail-fast"),
+    flag("test.timeout", Takes::Duration, "--timeout"),
+    nothing("test.run", Takes::Text, GO_TESTING),
+    nothing("test.skip", Takes::Text, GO_TESTING),
+    nothing("test.list", Takes::Text, "use `csi-sanity list`"),
+    nothing("test.count", Takes::Number, GO_TESTING),
+    nothing("test.parallel", Takes::Number, PROCESSES),
+    nothing("test.cpu", Takes::Text, PROCESSES),
+    nothing("test.short", Takes::Switch, "choose checks with --suite and --filter"),
+    nothing("test.shuffle", Takes::Text, ORDER),
+    nothing("test.bench", Takes::Text, GO_TESTING),
+    nothing("test.benchtime", Takes::Text, GO_TESTING),
+    nothing("test.benchmem", Takes::Switch, GO_TESTING),
+    nothing("test.fullpath", Takes::Switch, LOOKS),
+    nothing("test.paniconexit0", Takes::Switch, GO_TESTING),
+    nothing("test.testlogfile", Takes::File, GO_TESTING),
+    nothing("test.outputdir", Takes::File, PROFILES),
+    nothing("test.coverprofile", Takes::File, PROFILES),
+    nothing("test.gocoverdir", Takes::File, PROFILES),
+    nothing("test.cpuprofile", Takes::File, PROFILES),
+    nothing("test.memprofile", Takes::File, PROFILES),
+    nothing("test.memprofilerate", Takes::Number, PROFILES),
+    nothing("test.blockprofile", Takes::File, PROFILES),
+    nothing("test.blockprofilerate", Takes::Number, PROFILES),
+    nothing("test.mutexprofile", Takes::File, PROFILES),
+    nothing("test.mutexprofilefraction", Takes::Number, PROFILES),
+    nothing("test.trace", Takes::File, PROFILES),
+    nothing("ginkgo.slow-spec-threshold", Takes::Text, LOOKS),
+    nothing("ginkgo.noisy-pendings", Takes::Switch, LOOKS),
+    nothing("ginkgo.noisy-skippings", Takes::Switch, LOOKS),
+    nothing("ginkgo.progress", Takes::Switch, LOOKS),
+    nothing("ginkgo.debug", Takes::Switch, LOOKS),
+    flag(DEFINITION, Takes::File, "--driver-definition"),
+    flag(KUBECONFIG, Takes::File, "--kubeconfig"),
+];
+
+/// Of e2e.test: what it stands for is `csi-sanity e2e`.
+pub(crate) const DEFINITION: &str = "storage.testdriver";
+/// Of e2e.test, with one dash; with two it is ours.
+pub(crate) const KUBECONFIG: &str = "kubeconfig";

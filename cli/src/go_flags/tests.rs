@@ -10,7 +10,7 @@ fn ours(arguments: &[&str]) -> Result<Vec<String>, String> {
 
 fn check(arguments: &[&str], expected: &[&str]) {
     let with_endpoint = [&["-csi.endpoint", "/csi.sock"], arguments].concat();
-    let expected = [&["run", "--endpoint=/csi.sock"], expected].concat();
+    let expected = [&["run", "--suite=sanity", "--endpoint=/csi.sock"], expected].concat();
     assert_eq!(ours(&with_endpoint).unwrap(), expected, "{arguments:?}");
 }
 
@@ -41,7 +41,7 @@ fn one_or_two_dashes_equals_sign_or_space() {
 
 #[test]
 fn each_flag_takes_a_value_of_its_kind() {
-    for flag in FLAGS {
+    for flag in FLAGS.iter().chain(OTHERS).filter(|flag| ![DEFINITION, KUBECONFIG].contains(&flag.name)) {
         let value = match flag.takes {
             Takes::Switch => "true",
             Takes::Endpoint => "unix:///csi.sock",
@@ -55,7 +55,7 @@ fn each_flag_takes_a_value_of_its_kind() {
         match flag.means {
             Means::Nothing(why) => {
                 assert!(translated.notes[0].contains(why), "{translated:?}");
-                assert_eq!(translated.arguments.len(), 2, "{translated:?}");
+                assert_eq!(translated.arguments.len(), 3, "{translated:?}");
             }
             Means::Flag(ours) | Means::Twice(ours) => {
                 let last = translated.arguments.last().unwrap().to_str().unwrap();
@@ -75,7 +75,7 @@ fn our_flags_exist() {
     let command = crate::args::Cli::command();
     let run = command.find_subcommand("run").unwrap();
     let longs: Vec<_> = run.get_arguments().filter_map(|argument| argument.get_long()).collect();
-    for flag in FLAGS {
+    for flag in FLAGS.iter().chain(OTHERS).filter(|flag| ![DEFINITION, KUBECONFIG].contains(&flag.name)) {
         if let Means::Flag(ours) | Means::Twice(ours) = flag.means
             && ours != "--version"
         {
@@ -107,9 +107,13 @@ fn access_types_are_read_as_go_reads_them() {
 fn our_own_flags_and_commands_pass() {
     check(&["--strict", "-vv", "--filter", "!a/b"], &["--strict", "-vv", "--filter", "!a/b"]);
     assert_eq!(ours(&["list", "--format", "json"]).unwrap(), ["list", "--format", "json"]);
-    assert_eq!(ours(&["run", "-ginkgo.focus=a"]).unwrap(), ["run", "--focus=a"]);
+    let with_suite = ["run", "--suite=sanity", "--focus=a", "--endpoint=/s"];
+    assert_eq!(ours(&["run", "-ginkgo.focus=a", "--endpoint=/s"]).unwrap(), with_suite);
+    assert_eq!(ours(&["list", "-ginkgo.focus=a"]).unwrap(), ["list", "--focus=a"]);
     assert_eq!(ours(&[]).unwrap(), ["run"]);
+    assert_eq!(ours(&["-vv"]).unwrap(), ["run", "-vv"]);
     assert_eq!(ours(&["-version"]).unwrap(), ["--version"]);
+    assert_eq!(ours(&["-ginkgo.v", "-version"]).unwrap(), ["--version"]);
     assert_eq!(ours(&["--help"]).unwrap(), ["--help"]);
     assert_eq!(ours(&["explain", "--", "-csi.nonsense"]).unwrap(), ["explain", "--", "-csi.nonsense"]);
 }
@@ -137,5 +141,49 @@ fn a_driver_that_is_spoken_of_has_to_be_named() {
     refused(&["-csi.mountdir=/m"], &["-csi.mountdir", "-csi.endpoint"]);
     assert!(translate(vec!["-csi.mountdir=/m".into()], true).is_ok(), "the environment names it");
     assert!(ours(&["-csi.mountdir=/m", "--endpoint", "/csi.sock"]).is_ok());
-    assert!(ours(&["-ginkgo.v"]).is_ok());
+    refused(&["-ginkgo.v"], &["-ginkgo.v is a flag of the Go csi-sanity", "-csi.endpoint"]);
+    refused(&["run", "-test.v"], &["-test.v", "-csi.endpoint"]);
+    assert!(ours(&["-ginkgo.v", "--help"]).is_ok());
+}
+
+#[test]
+fn the_flags_of_the_go_program_run_what_it_is() {
+    let arguments = ["-csi.endpoint=/csi.sock", "-ginkgo.v"].map(OsString::from);
+    let translated = translate(arguments.to_vec(), false).unwrap();
+    assert_eq!(translated.arguments, ["run", "--suite=sanity", "--endpoint=/csi.sock", "--verbose"]);
+    let [hint] = &translated.notes[..] else { panic!("{:?}", translated.notes) };
+    assert!(hint.contains("--suite sanity,data,"), "{hint}");
+    let arguments = ["-csi.endpoint=/csi.sock", "--suite", "data"].map(OsString::from);
+    let translated = translate(arguments.to_vec(), false).unwrap();
+    assert_eq!(translated.arguments, ["run", "--endpoint=/csi.sock", "--suite", "data"]);
+    assert!(translated.notes.is_empty());
+}
+
+#[test]
+fn flags_have_the_other_names_that_ginkgo_had_for_them() {
+    for none in
+        ["-ginkgo.randomizeAllSpecs", "-randomizeall", "-randomizeAllSpecs=true", "-ginkgo.randomize_all"]
+    {
+        check(&[none], &[]);
+    }
+    check(
+        &["-ginkgo.failFast", "-focus", "a", "-ginkgo.reportFile=r.xml"],
+        &["--fail-fast", "--focus=a", "--report=junit=r.xml"],
+    );
+    check(&["-test.v", "-test.timeout=20m", "-test.run", "TestSanity"], &["--verbose", "--timeout=20m"]);
+    refused(&["-test.tiemout=1s"], &["-test.tiemout", "test.timeout"]);
+}
+
+#[test]
+fn a_definition_for_e2e_test_is_one_for_e2e() {
+    assert_eq!(
+        ours(&["-storage.testdriver=d.yaml", "-kubeconfig=k", "-ginkgo.focus=a"]).unwrap(),
+        ["e2e", "--driver-definition=d.yaml", "--kubeconfig=k", "--focus=a", "--cluster=kube"]
+    );
+    assert_eq!(
+        ours(&["--storage.testdriver", "d.yaml", "--endpoint=/s"]).unwrap(),
+        ["e2e", "--driver-definition=d.yaml", "--endpoint=/s"]
+    );
+    assert_eq!(ours(&["e2e", "--kubeconfig", "k"]).unwrap(), ["e2e", "--kubeconfig", "k"]);
+    refused(&["-storage.testdriver=d.yaml"], &["--endpoint", "--cluster kube"]);
 }

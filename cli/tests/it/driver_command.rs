@@ -9,7 +9,7 @@ use csi_mock_driver::{Config, CrashMode, MockDriver};
 use csi_proto::{Listener, stop_signal};
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::driver::LONG;
+use crate::driver::{Driver, LONG};
 use crate::program::{Said, check, program};
 
 /// Names the endpoint to the process that plays the driver.
@@ -136,6 +136,42 @@ fn a_driver_that_does_not_start_is_told() {
     // It may have told somebody else to start the driver, so it is waited for.
     let arguments = ["--endpoint", &endpoint, "--driver-command", "exit 0", "--dial-timeout", "300ms"];
     check(&arguments, 3, &["csi.sock", "no such file"]);
+}
+
+/// The checks would be made on the one, and the other one be ended.
+#[test]
+fn a_driver_that_listens_already_is_not_started_beside() {
+    let driver = Driver::start(Config::default());
+    let told = ["--driver-command: a driver listens at ", &driver.endpoint, "leave --driver-command out"];
+    let flags = ["--endpoint", &driver.endpoint, "--driver-command", "exit 1"];
+    check(&flags, 2, &told);
+    let directory = tempfile::tempdir().unwrap();
+    let output = directory.path().to_str().unwrap();
+    check(&[&["init", "--output", output][..], &flags].concat(), 2, &told);
+    assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 0, "init has written nothing");
+}
+
+#[test]
+fn a_driver_that_never_starts_again_is_told_with_its_last_words_and_what_to_do() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = |name: &str| directory.path().join(name).to_str().unwrap().to_owned();
+    let (endpoint, once) = (path("csi.sock"), path("once"));
+    let spoilt = format!("if [ -e {once} ]; then echo the state is lost >&2; exit 3; fi; touch {once}");
+    let command = format!("{spoilt}; {}", quiet_driver_command(&endpoint));
+    let mut run = program();
+    run.env("TMPDIR", directory.path()).args(["--endpoint", &endpoint, "--driver-command", &command]);
+    run.args(["--restart-timeout", "5s", "--jobs", "1", "--filter", "controller/create-volume/*name*"]);
+    let said = Said::from(run.output().unwrap());
+    let told = format!("--- stdout\n{}\n--- stderr\n{}", said.stdout, said.stderr);
+    assert_eq!(said.code, Some(1), "{told}");
+    for words in [
+        "it did not start again: its process has ended (exit status: 3)",
+        "it printed last: the state is lost",
+        "give it the state of a new driver, and run the others: --filter '!controller/create-volume/",
+    ] {
+        assert!(said.stdout.contains(words), "{words:?}: {told}");
+    }
+    assert!(!said.stdout.contains("with --driver-command"), "it was given: {told}");
 }
 
 /// A driver that must not be there any more when the program is gone, however it goes.

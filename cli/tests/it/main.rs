@@ -25,3 +25,4 @@ mod shards;
 mod stored;
 mod transcripts;
 mod with_sanity;
+mod workflow;

@@ -49,6 +49,47 @@ fn a_full_disk_is_told_with_file_and_flag_and_spares_the_other_reports() {
 }
 
 #[test]
+fn every_report_that_a_full_disk_spoils_is_named() {
+    let arguments = [
+        "--filter",
+        "identity/",
+        "--report",
+        "json=/dev/full",
+        "--report",
+        "md=/dev/full",
+        "--report",
+        "junit=/dev/full",
+    ];
+    let named =
+        ["failed to write 3 reports:\n  --report json: ", "\n  --report md: ", "\n  --report junit: "];
+    check(&arguments, 3, &named);
+}
+
+#[test]
+fn a_folder_that_is_missing_is_named_and_how_it_is_made() {
+    let directory = tempfile::tempdir().unwrap();
+    let deep = directory.path().join("none/deeper");
+    let report = format!("html={}/x.html", deep.display());
+    let folder = format!("the folder {} is missing", directory.path().join("none").display());
+    let made = format!("mkdir -p {}", deep.display());
+    check(&["--report", &report], 2, &["--report html", &folder, &made]);
+}
+
+#[test]
+fn two_reports_to_one_file_are_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("r");
+    let (one, same) = (format!("json={}", file.display()), format!("md={}/./r", directory.path().display()));
+    check(
+        &["--report", &one, "--report", &same],
+        2,
+        &["json and md cannot both be written to", "of its own"],
+    );
+    assert!(!file.exists());
+    check(&["--report", "json=-", "--report", "md=-"], 2, &["json and md", "the standard output"]);
+}
+
+#[test]
 fn the_command_line_of_the_go_program_runs_with_its_files() {
     let directory = tempfile::tempdir().unwrap();
     let file = |name: &str, text: &str| {

@@ -2,12 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use csi_harness::outcome::Verdict;
-
 use super::markup::Html;
 use super::{LISTED_MAX, columns, driver, mark, outcome, places, scrolling};
+use crate::conclusion::Mood;
 use crate::journal::Run;
-use crate::statement::{Line, Says};
+use crate::statement::{FOUND_ELSEWHERE, Line, Says};
 use crate::words::{count, duration_text};
 
 /// Names of deviating checks that a row of the statement has; the section on failures has all.
@@ -16,18 +15,14 @@ const DEVIATIONS_MAX: usize = 5;
 pub(super) fn write_header(html: &mut Html, run: &Run) {
     html.leaf("p", &[("class", "kind")], "Statement of conformance to the Container Storage Interface");
     html.element("h1", &[], |h1| h1.leaf("bdi", &[], &driver(run)));
-    let (class, sign) = match run.verdict {
-        Verdict::Conforms => ("good", "✓"),
-        Verdict::Deviates => ("bad", "✗"),
-        Verdict::NotJudged | Verdict::ListOutOfDate | Verdict::Interrupted => ("odd", "?"),
+    let conclusion = run.conclude();
+    let (class, sign) = match conclusion.name.mood() {
+        Mood::Good => ("good", "✓"),
+        Mood::Fair => ("odd", "≈"),
+        Mood::Bad => ("bad", "✗"),
+        Mood::Open => ("odd", "?"),
     };
-    let words = match run.verdict {
-        Verdict::Conforms if run.summary.known_failures > 0 => {
-            "conforms, but for what is listed as known to fail".to_owned()
-        }
-        _ => run.verdict_words().to_owned(),
-    };
-    html.element("p", &[("class", "verdict")], |html| mark(html, (class, sign, &words)));
+    html.element("p", &[("class", "verdict")], |html| mark(html, (class, sign, &conclusion.words)));
     html.leaf("p", &[], &(sentence(run) + &untested(run)));
     if !run.selection.is_whole {
         html.element("p", &[("class", "note")], |html| {
@@ -130,7 +125,7 @@ pub(super) fn write_areas(html: &mut Html, run: &Run) {
             list.element("li", &[("class", &class)], |tile| {
                 write_gauge(tile, line);
                 tile.element("span", &[("class", "area")], |html| html.text(&line.area));
-                tile.leaf("span", &[("class", "says")], line.says.words());
+                tile.leaf("span", &[("class", "says")], &line.words());
             });
         }
     });
@@ -144,7 +139,10 @@ pub(super) fn write_areas(html: &mut Html, run: &Run) {
     scrolling(html, "Areas in detail", |html| {
         html.element("table", &[], |table| {
             table.leaf("caption", &[], "Areas in detail");
-            columns(table, &["area", "the driver", "passed", "judged", "inconclusive", "deviates in"]);
+            columns(
+                table,
+                &["area", "the driver", "passed", "run", "inconclusive", "deviates in", FOUND_ELSEWHERE],
+            );
             table.element("tbody", &[], |body| {
                 run.statement.iter().for_each(|line| write_line(body, &places, line));
             });
@@ -154,10 +152,10 @@ pub(super) fn write_areas(html: &mut Html, run: &Run) {
 
 /// A ring that is as full as checks of the area passed, around its sign.
 fn write_gauge(html: &mut Html, line: &Line) {
-    let (_, sign, words) = says(line);
-    let run = line.judged + line.not_judged;
-    let passed = format!("{} of {run} checks passed", line.passed);
-    let label = if run > 0 { passed } else { words.to_owned() };
+    let (_, sign, _) = says(line);
+    let run = line.run();
+    let passed = format!("{}: {} of {run} checks passed", line.words(), line.passed);
+    let label = if run > 0 { passed } else { line.words() };
     html.element("svg", &[("viewBox", "0 0 44 44"), ("role", "img"), ("aria-label", &label)], |svg| {
         let circle = [("cx", "22"), ("cy", "22"), ("r", "18"), ("pathLength", "100")];
         svg.empty("circle", &[&circle[..], &[("class", "ring")]].concat());
@@ -175,24 +173,28 @@ fn write_line(body: &mut Html, places: &BTreeMap<&str, String>, line: &Line) {
     body.element("tr", &[], |row| {
         row.leaf("th", &[("scope", "row")], &line.area);
         row.element("td", &[], |cell| mark(cell, says(line)));
-        for number in [line.passed, line.judged, line.not_judged] {
+        for number in [line.passed, line.run(), line.not_judged] {
             row.leaf("td", &[("class", "number")], &number.to_string());
         }
-        row.element("td", &[], |cell| {
-            for (at, label) in line.deviations.iter().take(DEVIATIONS_MAX).enumerate() {
-                if at > 0 {
-                    cell.text(", ");
-                }
-                match places.get(label.as_str()) {
-                    Some(place) => cell.leaf("a", &[("href", &format!("#{place}"))], label),
-                    None => cell.text(label),
-                }
-            }
-            if let Some(hidden @ 1..) = line.deviations.len().checked_sub(DEVIATIONS_MAX) {
-                cell.text(&format!(" and {}", count(hidden, "more check")));
-            }
-        });
+        row.element("td", &[], |cell| write_labels(cell, places, &line.found_here()));
+        row.element("td", &[], |cell| write_labels(cell, places, &line.found_there()));
     });
+}
+
+/// Names of checks, with the places where they are told of.
+fn write_labels(cell: &mut Html, places: &BTreeMap<&str, String>, labels: &[&str]) {
+    for (at, label) in labels.iter().take(DEVIATIONS_MAX).enumerate() {
+        if at > 0 {
+            cell.text(", ");
+        }
+        match places.get(label) {
+            Some(place) => cell.leaf("a", &[("href", &format!("#{place}"))], label),
+            None => cell.text(label),
+        }
+    }
+    if let Some(hidden @ 1..) = labels.len().checked_sub(DEVIATIONS_MAX) {
+        cell.text(&format!(" and {hidden} more"));
+    }
 }
 
 /// The circumstances of the run.
@@ -208,7 +210,7 @@ pub(super) fn write_tested(html: &mut Html, run: &Run) {
     facts.extend([
         ("CSI specification", run.specification.clone()),
         (&run.tool.name, run.tool.version.clone()),
-        ("begun", run.started.clone()),
+        cell.text(&format!(" and {}", count(hidden, "more check")));
         ("took", duration_text(run.duration_ms.saturating_mul(1000))),
         ("suites", run.selection.suites.join(", ")),
         (

@@ -1,15 +1,21 @@
 //! Where the run stands: a bar on a terminal, now and then a line elsewhere.
 
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use csi_harness::outcome::{CheckReport, Outcome, Planned};
 use csi_harness::patience::Waiting;
+use csi_harness::stages::Stage;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 /// Time between two lines where there is no terminal, so that a CI log shows that the run is alive.
 const LINE_INTERVAL: Duration = Duration::from_secs(30);
 /// A wait that is told there, if it may be so long.
 const WORTH_A_LINE: Duration = Duration::from_secs(5);
+/// Time after which a wait is no news: it is over, or it would have been told again.
+const WAIT_IS_NEWS: Duration = Duration::from_secs(2);
+/// How often a bar is drawn anew, whatever else happens.
+const REDRAWN: Duration = Duration::from_secs(1);
 
 #[derive(Debug)]
 pub(crate) struct Progress {
@@ -17,6 +23,12 @@ pub(crate) struct Progress {
     planned: usize,
     done: usize,
     failed: usize,
+    begun: Instant,
+    /// The checks that run, in the order in which they began.
+    running: Vec<(String, Instant)>,
+    stages: BTreeMap<String, Stage>,
+    /// What is waited for, when that was said, and until when at the most.
+    waiting: Option<(String, Instant, Instant)>,
     last_line: Instant,
 }
 
@@ -29,45 +41,74 @@ impl Progress {
     pub(crate) fn new(planned: usize) -> Progress {
         let bar = ProgressBar::with_draw_target(Some(planned as u64), ProgressDrawTarget::stderr());
         // The template is a constant; a bar in the default style would do as well.
-        if let Ok(style) = ProgressStyle::with_template("{bar:30} {pos}/{len} {wide_msg}") {
+        if let Ok(style) = ProgressStyle::with_template("{bar:20} {pos}/{len} {elapsed} {wide_msg}") {
             bar.set_style(style);
+        }
+        if !bar.is_hidden() {
+            bar.enable_steady_tick(REDRAWN);
         }
         Progress::on(bar, planned)
     }
 
     fn on(bar: ProgressBar, planned: usize) -> Progress {
-        Progress { bar, planned, done: 0, failed: 0, last_line: Instant::now() }
+        let now = Instant::now();
+        Progress {
+            bar,
+            planned,
+            done: 0,
+            failed: 0,
+            begun: now,
+            running: Vec::new(),
+            stages: BTreeMap::new(),
+            waiting: None,
+            last_line: now,
+        }
     }
 
-    pub(crate) fn started(&self, planned: &Planned) {
-        self.bar.set_message(self.message(&planned.label()));
+    pub(crate) fn started(&mut self, planned: &Planned) {
+        self.running.push((planned.label(), Instant::now()));
+        self.show();
     }
 
     /// Shows what is waited for. The line that says so where no bar does, if it is time for one.
     pub(crate) fn waiting(&mut self, waiting: &Waiting) -> Option<String> {
-        let seconds = waiting.longest.as_secs() + 1;
-        let what = format!("waiting for {}, {seconds} s at the most", waiting.what);
-        self.bar.set_message(self.message(&what));
-        if waiting.longest < WORTH_A_LINE { None } else { self.line_of(&what) }
+        let now = Instant::now();
+        self.waiting = Some((waiting.what.to_string(), now, now + waiting.longest));
+        self.show();
+        if waiting.longest < WORTH_A_LINE { None } else { self.line() }
+    }
+
+    /// Shows how far the checks are. The line that says so where no bar does, if it is time for one.
+    pub(crate) fn tick(&mut self, stages: &[(String, Stage)]) -> Option<String> {
+        self.stages = stages.iter().cloned().collect();
+        self.show();
+        self.line()
     }
 
     pub(crate) fn finished(&mut self, report: &CheckReport) {
         self.done += 1;
         self.failed += usize::from(matches!(report.outcome, Outcome::Failed(_)));
+        let label = report.label();
+        self.running.retain(|(running, _)| *running != label);
         self.bar.inc(1);
+        self.show();
     }
 
     /// A line that says how far the run is, if it is time for one and no bar says it.
     pub(crate) fn line(&mut self) -> Option<String> {
-        self.line_of(&format!("{} of {} done", self.done, self.planned))
+        let now = Instant::now();
+        let due = self.bar.is_hidden() && now.duration_since(self.last_line) >= LINE_INTERVAL;
+        due.then(|| {
+            self.last_line = now;
+            let elapsed = seconds(now.duration_since(self.begun));
+            format!("{elapsed}: {} of {} done; {}", self.done, self.planned, self.message(now))
+        })
     }
 
-    fn line_of(&mut self, what: &str) -> Option<String> {
-        let due = self.bar.is_hidden() && self.last_line.elapsed() >= LINE_INTERVAL;
-        due.then(|| {
-            self.last_line = Instant::now();
-            self.message(what)
-        })
+    fn show(&self) {
+        if !self.bar.is_hidden() {
+            self.bar.set_message(self.message(Instant::now()));
+        }
     }
 
     /// Does something while the bar is off the screen.
@@ -79,10 +120,64 @@ impl Progress {
         self.bar.finish_and_clear();
     }
 
-    fn message(&self, what: &str) -> String {
-        match self.failed {
-            0 => what.to_owned(),
-            failed => format!("{failed} failed, {what}"),
+    /// What failed, which check has run longest and how far it is, and what is waited for until when.
+    fn message(&self, now: Instant) -> String {
+        let mut parts = Vec::new();
+        if self.failed > 0 {
+            parts.push(format!("{} failed", self.failed));
         }
+        if let Some((label, since)) = self.running.first() {
+            let stage = self.stages.get(label).map(|stage| format!(", {stage}")).unwrap_or_default();
+            let others = match self.running.len() - 1 {
+                0 => String::new(),
+                others => format!(" and {others} more"),
+            };
+            parts.push(format!("{label} ({}{stage}){others}", seconds(now.duration_since(*since))));
+        }
+        if let Some((what, said, until)) = &self.waiting
+            && now.duration_since(*said) < WAIT_IS_NEWS
+        {
+            let left = until.saturating_duration_since(now);
+            parts.push(format!("waiting for {what}, {} more at the most", seconds(left + REDRAWN)));
+        }
+        parts.join(", ")
+    }
+}
+
+/// Whole seconds, and minutes where there are any.
+fn seconds(time: Duration) -> String {
+    match (time.as_secs() / 60, time.as_secs() % 60) {
+        (0, seconds) => format!("{seconds} s"),
+        (minutes, seconds) => format!("{minutes} min {seconds} s"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use csi_harness::patience::Settles;
+
+    use super::*;
+
+    #[test]
+    fn the_oldest_check_is_shown_with_how_far_it_is_and_what_is_waited_for() {
+        let mut progress = Progress::on(ProgressBar::hidden(), 9);
+        let begun = progress.begun;
+        assert_eq!(progress.message(begun), "");
+        let at = |seconds| begun + Duration::from_secs(seconds);
+        progress.running = vec![("property/a".to_owned(), begun), ("b/c".to_owned(), at(1))];
+        let stage = Stage { what: "sequence", number: 83, of: Some(256) };
+        assert_eq!(progress.tick(&[("property/a".to_owned(), stage)]), None, "a line each 30 s");
+        assert_eq!(progress.message(at(75)), "property/a (1 min 15 s, sequence 83/256) and 1 more");
+        progress.failed = 2;
+        progress.running.remove(0);
+        let what = Settles::SnapshotReady.to_string();
+        progress.waiting = Some((what.clone(), at(10), at(21)));
+        let told = format!("2 failed, b/c (10 s), waiting for {what}, 11 s more at the most");
+        assert_eq!(progress.message(at(11)), told);
+        assert_eq!(progress.message(at(13)), "2 failed, b/c (12 s)", "it was not said again");
+        progress.last_line = begun.checked_sub(LINE_INTERVAL).unwrap();
+        let line = progress.tick(&[]).unwrap();
+        assert!(line.contains(": 0 of 9 done; 2 failed, b/c (0 s)"), "{line}");
+        assert_eq!(progress.tick(&[]), None);
     }
 }

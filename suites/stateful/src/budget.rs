@@ -68,6 +68,12 @@ impl Budget {
         self.started + self.limit
     }
 
+    /// Says that a try begins, after so many.
+    pub(crate) fn tell_stage(&self, cx: &Cx, what: &'static str, tries: u32) {
+        let of = Some(self.tries_max).filter(|most| *most < u32::MAX);
+        cx.stage(what, u64::from(tries) + 1, of.map(u64::from));
+    }
+
     /// Whether there is to be another try after so many.
     pub(crate) fn goes_on(&self, tries: u32) -> bool {
         let limit = if tries < self.enough { self.limit } else { self.limit / 2 };

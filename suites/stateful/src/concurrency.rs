@@ -109,6 +109,7 @@ async fn in_rounds(cx: &Cx, calls: Calls) -> CheckResult {
     let (mut told, mut rounds) = (Told::new(cx), 0);
     let before = Stock::before(cx, &ground).await?;
     while budget.goes_on(rounds) && told.goes_on() {
+        budget.tell_stage(cx, "round", rounds);
         let scope = cx.scope();
         let seed = rng.u64(..);
         let recorder = Recorder::new(&scope, &ground);

@@ -194,6 +194,7 @@ async fn try_each(cx: &Cx, trial: &mut Trial<'_>, sequences: Vec<Vec<Item>>) -> 
         if !(budget.goes_on(tries) && trial.told().goes_on()) {
             break;
         }
+        budget.tell_stage(cx, "sequence", tries);
         tries += 1;
         let is_first = trial.told().is_all_right();
         // What a fault broke off is made again, so that it is seen what lies behind it.

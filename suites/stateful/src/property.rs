@@ -147,6 +147,7 @@ async fn run(cx: &Cx, ground: &Arc<Ground>, verbs: &[Verb]) -> CheckResult {
     let strategy = ops(&ground.terms, verbs, usize::try_from(effort.steps).unwrap_or(usize::MAX));
     let mut tries = 0;
     while budget.goes_on(tries) && trial.told().goes_on() {
+        budget.tell_stage(cx, "sequence", tries);
         let tree = strategy.new_tree(&mut runner);
         let ops = tree.map_err(|reason| Stop::broken(format!("cannot make up calls: {reason}")))?.current();
         tries += 1;

@@ -69,6 +69,7 @@ check! {
         let before = Stock::before(cx, &ground).await?;
         let mut rounds = 0;
         while budget.goes_on(rounds) && told.goes_on() {
+            budget.tell_stage(cx, "end of the driver", rounds);
             let scope = cx.scope();
             let seed = rng.u64(..);
             rounds += 1;

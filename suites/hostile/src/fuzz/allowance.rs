@@ -41,8 +41,9 @@ impl Allowance {
         self.0.checks_left.store(checks, Ordering::Relaxed);
     }
 
-    /// The share of the next check: what is left, divided among those that have not begun.
-    pub(crate) fn take(&self) -> Share {
+    /// The share of the next check: what is left, divided among those that have not begun. `None` where the time is over: even the
+    /// shortest look takes some, and all of them together much more than a user may want to give.
+    pub(crate) fn take(&self) -> Option<Share> {
         let until = *self.0.until.get_or_init(|| Instant::now() + self.0.duration);
         let checks = self
             .0
@@ -50,8 +51,11 @@ impl Allowance {
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| Some(left.saturating_sub(1)));
         let checks = u32::try_from(checks.unwrap_or(1).max(1)).unwrap_or(u32::MAX);
         let left = until.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return None;
+        }
         let inputs_max = self.0.inputs_left.load(Ordering::Relaxed).div_ceil(u64::from(checks));
-        Share { until: Instant::now() + (left / checks).max(SHARE_MIN), inputs_max }
+        Some(Share { until: Instant::now() + (left / checks).max(SHARE_MIN), inputs_max })
     }
 
     /// Notes how many inputs a check has sent.
@@ -70,17 +74,24 @@ mod tests {
     fn what_one_leaves_the_others_have() {
         let allowance = Allowance::new(Duration::from_secs(100), 1_000);
         allowance.among(4);
-        let first = allowance.take();
+        let first = allowance.take().unwrap();
         assert_eq!(first.inputs_max, 250);
         assert!(first.until.saturating_duration_since(Instant::now()) <= Duration::from_secs(25));
         allowance.used(10);
-        assert_eq!(allowance.take().inputs_max, 330);
+        assert_eq!(allowance.take().unwrap().inputs_max, 330);
         allowance.used(330);
-        let third = allowance.take();
+        let third = allowance.take().unwrap();
         assert_eq!(third.inputs_max, 330);
         assert!(third.until.saturating_duration_since(Instant::now()) > Duration::from_secs(45));
         allowance.used(10_000);
-        assert_eq!(allowance.take().inputs_max, 0);
-        assert_eq!(allowance.take().inputs_max, 0, "nobody else is expected");
+        assert_eq!(allowance.take().unwrap().inputs_max, 0);
+        assert_eq!(allowance.take().unwrap().inputs_max, 0, "nobody else is expected");
+    }
+
+    #[test]
+    fn nothing_begins_when_the_time_is_over() {
+        let allowance = Allowance::new(Duration::ZERO, 1_000);
+        allowance.among(4);
+        assert!(allowance.take().is_none());
     }
 }

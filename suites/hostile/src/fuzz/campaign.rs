@@ -122,6 +122,7 @@ impl<'a> Campaign<'a> {
     }
 
     async fn round(&mut self, count: usize, until: Instant) -> CheckResult<Ended> {
+        self.cx.stage("request", self.sent + 1, None);
         let inputs: Vec<Input> = (0..count).map(|_| self.next_input()).collect();
         let stage = Stage::set(self.cx).await?;
         let answers = self.answers(&stage, &inputs, until).await;
@@ -234,7 +235,9 @@ impl<'a> Campaign<'a> {
     async fn revive(&self) -> bool {
         let target = self.cx.target();
         // A process that dies may still be there at first, and can be started only once it is gone.
-        target.is_alive().await || target.bring_back().await.is_ok() || target.bring_back().await.is_ok()
+        target.is_alive().await
+            || target.bring_back().await.is_ok()
+            || (target.driver().is_some() && target.bring_back().await.is_ok())
     }
 
     /// One input on a stage of its own: what it shows.

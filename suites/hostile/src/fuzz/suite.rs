@@ -43,9 +43,12 @@ fn of_frames(abuse: Abuse, allowance: &Allowance) -> &'static Check {
     let title = format!("others are served as before: {}", abuse.title);
     let allowance = allowance.clone();
     check(format!("fuzz/frames/{}", abuse.name), title, &[], move |cx| {
-        // It takes no share worth speaking of, which those after it have.
-        allowance.take();
-        Box::pin(frames::abuse(cx, abuse))
+        let allowance = allowance.clone();
+        Box::pin(async move {
+            // It takes no share worth speaking of, which those after it have.
+            allowance.take().ok_or_else(time_is_over)?;
+            frames::abuse(cx, abuse).await
+        })
     })
 }
 
@@ -101,8 +104,12 @@ fn kebab(method: &str) -> String {
     text
 }
 
+fn time_is_over() -> Stop {
+    Stop::skip("--duration was over before it could begin; a longer one, or --filter, reaches it")
+}
+
 async fn fuzz(cx: &Cx, rpc: Option<Rpc>, allowance: &Allowance) -> CheckResult {
-    let share = allowance.take();
+    let share = allowance.take().ok_or_else(time_is_over)?;
     let wanted = |input: &super::input::Input| rpc.is_none_or(|rpc| input.rpc == rpc);
     let Some(mut campaign) = Campaign::begin(cx, wanted).await? else {
         return Err(Stop::skip("the driver does not offer it"));

@@ -1,0 +1,194 @@
+//! `csi-sanity baseline`: the list of known failures that fits a run, out of its JSON report.
+
+use std::io::{self, Write as _};
+use std::path::Path;
+
+use csi_harness::known::KnownFailing;
+use csi_harness::outcome::Kind;
+use csi_harness::story::shortened;
+use csi_report::{Destination, Stored};
+
+use crate::args::BaselineArgs;
+use crate::error::Error;
+use crate::exit::Exit;
+use crate::note;
+
+/// The first line of a list that had none.
+const HEADING: &str =
+    "# Checks that are known to fail: `pattern  # reason` on each line. One that passes is an error.";
+
+/// Writes the list.
+pub(crate) fn baseline(args: &BaselineArgs) -> Result<Exit, Error> {
+    let run = Stored::load(&args.report)?;
+    if run.shard.is_some() {
+        let problem = "is of one shard, and a list has to fit all of them: put them together with `csi-sanity merge` first";
+        return Err(Error::Settings(format!("{}: {problem}", args.report.display())));
+    }
+    let old = match &args.keep_reasons {
+        Some(path) => Some((KnownFailing::load(path)?, read(path)?)),
+        None => None,
+    };
+    let List { text, notes } = list(&run, old.as_ref().map(|(known, text)| (known, text.as_str())));
+    match &args.output {
+        Some(path) => {
+            let failed = |source| Error::List { source };
+            Destination::open(path).map_err(failed)?.write(&text).map_err(failed)?;
+        }
+        None => io::stdout().write_all(text.as_bytes())?,
+    }
+    notes.iter().for_each(note);
+    Ok(Exit::Success)
+}
+
+fn read(path: &Path) -> Result<String, Error> {
+    std::fs::read_to_string(path).map_err(|source| {
+        csi_harness::known::KnownFailingError::Read { path: path.to_owned(), source }.into()
+    })
+}
+
+/// A list, and what to know of it.
+struct List {
+    text: String,
+    notes: Vec<String>,
+}
+
+/// The lines of the earlier list that still hold, where they were, and behind them a line for each check that fails and is in none.
+fn list(run: &Stored, old: Option<(&KnownFailing, &str)>) -> List {
+    let mut lines = Vec::new();
+    let mut notes = Vec::new();
+    let mut told: Vec<&str> = Vec::new();
+    if let Some((known, text)) = old {
+        let entries: Vec<_> = known.entries().collect();
+        for (at, line) in text.lines().enumerate() {
+            let Some((pattern, reason, _)) = entries.iter().find(|(_, _, line)| *line == at + 1) else {
+                lines.push(line.trim_end().to_owned());
+                continue;
+            };
+            let of_it = || run.checks.iter().filter(|check| pattern.matches(&check.id));
+            let failing: Vec<&str> =
+                of_it().filter(|check| fails(check.outcome())).map(|check| check.id.as_str()).collect();
+            let passing = of_it().filter(|check| passes(check.outcome())).count();
+            match (failing.is_empty(), passing) {
+                // It was not run, or could not judge: nobody knows better than the list.
+                (_, 0) => lines.push(line.trim_end().to_owned()),
+                (true, _) => notes.push(format!("{pattern} is left out: it passes")),
+                // The pattern is too wide by now.
+                (false, _) => {
+                    notes
+                        .push(format!("{pattern} is replaced by those of its checks that fail: others pass"));
+                    lines.extend(failing.iter().map(|id| entry(id, reason)));
+                }
+            }
+            told.extend(failing);
+        }
+    } else {
+        lines.push(HEADING.to_owned());
+    }
+    let mut new: Vec<_> = run
+        .checks
+        .iter()
+        .filter(|check| matches!(check.outcome(), Kind::Failed | Kind::KnownFailure))
+        .filter(|check| !told.contains(&check.id.as_str()))
+        .map(|check| entry(&check.id, check.known_because.as_deref().unwrap_or(&check.message)))
+        .collect();
+    new.sort();
+    lines.extend(new);
+    if !run.crashes.is_empty() || run.leaks.iter().any(|leak| leak.ours) {
+        notes.push(
+            "the driver died in this run, or left something behind, which no list covers but by the check it happened in"
+                .to_owned(),
+        );
+    }
+    if run.interrupted {
+        notes
+            .push("the run was stopped early: checks that it did not come to are not in the list".to_owned());
+    }
+    List { text: lines.iter().map(|line| format!("{line}\n")).collect(), notes }
+}
+
+fn fails(outcome: Kind) -> bool {
+    matches!(outcome, Kind::Failed | Kind::KnownFailure | Kind::SameFault)
+}
+
+fn passes(outcome: Kind) -> bool {
+    matches!(outcome, Kind::Passed | Kind::Warned | Kind::UnexpectedPass)
+}
+
+/// A line of the list. What a driver has said may become a part of it, and stays one line.
+fn entry(id: &str, reason: &str) -> String {
+    let reason: String = shortened(reason).chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+    let reason = if reason.trim().is_empty() { "no reason is known" } else { reason.trim() };
+    format!("{id}  # {reason}")
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn run(checks: &[(&str, &str, &str)]) -> Stored {
+        let checks: Vec<_> = checks
+            .iter()
+            .map(|(id, outcome, message)| json!({"id": id, "outcome": outcome, "message": message}))
+            .collect();
+        serde_json::from_value(json!({
+            "tool": {"version": "0"}, "specification": "1.12",
+            "selection": {"suites": ["sanity"], "terms": [], "is_whole": false},
+            "target": {"name": "d", "vendor_version": "1"}, "verdict": "deviates", "interrupted": false,
+            "summary": {"passed": 1, "failed": 1, "warned": 0, "known_failures": 0, "unexpected_passes": 0},
+            "checks": checks, "leaks": [], "crashes": [], "rpcs": [],
+        }))
+        .unwrap()
+    }
+
+    fn parsed(text: &str) -> KnownFailing {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("known");
+        std::fs::write(&path, text).unwrap();
+        KnownFailing::load(&path).unwrap()
+    }
+
+    #[test]
+    fn a_run_gives_a_list_that_can_be_read() {
+        let run = run(&[
+            ("b/fails@block", "failed", "says\n::error::no # really"),
+            ("a/fails", "failed", ""),
+            ("a/passes", "passed", ""),
+            ("a/skips", "skipped", "it cannot"),
+            ("a/listed", "known_failure", "again"),
+        ]);
+        let List { text, notes } = list(&run, None);
+        assert_eq!(
+            text,
+            format!(
+                "{HEADING}\na/fails  # no reason is known\na/listed  # again\nb/fails@block  # says ::error::no # really\n"
+            )
+        );
+        assert!(notes.is_empty());
+        let known = parsed(&text);
+        assert_eq!(known.reason("b/fails@block"), Some("says ::error::no # really"));
+        assert_eq!(known.reason("a/passes"), None);
+    }
+
+    #[test]
+    fn reasons_and_comments_are_kept_and_what_passes_goes() {
+        let old = "# ours\n\na/mended # issue 1\nb/* # issue 2\nc/* # issue 3\nd/not-run # issue 4\n";
+        let run = run(&[
+            ("a/mended", "unexpected_pass", ""),
+            ("b/one", "known_failure", "x"),
+            ("b/two", "failed", "x"),
+            ("c/one", "known_failure", "x"),
+            ("c/two", "unexpected_pass", ""),
+            ("e/new", "failed", "it is new"),
+        ]);
+        let List { text, notes } = list(&run, Some((&parsed(old), old)));
+        assert_eq!(
+            text,
+            "# ours\n\nb/* # issue 2\nc/one  # issue 3\nd/not-run # issue 4\ne/new  # it is new\n"
+        );
+        assert_eq!(notes.len(), 2, "{notes:?}");
+        assert!(notes[0].starts_with("a/mended is left out"), "{notes:?}");
+        assert!(notes[1].starts_with("c/* is replaced"), "{notes:?}");
+    }
+}

@@ -1,0 +1,81 @@
+//! What the user of a run does next, told at its end.
+
+use csi_harness::outcome::{Summary, Verdict};
+
+use crate::repeat::Repeat;
+
+/// What is known before the run of what may follow it.
+pub(crate) struct Next {
+    /// Whether the driver is the one that is built in, with no defect that was asked for.
+    pub(crate) is_first: bool,
+    /// The command, with the flags that another run of it shares.
+    pub(crate) again: String,
+    /// The first JSON report, as a shell takes it.
+    pub(crate) report: Option<String>,
+}
+
+impl Next {
+    /// Of a run that is about to begin.
+    pub(crate) fn new(is_first: bool, repeat: &Repeat, report: Option<String>) -> Next {
+        Next { is_first, again: repeat.again(), report }
+    }
+
+    /// One line, or none where there is nothing to do.
+    pub(crate) fn line(&self, summary: &Summary) -> Option<String> {
+        let Next { is_first, again, report } = self;
+        match (summary.verdict(), report) {
+            (Verdict::Conforms, _) if *is_first => Some(
+                "csi-sanity init --endpoint unix:///path/of/csi.sock   # a driver of yours: tries it, and writes its configuration"
+                    .to_owned(),
+            ),
+            (Verdict::Deviates, Some(report)) if summary.failed > 0 => Some(format!(
+                "{again} --only-failed {report}   # once it is mended; what is to stay: csi-sanity baseline {report}"
+            )),
+            (Verdict::Deviates, None) if summary.failed > 0 => Some(format!(
+                "{again} --report json=report.json   # then --only-failed report.json runs again what failed"
+            )),
+            (Verdict::ListOutOfDate, Some(report)) => Some(format!(
+                "csi-sanity baseline {report} --keep-reasons LIST --output LIST   # takes out of the list what passes"
+            )),
+            (Verdict::NotJudged, _) => Some(
+                "csi-sanity doctor, with the same flags for the driver   # what this machine and the settings lack"
+                    .to_owned(),
+            ),
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn next(is_first: bool, report: Option<&str>) -> Next {
+        Next { is_first, again: "csi-sanity run --endpoint /s".to_owned(), report: report.map(str::to_owned) }
+    }
+
+    #[test]
+    fn after_the_bare_run_comes_a_driver_of_ones_own() {
+        let summary = Summary { passed: 3, ..Summary::default() };
+        assert!(next(true, None).line(&summary).unwrap().starts_with("csi-sanity init --endpoint "));
+        assert_eq!(next(false, None).line(&summary), None);
+    }
+
+    #[test]
+    fn after_a_failure_the_failed_ones_are_run_again() {
+        let summary = Summary { failed: 1, ..Summary::default() };
+        let line = next(false, Some("r.json")).line(&summary).unwrap();
+        assert!(line.starts_with("csi-sanity run --endpoint /s --only-failed r.json "), "{line}");
+        assert!(line.contains("csi-sanity baseline r.json"), "{line}");
+        let line = next(false, None).line(&summary).unwrap();
+        assert!(line.starts_with("csi-sanity run --endpoint /s --report json=report.json "), "{line}");
+    }
+
+    #[test]
+    fn a_list_out_of_date_is_written_anew() {
+        let summary = Summary { passed: 1, unexpected_passes: 1, ..Summary::default() };
+        assert!(
+            next(false, Some("r.json")).line(&summary).unwrap().contains("baseline r.json --keep-reasons")
+        );
+    }
+}

@@ -1,0 +1,84 @@
+//! How far something long is that has no reporter: a line that is written over on a terminal, now and then one elsewhere.
+
+use std::io::{IsTerminal as _, Write as _};
+use std::time::{Duration, Instant};
+
+use tokio::time::MissedTickBehavior;
+
+/// Time between two words on a terminal, …
+const ON_TERMINAL: Duration = Duration::from_secs(1);
+/// … and elsewhere, where each stays.
+const ELSEWHERE: Duration = Duration::from_secs(30);
+/// What puts the cursor back, and takes away what stands in the line.
+const ANEW: &str = "\r\x1b[2K";
+
+/// What was told, and when.
+#[derive(Debug)]
+pub(crate) struct Standing {
+    begun: Instant,
+    last: Instant,
+    is_terminal: bool,
+}
+
+impl Standing {
+    pub(crate) fn begin() -> Standing {
+        let now = Instant::now();
+        Standing { begun: now, last: now, is_terminal: std::io::stderr().is_terminal() }
+    }
+
+    /// Waits for something, and says meanwhile how far it is.
+    pub(crate) async fn during<T>(&mut self, at: &str, something: impl Future<Output = T>) -> T {
+        let mut tick = tokio::time::interval(ON_TERMINAL);
+        tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        tokio::pin!(something);
+        loop {
+            tokio::select! {
+                biased;
+                done = &mut something => return done,
+                _ = tick.tick() => {
+                    if let Some(line) = self.line(at, Instant::now()) {
+                        // Nobody reads it; the work is the same.
+                        let _ = std::io::stderr().write_all(line.as_bytes());
+                    }
+                }
+            }
+        }
+    }
+
+    /// What is to be written, if it is time for it.
+    fn line(&mut self, at: &str, now: Instant) -> Option<String> {
+        let pause = if self.is_terminal { ON_TERMINAL } else { ELSEWHERE };
+        if now.duration_since(self.last) < pause {
+            return None;
+        }
+        self.last = now;
+        let line = format!("{} s: {at}", now.duration_since(self.begun).as_secs());
+        Some(if self.is_terminal { format!("{ANEW}{line}") } else { format!("{line}\n") })
+    }
+
+    /// Takes away what stands on a terminal.
+    pub(crate) fn end(self) {
+        if self.is_terminal {
+            // As above.
+            let _ = std::io::stderr().write_all(ANEW.as_bytes());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_terminal_hears_of_it_each_second_and_a_log_each_half_a_minute() {
+        let begun = Instant::now();
+        let at = |seconds| begun + Duration::from_secs(seconds);
+        let mut log = Standing { begun, last: begun, is_terminal: false };
+        assert_eq!(log.line("1 of 9", at(29)), None);
+        assert_eq!(log.line("2 of 9", at(31)).unwrap(), "31 s: 2 of 9\n");
+        assert_eq!(log.line("3 of 9", at(32)), None);
+        let mut terminal = Standing { begun, last: begun, is_terminal: true };
+        assert_eq!(terminal.line("1 of 9", at(1)).unwrap(), format!("{ANEW}1 s: 1 of 9"));
+        assert_eq!(terminal.line("2 of 9", at(1)), None);
+    }
+}

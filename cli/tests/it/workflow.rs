@@ -1,0 +1,92 @@
+//! From a failure on: what is listed, what is run again, and what the program proposes.
+
+use std::fs;
+
+use crate::program::check;
+
+const DEFECT: &str = "get-plugin-info-name-empty";
+const FAILS: &str = "identity/get-plugin-info/name";
+
+#[test]
+fn what_failed_becomes_a_list_and_is_run_again() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = |name: &str| directory.path().join(name).to_str().unwrap().to_owned();
+    let (report, known) = (path("r.json"), path("known.txt"));
+    let few = ["--filter", "identity/get-plugin-info/"];
+    let json = format!("json={report}");
+    let said = check(&[&["--mock-defect", DEFECT, "--report", &json][..], &few].concat(), 1, &[]);
+    assert!(said.stdout.contains(&format!("failed\n  {FAILS}\n\n")), "{}", said.stdout);
+    let last = said.stdout.lines().last().unwrap();
+    let next = format!("next: csi-sanity run --mock-defect {DEFECT} --only-failed {report} ");
+    assert!(last.starts_with(&next) && last.contains(&format!("csi-sanity baseline {report}")), "{last}");
+
+    check(&["baseline", &report, "--output", &known], 0, &[]);
+    let list = fs::read_to_string(&known).unwrap();
+    assert!(list.ends_with(&format!("\n{FAILS}  # the plugin has no name\n")), "{list}");
+    let listed = ["--known-failing", &known, "--report", &json];
+    let said = check(&[&["--mock-defect", DEFECT][..], &listed, &few].concat(), 0, &[]);
+    assert!(said.stdout.contains(", but for 1 known failure\n"), "{}", said.stdout);
+    fs::write(&known, list.replace("the plugin has no name", "our issue")).unwrap();
+    check(&["baseline", &report, "--keep-reasons", &known, "--output", &known], 0, &[]);
+    assert!(fs::read_to_string(&known).unwrap().ends_with(&format!("{FAILS}  # our issue\n")));
+
+    // It is mended: the list is out of date, and the next one has it no more.
+    let said = check(&[&listed[..], &few].concat(), 5, &[]);
+    assert!(said.stdout.lines().last().unwrap().contains("--keep-reasons"), "{}", said.stdout);
+    let mended = check(&["baseline", &report, "--keep-reasons", &known], 0, &["is left out: it passes"]);
+    assert!(!mended.stdout.contains(FAILS), "{}", mended.stdout);
+}
+
+#[test]
+fn only_what_failed_is_chosen_and_what_cannot_be_is_told() {
+    let directory = tempfile::tempdir().unwrap();
+    let report = directory.path().join("r.json");
+    let report = report.to_str().unwrap();
+    let json = format!("json={report}");
+    let few = ["--filter", "identity/get-plugin-info/", "--report", &json];
+    check(&[&["--mock-defect", DEFECT][..], &few].concat(), 1, &[]);
+    let chosen = check(&["--dry-run", "--only-failed", report], 0, &[]);
+    assert_eq!(chosen.stdout, format!("{FAILS}\n"));
+    let said = check(&["--only-failed", report], 0, &[]);
+    assert!(said.stdout.contains("by the checks that --only-failed "), "{}", said.stdout);
+    check(&["--only-failed", report, "--suite", "data"], 4, &["--only-failed:", FAILS, "suites of that run"]);
+    check(&few, 0, &[]);
+    check(&["--only-failed", report], 4, &["no check failed or was inconclusive in", report]);
+    check(&["--only-failed", "/none.json"], 2, &["/none.json"]);
+}
+
+#[test]
+fn the_bare_program_proposes_a_driver_of_ones_own() {
+    let said = check(&["--filter", FAILS], 0, &[]);
+    assert!(said.stdout.lines().last().unwrap().starts_with("next: csi-sanity init --endpoint "));
+    let quiet = check(&["--filter", FAILS, "--quiet"], 0, &[]);
+    assert!(!quiet.stdout.contains("next:"), "{}", quiet.stdout);
+}
+
+#[test]
+fn defects_and_what_a_pattern_means_are_told() {
+    let defects = check(&["list", "--defects"], 0, &[]).stdout;
+    assert!(defects.lines().any(|line| line.starts_with(&format!("{DEFECT} "))), "{defects}");
+    check(&["--mock-defect", "no-such"], 2, &["csi-sanity list --defects"]);
+    for id in ["CreateVolume", "createvolume", "CTRL-CREATEVOL-*", "ctrl-createvol-*"] {
+        let told = check(&["explain", id], 0, &[]).stdout;
+        assert!(
+            told.contains("MUST CTRL-CREATEVOL-") && told.contains("checked by controller/"),
+            "{id}: {told}"
+        );
+    }
+    let told = check(&["explain", "identity/probe/*"], 0, &[]).stdout;
+    assert!(told.contains("identity/probe/ready "), "{told}");
+    check(&["explain", "CreateVolum"], 2, &["did you mean CreateVolume"]);
+    check(&["explain", "a b"], 2, &["cannot stand in a pattern"]);
+    let part = check(&["coverage", "--filter", "ID-PROBE-*"], 0, &[]).stdout;
+    assert!(part.lines().next().unwrap().starts_with("ID-PROBE-"), "{part}");
+    check(&["coverage", "--filter", "ID-PROB-*"], 4, &["no requirement on drivers matches ID-PROB-*"]);
+}
+
+#[test]
+fn the_help_shows_the_endpoint_and_examples() {
+    let help = check(&["-h"], 0, &[]).stdout;
+    assert!(help.contains("--endpoint <ENDPOINT>"), "{help}");
+    assert_eq!(help.split("Examples:").nth(1).unwrap().matches("\n  csi-sanity").count(), 3, "{help}");
+}

@@ -1,0 +1,261 @@
+//! What a run says of a driver: the one place that words it, for the terminal, every report, the badge and the gate.
+
+use csi_harness::outcome::Verdict;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::journal::{Selection, ShardEntry};
+use crate::words::count;
+
+/// Suites that are named; of more there is only the number.
+const SUITES_NAMED_MAX: usize = 3;
+/// Characters of the terms that chose the checks.
+const TERMS_CHARS_MAX: usize = 80;
+
+/// What the run says of the driver, and of what.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Conclusion {
+    /// For programs.
+    pub name: Concluded,
+    /// For people, fit to stand behind the name of the driver.
+    pub words: String,
+}
+
+/// What is said of the driver. More than the verdict, it tells a run of all checks from that of a part, and a driver without known
+/// failures from one with some.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Concluded {
+    /// The driver kept every rule that binds and was checked.
+    Conforms,
+    /// The same, but for what is listed as known to fail.
+    ConformsButForKnownFailures,
+    /// A part of the checks was asked for: in that part, it conforms.
+    ConformsInPart,
+    /// The same, but for what is listed as known to fail.
+    ConformsInPartButForKnownFailures,
+    /// It does, but a check passes although it is listed as known to fail.
+    KnownFailingListOutOfDate,
+    /// Something kept a check from judging, the time was up, or no check did apply.
+    #[default]
+    NotJudged,
+    /// The driver broke a rule that binds, left something behind, or died.
+    Deviates,
+    /// The user stopped the run.
+    Interrupted,
+}
+
+impl Concluded {
+    /// As programs read it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Concluded::Conforms => "conforms",
+            Concluded::ConformsButForKnownFailures => "conforms_but_for_known_failures",
+            Concluded::ConformsInPart => "conforms_in_part",
+            Concluded::ConformsInPartButForKnownFailures => "conforms_in_part_but_for_known_failures",
+            Concluded::KnownFailingListOutOfDate => "known_failing_list_out_of_date",
+            Concluded::NotJudged => "not_judged",
+            Concluded::Deviates => "deviates",
+            Concluded::Interrupted => "interrupted",
+        }
+    }
+
+    /// How good that is, beside the words.
+    pub(crate) fn mood(self) -> Mood {
+        match self {
+            Concluded::Conforms => Mood::Good,
+            Concluded::ConformsButForKnownFailures | Concluded::KnownFailingListOutOfDate => Mood::Fair,
+            Concluded::ConformsInPart
+            | Concluded::ConformsInPartButForKnownFailures
+            | Concluded::NotJudged
+            | Concluded::Interrupted => Mood::Open,
+            Concluded::Deviates => Mood::Bad,
+        }
+    }
+}
+
+/// How something looks; the words alone say the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Mood {
+    Good,
+    Fair,
+    Bad,
+    Open,
+}
+
+/// What the conclusion is drawn from.
+#[derive(Debug)]
+pub(crate) struct Facts<'a> {
+    pub(crate) verdict: Verdict,
+    /// Whether the run was told to end early.
+    pub(crate) halted: bool,
+    /// Whether no check applied, and nothing else happened.
+    pub(crate) says_nothing: bool,
+    /// Faults by which checks failed as listed.
+    pub(crate) known_failures: u64,
+    pub(crate) selection: &'a Selection,
+    pub(crate) shard: Option<&'a ShardEntry>,
+}
+
+impl Facts<'_> {
+    /// What is said of the driver.
+    pub(crate) fn conclude(&self) -> Conclusion {
+        let name = self.name();
+        Conclusion { name, words: self.words(name) }
+    }
+
+    fn is_part(&self) -> bool {
+        !self.selection.is_whole || self.shard.is_some()
+    }
+
+    fn name(&self) -> Concluded {
+        match self.verdict {
+            Verdict::Conforms if self.halted => Concluded::Interrupted,
+            Verdict::Conforms => match (self.is_part(), self.known_failures > 0) {
+                (false, false) => Concluded::Conforms,
+                (false, true) => Concluded::ConformsButForKnownFailures,
+                (true, false) => Concluded::ConformsInPart,
+                (true, true) => Concluded::ConformsInPartButForKnownFailures,
+            },
+            Verdict::ListOutOfDate => Concluded::KnownFailingListOutOfDate,
+            Verdict::NotJudged => Concluded::NotJudged,
+            Verdict::Deviates => Concluded::Deviates,
+            Verdict::Interrupted => Concluded::Interrupted,
+        }
+    }
+
+    fn words(&self, name: Concluded) -> String {
+        match name {
+            Concluded::Conforms => "conforms".to_owned(),
+            Concluded::ConformsButForKnownFailures => format!("conforms, {}", self.but_for()),
+            Concluded::ConformsInPart => self.in_part(),
+            Concluded::ConformsInPartButForKnownFailures => format!("{}, {}", self.in_part(), self.but_for()),
+            Concluded::KnownFailingListOutOfDate if self.is_part() => {
+                format!("{}, but the list of its known failures is out of date", self.in_part())
+            }
+            Concluded::KnownFailingListOutOfDate => {
+                "conforms, but the list of its known failures is out of date".to_owned()
+            }
+            Concluded::NotJudged if self.says_nothing => {
+                format!("was not judged: none of {} applies to it", self.part())
+            }
+            Concluded::NotJudged => "could not be judged".to_owned(),
+            Concluded::Deviates => "does not conform".to_owned(),
+            Concluded::Interrupted => "was not judged to the end: the run was stopped".to_owned(),
+        }
+    }
+
+    fn but_for(&self) -> String {
+        format!(
+            "but for {}",
+            count(usize::try_from(self.known_failures).unwrap_or(usize::MAX), "known failure")
+        )
+    }
+
+    fn in_part(&self) -> String {
+        format!("conforms as far as it was tested, by {}", self.part())
+    }
+
+    /// The checks that were asked for.
+    fn part(&self) -> String {
+        let suites = match &self.selection.suites[..] {
+            _ if self.selection.is_whole => "all suites".to_owned(),
+            [] => "no suite".to_owned(),
+            [one] => format!("the suite {one}"),
+            some if some.len() <= SUITES_NAMED_MAX => format!("the suites {}", some.join(", ")),
+            _ if !self.selection.terms.is_empty() => String::new(),
+            more => format!("{} suites", more.len()),
+        };
+        let shard =
+            self.shard.map_or(String::new(), |shard| format!("shard {} of {} of ", shard.index, shard.of));
+        let terms = self.selection.terms.join(" ");
+        let chosen = match terms.char_indices().nth(TERMS_CHARS_MAX) {
+            None if terms.is_empty() => String::new(),
+            None => format!(" that {terms} chooses"),
+            Some((end, _)) => format!(" that {}… chooses", &terms[..end]),
+        };
+        let of = if suites.is_empty() { "" } else { " of " };
+        format!("{shard}the checks{of}{suites}{chosen}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const WHOLE: &[&str] = &["sanity", "data"];
+
+    fn selection(suites: &[&str], terms: &[&str], is_whole: bool) -> Selection {
+        let texts = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect();
+        Selection { suites: texts(suites), terms: texts(terms), is_whole }
+    }
+
+    fn concluded(verdict: Verdict, known_failures: u64, selection: &Selection) -> (&'static str, String) {
+        let facts =
+            Facts { verdict, halted: false, says_nothing: false, known_failures, selection, shard: None };
+        let Conclusion { name, words } = facts.conclude();
+        assert_eq!(serde_json::to_value(name).unwrap(), name.name());
+        (name.name(), words)
+    }
+
+    #[test]
+    fn only_a_whole_run_without_known_failures_conforms_and_no_more() {
+        let whole = selection(WHOLE, &[], true);
+        assert_eq!(concluded(Verdict::Conforms, 0, &whole), ("conforms", "conforms".to_owned()));
+        assert_eq!(
+            concluded(Verdict::Conforms, 1, &whole),
+            ("conforms_but_for_known_failures", "conforms, but for 1 known failure".to_owned())
+        );
+        let part = selection(&["sanity"], &[], false);
+        assert_eq!(
+            concluded(Verdict::Conforms, 0, &part),
+            (
+                "conforms_in_part",
+                "conforms as far as it was tested, by the checks of the suite sanity".to_owned()
+            )
+        );
+        let part = selection(&["a", "b", "c", "d"], &["--filter 'x/*'"], false);
+        assert_eq!(
+            concluded(Verdict::Conforms, 2, &part),
+            (
+                "conforms_in_part_but_for_known_failures",
+                "conforms as far as it was tested, by the checks that --filter 'x/*' chooses, but for 2 known failures"
+                    .to_owned()
+            )
+        );
+        let (name, words) = concluded(Verdict::ListOutOfDate, 0, &part);
+        assert_eq!(name, "known_failing_list_out_of_date");
+        assert!(words.contains("as far as it was tested") && words.ends_with("is out of date"), "{words}");
+        assert_eq!(concluded(Verdict::Deviates, 1, &part).1, "does not conform");
+    }
+
+    #[test]
+    fn a_shard_says_which_one_it_is_and_of_what() {
+        let whole = selection(WHOLE, &[], true);
+        let shard = ShardEntry { index: 2, of: 4, checks: 9, digest: String::new(), settings: Vec::new() };
+        let mut facts = Facts {
+            verdict: Verdict::Conforms,
+            halted: false,
+            says_nothing: false,
+            known_failures: 0,
+            selection: &whole,
+            shard: Some(&shard),
+        };
+        assert_eq!(
+            facts.conclude().words,
+            "conforms as far as it was tested, by shard 2 of 4 of the checks of all suites"
+        );
+        (facts.verdict, facts.says_nothing) = (Verdict::NotJudged, true);
+        assert_eq!(
+            facts.conclude().words,
+            "was not judged: none of shard 2 of 4 of the checks of all suites applies to it"
+        );
+    }
+
+    #[test]
+    fn the_words_stay_short_whatever_chose_the_checks() {
+        let terms = ["--filter 'ä'"; 1000];
+        let part = selection(&["sanity"], &terms, false);
+        assert!(concluded(Verdict::Conforms, 1, &part).1.chars().count() < 250);
+    }
+}
