@@ -193,7 +193,7 @@ fn write_labels(cell: &mut Html, places: &BTreeMap<&str, String>, labels: &[&str
         }
     }
     if let Some(hidden @ 1..) = labels.len().checked_sub(DEVIATIONS_MAX) {
-        cell.text(&format!(" and {hidden} more"));
+        cell.text(&format!(" and {}", count(hidden, "more check")));
     }
 }
 
@@ -210,7 +210,7 @@ pub(super) fn write_tested(html: &mut Html, run: &Run) {
     facts.extend([
         ("CSI specification", run.specification.clone()),
         (&run.tool.name, run.tool.version.clone()),
-        cell.text(&format!(" and {}", count(hidden, "more check")));
+        ("begun", run.started.clone()),
         ("took", duration_text(run.duration_ms.saturating_mul(1000))),
         ("suites", run.selection.suites.join(", ")),
         (

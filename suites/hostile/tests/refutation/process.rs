@@ -69,7 +69,7 @@ fn played(check: &'static Check, defect: &str) -> Result<Vec<Said>, Failed> {
     let command = format!("{SOCKET}='{}' {DEFECT}='{defect}' exec '{}'", socket.display(), program.display());
     let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     let driver = Driver::child(&command, None, Some(log));
-    let played = runtime.block_on(play_on(driver, config, 1, |other| other.id == check.id))?;
+    let played = runtime.block_on(play_on(registry(), driver, config, 1, |other| other.id == check.id))?;
     Ok(played.said.into_values().collect())
 }
 

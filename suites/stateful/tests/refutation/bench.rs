@@ -147,7 +147,7 @@ async fn run(
 }
 
 /// Plays the checks that are wanted on a driver of whichever kind.
-async fn play_on(
+pub(crate) async fn play_on(
     registry: Registry,
     driver: Driver,
     config: Config,
