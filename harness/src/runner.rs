@@ -120,6 +120,8 @@ pub struct Runner<'a> {
     dead: bool,
     /// Why it is not started again, where the run could have done that.
     gone: Option<String>,
+    /// What it met its last end in.
+    ended_in: Vec<String>,
     in_turn: bool,
 }
 
@@ -185,6 +187,7 @@ impl<'a> Runner<'a> {
             around: Surroundings::default(),
             dead: false,
             gone: None,
+            ended_in: Vec::new(),
             in_turn: false,
         }
     }
@@ -374,7 +377,10 @@ impl<'a> Runner<'a> {
             if done.on_purpose && self.target.driver().is_some_and(|driver| driver.starting_for().is_some()) {
                 // It was ended by the check, which has said what there is to say of a driver that does not come back.
                 let back = self.revive(std::slice::from_mut(&mut done)).await;
-                self.dead |= !back;
+                if !back {
+                    self.dead = true;
+                    self.ended_in = vec![done.report.label()];
+                }
             } else {
                 self.accuse(&mut done, false);
                 self.crash(std::slice::from_mut(&mut done)).await;
@@ -449,6 +455,7 @@ impl<'a> Runner<'a> {
             format!("{}: {rpc}", done.report.label())
         };
         let under_way: Vec<String> = involved.iter().map(asked).collect();
+        self.ended_in.clone_from(&under_way);
         let known = involved.iter().any(|done| self.rules.known.reason(&done.report.label()).is_some());
         let driver = self.target.driver();
         let log = driver.and_then(Driver::log).map(|log| log.path().to_owned());
@@ -527,9 +534,10 @@ impl<'a> Runner<'a> {
 
     fn left_out(&self, planned: Planned) -> CheckReport {
         let outcome = if self.dead {
-            let last = self.summary.crashes.last().filter(|crash| !crash.under_way.is_empty());
-            let since =
-                last.map(|crash| format!(" since {}", crash.under_way.join(", "))).unwrap_or_default();
+            let since = match &self.ended_in[..] {
+                [] => String::new(),
+                ended_in => format!(" since {}", ended_in.join(", ")),
+            };
             let why = self.gone.as_ref().map(|why| format!("; {why}")).unwrap_or_default();
             Outcome::Broken(format!("the driver is dead{since}{why}"))
         } else if *self.stop.borrow() != Halt::None {

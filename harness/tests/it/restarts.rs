@@ -166,6 +166,25 @@ async fn a_driver_left_dead_is_brought_back_before_anything_is_undone() {
     assert!(ran.summary.crashes.is_empty() && ran.summary.leaks.is_empty(), "{:?}", ran.summary);
 }
 
+/// Those that are not run any more name the check whose end the driver did not come back from.
+#[tokio::test]
+async fn a_driver_that_stays_away_is_missed_since_the_check_that_ended_it() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let endpoint = Endpoint::Unix(directory.path().join("csi.sock"));
+    let mut config = config();
+    config.endpoint = Some(endpoint.to_string());
+    let mock = MockDriver::new(Default::default()).expect("a mock driver");
+    let starts = AtomicUsize::new(0);
+    let driver = Driver::in_process(move || {
+        let _ = &directory;
+        let is_first = starts.fetch_add(1, Ordering::SeqCst) == 0;
+        Ok(if is_first { vec![(endpoint.clone(), mock.routes())] } else { Vec::new() })
+    });
+    let ran = ran(driver, config, &[&LEAVES_IT_DEAD, &KILLS_AND_STARTS]).await;
+    let Outcome::Broken(why) = ran.outcome(&KILLS_AND_STARTS) else { panic!("{:?}", ran.outcomes) };
+    assert!(why.starts_with("the driver is dead since restarts/leaves-it-dead"), "{why}");
+}
+
 #[tokio::test]
 async fn without_a_handle_such_checks_are_skipped() {
     let (driver, config) = in_process(Default::default());
