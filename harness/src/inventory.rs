@@ -163,7 +163,8 @@ fn found(
         (false, true) => "it was not there before the run; it may be another program's",
         (false, false) => return None,
     };
-    let remove = Some(Removal::Command(remove));
+    // Nobody is to be told to take away what others use.
+    let remove = is_named.then_some(Removal::Command(remove));
     Some(LeftBehind { what, id: Some(id), why: why.to_owned(), in_doubt: true, check, remove })
 }
 

@@ -179,6 +179,15 @@ impl Paths {
         }
     }
 
+    /// Makes a staging directory anew that was made before, and that the driver has removed with what was staged there. It is the
+    /// caller that has to have it there before each NodeStageVolume.
+    pub(crate) fn renew_staging(&self, path: &Path) {
+        if self.commands.create_staging_path_command.is_none() && lock(&self.made).contains_key(path) {
+            // Where it is there still, there is nothing to do; where it cannot be made, the driver says so.
+            let _ = std::fs::create_dir(path);
+        }
+    }
+
     /// Makes all levels of a place. Returns the lowest, and those that were made for the place alone.
     async fn make(
         &self,

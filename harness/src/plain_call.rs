@@ -146,10 +146,12 @@ impl PlainCall {
         self.rpc
     }
 
-    /// Whether a call may harm what it is about: all else is built on volumes, so whatever changes something may harm those.
+    /// Whether a call may harm what it is about: all else is built on volumes, so whatever changes something may harm those, and
+    /// their way to a node.
     pub(crate) fn may_be_harmed_by(&self, rpc: Rpc) -> bool {
-        let is_built_on = self.objects == Objects::Volumes && Facts::of(rpc).is_some_and(Facts::changes);
-        is_built_on || Objects::of(rpc) == Some(self.objects)
+        let is_of_volumes = matches!(self.objects, Objects::Volumes | Objects::Nodes);
+        (is_of_volumes && Facts::of(rpc).is_some_and(Facts::changes))
+            || Objects::of(rpc) == Some(self.objects)
     }
 
     /// Makes it.

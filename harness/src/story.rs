@@ -5,6 +5,7 @@ mod relevant;
 
 use std::collections::BTreeSet;
 use std::fmt::{self, Write as _};
+use std::time::Duration;
 
 use serde_json::Value;
 
@@ -151,7 +152,7 @@ fn write_calls(f: &mut String, report: &CheckReport) -> fmt::Result {
     if calls.is_empty() {
         return Ok(());
     }
-    let runs = runs(&calls);
+    let runs = runs(&calls, &report.incidents);
     let shown = shown(report, &runs);
     writeln!(f, "  calls")?;
     let mut hidden = report.calls_dropped;
@@ -208,13 +209,18 @@ fn times_text(times: usize) -> String {
     if times == 1 { "once more".to_owned() } else { format!("{times} times more") }
 }
 
-/// Calls that repeat the one before and get the same answer, as polling does, counted instead of told again.
-fn runs<'a>(calls: &[&'a CallRecord]) -> Vec<(&'a CallRecord, usize)> {
+/// Calls that repeat the one before and get the same answer, as polling does, counted instead of told again, unless something
+/// happened in between.
+fn runs<'a>(calls: &[&'a CallRecord], incidents: &[(Duration, String)]) -> Vec<(&'a CallRecord, usize)> {
     let mut runs: Vec<(&CallRecord, usize)> = Vec::new();
+    let mut happened = 0;
     for call in calls {
+        let before = happened;
+        happened = incidents.partition_point(|(after, _)| *after <= call.sent_after);
         match runs.last_mut() {
             Some((last, times))
-                if last.rpc == call.rpc
+                if before == happened
+                    && last.rpc == call.rpc
                     && last.request() == call.request()
                     && last.outcome().to_string() == call.outcome().to_string() =>
             {
@@ -254,10 +260,10 @@ pub fn named(id: &str) -> String {
 /// The text with control characters written as programmers do, but for breaks before a line that is set in.
 fn seen(text: &str) -> String {
     let mut seen = String::with_capacity(text.len());
-    let mut chars = text.chars().peekable();
+    let mut chars = text.chars();
     while let Some(c) = chars.next() {
         match c {
-            '\n' if chars.peek() == Some(&' ') => seen.push(c),
+            '\n' if chars.clone().take(2).eq("  ".chars()) => seen.push(c),
             _ if c.is_control() => seen.extend(c.escape_debug()),
             _ => seen.push(c),
         }

@@ -139,7 +139,7 @@ mod tests {
         assert_eq!(text.lines().count(), 10);
         assert!(text.lines().all(|line| line.chars().count() < MESSAGE_CHARS_MAX + 100));
         assert!(
-            text.ends_with("::error title=csi-sanity::and 3 more, in the summary and the reports\n"),
+            text.ends_with("::error title=csi-sanity::and 3 more notes, in the summary and the reports\n"),
             "{text}"
         );
         let mut text = String::new();

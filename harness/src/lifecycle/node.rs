@@ -213,6 +213,7 @@ impl Cx {
         request: v1::NodeStageVolumeRequest,
     ) -> Calling<'_, v1::NodeStageVolumeResponse> {
         let (volume_id, path) = (request.volume_id.clone(), request.staging_target_path.clone());
+        self.paths().renew_staging(Path::new(&path));
         self.make(Thing::Staging { volume_id, path }, request)
     }
 

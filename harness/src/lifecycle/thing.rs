@@ -290,7 +290,7 @@ where
             return Ok(());
         }
     }
-    Err(format!("{path} is mounted still, after OK for an answer"))
+    Err(format!("{} is mounted still, after OK for an answer", named(path)))
 }
 
 fn delete_volume(id: &str) -> v1::DeleteVolumeRequest {

@@ -23,6 +23,8 @@ const HELD_MAX: usize = 8;
 /// A plain call that fails is made again for so long: what a check gave up may still be at work in the driver.
 const FAILS_FOR_GOOD: Duration = Duration::from_millis(1_500);
 const FIRST_PAUSE: Duration = Duration::from_millis(25);
+/// Times that a driver is started anew since a plain call is put off for ever.
+const RENEWED_MAX: usize = 8;
 /// A check that has taken longer, or made more calls, is not run once more to find the call.
 const TRIED_AGAIN_MAX: Duration = Duration::from_secs(60);
 const CALLS_TRIED_AGAIN_MAX: usize = 500;
@@ -37,6 +39,8 @@ pub(super) struct Harm {
     plain: Vec<Watched>,
     /// Reports on checks after which a plain call is still to be made.
     held: Vec<CheckReport>,
+    /// How often the driver was started anew although no check is to blame.
+    renewed: usize,
     /// The checks that were blamed and what came of them, by what failed after them.
     blamed: BTreeMap<(&'static str, Option<i32>), (String, Kind)>,
 }
@@ -126,8 +130,10 @@ impl Runner<'_> {
             }
             let call = Arc::new(call);
             let (made, took) = self.make_plain(&call).await;
-            let mut watched =
-                Watched { call: call.clone(), took, seen: 0, is_mute: made == Ok(Made::Not), lasts: None };
+            if made == Ok(Made::Not) {
+                continue;
+            }
+            let mut watched = Watched { call: call.clone(), took, seen: 0, is_mute: false, lasts: None };
             if let Err(lost) = made {
                 if !self.passed.contains(call.judge().id) {
                     continue;
@@ -195,10 +201,11 @@ impl Runner<'_> {
         let (made, took) = self.make_plain(&call).await;
         self.harm.plain[at].took = took;
         match (made, self.harm.plain[at].lasts.clone()) {
-            (Ok(made), _) => {
+            (Ok(Made::Done), _) => self.harm.plain[at].lasts = None,
+            (Ok(Made::Not), _) => {
                 self.harm.plain[at].lasts = None;
                 // It would have to be waited for each time.
-                self.harm.plain[at].is_mute = made == Made::Not;
+                self.harm.plain[at].is_mute = !self.renew(&call).await;
             }
             (Err(_), Some(lasting)) => self.excuse(&lasting),
             (Err(lost), None) => {
@@ -208,6 +215,24 @@ impl Runner<'_> {
             }
         }
         self.harm.plain[at].seen = self.harm.held.len();
+    }
+
+    /// Starts a driver anew that puts a plain call off for ever: what checks have used up may be there again. Whether it is.
+    async fn renew(&mut self, plain: &PlainCall) -> bool {
+        let last = self.harm.held.last().map(CheckReport::label);
+        if self.harm.renewed >= RENEWED_MAX || self.target.driver().is_none() || self.is_over() {
+            return false;
+        }
+        self.harm.renewed += 1;
+        let is_back = self.start_afresh(plain).await == Fresh::Works;
+        if let Some(last) = last.filter(|_| is_back) {
+            let rpc = plain.rpc();
+            let remark = format!(
+                "after {last}, a plain {rpc} cannot be had; the driver was started anew, and does it again"
+            );
+            self.emit(&super::Event::Remark(&remark));
+        }
+        is_back
     }
 
     /// Makes it, and says how long that took.
@@ -247,7 +272,7 @@ impl Runner<'_> {
             self.dead = true;
             return Fresh::Fails;
         }
-        if self.make_plain(plain).await.0.is_ok() { Fresh::Works } else { Fresh::Fails }
+        if self.make_plain(plain).await.0 == Ok(Made::Done) { Fresh::Works } else { Fresh::Fails }
     }
 
     /// Finds out which check has spoilt the driver, of those that ran since the plain call was done, blames it, and has the driver

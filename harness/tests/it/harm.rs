@@ -3,12 +3,14 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use csi_harness::Driver;
+use csi_harness::config::Config;
 use csi_harness::outcome::{Kind, Outcome};
 use csi_harness::prelude::*;
 use csi_harness::registry::{Registry, Suite};
 use csi_harness::runner::RunOptions;
 use csi_harness::target::Target;
-use csi_mock_driver::Defect;
+use csi_mock_driver::{Defect, MockDriver};
+use csi_proto::Endpoint;
 use tokio::sync::{Semaphore, watch};
 
 use crate::bench::{self, Bench, Ran, config, options};
@@ -197,14 +199,18 @@ const SUITE: Suite = Suite { name: "harm", checks: &[ALL], retired: &[] };
 const DEFECT: &str = "create-volume-fails-after-quotes";
 
 async fn owned(defects: &str) -> Ran {
-    owned_with(defects, SUITE, ALL).await
+    owned_with(&format!("defects: [{defects}]"), SUITE, ALL).await
 }
 
 /// Runs checks of a suite against a driver that the run may start.
-async fn owned_with(defects: &str, suite: Suite, checks: &[&'static Check]) -> Ran {
-    let mock = Mock::new(&format!("defects: [{defects}]"));
+async fn owned_with(settings: &str, suite: Suite, checks: &[&'static Check]) -> Ran {
+    let mock = Mock::new(settings);
     let driver = Driver::of(&mock.config, None).expect("the configuration says how to run it");
-    let target = Target::connect_to(driver.clone(), mock.config.clone()).await.expect("it answers");
+    owned_by(driver, mock.config.clone(), suite, checks).await
+}
+
+async fn owned_by(driver: Driver, config: Config, suite: Suite, checks: &[&'static Check]) -> Ran {
+    let target = Target::connect_to(driver.clone(), config).await.expect("it answers");
     let options = RunOptions { registry: Registry::new([suite]), leak_check: false, ..options() };
     let ran = bench::run(target, options, watch::channel(Default::default()).1, checks).await;
     driver.leave().await.expect("it stops");
@@ -250,6 +256,87 @@ async fn a_driver_that_stays_spoilt_is_blamed_once() {
     }
 }
 
+check! {
+    /// The plain way to a node.
+    PUBLISHES {
+        id: "harm/publishes",
+        title: "a volume is published",
+        spec: [req::NODE_PUBLISH_001],
+        refuted_by: ["node-publish-volume-unimplemented"],
+        plain: ["NodePublishVolume"],
+    }
+    async |cx| {
+        cx.published(cx.staged(cx.attached(cx.node_volume().await?).await?).await?).await?;
+        Ok(())
+    }
+}
+
+check! {
+    /// Uses up all room there is on the node, and nobody gives it back.
+    FILLS_THE_NODE {
+        id: "harm/fills-the-node",
+        title: "many volumes are attached",
+        spec: [req::CTRL_PUBLISH_001],
+        refuted_by: ["none"],
+        runs: Odd,
+    }
+    async |cx| {
+        for _ in 0..2 {
+            let volume = cx.node_volume().await?;
+            let node = cx.call(v1::NodeGetInfoRequest {}).await.setup("the node")?;
+            let request = v1::ControllerPublishVolumeRequest {
+                volume_id: volume.id.clone(),
+                node_id: node.node_id,
+                volume_capability: Some(cx.capability()),
+                volume_context: volume.context.clone().into_iter().collect(),
+                ..Default::default()
+            };
+            // As it is, nobody knows that there is something to undo.
+            cx.call(request).await.setup("an attached volume")?;
+        }
+        Ok(())
+    }
+}
+
+check! {
+    /// Needs room on the node.
+    ATTACHES {
+        id: "harm/attaches",
+        title: "one more volume is attached",
+        spec: [req::CTRL_PUBLISH_001],
+        refuted_by: ["none"],
+        runs: Last,
+    }
+    async |cx| {
+        cx.attached(cx.node_volume().await?).await?;
+        Ok(())
+    }
+}
+
+const USES_NODES: Suite =
+    Suite { name: "harm", checks: &[&[&PUBLISHES, &FILLS_THE_NODE, &ATTACHES]], retired: &[] };
+
+/// What a driver only puts off is no fault of it; but it would be put off for all checks that follow.
+#[tokio::test]
+async fn what_is_used_up_is_there_again_in_a_fresh_start() {
+    let checks: &[&Check] = &[&PUBLISHES, &FILLS_THE_NODE, &ATTACHES];
+    let directory = tempfile::tempdir().expect("a directory");
+    let endpoint = Endpoint::Unix(directory.path().join("csi.sock"));
+    let mut config = Config { endpoint: Some(endpoint.to_string()), ..config() };
+    config.time_limits.restart_ms = Some(10_000);
+    // It keeps nothing, so that a start makes room.
+    let driver = Driver::in_process(move || {
+        let mock = csi_mock_driver::Config { max_volumes_per_node: 2, ..Default::default() };
+        let mock = MockDriver::new(mock).expect("a mock driver");
+        Ok(vec![(endpoint.clone(), mock.routes())])
+    });
+    let ran = owned_by(driver, config, USES_NODES, checks).await;
+    assert_eq!(ran.outcome(&ATTACHES), &Outcome::Passed, "{:?} {:?}", ran.outcomes, ran.remarks);
+    let told =
+        "after harm/fills-the-node, a plain NodePublishVolume cannot be had; the driver was started anew";
+    assert!(ran.remarks.iter().any(|remark| remark.starts_with(told)), "{:?}", ran.remarks);
+}
+
 const LISTS_TOO: Suite = Suite {
     name: "harm",
     checks: &[&[&LISTS, &MAKES, &SLASHES, &LOOKS, &BUILDS, &MANY_AT_ONCE, &TELLS]],
@@ -275,7 +362,7 @@ async fn a_list_that_fails_for_good_is_laid_to_the_check_before() {
     assert!(why.starts_with("ListSnapshots has failed since harm/slashes: UNKNOWN"), "{why}");
     assert_eq!(ran.outcome(&BUILDS), &Outcome::Passed, "volumes are made as before: {:?}", ran.outcomes);
 
-    let ran = owned_with("list-snapshots-fails-after-path-names", LISTS_TOO, checks).await;
+    let ran = owned_with("defects: [list-snapshots-fails-after-path-names]", LISTS_TOO, checks).await;
     let Outcome::Failed(violation) = ran.outcome(&SLASHES) else { panic!("{:?}", ran.outcomes) };
     assert!(violation.message.contains("a plain ListSnapshots fails"), "{violation:?}");
     assert_eq!(ran.outcome(&LOOKS), &Outcome::Passed, "it was started anew: {:?}", ran.outcomes);

@@ -95,6 +95,36 @@ check! {
     }
 }
 
+check! {
+    /// Some drivers remove the directory with what was staged in it.
+    STAGES_TWICE {
+        id: "paths/stages-twice",
+        title: "a volume is staged where it was staged before",
+        spec: [req::GEN_ERR_001],
+        refuted_by: ["none"],
+    }
+    async |cx| {
+        let attached = cx.attached(cx.node_volume().await?).await?;
+        let path = cx.staging_path().await?;
+        for _ in 0..2 {
+            cx.node_stage(cx.stage_request(&attached, &path)).await.setup("a staged volume")?;
+            ensure!(Path::new(&path).is_dir(), "the staging directory is not there");
+            cx.node_unstage(&attached.volume.id, &path).await.setup("an unstaged volume")?;
+            // As such a driver does.
+            std::fs::remove_dir(&path).map_err(|error| Stop::broken(error.to_string()))?;
+        }
+        Ok(())
+    }
+}
+
+#[tokio::test]
+async fn a_staging_directory_is_there_whenever_a_volume_is_staged() {
+    let directory = directory();
+    let ran = ran(directory.path(), PathLayout::default(), AccessType::Mount, &[&STAGES_TWICE]).await;
+    assert_eq!(ran.outcome(&STAGES_TWICE), &Outcome::Passed, "{}", ran.stories);
+    assert_eq!(everything_in(directory.path()), Vec::<PathBuf>::new());
+}
+
 /// A run with paths below a directory.
 async fn ran(root: &Path, layout: PathLayout, access: AccessType, checks: &[&'static Check]) -> Ran {
     let root = Some(root.to_owned());
