@@ -72,6 +72,8 @@ pub(crate) enum Command {
     Badge(BadgeArgs),
     /// Write the list of known failures that fits a run, out of its JSON report
     Baseline(BaselineArgs),
+    /// Print the calls of a check that failed, for use without csi-sanity, out of a JSON report
+    Export(ExportArgs),
     /// Print a shell completion script
     Completions {
         /// For which shell
@@ -149,6 +151,27 @@ pub(crate) struct BaselineArgs {
     /// File that the list is written to; it may be that of --keep-reasons [default: the standard output]
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) output: Option<PathBuf>,
+}
+
+/// Ids are taken from the answers, so that the calls fit whatever the driver gives.
+#[derive(Debug, Args)]
+pub(crate) struct ExportArgs {
+    /// The report, which --report json=FILE wrote
+    #[arg(value_name = "REPORT", value_hint = ValueHint::FilePath)]
+    pub(crate) report: PathBuf,
+    /// The check, by its id as the report has it
+    #[arg(value_name = "CHECK")]
+    pub(crate) check: String,
+    /// As commands of a shell, or as a test in Go
+    #[arg(long, value_name = "FORM", value_enum, default_value_t)]
+    pub(crate) format: ExportForm,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ExportForm {
+    #[default]
+    Grpcurl,
+    Go,
 }
 
 #[derive(Debug, Args)]
@@ -706,6 +729,9 @@ pub(crate) struct WordsArgs {
     /// github (annotations, for its Actions) or verdict (two lines: a word for scripts, and a sentence), and the file, or - for the standard output; repeatable
     #[arg(long, value_name = "KIND=FILE", value_hint = ValueHint::FilePath)]
     pub(crate) report: Vec<ReportArg>,
+    /// Names of the cases in JUnit reports: ours, or those of the Go csi-sanity where it has one, for dashboards with a history
+    #[arg(long, value_name = "WHOSE", value_enum, default_value_t)]
+    pub(crate) junit_names: JunitNames,
     /// Tell more: each check as it ends; twice: everything
     #[arg(long, short, action = clap::ArgAction::Count)]
     pub(crate) verbose: u8,
@@ -718,6 +744,15 @@ pub(crate) struct WordsArgs {
     /// The same as --color never
     #[arg(long, conflicts_with = "color")]
     pub(crate) no_color: bool,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum JunitNames {
+    /// A check has the last part of its id, in the class that the rest of it is
+    #[default]
+    Ours,
+    /// Each case of the Go csi-sanity once, with the gravest of what came of the checks that stand for it
+    Go,
 }
 
 #[derive(Clone, Copy, Debug, Default, ValueEnum)]

@@ -10,7 +10,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use csi_driver_definitions::{DriverDefinition, Loaded, Objects, StorageClass};
+use csi_driver_definitions::{Capability, DriverDefinition, Loaded, Objects, StorageClass};
 use csi_harness::check::Check;
 use csi_harness::config::{Config, PathLayout};
 use csi_harness::registry::{Registry, Suite};
@@ -22,10 +22,10 @@ use csi_suite_e2e::view::{Unmet, View};
 use crate::args::{ClusterArgs, ClusterKind, E2eArgs, PathArgs, RunArgs};
 use crate::error::Error;
 use crate::exit::Exit;
-use crate::note;
 use crate::repeat::Repeat;
 use crate::run;
 use crate::stop;
+use crate::{note, warn};
 
 /// Time for one test, where the user says nothing: Kubernetes waits up to 20 minutes for a single step.
 const TEST_LIMIT: Duration = Duration::from_secs(30 * 60);
@@ -113,8 +113,24 @@ fn load(args: &E2eArgs) -> Result<Loaded, Error> {
     if args.strict_definition {
         return Ok(loaded.strict()?);
     }
-    loaded.warnings.iter().for_each(note);
+    loaded.warnings.iter().for_each(warn);
+    unreachable(&loaded.definition).iter().for_each(note);
     Ok(loaded)
+}
+
+/// What a definition has that no test reaches, since something else is missing.
+fn unreachable(definition: &DriverDefinition) -> Vec<&'static str> {
+    let notes = [
+        (
+            definition.can(Capability::Topology) && definition.driver_info.topology_keys.is_empty(),
+            "topology is true, but its tests skip: there are no DriverInfo.TopologyKeys",
+        ),
+        (
+            definition.snapshot_class.source().is_some() && !definition.can(Capability::SnapshotDataSource),
+            "there is a SnapshotClass, but tests of snapshots skip: DriverInfo.Capabilities.snapshotDataSource is not true",
+        ),
+    ];
+    notes.into_iter().filter(|(holds, _)| *holds).map(|(_, note)| note).collect()
 }
 
 /// How a cluster is played.
@@ -175,6 +191,11 @@ fn print_plan(
             }
             Some(Unmet::Skips(reason)) => writeln!(out, "skip  {}\n      {reason}", instance.name)?,
         }
+    }
+    if run + open == 0 {
+        note(
+            "none of these tests would run: each of them has its reason; the StorageClass and the Capabilities decide about most",
+        );
     }
     let open =
         if open == 0 { String::new() } else { format!(", and {open} more may: only the driver knows") };

@@ -16,6 +16,7 @@ mod embedded;
 mod error;
 mod exit;
 mod explain;
+mod export;
 mod fuzz;
 mod go_flags;
 mod init;
@@ -99,6 +100,7 @@ fn execute(cli: Cli, repeat: repeat::Repeat) -> Result<Exit, Error> {
         Command::Compare(args) => compare::compare(&args),
         Command::Badge(args) => badge::badge(&args),
         Command::Baseline(args) => baseline::baseline(&args),
+        Command::Export(args) => export::export(&args),
         Command::Completions { shell } => manual::completions(shell),
         Command::Man => manual::man(),
         Command::PodSandbox => {
@@ -111,6 +113,12 @@ fn execute(cli: Cli, repeat: repeat::Repeat) -> Result<Exit, Error> {
 fn note(text: impl std::fmt::Display) {
     // Nobody reads it; the run is the same.
     let _ = writeln!(anstream::stderr(), "note: {text}");
+}
+
+/// Something that is probably not what was meant.
+fn warn(text: impl std::fmt::Display) {
+    // As for a note.
+    let _ = writeln!(anstream::stderr(), "warning: {text}");
 }
 
 fn complain(problem: &str) {

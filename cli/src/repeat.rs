@@ -23,6 +23,7 @@ const LEFT_OUT: &[&str] = &[
     "dry_run",
     "timeout",
     "report",
+    "junit_names",
     "driver_log",
     "verbose",
     "quiet",
@@ -48,6 +49,7 @@ const OWN: &[&str] = &[
     "jobs",
     "timeout",
     "report",
+    "junit_names",
     "driver_log",
     "verbose",
     "quiet",
@@ -68,6 +70,8 @@ pub(crate) struct Repeat {
     all: String,
     /// Those that a repetition shares.
     flags: String,
+    /// Those of them that the command has which undoes what is left.
+    flags_of_run: String,
     /// Those that all shards of a run share.
     settings: Vec<String>,
     /// What stands there without a flag: the stored case that is run, or reports.
@@ -77,7 +81,8 @@ pub(crate) struct Repeat {
 impl Repeat {
     /// Takes the flags of `run` or `replay` that were given, here or in the environment.
     pub(crate) fn from_matches(matches: &ArgMatches) -> Repeat {
-        let (mut all, mut flags, mut settings) = (String::new(), String::new(), Vec::new());
+        let (mut all, mut flags, mut flags_of_run, mut settings) =
+            (String::new(), String::new(), String::new(), Vec::new());
         let Some((name, matches)) = matches.subcommand() else { return Repeat::default() };
         let Some(own) = ["run", "replay", "e2e", "fuzz", "merge"].into_iter().find(|own| *own == name) else {
             return Repeat::default();
@@ -87,6 +92,10 @@ impl Repeat {
             operands("file").chain(operands("reports")).map(|file| quoted(&file.to_string_lossy())).collect();
         let case = (!operands.is_empty()).then(|| operands.join(" "));
         let command = Cli::command();
+        let of_run = |long: &str| {
+            let undoing = command.find_subcommand(if name == "e2e" { "e2e" } else { "run" });
+            undoing.is_some_and(|run| run.get_arguments().any(|argument| argument.get_long() == Some(long)))
+        };
         let arguments = command.find_subcommand(name).into_iter().flat_map(|run| run.get_arguments());
         for argument in arguments {
             let id = argument.get_id().as_str();
@@ -109,13 +118,16 @@ impl Repeat {
             }
             if !LEFT_OUT.contains(&id) {
                 flags.push_str(&text);
+                if of_run(long) {
+                    flags_of_run.push_str(&text);
+                }
             }
             if !OWN.contains(&id) {
                 settings.push(text.trim_start().to_owned());
             }
             all.push_str(&text);
         }
-        Repeat { command: own, all, flags, settings, case }
+        Repeat { command: own, all, flags, flags_of_run, settings, case }
     }
 
     /// The command, and the flags that all shards of a run share.
@@ -137,7 +149,7 @@ impl Repeat {
     /// The command that undoes what this one has left behind.
     pub(crate) fn cleanup_command(&self) -> String {
         let command = if self.command == "e2e" { "e2e" } else { "run" };
-        format!("csi-sanity {command}{} --cleanup", self.flags)
+        format!("csi-sanity {command}{} --cleanup", self.flags_of_run)
     }
 
     /// The command for one check, by its label.
@@ -224,6 +236,17 @@ mod tests {
             )
         );
         assert!(!repeat.command("a/b", 7).contains("hunter2"));
+    }
+
+    #[test]
+    fn what_is_left_is_undone_by_a_command_that_has_its_flags() {
+        let line = ["csi-sanity", "fuzz", "--duration", "5s", "--endpoint", "/s"];
+        let matches = Cli::command().try_get_matches_from(line).unwrap();
+        assert_eq!(
+            Repeat::from_matches(&matches).cleanup_command(),
+            "csi-sanity run --endpoint /s --cleanup",
+            "`run` has no --duration"
+        );
     }
 
     #[test]

@@ -20,7 +20,7 @@ use csi_report::{
 };
 use csi_suite_stateful::case::Case;
 
-use crate::args::{Color, RunArgs, Terms, WordsArgs};
+use crate::args::{Color, JunitNames, RunArgs, Terms, WordsArgs};
 use crate::cleanup;
 use crate::driver_log::LogFile;
 use crate::embedded;
@@ -231,6 +231,9 @@ pub(crate) fn reachable(args: &RunArgs) -> Result<Config, Error> {
 
 pub(crate) fn open_reports(args: &WordsArgs) -> Result<Vec<(Format, Destination)>, Error> {
     let open = |report: &crate::args::ReportArg| match Destination::open(&report.path) {
+        Ok(destination) if report.format == Format::Junit && args.junit_names == JunitNames::Go => {
+            Ok((Format::JunitAsGo, destination))
+        }
         Ok(destination) => Ok((report.format, destination)),
         Err(source) => Err(Error::Report { format: report.format.name(), source }),
     };

@@ -53,7 +53,8 @@ impl Lint {
                 list.iter().for_each(|item| self.value(item, keys, path));
             }
             Value::Bool(value) => self.boolean(*value, node.place),
-            Value::Null | Value::Integer(_) | Value::Float(_) | Value::Text(_) => {}
+            Value::Text(text) => self.text(text, node.place),
+            Value::Null | Value::Integer(_) | Value::Float(_) => {}
         }
     }
 
@@ -107,7 +108,19 @@ impl Lint {
         if !ways.is_empty() {
             return format!("; its place is {}", ways.join(" or "));
         }
+        if let Some(name) = longer(&key.name, keys.names()) {
+            return format!("; did you mean {name}?");
+        }
         nearest(&key.name, keys.names()).map_or_else(String::new, |name| format!("; did you mean {name}?"))
+    }
+
+    /// Kubernetes fills nothing in: what stands there is what the driver is called, or where a file is looked for.
+    fn text(&mut self, text: &str, place: Place) {
+        if let Some(placeholder) = placeholder(text).filter(|_| self.found.len() < ODD_KEYS_MAX) {
+            let message =
+                format!("{placeholder} is taken as it stands; is this a template that nobody filled in?");
+            self.found.push(Oddity::new(place, message));
+        }
     }
 
     /// YAML 1.1 has more words for the truth than YAML 1.2 and JSON.
@@ -126,6 +139,50 @@ impl Lint {
 
 fn shown(path: &[&str], name: &str) -> String {
     path.iter().chain([&name]).copied().collect::<Vec<_>>().join(".")
+}
+
+/// What a text has in it that programs fill in: `{{ .Name }}`, `${name}`, `{name}`, `$NAME`, `[INSERT NAME]`, `<name>`.
+pub(crate) fn placeholder(text: &str) -> Option<&str> {
+    /// A placeholder is a word or two, and not half of a file.
+    const PLACEHOLDER_BYTES_MAX: usize = 80;
+    for (open, close) in [("{{", "}}"), ("${", "}"), ("[INSERT", "]"), ("<%", "%>")] {
+        if let Some(at) = text.find(open) {
+            let end = text[at..].find(close).map_or(text.len(), |end| at + end + close.len());
+            return text.get(at..end.min(at + PLACEHOLDER_BYTES_MAX)).or(Some(open));
+        }
+    }
+    let word = |rest: &str| {
+        rest.bytes().take_while(|byte| byte.is_ascii_alphanumeric() || b"_.-".contains(byte)).count()
+    };
+    for (at, _) in text.match_indices(['{', '$', '<']) {
+        let (open, rest) = text[at..].split_at(1);
+        let length = word(rest);
+        let begins = rest.starts_with(|c: char| c.is_ascii_alphabetic());
+        let is_placeholder = match open {
+            // A map in YAML has a colon, or nothing in it.
+            "{" => begins && rest[length..].starts_with('}'),
+            "<" => begins && rest[length..].starts_with('>'),
+            // Capital letters, as variables of a shell have.
+            _ => rest.starts_with(|c: char| c.is_ascii_uppercase()),
+        };
+        if is_placeholder && length > 0 && length < PLACEHOLDER_BYTES_MAX {
+            let close = usize::from(open != "$");
+            return text.get(at..at + 1 + length + close);
+        }
+    }
+    None
+}
+
+/// The only name that goes on where a shorter one ends, whatever the case of its letters.
+fn longer<'a>(given: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    /// Fewer letters begin too many names.
+    const GIVEN_BYTES_MIN: usize = 4;
+    let small = given.to_ascii_lowercase();
+    let mut longer = names.filter(|name| name.to_ascii_lowercase().starts_with(&small));
+    match (longer.next(), longer.next()) {
+        (Some(name), None) if given.len() >= GIVEN_BYTES_MIN => Some(name),
+        _ => None,
+    }
 }
 
 /// The name that needs the fewest edits, if they are few.

@@ -65,7 +65,8 @@ struct Lines<'a>(&'a [Remark]);
 impl fmt::Display for Lines<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let lines: Vec<String> = self.0.iter().map(Remark::to_string).collect();
-        f.write_str(&lines.join("\n"))
+        // The first one is told as an error by whoever shows it.
+        f.write_str(&lines.join("\nerror: "))
     }
 }
 
@@ -136,12 +137,12 @@ impl Manifest {
         let text = read(path).map_err(|source| LoadError::Read { path: path.to_owned(), source })?;
         match Documents::read(&text) {
             Ok(documents) => Ok(Manifest { path: path.to_owned(), text, documents }),
-            Err(fault) => Err(LoadError::Invalid(remark(path, &text, fault.place, fault.message))),
+            Err(fault) => Err(LoadError::Invalid(hinted(remark(path, &text, fault.place, fault.message)))),
         }
     }
 
     pub(crate) fn parse<T: DeserializeOwned>(&self) -> Result<T, LoadError> {
-        let wrong = |fault: Fault| LoadError::Invalid(self.remark(fault.place, fault.message));
+        let wrong = |fault: Fault| LoadError::Invalid(hinted(self.remark(fault.place, fault.message)));
         T::deserialize(&self.documents.first).map_err(wrong)
     }
 
@@ -153,6 +154,14 @@ impl Manifest {
         let message = "a second document begins here; Kubernetes reads only the first one of a file";
         self.documents.second.map(|place| self.remark(Some(place), message))
     }
+}
+
+/// The same, with what is probably the cause where the line has what templates have.
+fn hinted(mut remark: Remark) -> Remark {
+    if !remark.message.contains("template") && lint::placeholder(&remark.line).is_some() {
+        remark.message.push_str("; is this a template that nobody filled in?");
+    }
+    remark
 }
 
 fn remark(path: &Path, text: &str, place: Option<Place>, message: String) -> Remark {

@@ -81,6 +81,15 @@ struct Round {
     is_progress: bool,
 }
 
+/// Why nothing is undone any more.
+const GONE: &str = "the driver is gone, and nobody is known to start it again";
+
+/// Whether the driver does not answer, and the run cannot start it.
+async fn is_gone_for_good(session: &Session) -> bool {
+    let target = session.target();
+    target.driver().is_none() && !target.is_alive().await
+}
+
 /// Whether a thing is there, as far as the calls say that have ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Exists {
@@ -197,10 +206,18 @@ impl Ledger {
     /// Tries to undo each thing in a scope once.
     async fn undo_once(&self, session: &Session, scope: Scope) -> Round {
         let mut round = Round::default();
+        let mut is_gone = false;
         while let Some((thing, node, secrets, exists)) = self.youngest(scope, &round.left) {
             let session_of_thing = session.at_node(node).with_secrets(secrets);
-            let mut undone = thing.undo(&session_of_thing, exists).await;
-            if undone.is_err() && self.undo_late(session, &thing).await {
+            let mut undone = match is_gone && thing.takes_a_call() {
+                // Each call would be made again for as long as a driver may need to come back.
+                true => Err(Stays { why: GONE.to_owned(), in_doubt: exists != Exists::Yes }),
+                false => thing.undo(&session_of_thing, exists).await,
+            };
+            if undone.is_err() && !is_gone && thing.takes_a_call() {
+                is_gone = is_gone_for_good(session).await;
+            }
+            if undone.is_err() && !is_gone && self.undo_late(session, &thing).await {
                 undone = thing.undo(&session_of_thing, exists).await;
             }
             match undone {

@@ -11,6 +11,8 @@ use crate::{github, html, json, junit, markdown};
 pub enum Format {
     /// JUnit XML, for CI systems.
     Junit,
+    /// The same under the names of the Go csi-sanity, which no user names as a kind.
+    JunitAsGo,
     /// JSON, for programs.
     Json,
     /// Markdown, for the summary of a CI step.
@@ -33,7 +35,7 @@ impl Format {
     /// The name a user gives.
     pub fn name(self) -> &'static str {
         match self {
-            Format::Junit => "junit",
+            Format::Junit | Format::JunitAsGo => "junit",
             Format::Json => "json",
             Format::Markdown => "md",
             Format::Html => "html",
@@ -46,6 +48,7 @@ impl Format {
     pub fn render(self, run: &Run) -> String {
         match self {
             Format::Junit => junit::render(run),
+            Format::JunitAsGo => junit::render_as_go(run),
             Format::Json => json::render(run),
             Format::Markdown => markdown::render(run),
             Format::Html => html::render(run),

@@ -287,6 +287,9 @@ pub struct CheckEntry {
     /// The name that other tools know it by.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub known_as: Option<String>,
+    /// The cases of the Go csi-sanity that it stands for.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub go_names: Vec<String>,
     /// What it shares with others that met the same fault.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub fault: String,
@@ -801,6 +804,7 @@ fn check_entry(report: &CheckReport) -> CheckEntry {
         repeat: report.repeat.clone(),
         title: report.planned.check.title.to_owned(),
         known_as: report.planned.check.known_as.map(str::to_owned),
+        go_names: report.planned.check.replaces.iter().map(|name| (*name).to_owned()).collect(),
         fault: fault::key(report),
         told_in: None,
         same_fault: None,

@@ -1,5 +1,6 @@
 //! The run as JUnit XML, a test suite for each area.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use quick_junit::{NonSuccessKind, Property, TestCase, TestCaseStatus, TestSuite, XmlString};
@@ -9,27 +10,94 @@ use csi_harness::story::shortened;
 
 use crate::journal::{CheckEntry, Run};
 
+/// What the Go csi-sanity calls its only suite.
+const GO_SUITE: &str = "CSI Driver Test Suite";
+/// What its cases begin with.
+const GO_CASE: &str = "[It] ";
+
 pub(crate) fn render(run: &Run) -> String {
-    let mut report = quick_junit::Report::new("csi-sanity");
-    report.set_time(Duration::from_millis(run.duration_ms));
-    let conclusion = run.conclude();
+    let mut report = begun(run);
     for area in &run.areas {
-        let mut suite = TestSuite::new(area.name.as_str());
-        suite.add_property(Property::new("endpoint", run.target.endpoint.as_str()));
-        suite.add_property(Property::new("driver", run.target.name.as_str()));
-        suite.add_property(Property::new("driver-version", run.target.vendor_version.as_str()));
-        suite.add_property(Property::new("seed", run.seed.to_string()));
-        suite.add_property(Property::new("verdict", run.verdict.name()));
-        suite.add_property(Property::new("conclusion", conclusion.name.name()));
-        suite.add_property(Property::new("conclusion-words", conclusion.words.as_str()));
-        let inside = |check: &&CheckEntry| {
-            check.id.rsplit_once('/').map_or(check.id.as_str(), |(name, _)| name) == area.name
-        };
+        let mut suite = suite(run, &area.name);
+        let inside = |check: &&CheckEntry| check.area() == area.name;
         suite.add_test_cases(run.checks.iter().filter(inside).map(|check| case(check, &area.name)));
         report.add_test_suite(suite);
     }
     // Writing into memory cannot fail.
     report.to_string().unwrap_or_default()
+}
+
+/// The same under the names that the Go csi-sanity has: each of its cases once, with the gravest of what came of the checks that
+/// stand for it. Checks that it does not have keep their names, in suites of their own.
+pub(crate) fn render_as_go(run: &Run) -> String {
+    let mut report = begun(run);
+    let mut theirs = BTreeMap::<&str, Vec<&CheckEntry>>::new();
+    for check in &run.checks {
+        for name in &check.go_names {
+            theirs.entry(name).or_default().push(check);
+        }
+    }
+    let mut go = suite(run, GO_SUITE);
+    for (name, checks) in theirs {
+        let Some(gravest) = checks.iter().max_by_key(|check| gravity(check.outcome())) else { continue };
+        let mut case = case(gravest, GO_SUITE);
+        case.name = XmlString::new(format!("{GO_CASE}{name}"));
+        case.set_time(Duration::from_millis(checks.iter().map(|check| check.duration_ms).sum()));
+        let labels: Vec<&str> = checks.iter().map(|check| check.id.as_str()).collect();
+        case.add_property(Property::new("checks", labels.join(" ")));
+        go.add_test_case(case);
+    }
+    report.add_test_suite(go);
+    for area in &run.areas {
+        let ours = |check: &&CheckEntry| check.area() == area.name && check.go_names.is_empty();
+        let cases: Vec<TestCase> =
+            run.checks.iter().filter(ours).map(|check| case(check, &area.name)).collect();
+        if !cases.is_empty() {
+            let mut suite = suite(run, &area.name);
+            suite.add_test_cases(cases);
+            report.add_test_suite(suite);
+        }
+    }
+    report.to_string().unwrap_or_default()
+}
+
+fn begun(run: &Run) -> quick_junit::Report {
+    let mut report = quick_junit::Report::new("csi-sanity");
+    report.set_time(Duration::from_millis(run.duration_ms));
+    report.timestamp = run.started.parse().ok();
+    report
+}
+
+fn suite(run: &Run, name: &str) -> TestSuite {
+    let conclusion = run.conclude();
+    let mut suite = TestSuite::new(name);
+    suite.timestamp = run.started.parse().ok();
+    for (name, value) in [
+        ("endpoint", run.target.endpoint.as_str()),
+        ("driver", run.target.name.as_str()),
+        ("driver-version", run.target.vendor_version.as_str()),
+        ("seed", &run.seed.to_string()),
+        ("verdict", run.verdict.name()),
+        ("conclusion", conclusion.name.name()),
+        ("conclusion-words", conclusion.words.as_str()),
+    ] {
+        suite.add_property(Property::new(name, value));
+    }
+    suite
+}
+
+/// Which of several outcomes a case has that several checks stand for: one that passes proves nothing against one that fails.
+fn gravity(outcome: Kind) -> usize {
+    match outcome {
+        Kind::Skipped => 0,
+        Kind::Passed => 1,
+        Kind::Warned => 2,
+        Kind::SameFault => 3,
+        Kind::KnownFailure => 4,
+        Kind::Broken => 5,
+        Kind::UnexpectedPass => 6,
+        Kind::Failed => 7,
+    }
 }
 
 fn case(check: &CheckEntry, area: &str) -> TestCase {
@@ -47,9 +115,12 @@ fn case(check: &CheckEntry, area: &str) -> TestCase {
             status.set_description(check.story());
         }
     }
-    let mut case = TestCase::new(check.known_as.as_deref().unwrap_or(&check.id), status);
+    // Readers put the class before the name, and the class is the rest of the id.
+    let own = check.id.strip_prefix(area).and_then(|rest| rest.strip_prefix('/')).unwrap_or(&check.id);
+    let mut case = TestCase::new(check.known_as.as_deref().unwrap_or(own), status);
     case.set_classname(area);
     case.set_time(Duration::from_millis(check.duration_ms));
+    case.add_property(Property::new("id", check.id.as_str()));
     case.add_property(Property::new("requirements", check.requirements.join(" ")));
     if check.outcome() == Kind::Warned {
         case.set_system_out(XmlString::new(format!("warning:\n{}", check.story())));

@@ -66,6 +66,13 @@ fn a_finding_is_stored_and_sent_again() {
     check(&["replay", case], 2, &[case, "ListThings"]);
 }
 
+/// Setting the stage for each RPC takes its time, and all of them together much more than this.
+#[test]
+fn what_has_not_begun_when_the_time_is_over_is_skipped() {
+    let said = check(&["fuzz", "--seed", "1", "--duration", "300ms"], 0, &[]);
+    assert!(said.stdout.contains("--duration was over before it could begin"), "{}", said.stdout);
+}
+
 #[test]
 fn what_cannot_be_chosen_is_named() {
     check(&["fuzz", "--filter", "fuzz/requests/no-such-rpc"], 4, &["--filter"]);

@@ -49,6 +49,28 @@ fn a_full_disk_is_told_with_file_and_flag_and_spares_the_other_reports() {
 }
 
 #[test]
+fn junit_has_times_and_ids_and_on_demand_the_names_of_the_go_program() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("r.xml");
+    let report = format!("junit={}", path.display());
+    let few = ["--filter", "identity/", "--report", &report];
+    check(&few, 0, &[]);
+    let junit = fs::read_to_string(&path).unwrap();
+    assert!(junit.contains(r#"<testcase name="ready" classname="identity/probe""#), "{junit}");
+    assert!(junit.contains(r#"<property name="id" value="identity/probe/ready"/>"#), "{junit}");
+    assert_eq!(junit.matches(r#" timestamp=""#).count(), 1 + junit.matches("<testsuite ").count(), "{junit}");
+
+    let defect = ["--mock-defect", "get-plugin-info-name-empty", "--junit-names", "go"];
+    check(&[&few[..], &defect].concat(), 1, &[]);
+    let junit = fs::read_to_string(&path).unwrap();
+    let case = r#"<testcase name="[It] Identity Service GetPluginInfo should return appropriate information" classname="CSI Driver Test Suite""#;
+    assert_eq!(junit.matches(case).count(), 1, "{junit}");
+    let case = junit.split(case).nth(1).unwrap().split("</testcase>").next().unwrap();
+    assert!(case.contains("<failure ") && case.contains("the plugin has no name"), "{case}");
+    assert!(junit.contains(r#"<testsuite name="identity/probe""#), "others keep their names: {junit}");
+}
+
+#[test]
 fn every_report_that_a_full_disk_spoils_is_named() {
     let arguments = [
         "--filter",

@@ -30,6 +30,13 @@ fn what_failed_becomes_a_list_and_is_run_again() {
     check(&["baseline", &report, "--keep-reasons", &known, "--output", &known], 0, &[]);
     assert!(fs::read_to_string(&known).unwrap().ends_with(&format!("{FAILS}  # our issue\n")));
 
+    check(&[&["--mock-defect", DEFECT, "--report", &json][..], &few].concat(), 1, &[]);
+    let shell = check(&["export", &report, FAILS], 0, &[]).stdout;
+    assert!(shell.contains("\ncall csi.v1.Identity/GetPluginInfo '{}'\n"), "{shell}");
+    let go = check(&["export", &report, FAILS, "--format", "go"], 0, &[]).stdout;
+    assert!(go.contains("csi.NewIdentityClient(conn).GetPluginInfo(ctx, request1)"), "{go}");
+    check(&["export", &report, "identity/get-plugin-info/nam"], 2, &[&report, "did you mean", FAILS]);
+
     // It is mended: the list is out of date, and the next one has it no more.
     let said = check(&[&listed[..], &few].concat(), 5, &[]);
     assert!(said.stdout.lines().last().unwrap().contains("--keep-reasons"), "{}", said.stdout);

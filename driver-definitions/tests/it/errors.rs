@@ -70,6 +70,19 @@ fn no_definition_at_all() {
 }
 
 #[test]
+fn what_looks_like_a_template_is_called_one() {
+    for text in [
+        "DriverInfo:\n- {{ range .Drivers }}\n",
+        "DriverInfo:\n  Name: {x}.y\n",
+        "DriverInfo: {Name: a, MaxFileSize: ${size}}\n",
+    ] {
+        let told = error(text);
+        assert!(told.ends_with("is this a template that nobody filled in?"), "{text}: {told}");
+    }
+    assert!(!error("DriverInfo: {Name: a\n").contains("template"));
+}
+
+#[test]
 fn the_place_is_shown() {
     let written = Written::new("DriverInfo:\n  Name: a\n  SupportedSizeRange:\n    Min: 5GB # too small\n");
     assert_eq!(

@@ -46,10 +46,31 @@ DriverInfo:
              DriverInfo.VolumeGroupSnapshotStressTestOptions.NumSnapshots or \
              DriverInfo.VolumeSnapshotStressTestOptions.NumSnapshots",
             "14:5 DriverInfo.Capabilities.rwx is ignored by Kubernetes: unknown; letter case matters, write RWX",
-            "15:5 DriverInfo.Capabilities.selinux is ignored by Kubernetes: unknown",
+            "15:5 DriverInfo.Capabilities.selinux is ignored by Kubernetes: unknown; did you mean seLinuxMount?",
             "16:5 DriverInfo.Capabilities.persistance is ignored by Kubernetes: unknown; did you mean persistence?",
         ]
     );
+}
+
+#[test]
+fn what_nobody_filled_in() {
+    let text = "\
+DriverInfo:
+  Name: ${name}
+  SupportedFsType: {ext4: {}}
+StorageClass: {FromFile: $ROOT/class.yaml}
+SnapshotClass: {FromExistingClassName: '[INSERT CLASS]'}
+ClientNodeName: <node>
+";
+    let found = warnings(text);
+    for told in [
+        "2:9 ${name} is taken as it stands; is this a template that nobody filled in?",
+        "4:26 $ROOT is taken as it stands; is this a template that nobody filled in?",
+        "5:40 [INSERT CLASS] is taken as it stands; is this a template that nobody filled in?",
+        "6:17 <node> is taken as it stands; is this a template that nobody filled in?",
+    ] {
+        assert!(found.iter().any(|found| found == told), "{told}: {found:?}");
+    }
 }
 
 #[test]
@@ -166,6 +187,9 @@ fn strict_makes_errors_of_warnings() {
     let written = Written::new("ShortName: a\nDriverInfo: {Name: a}\n");
     let error = written.load().unwrap().strict().unwrap_err().to_string();
     assert!(error.contains("driver.yaml:1:1: ShortName is ignored by Kubernetes"), "{error}");
+    let written = Written::new("ShortName: a\nClaimSize: 1Gi\nDriverInfo: {Name: a}\n");
+    let error = written.load().unwrap().strict().unwrap_err().to_string();
+    assert!(error.contains("\nerror: ") && error.contains("driver.yaml:2:1: ClaimSize"), "{error}");
     assert!(load("DriverInfo: {Name: a}").strict().is_ok());
 }
 

@@ -212,6 +212,11 @@ impl Thing {
         )
     }
 
+    /// Whether the driver is needed to undo it.
+    pub(crate) fn takes_a_call(&self) -> bool {
+        !matches!(self, Thing::StagingDirectory(_) | Thing::TargetDirectories(_) | Thing::File(_))
+    }
+
     /// Undoes it; the error says what stands in the way.
     pub(crate) async fn undo(&self, session: &Session, exists: Exists) -> Result<(), Stays> {
         match self {

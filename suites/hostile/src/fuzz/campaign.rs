@@ -142,9 +142,12 @@ impl<'a> Campaign<'a> {
         if !unanswered.is_empty() {
             stage.cx().give_up_unnamed();
             let alive = self.without_answer(&unanswered).await?;
+            if !alive {
+                return Ok(Ended::Dead);
+            }
             // What was made before the driver died may not be there to be undone.
             let _ = stage.strike().await;
-            return Ok(if alive { Ended::Well } else { Ended::Dead });
+            return Ok(Ended::Well);
         }
         if stage.aftermath().await?.is_some() && self.searches < SEARCHES_MAX {
             self.searches += 1;

@@ -34,8 +34,10 @@ pub(super) const RULES: &[&Requirement] = &[
 /// The checks, which live as long as the program: they are made once in its life.
 pub fn suite(allowance: &Allowance) -> Suite {
     let frames = ABUSES.iter().map(|abuse| of_frames(*abuse, allowance));
-    let requests = RPCS.iter().map(Some).chain([None]).map(|rpc| of_requests(rpc.copied(), allowance));
-    let checks: &'static [&'static Check] = Vec::leak(frames.chain(requests).collect());
+    // Where there is little time, all of them mixed say most.
+    let requests =
+        [None].into_iter().chain(RPCS.iter().map(Some)).map(|rpc| of_requests(rpc.copied(), allowance));
+    let checks: &'static [&'static Check] = Vec::leak(requests.chain(frames).collect());
     Suite { name: "fuzz", checks: Vec::leak(vec![checks]), retired: &[] }
 }
 
@@ -45,7 +47,7 @@ fn of_frames(abuse: Abuse, allowance: &Allowance) -> &'static Check {
     check(format!("fuzz/frames/{}", abuse.name), title, &[], move |cx| {
         let allowance = allowance.clone();
         Box::pin(async move {
-            // It takes no share worth speaking of, which those after it have.
+            // How long it takes is not up to it, and what it does not use is there for those after it.
             allowance.take().ok_or_else(time_is_over)?;
             frames::abuse(cx, abuse).await
         })
