@@ -89,12 +89,18 @@ pub(crate) fn clean_up(args: &RunArgs) -> Result<Exit, Error> {
 
 fn carry_out(args: &RunArgs, mut plan: Plan, repeat: Repeat) -> Result<Exit, Error> {
     let (driver, mut log) = process(args, &mut plan.config)?;
+    let ends_with_us = args.target.is_embedded() && plan.config.elsewhere.is_none();
     let runtime = tokio::runtime::Runtime::new().map_err(Error::Runtime)?;
     let stopper = Stopper::new();
     let ended = runtime.block_on(async {
         tokio::select! {
             ended = execute(args, plan, repeat, &stopper, driver.clone(), log.as_mut()) => ended,
-            left = stopper.on_signals() => left.map(|()| Exit::Interrupted).map_err(Error::Runtime),
+            left = stopper.on_signals() => {
+                if !ends_with_us {
+                    say("left at once: what was made may be there still; the same command with --cleanup undoes it");
+                }
+                left.map(|()| Exit::Interrupted).map_err(Error::Runtime)
+            }
         }
     });
     // Whatever still runs must not keep the process alive, nor outlive it.

@@ -51,10 +51,12 @@ fn the_second_signal_leaves_at_once() {
     let mut child = start(&driver);
     driver.wait_for_volume();
     interrupt(&child, Signal::INT);
-    let stderr = BufReader::new(child.stderr.take().unwrap());
-    let line = stderr.lines().map(Result::unwrap).find(|line| line.contains("stopping")).unwrap();
+    let mut stderr = BufReader::new(child.stderr.take().unwrap()).lines().map(Result::unwrap);
+    let line = stderr.find(|line| line.contains("stopping")).unwrap();
     assert!(line.contains("press Ctrl-C again"), "{line}");
     interrupt(&child, Signal::INT);
+    let line = stderr.find(|line| line.contains("left at once")).unwrap();
+    assert!(line.contains("--cleanup undoes it"), "{line}");
     assert_eq!(child.wait().unwrap().code(), Some(130));
     assert_ne!(driver.volumes(), Vec::<String>::new(), "nothing was undone");
 }

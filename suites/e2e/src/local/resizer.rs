@@ -14,8 +14,8 @@ use super::shared::{Shared, capability};
 use super::store::{ClaimObject, Objects};
 use crate::cluster::{Claim, ClaimPhase, SecretReference, SecretUse};
 
-/// The condition of a claim whose volume grows.
-const RESIZING: &str = "Resizing";
+/// The condition of a claim whose volume grows, until all of it can be used.
+pub(super) const RESIZING: &str = "Resizing";
 /// The condition of a claim whose volume has grown, but not its file system.
 pub(super) const NODE_PENDING: &str = "FileSystemResizePending";
 /// The condition of a claim whose volume cannot be modified.
@@ -80,10 +80,11 @@ async fn expand(shared: &Shared, name: &str) -> Work {
                 }
                 let Some(object) = objects.claims.get_mut(name) else { return };
                 object.allocated_bytes = required_bytes;
-                object.claim.drop_condition(RESIZING);
-                match on_node {
-                    true => object.claim.set_condition(NODE_PENDING),
-                    false => object.claim.capacity_bytes = capacity_bytes,
+                if on_node {
+                    object.claim.set_condition(NODE_PENDING);
+                } else {
+                    object.claim.drop_condition(RESIZING);
+                    object.claim.capacity_bytes = capacity_bytes;
                 }
             });
             return Work::Done;

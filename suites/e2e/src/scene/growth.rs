@@ -36,7 +36,10 @@ impl Scene {
         self.until(&format!("the volume of claim {claim} grows"), RESIZE_LIMIT, || async {
             let claim = self.existing_claim(claim).await?;
             let has_bytes = self.volume_behind(&claim).await?.capacity_bytes;
-            self.grows(&claim, has_bytes, wanted_bytes, RESIZING).await
+            // The resizer leaves its own conditions beside the one that says that the node is next.
+            let is_left_to_node = claim.conditions.iter().any(|condition| condition == FS_RESIZE_PENDING);
+            let unfinished = if is_left_to_node { &[] } else { RESIZING };
+            self.grows(&claim, has_bytes, wanted_bytes, unfinished).await
         })
         .await
     }

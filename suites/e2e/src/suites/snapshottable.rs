@@ -9,8 +9,7 @@ use crate::test::{Need, Suite};
 pub(crate) static SUITE: Suite = Suite {
     name: "snapshottable",
     tags: &["Feature:VolumeSnapshotDataSource"],
-    // Upstream has a container with an empty text in it.
-    context: "volume snapshot controller ",
+    context: "volume snapshot controller",
     patterns: &[
         &pattern::SNAPSHOT_DELETE,
         &pattern::SNAPSHOT_RETAIN,

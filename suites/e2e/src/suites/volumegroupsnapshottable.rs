@@ -11,8 +11,7 @@ use crate::test::{Need, Suite};
 pub(crate) static SUITE: Suite = Suite {
     name: "volumegroupsnapshottable",
     tags: &["Feature:volumegroupsnapshot"],
-    // Upstream has a container with an empty text in it.
-    context: "VolumeGroupSnapshottable ",
+    context: "VolumeGroupSnapshottable",
     patterns: &[
         &pattern::GROUP_DELETE,
         &pattern::GROUP_RETAIN,

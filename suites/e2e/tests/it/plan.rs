@@ -91,11 +91,11 @@ fn names_are_those_of_upstream() {
         ),
         (
             "snapshottable/dynamic-snapshot-delete-policy:should-check-snapshot-fields-check-restore-correctly-works-check-deletion-ephemeral",
-            "External Storage [Driver: all.example] [Testpattern: Dynamic Snapshot (delete policy)] snapshottable [Feature:VolumeSnapshotDataSource] volume snapshot controller  should check snapshot fields, check restore correctly works, check deletion (ephemeral)",
+            "External Storage [Driver: all.example] [Testpattern: Dynamic Snapshot (delete policy)] snapshottable [Feature:VolumeSnapshotDataSource] volume snapshot controller should check snapshot fields, check restore correctly works, check deletion (ephemeral)",
         ),
         (
             "volumegroupsnapshottable/delete-policy:should-create-snapshots-for-statefulset-volumes-and-verify-data-consistency-after-restore",
-            "External Storage [Driver: all.example] [Testpattern:  (delete policy)] volumegroupsnapshottable [Feature:volumegroupsnapshot] VolumeGroupSnapshottable  should create snapshots for StatefulSet volumes and verify data consistency after restore",
+            "External Storage [Driver: all.example] [Testpattern:  (delete policy)] volumegroupsnapshottable [Feature:volumegroupsnapshot] VolumeGroupSnapshottable should create snapshots for StatefulSet volumes and verify data consistency after restore",
         ),
         (
             "selinuxmount/dynamic-pv-default-fs:pod-with-rwo-volume-and-mount-policy-should-mount-volumes-with-selinux-mount-option",

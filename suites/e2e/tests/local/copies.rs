@@ -1,6 +1,6 @@
 //! Snapshots, copies, larger volumes and other classes of attributes.
 
-use csi_harness::prelude::{CheckResult, Cx};
+use csi_harness::prelude::{CheckResult, Cx, Stop};
 use csi_suite_e2e::cluster::{
     AccessMode, AttributesClass, ClaimPhase, ClaimSpec, Cluster as _, DataSource, GroupSnapshotOrigin,
     GroupSnapshotSpec, Pairs, ReclaimPolicy, SnapshotClass, SnapshotOrigin, SnapshotSpec, VolumeMode,
@@ -86,13 +86,16 @@ fn a_claim_grows_in_use_and_out_of_use() {
             local.changed().await;
         }
         local.resize_claim("claim", 480 << 20).await?;
-        while !local.claim("claim").await?.unwrap().conditions.contains(&"FileSystemResizePending".to_owned())
-        {
+        let conditions = async || Ok::<_, Stop>(local.claim("claim").await?.unwrap().conditions);
+        while !conditions().await?.contains(&"FileSystemResizePending".to_owned()) {
             local.changed().await;
         }
+        // The resizer takes nothing away before the node has done its part.
+        assert_eq!(conditions().await?, ["Resizing", "FileSystemResizePending"]);
         local.create_pod(&pod_spec("later", VolumeMode::Filesystem, false)).await?;
         started(&local, "later").await?;
-        assert_eq!(local.claim("claim").await?.unwrap().capacity_bytes, 480 << 20);
+        let claim = local.claim("claim").await?.unwrap();
+        assert_eq!((claim.capacity_bytes, claim.conditions), (480 << 20, Vec::new()));
         let size = exec(&local, "later", "df -B1 --output=size /mnt/data | tail -1").await?.stdout;
         assert!(size.trim().parse::<i64>().unwrap() > 400 << 20, "{size}");
         local.close().await

@@ -12,7 +12,7 @@ use super::{Kubelet, NodeCapability};
 use crate::cluster::{PersistentVolume, Pod, SecretUse};
 use crate::local::failure::{Caller, Failure};
 use crate::local::queue::KUBELET;
-use crate::local::resizer::NODE_PENDING;
+use crate::local::resizer::{NODE_PENDING, RESIZING};
 use crate::local::store::Objects;
 
 /// A claim whose volume is larger than what pods see of it: its name, the volume, and the bytes asked for.
@@ -110,6 +110,7 @@ impl Kubelet {
         self.shared.store.change(|objects| {
             if let Some(object) = objects.claims.get_mut(&claim) {
                 object.claim.capacity_bytes = volume.capacity_bytes;
+                object.claim.drop_condition(RESIZING);
                 object.claim.drop_condition(NODE_PENDING);
                 object.claim.given_up = None;
             }
