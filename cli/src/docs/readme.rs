@@ -29,7 +29,7 @@ fn the_first_commands_of_the_readme_are_what_ci_runs() {
     let ci = fs::read_to_string(root().join(".ci/run")).unwrap();
     for command in commands {
         assert!(
-            ci.lines().any(|line| line == format!("{command} --locked")),
+            ci.lines().any(|line| line.trim() == format!("{command} --locked")),
             ".ci/run does not run {command}"
         );
     }
