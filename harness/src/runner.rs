@@ -110,6 +110,8 @@ pub struct Runner<'a> {
     summary: Summary,
     around: Surroundings,
     dead: bool,
+    /// The check that has ended the driver on purpose, and for good.
+    dead_since: Option<String>,
     in_turn: bool,
 }
 
@@ -174,6 +176,7 @@ impl<'a> Runner<'a> {
             summary: Summary::default(),
             around: Surroundings::default(),
             dead: false,
+            dead_since: None,
             in_turn: false,
         }
     }
@@ -353,7 +356,10 @@ impl<'a> Runner<'a> {
             if done.on_purpose && self.target.driver().is_some_and(|driver| driver.starting_for().is_some()) {
                 // It was ended by the check, which has said what there is to say of a driver that does not come back.
                 let back = self.revive(std::slice::from_mut(&mut done)).await;
-                self.dead |= !back;
+                if !back && !self.dead {
+                    self.dead = true;
+                    self.dead_since = Some(done.report.label());
+                }
             } else {
                 self.accuse(&mut done, false);
                 self.crash(std::slice::from_mut(&mut done)).await;
@@ -470,8 +476,8 @@ impl<'a> Runner<'a> {
     fn left_out(&self, planned: Planned) -> CheckReport {
         let outcome = if self.dead {
             let last = self.summary.crashes.last().filter(|crash| !crash.under_way.is_empty());
-            let since =
-                last.map(|crash| format!(" since {}", crash.under_way.join(", "))).unwrap_or_default();
+            let since = self.dead_since.clone().or_else(|| Some(last?.under_way.join(", ")));
+            let since = since.map(|since| format!(" since {since}")).unwrap_or_default();
             Outcome::Broken(format!("the driver is dead{since}"))
         } else if *self.stop.borrow() != Halt::None {
             Outcome::Skipped("interrupted".to_owned())

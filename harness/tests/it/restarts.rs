@@ -166,6 +166,42 @@ async fn a_driver_left_dead_is_brought_back_before_anything_is_undone() {
     assert!(ran.summary.crashes.is_empty() && ran.summary.leaks.is_empty(), "{:?}", ran.summary);
 }
 
+check! {
+    /// Comes after it.
+    COMES_LATER {
+        id: "restarts/comes-later",
+        title: "Probe is answered",
+        spec: [req::ID_PROBE_001],
+        needs: [RESTARTS],
+        refuted_by: ["probe-fails"],
+    }
+    async |cx| {
+        cx.call(v1::ProbeRequest {}).await.must("be answered")?;
+        Ok(())
+    }
+}
+
+/// Those that come later cannot know more than who has ended it.
+#[tokio::test]
+async fn of_a_driver_that_stays_dead_it_is_told_who_ended_it() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let endpoint = Endpoint::Unix(directory.path().join("csi.sock"));
+    let config = Config { endpoint: Some(endpoint.to_string()), ..config() };
+    let starts = AtomicUsize::new(0);
+    let driver = Driver::in_process(move || {
+        if starts.fetch_add(1, Ordering::SeqCst) > 0 {
+            return Err("its state cannot be read".into());
+        }
+        let mock = MockDriver::new(csi_mock_driver::Config::default())?;
+        Ok(vec![(endpoint.clone(), mock.routes())])
+    });
+    let target = Target::connect_to(driver, config).await.expect("it answers");
+    let checks: &[&Check] = &[&LEAVES_IT_DEAD, &COMES_LATER];
+    let ran = run(target, options(), watch::channel(Default::default()).1, checks).await;
+    let Outcome::Broken(why) = ran.outcome(&COMES_LATER) else { panic!("{:?}", ran.outcomes) };
+    assert_eq!(why, "the driver is dead since restarts/leaves-it-dead", "{:?}", ran.outcomes);
+}
+
 #[tokio::test]
 async fn without_a_handle_such_checks_are_skipped() {
     let (driver, config) = in_process(Default::default());
