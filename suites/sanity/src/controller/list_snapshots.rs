@@ -271,7 +271,7 @@ check! {
             foreign.is_none(),
             "the list has a snapshot of another volume than the one asked for";
             expected: format!("source_volume_id {:?} in each entry", wanted.volume_id),
-            actual: format!("{foreign:?}")
+            actual: wires(foreign)
         );
         let mut found = ids(&listed);
         let mut made = [first.snapshot_id.as_str(), second.snapshot_id.as_str()];

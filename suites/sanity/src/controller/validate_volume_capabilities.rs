@@ -197,7 +197,7 @@ check! {
             for pair in [[supported.clone(), unsupported.clone()], [unsupported.clone(), supported]] {
                 ensure!(
                     confirmed(cx, &volume, pair.to_vec()).await?.is_none(),
-                    "a capability is not confirmed alone, but is together with another: {unsupported:?}";
+                    "a capability is not confirmed alone, but is together with another: {}", wire(&unsupported);
                     expected: "confirmed only if every capability of the list is supported",
                     actual: "confirmed is set"
                 );
