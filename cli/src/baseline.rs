@@ -162,12 +162,12 @@ mod tests {
         assert_eq!(
             text,
             format!(
-                "{HEADING}\na/fails  # no reason is known\na/listed  # again\nb/fails@block  # says ::error::no # really\n"
+                "{HEADING}\na/fails  # no reason is known\na/listed  # again\nb/fails@block  # says\\n::error::no # really\n"
             )
         );
         assert!(notes.is_empty());
         let known = parsed(&text);
-        assert_eq!(known.reason("b/fails@block"), Some("says ::error::no # really"));
+        assert_eq!(known.reason("b/fails@block"), Some("says\\n::error::no # really"));
         assert_eq!(known.reason("a/passes"), None);
     }
 

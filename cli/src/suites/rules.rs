@@ -21,6 +21,7 @@ const EXCEPTIONS: &[(&str, &Requirement, &str)] = &[
     ("node/node-publish-volume/single-node-second-path", &req::NODE_PUBLISH_013, CHOSEN),
     ("node/node-publish-volume/single-node-second-path", &req::NODE_PUBLISH_016, CHOSEN),
     ("controller/create-volume/any-name", &req::CTRL_LISTVOL_002, LISTED),
+    ("controller/create-snapshot/unusual-names", &req::CTRL_LISTSNAP_001, LISTED),
     ("controller/create-snapshot/unusual-names", &req::CTRL_LISTSNAP_002, LISTED),
     ("lifecycle/created-volume/forth-and-back", &req::GEN_LIFE_002, CHOSEN),
     ("lifecycle/created-volume/each-step-repeated", &req::GEN_LIFE_002, CHOSEN),

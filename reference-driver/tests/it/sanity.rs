@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use csi_harness::config::{AccessType, Config};
+use csi_harness::config::{AccessType, Config, Secret};
 use csi_harness::events::{Event, Reporter};
 use csi_harness::filter::Filter;
 use csi_harness::outcome::Outcome;
@@ -80,6 +80,7 @@ fn settings(root: &Path, backend: &str, fs_type: &str) -> Config {
         parameters: map(&[("backend", backend), ("tier", "silver")]),
         mutable_parameters: map(&[("iops", "3000"), ("tier", "gold")]),
         attach_limit: true,
+        secrets: [("CreateVolume".to_owned(), Secret(map(&[("token", "reference-7f3a91c2d45e")])))].into(),
         ..Config::default()
     }
 }
