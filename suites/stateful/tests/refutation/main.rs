@@ -7,6 +7,7 @@ mod elsewhere;
 mod minimal;
 mod pairs;
 mod quirks;
+mod refused_once;
 
 use std::process::ExitCode;
 
@@ -26,6 +27,7 @@ fn main() -> ExitCode {
     trials.extend(pairs::trials());
     trials.extend(minimal::trials());
     trials.extend(elsewhere::trials());
+    trials.extend(refused_once::trials());
     libtest_mimic::run(&arguments, trials).exit_code()
 }
 

@@ -27,35 +27,7 @@ pub(crate) fn trials() -> Vec<Trial> {
         })
     });
     let healthy = Trial::test("healthy", || is_not_accused(Default::default(), everything_set(), false));
-    let once = REFUSED_ONCE.into_iter().map(|(method, times, check)| {
-        Trial::test(format!("refused-once/{method}/{times}/{check}"), move || {
-            is_no_fault_once(method, times, check)
-        })
-    });
-    quirks.chain(without).chain([healthy]).chain(once).collect()
-}
-
-/// RPCs that answer some calls with an error, and checks that meet it: once, or again while they make it small, and not alone.
-const REFUSED_ONCE: [(&str, u32, &str); 3] = [
-    ("NodeGetVolumeStats", 1, "idempotency/after-an-error"),
-    ("NodeGetVolumeStats", 1, "idempotency/each-call-repeated"),
-    ("NodeGetVolumeStats", 4, "idempotency/each-call-repeated"),
-];
-
-/// An error that does not come again when everything is done again may be of other calls at the time.
-fn is_no_fault_once(method: &str, times: u32, check: &'static str) -> Result<(), Failed> {
-    let mut mock = csi_mock_driver::Config::default();
-    mock.fail.insert(method.parse()?, format!("INTERNAL:{times}").parse()?);
-    let played = play(mock, Config { effort: little(), ..everything_set() }, 1, |one| one.id == check)?;
-    let warned = played.said.values().flat_map(|said| std::iter::once(&said.outcome).chain(&said.also));
-    let is_told = warned
-        .filter_map(Outcome::violation)
-        .any(|violation| violation.requirement.is_some_and(|rule| rule.id == "GEN-CONC-003"));
-    match played.accusations() {
-        wrong if !wrong.is_empty() => Err(Failed::from(wrong.join("\n"))),
-        _ if !is_told => Err(Failed::from("nobody says that it was refused")),
-        _ => Ok(()),
-    }
+    quirks.chain(without).chain([healthy]).collect()
 }
 
 fn is_not_accused(mock: csi_mock_driver::Config, config: Config, may_be_skipped: bool) -> Result<(), Failed> {
