@@ -31,10 +31,10 @@ pub fn complaints(report: &CheckReport) -> Vec<String> {
         calls.chain(report.notes.iter().map(|note| story::shortened(note))).chain([story]).collect();
     let long = shown.iter().flat_map(|text| long_lines(text)).map(|line| format!("a long line: {line}"));
     let unseen = shown.iter().filter_map(|text| Some(format!("{} in {}", unseen(text)?, beginning(text))));
-    let texts = texts(report);
-    let odd = texts.iter().filter_map(|text| {
-        Some(format!("{} in {}", debug_text(text).or_else(|| gap(text))?, beginning(text)))
-    });
+    let sentences = sentences(report).into_iter().map(|text| (text, debug_text(text).or_else(|| gap(text))));
+    let tables = tables(report).into_iter().map(|text| (text, debug_text(text)));
+    let odd =
+        sentences.chain(tables).filter_map(|(text, odd)| Some(format!("{} in {}", odd?, beginning(text))));
     odd.chain(long).chain(unseen).map(|complaint| format!("{}: {complaint}", report.label())).collect()
 }
 
@@ -43,17 +43,22 @@ fn beginning(text: &str) -> String {
 }
 
 /// What a check says in words of its own.
-fn texts(report: &CheckReport) -> Vec<&str> {
+fn sentences(report: &CheckReport) -> Vec<&str> {
     let mut texts: Vec<&str> = report.notes.iter().chain(&report.leftovers).map(String::as_str).collect();
     for violation in report.outcome.violation().into_iter().chain(&report.warnings) {
         texts.extend([&violation.message, &violation.expected, &violation.actual].map(String::as_str));
-        texts.extend(violation.told.iter().map(String::as_str));
         texts.extend(violation.timeline.iter().flat_map(|span| [span.call.as_str(), span.answer.as_str()]));
     }
     if let Outcome::Skipped(why) | Outcome::Broken(why) = &report.outcome {
         texts.push(why);
     }
     texts
+}
+
+/// The calls that a check tells, in columns.
+fn tables(report: &CheckReport) -> Vec<&str> {
+    let violations = report.outcome.violation().into_iter().chain(&report.warnings);
+    violations.flat_map(|violation| &violation.told).map(String::as_str).collect()
 }
 
 /// The beginnings of lines that are too long.
