@@ -9,7 +9,6 @@ use csi_harness::filter::Filter;
 use csi_harness::registry::did_you_mean;
 
 use crate::duration::parse_duration;
-use crate::suites;
 use table::{DEFINITION, FLAGS, GoFlag, KUBECONFIG, Means, OTHERS, RENAMED, Takes};
 
 /// A command line in our own words.
@@ -168,10 +167,10 @@ impl Translated {
         self.demand_endpoint(has_endpoint)?;
         if self.go_flag.is_some() && self.is_run() && !self.has(&["--suite"]) {
             self.arguments.insert(1, "--suite=sanity".into());
-            let all = suites::NAMES.join(",");
-            self.notes.push(format!(
-                "as the Go csi-sanity, this runs the suite sanity alone; all that a driver is judged by: --suite {all}"
-            ));
+            self.notes.push(
+                "as the Go csi-sanity, this runs the suite sanity alone; all suites: csi-sanity run --endpoint …"
+                    .to_owned(),
+            );
         }
         Ok(())
     }
