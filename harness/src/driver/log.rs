@@ -1,11 +1,13 @@
 //! What a driver prints: kept in a file, and its last lines told where it died.
 
+use std::collections::BTreeSet;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read as _, Seek as _, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use csi_proto::hidden;
 use csi_proto::redact::STRIPPED;
 
 use crate::config::Config;
@@ -31,7 +33,7 @@ pub struct DriverLog {
 }
 
 /// Texts that no line may contain.
-struct Secrets(Vec<String>);
+struct Secrets(BTreeSet<String>);
 
 impl std::fmt::Debug for Secrets {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -101,13 +103,7 @@ impl DriverLog {
 impl Secrets {
     fn of(config: &Config) -> Secrets {
         let values = config.secrets.values().flat_map(|secret| secret.0.values());
-        // A secret of several lines, such as a key, is printed as that; and programs quote what they print.
-        let lines = values.flat_map(|value| value.lines()).map(str::trim).filter(|line| !line.is_empty());
-        let mut texts: Vec<String> =
-            lines.flat_map(|line| [line.to_owned(), line.escape_debug().to_string()]).collect();
-        texts.sort();
-        texts.dedup();
-        Secrets(texts)
+        Secrets(values.flat_map(|value| hidden::forms(value)).collect())
     }
 
     /// The line as it may be told.
@@ -230,7 +226,7 @@ mod tests {
         // Its line began before what is looked at.
         let cut = format!("hunter2{}hunter\nend\n", "x".repeat(LOOK_BACK_BYTES as usize));
         assert_eq!(told(cut.as_bytes(), &["hunter2"]), ["end"]);
-        let shown = format!("{:?}", Secrets(vec!["hunter2".to_owned()]));
+        let shown = format!("{:?}", Secrets(BTreeSet::from(["hunter2".to_owned()])));
         assert!(!shown.contains("hunter2"));
     }
 
