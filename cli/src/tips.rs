@@ -32,25 +32,25 @@ fn tip(word: &str) -> Option<String> {
     let ends = |ends: &[&str]| ends.iter().any(|end| word.ends_with(end));
     Some(match word {
         word if word.starts_with('-') => return None,
-        "version" => "the version is told by: csi-sanity --version".to_owned(),
+        "version" => "to see the version: csi-sanity --version".to_owned(),
         _ if ends(&[".yaml", ".yml"]) => format!(
-            "a configuration is given by: csi-sanity --config {word}\n       a stored case runs by: csi-sanity replay {word}\n       \
-             a DriverDefinition by: csi-sanity e2e --driver-definition {word}"
+            "to run with a configuration: csi-sanity --config {word}\n       to run a stored case: csi-sanity replay {word}\n       \
+             to run the tests of a DriverDefinition: csi-sanity e2e --driver-definition {word}"
         ),
         _ if ends(&[".json"]) => format!(
             "a report is read by compare, merge, badge and baseline, such as: csi-sanity baseline {word}"
         ),
         _ if ends(&[".sock"]) || word.contains("://") => {
-            format!("where the driver listens is given by: csi-sanity --endpoint {word}")
+            format!("to test the driver that listens there: csi-sanity --endpoint {word}")
         }
-        _ if suites::NAMES.contains(&word) => format!("a suite is chosen by: csi-sanity --suite {word}"),
+        _ if suites::NAMES.contains(&word) => format!("to run a suite: csi-sanity --suite {word}"),
         _ if suites::all().find(word).is_ok() => {
             format!(
-                "a check runs alone by: csi-sanity --filter {word}, and is explained by: csi-sanity explain {word}"
+                "to run this check alone: csi-sanity --filter {word}; to explain it: csi-sanity explain {word}"
             )
         }
         _ if RUN_ELSEWHERE.contains(&word) || is_anagram(word, "run") => {
-            "the checks run by: csi-sanity run".to_owned()
+            "to run the checks: csi-sanity run".to_owned()
         }
         _ => return None,
     })

@@ -150,8 +150,7 @@ impl PlainCall {
     /// their way to a node.
     pub(crate) fn may_be_harmed_by(&self, rpc: Rpc) -> bool {
         let is_of_volumes = matches!(self.objects, Objects::Volumes | Objects::Nodes);
-        (is_of_volumes && Facts::of(rpc).is_some_and(Facts::changes))
-            || Objects::of(rpc) == Some(self.objects)
+        (is_of_volumes && effect::changes(rpc)) || Objects::of(rpc) == Some(self.objects)
     }
 
     /// Makes it.
