@@ -177,13 +177,7 @@ impl Driver {
     /// It cannot be started.
     pub async fn start(&self) -> Result<(), DriverError> {
         let _turn = self.0.turn.lock().await;
-        let is_down = self.0.down.load(Ordering::SeqCst)
-            || match &self.0.host {
-                Host::Child(child) => child.has_ended(),
-                Host::Elsewhere(_) => false,
-                Host::InProcess(served) => served.has_ended(),
-            };
-        if is_down {
+        if self.has_ended() {
             self.starts().begin();
             match &self.0.host {
                 Host::Child(child) => child.start().await?,
@@ -194,6 +188,16 @@ impl Driver {
         self.0.down.store(false, Ordering::SeqCst);
         self.note_process();
         Ok(())
+    }
+
+    /// Whether it was ended, or is known to have ended by itself, and not started since.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.0.down.load(Ordering::SeqCst)
+            || match &self.0.host {
+                Host::Child(child) => child.has_ended(),
+                Host::Elsewhere(_) => false,
+                Host::InProcess(served) => served.has_ended(),
+            }
     }
 
     /// Notes that it answers.

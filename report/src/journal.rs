@@ -605,7 +605,7 @@ impl Reporter for Journal {
                 self.run.seed = *seed;
             }
             Event::Remark(remark) => self.run.remarks.push((*remark).to_owned()),
-            Event::CheckStarted(_) | Event::Waiting(_) | Event::Tick { .. } => {}
+            Event::CheckStarted(_) | Event::CheckEnded(_) | Event::Waiting(_) | Event::Tick { .. } => {}
             Event::CheckFinished(report) => {
                 let entry = check_entry(report);
                 self.areas.add(entry.area(), entry.counts_as());

@@ -271,6 +271,7 @@ impl<W: Write> Reporter for Terminal<W> {
                 }
             }
             Event::CheckStarted(planned) => self.progress.started(planned),
+            Event::CheckEnded(planned) => self.progress.ended(planned),
             Event::Waiting(waiting) => self.waiting(waiting),
             Event::Tick { stages } => {
                 if let Some(line) = self.progress.tick(stages).filter(|_| self.detail > Detail::Quiet) {

@@ -98,7 +98,8 @@ pub enum Runs {
     Last,
     /// With no other, and after those: it ends the driver. So does every check that needs restarts.
     Restarts,
-    /// With no other, and after those: drivers are known to lose everything over it, since what it sends names nothing, or all.
+    /// With no other, and after those: drivers are known to lose everything over it, by a request that names nothing, or by an
+    /// end in the middle of what they were writing.
     Erases,
     /// After everything else: it judges what was seen in the whole run.
     Finally,

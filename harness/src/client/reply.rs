@@ -160,7 +160,7 @@ impl<T> Reply<T> {
     pub fn must(self, what: &str) -> Result<T, Stop> {
         let rpc = self.rpc;
         self.decide(|refused| {
-            Violation::new(format!("{rpc} has to {what}, and was refused"))
+            Violation::new(format!("{rpc} must {what}, but failed"))
                 .expected("OK")
                 .actual(refused)
                 .refused(rpc, refused.code)
@@ -196,7 +196,7 @@ impl<T> Reply<T> {
         }
     }
 
-    /// The driver has to refuse, with a code of the list; `what` reads after "has to be refused".
+    /// The driver has to refuse, with a code of the list; `what` reads after "must be rejected".
     ///
     /// # Errors
     /// A violation for OK and for any code outside the list.
@@ -205,7 +205,7 @@ impl<T> Reply<T> {
         let wrong = |message: String| Violation::new(message).expected(&refusal);
         match self.answer {
             Answer::Ok(_) => {
-                Err(wrong(format!("{rpc} {what} has to be refused, and was done")).actual("OK").into())
+                Err(wrong(format!("{rpc} {what} must be rejected, but succeeded")).actual("OK").into())
             }
             Answer::Unknown(no_answer) => Err(unanswered(rpc, &no_answer)),
             Answer::Refused(refused) if refusal.accepts(refused.code) => Ok(refused),

@@ -135,6 +135,15 @@ impl Session {
         self.log.let_go(self.worker);
     }
 
+    /// Waits for a call as a caller does that gives it up after so long.
+    pub async fn give_up_after<T>(&self, limit: Duration, call: impl IntoFuture<Output = T>) -> Option<T> {
+        let answered = tokio::time::timeout(limit, call.into_future()).await.ok();
+        if answered.is_none() {
+            self.let_go();
+        }
+        answered
+    }
+
     pub(crate) fn patience(&self) -> &Patience {
         &self.target.patience
     }

@@ -83,12 +83,15 @@ struct Round {
 }
 
 /// Why nothing is undone any more.
-const GONE: &str = "the driver is gone, and nobody is known to start it again";
+const GONE: &str = "the driver is not running";
 
-/// Whether the driver does not answer, and the run cannot start it.
-async fn is_gone_for_good(session: &Session) -> bool {
+/// Whether the driver is gone, and nobody starts it while things are undone. Once the run has started it, it undoes them again.
+async fn driver_is_gone(session: &Session) -> bool {
     let target = session.target();
-    target.driver().is_none() && !target.is_alive().await
+    match target.driver() {
+        Some(driver) => driver.has_ended(),
+        None => !target.is_alive().await,
+    }
 }
 
 impl Ledger {
@@ -205,7 +208,7 @@ impl Ledger {
                 false => thing.undo(&session_of_thing, exists).await,
             };
             if undone.is_err() && !is_gone && thing.takes_a_call() {
-                is_gone = is_gone_for_good(session).await;
+                is_gone = driver_is_gone(session).await;
             }
             if undone.is_err() && !is_gone && self.undo_late(session, &thing).await {
                 undone = thing.undo(&session_of_thing, exists).await;

@@ -29,7 +29,9 @@ pub enum Event<'a> {
         /// How far those are that have told it, by label.
         stages: &'a [(String, Stage)],
     },
-    /// A check has ended, and what it made is undone.
+    /// A check has ended, and what it made is undone. What came of it may be told later, or after it has run once more.
+    CheckEnded(&'a Planned),
+    /// What came of a check that has ended.
     CheckFinished(&'a CheckReport),
     /// The driver died.
     Crashed(&'a Crash),

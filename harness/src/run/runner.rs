@@ -259,7 +259,23 @@ impl<'a> Runner<'a> {
         // Many calls at the same time may spoil a driver, too.
         self.run_harmful(alone).await;
         self.run_harmful(harmful).await;
-        self.run_one_by_one(plan).await;
+        self.run_those_that_judge_the_run(plan).await;
+    }
+
+    /// A driver that is dead is judged by what it has answered.
+    async fn run_those_that_judge_the_run(&mut self, plan: Vec<Planned>) {
+        for planned in plan {
+            let mut report = if self.dead && *self.stop.borrow() == Halt::None {
+                self.emit(&Event::CheckStarted(&planned));
+                self.run_one(planned).await.report
+            } else {
+                self.run_alone(planned).await
+            };
+            if self.dead && matches!(report.outcome, Outcome::Broken(_)) {
+                report = self.left_out(report.planned);
+            }
+            self.finish(report);
+        }
     }
 
     async fn run_parallel(&mut self, mut waiting: VecDeque<Planned>) {
@@ -281,6 +297,7 @@ impl<'a> Runner<'a> {
                 running.begin(planned, check);
             }
             let Some(done) = self.with_news(running.next(&rules)).await else { break };
+            self.emit(&Event::CheckEnded(&done.report.planned));
             if done.silence.is_some() && !self.target.is_alive().await {
                 self.driver_died(done, &mut running, &mut waiting).await;
             } else if done.silence == Some(Silence::ConnectionBroke) {
@@ -309,6 +326,7 @@ impl<'a> Runner<'a> {
     async fn driver_died(&mut self, first: Done, running: &mut Running, waiting: &mut VecDeque<Planned>) {
         let mut involved = vec![first];
         while let Some(other) = running.next(&self.rules).await {
+            self.emit(&Event::CheckEnded(&other.report.planned));
             if other.silence.is_some() { involved.push(other) } else { self.finish(other.report) }
         }
         if let [alone] = &mut involved[..]
@@ -402,7 +420,9 @@ impl<'a> Runner<'a> {
         // What it told before, when it ran with others, it tells again.
         self.target.faults().keep_told(&planned.label(), &[]);
         let check = run_check(self.target.clone(), planned, self.rules.clone(), self.stop.clone());
-        self.with_news(check).await
+        let done = self.with_news(check).await;
+        self.emit(&Event::CheckEnded(&done.report.planned));
+        done
     }
 
     /// Waits for checks, and says meanwhile what they wait for.

@@ -71,6 +71,12 @@ impl Progress {
         self.show();
     }
 
+    pub(crate) fn ended(&mut self, planned: &Planned) {
+        let label = planned.label();
+        self.running.retain(|(running, _)| *running != label);
+        self.show();
+    }
+
     /// Shows what is waited for. The line that says so where no bar does, if it is time for one.
     pub(crate) fn waiting(&mut self, waiting: &Waiting) -> Option<String> {
         let now = Instant::now();
@@ -89,10 +95,8 @@ impl Progress {
     pub(crate) fn finished(&mut self, report: &CheckReport) {
         self.done += 1;
         self.failed += usize::from(matches!(report.outcome, Outcome::Failed(_)));
-        let label = report.label();
-        self.running.retain(|(running, _)| *running != label);
         self.bar.inc(1);
-        self.show();
+        self.ended(&report.planned);
     }
 
     /// A line that says how far the run is, if it is time for one and no bar says it.

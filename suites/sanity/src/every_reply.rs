@@ -51,14 +51,15 @@ async fn ask_for_errors(cx: &Cx) -> CheckResult {
     Ok(())
 }
 
-/// One violation that names each place where the rule was broken.
+/// One violation that names each place where the run has seen the rule broken, also where the driver could not be asked again.
 fn report(
+    asked: CheckResult,
     requirement: &'static Requirement,
     breaches: &[Breach],
     message: &str,
     expected: &str,
 ) -> CheckResult {
-    let Some(first) = breaches.first() else { return Ok(()) };
+    let Some(first) = breaches.first() else { return asked };
     let all: Vec<_> = breaches.iter().map(told).collect();
     let violation = Violation::new(format!("{}: {message}", place(first))).of(requirement);
     Err(seen_with(violation, breaches).expected(expected).actual(all.join("; ")).into())

@@ -57,6 +57,7 @@ check! {
         needs: [CREATE_DELETE_VOLUME, RESTARTS],
         refuted_by: ["restart-forgets-last-write", "restart-takes-truncated-for-empty", "saves-after-answer"],
         follows: "*",
+        runs: Erases,
         access: Each,
     }
     async |cx| {

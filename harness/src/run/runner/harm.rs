@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use super::{Runner, STOP_GRACE};
 use crate::checks::planned::Planned;
-use crate::client::answer::Answer;
+use crate::client::answer::{Answer, NoAnswer};
 use crate::client::record::CallRecord;
 use crate::protocol::rpc::Facts;
 use crate::results::outcome::{CheckReport, Kind, Outcome, SameFault};
@@ -29,6 +29,8 @@ const RENEWED_MAX: usize = 8;
 /// A check that has taken longer, or made more calls, is not run once more to find the call.
 const TRIED_AGAIN_MAX: Duration = Duration::from_secs(60);
 const CALLS_TRIED_AGAIN_MAX: usize = 500;
+/// A call that has had no answer for so long is taken to have none for ever.
+const HANGS_AFTER: Duration = Duration::from_secs(3);
 /// Calls shown at the most of those one of which it was.
 const SUSPECTS_SHOWN_MAX: usize = 12;
 
@@ -92,6 +94,11 @@ enum Fresh {
     Unavailable,
 }
 
+/// Whether the driver may be at work on a call for ever.
+fn hangs(call: &CallRecord) -> bool {
+    matches!(&call.outcome, Answer::Unknown(NoAnswer::Timeout(after) | NoAnswer::LetGo(after)) if *after >= HANGS_AFTER)
+}
+
 /// What comes of running those checks again that may have spoilt the driver.
 enum Tried {
     /// It was this one, by this call.
@@ -114,11 +121,28 @@ impl Runner<'_> {
         for planned in plan {
             self.rules.premises.forget_what_works();
             let report = self.run_alone(planned).await;
+            let hangs = report.calls.iter().any(hangs).then(|| report.label());
             self.harm.held.push(report);
             self.look_after(keep_calls, false).await;
+            if let Some(label) = hangs {
+                self.end_what_hangs(&label).await;
+            }
         }
         self.look_after(keep_calls, true).await;
         self.rules.keep_calls = keep_calls;
+    }
+
+    /// Starts a driver anew that may still be at work on a call without an answer, which would slow down all that come after it.
+    async fn end_what_hangs(&mut self, label: &str) {
+        let Some(driver) = self.target.driver().cloned().filter(|_| !self.is_over()) else { return };
+        let why =
+            format!("{label} left a call without an answer; the driver is restarted before the next check");
+        self.emit(&super::Event::Remark(&why));
+        self.rules.premises.forget();
+        // What matters is whether it is there afterwards.
+        let _ = driver.stop(STOP_GRACE).await;
+        let target = self.target.clone();
+        self.dead = self.with_news(target.bring_back()).await.is_err();
     }
 
     /// Makes the plain calls for the first time. Where one fails although its check has passed, something that ran before has
@@ -366,7 +390,7 @@ impl Runner<'_> {
     /// What is wrong where the call is known.
     fn proven(&self, plain: &PlainCall, found: &Found) -> Violation {
         let told = ["the call, in a fresh start", &found.line, "the plain call after it", &found.lost.line];
-        let message = format!("after {}, a plain {} fails, which worked before", found.rpc, found.lost.rpc);
+        let message = format!("{} stopped working after {}", found.lost.rpc, found.rpc);
         violation(plain, message, &found.lost).told(told.map(str::to_owned).into())
     }
 
@@ -382,7 +406,7 @@ impl Runner<'_> {
         }
         told.extend(calls.into_iter().skip(hidden).map(story::call_line));
         told.extend(["the plain call after the check".to_owned(), lost.line.clone()]);
-        let message = format!("after this check, a plain {} fails, which worked before", lost.rpc);
+        let message = format!("{} stopped working after this check", lost.rpc);
         violation(plain, message, lost).told(told)
     }
 
@@ -415,8 +439,8 @@ impl Runner<'_> {
     /// Tells what was seen of a check that does not show it again.
     fn doubt(&mut self, at: usize, plain: &PlainCall, lost: &Lost) {
         let message = format!(
-            "after this check, a plain {} failed, which worked before; the driver was started anew and does it again, and \
-             the check alone does not make it fail",
+            "{} stopped working after this check; it works again since the driver was restarted, and the check alone does \
+             not make it fail",
             lost.rpc
         );
         self.blame(at, violation(plain, message, lost), false);
@@ -424,7 +448,7 @@ impl Runner<'_> {
 
     /// Has a check point to the one that is blamed for the same.
     fn fold(&mut self, at: usize, first: String, counts_as: Kind, lost: &Lost) {
-        let message = format!("after it, a plain {} fails", lost.rpc);
+        let message = format!("{} stopped working after it", lost.rpc);
         let same = SameFault { first, message, counts_as, deviates: counts_as != Kind::Warned };
         let report = &mut self.harm.held[at];
         match &report.outcome {

@@ -69,7 +69,7 @@ fn case() -> Case {
         breach: BreachText {
             requirement: req::CTRL_CREATEVOL_041.id.to_owned(),
             message:
-                "CreateVolume of a name that a volume of another size has has to be refused, and was done"
+                "CreateVolume of a name that a volume of another size has must be rejected, but succeeded"
                     .to_owned(),
             expected: "ALREADY_EXISTS".to_owned(),
             actual: "OK".to_owned(),
@@ -201,7 +201,7 @@ fn every_kind_of_call_can_be_stored() {
 fn a_case_reads_like_this_and_holds_no_secrets() {
     let yaml = case().to_yaml().unwrap();
     let start = "\
-# CreateVolume of a name that a volume of another size has has to be refused, and was done
+# CreateVolume of a name that a volume of another size has must be rejected, but succeeded
 # csi-sanity replay FILE runs it on any driver.
 csi-sanity-case: 1
 check: property/volumes

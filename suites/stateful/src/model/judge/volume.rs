@@ -540,7 +540,7 @@ fn same(life: &VolumeLife, facts: &VolumeFacts) -> Finding {
     let id = says(
         life.id.is_none() || facts.id == life.id,
         &req::CTRL_CREATEVOL_002,
-        "a name used before is answered with another volume",
+        "a name already in use returned a different volume",
         shown(life.id),
         shown(facts.id),
     );
