@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use clap::builder::PossibleValuesParser;
 use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
-use csi_harness::capability::Capability;
+use csi_harness::checks::shard::Shard;
 use csi_harness::config::{AccessType, PathLayout};
-use csi_harness::shard::Shard;
+use csi_harness::protocol::capability::Capability;
 use csi_mock_driver::Defect;
 use csi_report::Format;
 

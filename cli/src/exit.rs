@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use csi_harness::outcome::Verdict;
+use csi_harness::results::outcome::Verdict;
 
 /// How the program ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

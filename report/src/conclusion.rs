@@ -1,6 +1,6 @@
 //! What a run says of a driver: the one place that words it, for the terminal, every report, the badge and the gate.
 
-use csi_harness::outcome::Verdict;
+use csi_harness::results::outcome::Verdict;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 

@@ -4,13 +4,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use csi_harness::Driver;
+use csi_harness::checks::registry::{Registry, Suite};
+use csi_harness::client::target::Target;
 use csi_harness::config::Config;
-use csi_harness::outcome::{Kind, Outcome};
+use csi_harness::driver::Driver;
 use csi_harness::prelude::*;
-use csi_harness::registry::{Registry, Suite};
-use csi_harness::runner::RunOptions;
-use csi_harness::target::Target;
+use csi_harness::results::outcome::{Kind, Outcome};
+use csi_harness::run::runner::RunOptions;
 use csi_mock_driver::{Defect, Delay, MockDriver};
 use csi_proto::Endpoint;
 use tokio::sync::{Semaphore, watch};

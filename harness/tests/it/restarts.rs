@@ -4,11 +4,11 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use csi_harness::Driver;
+use csi_harness::client::target::Target;
 use csi_harness::config::Config;
-use csi_harness::outcome::Outcome;
+use csi_harness::driver::Driver;
 use csi_harness::prelude::*;
-use csi_harness::target::Target;
+use csi_harness::results::outcome::Outcome;
 use csi_mock_driver::{Delay, MockDriver};
 use csi_proto::Endpoint;
 use tokio::sync::watch;

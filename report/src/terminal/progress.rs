@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use csi_harness::outcome::{CheckReport, Outcome, Planned};
-use csi_harness::patience::Waiting;
-use csi_harness::stages::Stage;
+use csi_harness::checks::planned::Planned;
+use csi_harness::client::patience::Waiting;
+use csi_harness::client::stages::Stage;
+use csi_harness::results::outcome::{CheckReport, Outcome};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 /// Time between two lines where there is no terminal, so that a CI log shows that the run is alive.
@@ -158,7 +159,7 @@ fn seconds(time: Duration) -> String {
 
 #[cfg(test)]
 mod tests {
-    use csi_harness::patience::Settles;
+    use csi_harness::client::patience::Settles;
 
     use super::*;
 

@@ -2,8 +2,8 @@
 
 use std::time::{Duration, Instant};
 
+use csi_harness::client::answer::NoAnswer;
 use csi_harness::prelude::*;
-use csi_harness::reply::NoAnswer;
 use csi_proto::reflect::prost_reflect::DynamicMessage;
 use serde_json::Value;
 

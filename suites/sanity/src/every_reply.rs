@@ -9,10 +9,10 @@ pub(crate) mod secrets;
 pub(crate) mod sizes;
 pub(crate) mod status;
 
-use csi_harness::Breach;
+use csi_harness::client::replies::Breach;
 use csi_harness::prelude::*;
-use csi_harness::requirements::Requirement;
-use csi_harness::story::shortened;
+use csi_harness::spec::requirements::Requirement;
+use csi_harness::text::shorten::shortened;
 
 /// Calls shown of those whose replies broke a rule.
 const CALLS_SHOWN_MAX: usize = 4;

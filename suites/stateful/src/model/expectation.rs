@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use csi_harness::effect::is_not_now;
-use csi_harness::faults::Fault;
-use csi_harness::requirements::{Requirement, req};
-use csi_harness::verdict::Violation;
+use csi_harness::protocol::effect::is_not_now;
+use csi_harness::spec::faults::Fault;
+use csi_harness::spec::requirements::{Requirement, req};
+use csi_harness::spec::verdict::Violation;
 use csi_proto::{RPCS, Rpc, code_name};
 use tonic::Code;
 

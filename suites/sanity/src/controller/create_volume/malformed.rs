@@ -1,7 +1,7 @@
 //! CreateVolume requests with one fault each.
 
+use csi_harness::client::reply::Refusal;
 use csi_harness::prelude::*;
-use csi_harness::reply::Refusal;
 
 use super::source;
 

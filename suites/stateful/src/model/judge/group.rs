@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use csi_harness::requirements::req;
+use csi_harness::spec::requirements::req;
 use tonic::Code;
 
 use crate::model::answer::{GroupFacts, GroupSaid, is_same_moment, moment_text};

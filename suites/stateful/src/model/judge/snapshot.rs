@@ -1,6 +1,6 @@
 //! What may be answered about snapshots.
 
-use csi_harness::requirements::req;
+use csi_harness::spec::requirements::req;
 use tonic::Code;
 
 use crate::model::answer::{SnapshotFacts, SnapshotSaid, is_same_moment, moment_text};

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use csi_harness::capability::Capability;
-use csi_harness::requirements::{Requirement, req};
+use csi_harness::protocol::capability::Capability;
+use csi_harness::spec::requirements::{Requirement, req};
 use tonic::Code;
 
 use super::node;
