@@ -57,7 +57,7 @@ pub struct Target {
     /// Ids and paths, and the checks that made them.
     made: Mutex<BTreeMap<String, String>>,
     /// RPCs whose plain call the driver does not survive, and the checks that say so.
-    deadly: Mutex<BTreeMap<&'static str, &'static str>>,
+    deadly: Mutex<BTreeMap<&'static str, String>>,
     pub(crate) volumes: Pool,
     pub(crate) room: Room,
     pub(crate) replies: Replies,
@@ -532,13 +532,13 @@ impl Target {
     }
 
     /// The check that says of an RPC that the driver does not survive its plain call, which then nobody makes again.
-    pub(crate) fn deadly(&self, rpc: Rpc) -> Option<&'static str> {
-        self.deadly.lock().unwrap_or_else(PoisonError::into_inner).get(rpc.method).copied()
+    pub(crate) fn deadly(&self, rpc: Rpc) -> Option<String> {
+        self.deadly.lock().unwrap_or_else(PoisonError::into_inner).get(rpc.method).cloned()
     }
 
     /// Notes what a check has found: the driver does not survive a plain call.
-    pub(crate) fn is_killed_by(&self, rpc: Rpc, check: &'static str) {
-        self.deadly.lock().unwrap_or_else(PoisonError::into_inner).insert(rpc.method, check);
+    pub(crate) fn is_killed_by(&self, rpc: Rpc, check: &str) {
+        self.deadly.lock().unwrap_or_else(PoisonError::into_inner).insert(rpc.method, check.to_owned());
     }
 
     /// The check that has made something with this id or path.

@@ -76,7 +76,7 @@ impl Folding {
             }
         }
         for planned in plan {
-            if let Some(leader) = leaders.get_mut(planned.check.id) {
+            if let Some(leader) = leaders.get_mut(&*planned.check.id) {
                 leader.ahead += 1;
             }
         }
@@ -89,7 +89,7 @@ impl Folding {
 
     /// Takes a report, and gives back those that can be told now.
     pub(crate) fn take(&mut self, report: CheckReport) -> Vec<CheckReport> {
-        if let Some(leader) = self.leaders.get_mut(report.planned.check.id) {
+        if let Some(leader) = self.leaders.get_mut(&*report.planned.check.id) {
             leader.ahead = leader.ahead.saturating_sub(1);
             if let Some(violation) = report.outcome.violation() {
                 leader.accuses.get_or_insert_with(|| Accused::of(&report, violation.message.clone()));

@@ -9,7 +9,7 @@ use csi_proto::{Rpc, Service};
 use tokio::sync::Mutex;
 use tonic::{Code, async_trait};
 
-use crate::checks::check::Check;
+use crate::checks::check::{Check, CheckRef};
 use crate::checks::planned::Planned;
 use crate::client::answer::{Answer, NoAnswer};
 use crate::client::record::{CallLog, CallRecord, Ticket};
@@ -64,7 +64,7 @@ const FIRST_NUMBER: usize = 0x10000;
 #[derive(Debug)]
 pub(crate) struct PlainCall {
     target: Arc<Target>,
-    judge: &'static Check,
+    judge: CheckRef,
     rpc: Rpc,
     objects: Objects,
     access: AccessType,
@@ -129,7 +129,8 @@ impl PlainCall {
         let mut all: Vec<PlainCall> = plain
             .filter_map(|(method, judge)| {
                 let rpc = Facts::named(method)?.rpc;
-                let (objects, made, target) = (Objects::of(rpc)?, made.clone(), target.clone());
+                let (objects, made, target, judge) =
+                    (Objects::of(rpc)?, made.clone(), target.clone(), judge.clone());
                 Some(PlainCall { target, judge, rpc, objects, access, seed, made })
             })
             .collect();
@@ -138,8 +139,8 @@ impl PlainCall {
     }
 
     /// The check that judges it.
-    pub(crate) fn judge(&self) -> &'static Check {
-        self.judge
+    pub(crate) fn judge(&self) -> &Check {
+        &self.judge
     }
 
     /// Which one it is.
@@ -161,7 +162,7 @@ impl PlainCall {
     pub(crate) async fn make(&self) -> Result<Made, Lost> {
         let limit = Duration::from_millis(self.target.config().time_limits.check_ms);
         let number = FIRST_NUMBER + self.made.fetch_add(1, Ordering::Relaxed);
-        let planned = Planned { check: self.judge, access: self.access, number };
+        let planned = Planned { check: self.judge.clone(), access: self.access, number };
         let log = CallLog::new();
         let session = Session::new(self.target.clone(), log.clone(), &planned.label(), limit);
         let cx = Cx::new(session, self.access, number, self.seed);

@@ -199,12 +199,12 @@ fn unmet(planned: &Planned, target: &Target) -> Option<String> {
 /// What the body ends with, and what that is worth.
 async fn judged(planned: &Planned, cx: &Cx, limit: Duration, rules: &Rules) -> CheckResult {
     let ended = body(planned, cx, limit).await;
-    rules.premises.weigh(planned.check, cx, ended).await
+    rules.premises.weigh(&planned.check, cx, ended).await
 }
 
 /// The body, with its deadline, and with a panic caught: that is a fault of the check.
 pub(crate) async fn body(planned: &Planned, cx: &Cx, limit: Duration) -> CheckResult {
-    let run = AssertUnwindSafe((planned.check.body)(cx)).catch_unwind();
+    let run = AssertUnwindSafe(planned.check.run(cx)).catch_unwind();
     match tokio::time::timeout(limit, run).await {
         Ok(Ok(ended)) => ended,
         Ok(Err(panic)) => Err(Stop::broken(format!("the check itself panicked: {}", panic_text(&*panic)))),

@@ -117,7 +117,7 @@ pub struct Runner<'a> {
     folding: Folding,
     harm: Harm,
     /// Ids of the checks that have passed.
-    passed: BTreeSet<&'static str>,
+    passed: BTreeSet<String>,
     summary: Summary,
     around: Surroundings,
     dead: bool,
@@ -457,7 +457,7 @@ impl<'a> Runner<'a> {
             && let Some(judge) = self.rules.premises.judge_of(call.rpc)
             && judge.id == done.report.planned.check.id
         {
-            self.target.is_killed_by(call.rpc, judge.id);
+            self.target.is_killed_by(call.rpc, &judge.id);
         }
         self.accuse_of(&mut done.report, violation);
     }
@@ -593,7 +593,7 @@ impl<'a> Runner<'a> {
         for mut report in reports {
             stripping::strip(&mut report);
             if report.outcome == Outcome::Passed {
-                self.passed.insert(report.planned.check.id);
+                self.passed.insert(report.planned.check.id.to_string());
             }
             let (outcome, counts_as) = (report.outcome.kind(), report.outcome.counts_as());
             self.summary.count(outcome, counts_as, &fault::key(&report));

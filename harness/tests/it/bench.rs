@@ -108,7 +108,8 @@ pub(crate) async fn run(
     checks: &[&'static Check],
 ) -> Ran {
     let access = target.config().access_types[0];
-    let planned = |(number, check): (usize, &&'static Check)| Planned { check, access, number };
+    let planned =
+        |(number, check): (usize, &&'static Check)| Planned { check: (*check).into(), access, number };
     let plan = checks.iter().enumerate().map(planned).collect();
     let mut ran = Ran::default();
     let mut runner = Runner::new(target, options, stop);
@@ -120,7 +121,7 @@ pub(crate) async fn run(
 
 impl Ran {
     pub(crate) fn outcome(&self, check: &Check) -> &Outcome {
-        let found = self.outcomes.iter().find(|(label, _)| label == check.id);
+        let found = self.outcomes.iter().find(|(label, _)| *label == check.id);
         &found.expect("the check ran").1
     }
 }

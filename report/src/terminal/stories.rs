@@ -97,7 +97,7 @@ impl Stories {
         if let Outcome::SameFault(same) = &report.outcome {
             return self.again(&report.label(), &same.first);
         }
-        let title = report.planned.check.title.to_owned();
+        let title = report.planned.check.title.to_string();
         let words = || Words { title, headline: headline(report), text: Story(report).to_string() };
         self.tell(report.outcome.kind(), csi_harness::results::fault::key(report), report.label(), words);
     }

@@ -160,7 +160,7 @@ impl Runner<'_> {
             }
             let mut watched = Watched { call: call.clone(), took, seen: 0, is_mute: false, lasts: None };
             if let Err(lost) = made {
-                if !self.passed.contains(call.judge().id) {
+                if !self.passed.contains(&*call.judge().id) {
                     continue;
                 }
                 let Some(lost) = self.fails_for_good(&call, lost).await else { continue };
