@@ -24,6 +24,8 @@ const SETTLE_LIMIT_KNOWN: Duration = Duration::from_secs(2);
 const AT_ONCE_TIMES: u32 = 2;
 /// Times that making a call again was in vain before it is no longer made so often.
 const IN_VAIN_TIMES: u32 = 2;
+/// The same one after the other, for what has helped before: what was taken up meanwhile may be so for good.
+const IN_VAIN_SINCE_TIMES: u32 = 5;
 
 /// First pause before a call is made again; each is three times as long as the one before.
 const PAUSE_MIN: Duration = Duration::from_millis(20);
@@ -105,7 +107,7 @@ pub(crate) struct Patience {
     done: Mutex<BTreeSet<&'static str>>,
     /// RPCs that were waited for in vain and have never been done.
     silent: watch::Sender<BTreeSet<&'static str>>,
-    /// How often making calls of an RPC again was in vain; not of those where it ever was not.
+    /// How often making calls of an RPC again was in vain.
     in_vain: InVain,
     /// The same of calls that are made again to be judged.
     judged_in_vain: InVain,
@@ -202,14 +204,16 @@ impl Patience {
         note(&self.judged_in_vain, rpc, done);
     }
 
-    /// Whether making the call again has never helped.
+    /// Whether making the call again has never helped, or does so no more.
     pub(crate) fn is_unwilling(&self, rpc: Rpc) -> bool {
-        has_never_helped(&self.in_vain, rpc)
+        let again = again(&self.in_vain, rpc);
+        again.in_vain >= if again.has_helped { IN_VAIN_SINCE_TIMES } else { IN_VAIN_TIMES }
     }
 
     /// Whether making the call again to be judged has never helped.
     pub(crate) fn is_judged_in_vain(&self, rpc: Rpc) -> bool {
-        has_never_helped(&self.judged_in_vain, rpc)
+        let again = again(&self.judged_in_vain, rpc);
+        !again.has_helped && again.in_vain >= IN_VAIN_TIMES
     }
 
     /// How long the driver may take to settle: as configured, or by how fast its calls are.
@@ -268,18 +272,26 @@ impl Pauses {
     }
 }
 
-/// How often making a call again was in vain; `None` where it ever was not.
-type InVain = Mutex<BTreeMap<&'static str, Option<u32>>>;
+/// What came of making calls again, by RPC.
+type InVain = Mutex<BTreeMap<&'static str, Again>>;
+
+/// What came of making a call again.
+#[derive(Clone, Copy, Debug, Default)]
+struct Again {
+    has_helped: bool,
+    /// How often it was in vain since it helped last.
+    in_vain: u32,
+}
 
 fn note(in_vain: &InVain, rpc: Rpc, done: bool) {
     let mut in_vain = lock(in_vain);
-    let times = in_vain.entry(rpc.path).or_insert(Some(0));
-    *times = if done { None } else { times.map(|times| times + 1) };
+    let again = in_vain.entry(rpc.path).or_default();
+    again.has_helped |= done;
+    again.in_vain = if done { 0 } else { again.in_vain + 1 };
 }
 
-fn has_never_helped(in_vain: &InVain, rpc: Rpc) -> bool {
-    let times = lock(in_vain).get(rpc.path).copied().flatten();
-    times.is_some_and(|times| times >= IN_VAIN_TIMES)
+fn again(in_vain: &InVain, rpc: Rpc) -> Again {
+    lock(in_vain).get(rpc.path).copied().unwrap_or_default()
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
@@ -364,5 +376,14 @@ mod tests {
             patience.was_willing(other, true);
         }
         assert!(patience.is_unwilling(RPC) && !patience.is_unwilling(other));
+        for _ in 0..IN_VAIN_SINCE_TIMES {
+            assert!(!patience.is_unwilling(other), "it has helped before");
+            patience.was_willing(other, false);
+            patience.was_judged(other, false);
+        }
+        assert!(patience.is_unwilling(other), "it does no more");
+        patience.was_willing(other, true);
+        patience.was_judged(other, true);
+        assert!(!patience.is_unwilling(other) && !patience.is_judged_in_vain(other));
     }
 }

@@ -30,7 +30,7 @@ const RENEWED_MAX: usize = 8;
 const TRIED_AGAIN_MAX: Duration = Duration::from_secs(60);
 const CALLS_TRIED_AGAIN_MAX: usize = 500;
 /// A call that has had no answer for so long is taken to have none for ever.
-const HANGS_AFTER: Duration = Duration::from_secs(3);
+const HANGS_AFTER: Duration = Duration::from_secs(2);
 /// Calls shown at the most of those one of which it was.
 const SUSPECTS_SHOWN_MAX: usize = 12;
 
