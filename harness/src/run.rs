@@ -1,7 +1,7 @@
 //! Runs checks: in which order, in which state of the driver, and what their outcome is.
 
+mod dedup;
 pub mod embed;
-mod folding;
 mod inventory;
 mod plain_call;
 mod premise;

@@ -28,7 +28,7 @@ use crate::results::fault;
 use crate::results::outcome::{Aftermath, CheckReport, Crash, Halt, Leak, Outcome, Summary};
 use crate::results::story;
 use crate::results::stripping;
-use crate::run::folding::Folding;
+use crate::run::dedup::Dedup;
 use crate::run::inventory::{self, Inventory, Surroundings};
 use crate::run::premise::Premises;
 use crate::run::run_check::{Done, Rules, killed, killed_by_one_of, raised, run_check};
@@ -114,7 +114,7 @@ pub struct Runner<'a> {
     rules: Rules,
     reporters: Vec<&'a mut dyn Reporter>,
     stop: watch::Receiver<Halt>,
-    folding: Folding,
+    dedup: Dedup,
     harm: Harm,
     /// Ids of the checks that have passed.
     passed: BTreeSet<String>,
@@ -183,7 +183,7 @@ impl<'a> Runner<'a> {
             rules,
             reporters: Vec::new(),
             stop,
-            folding: Folding::default(),
+            dedup: Dedup::default(),
             harm: Harm::default(),
             passed: BTreeSet::new(),
             summary: Summary::default(),
@@ -218,13 +218,13 @@ impl<'a> Runner<'a> {
             self.find_size().await;
         }
         if !self.options.tell_each {
-            self.folding = Folding::of(&plan);
+            self.dedup = Dedup::of(&plan);
         }
         let parts = if self.in_turn { self.options.registry.by_suite(plan) } else { vec![plan] };
         for part in parts {
             self.run_phases(part).await;
         }
-        let rest = self.folding.rest();
+        let rest = self.dedup.rest();
         self.tell(rest);
         if let Some(before) = before {
             self.report_leaks(&before).await;
@@ -580,7 +580,7 @@ impl<'a> Runner<'a> {
                 self.target.faults().failed_by(rule, &report.label());
             }
         }
-        let ready = self.folding.take(report);
+        let ready = self.dedup.take(report);
         self.tell(ready);
     }
 

@@ -60,15 +60,15 @@ impl Accusation {
 
 /// The checks that others follow, and the reports that wait for them.
 #[derive(Debug, Default)]
-pub(crate) struct Folding {
+pub(crate) struct Dedup {
     leaders: BTreeMap<&'static str, Leader>,
     accusations: Vec<Accusation>,
     waiting: Vec<CheckReport>,
 }
 
-impl Folding {
+impl Dedup {
     /// Everything that is planned, and nothing of it has ended.
-    pub(crate) fn of(plan: &[Planned]) -> Folding {
+    pub(crate) fn of(plan: &[Planned]) -> Dedup {
         let mut leaders = BTreeMap::<_, Leader>::new();
         for planned in plan {
             if let Some(leader) = planned.check.follows {
@@ -84,7 +84,7 @@ impl Folding {
         if let Some(any) = leaders.get_mut(SAME_RULE) {
             any.ahead = usize::MAX;
         }
-        Folding { leaders, ..Folding::default() }
+        Dedup { leaders, ..Dedup::default() }
     }
 
     /// Takes a report, and gives back those that can be told now.
@@ -99,7 +99,7 @@ impl Folding {
         let (ready, waiting): (Vec<_>, _) =
             std::mem::take(&mut self.waiting).into_iter().partition(|one| !self.waits(one));
         self.waiting = waiting;
-        ready.into_iter().map(|report| self.folded(report)).collect()
+        ready.into_iter().map(|report| self.deduplicated(report)).collect()
     }
 
     /// Those that still wait when everything has ended: first those that tell a fault in full.
@@ -107,7 +107,7 @@ impl Folding {
         let mut waiting = std::mem::take(&mut self.waiting);
         let only_met = |one: &CheckReport| one.outcome.violation().is_some_and(|one| one.met_again);
         waiting.sort_by_key(only_met);
-        waiting.into_iter().map(|report| self.folded(report)).collect()
+        waiting.into_iter().map(|report| self.deduplicated(report)).collect()
     }
 
     /// Whether the report has to wait for a check that it follows.
@@ -120,7 +120,7 @@ impl Folding {
         self.leaders.get(report.planned.check.follows?)
     }
 
-    fn folded(&mut self, mut report: CheckReport) -> CheckReport {
+    fn deduplicated(&mut self, mut report: CheckReport) -> CheckReport {
         let accused = match report.planned.check.follows {
             Some(SAME_RULE) => return self.without_told(report),
             Some(leader) => self.leaders.get(leader).and_then(|leader| leader.accuses.clone()),
