@@ -4,7 +4,7 @@ mod dedup;
 pub mod embed;
 mod inventory;
 mod plain_call;
-mod premise;
+mod precondition;
 pub mod refutation;
 mod run_check;
 pub mod runner;

@@ -20,7 +20,7 @@ use crate::lifecycle::cx::Cx;
 use crate::protocol::effect;
 use crate::protocol::rpc::{Facts, Resource};
 use crate::results::story;
-use crate::run::premise::Premises;
+use crate::run::precondition::Preconditions;
 use crate::run::run_check::body;
 use crate::text::shorten::shortened;
 
@@ -121,11 +121,11 @@ impl Lost {
 
 impl PlainCall {
     /// Those to make of this driver, of all that checks of the suites judge: what others build on comes first.
-    pub(crate) fn all(premises: &Premises, target: &Arc<Target>, seed: u64) -> Vec<PlainCall> {
+    pub(crate) fn all(preconditions: &Preconditions, target: &Arc<Target>, seed: u64) -> Vec<PlainCall> {
         let Some(&access) = target.config().access_types.first() else { return Vec::new() };
         let offered = |judge: &Check| judge.needs.iter().all(|need| need.unmet(target, access).is_none());
         let made = Arc::new(AtomicUsize::new(0));
-        let plain = premises.plain().filter(|(method, judge)| is_telling(method) && offered(judge));
+        let plain = preconditions.plain().filter(|(method, judge)| is_telling(method) && offered(judge));
         let mut all: Vec<PlainCall> = plain
             .filter_map(|(method, judge)| {
                 let rpc = Facts::named(method)?.rpc;

@@ -19,7 +19,7 @@ use crate::lifecycle::cx::Cx;
 use crate::results::fault;
 use crate::results::outcome::{CheckReport, Halt, Outcome};
 use crate::results::story::{self, have_to_do};
-use crate::run::premise::Premises;
+use crate::run::precondition::Preconditions;
 use crate::spec::faults::Fault;
 use crate::spec::verdict::{CheckResult, Stop, Violation};
 
@@ -33,7 +33,7 @@ pub(crate) struct Rules {
     pub(crate) strict: bool,
     pub(crate) keep_calls: bool,
     pub(crate) known: Arc<KnownFailing>,
-    pub(crate) premises: Arc<Premises>,
+    pub(crate) preconditions: Arc<Preconditions>,
     pub(crate) repeat: Arc<dyn Fn(&str) -> String + Send + Sync>,
     /// Looks at the driver after each call.
     pub(crate) probe: Option<Arc<dyn AfterCall>>,
@@ -199,7 +199,7 @@ fn unmet(planned: &Planned, target: &Target) -> Option<String> {
 /// What the body ends with, and what that is worth.
 async fn judged(planned: &Planned, cx: &Cx, limit: Duration, rules: &Rules) -> CheckResult {
     let ended = body(planned, cx, limit).await;
-    rules.premises.weigh(&planned.check, cx, ended).await
+    rules.preconditions.weigh(&planned.check, cx, ended).await
 }
 
 /// The body, with its deadline, and with a panic caught: that is a fault of the check.

@@ -30,7 +30,7 @@ use crate::results::story;
 use crate::results::stripping;
 use crate::run::dedup::Dedup;
 use crate::run::inventory::{self, Inventory, Surroundings};
-use crate::run::premise::Premises;
+use crate::run::precondition::Preconditions;
 use crate::run::run_check::{Done, Rules, killed, killed_by_one_of, raised, run_check};
 use crate::spec::need::Need;
 use crate::spec::verdict::Violation;
@@ -173,7 +173,7 @@ impl<'a> Runner<'a> {
             strict: options.strict,
             keep_calls: options.keep_calls,
             known: Arc::new(options.known.clone()),
-            premises: Arc::new(Premises::of(&options.registry)),
+            preconditions: Arc::new(Preconditions::of(&options.registry)),
             repeat: options.repeat.clone(),
             probe: None,
         };
@@ -366,7 +366,7 @@ impl<'a> Runner<'a> {
     /// that is told once.
     async fn judges_first(&mut self, involved: &[Done], waiting: &mut VecDeque<Planned>) {
         for done in involved {
-            let judge = done.fatal_call().and_then(|call| self.rules.premises.judge_of(call.rpc));
+            let judge = done.fatal_call().and_then(|call| self.rules.preconditions.judge_of(call.rpc));
             let at =
                 waiting.iter().position(|planned| judge.is_some_and(|judge| planned.check.id == judge.id));
             if let Some(planned) = at.and_then(|at| waiting.remove(at)) {
@@ -377,7 +377,7 @@ impl<'a> Runner<'a> {
     }
 
     fn judges_its_fatal_call(&self, done: &Done) -> bool {
-        let judge = done.fatal_call().and_then(|call| self.rules.premises.judge_of(call.rpc));
+        let judge = done.fatal_call().and_then(|call| self.rules.preconditions.judge_of(call.rpc));
         judge.is_some_and(|judge| judge.id == done.report.planned.check.id)
     }
 
@@ -454,7 +454,7 @@ impl<'a> Runner<'a> {
         let printed = if alive { Vec::new() } else { self.target.last_lines() };
         let violation = killed(done, alive).printed(printed);
         if let Some(call) = done.fatal_call().filter(|_| !alive)
-            && let Some(judge) = self.rules.premises.judge_of(call.rpc)
+            && let Some(judge) = self.rules.preconditions.judge_of(call.rpc)
             && judge.id == done.report.planned.check.id
         {
             self.target.is_killed_by(call.rpc, &judge.id);

@@ -119,7 +119,7 @@ impl Runner<'_> {
         }
         let keep_calls = std::mem::replace(&mut self.rules.keep_calls, true);
         for planned in plan {
-            self.rules.premises.forget_what_works();
+            self.rules.preconditions.forget_what_works();
             let report = self.run_alone(planned).await;
             let hangs = report.calls.iter().any(hangs).then(|| report.label());
             self.harm.held.push(report);
@@ -138,7 +138,7 @@ impl Runner<'_> {
         let why =
             format!("{label} left a call without an answer; the driver is restarted before the next check");
         self.emit(&super::Event::Remark(&why));
-        self.rules.premises.forget();
+        self.rules.preconditions.forget();
         // What matters is whether it is there afterwards.
         let _ = driver.stop(STOP_GRACE).await;
         let target = self.target.clone();
@@ -149,7 +149,7 @@ impl Runner<'_> {
     /// spoilt the driver.
     async fn begin_harm(&mut self) {
         self.harm.has_begun = true;
-        for call in PlainCall::all(&self.rules.premises, &self.target, self.rules.seed) {
+        for call in PlainCall::all(&self.rules.preconditions, &self.target, self.rules.seed) {
             if self.is_over() {
                 return;
             }
@@ -288,7 +288,7 @@ impl Runner<'_> {
     /// Ends the driver and starts it, if the run may.
     async fn start_afresh(&mut self, plain: &PlainCall) -> Fresh {
         let Some(driver) = self.target.driver().cloned() else { return Fresh::Unavailable };
-        self.rules.premises.forget();
+        self.rules.preconditions.forget();
         self.harm.plain.iter_mut().for_each(|watched| watched.is_mute = false);
         // What matters is whether it is there afterwards.
         let _ = driver.stop(STOP_GRACE).await;

@@ -19,7 +19,7 @@ type Found = Arc<OnceCell<Result<(), String>>>;
 
 /// The checks that judge plain calls, and what came of those that somebody has built on.
 #[derive(Debug, Default)]
-pub(crate) struct Premises {
+pub(crate) struct Preconditions {
     plain: BTreeMap<&'static str, CheckRef>,
     found: Mutex<BTreeMap<(&'static str, AccessType), Found>>,
 }
@@ -30,14 +30,14 @@ enum Fault {
     Passing(String),
 }
 
-impl Premises {
+impl Preconditions {
     /// The plain calls that these suites judge.
-    pub(crate) fn of(registry: &Registry) -> Premises {
+    pub(crate) fn of(registry: &Registry) -> Preconditions {
         let plain = registry
             .check_refs()
             .flat_map(|check| check.plain.iter().map(move |method| (*method, check.clone())))
             .collect();
-        Premises { plain, found: Mutex::default() }
+        Preconditions { plain, found: Mutex::default() }
     }
 
     /// The check that judges the plain form of an RPC.
