@@ -422,8 +422,8 @@ impl Session {
     fn exchange<Q>(&self, service: Service, request: Q, limit: Duration) -> Exchange<'_, Q> {
         let target = &self.target;
         let channel: Channel = target.channel(self.node, service);
-        let (patience, replies) = (&target.patience, &target.replies);
-        Exchange { channel, request, limit, patience, replies, check: Some(&self.check) }
+        let (patience, response_rules) = (&target.patience, &target.response_rules);
+        Exchange { channel, request, limit, patience, response_rules, check: Some(&self.check) }
     }
 
     fn fill_secrets<Q: Call>(&self, request: &mut Q) {
