@@ -387,7 +387,7 @@ async fn a_fault_is_told_where_it_is_told_in_full() {
     assert_eq!(ran.summary.failed, 1, "nobody else tells it");
 }
 
-fn ask(cx: &Cx) -> Calling<'_, v1::DeleteVolumeResponse> {
+fn ask(cx: &Cx) -> PendingCall<'_, v1::DeleteVolumeResponse> {
     cx.call(v1::DeleteVolumeRequest { volume_id: "..".to_owned(), ..Default::default() })
 }
 
