@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use crate::checks::check::SAME_RULE;
 use crate::checks::planned::Planned;
+use crate::results::failure_report;
 use crate::results::outcome::{CheckReport, Kind, Outcome, SameFault};
-use crate::results::story;
 use crate::spec::faults::asks_for_several;
 use crate::spec::requirements::req;
 use crate::spec::verdict::Violation;
@@ -170,7 +170,8 @@ impl Dedup {
             && let Some((label, counts_as, outcome)) = told.into_iter().next()
         {
             let violation = outcome.violation();
-            let rule = violation.and_then(|one| story::rule(&report, one)).map_or("", |rule| rule.id);
+            let rule =
+                violation.and_then(|one| failure_report::rule(&report, one)).map_or("", |rule| rule.id);
             let looked = violation.is_some_and(|one| one.fault.is_some());
             let message = format!("{rule}{}", if looked { ", and nothing else behind it" } else { "" });
             report.outcome = outcome;
@@ -192,7 +193,7 @@ impl Dedup {
 fn accusation(report: &CheckReport, outcome: &Outcome) -> Option<Accusation> {
     let violation = outcome.violation()?;
     Some(Accusation {
-        rule: story::rule(report, violation).map_or("", |rule| rule.id),
+        rule: failure_report::rule(report, violation).map_or("", |rule| rule.id),
         violation: violation.clone(),
         counts_as: outcome.kind(),
         label: report.label(),

@@ -28,8 +28,8 @@ use crate::checks::registry::{Registry, Suite};
 use crate::client::target::Target;
 use crate::config::Config;
 use crate::results::events::{Event, Reporter};
+use crate::results::failure_report::FailureReport;
 use crate::results::outcome::{CheckReport, Outcome, Summary};
-use crate::results::story::Story;
 use crate::run::runner::{JOBS, RunOptions, Runner};
 
 /// The test that looks at what the run as a whole left behind.
@@ -216,7 +216,7 @@ fn of_check(report: &CheckReport) -> Verdict {
         Outcome::Skipped(why) => Ok(Some(why.clone())),
         Outcome::SameFault(same) => Ok(Some(same.told())),
         Outcome::Failed(_) | Outcome::Broken(_) | Outcome::UnexpectedPass { .. } => {
-            Err(Story(report).to_string())
+            Err(FailureReport(report).to_string())
         }
     }
 }

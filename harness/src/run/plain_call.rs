@@ -19,7 +19,7 @@ use crate::config::AccessType;
 use crate::lifecycle::cx::Cx;
 use crate::protocol::effect;
 use crate::protocol::rpc::{Facts, Resource};
-use crate::results::story;
+use crate::results::failure_report;
 use crate::run::precondition::Preconditions;
 use crate::run::run_check::body;
 use crate::text::shorten::shortened;
@@ -108,7 +108,7 @@ impl Lost {
             _ => return None,
         };
         let answer = shortened(&call.outcome().to_string());
-        let (line, failure) = (story::call_line(call), call.outcome.failure());
+        let (line, failure) = (failure_report::call_line(call), call.outcome.failure());
         Some(Lost { rpc: call.rpc, code, answer, line, failure })
     }
 
@@ -210,7 +210,11 @@ impl AfterCall for Probe {
             return;
         }
         if let Err(lost) = self.plain.make().await {
-            *found = log.look_at(call, |call| Found { line: story::call_line(call), rpc: call.rpc, lost });
+            *found = log.look_at(call, |call| Found {
+                line: failure_report::call_line(call),
+                rpc: call.rpc,
+                lost,
+            });
         }
     }
 

@@ -16,9 +16,9 @@ use crate::client::spent::Spent;
 use crate::client::target::Target;
 use crate::driver::Driver;
 use crate::lifecycle::cx::Cx;
+use crate::results::failure_report::{self, have_to_do};
 use crate::results::fault;
 use crate::results::outcome::{CheckReport, Halt, Outcome};
-use crate::results::story::{self, have_to_do};
 use crate::run::precondition::Preconditions;
 use crate::spec::faults::Fault;
 use crate::spec::verdict::{CheckResult, Stop, Violation};
@@ -313,7 +313,7 @@ pub(crate) fn killed(done: &Done, alive: bool) -> Violation {
         true => format!("the driver lives on, but {call} ends without a gRPC status"),
         false => format!("the driver did not survive {call}"),
     };
-    let told: Vec<String> = calls.into_iter().take(CALLS_TOLD_MAX).map(story::call_line).collect();
+    let told: Vec<String> = calls.into_iter().take(CALLS_TOLD_MAX).map(failure_report::call_line).collect();
     cut_off(message).actual(told.join("\n      "))
 }
 

@@ -24,9 +24,9 @@ use crate::lifecycle::size::{self, Found};
 use crate::protocol::capability::Capability;
 use crate::resources::left_behind::{LeftBehind, Removal};
 use crate::results::events::{Event, Reporter};
+use crate::results::failure_report;
 use crate::results::fault;
 use crate::results::outcome::{Aftermath, CheckReport, Crash, Halt, Leak, Outcome, Summary};
-use crate::results::story;
 use crate::results::stripping;
 use crate::run::dedup::Dedup;
 use crate::run::inventory::{self, Inventory, Surroundings};
@@ -575,7 +575,7 @@ impl<'a> Runner<'a> {
         for outcome in std::iter::once(&report.outcome).chain(&report.also) {
             if let Outcome::Failed(violation) | Outcome::KnownFailure { violation, .. } = outcome
                 && violation.fault.is_none()
-                && let Some(rule) = story::rule(&report, violation)
+                && let Some(rule) = failure_report::rule(&report, violation)
             {
                 self.target.faults().failed_by(rule, &report.label());
             }

@@ -10,8 +10,8 @@ use crate::checks::planned::Planned;
 use crate::client::answer::{Answer, NoAnswer};
 use crate::client::record::CallRecord;
 use crate::protocol::rpc::Facts;
+use crate::results::failure_report;
 use crate::results::outcome::{CheckReport, Kind, Outcome, SameFault};
-use crate::results::story;
 use crate::run::plain_call::{Found, Lost, Made, PlainCall, Probe};
 use crate::run::run_check::{Rules, raised, run_check};
 use crate::spec::verdict::Violation;
@@ -404,7 +404,7 @@ impl Runner<'_> {
             let calls = if hidden == 1 { "call" } else { "calls" };
             told.push(format!("… {hidden} earlier {calls}; --report json=FILE has them"));
         }
-        told.extend(calls.into_iter().skip(hidden).map(story::call_line));
+        told.extend(calls.into_iter().skip(hidden).map(failure_report::call_line));
         told.extend(["the plain call after the check".to_owned(), lost.line.clone()]);
         let message = format!("{} stopped working after this check", lost.rpc);
         violation(plain, message, lost).told(told)
