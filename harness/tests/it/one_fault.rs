@@ -1,7 +1,7 @@
 //! One fault of the driver is one failure.
 
 use csi_harness::checks::check::Check;
-use csi_harness::checks::registry::{Registry, Suite};
+use csi_harness::checks::registry::{Checks, Registry, Suite};
 use csi_harness::client::target::Target;
 use csi_harness::driver::Driver;
 use csi_harness::prelude::*;
@@ -82,7 +82,8 @@ check! {
 }
 
 const ALL: &[&Check] = &[&TAKES_ODD, &REFUSES_ODD, &CONCLUDES, &TAKES];
-const SUITE: Suite = Suite { name: "one-fault", checks: &[ALL, FAMILY, DEADLY], retired: &[] };
+const SUITE: Suite =
+    Suite { name: "one-fault", checks: Checks::Declared(&[ALL, FAMILY, DEADLY]), retired: &[] };
 
 async fn ran_with(defects: Vec<Defect>, checks: &[&'static Check]) -> Ran {
     let mock = csi_mock_driver::Config { defects, ..Default::default() };
@@ -150,7 +151,7 @@ async fn a_refusal_proves_nothing_where_the_plain_call_is_refused() {
         for check in &ALL[..3] {
             let Outcome::Broken(why) = ran.outcome(check) else { panic!("{:?}", ran.outcomes) };
             assert!(why.contains("a plain CreateSnapshot is refused as well: UNIMPLEMENTED"), "{why}");
-            assert!(why.contains(TAKES.id), "{why}");
+            assert!(why.contains(&*TAKES.id), "{why}");
         }
         assert_eq!(ran.summary.failed, checks.len() - 3);
     }
@@ -386,7 +387,7 @@ async fn a_fault_is_told_where_it_is_told_in_full() {
     assert_eq!(ran.summary.failed, 1, "nobody else tells it");
 }
 
-fn ask(cx: &Cx) -> Calling<'_, v1::DeleteVolumeResponse> {
+fn ask(cx: &Cx) -> PendingCall<'_, v1::DeleteVolumeResponse> {
     cx.call(v1::DeleteVolumeRequest { volume_id: "..".to_owned(), ..Default::default() })
 }
 
@@ -514,7 +515,7 @@ async fn a_driver_that_dies_of_a_plain_call_is_told_once() {
     for check in [&BUILDS, &BUILDS_TOO] {
         let Outcome::Broken(why) = ran.outcome(check) else { panic!("{:?}", ran.outcomes) };
         assert!(
-            why.contains("not sent: the driver crashes on a plain") && why.contains(DELETES.id),
+            why.contains("not sent: the driver crashes on a plain") && why.contains(&*DELETES.id),
             "{why}"
         );
     }

@@ -12,7 +12,7 @@ mod used;
 
 use std::time::{Duration, Instant};
 
-use csi_harness::checks::registry::Suite;
+use csi_harness::checks::registry::{Checks, Suite};
 use csi_harness::driver::{Away, Driver, DriverError, End};
 use csi_harness::prelude::*;
 
@@ -34,7 +34,7 @@ const LOAD_MAX: Duration = Duration::from_millis(60);
 const STOP_GRACE: Duration = Duration::from_secs(10);
 
 /// The restart suite.
-pub const SUITE: Suite = Suite { name: "restart", checks: &[CHECKS], retired: &[] };
+pub const SUITE: Suite = Suite { name: "restart", checks: Checks::Declared(&[CHECKS]), retired: &[] };
 
 const CHECKS: &[&Check] = &[
     &memory::REMEMBERS,

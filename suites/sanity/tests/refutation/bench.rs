@@ -183,7 +183,7 @@ async fn run(
         ..RunOptions::default()
     };
     let mut plan = registry().select(&Filter::default(), &target.config().access_types);
-    plan.retain(|planned| wanted(planned.check));
+    plan.retain(|planned| wanted(&planned.check));
     let mut listening = Listening::default();
     // Nobody raises it.
     let (_stop, never) = watch::channel(Default::default());

@@ -156,7 +156,7 @@ pub(crate) async fn play_on(
 ) -> Result<Played, Failed> {
     let target = Target::connect_to(driver.clone(), config).await?;
     let mut plan = registry.select(&Filter::default(), &target.config().access_types);
-    plan.retain(|planned| wanted(planned.check));
+    plan.retain(|planned| wanted(&planned.check));
     let options = RunOptions { seed, tell_each: true, registry, ..RunOptions::default() };
     let mut listening = Listening::default();
     // Nobody raises it.

@@ -106,12 +106,13 @@ fn blamed(check: &str, defects: &[&str]) -> Result<BTreeSet<String>, Failed> {
         ..Effort::default()
     };
     let played = play(mock, config, SEED, |other| other.id == check)?;
-    let check = registry().checks().find(|(_, other)| other.id == check).map(|(_, check)| check);
+    let registry = registry();
+    let check = registry.checks().find(|(_, other)| other.id == check).map(|(_, check)| check);
     let check = check.ok_or("there is no such check")?;
     Ok(played.said.values().flat_map(|said| words(check, said)).collect())
 }
 
-fn words(check: &'static Check, said: &Said) -> Vec<String> {
+fn words(check: &Check, said: &Said) -> Vec<String> {
     let violations = std::iter::once(&said.outcome).chain(&said.also).filter_map(Outcome::violation);
     let text = |one: &csi_harness::spec::verdict::Violation| {
         format!("{} {}", one.requirement.unwrap_or(check.requirements[0]).id, one.message)
