@@ -124,6 +124,11 @@ pub fn compare(old: &Stored, new: &Stored, slower_than: Option<f64>) -> Comparis
     comparison
 }
 
+/// Compares each of several runs with the one before it.
+pub fn compare_each(runs: &[Stored], slower_than: Option<f64>) -> Vec<Comparison> {
+    runs.windows(2).map(|pair| compare(&pair[0], &pair[1], slower_than)).collect()
+}
+
 fn named<S: Serializer>(kind: &Option<Kind>, serializer: S) -> Result<S::Ok, S::Error> {
     kind.map(Kind::name).serialize(serializer)
 }
@@ -238,7 +243,7 @@ impl Comparison {
         if self.is_worse { "something got worse" } else { "nothing got worse" }
     }
 
-    fn slower_text(slower: &Slower) -> String {
+    pub(crate) fn slower_text(slower: &Slower) -> String {
         let (was, is) = (duration_text(slower.old_median_us), duration_text(slower.new_median_us));
         format!("{} takes {is}, formerly {was}: {:.1} times as long", slower.rpc, slower.factor)
     }

@@ -10,6 +10,7 @@ use serde::de::DeserializeOwned;
 
 use crate::conclusion::{Conclusion, Facts};
 use crate::journal::{Run, SCHEMA, SameFaultEntry, Selection, ShardEntry};
+use crate::statement::Line;
 
 /// Bytes of a report that is read.
 const REPORT_BYTES_MAX: u64 = 256 << 20;
@@ -26,6 +27,9 @@ pub struct Stored {
     /// Which part of a run it is, if it is one.
     #[serde(default)]
     pub shard: Option<ShardEntry>,
+    /// When the run began, in UTC as RFC 3339 has it.
+    #[serde(default)]
+    pub started: String,
     /// The driver.
     pub target: Plugin,
     /// The verdict on it.
@@ -36,6 +40,9 @@ pub struct Stored {
     pub summary: Counts,
     /// Every check, by id.
     pub checks: Vec<Check>,
+    /// What is said of each area.
+    #[serde(default)]
+    pub statement: Vec<Line>,
     /// What stayed behind.
     pub leaks: Vec<Leak>,
     /// Deaths of the driver.
