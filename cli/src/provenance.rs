@@ -25,9 +25,20 @@ pub(crate) fn settings(config: &Config) -> Vec<String> {
         _ => serde_json::Map::new(),
     };
     let usual = fields(&Config::default());
-    let is_told = |name: &str, value: &Value| usual.get(name) != Some(value) && !ELSEWHERE.contains(&name);
-    let told = fields(config).into_iter().filter(|(name, value)| is_told(name, value));
-    told.map(|(name, value)| setting(&name, value)).collect()
+    let set = fields(config).into_iter().filter(|(name, _)| !ELSEWHERE.contains(&name.as_str()));
+    set.flat_map(|(name, value)| differing(name.clone(), value, usual.get(&name))).collect()
+}
+
+/// The value where it is not the usual one; of a group of settings, those of them.
+fn differing(name: String, value: Value, usual: Option<&Value>) -> Vec<String> {
+    match (value, usual) {
+        (value, Some(usual)) if value == *usual => Vec::new(),
+        (Value::Object(fields), Some(Value::Object(usual))) if !usual.is_empty() => fields
+            .into_iter()
+            .flat_map(|(field, value)| differing(format!("{name}.{field}"), value, usual.get(&field)))
+            .collect(),
+        (value, _) => vec![setting(&name, value)],
+    }
 }
 
 fn setting(name: &str, value: Value) -> String {
@@ -64,6 +75,7 @@ mod tests {
             endpoint: Some("/s".to_owned()),
             driver_command: Some("API_TOKEN=hunter2 ./driver".to_owned()),
             fs_type: "xfs".to_owned(),
+            effort: csi_harness::config::Effort { cases: 8, ..Default::default() },
             parameters: [
                 ("pool".to_owned(), "p".to_owned()),
                 ("adminPassword".to_owned(), "hunter2".to_owned()),
@@ -82,6 +94,7 @@ mod tests {
             told,
             [
                 format!("driver-command: API_TOKEN={STRIPPED} ./driver"),
+                "effort.cases: 8".to_owned(),
                 "fs-type: xfs".to_owned(),
                 format!("parameters: {{\"adminPassword\":\"{STRIPPED}\",\"pool\":\"p\"}}"),
             ]

@@ -105,6 +105,16 @@ impl Check {
         let shows_again = self.same_fault.is_some() || (self.told_in.is_some() && self.word == Kind::Skipped);
         if shows_again { Kind::SameFault } else { self.word }
     }
+
+    /// The same, with that of the other check for one that shows the same fault.
+    pub(crate) fn counts_as(&self) -> Kind {
+        match (&self.same_fault, self.outcome()) {
+            (Some(same), _) => same.outcome,
+            // Of an older version, which did not say more.
+            (None, Kind::SameFault) => Kind::Failed,
+            (None, outcome) => outcome,
+        }
+    }
 }
 
 /// Something that stayed behind.
