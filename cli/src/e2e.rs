@@ -11,9 +11,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use csi_driver_definitions::{Capability, DriverDefinition, Loaded, Objects, StorageClass};
-use csi_harness::check::Check;
+use csi_harness::checks::check::Check;
+use csi_harness::checks::registry::{Registry, Suite};
 use csi_harness::config::{Config, PathLayout};
-use csi_harness::registry::{Registry, Suite};
 use csi_suite_e2e::direct;
 use csi_suite_e2e::local::{LocalClusters, Settings};
 use csi_suite_e2e::plan::{self, Definition, Instance, Say};
@@ -168,7 +168,7 @@ fn print_plan(
     let filter = args.terms.filter(&registry)?;
     let checks: Vec<&Check> = registry.checks().map(|(_, check)| check).collect();
     let chosen: BTreeSet<&str> =
-        checks.iter().filter(|check| filter.selects(check, check.id)).map(|check| check.id).collect();
+        checks.iter().filter(|check| filter.selects(check, &check.id)).map(|check| &*check.id).collect();
     instances.retain(|instance| chosen.contains(instance.id.as_str()));
     if instances.is_empty() {
         return Err(Error::NothingSelected);

@@ -63,7 +63,7 @@ fn run(bytes: &[u8]) {
     let yaml = written(&case);
     match Case::load(&file::with(NAME, yaml.as_bytes())) {
         Ok(again) => assert_eq!(again, case, "{yaml}"),
-        Err(error) => panic!("{}\n{yaml}", csi_harness::error_chain(&error)),
+        Err(error) => panic!("{}\n{yaml}", csi_harness::text::error::error_chain(&error)),
     }
 }
 
@@ -85,7 +85,7 @@ fn seeds() -> Vec<Vec<u8>> {
 csi-sanity-fuzz-case: 1
 check: fuzz/requests/delete-volume
 requirement: HOSTILE-PATH-001
-message: DeleteVolume reaches files outside of what it is for
+message: DeleteVolume reaches files outside the driver's directory
 expected: a text that is taken for what it is
 actual: \"'x' is gone\"
 driver: a.example 1.0.0

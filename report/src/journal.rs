@@ -3,19 +3,19 @@
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use csi_harness::events::{Event, Reporter};
-use csi_harness::fault;
-use csi_harness::outcome::{
-    Aftermath, Again, CheckReport, Crash, Halt, Kind, Leak, LeftBehind, Outcome, Removal, SameFault, Summary,
-    Verdict,
+use csi_harness::client::answer::Answer;
+use csi_harness::client::record::CallRecord;
+use csi_harness::client::spent::Spent;
+use csi_harness::client::tally::{FirstFailure, RpcCalls, Times};
+use csi_harness::client::target::Target;
+use csi_harness::resources::left_behind::{LeftBehind, Removal};
+use csi_harness::results::events::{Event, Reporter};
+use csi_harness::results::failure_report::{self, ToldCall};
+use csi_harness::results::fault;
+use csi_harness::results::outcome::{
+    Aftermath, Again, CheckReport, Crash, Halt, Kind, Leak, Outcome, SameFault, Summary, Verdict,
 };
-use csi_harness::record::CallRecord;
-use csi_harness::reply::Answer;
-use csi_harness::spent::Spent;
-use csi_harness::story::{self, ToldCall};
-use csi_harness::tally::{FirstFailure, RpcCalls, Times};
-use csi_harness::target::Target;
-use csi_harness::verdict::CallSpan;
+use csi_harness::spec::verdict::CallSpan;
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
@@ -676,7 +676,7 @@ impl Reporter for Journal {
                 self.run.seed = *seed;
             }
             Event::Remark(remark) => self.run.remarks.push((*remark).to_owned()),
-            Event::CheckStarted(_) | Event::Waiting(_) | Event::Tick { .. } => {}
+            Event::CheckStarted(_) | Event::CheckEnded(_) | Event::Waiting(_) | Event::Tick { .. } => {}
             Event::CheckFinished(report) => {
                 let entry = check_entry(report);
                 self.areas.add(entry.area(), entry.counts_as());
@@ -690,7 +690,7 @@ impl Reporter for Journal {
                 log: crash.log.clone(),
             }),
             Event::Leaked(leaks) => {
-                let entry = |leak: &csi_harness::outcome::Leak| LeakEntry {
+                let entry = |leak: &csi_harness::results::outcome::Leak| LeakEntry {
                     kind: leak.kind.clone(),
                     id: leak.id.clone(),
                     ours: leak.ours,
@@ -817,7 +817,7 @@ impl CheckEntry {
     pub fn story(&self) -> String {
         match self.findings.is_empty() {
             true => String::new(),
-            false => story::whole(&self.findings, &self.transcript, &self.repeat),
+            false => failure_report::whole(&self.findings, &self.transcript, &self.repeat),
         }
     }
 }
@@ -832,7 +832,7 @@ fn check_entry(report: &CheckReport) -> CheckEntry {
     let mut requirements: Vec<String> =
         report.planned.check.requirements.iter().map(|rule| rule.id.to_owned()).collect();
     let violation = report.outcome.violation();
-    if let Some(broken) = violation.and_then(|violation| story::rule(report, violation)) {
+    if let Some(broken) = violation.and_then(|violation| failure_report::rule(report, violation)) {
         requirements.retain(|id| *id != broken.id);
         requirements.insert(0, broken.id.to_owned());
     }
@@ -871,14 +871,14 @@ fn check_entry(report: &CheckReport) -> CheckEntry {
         calls,
         incidents: if told { report.incidents.iter().map(incident_entry).collect() } else { Vec::new() },
         repeat: report.repeat.clone(),
-        title: report.planned.check.title.to_owned(),
-        known_as: report.planned.check.known_as.map(str::to_owned),
+        title: report.planned.check.title.to_string(),
+        known_as: report.planned.check.known_as.as_deref().map(str::to_owned),
         go_names: report.planned.check.replaces.iter().map(|name| (*name).to_owned()).collect(),
         fault: fault::key(report),
         told_in: None,
         same_fault: None,
-        findings: if told { story::findings(report) } else { String::new() },
-        transcript: if told { story::transcript(report) } else { String::new() },
+        findings: if told { failure_report::findings(report) } else { String::new() },
+        transcript: if told { failure_report::transcript(report) } else { String::new() },
     };
     if let Outcome::SameFault(same) = &report.outcome {
         entry.shows_again(same);
@@ -894,7 +894,7 @@ fn also_entry(report: &CheckReport, outcome: &Outcome) -> Option<AlsoEntry> {
     let violation = outcome.violation()?;
     Some(AlsoEntry {
         outcome: outcome.kind(),
-        requirement: story::rule(report, violation).map_or(String::new(), |rule| rule.id.to_owned()),
+        requirement: failure_report::rule(report, violation).map_or(String::new(), |rule| rule.id.to_owned()),
         message: violation.message.clone(),
         expected: violation.expected.clone(),
         actual: violation.actual.clone(),
@@ -921,7 +921,7 @@ fn call_entries(report: &CheckReport, told: bool) -> Vec<CallEntry> {
     let (first, rest) = report.calls.split_at(report.calls.len().min(CALLS_FIRST_MAX));
     let left_out = rest.len().saturating_sub(CALLS_LAST_MAX);
     let mut entries: Vec<CallEntry> = first.iter().chain(&rest[left_out..]).map(call_entry).collect();
-    let explaining = if told { story::told_calls(report) } else { Vec::new() };
+    let explaining = if told { failure_report::told_calls(report) } else { Vec::new() };
     for ToldCall { place, times, is_accused } in explaining {
         let behind = place.checked_sub(left_out).filter(|place| *place >= first.len());
         let place = if place < first.len() { Some(place) } else { behind };

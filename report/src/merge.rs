@@ -2,13 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use csi_harness::check::SAME_RULE;
-use csi_harness::faults::asks_for_several;
-use csi_harness::outcome::{Kind, SameFault, Summary, Verdict};
-use csi_harness::registry::Registry;
-use csi_harness::requirements::req;
-use csi_harness::shard;
-use csi_harness::tally::Times;
+use csi_harness::checks::check::SAME_RULE;
+use csi_harness::checks::registry::Registry;
+use csi_harness::checks::shard;
+use csi_harness::client::tally::Times;
+use csi_harness::results::outcome::{Kind, SameFault, Summary, Verdict};
+use csi_harness::spec::faults::asks_for_several;
+use csi_harness::spec::requirements::req;
 
 use crate::areas::Areas;
 use crate::conclusion::Conclusion;
@@ -316,7 +316,7 @@ fn folded(mut checks: BTreeMap<String, CheckEntry>, registry: &Registry) -> BTre
     let order: BTreeMap<&str, (usize, bool)> = registry
         .checks()
         .enumerate()
-        .map(|(at, (_, check))| (check.id, (at, check.follows == Some(SAME_RULE))))
+        .map(|(at, (_, check))| (&*check.id, (at, check.follows == Some(SAME_RULE))))
         .collect();
     let of = |check: &CheckEntry| {
         let id = check.id.split('@').next().unwrap_or_default();

@@ -3,8 +3,8 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use csi_harness::outcome::Kind;
-use csi_harness::requirements::{Level, Party, Requirement, Testability, req};
+use csi_harness::results::outcome::Kind;
+use csi_harness::spec::requirements::{Level, Party, Requirement, Testability, req};
 
 use crate::journal::{CheckEntry, Run, UntestedEntry};
 

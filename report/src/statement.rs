@@ -2,12 +2,12 @@
 
 use std::collections::BTreeSet;
 
-use csi_harness::capability::Capability::*;
-use csi_harness::check::Check;
+use csi_harness::checks::check::Check;
+use csi_harness::client::target::Target;
 use csi_harness::config::AccessType;
-use csi_harness::need::*;
-use csi_harness::outcome::Kind;
-use csi_harness::target::Target;
+use csi_harness::protocol::capability::Capability::*;
+use csi_harness::results::outcome::Kind;
+use csi_harness::spec::need::*;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -212,7 +212,7 @@ impl Area {
 /// The areas that a check belongs to.
 pub fn areas_of(check: &Check) -> impl Iterator<Item = &'static str> {
     let is_kubernetes = check.known_as.is_some();
-    AREAS.iter().filter(move |area| area.has_check(check.id, is_kubernetes)).map(|area| area.name)
+    AREAS.iter().filter(move |area| area.has_check(&check.id, is_kubernetes)).map(|area| area.name)
 }
 
 /// The statement, while the run goes on.
@@ -333,7 +333,7 @@ impl Line {
 
 #[cfg(test)]
 mod tests {
-    use csi_harness::requirements::{Party, req};
+    use csi_harness::spec::requirements::{Party, req};
     use serde_json::{Value, json};
 
     use super::*;

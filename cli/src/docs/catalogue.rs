@@ -3,17 +3,18 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use csi_harness::check::{Check, Runs, Variants};
-use csi_harness::need::Need;
-use csi_harness::requirements::Requirement;
+use csi_harness::checks::check::{Check, Runs, Variants};
+use csi_harness::spec::need::Need;
+use csi_harness::spec::requirements::Requirement;
 
 use super::{check_section, escaped};
 use crate::suites;
 
 #[test]
 fn the_checks() {
+    let registry = suites::all();
     let mut areas: BTreeMap<&str, Vec<&Check>> = BTreeMap::new();
-    for (_, check) in suites::all().checks() {
+    for (_, check) in registry.checks() {
         areas.entry(check.area()).or_default().push(check);
     }
     let count: usize = areas.values().map(Vec::len).sum();
@@ -22,7 +23,7 @@ fn the_checks() {
         writeln!(text, "| [{area}](#{}) | {} |", anchor(area), checks.len()).unwrap();
     }
     for (area, checks) in &mut areas {
-        checks.sort_by_key(|check| check.id);
+        checks.sort_by_key(|check| &*check.id);
         write!(text, "\n## {area}\n").unwrap();
         checks.iter().for_each(|check| text.push_str(&entry(check)));
     }
@@ -35,7 +36,7 @@ fn anchor(heading: &str) -> String {
 }
 
 fn entry(check: &Check) -> String {
-    let mut text = format!("\n### `{}`\n\n**{}.**", check.id, escaped(check.title));
+    let mut text = format!("\n### `{}`\n\n**{}.**", check.id, escaped(&check.title));
     let doc: Vec<&str> = check.doc.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
     if !doc.is_empty() {
         write!(text, " {}", escaped(&doc.join(" "))).unwrap();
@@ -66,7 +67,7 @@ fn entry(check: &Check) -> String {
 }
 
 fn requirement(rule: &Requirement) -> String {
-    let inferred = if rule.is_binding() || rule.level != csi_harness::requirements::Level::Must {
+    let inferred = if rule.is_binding() || rule.level != csi_harness::spec::requirements::Level::Must {
         ""
     } else {
         ", inferred: warns"

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use csi_harness::story::{short_texts, shortened};
+use csi_harness::text::shorten::{short_texts, shortened};
 
 use super::markup::Html;
 use super::sequence;

@@ -1,7 +1,7 @@
 //! What the reader sees first: the verdict, what failed, and what to do next.
 
-use csi_harness::outcome::Kind;
-use csi_harness::story::shortened;
+use csi_harness::results::outcome::Kind;
+use csi_harness::text::shorten::shortened;
 
 use super::markup::Html;
 use super::{checks, driver, mark, outcome, place};

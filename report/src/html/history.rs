@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use csi_harness::outcome::Kind;
-use csi_harness::story::shortened;
+use csi_harness::results::outcome::Kind;
+use csi_harness::text::shorten::shortened;
 
 use super::markup::Html;
 use super::{LISTED_MAX, Section, first, mark, outcome, overview, page, scrolling};

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use csi_harness::requirements::{Level, Party, Requirement};
-use csi_harness::story::shortened;
+use csi_harness::spec::requirements::{Level, Party, Requirement};
+use csi_harness::text::shorten::shortened;
 
 use super::markup::Html;
 use super::{LISTED_MAX, columns, mark, place, scrolling};

@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 use std::io::{self, Write};
 
 use anstyle::Style;
-use csi_harness::outcome::{self, CheckReport, Outcome};
-use csi_harness::story::{Story, shortened};
+use csi_harness::results::failure_report::FailureReport;
+use csi_harness::results::outcome::{self, CheckReport, Outcome};
+use csi_harness::text::shorten::shortened;
 
 use super::wrap::wrapped;
 use super::{BOLD, DIM, Detail, heading, plain};
@@ -96,9 +97,9 @@ impl Stories {
         if let Outcome::SameFault(same) = &report.outcome {
             return self.again(&report.label(), &same.first);
         }
-        let title = report.planned.check.title.to_owned();
-        let words = || Words { title, headline: headline(report), text: Story(report).to_string() };
-        self.tell(report.outcome.kind(), csi_harness::fault::key(report), report.label(), words);
+        let title = report.planned.check.title.to_string();
+        let words = || Words { title, headline: headline(report), text: FailureReport(report).to_string() };
+        self.tell(report.outcome.kind(), csi_harness::results::fault::key(report), report.label(), words);
     }
 
     /// Adds a check of a report.

@@ -12,8 +12,8 @@ use std::process::ExitCode;
 
 use bench::{Backend, Played};
 use csi_faulty_driver::Defect;
-use csi_harness::outcome::Outcome;
-use csi_harness::refutation::{Trial, on_a_right_driver};
+use csi_harness::results::outcome::Outcome;
+use csi_harness::run::refutation::{Trial, on_a_right_driver};
 use csi_suite_data::SUITE;
 use libtest_mimic::{Arguments, Failed};
 
@@ -36,8 +36,8 @@ fn main() -> ExitCode {
 fn a_right_driver_passes(backend: Backend) -> Result<(), Failed> {
     let Some(played) = bench::play(backend, None)? else { return Ok(()) };
     let mut wrong: Vec<String> = played.left();
-    for check in SUITE.checks.iter().copied().flatten() {
-        match on_a_right_driver(&played.of(check.id)) {
+    for check in SUITE.checks.iter() {
+        match on_a_right_driver(&played.of(&check.id)) {
             Trial::Good => {}
             Trial::Skipped(_) if backend == Backend::Directories => {}
             Trial::Skipped(why) | Trial::Bad(why) => wrong.push(format!("{}: {why}", check.id)),
@@ -49,7 +49,7 @@ fn a_right_driver_passes(backend: Backend) -> Result<(), Failed> {
 /// Each defect that a check names exists, and each check names one.
 fn names_agree() -> Result<(), Failed> {
     let all: BTreeSet<&str> = Defect::ALL.iter().map(|defect| defect.id()).collect();
-    for check in SUITE.checks.iter().copied().flatten() {
+    for check in SUITE.checks.iter() {
         if let Some(unknown) = check.refuted_by.iter().find(|id| !all.contains(*id)) {
             return Err(Failed::from(format!("{} names {unknown}, which does not exist", check.id)));
         }

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use csi_faulty_driver::Defect;
-use csi_harness::outcome::Outcome;
-use csi_harness::refutation::{Trial, on_a_defect};
+use csi_harness::results::outcome::Outcome;
+use csi_harness::run::refutation::{Trial, on_a_defect};
 use csi_suite_data::SUITE;
 use libtest_mimic::Failed;
 
@@ -31,15 +31,16 @@ pub(crate) fn trials() -> impl Iterator<Item = libtest_mimic::Trial> {
 }
 
 /// The checks that name a defect.
-fn refuted(defect: Defect) -> Vec<&'static str> {
-    let checks = SUITE.checks.iter().copied().flatten();
-    checks.filter(|check| check.refuted_by.contains(&defect.id())).map(|check| check.id).collect()
+fn refuted(defect: Defect) -> Vec<String> {
+    let suite = SUITE;
+    let checks = suite.checks.iter().filter(|check| check.refuted_by.contains(&defect.id()));
+    checks.map(|check| check.id.to_string()).collect()
 }
 
 fn is_found(rows: &Rows, defect: Defect) -> Result<(), Failed> {
     let Some(played) = bench::play(Backend::Images, Some(defect))? else { return Ok(()) };
     for check in refuted(defect) {
-        match on_a_defect(&played.of(check)) {
+        match on_a_defect(&played.of(&check)) {
             Trial::Good => {}
             Trial::Skipped(why) | Trial::Bad(why) => {
                 return Err(Failed::from(format!("{check} does not find {}: {why}", defect.id())));
@@ -63,6 +64,7 @@ fn is_found(rows: &Rows, defect: Defect) -> Result<(), Failed> {
 /// A line for each check that has something to say.
 fn row(played: &Played) -> Result<String, Failed> {
     let mut lines = String::new();
+    let suite = SUITE;
     for (label, outcome) in &played.said {
         let (violation, warns) = match outcome {
             Outcome::Failed(violation) => (violation, ""),
@@ -70,7 +72,7 @@ fn row(played: &Played) -> Result<String, Failed> {
             _ => continue,
         };
         let id = label.split('@').next().unwrap_or_default();
-        let check = SUITE.checks.iter().copied().flatten().find(|check| check.id == id);
+        let check = suite.checks.iter().find(|check| check.id == id);
         let check = check.ok_or_else(|| format!("{label} is no check"))?;
         let rule = violation.requirement.unwrap_or(check.requirements[0]);
         if !check.requirements.contains(&rule) {

@@ -1,8 +1,8 @@
 //! What checks of several RPCs have in common: probes with ids that lead nowhere, volumes to publish, snapshots that
 //! are told apart.
 
+use csi_harness::client::reply::Refusal;
 use csi_harness::prelude::*;
-use csi_harness::reply::Refusal;
 
 use crate::moment::{moment, same_moment, warn_if_long_ago};
 
@@ -34,7 +34,7 @@ pub(crate) async fn must_become_unknown<'a, T: Send + 'a>(
     cx: &'a Cx,
     thing: Settles,
     what: &str,
-    mut ask: impl FnMut() -> Calling<'a, T>,
+    mut ask: impl FnMut() -> PendingCall<'a, T>,
 ) -> CheckResult {
     let refusal = || refused_with(Code::NotFound);
     let gone = cx.eventually(thing, || {

@@ -1,6 +1,6 @@
 //! A capability taken away: exactly the checks that need it are skipped, and nothing is accused.
 
-use csi_harness::outcome::Outcome;
+use csi_harness::results::outcome::Outcome;
 use csi_mock_driver::Capability;
 use libtest_mimic::{Failed, Trial};
 
@@ -20,8 +20,9 @@ fn skips_what_needs_it(capability: Capability) -> Result<(), Failed> {
     mock.without = vec![capability];
     let played = bench::play(JOBS, mock, everything_set())?;
     let mut wrong = played.accusations();
+    let registry = registry();
     for (label, said) in &played.said {
-        let check = registry().find(label)?;
+        let check = registry.find(label)?;
         let access = if label.ends_with("@block") {
             csi_harness::config::AccessType::Block
         } else {
