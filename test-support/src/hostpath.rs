@@ -5,7 +5,8 @@ use std::path::Path;
 use std::process::Command;
 
 use csi_faulty_driver::Defect;
-use csi_harness::{Driver, mounts};
+use csi_harness::driver::Driver;
+use csi_harness::resources::mounts;
 use csi_hostpath_driver::args::Args;
 use csi_hostpath_driver::{Config, HostpathDriver};
 use csi_proto::Endpoint;

@@ -2,13 +2,13 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use csi_harness::Driver;
-use csi_harness::check::Check;
+use csi_harness::checks::check::Check;
+use csi_harness::checks::filter::Filter;
+use csi_harness::checks::registry::Registry;
+use csi_harness::client::target::Target;
 use csi_harness::config::{AccessType, Config, Effort, NodeConfig, Pairs, Secret, TimeLimits};
-use csi_harness::filter::Filter;
-use csi_harness::registry::Registry;
-use csi_harness::runner::RunOptions;
-use csi_harness::target::Target;
+use csi_harness::driver::Driver;
+use csi_harness::run::runner::RunOptions;
 use csi_mock_driver::{MockDriver, Quirk};
 use csi_proto::Endpoint;
 use libtest_mimic::Failed;

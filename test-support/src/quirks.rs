@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
+use csi_harness::checks::registry::Registry;
 use csi_harness::config::Config;
-use csi_harness::outcome::Outcome;
-use csi_harness::registry::Registry;
+use csi_harness::results::outcome::Outcome;
 use csi_mock_driver::{Capability, Delay, Quirk};
 use libtest_mimic::{Failed, Trial};
 

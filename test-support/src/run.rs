@@ -3,12 +3,13 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use csi_harness::check::Check;
-use csi_harness::events::{Event, Reporter};
-use csi_harness::outcome::{CheckReport, Halt, Outcome, Planned, Summary};
-use csi_harness::runner::{RunOptions, Runner};
-use csi_harness::target::Target;
-use csi_harness::wording;
+use csi_harness::checks::check::Check;
+use csi_harness::checks::planned::Planned;
+use csi_harness::client::target::Target;
+use csi_harness::results::events::{Event, Reporter};
+use csi_harness::results::outcome::{CheckReport, Halt, Outcome, Summary};
+use csi_harness::results::wording;
+use csi_harness::run::runner::{RunOptions, Runner};
 use libtest_mimic::Failed;
 use tokio::sync::watch;
 

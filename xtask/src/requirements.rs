@@ -31,7 +31,7 @@ struct Row {
     basis: String,
 }
 
-/// The source text of `harness/src/requirements/req.rs`.
+/// The source text of `harness/src/spec/requirements/req.rs`.
 pub(crate) fn rust_code(root: &Path) -> Result<String> {
     let path = root.join("harness/requirements.yaml");
     let text =

@@ -6,9 +6,9 @@ mod table;
 
 use std::ffi::OsString;
 
+use csi_harness::checks::filter::Filter;
 use csi_harness::config::AccessType;
-use csi_harness::filter::Filter;
-use csi_harness::registry::did_you_mean;
+use csi_harness::text::suggest::did_you_mean;
 
 pub use duration::parse_duration;
 use table::RENAMED;

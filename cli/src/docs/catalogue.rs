@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use csi_harness::check::{Check, Runs, Variants};
-use csi_harness::need::Need;
-use csi_harness::requirements::Requirement;
+use csi_harness::checks::check::{Check, Runs, Variants};
+use csi_harness::spec::need::Need;
+use csi_harness::spec::requirements::Requirement;
 
 use super::{check_section, escaped};
 use crate::suites;
@@ -66,7 +66,7 @@ fn entry(check: &Check) -> String {
 }
 
 fn requirement(rule: &Requirement) -> String {
-    let inferred = if rule.is_binding() || rule.level != csi_harness::requirements::Level::Must {
+    let inferred = if rule.is_binding() || rule.level != csi_harness::spec::requirements::Level::Must {
         ""
     } else {
         ", inferred: warns"

@@ -1,9 +1,9 @@
 //! How answers become outcomes.
 
+use csi_harness::checks::known::KnownFailing;
 use csi_harness::config::{Config, Secret};
-use csi_harness::known::KnownFailing;
-use csi_harness::outcome::Outcome;
 use csi_harness::prelude::*;
+use csi_harness::results::outcome::Outcome;
 use csi_mock_driver::Quirk;
 
 use crate::bench::{Bench, Ran, config};

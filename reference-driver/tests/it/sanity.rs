@@ -3,12 +3,12 @@
 
 use std::path::Path;
 
+use csi_harness::checks::filter::Filter;
+use csi_harness::checks::registry::Registry;
+use csi_harness::client::target::Target;
 use csi_harness::config::{AccessType, Config, Secret};
-use csi_harness::filter::Filter;
-use csi_harness::outcome::{CheckReport, Outcome};
-use csi_harness::registry::Registry;
-use csi_harness::runner::RunOptions;
-use csi_harness::target::Target;
+use csi_harness::results::outcome::{CheckReport, Outcome};
+use csi_harness::run::runner::RunOptions;
 use csi_proto::{Endpoint, Listener};
 use csi_test_support::run::Run;
 use tokio::sync::oneshot;

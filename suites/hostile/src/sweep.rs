@@ -2,8 +2,8 @@
 
 use std::time::{Duration, Instant};
 
+use csi_harness::client::answer::NoAnswer;
 use csi_harness::prelude::*;
-use csi_harness::reply::NoAnswer;
 use csi_proto::reflect::prost_reflect::DynamicMessage;
 use serde_json::Value;
 
@@ -13,7 +13,7 @@ use crate::scene::{Request, Scene};
 use crate::send::send;
 
 /// Time for the requests of one check at the most: what takes longer has been tried often enough.
-const SWEEP_MS_MAX: u64 = 10_000;
+const SWEEP_MS_MAX: u64 = 6_000;
 
 /// The time for the requests of one check.
 #[derive(Debug)]

@@ -3,11 +3,11 @@
 use std::path::Path;
 
 use csi_faulty_driver::Defect;
+use csi_harness::checks::filter::Filter;
+use csi_harness::checks::registry::Registry;
+use csi_harness::client::target::Target;
 use csi_harness::config::{AccessType, Config};
-use csi_harness::filter::Filter;
-use csi_harness::registry::Registry;
-use csi_harness::runner::RunOptions;
-use csi_harness::target::Target;
+use csi_harness::run::runner::RunOptions;
 use csi_suite_data::SUITE;
 use csi_test_support::hostpath;
 use csi_test_support::run::Run;

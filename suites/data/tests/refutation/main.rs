@@ -12,7 +12,7 @@ use std::process::ExitCode;
 
 use bench::Backend;
 use csi_faulty_driver::Defect;
-use csi_harness::refutation::{Trial, on_a_right_driver};
+use csi_harness::run::refutation::{Trial, on_a_right_driver};
 use csi_suite_data::SUITE;
 use libtest_mimic::{Arguments, Failed};
 

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use csi_faulty_driver::Defect;
-use csi_harness::outcome::Outcome;
-use csi_harness::refutation::{Trial, on_a_defect};
+use csi_harness::results::outcome::Outcome;
+use csi_harness::run::refutation::{Trial, on_a_defect};
 use csi_suite_data::SUITE;
 use csi_test_support::run::Run;
 use libtest_mimic::Failed;

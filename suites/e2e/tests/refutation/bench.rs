@@ -6,12 +6,12 @@ use std::time::Duration;
 
 use csi_driver_definitions::DriverDefinition;
 use csi_faulty_driver::Defect;
+use csi_harness::checks::filter::Filter;
+use csi_harness::checks::registry::{Registry, Suite};
+use csi_harness::client::target::Target;
 use csi_harness::config::{Config, PathLayout};
-use csi_harness::filter::Filter;
-use csi_harness::outcome::Outcome;
-use csi_harness::registry::{Registry, Suite};
-use csi_harness::runner::RunOptions;
-use csi_harness::target::Target;
+use csi_harness::results::outcome::Outcome;
+use csi_harness::run::runner::RunOptions;
 use csi_suite_e2e::local::{LocalClusters, Settings};
 use csi_suite_e2e::plan::{self, Definition};
 use csi_test_support::hostpath;

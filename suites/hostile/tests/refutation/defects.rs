@@ -2,9 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use csi_harness::check::Check;
-use csi_harness::outcome::{CheckReport, Outcome};
-use csi_harness::refutation::{Trial, on_a_defect};
+use csi_harness::checks::check::Check;
+use csi_harness::results::outcome::{CheckReport, Outcome};
+use csi_harness::run::refutation::{Trial, on_a_defect};
 use csi_mock_driver::Defect;
 use csi_test_support::mock::{self, everything_set};
 use csi_test_support::run::check_rules;

@@ -6,7 +6,7 @@ mod process;
 
 use std::process::ExitCode;
 
-use csi_harness::registry::Registry;
+use csi_harness::checks::registry::Registry;
 use csi_test_support::quirks;
 use libtest_mimic::Arguments;
 

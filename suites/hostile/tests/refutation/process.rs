@@ -3,10 +3,10 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use csi_harness::check::Check;
+use csi_harness::checks::check::Check;
 use csi_harness::config::Config;
-use csi_harness::outcome::CheckReport;
-use csi_harness::{Driver, DriverLog};
+use csi_harness::driver::{Driver, DriverLog};
+use csi_harness::results::outcome::CheckReport;
 use csi_mock_driver::{Defect, MockDriver};
 use csi_proto::{Endpoint, Listener};
 use csi_test_support::mock::{everything_set, run_on};

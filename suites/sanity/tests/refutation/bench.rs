@@ -2,14 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use csi_harness::check::Check;
+use csi_harness::checks::check::Check;
+use csi_harness::checks::filter::Filter;
+use csi_harness::checks::registry::Registry;
+use csi_harness::client::target::Target;
 use csi_harness::config::{AccessType, Config, NodeConfig, Secret, StaticVolume};
-use csi_harness::filter::Filter;
-use csi_harness::need::Need;
-use csi_harness::refutation::absent_for;
-use csi_harness::registry::Registry;
-use csi_harness::runner::RunOptions;
-use csi_harness::target::Target;
+use csi_harness::run::refutation::absent_for;
+use csi_harness::run::runner::RunOptions;
+use csi_harness::spec::need::Need;
 use csi_mock_driver::{Capability, MockDriver};
 use csi_proto::{Endpoint, Listener};
 use csi_test_support::mock::{self, pairs};
@@ -153,7 +153,7 @@ pub(crate) fn lacks_for_rules(check: &Check) -> Vec<Capability> {
 }
 
 /// A capability as the mock driver spells it.
-fn of_the_mock(capability: csi_harness::capability::Capability) -> Capability {
+fn of_the_mock(capability: csi_harness::protocol::capability::Capability) -> Capability {
     let name = capability.name();
     // Where two services have a capability of one name, the harness means the controller's by it.
     let found = name.parse().or_else(|_| format!("Controller.{name}").parse());

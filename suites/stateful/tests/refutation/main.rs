@@ -9,7 +9,7 @@ mod refused_once;
 
 use std::process::ExitCode;
 
-use csi_harness::registry::Registry;
+use csi_harness::checks::registry::Registry;
 use csi_test_support::quirks;
 use libtest_mimic::Arguments;
 

@@ -5,9 +5,9 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use csi_harness::check::Check;
+use csi_harness::checks::check::Check;
 use csi_harness::config::Effort;
-use csi_harness::outcome::{CheckReport, Outcome};
+use csi_harness::results::outcome::{CheckReport, Outcome};
 use csi_mock_driver::Defect;
 use csi_test_support::mock::{self, everything_set};
 use csi_test_support::run::outcomes;
@@ -114,7 +114,7 @@ fn blamed(check: &str, defects: &[&str]) -> Result<BTreeSet<String>, Failed> {
 
 fn words(check: &'static Check, report: &CheckReport) -> Vec<String> {
     let violations = outcomes(report).filter_map(Outcome::violation);
-    let text = |one: &csi_harness::verdict::Violation| {
+    let text = |one: &csi_harness::spec::verdict::Violation| {
         format!("{} {}", one.requirement.unwrap_or(check.requirements[0]).id, one.message)
     };
     violations.map(text).collect()

@@ -4,12 +4,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use csi_driver_definitions::DriverDefinition;
+use csi_harness::checks::filter::Filter;
+use csi_harness::checks::registry::Registry;
+use csi_harness::client::target::Target;
 use csi_harness::config::{Config, Elsewhere};
-use csi_harness::filter::Filter;
-use csi_harness::outcome::{Halt, Outcome, Summary};
-use csi_harness::registry::Registry;
-use csi_harness::runner::RunOptions;
-use csi_harness::target::Target;
+use csi_harness::results::outcome::{Halt, Outcome, Summary};
+use csi_harness::run::runner::RunOptions;
 use csi_suite_e2e::plan::{self, Definition};
 use csi_test_support::run::Run;
 use serde_json::json;
