@@ -27,7 +27,7 @@ struct Coverage {
 struct Row {
     id: &'static str,
     level: String,
-    checks: Vec<&'static str>,
+    checks: Vec<String>,
     /// Whether some driver with a known defect makes one of them blame it for this rule.
     proven: bool,
     /// Why they only warn of a breach of a rule that binds.
@@ -126,7 +126,7 @@ fn measure(registry: &Registry, proven: &BTreeSet<&str>, wanted: &Wanted) -> Cov
     let mut totals = Totals::default();
     let mut requirements = Vec::new();
     for rule in on_drivers().filter(|rule| wanted.has(rule)) {
-        let checks: Vec<_> = checks_of(rule, registry).collect();
+        let checks: Vec<_> = checks_of(rule, registry).map(str::to_owned).collect();
         let state = state(rule, !checks.is_empty(), proven);
         totals.count(rule, state);
         requirements.push(Row {
@@ -185,8 +185,11 @@ fn cannot_be_tested(rule: &Requirement) -> bool {
 }
 
 /// Ids of the checks that test a requirement.
-pub(crate) fn checks_of(rule: &Requirement, registry: &Registry) -> impl Iterator<Item = &'static str> {
-    registry.checks().filter(move |(_, check)| check.requirements.contains(&rule)).map(|(_, check)| check.id)
+pub(crate) fn checks_of<'a>(rule: &Requirement, registry: &'a Registry) -> impl Iterator<Item = &'a str> {
+    registry
+        .checks()
+        .filter(move |(_, check)| check.requirements.contains(&rule))
+        .map(|(_, check)| &*check.id)
 }
 
 /// Why checks only warn of a breach, where the rule binds.

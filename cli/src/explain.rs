@@ -47,11 +47,12 @@ fn explain_several(mut out: impl Write, id: &str, registry: &Registry) -> Result
         .filter(|rule| rule.rpc.eq_ignore_ascii_case(id) || upper.matches(rule.id))
         .collect();
     let area = format!("{}/", kebab(id));
-    let checks: Vec<&'static Check> = registry
+    let checks: Vec<&Check> = registry
         .checks()
         .map(|(_, check)| check)
         .filter(|check| {
-            pattern.matches(check.id) || check.id.split_once('/').is_some_and(|(_, id)| id.starts_with(&area))
+            pattern.matches(&check.id)
+                || check.id.split_once('/').is_some_and(|(_, id)| id.starts_with(&area))
         })
         .collect();
     for rule in &rules {
@@ -99,7 +100,7 @@ fn rule(id: &str, registry: &Registry) -> Option<&'static Requirement> {
 }
 
 fn unknown(id: &str, registry: &Registry) -> String {
-    let checks = registry.checks().map(|(_, check)| check.id);
+    let checks = registry.checks().map(|(_, check)| &*check.id);
     let rules = req::ALL.iter().map(|rule| rule.id);
     let rpcs = req::ALL.iter().map(|rule| rule.rpc).collect::<BTreeSet<_>>();
     let near = match id.contains('/') {

@@ -60,7 +60,7 @@ pub(crate) fn run_case(file: PathBuf, case: &Case, args: &RunArgs, repeat: Repea
 
 /// How many checks of a suite that is made for the run the terms choose, for this shard if there are several.
 pub(crate) fn count(suite: &Suite, terms: &Terms, shard: Option<Shard>) -> Result<u64, Error> {
-    let registry = Registry::new([*suite]);
+    let registry = Registry::new([suite.clone()]);
     let checks = registry.select(&terms.filter(&registry)?, &[AccessType::Mount]);
     Ok(shard.map_or(checks.len(), |shard| shard.part(checks, &registry).len()) as u64)
 }
@@ -176,7 +176,7 @@ impl Plan {
         registry: Registry,
     ) -> Result<Plan, Error> {
         let selection = selection(chosen, terms);
-        let chosen = &Registry::new(chosen.suites().iter().copied().chain(expected::suite(&config)));
+        let chosen = &Registry::new(chosen.suites().iter().cloned().chain(expected::suite(&config)));
         let known = known_failing(args.course.known_failing.as_deref(), chosen)?;
         let all = chosen.select(&Default::default(), &config.access_types);
         let labels: Vec<String> = all.iter().map(Planned::label).collect();
@@ -185,13 +185,13 @@ impl Plan {
             return Err(Error::KnownFailingStale(unmatched));
         }
         let filter = terms.filter(chosen)?;
-        let is_chosen = |planned: &Planned| filter.selects(planned.check, &planned.label());
+        let is_chosen = |planned: &Planned| filter.selects(&planned.check, &planned.label());
         if !all.iter().any(is_chosen) {
             return Err(Error::NothingSelected);
         }
         let checks: Vec<Planned> = all
             .into_iter()
-            .filter(|planned| is_chosen(planned) || expected::is_expectation(planned.check))
+            .filter(|planned| is_chosen(planned) || expected::is_expectation(&planned.check))
             .collect();
         let reports = open_reports(&args.output.words)?;
         let (shard, in_turn) = (None, false);

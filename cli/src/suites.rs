@@ -27,7 +27,7 @@ use crate::repeat::quoted;
 /// Checks that are named where none of them is there.
 const GONE_NAMED_MAX: usize = 5;
 
-const SUITES: [Suite; 7] = [
+static SUITES: [Suite; 7] = [
     csi_suite_sanity::SUITE,
     csi_suite_data::SUITE,
     csi_suite_stateful::idempotency::SUITE,
@@ -50,7 +50,7 @@ pub(crate) const NAMES: [&str; SUITES.len()] = [
 
 /// All suites.
 pub(crate) fn all() -> Registry {
-    Registry::new(SUITES)
+    Registry::new(SUITES.iter().cloned())
 }
 
 /// Ids of the rules of which it is proved that checks judge them.
@@ -74,8 +74,8 @@ impl Selection {
     /// The suites asked for; all of them if none is named.
     pub(crate) fn registry(&self) -> Registry {
         let wanted =
-            |suite: &Suite| self.suite.is_empty() || self.suite.iter().any(|name| name == suite.name);
-        Registry::new(SUITES.into_iter().filter(wanted))
+            |suite: &&Suite| self.suite.is_empty() || self.suite.iter().any(|name| name == suite.name);
+        Registry::new(SUITES.iter().filter(wanted).cloned())
     }
 
     /// The filter asked for.

@@ -10,11 +10,11 @@ use csi_harness::client::tally::{FirstFailure, RpcCalls, Times};
 use csi_harness::client::target::Target;
 use csi_harness::resources::left_behind::{LeftBehind, Removal};
 use csi_harness::results::events::{Event, Reporter};
+use csi_harness::results::failure_report;
 use csi_harness::results::fault;
 use csi_harness::results::outcome::{
     Aftermath, Again, CheckReport, Crash, Halt, Kind, Leak, Outcome, SameFault, Summary, Verdict,
 };
-use csi_harness::results::story;
 use csi_harness::spec::verdict::CallSpan;
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -748,7 +748,7 @@ impl CheckEntry {
     pub fn story(&self) -> String {
         match self.findings.is_empty() {
             true => String::new(),
-            false => story::whole(&self.findings, &self.transcript, &self.repeat),
+            false => failure_report::whole(&self.findings, &self.transcript, &self.repeat),
         }
     }
 }
@@ -763,7 +763,7 @@ fn check_entry(report: &CheckReport) -> CheckEntry {
     let mut requirements: Vec<String> =
         report.planned.check.requirements.iter().map(|rule| rule.id.to_owned()).collect();
     let violation = report.outcome.violation();
-    if let Some(broken) = violation.and_then(|violation| story::rule(report, violation)) {
+    if let Some(broken) = violation.and_then(|violation| failure_report::rule(report, violation)) {
         requirements.retain(|id| *id != broken.id);
         requirements.insert(0, broken.id.to_owned());
     }
@@ -802,14 +802,14 @@ fn check_entry(report: &CheckReport) -> CheckEntry {
         calls: first.iter().chain(last).map(call_entry).collect(),
         calls_left_out: report.calls.len() - first.len() - last.len() + report.calls_dropped,
         repeat: report.repeat.clone(),
-        title: report.planned.check.title.to_owned(),
-        known_as: report.planned.check.known_as.map(str::to_owned),
+        title: report.planned.check.title.to_string(),
+        known_as: report.planned.check.known_as.as_deref().map(str::to_owned),
         go_names: report.planned.check.replaces.iter().map(|name| (*name).to_owned()).collect(),
         fault: fault::key(report),
         told_in: None,
         same_fault: None,
-        findings: if told { story::findings(report) } else { String::new() },
-        transcript: if told { story::transcript(report) } else { String::new() },
+        findings: if told { failure_report::findings(report) } else { String::new() },
+        transcript: if told { failure_report::transcript(report) } else { String::new() },
     };
     if let Outcome::SameFault(same) = &report.outcome {
         entry.shows_again(same);
@@ -825,7 +825,7 @@ fn also_entry(report: &CheckReport, outcome: &Outcome) -> Option<AlsoEntry> {
     let violation = outcome.violation()?;
     Some(AlsoEntry {
         outcome: outcome.kind(),
-        requirement: story::rule(report, violation).map_or(String::new(), |rule| rule.id.to_owned()),
+        requirement: failure_report::rule(report, violation).map_or(String::new(), |rule| rule.id.to_owned()),
         message: violation.message.clone(),
         expected: violation.expected.clone(),
         actual: violation.actual.clone(),

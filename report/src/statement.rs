@@ -212,7 +212,7 @@ impl Area {
 /// The areas that a check belongs to.
 pub fn areas_of(check: &Check) -> impl Iterator<Item = &'static str> {
     let is_kubernetes = check.known_as.is_some();
-    AREAS.iter().filter(move |area| area.has_check(check.id, is_kubernetes)).map(|area| area.name)
+    AREAS.iter().filter(move |area| area.has_check(&check.id, is_kubernetes)).map(|area| area.name)
 }
 
 /// The statement, while the run goes on.

@@ -12,8 +12,8 @@ use csi_harness::client::patience::Waiting;
 use csi_harness::client::target::Target;
 use csi_harness::resources::left_behind::LeftBehind;
 use csi_harness::results::events::{Event, Reporter};
+use csi_harness::results::failure_report;
 use csi_harness::results::outcome::{Aftermath, CheckReport, Crash, Halt, Kind, Leak, Outcome, Summary};
-use csi_harness::results::story;
 use csi_harness::text::shorten::{named, shortened};
 
 use crate::areas::{Area, Areas, Verdict};
@@ -291,7 +291,12 @@ impl<W: Write> Reporter for Terminal<W> {
 fn write_trace(out: &mut impl Write, report: &CheckReport) -> io::Result<()> {
     writeln!(out, "{BOLD}calls of {}{BOLD:#}", report.label())?;
     for call in &report.calls {
-        writeln!(out, "  {:>9.3} {}", call.sent_after.as_secs_f64(), plain(&story::call_line(call)))?;
+        writeln!(
+            out,
+            "  {:>9.3} {}",
+            call.sent_after.as_secs_f64(),
+            plain(&failure_report::call_line(call))
+        )?;
     }
     match report.calls_dropped {
         0 => Ok(()),

@@ -108,7 +108,7 @@ pub async fn run_on(
 ) -> Result<Run, Failed> {
     let target = Target::connect_to(driver.clone(), config).await?;
     let mut plan = registry.select(&Filter::default(), &target.config().access_types);
-    plan.retain(|planned| wanted(planned.check));
+    plan.retain(|planned| wanted(&planned.check));
     let options = RunOptions { seed, tell_each: true, registry, ..RunOptions::default() };
     let run = Run::of(target, plan, options).await;
     driver.leave().await?;

@@ -1,8 +1,11 @@
 //! A check: one declaration that the list, the filter, the coverage table, the documentation and the self-test read.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::future::Future;
+use std::ops::Deref;
 use std::pin::Pin;
+use std::sync::Arc;
 
 use crate::config::AccessType;
 use crate::lifecycle::cx::Cx;
@@ -13,8 +16,29 @@ use crate::spec::verdict::CheckResult;
 /// The body of a check at work.
 pub type CheckFuture<'a> = Pin<Box<dyn Future<Output = CheckResult> + Send + 'a>>;
 
-/// The body of a check. A check of this program is a function; one that is made for what a user describes holds that.
-pub type Body = &'static (dyn for<'a> Fn(&'a Cx) -> CheckFuture<'a> + Send + Sync);
+/// The body of a check.
+pub enum Body {
+    /// That of a check of this program.
+    Declared(for<'a> fn(&'a Cx) -> CheckFuture<'a>),
+    /// That of a check which is made for what a user describes, and holds that.
+    Made(Box<dyn for<'a> Fn(&'a Cx) -> CheckFuture<'a> + Send + Sync>),
+}
+
+impl Body {
+    /// The body of a check that is made while the program runs.
+    pub fn made(body: impl for<'a> Fn(&'a Cx) -> CheckFuture<'a> + Send + Sync + 'static) -> Body {
+        Body::Made(Box::new(body))
+    }
+}
+
+impl fmt::Debug for Body {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Body::Declared(_) => "Declared",
+            Body::Made(_) => "Made",
+        })
+    }
+}
 
 /// What [`Check::follows`] says of a check that judges many things at once.
 pub const SAME_RULE: &str = "*";
@@ -22,11 +46,11 @@ pub const SAME_RULE: &str = "*";
 /// One check, declared with [`check!`](crate::check!).
 pub struct Check {
     /// Stable path of the check, such as `controller/create-volume/no-name`; never reused for something else.
-    pub id: &'static str,
+    pub id: Cow<'static, str>,
     /// The first version that has it.
     pub since: &'static str,
     /// What a right driver does, as one sentence.
-    pub title: &'static str,
+    pub title: Cow<'static, str>,
     /// Why it matters, for the catalogue.
     pub doc: &'static str,
     /// The requirements it tests; a violation is of the first one unless it names another.
@@ -39,7 +63,7 @@ pub struct Check {
     /// go on selecting the same things.
     pub replaces: &'static [&'static str],
     /// The name that other tools and their dashboards know the test by, where it is one of theirs.
-    pub known_as: Option<&'static str>,
+    pub known_as: Option<Cow<'static, str>>,
     /// RPCs whose plain call it judges. While that is refused, no other check holds a refusal of the RPC against the driver.
     pub plain: &'static [&'static str],
     /// A check that shows the same fault: where that one accuses the driver, this one does not. [`SAME_RULE`] stands for
@@ -54,6 +78,34 @@ pub struct Check {
 }
 
 impl Check {
+    /// A check that needs nothing, runs with any other for the first access type, and is there since 0.1.0.
+    pub const fn new(id: Cow<'static, str>, title: Cow<'static, str>, body: Body) -> Check {
+        Check {
+            id,
+            since: "0.1.0",
+            title,
+            doc: "",
+            requirements: &[],
+            needs: &[],
+            refuted_by: &[],
+            replaces: &[],
+            known_as: None,
+            plain: &[],
+            follows: None,
+            runs: Runs::Parallel,
+            access: Variants::First,
+            body,
+        }
+    }
+
+    /// Does what it does.
+    pub fn run<'a>(&self, cx: &'a Cx) -> CheckFuture<'a> {
+        match &self.body {
+            Body::Declared(body) => body(cx),
+            Body::Made(body) => body(cx),
+        }
+    }
+
     /// When it runs, which for one that ends the driver is not its own choice.
     pub fn course(&self) -> Runs {
         let restarts = self.needs.iter().any(|need| matches!(need, Need::Restarts));
@@ -61,8 +113,8 @@ impl Check {
     }
 
     /// The part of the id before the last slash: the area a report sums up.
-    pub fn area(&self) -> &'static str {
-        self.id.rsplit_once('/').map_or(self.id, |(area, _)| area)
+    pub fn area(&self) -> &str {
+        self.id.rsplit_once('/').map_or(&self.id, |(area, _)| area)
     }
 
     /// The check that it follows, as catalogues tell it.
@@ -74,7 +126,7 @@ impl Check {
     pub fn label(&self, access: AccessType) -> String {
         match access {
             AccessType::Block => format!("{}@block", self.id),
-            AccessType::Mount => self.id.to_owned(),
+            AccessType::Mount => self.id.to_string(),
         }
     }
 }
@@ -82,6 +134,32 @@ impl Check {
 impl fmt::Debug for Check {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Check({})", self.id)
+    }
+}
+
+/// A check, as suites and runs hold it.
+#[derive(Clone, Debug)]
+pub enum CheckRef {
+    /// One of this program.
+    Declared(&'static Check),
+    /// One that was made while it runs.
+    Made(Arc<Check>),
+}
+
+impl Deref for CheckRef {
+    type Target = Check;
+
+    fn deref(&self) -> &Check {
+        match self {
+            CheckRef::Declared(check) => check,
+            CheckRef::Made(check) => check,
+        }
+    }
+}
+
+impl From<&'static Check> for CheckRef {
+    fn from(check: &'static Check) -> CheckRef {
+        CheckRef::Declared(check)
     }
 }
 
@@ -171,9 +249,9 @@ macro_rules! check {
                 ::std::boxed::Box::pin(async move { $body })
             }
             $crate::checks::check::Check {
-                id: $id,
+                id: ::std::borrow::Cow::Borrowed($id),
                 since: $crate::check!(@Since $($since)?),
-                title: $title,
+                title: ::std::borrow::Cow::Borrowed($title),
                 doc: ::core::concat!($($doc, "\n"),*),
                 requirements: $crate::check!(@Spec $spec),
                 needs: const { &[$($($need),*)?] },
@@ -184,7 +262,7 @@ macro_rules! check {
                 follows: $crate::check!(@Follows $($follows)?),
                 runs: $crate::check!(@Runs $($runs)?),
                 access: $crate::check!(@Variants $($access)?),
-                body: &body,
+                body: $crate::checks::check::Body::Declared(body),
             }
         };
     };

@@ -46,11 +46,11 @@ impl Shard {
     pub fn part(self, plan: Vec<Planned>, registry: &Registry) -> Vec<Planned> {
         let leaders: BTreeMap<&str, &str> = registry
             .checks()
-            .filter_map(|(_, check)| Some((check.id, check.follows.filter(|leader| *leader != SAME_RULE)?)))
+            .filter_map(|(_, check)| Some((&*check.id, check.follows.filter(|leader| *leader != SAME_RULE)?)))
             .collect();
         plan.into_iter()
             .filter(|planned| {
-                planned.check.runs == Runs::Finally || self.has(first_leader(planned.check, &leaders))
+                planned.check.runs == Runs::Finally || self.has(first_leader(&planned.check, &leaders))
             })
             .collect()
     }
@@ -69,7 +69,7 @@ impl Shard {
 
 /// Follows the leaders of a check to one that follows nobody.
 fn first_leader<'a>(check: &'a Check, leaders: &BTreeMap<&'a str, &'a str>) -> &'a str {
-    let mut id = check.id;
+    let mut id = &*check.id;
     // Checks that followed each other in a ring would never end.
     for _ in 0..leaders.len() {
         match leaders.get(id) {

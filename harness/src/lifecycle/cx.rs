@@ -9,8 +9,8 @@ use csi_proto::{UnaryCall, v1};
 use tokio::sync::OwnedSemaphorePermit;
 
 use crate::client::answer::{Answer, Exists};
-use crate::client::calling::Calling;
 use crate::client::reply::Reply;
+use crate::client::retry::PendingCall;
 use crate::client::session::Session;
 use crate::client::spent::Part;
 use crate::config::{AccessType, Pairs, Secret};
@@ -255,21 +255,21 @@ impl Cx {
     }
 
     /// A call that makes a thing, which is undone after the check.
-    pub(super) fn make<Q>(&self, thing: Thing, request: Q) -> Calling<'_, Q::Response>
+    pub(super) fn make<Q>(&self, thing: Thing, request: Q) -> PendingCall<'_, Q::Response>
     where
         Q: UnaryCall + Send + Sync,
         Q::Response: Send + Sync,
     {
-        Calling::new(self, Q::RPC, move || self.making(thing.clone(), self.call(request.clone()).once()))
+        PendingCall::new(self, Q::RPC, move || self.making(thing.clone(), self.call(request.clone()).once()))
     }
 
     /// A call that undoes a thing.
-    pub(super) fn unmake<Q>(&self, thing: Thing, request: Q) -> Calling<'_, Q::Response>
+    pub(super) fn unmake<Q>(&self, thing: Thing, request: Q) -> PendingCall<'_, Q::Response>
     where
         Q: UnaryCall + Send + Sync,
         Q::Response: Send + Sync,
     {
-        Calling::new(self, Q::RPC, move || self.undoing(thing.clone(), self.call(request.clone()).once()))
+        PendingCall::new(self, Q::RPC, move || self.undoing(thing.clone(), self.call(request.clone()).once()))
     }
 
     /// Enters a thing in the ledger that is there.

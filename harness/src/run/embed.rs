@@ -5,7 +5,7 @@
 //! // tests/csi.rs, with `harness = false` in Cargo.toml
 //! use csi_harness::config::Config;
 //!
-//! # const SUITE: csi_harness::checks::registry::Suite = csi_harness::checks::registry::Suite { name: "", checks: &[], retired: &[] };
+//! # const SUITE: csi_harness::checks::registry::Suite = csi_harness::checks::registry::Suite { name: "", checks: csi_harness::checks::registry::Checks::Declared(&[]), retired: &[] };
 //! fn main() -> std::process::ExitCode {
 //!     let endpoint = Some("unix:///run/my-driver/csi.sock".to_owned());
 //!     csi_harness::run::embed::run(SUITE, Config { endpoint, ..Config::default() })
@@ -28,8 +28,8 @@ use crate::checks::registry::{Registry, Suite};
 use crate::client::target::Target;
 use crate::config::Config;
 use crate::results::events::{Event, Reporter};
+use crate::results::failure_report::FailureReport;
 use crate::results::outcome::{CheckReport, Outcome, Summary};
-use crate::results::story::Story;
 use crate::run::runner::{JOBS, RunOptions, Runner};
 
 /// The test that looks at what the run as a whole left behind.
@@ -84,7 +84,7 @@ impl Plan {
         config.validate()?;
         let known = options.known_failing.as_deref().map_or(Ok(KnownFailing::default()), KnownFailing::load);
         let known = known.map_err(|error| crate::text::error::error_chain(&error))?;
-        let registry = Registry::new(suites.iter().copied().chain(expected::suite(&config)));
+        let registry = Registry::new(suites.iter().cloned().chain(expected::suite(&config)));
         let checks = registry.select(&Filter::default(), &config.access_types);
         let labels: Vec<String> = checks.iter().map(Planned::label).collect();
         let unmatched = known.unmatched(labels.iter().map(String::as_str));
@@ -216,7 +216,7 @@ fn of_check(report: &CheckReport) -> Verdict {
         Outcome::Skipped(why) => Ok(Some(why.clone())),
         Outcome::SameFault(same) => Ok(Some(same.told())),
         Outcome::Failed(_) | Outcome::Broken(_) | Outcome::UnexpectedPass { .. } => {
-            Err(Story(report).to_string())
+            Err(FailureReport(report).to_string())
         }
     }
 }
@@ -239,6 +239,7 @@ mod tests {
     use csi_proto::{Endpoint, Listener};
 
     use super::*;
+    use crate::checks::registry::Checks;
     use crate::prelude::*;
 
     check! {
@@ -298,8 +299,11 @@ mod tests {
         }
     }
 
-    const SUITE: Suite =
-        Suite { name: "embed", checks: &[&[&LEAVES, &FAILS, &KILLS, &PASSES]], retired: &[] };
+    const SUITE: Suite = Suite {
+        name: "embed",
+        checks: Checks::Declared(&[&[&LEAVES, &FAILS, &KILLS, &PASSES]]),
+        retired: &[],
+    };
 
     /// Runs these tests on a driver that deletes nothing and breaks off at a negative number of entries: how many passed,
     /// and how many failed.

@@ -9,7 +9,7 @@ pub(crate) mod secrets;
 pub(crate) mod sizes;
 pub(crate) mod status;
 
-use csi_harness::client::replies::Breach;
+use csi_harness::client::response_rules::Breach;
 use csi_harness::prelude::*;
 use csi_harness::spec::requirements::Requirement;
 use csi_harness::text::shorten::shortened;

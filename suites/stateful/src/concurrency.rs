@@ -5,7 +5,7 @@ mod pairs;
 
 use std::sync::Arc;
 
-use csi_harness::checks::registry::Suite;
+use csi_harness::checks::registry::{Checks, Suite};
 use csi_harness::prelude::*;
 
 use crate::budget::Budget;
@@ -27,7 +27,7 @@ const LANES: u16 = 4;
 const LANE_PAIRS: u32 = 10;
 
 /// The concurrency suite.
-pub const SUITE: Suite = Suite { name: "concurrency", checks: &[CHECKS], retired: &[] };
+pub const SUITE: Suite = Suite { name: "concurrency", checks: Checks::Declared(&[CHECKS]), retired: &[] };
 
 const CHECKS: &[&Check] = &[&CONTROLLER_CALLS, &PAIRS];
 

@@ -6,7 +6,7 @@ mod path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use csi_harness::checks::registry::Suite;
+use csi_harness::checks::registry::{Checks, Suite};
 use csi_harness::prelude::*;
 
 use crate::budget::Budget;
@@ -24,7 +24,7 @@ const UNANSWERED_MAX: Duration = Duration::from_millis(50);
 const UNANSWERED_TIMES: usize = 3;
 
 /// The idempotency suite.
-pub const SUITE: Suite = Suite { name: "idempotency", checks: &[CHECKS], retired: &[] };
+pub const SUITE: Suite = Suite { name: "idempotency", checks: Checks::Declared(&[CHECKS]), retired: &[] };
 
 const CHECKS: &[&Check] =
     &[&EACH_CALL, &EVERY_POINT, &AFTER_ERRORS, &GIVEN_UP_AND_REPEATED, &BROKEN_AND_REPEATED];

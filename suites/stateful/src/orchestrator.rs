@@ -217,7 +217,7 @@ impl Orchestrator {
     async fn send<'a, Q: csi_proto::Call, T: Send + 'a>(
         &self,
         request: &Q,
-        calling: Calling<'a, T>,
+        calling: PendingCall<'a, T>,
         shown: impl FnOnce(&T) -> Value,
         said: impl FnOnce(&mut Memory, &T) -> Said,
     ) -> Made {

@@ -5,7 +5,7 @@ mod stored;
 
 use std::sync::Arc;
 
-use csi_harness::checks::registry::Suite;
+use csi_harness::checks::registry::{Checks, Suite};
 use csi_harness::prelude::*;
 use proptest::strategy::{Strategy as _, ValueTree as _};
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
@@ -18,7 +18,7 @@ use crate::sequence::Item;
 use crate::trial::{Came, Trial};
 
 /// The property suite.
-pub const SUITE: Suite = Suite { name: "property", checks: &[CHECKS], retired: &[] };
+pub const SUITE: Suite = Suite { name: "property", checks: Checks::Declared(&[CHECKS]), retired: &[] };
 
 const CHECKS: &[&Check] = &[&VOLUMES_AT_RANDOM, &SNAPSHOTS_AT_RANDOM, &GROUPS_AT_RANDOM, &NODES_AT_RANDOM];
 

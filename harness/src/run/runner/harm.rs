@@ -10,8 +10,8 @@ use crate::checks::planned::Planned;
 use crate::client::answer::{Answer, NoAnswer};
 use crate::client::record::CallRecord;
 use crate::protocol::rpc::Facts;
+use crate::results::failure_report;
 use crate::results::outcome::{CheckReport, Kind, Outcome, SameFault};
-use crate::results::story;
 use crate::run::plain_call::{Found, Lost, Made, PlainCall, Probe};
 use crate::run::run_check::{Rules, raised, run_check};
 use crate::spec::verdict::Violation;
@@ -30,7 +30,7 @@ const RENEWED_MAX: usize = 8;
 const TRIED_AGAIN_MAX: Duration = Duration::from_secs(60);
 const CALLS_TRIED_AGAIN_MAX: usize = 500;
 /// A call that has had no answer for so long is taken to have none for ever.
-const HANGS_AFTER: Duration = Duration::from_secs(3);
+const HANGS_AFTER: Duration = Duration::from_secs(2);
 /// Calls shown at the most of those one of which it was.
 const SUSPECTS_SHOWN_MAX: usize = 12;
 
@@ -119,7 +119,7 @@ impl Runner<'_> {
         }
         let keep_calls = std::mem::replace(&mut self.rules.keep_calls, true);
         for planned in plan {
-            self.rules.premises.forget_what_works();
+            self.rules.preconditions.forget_what_works();
             let report = self.run_alone(planned).await;
             let hangs = report.calls.iter().any(hangs).then(|| report.label());
             self.harm.held.push(report);
@@ -138,7 +138,7 @@ impl Runner<'_> {
         let why =
             format!("{label} left a call without an answer; the driver is restarted before the next check");
         self.emit(&super::Event::Remark(&why));
-        self.rules.premises.forget();
+        self.rules.preconditions.forget();
         // What matters is whether it is there afterwards.
         let _ = driver.stop(STOP_GRACE).await;
         let target = self.target.clone();
@@ -149,7 +149,7 @@ impl Runner<'_> {
     /// spoilt the driver.
     async fn begin_harm(&mut self) {
         self.harm.has_begun = true;
-        for call in PlainCall::all(&self.rules.premises, &self.target, self.rules.seed) {
+        for call in PlainCall::all(&self.rules.preconditions, &self.target, self.rules.seed) {
             if self.is_over() {
                 return;
             }
@@ -160,7 +160,7 @@ impl Runner<'_> {
             }
             let mut watched = Watched { call: call.clone(), took, seen: 0, is_mute: false, lasts: None };
             if let Err(lost) = made {
-                if !self.passed.contains(call.judge().id) {
+                if !self.passed.contains(&*call.judge().id) {
                     continue;
                 }
                 let Some(lost) = self.fails_for_good(&call, lost).await else { continue };
@@ -288,7 +288,7 @@ impl Runner<'_> {
     /// Ends the driver and starts it, if the run may.
     async fn start_afresh(&mut self, plain: &PlainCall) -> Fresh {
         let Some(driver) = self.target.driver().cloned() else { return Fresh::Unavailable };
-        self.rules.premises.forget();
+        self.rules.preconditions.forget();
         self.harm.plain.iter_mut().for_each(|watched| watched.is_mute = false);
         // What matters is whether it is there afterwards.
         let _ = driver.stop(STOP_GRACE).await;
@@ -404,7 +404,7 @@ impl Runner<'_> {
             let calls = if hidden == 1 { "call" } else { "calls" };
             told.push(format!("… {hidden} earlier {calls}; --report json=FILE has them"));
         }
-        told.extend(calls.into_iter().skip(hidden).map(story::call_line));
+        told.extend(calls.into_iter().skip(hidden).map(failure_report::call_line));
         told.extend(["the plain call after the check".to_owned(), lost.line.clone()]);
         let message = format!("{} stopped working after this check", lost.rpc);
         violation(plain, message, lost).told(told)
@@ -475,7 +475,7 @@ impl Runner<'_> {
 /// That a plain call fails breaks the rule that its check judges first.
 fn violation(plain: &PlainCall, message: String, lost: &Lost) -> Violation {
     let violation = Violation::new(message)
-        .expected(format!("a {} like any other is done, whatever was asked before it", lost.rpc))
+        .expected(format!("{} succeeds, as it did before", lost.rpc))
         .actual(&lost.answer);
     let violation = Violation { harms: true, ..violation };
     plain.judge().requirements.first().copied().map_or(violation.clone(), |rule| violation.of(rule))

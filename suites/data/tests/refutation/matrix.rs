@@ -32,15 +32,16 @@ pub(crate) fn trials() -> impl Iterator<Item = libtest_mimic::Trial> {
 }
 
 /// The checks that name a defect.
-fn refuted(defect: Defect) -> Vec<&'static str> {
-    let checks = SUITE.checks.iter().copied().flatten();
-    checks.filter(|check| check.refuted_by.contains(&defect.id())).map(|check| check.id).collect()
+fn refuted(defect: Defect) -> Vec<String> {
+    let suite = SUITE;
+    let checks = suite.checks.iter().filter(|check| check.refuted_by.contains(&defect.id()));
+    checks.map(|check| check.id.to_string()).collect()
 }
 
 fn is_found(rows: &Rows, defect: Defect) -> Result<(), Failed> {
     let Some(played) = bench::play(Backend::Images, Some(defect))? else { return Ok(()) };
     for check in refuted(defect) {
-        match on_a_defect(&played.outcomes_of(check)) {
+        match on_a_defect(&played.outcomes_of(&check)) {
             Trial::Good => {}
             Trial::Skipped(why) | Trial::Bad(why) => {
                 return Err(Failed::from(format!("{check} does not find {}: {why}", defect.id())));
@@ -70,7 +71,7 @@ fn row(played: &Run) -> Result<String, Failed> {
             Outcome::Warned(violation) => (violation, " (warns)"),
             _ => continue,
         };
-        let check = report.planned.check;
+        let check = &report.planned.check;
         let rule = violation.requirement.unwrap_or(check.requirements[0]);
         if !check.requirements.contains(&rule) {
             return Err(Failed::from(format!("{label} blames {}, which it does not name", rule.id)));

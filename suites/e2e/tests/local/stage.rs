@@ -4,9 +4,9 @@ use std::path::Path;
 use std::sync::Arc;
 
 use csi_driver_definitions::{DriverDefinition, Objects};
-use csi_harness::checks::check::{Body, Check, CheckFuture, Runs, Variants};
+use csi_harness::checks::check::{Body, Check};
 use csi_harness::checks::filter::Filter;
-use csi_harness::checks::registry::{Registry, Suite};
+use csi_harness::checks::registry::{Checks, Registry, Suite};
 use csi_harness::client::record::CallRecord;
 use csi_harness::client::target::Target;
 use csi_harness::config::{Config, NodeConfig, PathLayout};
@@ -265,7 +265,7 @@ where
     F: Future<Output = CheckResult> + Send + 'static,
 {
     let check = check(settings(manifests), body);
-    let suite = Suite { name: "local", checks: Vec::leak(vec![check]), retired: &[] };
+    let suite = Suite { name: "local", checks: Checks::made([check]), retired: &[] };
     let (mut played, leaks) = run(root, nodes, suite, &Filter::default(), check_ms, signal).await;
     let mut played = played.remove(0);
     played.left.extend(leaks);
@@ -325,16 +325,13 @@ async fn run(
     (run.reports.into_iter().map(Played::of).collect(), leaks)
 }
 
-/// A check that has a cluster of its own. It lives as long as the program, as all checks do.
-fn check<F>(
-    settings: Settings,
-    body: impl Fn(Local, Cx) -> F + Send + Sync + 'static,
-) -> &'static [&'static Check]
+/// A check that has a cluster of its own.
+fn check<F>(settings: Settings, body: impl Fn(Local, Cx) -> F + Send + Sync + 'static) -> Check
 where
     F: Future<Output = CheckResult> + Send + 'static,
 {
     let body = Arc::new(body);
-    let body: Body = Box::leak(Box::new(of_check(move |cx: &Cx| {
+    let body = Body::made(move |cx: &Cx| {
         let (cx, settings, body) = (cx.clone(), settings.clone(), body.clone());
         Box::pin(async move {
             let local = Local::open(&cx, settings, &Room::default()).await?;
@@ -342,30 +339,12 @@ where
             drop(body);
             ended.await
         })
-    })));
-    let check = Check {
-        id: "local/plays",
-        since: "0.1.0",
-        title: "plays",
-        doc: "",
+    });
+    Check {
         requirements: const { &[&csi_harness::spec::requirements::req::ID_PROBE_001] },
-        needs: &[],
         refuted_by: &["none"],
-        replaces: &[],
-        known_as: None,
-        plain: &[],
-        follows: None,
-        runs: Runs::Parallel,
-        access: Variants::First,
-        body,
-    };
-    let check: &'static Check = Box::leak(Box::new(check));
-    Vec::leak(vec![check])
-}
-
-/// Says what a closure has to be to be the body of a check.
-fn of_check<B: for<'a> Fn(&'a Cx) -> CheckFuture<'a> + Send + Sync>(body: B) -> B {
-    body
+        ..Check::new("local/plays".into(), "plays".into(), body)
+    }
 }
 
 /// A class of the driver, made.

@@ -13,7 +13,7 @@ fn publish<'a>(
     cx: &'a Cx,
     volume: &NodeVolume,
     node_id: &str,
-) -> Calling<'a, v1::ControllerPublishVolumeResponse> {
+) -> PendingCall<'a, v1::ControllerPublishVolumeResponse> {
     cx.controller_publish(cx.controller_publish_request(volume, node_id))
 }
 

@@ -32,7 +32,7 @@ fn missing<'a>(wanted: impl Iterator<Item = &'a String>, entries: &[Entry]) -> V
     wanted.filter(|id| !listed.contains(id.as_str())).collect()
 }
 
-fn page<'a>(cx: &'a Cx, max_entries: i32, starting_token: &str) -> Calling<'a, v1::ListVolumesResponse> {
+fn page<'a>(cx: &'a Cx, max_entries: i32, starting_token: &str) -> PendingCall<'a, v1::ListVolumesResponse> {
     cx.call(v1::ListVolumesRequest { max_entries, starting_token: starting_token.to_owned() })
 }
 

@@ -19,7 +19,7 @@ struct Reached {
 
 impl Reached {
     /// The call to publish the volume in its mode.
-    fn publish<'a>(&self, cx: &'a Cx, node_id: &str) -> Calling<'a, v1::ControllerPublishVolumeResponse> {
+    fn publish<'a>(&self, cx: &'a Cx, node_id: &str) -> PendingCall<'a, v1::ControllerPublishVolumeResponse> {
         cx.controller_publish(v1::ControllerPublishVolumeRequest {
             volume_capability: Some(cx.capability_with_mode(self.mode)),
             ..cx.controller_publish_request(&self.volume, node_id)

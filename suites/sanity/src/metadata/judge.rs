@@ -16,7 +16,7 @@ const BEYOND_ANY_VOLUME: i64 = 1 << 62;
 /// Streams cut off one after another: a driver that goes on with each runs out of something.
 const CUT_OFF: usize = 20;
 /// A question that nobody can answer is waited for no longer than this, or so many times as long as a plain one took.
-const HANGS_AFTER: Duration = Duration::from_secs(5);
+const HANGS_AFTER: Duration = Duration::from_secs(3);
 const HANGS_AFTER_PLAIN: u32 = 20;
 /// Messages read at the most before a stream is cut off to be continued.
 const MESSAGES_BEFORE_CUT_MAX: usize = 100;

@@ -129,7 +129,7 @@ async fn run(
         ..RunOptions::default()
     };
     let mut plan = registry().select(&Filter::default(), &target.config().access_types);
-    plan.retain(|planned| wanted(planned.check));
+    plan.retain(|planned| wanted(&planned.check));
     let run = Run::of(target, plan, options).await;
     drop(stop_driver);
     // A handler that panicked, as some defects do, may have taken the server along.

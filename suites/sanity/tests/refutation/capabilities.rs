@@ -4,7 +4,7 @@ use csi_harness::results::outcome::Outcome;
 use csi_mock_driver::Capability;
 use libtest_mimic::{Failed, Trial};
 
-use crate::bench::{self, JOBS, everything_on, everything_set, registry};
+use crate::bench::{self, JOBS, everything_on, everything_set};
 
 pub(crate) fn trials() -> Vec<Trial> {
     Capability::ALL
@@ -21,7 +21,7 @@ fn skips_what_needs_it(capability: Capability) -> Result<(), Failed> {
     let played = bench::play(JOBS, mock, everything_set())?;
     let mut wrong = played.accusations();
     for (label, report) in played.by_label() {
-        let check = registry().find(&label)?;
+        let check = &report.planned.check;
         let access = report.planned.access;
         let unmet = check.needs.iter().find_map(|need| need.unmet(&played.target, access));
         match (&report.outcome, unmet) {

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use csi_harness::checks::check::Check;
+use csi_harness::checks::check::{Check, CheckRef};
 use csi_harness::config::AccessType;
 use csi_harness::results::outcome::Outcome;
 use csi_harness::run::refutation::{Trial, by_its_rules};
@@ -50,12 +50,13 @@ fn is_found(rows: &Rows, defect: Defect) -> Result<(), Failed> {
     let id = defect.id();
     let committed = read_matrix()?.remove(id).unwrap_or_default();
     let tried = tried_on(id, &committed);
-    let play =
-        |without| play(defect, without, |check| tried.as_ref().is_none_or(|tried| tried.contains(check.id)));
+    let play = |without| {
+        play(defect, without, |check| tried.as_ref().is_none_or(|tried| tried.contains(&*check.id)))
+    };
     let played = play(Vec::new())?;
     let mut wrong = misattributed(&played)?;
     let mut lines = lines(&played)?;
-    for check in refuted_by(id) {
+    for check in &refuted_by(id).collect::<Vec<_>>() {
         let absent = lacks(check);
         let said = if absent.is_empty() {
             not_found(&played, check)
@@ -103,7 +104,7 @@ fn tried_on(defect: &'static str, committed: &str) -> Option<BTreeSet<String>> {
         return None;
     }
     let accuse = committed.lines().filter_map(|line| line.trim_start().split([' ', '@']).next());
-    Some(accuse.chain(refuted_by(defect).map(|check| check.id)).map(str::to_owned).collect())
+    Some(accuse.map(str::to_owned).chain(refuted_by(defect).map(|check| check.id.to_string())).collect())
 }
 
 /// The lines of one check.
@@ -130,28 +131,28 @@ fn play(defect: Defect, without: Vec<Capability>, wanted: impl Fn(&Check) -> boo
     bench::play_those(1, mock, config, wanted)
 }
 
-fn refuted_by(defect: &'static str) -> impl Iterator<Item = &'static Check> {
-    let checks: Vec<_> = registry().checks().map(|(_, check)| check).collect();
+fn refuted_by(defect: &'static str) -> impl Iterator<Item = CheckRef> {
+    let checks: Vec<_> = registry().check_refs().collect();
     checks.into_iter().filter(move |check| check.refuted_by.contains(&defect))
 }
 
 /// What the check said, unless it accuses the driver in at least one of its runs.
 fn not_found(played: &Run, check: &Check) -> Option<String> {
-    match by_its_rules(check, &played.outcomes_of(check.id)) {
+    match by_its_rules(check, &played.outcomes_of(&check.id)) {
         Trial::Good => None,
         Trial::Skipped(why) | Trial::Bad(why) => Some(why),
     }
 }
 
 fn is_run_of(label: &str, check: &Check) -> bool {
-    label.split('@').next() == Some(check.id)
+    label.split('@').next() == Some(&*check.id)
 }
 
 /// Accusations by rules that the check does not name, or that do not bind a driver with these capabilities.
 fn misattributed(played: &Run) -> Result<Vec<String>, Failed> {
     let mut wrong = Vec::new();
     for (label, report) in played.by_label() {
-        let check = registry().find(&label)?;
+        let check = &report.planned.check;
         let Some(rule) = report.outcome.violation().and_then(|violation| violation.requirement) else {
             continue;
         };
@@ -174,7 +175,7 @@ fn lines(played: &Run) -> Result<Lines, Failed> {
             Outcome::Warned(violation) => (violation, " (warns)"),
             _ => continue,
         };
-        let first = registry().find(&label)?.requirements[0];
+        let first = report.planned.check.requirements[0];
         let rule = violation.requirement.unwrap_or(first).id;
         let line = format!("  {label} {rule}{warns}");
         lines.insert((label, line));

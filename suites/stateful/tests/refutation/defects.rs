@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use csi_harness::checks::check::Check;
+use csi_harness::checks::check::{Check, CheckRef};
 use csi_harness::config::Config;
 use csi_harness::results::outcome::{CheckReport, Outcome};
 use csi_harness::run::refutation::{Trial, on_a_defect};
@@ -34,20 +34,20 @@ type Rows = Arc<Mutex<BTreeMap<String, String>>>;
 
 pub(crate) fn trials() -> Vec<libtest_mimic::Trial> {
     let rows = Rows::default();
-    let pairs: Vec<(&'static Check, &'static str)> = registry()
-        .checks()
-        .flat_map(|(_, check)| check.refuted_by.iter().map(move |defect| (check, *defect)))
+    let pairs: Vec<(CheckRef, &'static str)> = registry()
+        .check_refs()
+        .flat_map(|check| check.refuted_by.iter().map(move |defect| (check.clone(), *defect)))
         .collect();
-    let trial = |(check, defect): (&'static Check, &'static str)| {
+    let trial = |(check, defect): (CheckRef, &'static str)| {
         let rows = rows.clone();
         libtest_mimic::Trial::test(format!("defect/{defect}/{}", check.id), move || {
-            is_found(&rows, check, defect)
+            is_found(&rows, &check, defect)
         })
     };
     pairs.into_iter().map(trial).collect()
 }
 
-fn is_found(rows: &Rows, check: &'static Check, defect: &'static str) -> Result<(), Failed> {
+fn is_found(rows: &Rows, check: &Check, defect: &'static str) -> Result<(), Failed> {
     let updates = std::env::var_os("UPDATE").is_some();
     let mut tries = Vec::new();
     let mut blamed = BTreeSet::new();
@@ -72,7 +72,7 @@ fn is_found(rows: &Rows, check: &'static Check, defect: &'static str) -> Result<
     Ok(())
 }
 
-fn played_at(check: &'static Check, defect: &str, seed: u64) -> Result<(Vec<CheckReport>, Trial), Failed> {
+fn played_at(check: &Check, defect: &str, seed: u64) -> Result<(Vec<CheckReport>, Trial), Failed> {
     let plays = if check.id.starts_with("concurrency/") { PLAYS_OF_A_RACE } else { 1 };
     for _ in 1..plays {
         let (said, trial) = play_once(check, defect, seed)?;
@@ -83,14 +83,14 @@ fn played_at(check: &'static Check, defect: &str, seed: u64) -> Result<(Vec<Chec
     play_once(check, defect, seed)
 }
 
-fn play_once(check: &'static Check, defect: &str, seed: u64) -> Result<(Vec<CheckReport>, Trial), Failed> {
+fn play_once(check: &Check, defect: &str, seed: u64) -> Result<(Vec<CheckReport>, Trial), Failed> {
     let said = said_at(check, defect, seed)?;
     let outcomes: Vec<&Outcome> = said.iter().map(|said| &said.outcome).collect();
     let trial = on_a_defect(&outcomes);
     Ok((said, trial))
 }
 
-fn said_at(check: &'static Check, defect: &str, seed: u64) -> Result<Vec<CheckReport>, Failed> {
+fn said_at(check: &Check, defect: &str, seed: u64) -> Result<Vec<CheckReport>, Failed> {
     let defect: Defect = defect.parse().map_err(|_| format!("there is no defect {defect}"))?;
     let mock = csi_mock_driver::Config { defects: vec![defect], ..Default::default() };
     let mut config: Config = everything_set();

@@ -1,13 +1,13 @@
 //! What another check tells by the same rule, in words of its own, is neither made small nor confirmed.
 
-use csi_harness::checks::registry::{Registry, Suite};
+use csi_harness::checks::registry::{Checks, Registry, Suite};
 use csi_harness::prelude::*;
 use csi_harness::results::outcome::Outcome;
 use csi_mock_driver::Defect;
 use csi_test_support::mock::{self, everything_set, little};
 use libtest_mimic::{Failed, Trial};
 
-const SUITE: Suite = Suite { name: "elsewhere", checks: &[&[&TELLS]], retired: &[] };
+const SUITE: Suite = Suite { name: "elsewhere", checks: Checks::Declared(&[&[&TELLS]]), retired: &[] };
 
 check! {
     /// A check that looks for one thing.
@@ -30,7 +30,7 @@ fn is_left_to_the_other() -> Result<(), Failed> {
     let defects = vec![Defect::ControllerExpandAnswersOldSize];
     let mock = csi_mock_driver::Config { defects, ..Default::default() };
     let suites = [SUITE, csi_suite_stateful::concurrency::SUITE];
-    let wanted = |check: &Check| ["elsewhere/tells", "concurrency/controller-calls"].contains(&check.id);
+    let wanted = |check: &Check| ["elsewhere/tells", "concurrency/controller-calls"].contains(&&*check.id);
     let mut config = everything_set();
     config.effort = csi_harness::config::Effort { check_budget_ms: 3_000, ..little() };
     let run = mock::run(Registry::new(suites), mock, config, 1, wanted)?;

@@ -107,12 +107,13 @@ fn blamed(check: &str, defects: &[&str]) -> Result<BTreeSet<String>, Failed> {
         ..Effort::default()
     };
     let run = mock::run(registry(), mock, config, SEED, |other| other.id == check)?;
-    let check = registry().checks().find(|(_, other)| other.id == check).map(|(_, check)| check);
+    let registry = registry();
+    let check = registry.checks().find(|(_, other)| other.id == check).map(|(_, check)| check);
     let check = check.ok_or("there is no such check")?;
     Ok(run.reports.iter().flat_map(|report| words(check, report)).collect())
 }
 
-fn words(check: &'static Check, report: &CheckReport) -> Vec<String> {
+fn words(check: &Check, report: &CheckReport) -> Vec<String> {
     let violations = outcomes(report).filter_map(Outcome::violation);
     let text = |one: &csi_harness::spec::verdict::Violation| {
         format!("{} {}", one.requirement.unwrap_or(check.requirements[0]).id, one.message)

@@ -12,7 +12,7 @@ fn range(required_bytes: i64, limit_bytes: i64) -> Option<v1::CapacityRange> {
     Some(v1::CapacityRange { required_bytes, limit_bytes })
 }
 
-fn make(cx: &Cx, required_bytes: i64, limit_bytes: i64) -> Calling<'_, v1::Volume> {
+fn make(cx: &Cx, required_bytes: i64, limit_bytes: i64) -> PendingCall<'_, v1::Volume> {
     let capacity_range = range(required_bytes, limit_bytes);
     cx.create_volume(v1::CreateVolumeRequest { capacity_range, ..cx.create_volume_request() })
 }

@@ -5,7 +5,7 @@ use csi_harness::prelude::*;
 use super::super::common::{publish_as_said, unknown_fs_type};
 
 /// Sends CreateVolume for a volume of one access mode.
-fn create_with_mode(cx: &Cx, mode: Mode) -> Calling<'_, v1::Volume> {
+fn create_with_mode(cx: &Cx, mode: Mode) -> PendingCall<'_, v1::Volume> {
     let request = v1::CreateVolumeRequest {
         volume_capabilities: vec![cx.capability_with_mode(mode)],
         ..cx.create_volume_request()

@@ -44,7 +44,7 @@ pub struct Breach {
 
 /// What the replies of a run have been found to break.
 #[derive(Debug)]
-pub(crate) struct Replies {
+pub(crate) struct ResponseRules {
     breaches: Mutex<BTreeMap<(&'static str, &'static str, String), Breach>>,
     /// Bytes of the longest name that the user wants to be sent.
     name_bytes_max: usize,
@@ -54,19 +54,19 @@ pub(crate) struct Replies {
     oversized: Mutex<BTreeSet<String>>,
 }
 
-impl Default for Replies {
-    fn default() -> Replies {
-        Replies::new(&Config { name_length_max: TEXT_BYTES_MAX, ..Config::default() })
+impl Default for ResponseRules {
+    fn default() -> ResponseRules {
+        ResponseRules::new(&Config { name_length_max: TEXT_BYTES_MAX, ..Config::default() })
     }
 }
 
-impl Replies {
+impl ResponseRules {
     /// Nothing heard yet, of a driver that is configured so.
-    pub(crate) fn new(config: &Config) -> Replies {
+    pub(crate) fn new(config: &Config) -> ResponseRules {
         let secrets = config.secrets.values().flat_map(|secret| secret.0.values());
         let forms =
             secrets.filter(|secret| is_unlike_anything_else(secret)).flat_map(|secret| hidden::forms(secret));
-        Replies {
+        ResponseRules {
             breaches: Mutex::default(),
             name_bytes_max: config.name_length_max,
             secrets: forms.filter(|form| is_unlike_anything_else(form)).collect(),
@@ -91,13 +91,13 @@ impl Replies {
 
     /// Whoever looks at the reply to this request.
     pub(crate) fn heard<'a, Q: Call>(&'a self, request: &'a Q, check: Option<&'a str>) -> Heard<'a, Q> {
-        Heard { replies: self, request, check }
+        Heard { response_rules: self, request, check }
     }
 }
 
 /// The reply to one request, as it is looked at.
 pub(crate) struct Heard<'a, Q> {
-    replies: &'a Replies,
+    response_rules: &'a ResponseRules,
     request: &'a Q,
     check: Option<&'a str>,
 }
@@ -119,7 +119,7 @@ impl<Q: Call> Heard<'_, Q> {
                 self.note(&req::GEN_SECRET_001, "the response", "the value of a secret".to_owned(), &answer);
             }
             if !legal {
-                let mut oversized = self.replies.oversized();
+                let mut oversized = self.response_rules.oversized();
                 ids(&reflected, &mut |id| {
                     if oversized.len() < OVERSIZED_MAX {
                         oversized.insert(id.to_owned());
@@ -163,11 +163,12 @@ impl<Q: Call> Heard<'_, Q> {
     /// Whether a secret of the configuration stands in a reply, and not because the caller said it in another field as well.
     fn shows_secret(&self, reply: impl Fn() -> Vec<u8>) -> bool {
         // Most runs have none, and every reply comes by here.
-        if !self.replies.knows_secrets() {
+        if !self.response_rules.knows_secrets() {
             return false;
         }
         let reply = reply();
-        let mut shown = self.replies.secrets.iter().filter(|secret| contains(&reply, secret)).peekable();
+        let mut shown =
+            self.response_rules.secrets.iter().filter(|secret| contains(&reply, secret)).peekable();
         shown.peek().is_some() && {
             let mut open = self.request.clone();
             open.secrets_mut().map(BTreeMap::clear);
@@ -221,7 +222,7 @@ impl<Q: Call> Heard<'_, Q> {
 
     fn is_short(&self, field: &FieldDescriptor, value: &Value) -> bool {
         match value {
-            Value::String(text) if field.name() == "name" => text.len() <= self.replies.name_bytes_max,
+            Value::String(text) if field.name() == "name" => text.len() <= self.response_rules.name_bytes_max,
             Value::String(text) => text.len() <= reflect::text_bytes_max(field),
             Value::Map(entries) => map_bytes(entries) <= MAP_BYTES_MAX,
             Value::List(values) => values.iter().take(ELEMENTS_MAX).all(|value| self.is_short(field, value)),
@@ -232,7 +233,7 @@ impl<Q: Call> Heard<'_, Q> {
 
     /// Whether a message names something that was made by a request beyond the limits.
     fn is_oversized(&self, message: &DynamicMessage) -> bool {
-        let oversized = self.replies.oversized();
+        let oversized = self.response_rules.oversized();
         let mut is_known = false;
         if !oversized.is_empty() {
             own_ids(message, &mut |id| is_known |= oversized.contains(id));
@@ -247,7 +248,7 @@ impl<Q: Call> Heard<'_, Q> {
         actual: String,
         answer: &dyn Fn() -> String,
     ) {
-        let mut breaches = self.replies.breaches.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut breaches = self.response_rules.breaches.lock().unwrap_or_else(PoisonError::into_inner);
         if breaches.len() < BREACHES_MAX {
             breaches.entry((requirement.id, Q::RPC.method, place.to_owned())).or_insert_with(|| Breach {
                 requirement,
@@ -352,11 +353,11 @@ mod tests {
     use super::*;
 
     fn look(response: &v1::GetPluginInfoResponse, requirement: &Requirement) -> Vec<String> {
-        let replies = Replies::default();
+        let response_rules = ResponseRules::default();
         for _ in 0..2 {
-            replies.heard(&v1::GetPluginInfoRequest {}, Some("a/check")).message(response);
+            response_rules.heard(&v1::GetPluginInfoRequest {}, Some("a/check")).message(response);
         }
-        replies.breaches(requirement).into_iter().map(|breach| breach.place).collect()
+        response_rules.breaches(requirement).into_iter().map(|breach| breach.place).collect()
     }
 
     fn right() -> v1::GetPluginInfoResponse {
@@ -390,10 +391,10 @@ mod tests {
         };
         let long = "v".repeat(129);
         for (asked, answered, breaches) in [("", "", 0), ("v", "", 1), (&long, &long, 0), ("v", &long, 1)] {
-            let replies = Replies::default();
+            let response_rules = ResponseRules::default();
             let request = v1::ControllerGetVolumeRequest { volume_id: asked.to_owned() };
-            replies.heard(&request, None).message(&volume(answered));
-            let found = replies.breaches.lock().unwrap().len();
+            response_rules.heard(&request, None).message(&volume(answered));
+            let found = response_rules.breaches.lock().unwrap().len();
             assert_eq!(found, breaches, "asked for {asked:?}");
         }
     }
@@ -403,21 +404,25 @@ mod tests {
         for (name_bytes, breaches) in [(128, 1), (129, 0)] {
             let request = v1::CreateVolumeRequest { name: "n".repeat(name_bytes), ..Default::default() };
             let volume = v1::Volume { volume_id: "v".repeat(133), ..Default::default() };
-            let replies = Replies::default();
-            replies.heard(&request, None).message(&v1::CreateVolumeResponse { volume: Some(volume) });
-            assert_eq!(replies.breaches(&req::GEN_SIZE_001).len(), breaches, "a name of {name_bytes} bytes");
+            let response_rules = ResponseRules::default();
+            response_rules.heard(&request, None).message(&v1::CreateVolumeResponse { volume: Some(volume) });
+            assert_eq!(
+                response_rules.breaches(&req::GEN_SIZE_001).len(),
+                breaches,
+                "a name of {name_bytes} bytes"
+            );
         }
     }
 
     /// How many sizes are found to be wrong in a list that has the volume with an id of 133 bytes which was the answer to this.
-    fn wrong_sizes(replies: &Replies, request: &v1::CreateVolumeRequest) -> usize {
+    fn wrong_sizes(response_rules: &ResponseRules, request: &v1::CreateVolumeRequest) -> usize {
         let volume = v1::Volume { volume_id: "v".repeat(133), ..Default::default() };
         let made = v1::CreateVolumeResponse { volume: Some(volume.clone()) };
-        replies.heard(request, None).message(&made);
+        response_rules.heard(request, None).message(&made);
         let entries = vec![v1::list_volumes_response::Entry { volume: Some(volume), ..Default::default() }];
         let listed = v1::ListVolumesResponse { entries, ..Default::default() };
-        replies.heard(&v1::ListVolumesRequest::default(), None).message(&listed);
-        replies.breaches(&req::GEN_SIZE_001).len()
+        response_rules.heard(&v1::ListVolumesRequest::default(), None).message(&listed);
+        response_rules.breaches(&req::GEN_SIZE_001).len()
     }
 
     #[test]
@@ -431,12 +436,12 @@ mod tests {
             }],
             ..named("n".to_owned())
         };
-        assert_eq!(wrong_sizes(&Replies::default(), &named("n".repeat(128))), 2);
-        assert_eq!(wrong_sizes(&Replies::default(), &named("n".repeat(129))), 0);
-        assert_eq!(wrong_sizes(&Replies::default(), &of_odd_type), 0, "deep inside it");
+        assert_eq!(wrong_sizes(&ResponseRules::default(), &named("n".repeat(128))), 2);
+        assert_eq!(wrong_sizes(&ResponseRules::default(), &named("n".repeat(129))), 0);
+        assert_eq!(wrong_sizes(&ResponseRules::default(), &of_odd_type), 0, "deep inside it");
         assert_eq!(
             wrong_sizes(
-                &Replies::new(&Config { name_length_max: 63, ..Config::default() }),
+                &ResponseRules::new(&Config { name_length_max: 63, ..Config::default() }),
                 &named("n".repeat(109))
             ),
             0,
@@ -444,7 +449,7 @@ mod tests {
         );
         assert_eq!(
             wrong_sizes(
-                &Replies::new(&Config { name_length_max: 63, ..Config::default() }),
+                &ResponseRules::new(&Config { name_length_max: 63, ..Config::default() }),
                 &named("n".repeat(63))
             ),
             2
@@ -453,12 +458,12 @@ mod tests {
 
     #[test]
     fn a_breach_says_where_it_was_seen() {
-        let replies = Replies::default();
+        let response_rules = ResponseRules::default();
         let secrets = [("password".to_owned(), "hunter2".to_owned())].into();
         let request = v1::CreateVolumeRequest { name: "v".to_owned(), secrets, ..Default::default() };
-        replies.heard(&request, Some("a/check")).status(&Status::unknown("why?"));
-        replies.heard(&request, Some("another")).status(&Status::unknown("why again?"));
-        let [breach] = &replies.breaches(&req::GEN_ERR_002)[..] else { panic!("told once") };
+        response_rules.heard(&request, Some("a/check")).status(&Status::unknown("why?"));
+        response_rules.heard(&request, Some("another")).status(&Status::unknown("why again?"));
+        let [breach] = &response_rules.breaches(&req::GEN_ERR_002)[..] else { panic!("told once") };
         assert_eq!(breach.check.as_deref(), Some("a/check"));
         assert_eq!(breach.answer, "UNKNOWN \"why?\"");
         let request = breach.request.to_string();
@@ -477,14 +482,18 @@ mod tests {
             (format!("key={value}"), value, 0),
             ("key=k7Q2mZ9xT4v".to_owned(), "", 0),
         ] {
-            let replies = Replies::new(&config);
+            let response_rules = ResponseRules::new(&config);
             let parameters = [("open".to_owned(), openly.to_owned())].into();
             let request = v1::CreateVolumeRequest { parameters, ..Default::default() };
             let volume_context = [("a".to_owned(), text.clone())].into();
             let volume = v1::Volume { volume_id: "v".to_owned(), volume_context, ..Default::default() };
-            replies.heard(&request, None).message(&v1::CreateVolumeResponse { volume: Some(volume) });
-            replies.heard(&request, None).status(&Status::invalid_argument(text.clone()));
-            assert_eq!(replies.breaches(&req::GEN_SECRET_001).len(), 2 * breaches, "{text:?} {openly:?}");
+            response_rules.heard(&request, None).message(&v1::CreateVolumeResponse { volume: Some(volume) });
+            response_rules.heard(&request, None).status(&Status::invalid_argument(text.clone()));
+            assert_eq!(
+                response_rules.breaches(&req::GEN_SECRET_001).len(),
+                2 * breaches,
+                "{text:?} {openly:?}"
+            );
         }
     }
 

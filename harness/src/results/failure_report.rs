@@ -29,9 +29,9 @@ const LEFTOVERS_SHOWN_MAX: usize = 5;
 
 /// The story of a check that did not simply pass.
 #[derive(Debug)]
-pub struct Story<'a>(pub &'a CheckReport);
+pub struct FailureReport<'a>(pub &'a CheckReport);
 
-impl fmt::Display for Story<'_> {
+impl fmt::Display for FailureReport<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&whole(&findings(self.0), &transcript(self.0), &self.0.repeat))
     }

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use crate::checks::check::SAME_RULE;
 use crate::checks::planned::Planned;
+use crate::results::failure_report;
 use crate::results::outcome::{CheckReport, Kind, Outcome, SameFault};
-use crate::results::story;
 use crate::spec::faults::asks_for_several;
 use crate::spec::requirements::req;
 use crate::spec::verdict::Violation;
@@ -60,15 +60,15 @@ impl Accusation {
 
 /// The checks that others follow, and the reports that wait for them.
 #[derive(Debug, Default)]
-pub(crate) struct Folding {
+pub(crate) struct Dedup {
     leaders: BTreeMap<&'static str, Leader>,
     accusations: Vec<Accusation>,
     waiting: Vec<CheckReport>,
 }
 
-impl Folding {
+impl Dedup {
     /// Everything that is planned, and nothing of it has ended.
-    pub(crate) fn of(plan: &[Planned]) -> Folding {
+    pub(crate) fn of(plan: &[Planned]) -> Dedup {
         let mut leaders = BTreeMap::<_, Leader>::new();
         for planned in plan {
             if let Some(leader) = planned.check.follows {
@@ -76,7 +76,7 @@ impl Folding {
             }
         }
         for planned in plan {
-            if let Some(leader) = leaders.get_mut(planned.check.id) {
+            if let Some(leader) = leaders.get_mut(&*planned.check.id) {
                 leader.ahead += 1;
             }
         }
@@ -84,12 +84,12 @@ impl Folding {
         if let Some(any) = leaders.get_mut(SAME_RULE) {
             any.ahead = usize::MAX;
         }
-        Folding { leaders, ..Folding::default() }
+        Dedup { leaders, ..Dedup::default() }
     }
 
     /// Takes a report, and gives back those that can be told now.
     pub(crate) fn take(&mut self, report: CheckReport) -> Vec<CheckReport> {
-        if let Some(leader) = self.leaders.get_mut(report.planned.check.id) {
+        if let Some(leader) = self.leaders.get_mut(&*report.planned.check.id) {
             leader.ahead = leader.ahead.saturating_sub(1);
             if let Some(violation) = report.outcome.violation() {
                 leader.accuses.get_or_insert_with(|| Accused::of(&report, violation.message.clone()));
@@ -99,7 +99,7 @@ impl Folding {
         let (ready, waiting): (Vec<_>, _) =
             std::mem::take(&mut self.waiting).into_iter().partition(|one| !self.waits(one));
         self.waiting = waiting;
-        ready.into_iter().map(|report| self.folded(report)).collect()
+        ready.into_iter().map(|report| self.deduplicated(report)).collect()
     }
 
     /// Those that still wait when everything has ended: first those that tell a fault in full.
@@ -107,7 +107,7 @@ impl Folding {
         let mut waiting = std::mem::take(&mut self.waiting);
         let only_met = |one: &CheckReport| one.outcome.violation().is_some_and(|one| one.met_again);
         waiting.sort_by_key(only_met);
-        waiting.into_iter().map(|report| self.folded(report)).collect()
+        waiting.into_iter().map(|report| self.deduplicated(report)).collect()
     }
 
     /// Whether the report has to wait for a check that it follows.
@@ -120,7 +120,7 @@ impl Folding {
         self.leaders.get(report.planned.check.follows?)
     }
 
-    fn folded(&mut self, mut report: CheckReport) -> CheckReport {
+    fn deduplicated(&mut self, mut report: CheckReport) -> CheckReport {
         let accused = match report.planned.check.follows {
             Some(SAME_RULE) => return self.without_told(report),
             Some(leader) => self.leaders.get(leader).and_then(|leader| leader.accuses.clone()),
@@ -170,7 +170,8 @@ impl Folding {
             && let Some((label, counts_as, outcome)) = told.into_iter().next()
         {
             let violation = outcome.violation();
-            let rule = violation.and_then(|one| story::rule(&report, one)).map_or("", |rule| rule.id);
+            let rule =
+                violation.and_then(|one| failure_report::rule(&report, one)).map_or("", |rule| rule.id);
             let looked = violation.is_some_and(|one| one.fault.is_some());
             let message = format!("{rule}{}", if looked { ", and nothing else behind it" } else { "" });
             report.outcome = outcome;
@@ -192,7 +193,7 @@ impl Folding {
 fn accusation(report: &CheckReport, outcome: &Outcome) -> Option<Accusation> {
     let violation = outcome.violation()?;
     Some(Accusation {
-        rule: story::rule(report, violation).map_or("", |rule| rule.id),
+        rule: failure_report::rule(report, violation).map_or("", |rule| rule.id),
         violation: violation.clone(),
         counts_as: outcome.kind(),
         label: report.label(),

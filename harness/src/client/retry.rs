@@ -27,31 +27,31 @@ pub(crate) type Sending<'a, T> = Pin<Box<dyn Future<Output = Reply<T>> + Send + 
 /// A call that nobody has sent yet.
 ///
 /// Awaited, it is sent to be judged, and sent again a few times while the driver only says "not now" (`ABORTED`,
-/// `UNAVAILABLE`, `RESOURCE_EXHAUSTED`): that says nothing about the request. [`Calling::once`] sends it a single time.
-/// [`Calling::setup`] is for calls that only prepare, and as patient as an orchestrator.
+/// `UNAVAILABLE`, `RESOURCE_EXHAUSTED`): that says nothing about the request. [`PendingCall::once`] sends it a single time.
+/// [`PendingCall::setup`] is for calls that only prepare, and as patient as an orchestrator.
 #[must_use = "a call is sent only when it is awaited"]
-pub struct Calling<'a, T> {
+pub struct PendingCall<'a, T> {
     session: &'a Session,
     rpc: Rpc,
     send: Box<dyn FnMut() -> Sending<'a, T> + Send + 'a>,
 }
 
-impl<T> std::fmt::Debug for Calling<'_, T> {
+impl<T> std::fmt::Debug for PendingCall<'_, T> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Calling({})", self.rpc)
+        write!(f, "PendingCall({})", self.rpc)
     }
 }
 
-impl<'a, T: Send + 'a> Calling<'a, T> {
+impl<'a, T: Send + 'a> PendingCall<'a, T> {
     pub(crate) fn new<F>(
         session: &'a Session,
         rpc: Rpc,
         mut send: impl FnMut() -> F + Send + 'a,
-    ) -> Calling<'a, T>
+    ) -> PendingCall<'a, T>
     where
         F: Future<Output = Reply<T>> + Send + 'a,
     {
-        Calling { session, rpc, send: Box::new(move || Box::pin(send())) }
+        PendingCall { session, rpc, send: Box::new(move || Box::pin(send())) }
     }
 
     /// Sends it a single time: for checks about calls at the same time, and for those that ask again themselves.
@@ -131,7 +131,7 @@ impl<'a, T: Send + 'a> Calling<'a, T> {
     }
 }
 
-impl<'a, T: Send + 'a> IntoFuture for Calling<'a, T> {
+impl<'a, T: Send + 'a> IntoFuture for PendingCall<'a, T> {
     type Output = Reply<T>;
     type IntoFuture = Sending<'a, T>;
 

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use csi_proto::Rpc;
 use tokio::sync::OnceCell;
 
-use crate::checks::check::Check;
+use crate::checks::check::{Check, CheckRef};
 use crate::checks::registry::Registry;
 use crate::config::AccessType;
 use crate::lifecycle::cx::Cx;
@@ -19,8 +19,8 @@ type Found = Arc<OnceCell<Result<(), String>>>;
 
 /// The checks that judge plain calls, and what came of those that somebody has built on.
 #[derive(Debug, Default)]
-pub(crate) struct Premises {
-    plain: BTreeMap<&'static str, &'static Check>,
+pub(crate) struct Preconditions {
+    plain: BTreeMap<&'static str, CheckRef>,
     found: Mutex<BTreeMap<(&'static str, AccessType), Found>>,
 }
 
@@ -30,24 +30,24 @@ enum Fault {
     Passing(String),
 }
 
-impl Premises {
+impl Preconditions {
     /// The plain calls that these suites judge.
-    pub(crate) fn of(registry: &Registry) -> Premises {
+    pub(crate) fn of(registry: &Registry) -> Preconditions {
         let plain = registry
-            .checks()
-            .flat_map(|(_, check)| check.plain.iter().map(move |method| (*method, check)))
+            .check_refs()
+            .flat_map(|check| check.plain.iter().map(move |method| (*method, check.clone())))
             .collect();
-        Premises { plain, found: Mutex::default() }
+        Preconditions { plain, found: Mutex::default() }
     }
 
     /// The check that judges the plain form of an RPC.
-    pub(crate) fn judge_of(&self, rpc: Rpc) -> Option<&'static Check> {
-        self.plain.get(rpc.method).copied()
+    pub(crate) fn judge_of(&self, rpc: Rpc) -> Option<&CheckRef> {
+        self.plain.get(rpc.method)
     }
 
     /// The RPCs whose plain form is judged, with the checks that do so.
-    pub(crate) fn plain(&self) -> impl Iterator<Item = (&'static str, &'static Check)> + '_ {
-        self.plain.iter().map(|(method, judge)| (*method, *judge))
+    pub(crate) fn plain(&self) -> impl Iterator<Item = (&'static str, &CheckRef)> + '_ {
+        self.plain.iter().map(|(method, judge)| (*method, judge))
     }
 
     /// Has plain calls made again where it matters that were done: what was asked since may have spoilt the driver.
@@ -72,7 +72,7 @@ impl Premises {
             _ => None,
         };
         let Some((rpc, judge)) = rpc.and_then(|rpc| Some((rpc, self.judge_of(rpc)?))) else { return ended };
-        if std::ptr::eq(judge, check)
+        if judge.id == check.id
             || judge.needs.iter().any(|need| need.unmet(cx.target(), cx.access()).is_some())
         {
             return ended;
@@ -93,7 +93,7 @@ impl Premises {
             found.entry((rpc.method, cx.access())).or_default().clone()
         };
         let known = found.get_or_try_init(|| async {
-            match fault(rpc, &(judge.body)(cx).await) {
+            match fault(rpc, &judge.run(cx).await) {
                 None => Ok(Ok(())),
                 Some(Fault::Lasting(why)) => Ok(Err(why)),
                 Some(Fault::Passing(why)) => Err(why),
