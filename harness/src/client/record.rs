@@ -26,7 +26,8 @@ const CALL_BYTES: usize = 256;
 const RESPONSE_BYTES_MAX: usize = 64 << 10;
 
 /// A message of any type, or the messages of a stream.
-pub struct Message(Box<dyn Body>);
+#[derive(Clone)]
+pub struct Message(Arc<dyn Body>);
 
 trait Body: Any + Send + Sync {
     fn json(&self) -> Value;
@@ -98,17 +99,17 @@ impl Body for TooLong {
 impl Message {
     /// Keeps a request.
     pub(crate) fn request<M: prost::Name + Send + Sync + 'static>(message: M) -> Message {
-        Message(Box::new(message))
+        Message(Arc::new(message))
     }
 
     /// Keeps a message as it goes over the wire, unless it is too long for that.
     pub(crate) fn raw(form: Option<MessageDescriptor>, bytes: &[u8]) -> Message {
-        Message::unless_too_long(bytes.len(), || Box::new(Raw { form, bytes: bytes.to_vec() }))
+        Message::unless_too_long(bytes.len(), || Arc::new(Raw { form, bytes: bytes.to_vec() }))
     }
 
     /// Keeps a response, unless it is too long for that.
     pub(crate) fn response<M: prost::Name + Clone + Send + Sync + 'static>(message: &M) -> Message {
-        Message::unless_too_long(message.encoded_len(), || Box::new(message.clone()))
+        Message::unless_too_long(message.encoded_len(), || Arc::new(message.clone()))
     }
 
     /// Keeps what was read of a stream, unless that is too long.
@@ -116,11 +117,11 @@ impl Message {
     where
         M: prost::Name + Clone + Send + Sync + 'static,
     {
-        Message::unless_too_long(encoded_len(&streamed.messages), || Box::new(streamed.clone()))
+        Message::unless_too_long(encoded_len(&streamed.messages), || Arc::new(streamed.clone()))
     }
 
-    fn unless_too_long(bytes: usize, keep: impl FnOnce() -> Box<dyn Body>) -> Message {
-        Message(if bytes > RESPONSE_BYTES_MAX { Box::new(TooLong(bytes)) } else { keep() })
+    fn unless_too_long(bytes: usize, keep: impl FnOnce() -> Arc<dyn Body>) -> Message {
+        Message(if bytes > RESPONSE_BYTES_MAX { Arc::new(TooLong(bytes)) } else { keep() })
     }
 
     /// The message as JSON, without secrets.
@@ -142,7 +143,7 @@ impl fmt::Debug for Message {
 }
 
 /// One recorded call.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct CallRecord {
     /// Which RPC.
     pub rpc: Rpc,

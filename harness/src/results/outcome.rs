@@ -189,7 +189,7 @@ impl Verdict {
 }
 
 /// One finished check, with everything that explains it.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct CheckReport {
     /// Which check, for which access type.
     pub planned: Planned,
