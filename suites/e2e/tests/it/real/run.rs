@@ -79,7 +79,7 @@ async fn a_failure_shows_what_was_reported_and_the_objects_and_leaves_nothing() 
     let [(Outcome::Failed(violation), left)] = &told.0[..] else { panic!("{:?}", told.0) };
     assert_eq!(violation.message, "capacity is not published once for each segment");
     assert!(
-        violation.told.iter().any(|line| line.starts_with("events in namespace sanity-")),
+        violation.transcript.iter().any(|line| line.starts_with("events in namespace sanity-")),
         "{violation:?}"
     );
     assert_eq!(left, &[""; 0]);
