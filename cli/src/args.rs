@@ -81,9 +81,6 @@ pub(crate) enum Command {
     },
     /// Print the manual page
     Man,
-    /// Serve the containers of a pod; for e2e, which starts it in namespaces of its own
-    #[command(name = csi_suite_e2e::local::sandbox::ARGUMENT, hide = true)]
-    PodSandbox,
 }
 
 /// The reports have to be of one run: of one driver, the same checks and settings, each shard once, none missing.

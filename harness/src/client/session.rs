@@ -387,7 +387,7 @@ impl Session {
         send: impl FnOnce(Duration) -> F,
     ) -> Reply<T> {
         if let Some(judge) = self.target.deadly(rpc) {
-            let why = format!("the driver does not survive a plain {rpc}, as {judge} says");
+            let why = format!("the driver crashes on a plain {rpc}, as {judge} reports");
             return Reply::new(rpc, Answer::Unknown(NoAnswer::Withheld(why)), self.log.clone());
         }
         if let Some(elsewhere) = &self.config().elsewhere {

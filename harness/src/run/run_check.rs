@@ -311,7 +311,7 @@ pub(crate) fn killed(done: &Done, alive: bool) -> Violation {
     calls.extend(let_go);
     let message = match alive {
         true => format!("the driver lives on, but {call} ends without a gRPC status"),
-        false => format!("the driver did not survive {call}"),
+        false => format!("the driver crashed on {call}"),
     };
     let told: Vec<String> = calls.into_iter().take(CALLS_TOLD_MAX).map(failure_report::call_line).collect();
     cut_off(message).actual(told.join("\n      "))
@@ -351,14 +351,14 @@ fn under_way_with<'a>(fatal: &'a CallRecord, calls: &'a [CallRecord]) -> Vec<&'a
 /// The violation of checks that were under way when the driver died, none of which is known to have killed it.
 pub(crate) fn killed_by_one_of(under_way: &[String]) -> Violation {
     let message =
-        "the driver died while several calls were under way; alone, none of them is known to kill it";
+        "the driver crashed while several calls were under way; none of them crashes it alone";
     cut_off(message.to_owned()).actual(under_way.join("; "))
 }
 
 fn cut_off(message: String) -> Violation {
     Violation::new(message)
         .of(&crate::spec::requirements::req::GEN_ERR_001)
-        .expected("an answer, whatever the request, and a driver that goes on serving")
+        .expected("an answer to any request, and a driver that keeps serving")
 }
 
 #[cfg(test)]

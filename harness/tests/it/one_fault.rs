@@ -493,7 +493,7 @@ async fn the_first_call_without_an_answer_is_named() {
     for jobs in [1, 4] {
         let ran = killed_with("probe-crashes", jobs, true, &[&MAKES_AND_KILLS]).await;
         let Outcome::Failed(violation) = ran.outcome(&MAKES_AND_KILLS) else { panic!("{:?}", ran.outcomes) };
-        assert!(violation.message.contains("did not survive Probe"), "{violation:?}");
+        assert!(violation.message.contains("crashed on Probe"), "{violation:?}");
     }
 }
 
@@ -502,7 +502,7 @@ async fn the_first_call_without_an_answer_is_named() {
 async fn a_death_while_undoing_is_told() {
     let ran = killed(4, true, &[&LEAVES_DEADLY, &PASSES]).await;
     let Outcome::Failed(violation) = ran.outcome(&LEAVES_DEADLY) else { panic!("{:?}", ran.outcomes) };
-    assert!(violation.message.contains("did not survive DeleteVolume"), "{violation:?}");
+    assert!(violation.message.contains("crashed on DeleteVolume"), "{violation:?}");
     assert_eq!((ran.summary.failed, ran.summary.passed), (1, 1));
 }
 
@@ -511,11 +511,11 @@ async fn a_death_while_undoing_is_told() {
 async fn a_driver_that_dies_of_a_plain_call_is_told_once() {
     let ran = killed(4, true, DEADLY).await;
     let Outcome::Failed(violation) = ran.outcome(&DELETES) else { panic!("{:?}", ran.outcomes) };
-    assert!(violation.message.contains("did not survive DeleteVolume"), "{violation:?}");
+    assert!(violation.message.contains("crashed on DeleteVolume"), "{violation:?}");
     for check in [&BUILDS, &BUILDS_TOO] {
         let Outcome::Broken(why) = ran.outcome(check) else { panic!("{:?}", ran.outcomes) };
         assert!(
-            why.contains("not sent: the driver does not survive a plain") && why.contains(&*DELETES.id),
+            why.contains("not sent: the driver crashes on a plain") && why.contains(&*DELETES.id),
             "{why}"
         );
     }
@@ -529,7 +529,7 @@ async fn a_death_without_restart_names_the_call() {
     for jobs in [1, 4] {
         let ran = killed(jobs, false, &[&BUILDS]).await;
         let Outcome::Failed(violation) = ran.outcome(&BUILDS) else { panic!("{jobs}: {:?}", ran.outcomes) };
-        assert!(violation.message.contains("did not survive DeleteVolume"), "{violation:?}");
+        assert!(violation.message.contains("crashed on DeleteVolume"), "{violation:?}");
         assert_eq!(ran.summary.failed, 1);
         assert_eq!(ran.summary.crashes.len(), 1);
         assert_eq!(ran.summary.crashes[0].aftermath, Aftermath::Gone);

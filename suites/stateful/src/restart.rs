@@ -122,9 +122,9 @@ async fn bring_back(cx: &Cx, driver: &Driver, how: &str, unanswered: Vec<String>
     if !away.is_fault() {
         return Err(too_slow(how, &away, &printed));
     }
-    Err(Violation::new(format!("the driver does not answer any more after it was {how} and started again"))
+    Err(Violation::new(format!("the driver does not answer after it was {how} and started again"))
         .of(&req::GEN_ERR_001)
-        .expected("a driver that starts from whatever state it was ended in")
+        .expected("a driver that starts from any state that a kill can leave")
         .actual(away)
         .printed(printed)
         .transcript(unanswered)

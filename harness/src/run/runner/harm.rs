@@ -475,7 +475,7 @@ impl Runner<'_> {
 /// That a plain call fails breaks the rule that its check judges first.
 fn violation(plain: &PlainCall, message: String, lost: &Lost) -> Violation {
     let violation = Violation::new(message)
-        .expected(format!("a {} like any other is done, whatever was asked before it", lost.rpc))
+        .expected(format!("{} succeeds, as it did before", lost.rpc))
         .actual(&lost.answer);
     let violation = Violation { harms: true, ..violation };
     plain.judge().requirements.first().copied().map_or(violation.clone(), |rule| violation.of(rule))

@@ -14,7 +14,7 @@ check! {
     /// joins one to its own directory deletes, mounts or copies what is somewhere else (CVE-2026-3864, CVE-2026-3865).
     IDS {
         id: "hostile/paths/ids",
-        title: "ids with steps up reach nothing outside of the driver's place",
+        title: "ids with .. reach nothing outside the driver's directory",
         spec: [HOSTILE_PATH_001],
         needs: [VOLUME],
         refuted_by: ["delete-volume-follows-paths", "delete-volume-follows-ends-of-ids", "delete-snapshot-follows-paths"],
@@ -35,7 +35,7 @@ check! {
     /// Names are the caller's choice; some drivers name directories after them.
     NAMES {
         id: "hostile/paths/names",
-        title: "names with steps up reach nothing outside of the driver's place",
+        title: "names with .. reach nothing outside the driver's directory",
         spec: [HOSTILE_PATH_001],
         needs: [VOLUME],
         refuted_by: ["create-volume-makes-directory-of-name"],

@@ -207,7 +207,7 @@ check! {
         if let Some(refused) = refused {
             ensure!(
                 refused.code == Code::FailedPrecondition,
-                "the deletion of a volume with snapshots is refused with the wrong code";
+                "the deletion of a volume with snapshots is rejected with the wrong code";
                 of: &req::CTRL_DELETEVOL_007,
                 expected: "OK, or FAILED_PRECONDITION",
                 actual: &refused

@@ -82,7 +82,7 @@ async fn look_for_one(cx: &Cx, driver: &Driver) -> CheckResult {
         return Ok(());
     }
     cx.warn(
-        Violation::new("nobody answers at the socket after the driver was started while it ran")
+        Violation::new("no answer at the socket after a second driver was started beside the first")
             .of(&req::GEN_ERR_001)
             .expected("one of the two drivers")
             .actual(format!("no answer within {} s", wait.as_secs()))
