@@ -58,7 +58,7 @@ pub struct SameFault {
 
 impl SameFault {
     /// As a sentence.
-    pub fn told(&self) -> String {
+    pub fn sentence(&self) -> String {
         format!("the same fault as in {}: {}", self.first, self.message)
     }
 }

@@ -77,9 +77,9 @@ fn is_minimal(defect: &str, check: &str, calls: &[&str]) -> Result<(), Failed> {
         let all = run.reports.iter().filter_map(|report| report.outcome.violation());
         let mut violations = all.filter(|violation| !violation.met_again);
         let violation = violations.next().ok_or_else(|| format!("nothing is found at seed {seed}"))?;
-        let told: Vec<&str> = violation.told.iter().filter_map(|line| call(line)).collect();
+        let told: Vec<&str> = violation.transcript.iter().filter_map(|line| call(line)).collect();
         if told != calls {
-            return Err(Failed::from(format!("at seed {seed}:\n{}", violation.told.join("\n"))));
+            return Err(Failed::from(format!("at seed {seed}:\n{}", violation.transcript.join("\n"))));
         }
     }
     Ok(())

@@ -69,7 +69,7 @@ async fn a_failure_shows_what_was_reported_and_the_objects_and_leaves_nothing() 
     let [(Outcome::Failed(violation), left)] = &told[..] else { panic!("{:?}", told) };
     assert_eq!(violation.message, "capacity is not published once for each segment");
     assert!(
-        violation.told.iter().any(|line| line.starts_with("events in namespace sanity-")),
+        violation.transcript.iter().any(|line| line.starts_with("events in namespace sanity-")),
         "{violation:?}"
     );
     assert_eq!(left, &[""; 0]);
