@@ -133,7 +133,6 @@ impl Real {
         say: Say,
     ) -> Real {
         let watches = Watches::new(found.server.clone(), namespace);
-        let (pods, going, kept, reminders, nodes, granted, opened, is_begun, is_closed) = Default::default();
         let names = Names::new(namespace);
         Real {
             found,
@@ -142,17 +141,17 @@ impl Real {
             marks,
             names,
             watches,
-            pods,
-            going,
-            kept,
-            reminders,
-            nodes,
             say,
             _share: share,
-            granted,
-            opened,
-            is_begun,
-            is_closed,
+            pods: Mutex::default(),
+            going: Mutex::default(),
+            kept: Mutex::default(),
+            reminders: Reminders::default(),
+            nodes: Nodes::default(),
+            granted: OnceCell::new(),
+            opened: OnceCell::new(),
+            is_begun: AtomicBool::new(false),
+            is_closed: AtomicBool::new(false),
         }
     }
 

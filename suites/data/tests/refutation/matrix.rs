@@ -82,7 +82,7 @@ fn row(played: &Run) -> Result<String, Failed> {
 }
 
 fn path() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/refutation/matrix.txt")
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("src/proven/matrix.txt")
 }
 
 fn read() -> BTreeMap<String, String> {

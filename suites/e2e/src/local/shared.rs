@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use csi_driver_definitions::CsiDriver;
 use csi_harness::prelude::{Capability, Cx, Reply, Stop};
+use csi_harness::text::encoding::{hex, uid};
 use csi_proto::v1::{self, volume_capability};
 use sha2::{Digest as _, Sha256};
 use tokio::sync::mpsc;
@@ -89,8 +90,7 @@ impl Shared {
 
     /// A UID that no other object of any run has.
     pub(super) fn uid(&self) -> String {
-        let digits = hex_sha256(&self.cx.unique_name());
-        [0..8, 8..12, 12..16, 16..20, 20..32].map(|group| &digits[group]).join("-")
+        uid(&self.cx.unique_name())
     }
 
     /// The process of a pod.
@@ -155,7 +155,7 @@ impl Shared {
 
 /// A hash as Kubernetes writes it into names.
 pub(super) fn hex_sha256(text: &str) -> String {
-    Sha256::digest(text).iter().map(|byte| format!("{byte:02x}")).collect()
+    hex(&Sha256::digest(text))
 }
 
 /// A capability for a volume.

@@ -184,7 +184,7 @@ fn lines(played: &Run) -> Result<Lines, Failed> {
 }
 
 fn matrix_path() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/refutation/matrix.txt")
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("src/proven/matrix.txt")
 }
 
 fn read_matrix() -> Result<BTreeMap<String, String>, Failed> {

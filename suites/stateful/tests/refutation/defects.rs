@@ -118,7 +118,7 @@ fn tries_of(said: &[CheckReport]) -> String {
 }
 
 fn path() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/refutation/tries.txt")
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("src/proven/tries.txt")
 }
 
 /// Writes the rows of this run, and keeps the others that are still named.
