@@ -89,8 +89,10 @@ impl Repeat {
             return Repeat::default();
         };
         let operands = |name| matches.try_get_raw(name).ok().flatten().into_iter().flatten();
-        let operands: Vec<String> =
-            operands("file").chain(operands("reports")).map(|file| shell_word(&file.to_string_lossy())).collect();
+        let operands: Vec<String> = operands("file")
+            .chain(operands("reports"))
+            .map(|file| shell_word(&file.to_string_lossy()))
+            .collect();
         let case = (!operands.is_empty()).then(|| operands.join(" "));
         let command = Cli::command();
         let of_run = |long: &str| {
@@ -241,6 +243,5 @@ mod tests {
     }
 
     #[test]
-    fn quotes_survive_a_shell() {
-    }
+    fn quotes_survive_a_shell() {}
 }

@@ -16,8 +16,8 @@ use csi_harness::config::{AccessType, Config};
 use csi_harness::driver::Driver;
 use csi_harness::results::outcome::Summary;
 use csi_harness::run::runner::{RunOptions, Runner};
-use csi_harness::text::error::error_chain;
 use csi_harness::text::encoding::shell_word;
+use csi_harness::text::error::error_chain;
 use csi_report::{
     Destination, DestinationError, Detail, Format, Journal, Order, Run, Selection, ShardEntry, Terminal,
 };

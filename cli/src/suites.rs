@@ -15,8 +15,8 @@ use csi_harness::checks::known::KnownFailing;
 use csi_harness::checks::registry::{Registry, Suite};
 use csi_harness::results::outcome::Kind;
 use csi_harness::run::refutation::{Accused, accused};
-use csi_harness::text::pattern::Pattern;
 use csi_harness::text::encoding::shell_word;
+use csi_harness::text::pattern::Pattern;
 use csi_report::Stored;
 use csi_suite_sanity::untested::ONLY_WARNED;
 

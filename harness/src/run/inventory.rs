@@ -13,8 +13,8 @@ use crate::resources::mounts;
 use crate::resources::paths::Paths;
 use crate::results::outcome::Leak;
 use crate::spec::verdict::Stop;
-use crate::text::shorten::named;
 use crate::text::encoding::shell_word;
+use crate::text::shorten::named;
 
 /// Everything that can be counted.
 #[derive(Debug, Default)]
