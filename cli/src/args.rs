@@ -426,7 +426,7 @@ pub(crate) enum CaseForm {
 #[command(next_help_heading = "Selection")]
 pub(crate) struct Selection {
     /// Suites, separated by commas
-    #[arg(long, value_name = "NAME", value_delimiter = ',', value_parser = PossibleValuesParser::new(crate::suites::NAMES))]
+    #[arg(long, value_name = "NAME", value_delimiter = ',', value_parser = PossibleValuesParser::new(crate::suites::names()))]
     pub(crate) suite: Vec<String>,
     #[command(flatten)]
     pub(crate) terms: Terms,

@@ -16,6 +16,7 @@ use csi_harness::config::{AccessType, Config};
 use csi_harness::driver::Driver;
 use csi_harness::results::outcome::Summary;
 use csi_harness::run::runner::{RunOptions, Runner};
+use csi_harness::text::encoding::shell_word;
 use csi_harness::text::error::error_chain;
 use csi_report::{
     Destination, DestinationError, Detail, Format, Journal, Order, Run, Selection, ShardEntry, Terminal,
@@ -31,7 +32,7 @@ use crate::error::Error;
 use crate::exit::Exit;
 use crate::next::Next;
 use crate::provenance;
-use crate::repeat::{Repeat, quoted};
+use crate::repeat::Repeat;
 use crate::settings;
 use crate::stop::{Stopper, say};
 use crate::suites::known_failing;
@@ -226,7 +227,7 @@ fn selection(chosen: &Registry, terms: &Terms) -> Selection {
 
 /// Whether these are all checks that there are of the specification.
 pub(crate) fn is_whole(suites: &[String], terms: &[String]) -> bool {
-    terms.is_empty() && suites == crate::suites::NAMES
+    terms.is_empty() && suites.iter().map(String::as_str).eq(crate::suites::names())
 }
 
 /// The settings of a run that has somewhere to go.
@@ -429,7 +430,7 @@ async fn run_plan(
 fn next(args: &RunArgs, repeat: &Repeat) -> Next {
     let mut reports = args.output.words.report.iter().filter(|report| report.format == Format::Json);
     let report = reports.find(|report| report.path != Path::new("-"));
-    let report = report.map(|report| quoted(&report.path.to_string_lossy()));
+    let report = report.map(|report| shell_word(&report.path.to_string_lossy()));
     Next::new(args.target.is_embedded() && args.target.mock_defect.is_empty(), repeat, report)
 }
 

@@ -15,6 +15,7 @@ use csi_harness::checks::known::KnownFailing;
 use csi_harness::checks::registry::{Registry, Suite};
 use csi_harness::results::outcome::Kind;
 use csi_harness::run::refutation::{Accused, accused};
+use csi_harness::text::encoding::shell_word;
 use csi_harness::text::pattern::Pattern;
 use csi_report::Stored;
 use csi_suite_sanity::untested::ONLY_WARNED;
@@ -22,7 +23,6 @@ use csi_suite_sanity::untested::ONLY_WARNED;
 use crate::args::{Selection, Terms};
 use crate::error::Error;
 use crate::note;
-use crate::repeat::quoted;
 
 /// Checks that are named where none of them is there.
 const GONE_NAMED_MAX: usize = 5;
@@ -38,15 +38,9 @@ static SUITES: [Suite; 7] = [
 ];
 
 /// Their names, as `--suite` takes them.
-pub(crate) const NAMES: [&str; SUITES.len()] = [
-    SUITES[0].name,
-    SUITES[1].name,
-    SUITES[2].name,
-    SUITES[3].name,
-    SUITES[4].name,
-    SUITES[5].name,
-    SUITES[6].name,
-];
+pub(crate) fn names() -> impl Iterator<Item = &'static str> {
+    SUITES.iter().map(|suite| suite.name)
+}
 
 /// All suites.
 pub(crate) fn all() -> Registry {
@@ -145,7 +139,7 @@ impl Terms {
             ("--only-failed", &only),
         ];
         let each = |(flag, terms): (&'static str, &Vec<String>)| -> Vec<String> {
-            terms.iter().map(|term| format!("{flag} {}", quoted(term))).collect()
+            terms.iter().map(|term| format!("{flag} {}", shell_word(term))).collect()
         };
         flags.into_iter().flat_map(each).collect()
     }

@@ -1,7 +1,5 @@
 //! Runs on a mock driver in this process, which can be killed and started like any other.
 
-use std::sync::{Mutex, PoisonError};
-
 use csi_harness::checks::check::Check;
 use csi_harness::checks::filter::Filter;
 use csi_harness::checks::registry::Registry;
@@ -11,6 +9,7 @@ use csi_harness::driver::Driver;
 use csi_harness::run::runner::RunOptions;
 use csi_mock_driver::{MockDriver, Quirk};
 use csi_proto::Endpoint;
+use csi_proto::lock::Mutex;
 use libtest_mimic::Failed;
 use tokio::runtime::Builder;
 
@@ -90,7 +89,7 @@ async fn run_in_process(
     config.nodes = vec![NodeConfig { endpoint: sockets[1].to_string(), ..NodeConfig::default() }];
     let latest = Mutex::new(MockDriver::new(mock)?);
     let driver = Driver::in_process(move || {
-        let mut latest = latest.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut latest = latest.lock();
         *latest = latest.restarted()?;
         let nodes = (0..).map_while(|node| latest.at_node(node)).map(|driver| driver.routes());
         Ok(sockets.iter().cloned().zip(nodes).collect())

@@ -1,7 +1,7 @@
 //! Volumes that are made, used and deleted to see what a driver does.
 
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use csi_harness::checks::check::{Body, Check, Runs};
 use csi_harness::checks::registry::{Checks, Suite};
@@ -9,6 +9,7 @@ use csi_harness::prelude::*;
 use csi_harness::resources::mounts;
 use csi_harness::resources::workload;
 use csi_proto::Service;
+use csi_proto::lock::Mutex;
 
 /// What the workload of a trial writes, and where.
 const MARK: (u8, u32) = (0, 1);
@@ -45,11 +46,11 @@ pub(super) struct Findings(Arc<Mutex<Tried>>);
 
 impl Findings {
     fn note(&self, change: impl FnOnce(&mut Tried)) {
-        change(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner));
+        change(&mut self.0.lock());
     }
 
     pub(super) fn take(&self) -> Tried {
-        std::mem::take(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+        std::mem::take(&mut self.0.lock())
     }
 }
 

@@ -9,6 +9,7 @@ use sha2::{Digest as _, Sha256};
 use crate::checks::check::{Check, Runs, SAME_RULE};
 use crate::checks::planned::Planned;
 use crate::checks::registry::Registry;
+use crate::text::encoding::hex;
 
 /// Parts that a run can have.
 pub const SHARDS_MAX: u32 = 1_000;
@@ -87,7 +88,7 @@ pub fn digest(labels: impl IntoIterator<Item = String>) -> String {
     let mut labels: Vec<String> = labels.into_iter().collect();
     labels.sort();
     let labels: Vec<&str> = labels.iter().map(String::as_str).collect();
-    hash(&labels)[..DIGEST_BYTES].iter().map(|byte| format!("{byte:02x}")).collect()
+    hex(&hash(&labels)[..DIGEST_BYTES])
 }
 
 /// A number that is the same on every machine and in every version.

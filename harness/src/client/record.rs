@@ -4,9 +4,10 @@
 use std::any::Any;
 use std::collections::VecDeque;
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use csi_proto::lock::Mutex;
 use csi_proto::reflect::prost_reflect::{DynamicMessage, MessageDescriptor};
 use csi_proto::{Rpc, redact};
 use serde_json::Value;
@@ -386,7 +387,7 @@ impl CallLog {
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Inner> {
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+        self.inner.lock()
     }
 }
 

@@ -1,8 +1,9 @@
 //! Rules that hold for every reply, whichever RPC it answers: watched over the whole run, for checks to report.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::MutexGuard;
 
+use csi_proto::lock::Mutex;
 use csi_proto::reflect::prost_reflect::{
     DynamicMessage, FieldDescriptor, MapKey, ReflectMessage as _, Value,
 };
@@ -80,12 +81,12 @@ impl ResponseRules {
     }
 
     fn oversized(&self) -> MutexGuard<'_, BTreeSet<String>> {
-        self.oversized.lock().unwrap_or_else(PoisonError::into_inner)
+        self.oversized.lock()
     }
 
     /// The breaches of one rule so far.
     pub(crate) fn breaches(&self, requirement: &Requirement) -> Vec<Breach> {
-        let breaches = self.breaches.lock().unwrap_or_else(PoisonError::into_inner);
+        let breaches = self.breaches.lock();
         breaches.values().filter(|breach| breach.requirement == requirement).cloned().collect()
     }
 
@@ -248,7 +249,7 @@ impl<Q: Call> Heard<'_, Q> {
         actual: String,
         answer: &dyn Fn() -> String,
     ) {
-        let mut breaches = self.response_rules.breaches.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut breaches = self.response_rules.breaches.lock();
         if breaches.len() < BREACHES_MAX {
             breaches.entry((requirement.id, Q::RPC.method, place.to_owned())).or_insert_with(|| Breach {
                 requirement,
@@ -394,7 +395,7 @@ mod tests {
             let response_rules = ResponseRules::default();
             let request = v1::ControllerGetVolumeRequest { volume_id: asked.to_owned() };
             response_rules.heard(&request, None).message(&volume(answered));
-            let found = response_rules.breaches.lock().unwrap().len();
+            let found = response_rules.breaches.lock().len();
             assert_eq!(found, breaches, "asked for {asked:?}");
         }
     }

@@ -5,9 +5,10 @@ mod interview;
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::ExitStatus;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
+use csi_proto::lock::Mutex;
 use csi_proto::{Breaker, DialError, Endpoint, Rpc, Service, v1};
 use tonic::transport::Channel;
 
@@ -533,22 +534,22 @@ impl Target {
 
     /// The check that says of an RPC that the driver does not survive its plain call, which then nobody makes again.
     pub(crate) fn deadly(&self, rpc: Rpc) -> Option<String> {
-        self.deadly.lock().unwrap_or_else(PoisonError::into_inner).get(rpc.method).cloned()
+        self.deadly.lock().get(rpc.method).cloned()
     }
 
     /// Notes what a check has found: the driver does not survive a plain call.
     pub(crate) fn is_killed_by(&self, rpc: Rpc, check: &str) {
-        self.deadly.lock().unwrap_or_else(PoisonError::into_inner).insert(rpc.method, check.to_owned());
+        self.deadly.lock().insert(rpc.method, check.to_owned());
     }
 
     /// The check that has made something with this id or path.
     pub(crate) fn maker_of(&self, id: &str) -> Option<String> {
-        self.made.lock().unwrap_or_else(PoisonError::into_inner).get(id).cloned()
+        self.made.lock().get(id).cloned()
     }
 
     /// Notes that a check has made something.
     pub(crate) fn made(&self, id: &str, check: &str) {
-        let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut made = self.made.lock();
         made.entry(id.to_owned()).or_insert_with(|| check.to_owned());
     }
 }

@@ -15,8 +15,9 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::Arc;
 
+use csi_proto::lock::{Condvar, Mutex};
 use libtest_mimic::{Arguments, Completion, Conclusion, Failed, Trial};
 use tokio::sync::watch;
 
@@ -148,9 +149,9 @@ struct Inner {
 
 impl Results {
     fn wait_for(&self, label: &str) -> Result<Completion, Failed> {
-        let inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
+        let inner = self.inner.lock();
         let open = |inner: &mut Inner| inner.over.is_none() && !inner.verdicts.contains_key(label);
-        let mut inner = self.news.wait_while(inner, open).unwrap_or_else(PoisonError::into_inner);
+        let mut inner = self.news.wait_while(inner, open);
         match inner.verdicts.remove(label) {
             Some(Ok(None)) => Ok(Completion::Completed),
             Some(Ok(Some(why))) => Ok(Completion::ignored_with(why)),
@@ -160,7 +161,7 @@ impl Results {
     }
 
     fn tell(&self, change: impl FnOnce(&mut Inner)) {
-        change(&mut self.inner.lock().unwrap_or_else(PoisonError::into_inner));
+        change(&mut self.inner.lock());
         self.news.notify_all();
     }
 

@@ -2,9 +2,10 @@
 //! check of that plain form, and by no other.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use csi_proto::Rpc;
+use csi_proto::lock::Mutex;
 use tokio::sync::OnceCell;
 
 use crate::checks::check::{Check, CheckRef};
@@ -53,12 +54,12 @@ impl Preconditions {
     /// Has plain calls made again where it matters that were done: what was asked since may have spoilt the driver.
     pub(crate) fn forget_what_works(&self) {
         let failed = |found: &Found| found.get().is_some_and(Result::is_err);
-        self.found.lock().unwrap_or_else(PoisonError::into_inner).retain(|_, found| failed(found));
+        self.found.lock().retain(|_, found| failed(found));
     }
 
     /// Has all of them made again: the driver was started anew.
     pub(crate) fn forget(&self) {
-        self.found.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        self.found.lock().clear();
     }
 
     /// How a check ends: as it has, unless that rests on a refusal, and the plain call is refused as well. `cx` makes the
@@ -89,7 +90,7 @@ impl Preconditions {
 
     async fn works(&self, rpc: Rpc, judge: &Check, cx: &Cx) -> Result<(), String> {
         let found = {
-            let mut found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut found = self.found.lock();
             found.entry((rpc.method, cx.access())).or_default().clone()
         };
         let known = found.get_or_try_init(|| async {

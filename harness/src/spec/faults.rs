@@ -1,7 +1,9 @@
 //! Faults of the driver that checks of a run report, so that others look behind them.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::MutexGuard;
+
+use csi_proto::lock::Mutex;
 
 use crate::spec::requirements::{Requirement, req};
 
@@ -85,7 +87,7 @@ impl Faults {
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+    mutex.lock()
 }
 
 #[cfg(test)]

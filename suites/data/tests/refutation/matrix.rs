@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use csi_faulty_driver::Defect;
 use csi_harness::results::outcome::Outcome;
 use csi_harness::run::refutation::{Trial, on_a_defect};
+use csi_proto::lock::Mutex;
 use csi_suite_data::SUITE;
 use csi_test_support::run::Run;
 use libtest_mimic::Failed;
@@ -49,7 +50,7 @@ fn is_found(rows: &Rows, defect: Defect) -> Result<(), Failed> {
         }
     }
     let row = row(&played)?;
-    let mut seen = rows.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut seen = rows.lock();
     seen.insert(defect.id(), row.clone());
     if std::env::var_os("UPDATE").is_some() {
         return write(&seen);
@@ -82,7 +83,7 @@ fn row(played: &Run) -> Result<String, Failed> {
 }
 
 fn path() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/refutation/matrix.txt")
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("src/proven/matrix.txt")
 }
 
 fn read() -> BTreeMap<String, String> {

@@ -4,7 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use csi_harness::checks::check::{Check, CheckRef};
 use csi_harness::config::AccessType;
@@ -12,6 +12,7 @@ use csi_harness::results::outcome::Outcome;
 use csi_harness::run::refutation::{Trial, by_its_rules};
 use csi_harness::spec::requirements::req;
 use csi_mock_driver::{Capability, Defect};
+use csi_proto::lock::Mutex;
 use csi_test_support::run::Run;
 use libtest_mimic::Failed;
 
@@ -74,7 +75,7 @@ fn is_found(rows: &Rows, defect: Defect) -> Result<(), Failed> {
     }
 
     let row = lines.into_iter().map(|(_, line)| line).collect::<Vec<_>>().join("\n");
-    let mut seen = rows.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut seen = rows.lock();
     seen.insert(id, row.clone());
     if std::env::var_os("UPDATE").is_some() {
         write_matrix(&seen)?;
@@ -184,7 +185,7 @@ fn lines(played: &Run) -> Result<Lines, Failed> {
 }
 
 fn matrix_path() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/refutation/matrix.txt")
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("src/proven/matrix.txt")
 }
 
 fn read_matrix() -> Result<BTreeMap<String, String>, Failed> {

@@ -3,13 +3,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use csi_harness::checks::check::{Check, CheckRef};
 use csi_harness::config::Config;
 use csi_harness::results::outcome::{CheckReport, Outcome};
 use csi_harness::run::refutation::{Trial, on_a_defect};
 use csi_mock_driver::Defect;
+use csi_proto::lock::Mutex;
 use csi_test_support::mock::{self, everything_set};
 use csi_test_support::run::check_rules;
 use libtest_mimic::Failed;
@@ -64,7 +65,7 @@ fn is_found(rows: &Rows, check: &Check, defect: &'static str) -> Result<(), Fail
         blamed.extend(said.iter().filter_map(|said| blamed_by(check, &said.outcome)));
     }
     if updates {
-        let mut rows = rows.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut rows = rows.lock();
         let blamed: String = blamed.iter().map(|rule| format!(" ({rule})")).collect();
         rows.insert(format!("{defect} {}", check.id), tries.join(" ") + &blamed);
         write(&rows)?;
@@ -118,7 +119,7 @@ fn tries_of(said: &[CheckReport]) -> String {
 }
 
 fn path() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/refutation/tries.txt")
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("src/proven/tries.txt")
 }
 
 /// Writes the rows of this run, and keeps the others that are still named.

@@ -3,12 +3,13 @@
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use csi_harness::checks::check::Check;
 use csi_harness::config::Effort;
 use csi_harness::results::outcome::{CheckReport, Outcome};
 use csi_mock_driver::Defect;
+use csi_proto::lock::Mutex;
 use csi_test_support::mock::{self, everything_set};
 use csi_test_support::run::outcomes;
 use libtest_mimic::{Failed, Trial};
@@ -67,7 +68,7 @@ fn is_found_behind(rows: &Rows, pair: Pair) -> Result<(), Failed> {
             let of_grave = blamed(pair.check, &[pair.grave])?;
             let words: BTreeSet<String> = of_grave.difference(&of_shallow).cloned().collect();
             let joined = words.iter().map(String::as_str).collect::<Vec<_>>().join(" | ");
-            let mut rows = rows.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut rows = rows.lock();
             rows.insert(format!("{} {} {}: {joined}\n", pair.shallow, pair.grave, pair.check));
             std::fs::write(
                 path(),
