@@ -83,7 +83,9 @@ pub(crate) enum Command {
     Man,
 }
 
-/// The reports have to be of one run: of one driver, the same checks and settings, each shard once, none missing.
+/// Reports of shards have to be of one run: of one driver, the same checks and settings, each shard once, none missing. Others are
+/// joined to one statement, such as those of a run and of e2e: of one driver and version, each of other suites. A single one is read
+/// again, to write other kinds of report of it.
 #[derive(Debug, Args)]
 pub(crate) struct MergeArgs {
     /// The reports, which --report json=FILE wrote, or directories in which all files named *.json are such reports
@@ -95,19 +97,19 @@ pub(crate) struct MergeArgs {
 
 /// How `compare` ends.
 const COMPARED: &str = "Exit codes:
-    0  nothing got worse
+    0  nothing got worse, by the last two reports
     1  something got worse: a new failure, crash or leak, a check that is inconclusive now; with --slower-than
        also an RPC that takes longer
     2  bad arguments or files";
 
 #[derive(Debug, Args)]
 pub(crate) struct CompareArgs {
-    /// The report of the earlier run, which --report json=FILE wrote
-    #[arg(value_name = "OLD", value_hint = ValueHint::FilePath)]
-    pub(crate) old: PathBuf,
-    /// The report of the later run
-    #[arg(value_name = "NEW", value_hint = ValueHint::FilePath)]
-    pub(crate) new: PathBuf,
+    /// The reports, the earliest first, which --report json=FILE wrote; of more than two, each is compared with the one before it
+    #[arg(value_name = "REPORT", num_args = 2.., required = true, value_hint = ValueHint::FilePath)]
+    pub(crate) reports: Vec<PathBuf>,
+    /// Also write a page on all of them, as html=FILE: what each area does in which version, and what changed
+    #[arg(long, value_name = "KIND=FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) report: Option<ReportArg>,
     /// Output for people, for programs, or for the summary of a CI step
     #[arg(long, value_enum, default_value_t)]
     pub(crate) format: CompareFormat,
@@ -710,6 +712,9 @@ pub(crate) struct LimitArgs {
 pub(crate) struct OutputArgs {
     #[command(flatten)]
     pub(crate) words: WordsArgs,
+    /// The image that the driver was started of, with its digest, for reports to name
+    #[arg(long, value_name = "IMAGE")]
+    pub(crate) driver_image: Option<String>,
     /// File for the output of --driver-command [default: beside the first report; without one a temporary
     /// file, kept if something failed]
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]

@@ -8,6 +8,7 @@ use csi_harness::checks::registry::Registry;
 use csi_harness::spec::requirements::{Level, Party, Requirement, Testability, req};
 use csi_harness::text::pattern::Pattern;
 use csi_harness::text::suggest::did_you_mean;
+use csi_report::UntestedEntry;
 use csi_suite_sanity::untested::{ONLY_WARNED, SAID_AGAIN, UNTESTED};
 use serde::Serialize;
 
@@ -231,6 +232,19 @@ pub(crate) fn untested_because(rule: &Requirement) -> Cow<'static, str> {
         }
     };
     why.into()
+}
+
+/// The requirements that drivers MUST or SHOULD keep and that no check tests, as reports have them.
+pub(crate) fn untested() -> Vec<UntestedEntry> {
+    let registry = suites::all();
+    let is_untested =
+        |rule: &&Requirement| rule.level != Level::May && checks_of(rule, &registry).next().is_none();
+    let entry = |rule: &'static Requirement| UntestedEntry {
+        requirement: rule.id.to_owned(),
+        because: untested_because(rule).into_owned(),
+        same_as: said_again(rule).unwrap_or_default().iter().map(|other| other.id.to_owned()).collect(),
+    };
+    on_drivers().filter(is_untested).map(entry).collect()
 }
 
 fn text(mut out: impl Write, coverage: &Coverage) -> io::Result<()> {

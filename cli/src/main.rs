@@ -24,6 +24,7 @@ mod list;
 mod manual;
 mod merge;
 mod next;
+mod provenance;
 mod repeat;
 mod replay;
 mod run;

@@ -25,6 +25,7 @@ const LEFT_OUT: &[&str] = &[
     "report",
     "junit_names",
     "driver_log",
+    "driver_image",
     "verbose",
     "quiet",
     "color",
@@ -165,17 +166,22 @@ impl Repeat {
 }
 
 /// The command without the values of assignments and flags whose names speak of secrets.
-fn without_secrets(command: &str) -> String {
+pub(crate) fn without_secrets(command: &str) -> String {
     let hidden = |word: &str| {
         let (name, _) = word.split_once('=')?;
-        let small = name.to_ascii_lowercase();
-        SECRETIVE.iter().any(|part| small.contains(part)).then(|| format!("{name}={STRIPPED}"))
+        speaks_of_secrets(name).then(|| format!("{name}={STRIPPED}"))
     };
     command
         .split(' ')
         .map(|word| hidden(word).unwrap_or_else(|| word.to_owned()))
         .collect::<Vec<_>>()
         .join(" ")
+}
+
+/// Whether what has the name is probably a secret.
+pub(crate) fn speaks_of_secrets(name: &str) -> bool {
+    let small = name.to_ascii_lowercase();
+    SECRETIVE.iter().any(|part| small.contains(part))
 }
 
 /// The text as a shell takes it for one word.

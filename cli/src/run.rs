@@ -24,11 +24,13 @@ use csi_suite_stateful::case::Case;
 
 use crate::args::{Color, JunitNames, RunArgs, Terms, WordsArgs};
 use crate::cleanup;
+use crate::coverage;
 use crate::driver_log::LogFile;
 use crate::embedded;
 use crate::error::Error;
 use crate::exit::Exit;
 use crate::next::Next;
+use crate::provenance;
 use crate::repeat::{Repeat, quoted};
 use crate::settings;
 use crate::stop::{Stopper, say};
@@ -372,6 +374,7 @@ async fn run_plan(
     log: Option<&mut LogFile>,
 ) -> Result<Exit, Error> {
     let Plan { config, registry, checks, selection, shard, known, reports, in_turn } = plan;
+    let settings = provenance::settings(&config);
     let seed = args.course.seed.unwrap_or_else(fresh_seed);
     let seed = args.course.shard.map_or(seed, |shard| shard.seed(seed));
     let target = tokio::select! {
@@ -391,6 +394,10 @@ async fn run_plan(
         command: repeat.command_line(),
         selection,
         shard,
+        settings,
+        driver_image: args.output.driver_image.clone(),
+        machine: Some(provenance::machine()),
+        untested: coverage::untested(),
     });
     let next = next(args, &repeat);
     let options = run_options(args, seed, registry, known, repeat);

@@ -10,7 +10,7 @@ use csi_harness::client::tally::{FirstFailure, RpcCalls, Times};
 use csi_harness::client::target::Target;
 use csi_harness::resources::left_behind::{LeftBehind, Removal};
 use csi_harness::results::events::{Event, Reporter};
-use csi_harness::results::failure_report;
+use csi_harness::results::failure_report::{self, ToldCall};
 use csi_harness::results::fault;
 use csi_harness::results::outcome::{
     Aftermath, Again, CheckReport, Crash, Halt, Kind, Leak, Outcome, SameFault, Summary, Verdict,
@@ -61,6 +61,18 @@ pub struct Run {
     /// The parts that it is put together of, if it is.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub shards: Vec<PartEntry>,
+    /// The runs of other suites against the same driver that it is joined of, if it is.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub joined: Vec<PartEntry>,
+    /// What is set in the configuration, beside flags, as `name: value`; without secrets.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub settings: Vec<String>,
+    /// The image that the driver was started of, if the user has named it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub driver_image: Option<String>,
+    /// Where csi-sanity ran.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub machine: Option<MachineEntry>,
     /// The verdict on the driver: the gravest that applies.
     pub verdict: Verdict,
     /// The same, with what it is said of: a part of the checks, or all; with known failures, or without.
@@ -87,6 +99,30 @@ pub struct Run {
     pub rpcs: Vec<RpcEntry>,
     /// News that are no verdict.
     pub remarks: Vec<String>,
+    /// The requirements on drivers, of those that MUST or SHOULD be kept, that no check tests.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub untested: Vec<UntestedEntry>,
+}
+
+/// The machine that csi-sanity ran on.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct MachineEntry {
+    /// Its kernel, such as `linux 6.1.0-18-amd64 x86_64`.
+    pub kernel: String,
+    /// Whether csi-sanity ran as root.
+    pub is_root: bool,
+}
+
+/// A requirement that no check tests.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct UntestedEntry {
+    /// Its id.
+    pub requirement: String,
+    /// Why no check does.
+    pub because: String,
+    /// Requirements that ask for the same and are checked, if that is why.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub same_as: Vec<String>,
 }
 
 /// Which checks were asked for.
@@ -147,6 +183,14 @@ pub struct Order {
     pub selection: Selection,
     /// Which part of them, if they are divided.
     pub shard: Option<ShardEntry>,
+    /// What is set in the configuration, without secrets.
+    pub settings: Vec<String>,
+    /// The image that the driver was started of.
+    pub driver_image: Option<String>,
+    /// Where csi-sanity runs.
+    pub machine: Option<MachineEntry>,
+    /// The requirements that no check tests.
+    pub untested: Vec<UntestedEntry>,
 }
 
 /// The calls of one RPC, those of undoing included.
@@ -164,9 +208,12 @@ pub struct RpcEntry {
     pub median_us: u64,
     /// The same for 95 of 100.
     pub percentile_95_us: u64,
+    /// The same for 99 of 100.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub percentile_99_us: Option<u64>,
     /// The longest of them, in microseconds.
     pub longest_us: u64,
-    /// All that it did by how long they took, in steps of a 16th, where the run is a shard.
+    /// All that it did by how long they took, in steps of a 16th.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub steps: Vec<StepEntry>,
 }
@@ -280,6 +327,9 @@ pub struct CheckEntry {
     /// Calls left out behind the first ones, since there were too many.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub calls_left_out: usize,
+    /// What happened between the calls and was none, where something is to be explained.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub incidents: Vec<IncidentEntry>,
     /// The command that runs it alone.
     pub repeat: String,
     /// What a right driver does, as one sentence.
@@ -305,6 +355,15 @@ pub struct CheckEntry {
     /// The calls that lead there, likewise.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub transcript: String,
+}
+
+/// Something that happened between calls, such as an end of the driver.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct IncidentEntry {
+    /// When, in whole milliseconds from the start of the check.
+    pub after_ms: u64,
+    /// What.
+    pub what: String,
 }
 
 /// What a check found beside something graver.
@@ -426,6 +485,13 @@ pub struct CallEntry {
     /// Why there is no answer.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub no_answer: Option<String>,
+    /// Where it has to do with what came of the check: how often it was made in a row, with the same answer. Those that repeat it
+    /// have none of their own.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub told: usize,
+    /// Whether the driver is accused for it, as far as one can tell.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub accused: bool,
 }
 
 /// A gRPC status.
@@ -573,6 +639,10 @@ impl Journal {
             duration_ms: 0,
             shard: order.shard,
             shards: Vec::new(),
+            joined: Vec::new(),
+            settings: order.settings,
+            driver_image: order.driver_image,
+            machine: order.machine,
             verdict: Verdict::default(),
             conclusion: Conclusion::default(),
             interrupted: false,
@@ -585,6 +655,7 @@ impl Journal {
             crashes: Vec::new(),
             rpcs: Vec::new(),
             remarks: Vec::new(),
+            untested: order.untested,
         };
         Journal { run, areas: Areas::default(), statement: Statement::default() }
     }
@@ -635,8 +706,7 @@ impl Reporter for Journal {
                 self.run.verdict = summary.verdict();
                 self.run.interrupted = summary.halt != Halt::None;
                 self.run.conclusion = self.run.concluded_of(summary);
-                let is_part = self.run.shard.is_some();
-                self.run.rpcs = summary.calls.iter().map(|calls| rpc_entry(calls, is_part)).collect();
+                self.run.rpcs = summary.calls.iter().map(rpc_entry).collect();
             }
         }
     }
@@ -684,18 +754,16 @@ impl From<LeftBehindEntry> for LeftBehind {
     }
 }
 
-fn rpc_entry(calls: &RpcCalls, with_steps: bool) -> RpcEntry {
+fn rpc_entry(calls: &RpcCalls) -> RpcEntry {
     let mut entry = RpcEntry {
         rpc: calls.rpc.method.to_owned(),
         done: calls.done,
         refused: calls.refused,
         unanswered: calls.unanswered,
+        steps: calls.times.steps().map(|(us, calls)| StepEntry { us, calls }).collect(),
         ..RpcEntry::default()
     };
     entry.took(&calls.times);
-    if with_steps {
-        entry.steps = calls.times.steps().map(|(us, calls)| StepEntry { us, calls }).collect();
-    }
     entry
 }
 
@@ -704,6 +772,7 @@ impl RpcEntry {
     pub(crate) fn took(&mut self, times: &Times) {
         self.median_us = us(times.percentile(50));
         self.percentile_95_us = us(times.percentile(95));
+        self.percentile_99_us = Some(us(times.percentile(99)));
         self.longest_us = us(times.longest());
     }
 }
@@ -778,8 +847,7 @@ fn check_entry(report: &CheckReport) -> CheckEntry {
         }
     };
     let told = !matches!(report.outcome, Outcome::Passed | Outcome::SameFault(_) | Outcome::Skipped(_));
-    let (first, rest) = report.calls.split_at(report.calls.len().min(CALLS_FIRST_MAX));
-    let last = &rest[rest.len().saturating_sub(CALLS_LAST_MAX)..];
+    let calls = call_entries(report, told);
     let mut entry = CheckEntry {
         id: report.label(),
         word: report.outcome.kind(),
@@ -799,8 +867,9 @@ fn check_entry(report: &CheckReport) -> CheckEntry {
         known_because,
         began_with: report.began_with.as_ref().map(began_entry),
         left_behind: report.leftovers.clone(),
-        calls: first.iter().chain(last).map(call_entry).collect(),
-        calls_left_out: report.calls.len() - first.len() - last.len() + report.calls_dropped,
+        calls_left_out: report.calls.len() - calls.len() + report.calls_dropped,
+        calls,
+        incidents: if told { report.incidents.iter().map(incident_entry).collect() } else { Vec::new() },
         repeat: report.repeat.clone(),
         title: report.planned.check.title.to_string(),
         known_as: report.planned.check.known_as.as_deref().map(str::to_owned),
@@ -843,6 +912,26 @@ fn span_entry(span: &CallSpan) -> SpanEntry {
     }
 }
 
+fn incident_entry((after, what): &(Duration, String)) -> IncidentEntry {
+    IncidentEntry { after_ms: ms(*after), what: what.clone() }
+}
+
+/// The first and the last calls of a check, and which of them explain what came of it.
+fn call_entries(report: &CheckReport, told: bool) -> Vec<CallEntry> {
+    let (first, rest) = report.calls.split_at(report.calls.len().min(CALLS_FIRST_MAX));
+    let left_out = rest.len().saturating_sub(CALLS_LAST_MAX);
+    let mut entries: Vec<CallEntry> = first.iter().chain(&rest[left_out..]).map(call_entry).collect();
+    let explaining = if told { failure_report::told_calls(report) } else { Vec::new() };
+    for ToldCall { place, times, is_accused } in explaining {
+        let behind = place.checked_sub(left_out).filter(|place| *place >= first.len());
+        let place = if place < first.len() { Some(place) } else { behind };
+        if let Some(entry) = place.and_then(|place| entries.get_mut(place)) {
+            (entry.told, entry.accused) = (times, is_accused);
+        }
+    }
+    entries
+}
+
 fn call_entry(call: &CallRecord) -> CallEntry {
     let (mut response, mut status, mut no_answer) = (None, None, None);
     match call.outcome() {
@@ -863,6 +952,8 @@ fn call_entry(call: &CallRecord) -> CallEntry {
         response,
         status,
         no_answer,
+        told: 0,
+        accused: false,
     }
 }
 

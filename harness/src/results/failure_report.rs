@@ -135,7 +135,7 @@ fn write_calls(f: &mut String, report: &CheckReport) -> fmt::Result {
         return Ok(());
     }
     let runs = runs(&calls, &report.incidents);
-    let shown = shown(report, &runs);
+    let Shown { runs: shown, .. } = shown(report, &runs);
     writeln!(f, "  calls")?;
     let mut hidden = report.calls_dropped;
     let mut incidents = report.incidents.iter().peekable();
@@ -154,9 +154,48 @@ fn write_calls(f: &mut String, report: &CheckReport) -> fmt::Result {
     write_hidden(f, &mut hidden)
 }
 
-/// The places of the calls to show, of those that have to do with what came of the check: the accused one, the first that made
-/// something, and the last.
-fn shown(report: &CheckReport, runs: &[(&CallRecord, usize)]) -> BTreeSet<usize> {
+/// A call by which it is told what came of a check.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ToldCall {
+    /// Its place among all calls of the check.
+    pub place: usize,
+    /// How often it was made in a row, with the same answer.
+    pub times: usize,
+    /// Whether it is the one that the driver is accused for, as far as one can tell.
+    pub is_accused: bool,
+}
+
+/// The calls that [`transcript`] tells, if the check does not tell them itself.
+pub fn told_calls(report: &CheckReport) -> Vec<ToldCall> {
+    let violation = report.outcome.violation();
+    if violation.is_some_and(|violation| !violation.transcript.is_empty()) {
+        return Vec::new();
+    }
+    let (places, calls): (Vec<usize>, Vec<&CallRecord>) =
+        report.calls.iter().enumerate().filter(|(_, call)| !call.cleanup).unzip();
+    let runs = runs(&calls, &report.incidents);
+    let Shown { accused, runs: shown } = shown(report, &runs);
+    let mut before = 0;
+    let mut told = Vec::new();
+    for (at, (_, times)) in runs.iter().enumerate() {
+        if let Some(place) = places.get(before).filter(|_| shown.contains(&at)) {
+            let is_accused = violation.is_some() && at == accused;
+            told.push(ToldCall { place: *place, times: *times, is_accused });
+        }
+        before += times;
+    }
+    told
+}
+
+/// Which of the calls are shown, by their places, those that repeat one another taken for one.
+struct Shown {
+    accused: usize,
+    runs: BTreeSet<usize>,
+}
+
+/// The calls to show, of those that have to do with what came of the check: the accused one, the first that made something, and
+/// the last.
+fn shown(report: &CheckReport, runs: &[(&CallRecord, usize)]) -> Shown {
     let calls: Vec<&CallRecord> = runs.iter().map(|(call, _)| *call).collect();
     let violation = report.outcome.violation();
     let rpc = violation.and_then(|violation| rule(report, violation)).map_or("", |rule| rule.rpc);
@@ -168,7 +207,8 @@ fn shown(report: &CheckReport, runs: &[(&CallRecord, usize)]) -> BTreeSet<usize>
     let is_alone = |at: &usize| {
         at.checked_sub(1).is_none_or(|before| shown.contains(&before)) && shown.contains(&(at + 1))
     };
-    (0..calls.len()).filter(|at| shown.contains(at) || is_alone(at)).collect()
+    let runs = (0..calls.len()).filter(|at| shown.contains(at) || is_alone(at)).collect();
+    Shown { accused, runs }
 }
 
 fn write_run(f: &mut String, (call, times): &(&CallRecord, usize)) -> fmt::Result {

@@ -350,8 +350,7 @@ fn under_way_with<'a>(fatal: &'a CallRecord, calls: &'a [CallRecord]) -> Vec<&'a
 
 /// The violation of checks that were under way when the driver died, none of which is known to have killed it.
 pub(crate) fn killed_by_one_of(under_way: &[String]) -> Violation {
-    let message =
-        "the driver crashed while several calls were under way; none of them crashes it alone";
+    let message = "the driver crashed while several calls were under way; none of them crashes it alone";
     cut_off(message.to_owned()).actual(under_way.join("; "))
 }
 
