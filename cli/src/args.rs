@@ -1,4 +1,4 @@
-//! The command line, as clap reads it. Flags of the Go csi-sanity are translated before, in `go_flags`.
+//! The command line, as clap reads it. Flags of the Go csi-sanity are translated before, in `csi-go-flags`.
 
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -6,13 +6,13 @@ use std::time::Duration;
 
 use clap::builder::PossibleValuesParser;
 use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
+use csi_go_flags::parse_duration;
 use csi_harness::checks::shard::Shard;
 use csi_harness::config::{AccessType, PathLayout};
 use csi_harness::protocol::capability::Capability;
 use csi_mock_driver::Defect;
 use csi_report::Format;
 
-use crate::duration::parse_duration;
 use crate::exit::Exit;
 
 /// Where a Pod of an Indexed Job has its index.
@@ -851,8 +851,23 @@ fn exit_codes() -> String {
 #[cfg(test)]
 mod tests {
     use clap::CommandFactory as _;
+    use csi_go_flags::{DEFINITION, FLAGS, KUBECONFIG, Means, OTHERS};
 
     use super::*;
+
+    #[test]
+    fn what_flags_of_go_become_exists() {
+        let command = Cli::command();
+        let run = command.find_subcommand("run").unwrap();
+        let longs: Vec<_> = run.get_arguments().filter_map(|argument| argument.get_long()).collect();
+        for flag in FLAGS.iter().chain(OTHERS).filter(|flag| ![DEFINITION, KUBECONFIG].contains(&flag.name)) {
+            if let Means::Flag(ours) | Means::Twice(ours) = flag.means
+                && ours != "--version"
+            {
+                assert!(longs.contains(&ours.trim_start_matches('-')), "{ours}");
+            }
+        }
+    }
 
     #[test]
     fn the_command_line_is_consistent() {

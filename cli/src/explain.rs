@@ -137,9 +137,9 @@ fn explain_check(mut out: impl Write, check: &Check) -> io::Result<()> {
 fn course(runs: Runs) -> &'static str {
     match runs {
         Runs::Parallel => "in parallel with others",
-        Runs::Alone => "alone, since it looks at the driver as a whole",
+        Runs::Serial => "alone, since it looks at the driver as a whole",
         Runs::Odd => "alone and late, since drivers are known to stumble over it for good",
-        Runs::Last => "alone and last, since drivers are known to crash on it",
+        Runs::CrashProne => "alone and last, since drivers are known to crash on it",
         Runs::Restarts => "alone and after those, since it ends the driver",
         Runs::Erases => "alone and after those, since drivers are known to lose everything over it",
         Runs::Finally => "after everything else, since it judges what was seen in the whole run",

@@ -10,7 +10,6 @@ mod coverage;
 mod docs;
 mod doctor;
 mod driver_log;
-mod duration;
 mod e2e;
 mod embedded;
 mod error;
@@ -18,7 +17,6 @@ mod exit;
 mod explain;
 mod export;
 mod fuzz;
-mod go_flags;
 mod init;
 mod list;
 mod manual;
@@ -70,7 +68,7 @@ fn code(ended: Result<Exit, Error>) -> ExitCode {
 fn read_arguments() -> Result<(Cli, repeat::Repeat), Exit> {
     let arguments = std::env::args_os().skip(1).collect();
     let has_endpoint = std::env::var_os("CSI_ENDPOINT").is_some();
-    let translated = go_flags::translate(arguments, has_endpoint).map_err(|problem| {
+    let translated = csi_go_flags::translate(arguments, has_endpoint).map_err(|problem| {
         complain(&problem);
         Exit::Usage
     })?;

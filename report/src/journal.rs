@@ -809,7 +809,7 @@ impl CheckEntry {
         self.word = Kind::Skipped;
         self.told_in = Some(same.first.clone()).filter(|_| same.deviates);
         self.same_fault = Some(SameFaultEntry { check: same.first.clone(), outcome: same.counts_as });
-        self.message = same.told();
+        self.message = same.sentence();
         self.fault = fault::shape(&self.message);
     }
 
@@ -840,7 +840,7 @@ fn check_entry(report: &CheckReport) -> CheckEntry {
         Outcome::Passed => (String::new(), None),
         Outcome::Failed(violation) | Outcome::Warned(violation) => (violation.message.clone(), None),
         Outcome::Skipped(why) | Outcome::Broken(why) => (why.clone(), None),
-        Outcome::SameFault(same) => (same.told(), None),
+        Outcome::SameFault(same) => (same.sentence(), None),
         Outcome::KnownFailure { violation, reason } => (violation.message.clone(), Some(reason.clone())),
         Outcome::UnexpectedPass { reason } => {
             ("passes, but is listed as known to fail".to_owned(), Some(reason.clone()))
@@ -858,7 +858,7 @@ fn check_entry(report: &CheckReport) -> CheckEntry {
         expected: violation.map(|violation| violation.expected.clone()).unwrap_or_default(),
         actual: violation.map(|violation| violation.actual.clone()).unwrap_or_default(),
         driver_printed: violation.map(|violation| violation.printed.to_vec()).unwrap_or_default(),
-        told: violation.map(|violation| violation.told.to_vec()).unwrap_or_default(),
+        told: violation.map(|violation| violation.transcript.to_vec()).unwrap_or_default(),
         timeline: violation
             .map(|violation| violation.timeline.iter().map(span_entry).collect())
             .unwrap_or_default(),
@@ -898,7 +898,7 @@ fn also_entry(report: &CheckReport, outcome: &Outcome) -> Option<AlsoEntry> {
         message: violation.message.clone(),
         expected: violation.expected.clone(),
         actual: violation.actual.clone(),
-        told: violation.told.to_vec(),
+        told: violation.transcript.to_vec(),
     })
 }
 

@@ -316,7 +316,7 @@ fn folded(mut checks: BTreeMap<String, CheckEntry>, registry: &Registry) -> BTre
     let order: BTreeMap<&str, (usize, bool)> = registry
         .checks()
         .enumerate()
-        .map(|(at, (_, check))| (&*check.id, (at, check.follows == Some(SAME_RULE))))
+        .map(|(at, (_, check))| (&*check.id, (at, check.duplicate_of == Some(SAME_RULE))))
         .collect();
     let of = |check: &CheckEntry| {
         let id = check.id.split('@').next().unwrap_or_default();

@@ -366,7 +366,7 @@ fn write_line(out: &mut impl Write, outcome: Kind, label: &str, time: &str, why:
 fn reason(outcome: &Outcome) -> String {
     match outcome {
         Outcome::Passed => String::new(),
-        Outcome::SameFault(same) => same.told(),
+        Outcome::SameFault(same) => same.sentence(),
         Outcome::Failed(violation) | Outcome::Warned(violation) => violation.message.clone(),
         Outcome::Skipped(why) | Outcome::Broken(why) => why.clone(),
         Outcome::KnownFailure { reason, .. } | Outcome::UnexpectedPass { reason } => reason.clone(),

@@ -50,9 +50,9 @@ fn entry(check: &Check) -> String {
     list(&mut text, "In the Go csi-sanity", check.replaces.iter().copied());
     let course = match check.course() {
         Runs::Parallel => None,
-        Runs::Alone => Some("alone, since it looks at the driver as a whole"),
+        Runs::Serial => Some("alone, since it looks at the driver as a whole"),
         Runs::Odd => Some("alone and late, since drivers are known to stumble over it for good"),
-        Runs::Last => Some("alone and last, since drivers are known to crash on it"),
+        Runs::CrashProne => Some("alone and last, since drivers are known to crash on it"),
         Runs::Restarts => Some("alone and after those, since it ends the driver"),
         Runs::Erases => Some("alone and after those, since drivers are known to lose everything over it"),
         Runs::Finally => Some("after everything else, since it judges what was seen in the whole run"),

@@ -62,7 +62,7 @@ pub(super) fn suite(findings: &Findings) -> Suite {
     });
     let title = "a volume is made, published, written to, and deleted";
     let check =
-        Check { needs: &[VOLUME], runs: Runs::Alone, ..Check::new("init/trial".into(), title.into(), body) };
+        Check { needs: &[VOLUME], runs: Runs::Serial, ..Check::new("init/trial".into(), title.into(), body) };
     Suite { name: "init", checks: Checks::made([check]), retired: &[] }
 }
 

@@ -63,7 +63,7 @@ fn plain_calls_and_leaders_exist() {
             let other = judges.insert(*method, &*check.id);
             assert_eq!(other, None, "{} judges the plain {method} as well", check.id);
         }
-        if let Some(leader) = check.follows.filter(|leader| *leader != SAME_RULE) {
+        if let Some(leader) = check.duplicate_of.filter(|leader| *leader != SAME_RULE) {
             assert!(
                 registry.find(leader).is_ok_and(|leader| leader.id != check.id),
                 "{}: {leader}",

@@ -40,7 +40,7 @@ impl fmt::Debug for Body {
     }
 }
 
-/// What [`Check::follows`] says of a check that judges many things at once.
+/// What [`Check::duplicate_of`] says of a check that judges many things at once.
 pub const SAME_RULE: &str = "*";
 
 /// One check, declared with [`check!`](crate::check!).
@@ -68,7 +68,7 @@ pub struct Check {
     pub plain: &'static [&'static str],
     /// A check that shows the same fault: where that one accuses the driver, this one does not. [`SAME_RULE`] stands for
     /// any check that accuses the driver by the same rule.
-    pub follows: Option<&'static str>,
+    pub duplicate_of: Option<&'static str>,
     /// With which other checks it may run at the same time.
     pub runs: Runs,
     /// For which of the configured access types it runs.
@@ -91,7 +91,7 @@ impl Check {
             replaces: &[],
             known_as: None,
             plain: &[],
-            follows: None,
+            duplicate_of: None,
             runs: Runs::Parallel,
             access: Variants::First,
             body,
@@ -117,9 +117,10 @@ impl Check {
         self.id.rsplit_once('/').map_or(&self.id, |(area, _)| area)
     }
 
-    /// The check that it follows, as catalogues tell it.
+    /// The check whose faults it shows again, as catalogues tell it.
     pub fn leader(&self) -> Option<&'static str> {
-        self.follows.map(|leader| if leader == SAME_RULE { "any check, by the same rule" } else { leader })
+        self.duplicate_of
+            .map(|leader| if leader == SAME_RULE { "any check, by the same rule" } else { leader })
     }
 
     /// The name of its run for one access type: the id, with `@block` behind it for block access.
@@ -169,11 +170,11 @@ pub enum Runs {
     /// With any other of this kind.
     Parallel,
     /// With no other: it looks at the driver as a whole.
-    Alone,
+    Serial,
     /// With no other, and after those: what it sends is allowed, but odd, and drivers are known to stumble over it for good.
     Odd,
     /// With no other, and after those: drivers are known to crash on it.
-    Last,
+    CrashProne,
     /// With no other, and after those: it ends the driver. So does every check that needs restarts.
     Restarts,
     /// With no other, and after those: drivers are known to lose everything over it, by a request that names nothing, or by an
@@ -186,7 +187,7 @@ pub enum Runs {
 impl Runs {
     /// Whether calls after it may fail because of it.
     pub fn may_harm(self) -> bool {
-        matches!(self, Runs::Odd | Runs::Last | Runs::Restarts | Runs::Erases)
+        matches!(self, Runs::Odd | Runs::CrashProne | Runs::Restarts | Runs::Erases)
     }
 }
 
@@ -223,7 +224,7 @@ pub enum Variants {
 /// In place of the list in brackets, `spec` can be the name of one: `&'static [&'static Requirement]`.
 ///
 /// Optional keys, in this order: `since` (after `id`; without it, the check is there since 0.1.0), `needs`, `refuted_by`,
-/// `replaces`, `plain` (names of RPCs), `follows` (the id of a check), `runs` (`Alone`, `Odd`, `Last`, `Erases`, `Finally`), `access` (`Each`).
+/// `replaces`, `plain` (names of RPCs), `duplicate_of` (the id of a check), `runs` (`Serial`, `Odd`, `CrashProne`, `Erases`, `Finally`), `access` (`Each`).
 #[macro_export]
 macro_rules! check {
     (
@@ -237,7 +238,7 @@ macro_rules! check {
             refuted_by: [$($defect:literal),+ $(,)?],
             $(replaces: [$($replaced:literal),+ $(,)?],)?
             $(plain: [$($plain:literal),+ $(,)?],)?
-            $(follows: $follows:literal,)?
+            $(duplicate_of: $duplicate_of:literal,)?
             $(runs: $runs:ident,)?
             $(access: $access:ident,)?
         }
@@ -259,7 +260,7 @@ macro_rules! check {
                 replaces: &[$($($replaced),+)?],
                 known_as: ::core::option::Option::None,
                 plain: &[$($($plain),+)?],
-                follows: $crate::check!(@Follows $($follows)?),
+                duplicate_of: $crate::check!(@DuplicateOf $($duplicate_of)?),
                 runs: $crate::check!(@Runs $($runs)?),
                 access: $crate::check!(@Variants $($access)?),
                 body: $crate::checks::check::Body::Declared(body),
@@ -270,8 +271,8 @@ macro_rules! check {
     (@Spec $list:ident) => { $list };
     (@Since) => { "0.1.0" };
     (@Since $since:literal) => { $since };
-    (@Follows) => { ::core::option::Option::None };
-    (@Follows $follows:literal) => { ::core::option::Option::Some($follows) };
+    (@DuplicateOf) => { ::core::option::Option::None };
+    (@DuplicateOf $duplicate_of:literal) => { ::core::option::Option::Some($duplicate_of) };
     (@Runs) => { $crate::checks::check::Runs::Parallel };
     (@Runs $runs:ident) => { $crate::checks::check::Runs::$runs };
     (@Variants) => { $crate::checks::check::Variants::First };

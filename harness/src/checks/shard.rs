@@ -46,7 +46,9 @@ impl Shard {
     pub fn part(self, plan: Vec<Planned>, registry: &Registry) -> Vec<Planned> {
         let leaders: BTreeMap<&str, &str> = registry
             .checks()
-            .filter_map(|(_, check)| Some((&*check.id, check.follows.filter(|leader| *leader != SAME_RULE)?)))
+            .filter_map(|(_, check)| {
+                Some((&*check.id, check.duplicate_of.filter(|leader| *leader != SAME_RULE)?))
+            })
             .collect();
         plan.into_iter()
             .filter(|planned| {

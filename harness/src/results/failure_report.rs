@@ -56,7 +56,7 @@ fn write_findings(f: &mut String, report: &CheckReport) -> fmt::Result {
             write_violation(f, report, violation)?;
         }
         Outcome::Skipped(why) | Outcome::Broken(why) => writeln!(f, "  {}", shortened(why))?,
-        Outcome::SameFault(same) => writeln!(f, "  {}", shortened(&same.told()))?,
+        Outcome::SameFault(same) => writeln!(f, "  {}", shortened(&same.sentence()))?,
         Outcome::UnexpectedPass { reason } => {
             writeln!(f, "  it passes, but is listed as known to fail: {reason}")?;
         }
@@ -80,7 +80,7 @@ fn write_findings(f: &mut String, report: &CheckReport) -> fmt::Result {
 pub fn transcript(report: &CheckReport) -> String {
     let mut text = String::new();
     // Writing into a string cannot fail.
-    let _ = match report.outcome.violation().map(|violation| &violation.told[..]) {
+    let _ = match report.outcome.violation().map(|violation| &violation.transcript[..]) {
         Some(told @ [_, ..]) => told.iter().try_for_each(|line| writeln!(text, "  {}", shortened(line))),
         Some([]) | None => write_calls(&mut text, report),
     };
@@ -97,7 +97,7 @@ fn write_also(f: &mut String, report: &CheckReport) -> fmt::Result {
     for violation in also.iter().take(ALSO_SHOWN_MAX) {
         writeln!(f, "  also")?;
         write_violation(f, report, violation)?;
-        violation.told.iter().try_for_each(|line| writeln!(f, "  {}", shortened(line)))?;
+        violation.transcript.iter().try_for_each(|line| writeln!(f, "  {}", shortened(line)))?;
     }
     match also.len().checked_sub(ALSO_SHOWN_MAX) {
         Some(1) => writeln!(f, "  … and 1 more fault; --report json=FILE has it"),

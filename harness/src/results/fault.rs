@@ -14,7 +14,7 @@ use crate::results::outcome::{CheckReport, Outcome};
 pub fn key(report: &CheckReport) -> String {
     match &report.outcome {
         Outcome::Passed => String::new(),
-        Outcome::SameFault(same) => shape(&same.told()),
+        Outcome::SameFault(same) => shape(&same.sentence()),
         Outcome::Skipped(why) => shape(why),
         Outcome::Broken(why) if is_undoing(report, why) => shape(why),
         Outcome::Broken(why) => obstacle(report).unwrap_or_else(|| shape(why)),

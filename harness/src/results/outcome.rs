@@ -58,7 +58,7 @@ pub struct SameFault {
 
 impl SameFault {
     /// As a sentence.
-    pub fn told(&self) -> String {
+    pub fn sentence(&self) -> String {
         format!("the same fault as in {}: {}", self.first, self.message)
     }
 }
@@ -189,7 +189,7 @@ impl Verdict {
 }
 
 /// One finished check, with everything that explains it.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct CheckReport {
     /// Which check, for which access type.
     pub planned: Planned,

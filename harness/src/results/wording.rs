@@ -59,7 +59,7 @@ fn sentences(report: &CheckReport) -> Vec<&str> {
 /// The calls that a check tells, in columns.
 fn tables(report: &CheckReport) -> Vec<&str> {
     let violations = report.outcome.violation().into_iter().chain(&report.warnings);
-    violations.flat_map(|violation| &violation.told).map(String::as_str).collect()
+    violations.flat_map(|violation| &violation.transcript).map(String::as_str).collect()
 }
 
 /// The beginnings of lines that are too long.

@@ -71,7 +71,7 @@ impl Dedup {
     pub(crate) fn of(plan: &[Planned]) -> Dedup {
         let mut leaders = BTreeMap::<_, Leader>::new();
         for planned in plan {
-            if let Some(leader) = planned.check.follows {
+            if let Some(leader) = planned.check.duplicate_of {
                 leaders.entry(leader).or_default();
             }
         }
@@ -110,19 +110,19 @@ impl Dedup {
         waiting.into_iter().map(|report| self.deduplicated(report)).collect()
     }
 
-    /// Whether the report has to wait for a check that it follows.
+    /// Whether the report has to wait for a check whose faults it may show again.
     fn waits(&self, report: &CheckReport) -> bool {
         report.outcome.violation().is_some()
             && self.leader_of(report).is_some_and(|leader| leader.ahead > 0 && leader.accuses.is_none())
     }
 
     fn leader_of(&self, report: &CheckReport) -> Option<&Leader> {
-        self.leaders.get(report.planned.check.follows?)
+        self.leaders.get(report.planned.check.duplicate_of?)
     }
 
     fn deduplicated(&mut self, mut report: CheckReport) -> CheckReport {
-        let accused = match report.planned.check.follows {
-            Some(SAME_RULE) => return self.without_told(report),
+        let accused = match report.planned.check.duplicate_of {
+            Some(SAME_RULE) => return self.without_reported(report),
             Some(leader) => self.leaders.get(leader).and_then(|leader| leader.accuses.clone()),
             None => None,
         };
@@ -132,7 +132,7 @@ impl Dedup {
                 let all = std::iter::once(report.outcome.clone()).chain(std::mem::take(&mut report.also));
                 match all.into_iter().find(harms) {
                     Some(harm) => report.outcome = harm,
-                    None => leave_untold(&mut report, accused),
+                    None => suppress(&mut report, accused),
                 }
             }
             _ => {
@@ -144,13 +144,13 @@ impl Dedup {
     }
 
     /// The report without what other checks tell; the gravest of what is left comes first.
-    fn without_told(&mut self, mut report: CheckReport) -> CheckReport {
+    fn without_reported(&mut self, mut report: CheckReport) -> CheckReport {
         let mut all = vec![std::mem::replace(&mut report.outcome, Outcome::Passed)];
         all.append(&mut report.also);
         let (mut own, mut told, mut accusations) = (Vec::new(), Vec::new(), Vec::new());
         for outcome in all {
             let accusation = accusation(&report, &outcome);
-            match accusation.as_ref().and_then(|one| self.teller(one)) {
+            match accusation.as_ref().and_then(|one| self.reported_by(one)) {
                 Some((label, counts_as)) => {
                     accusations.extend(accusation.map(|one| Accusation {
                         label: label.clone(),
@@ -175,7 +175,7 @@ impl Dedup {
             let looked = violation.is_some_and(|one| one.fault.is_some());
             let message = format!("{rule}{}", if looked { ", and nothing else behind it" } else { "" });
             report.outcome = outcome;
-            leave_untold(&mut report, Accused { label, message, counts_as });
+            suppress(&mut report, Accused { label, message, counts_as });
         } else {
             report.outcome = own.remove(0);
             report.also = own;
@@ -184,7 +184,7 @@ impl Dedup {
     }
 
     /// The check that tells this already, and what came of it. Each death and each call that breaks off is a fault of its own.
-    fn teller(&self, accusation: &Accusation) -> Option<(String, Kind)> {
+    fn reported_by(&self, accusation: &Accusation) -> Option<(String, Kind)> {
         let told = self.accusations.iter().find(|before| before.tells(accusation));
         told.filter(|_| accusation.rule != req::GEN_ERR_001.id).map(|one| (one.label.clone(), one.counts_as))
     }
@@ -200,7 +200,7 @@ fn accusation(report: &CheckReport, outcome: &Outcome) -> Option<Accusation> {
     })
 }
 
-fn leave_untold(report: &mut CheckReport, accused: Accused) {
+fn suppress(report: &mut CheckReport, accused: Accused) {
     let Accused { label: first, message, counts_as } = accused;
     let deviates = !matches!(report.outcome, Outcome::Warned(_));
     report.outcome = Outcome::SameFault(SameFault { first, message, counts_as, deviates });

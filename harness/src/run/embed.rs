@@ -214,7 +214,7 @@ fn of_check(report: &CheckReport) -> Verdict {
     match &report.outcome {
         Outcome::Passed | Outcome::Warned(_) | Outcome::KnownFailure { .. } => Ok(None),
         Outcome::Skipped(why) => Ok(Some(why.clone())),
-        Outcome::SameFault(same) => Ok(Some(same.told())),
+        Outcome::SameFault(same) => Ok(Some(same.sentence())),
         Outcome::Failed(_) | Outcome::Broken(_) | Outcome::UnexpectedPass { .. } => {
             Err(FailureReport(report).to_string())
         }
@@ -277,7 +277,7 @@ mod tests {
             title: "kills",
             spec: [req::CTRL_LISTVOL_001],
             refuted_by: ["none"],
-            runs: Last,
+            runs: CrashProne,
         }
         async |cx| {
             cx.call(v1::ListVolumesRequest { max_entries: -1, ..Default::default() }).await.any_answer()?.ok();

@@ -10,7 +10,7 @@ use tokio::sync::watch;
 use crate::checks::known::KnownFailing;
 use crate::checks::planned::Planned;
 use crate::client::answer::{Answer, NoAnswer};
-use crate::client::record::{CallLog, CallRecord, Silence, Told};
+use crate::client::record::{CallLog, CallRecord, Recorded, Silence};
 use crate::client::session::{AfterCall, Session};
 use crate::client::spent::Spent;
 use crate::client::target::Target;
@@ -145,7 +145,7 @@ async fn run_and_undo(
     cx.make_way().await;
     target.stages.end(&label);
     let silence = log.silence();
-    let Told { calls, calls_dropped, blamed, warnings, mut notes, mut incidents, spent } = log.take();
+    let Recorded { calls, calls_dropped, blamed, warnings, mut notes, mut incidents, spent } = log.take();
     incidents.extend(target.driver().map(|driver| driver.history_since(log.started())).unwrap_or_default());
     incidents.sort();
 
@@ -156,7 +156,7 @@ async fn run_and_undo(
     let also: Vec<Outcome> = also.into_iter().map(|one| listed(one, reason)).collect();
     let violations = std::iter::once(&outcome).chain(&also).filter_map(Outcome::violation);
     let own: Vec<&Fault> = violations.filter_map(|one| one.fault.as_deref()).collect();
-    target.faults().keep_told(&label, &own);
+    target.faults().keep_reported(&label, &own);
     let told = !matches!(outcome, Outcome::Passed | Outcome::SameFault(_) | Outcome::Skipped(_));
     let keep = told || rules.keep_calls || silence.is_some();
     let repeat = rules.repeat_command(&label, &outcome);

@@ -253,7 +253,7 @@ impl<'a> Runner<'a> {
             plan.drain(..end).collect()
         };
         let parallel = take(&|runs| runs == Runs::Parallel);
-        let alone = take(&|runs| runs == Runs::Alone);
+        let alone = take(&|runs| runs == Runs::Serial);
         let harmful = take(&Runs::may_harm);
         self.run_parallel(parallel.into()).await;
         // Many calls at the same time may spoil a driver, too.
@@ -418,7 +418,7 @@ impl<'a> Runner<'a> {
 
     async fn run_one(&mut self, planned: Planned) -> Done {
         // What it told before, when it ran with others, it tells again.
-        self.target.faults().keep_told(&planned.label(), &[]);
+        self.target.faults().keep_reported(&planned.label(), &[]);
         let check = run_check(self.target.clone(), planned, self.rules.clone(), self.stop.clone());
         let done = self.with_news(check).await;
         self.emit(&Event::CheckEnded(&done.report.planned));

@@ -190,7 +190,7 @@ check! {
         title: "limits count for another request, too",
         spec: [req::CTRL_CREATEVOL_047],
         refuted_by: ["create-volume-accepts-crossed-range"],
-        follows: "one-fault/leads",
+        duplicate_of: "one-fault/leads",
     }
     async |cx| {
         crossed(cx, cx.create_volume_request()).await
@@ -204,7 +204,7 @@ check! {
         title: "limits count for a third request",
         spec: [req::CTRL_CREATEVOL_047],
         refuted_by: ["create-volume-accepts-crossed-range"],
-        follows: "one-fault/passes",
+        duplicate_of: "one-fault/passes",
     }
     async |cx| {
         crossed(cx, cx.create_volume_request()).await
@@ -232,7 +232,7 @@ check! {
         title: "limits count among other things",
         spec: [req::CTRL_CREATEVOL_047],
         refuted_by: ["create-volume-accepts-crossed-range"],
-        follows: "*",
+        duplicate_of: "*",
     }
     async |cx| {
         crossed(cx, cx.create_volume_request()).await
@@ -246,7 +246,7 @@ check! {
         title: "limits count, and something else",
         spec: [req::CTRL_CREATEVOL_047, req::CTRL_CREATEVOL_001],
         refuted_by: ["create-volume-accepts-crossed-range"],
-        follows: "*",
+        duplicate_of: "*",
     }
     async |cx| {
         cx.warn(Violation::new("worth a word").of(&req::CTRL_CREATEVOL_014));
@@ -262,7 +262,7 @@ check! {
         title: "nothing new",
         spec: [req::CTRL_CREATEVOL_002],
         refuted_by: ["none"],
-        follows: "*",
+        duplicate_of: "*",
     }
     async |_cx| { Err(repeated("the size differs", true).into()) }
 }
@@ -274,7 +274,7 @@ check! {
         title: "the size is the same each time",
         spec: [req::CTRL_CREATEVOL_002],
         refuted_by: ["none"],
-        follows: "*",
+        duplicate_of: "*",
     }
     async |_cx| { Err(repeated("the size differs", false).into()) }
 }
@@ -302,7 +302,7 @@ check! {
         title: "something else breaks off as well",
         spec: [req::GEN_ERR_001],
         refuted_by: ["none"],
-        follows: "*",
+        duplicate_of: "*",
     }
     async |_cx| {
         ensure!(false, "broken off");
@@ -341,7 +341,7 @@ async fn a_fault_that_others_show_again_is_told_once() {
     let defect = || vec![Defect::CreateVolumeAcceptsCrossedRange];
     let ran = ran_with(defect(), FAMILY).await;
     let Outcome::SameFault(same) = ran.outcome(&FOLLOWS) else { panic!("{:?}", ran.outcomes) };
-    assert!(same.told().starts_with("the same fault as in one-fault/leads: "), "{same:?}");
+    assert!(same.sentence().starts_with("the same fault as in one-fault/leads: "), "{same:?}");
     assert_eq!((same.counts_as, same.deviates), (Kind::Failed, true));
     for check in [&LEADS, &FOLLOWS_ANOTHER] {
         assert!(matches!(ran.outcome(check), Outcome::Failed(_)), "{:?}", ran.outcomes);
@@ -354,7 +354,7 @@ async fn a_fault_that_others_show_again_is_told_once() {
 
     let ran = ran_with(defect(), &[&FOLLOWS_ANY, &LEADS]).await;
     let Outcome::SameFault(same) = ran.outcome(&FOLLOWS_ANY) else { panic!("{:?}", ran.outcomes) };
-    assert_eq!(same.told(), "the same fault as in one-fault/leads: CTRL-CREATEVOL-047");
+    assert_eq!(same.sentence(), "the same fault as in one-fault/leads: CTRL-CREATEVOL-047");
     let ran = ran_with(defect(), &[&DIES, &DIES_AS_WELL]).await;
     let failed = |check| matches!(ran.outcome(check), Outcome::Failed(_));
     assert!(failed(&DIES) && failed(&DIES_AS_WELL), "one death does not explain another: {:?}", ran.outcomes);
@@ -381,7 +381,7 @@ async fn a_fault_is_told_where_it_is_told_in_full() {
     let ran = ran_with(vec![], &[&TELLS_ANOTHER, &MEETS_AGAIN, &TELLS]).await;
     let Outcome::SameFault(same) = ran.outcome(&MEETS_AGAIN) else { panic!("{:?}", ran.outcomes) };
     let why = "the same fault as in one-fault/tells: CTRL-CREATEVOL-002, and nothing else behind it";
-    assert_eq!(same.told(), why);
+    assert_eq!(same.sentence(), why);
     assert_eq!(ran.summary.failed, 2);
     let ran = ran_with(vec![], &[&MEETS_AGAIN]).await;
     assert_eq!(ran.summary.failed, 1, "nobody else tells it");

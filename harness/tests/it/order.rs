@@ -54,7 +54,7 @@ check! {
         title: "runs alone, after the parallel ones",
         spec: [req::GEN_ERR_001],
         refuted_by: ["none"],
-        runs: Alone,
+        runs: Serial,
     }
     async |cx| {
         let (most, before) = observed(cx).await?;
@@ -86,7 +86,7 @@ check! {
         title: "runs after all others",
         spec: [req::GEN_ERR_001],
         refuted_by: ["none"],
-        runs: Last,
+        runs: CrashProne,
     }
     async |cx| {
         let (most, before) = observed(cx).await?;
@@ -126,7 +126,7 @@ check! {
         title: "is of the first suite",
         spec: [req::GEN_ERR_001],
         refuted_by: ["none"],
-        runs: Alone,
+        runs: Serial,
     }
     async |_cx| {
         Ok(())

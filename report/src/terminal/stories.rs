@@ -176,7 +176,7 @@ fn headline(report: &CheckReport) -> String {
     match &report.outcome {
         Outcome::Passed => String::new(),
         Outcome::Skipped(why) | Outcome::Broken(why) => why.clone(),
-        Outcome::SameFault(same) => same.told(),
+        Outcome::SameFault(same) => same.sentence(),
         Outcome::Failed(violation) | Outcome::Warned(violation) => violation.message.clone(),
         Outcome::KnownFailure { violation, reason } => format!("{} ({reason})", violation.message),
         Outcome::UnexpectedPass { reason } => reason.clone(),

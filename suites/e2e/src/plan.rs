@@ -166,7 +166,7 @@ impl Instance {
         let scene =
             Scene::new(cx, cluster.clone(), definition.clone(), self.pattern, claim_bytes, clusters.say());
         let ended = match (self.test.body)(&scene).await {
-            Err(Stop::Violation(violation)) => Err(violation.told(cluster.evidence().await).into()),
+            Err(Stop::Violation(violation)) => Err(violation.transcript(cluster.evidence().await).into()),
             ended => ended,
         };
         // What a test leaves behind after a failure of its own is not held against the driver a second time.
@@ -217,7 +217,7 @@ fn suite_of(instances: &[Instance], body_of: impl Fn(&Instance) -> Body) -> regi
 }
 
 fn check(instance: &Instance, body: Body) -> Check {
-    let runs = if instance.test.is_serial(instance.suite) { Runs::Alone } else { Runs::Parallel };
+    let runs = if instance.test.is_serial(instance.suite) { Runs::Serial } else { Runs::Parallel };
     let (id, title) = (instance.id.clone(), instance.name.clone());
     Check {
         since: env!("CARGO_PKG_VERSION"),

@@ -607,7 +607,7 @@ impl Cluster for Real {
         Err(Violation::new("what a test has made does not go")
             .expected("pods, snapshots, claims and their volumes can be deleted, in this order")
             .actual(close::sentence(&left))
-            .told(self.evidence().await)
+            .transcript(self.evidence().await)
             .into())
     }
 }

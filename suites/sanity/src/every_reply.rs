@@ -71,7 +71,7 @@ fn seen_with(violation: Violation, breaches: &[Breach]) -> Violation {
     breaches
         .iter()
         .fold(violation, |violation, breach| violation.along_with(breach.check.as_deref()))
-        .told(std::iter::once("calls".to_owned()).chain(calls).collect())
+        .transcript(std::iter::once("calls".to_owned()).chain(calls).collect())
 }
 
 fn call(breach: &Breach) -> String {

@@ -40,8 +40,8 @@ check! {
         spec: ALL,
         needs: [CREATE_DELETE_VOLUME],
         refuted_by: ["create-volume-counts-overlaps-twice", "create-volume-loses-updates", "create-volume-races-on-name", "create-volume-revives-deleted"],
-        follows: "*",
-        runs: Alone,
+        duplicate_of: "*",
+        runs: Serial,
     }
     async |cx| {
         in_rounds(cx, Calls::OfManyWorkers).await
@@ -57,8 +57,8 @@ check! {
         spec: ALL,
         needs: [CREATE_DELETE_VOLUME],
         refuted_by: ["create-volume-loses-updates", "create-volume-races-on-name"],
-        follows: "*",
-        runs: Alone,
+        duplicate_of: "*",
+        runs: Serial,
         access: Each,
     }
     async |cx| {

@@ -37,7 +37,7 @@ check! {
         spec: ALL,
         needs: [CREATE_DELETE_VOLUME],
         refuted_by: ["create-volume-forgets-names", "controller-publish-refuses-repeats", "node-stage-refuses-repeats", "create-snapshot-refuses-repeats"],
-        follows: "*",
+        duplicate_of: "*",
         access: Each,
     }
     async |cx| {
@@ -57,7 +57,7 @@ check! {
         spec: ALL,
         needs: [CREATE_DELETE_VOLUME],
         refuted_by: ["controller-unpublish-refuses-repeats", "node-unstage-refuses-repeats", "node-unpublish-refuses-repeats", "node-publish-refuses-repeats"],
-        follows: "*",
+        duplicate_of: "*",
         access: Each,
     }
     async |cx| {
@@ -84,7 +84,7 @@ check! {
             "controller-publish-forgets-readonly",
             "node-publish-forgets-readonly",
         ],
-        follows: "*",
+        duplicate_of: "*",
         access: Each,
     }
     async |cx| {
@@ -120,8 +120,8 @@ check! {
             "create-volume-leaks-after-timeout",
             "lock-kept-after-cancel",
         ],
-        follows: "*",
-        runs: Alone,
+        duplicate_of: "*",
+        runs: Serial,
         access: Each,
     }
     async |cx| {
@@ -137,8 +137,8 @@ check! {
         spec: GIVEN_UP,
         needs: [CREATE_DELETE_VOLUME],
         refuted_by: ["lock-owned-by-connection"],
-        follows: "*",
-        runs: Alone,
+        duplicate_of: "*",
+        runs: Serial,
         access: Each,
     }
     async |cx| {

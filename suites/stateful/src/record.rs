@@ -174,7 +174,7 @@ impl Recorder {
                 Case { steps: steps.collect(), ..case(&self.cx, seed, BreachText::from(&unordered.breach)) };
             lines.push(case.store_in(folder));
         }
-        Violation::from(unordered.breach.clone()).told(lines).timeline(timeline.into_spans())
+        Violation::from(unordered.breach.clone()).transcript(lines).timeline(timeline.into_spans())
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Vec<(u16, Call, Made)>> {

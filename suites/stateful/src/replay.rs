@@ -31,7 +31,7 @@ check! {
         spec: RESTARTED,
         needs: [CREATE_DELETE_VOLUME],
         refuted_by: ["create-volume-forgets-names"],
-        runs: Alone,
+        runs: Serial,
     }
     async |cx| {
         let path = cx.config().effort.replay.as_ref().ok_or_else(|| Stop::skip("no case is named"))?;

@@ -56,7 +56,7 @@ check! {
         spec: RESTARTED,
         needs: [CREATE_DELETE_VOLUME, RESTARTS],
         refuted_by: ["restart-forgets-last-write", "restart-takes-truncated-for-empty", "saves-after-answer"],
-        follows: "*",
+        duplicate_of: "*",
         runs: Erases,
         access: Each,
     }
@@ -127,7 +127,7 @@ async fn bring_back(cx: &Cx, driver: &Driver, how: &str, unanswered: Vec<String>
         .expected("a driver that starts from any state that a kill can leave")
         .actual(away)
         .printed(printed)
-        .told(unanswered)
+        .transcript(unanswered)
         .into())
 }
 

@@ -391,7 +391,7 @@ impl Runner<'_> {
     fn proven(&self, plain: &PlainCall, found: &Found) -> Violation {
         let told = ["the call, in a fresh start", &found.line, "the plain call after it", &found.lost.line];
         let message = format!("{} stopped working after {}", found.lost.rpc, found.rpc);
-        violation(plain, message, &found.lost).told(told.map(str::to_owned).into())
+        violation(plain, message, &found.lost).transcript(told.map(str::to_owned).into())
     }
 
     /// What is wrong where it is known only what the check has sent.
@@ -407,7 +407,7 @@ impl Runner<'_> {
         told.extend(calls.into_iter().skip(hidden).map(failure_report::call_line));
         told.extend(["the plain call after the check".to_owned(), lost.line.clone()]);
         let message = format!("{} stopped working after this check", lost.rpc);
-        violation(plain, message, lost).told(told)
+        violation(plain, message, lost).transcript(told)
     }
 
     /// Blames a check that waits to be told. Whatever else came of it is another fault.
@@ -456,7 +456,7 @@ impl Runner<'_> {
                 report.outcome = Outcome::SameFault(same);
                 report.calls.clear();
             }
-            _ => report.notes.push(same.told()),
+            _ => report.notes.push(same.sentence()),
         }
     }
 

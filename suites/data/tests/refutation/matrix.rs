@@ -8,9 +8,10 @@ use csi_faulty_driver::Defect;
 use csi_harness::results::outcome::Outcome;
 use csi_harness::run::refutation::{Trial, on_a_defect};
 use csi_suite_data::SUITE;
+use csi_test_support::run::Run;
 use libtest_mimic::Failed;
 
-use crate::bench::{self, Backend, Played};
+use crate::bench::{self, Backend};
 
 const HEADER: &str = "\
 # Which checks say something of the reference driver with one defect: the defect, then the checks, a line each, with the rule
@@ -40,7 +41,7 @@ fn refuted(defect: Defect) -> Vec<String> {
 fn is_found(rows: &Rows, defect: Defect) -> Result<(), Failed> {
     let Some(played) = bench::play(Backend::Images, Some(defect))? else { return Ok(()) };
     for check in refuted(defect) {
-        match on_a_defect(&played.of(&check)) {
+        match on_a_defect(&played.outcomes_of(&check)) {
             Trial::Good => {}
             Trial::Skipped(why) | Trial::Bad(why) => {
                 return Err(Failed::from(format!("{check} does not find {}: {why}", defect.id())));
@@ -62,18 +63,15 @@ fn is_found(rows: &Rows, defect: Defect) -> Result<(), Failed> {
 }
 
 /// A line for each check that has something to say.
-fn row(played: &Played) -> Result<String, Failed> {
+fn row(played: &Run) -> Result<String, Failed> {
     let mut lines = String::new();
-    let suite = SUITE;
-    for (label, outcome) in &played.said {
-        let (violation, warns) = match outcome {
+    for (label, report) in played.by_label() {
+        let (violation, warns) = match &report.outcome {
             Outcome::Failed(violation) => (violation, ""),
             Outcome::Warned(violation) => (violation, " (warns)"),
             _ => continue,
         };
-        let id = label.split('@').next().unwrap_or_default();
-        let check = suite.checks.iter().find(|check| check.id == id);
-        let check = check.ok_or_else(|| format!("{label} is no check"))?;
+        let check = &report.planned.check;
         let rule = violation.requirement.unwrap_or(check.requirements[0]);
         if !check.requirements.contains(&rule) {
             return Err(Failed::from(format!("{label} blames {}, which it does not name", rule.id)));

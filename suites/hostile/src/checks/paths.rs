@@ -18,7 +18,7 @@ check! {
         spec: [HOSTILE_PATH_001],
         needs: [VOLUME],
         refuted_by: ["delete-volume-follows-paths", "delete-volume-follows-ends-of-ids", "delete-snapshot-follows-paths"],
-        runs: Last,
+        runs: CrashProne,
     }
     async |cx| {
         let canary = Canary::set(cx).await?;
@@ -39,7 +39,7 @@ check! {
         spec: [HOSTILE_PATH_001],
         needs: [VOLUME],
         refuted_by: ["create-volume-makes-directory-of-name"],
-        runs: Last,
+        runs: CrashProne,
     }
     async |cx| { nothing_outside(cx, &[Kind::Name], &[]).await }
 }
@@ -52,7 +52,7 @@ check! {
         spec: [HOSTILE_PATH_001],
         needs: [VOLUME],
         refuted_by: ["create-volume-follows-subdir"],
-        runs: Last,
+        runs: CrashProne,
     }
     async |cx| { nothing_outside(cx, &[Kind::Parameter], &PATH_KEYS).await }
 }
@@ -66,7 +66,7 @@ check! {
         spec: [HOSTILE_PATH_001],
         needs: [VOLUME],
         refuted_by: ["node-publish-writes-files-of-context", "node-stage-follows-context"],
-        runs: Last,
+        runs: CrashProne,
     }
     async |cx| { nothing_outside(cx, &[Kind::Context, Kind::Secret], &PATH_KEYS).await }
 }
@@ -79,7 +79,7 @@ check! {
         spec: [HOSTILE_PATH_001],
         needs: [VOLUME],
         refuted_by: ["list-volumes-opens-tokens"],
-        runs: Last,
+        runs: CrashProne,
     }
     async |cx| { nothing_outside(cx, &[Kind::FileSystem, Kind::Token, Kind::Other], &[]).await }
 }

@@ -122,7 +122,11 @@ impl Fault {
 
     /// The violation that it is.
     pub(crate) fn violation(&self, told: Vec<String>) -> Violation {
-        Violation::new(&self.message).of(self.rule).expected(self.expected).actual(&self.actual).told(told)
+        Violation::new(&self.message)
+            .of(self.rule)
+            .expected(self.expected)
+            .actual(&self.actual)
+            .transcript(told)
     }
 }
 

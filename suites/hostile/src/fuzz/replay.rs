@@ -22,7 +22,7 @@ check! {
         spec: ALL,
         needs: [VOLUME],
         refuted_by: ["delete-volume-follows-paths"],
-        runs: Last,
+        runs: CrashProne,
     }
     async |cx| {
         let path = cx.config().effort.replay.as_ref().ok_or_else(|| Stop::skip("no case is named"))?;

@@ -6,12 +6,13 @@ use std::process::ExitCode;
 use csi_harness::checks::check::{Check, CheckRef};
 use csi_harness::config::Config;
 use csi_harness::driver::{Driver, DriverLog};
+use csi_harness::results::outcome::CheckReport;
 use csi_mock_driver::{Defect, MockDriver};
 use csi_proto::{Endpoint, Listener};
+use csi_test_support::mock::{everything_set, run_on};
 use libtest_mimic::{Failed, Trial};
 use tokio::runtime::Builder;
 
-use crate::bench::{Said, everything_set, play_on};
 use crate::defects::is_found;
 use crate::registry;
 
@@ -59,7 +60,7 @@ fn needs_process(check: &Check) -> bool {
 }
 
 /// What the check says of a driver that is a child of this process, with a log.
-fn played(check: &Check, defect: &str) -> Result<Vec<Said>, Failed> {
+fn played(check: &Check, defect: &str) -> Result<Vec<CheckReport>, Failed> {
     let dir = tempfile::tempdir()?;
     let socket = dir.path().join("csi.sock");
     let program = std::env::current_exe()?;
@@ -68,8 +69,7 @@ fn played(check: &Check, defect: &str) -> Result<Vec<Said>, Failed> {
     let command = format!("{SOCKET}='{}' {DEFECT}='{defect}' exec '{}'", socket.display(), program.display());
     let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     let driver = Driver::child(&command, None, Some(log));
-    let played = runtime.block_on(play_on(registry(), driver, config, 1, |other| other.id == check.id))?;
-    Ok(played.said.into_values().collect())
+    Ok(runtime.block_on(run_on(registry(), driver, config, 1, |other| other.id == check.id))?.reports)
 }
 
 /// Is the driver.

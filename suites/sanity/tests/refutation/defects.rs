@@ -12,9 +12,10 @@ use csi_harness::results::outcome::Outcome;
 use csi_harness::run::refutation::{Trial, by_its_rules};
 use csi_harness::spec::requirements::req;
 use csi_mock_driver::{Capability, Defect};
+use csi_test_support::run::Run;
 use libtest_mimic::Failed;
 
-use crate::bench::{self, Played, everything_on, everything_set, lacks, lacks_for_rules, registry};
+use crate::bench::{self, everything_on, everything_set, lacks, lacks_for_rules, registry};
 
 const HEADER: &str = "\
 # Which checks say something of a driver with one defect: the defect, then the checks, a line each, with the rule that they
@@ -107,12 +108,12 @@ fn tried_on(defect: &'static str, committed: &str) -> Option<BTreeSet<String>> {
 }
 
 /// The lines of one check.
-fn lines_of(played: &Played, check: &Check) -> Result<Lines, Failed> {
+fn lines_of(played: &Run, check: &Check) -> Result<Lines, Failed> {
     Ok(lines(played)?.into_iter().filter(|(label, _)| is_run_of(label, check)).collect())
 }
 
 /// One check at a time, so that a row says what each of them finds by itself.
-fn play(defect: Defect, without: Vec<Capability>, wanted: impl Fn(&Check) -> bool) -> Result<Played, Failed> {
+fn play(defect: Defect, without: Vec<Capability>, wanted: impl Fn(&Check) -> bool) -> Result<Run, Failed> {
     let mut config = everything_set();
     // What the mock driver does at all it does at once.
     config.time_limits.settle_ms = Some(100);
@@ -136,10 +137,8 @@ fn refuted_by(defect: &'static str) -> impl Iterator<Item = CheckRef> {
 }
 
 /// What the check said, unless it accuses the driver in at least one of its runs.
-fn not_found(played: &Played, check: &Check) -> Option<String> {
-    let said = played.said.iter().filter(|(label, _)| is_run_of(label, check));
-    let outcomes: Vec<_> = said.map(|(_, said)| &said.outcome).collect();
-    match by_its_rules(check, &outcomes) {
+fn not_found(played: &Run, check: &Check) -> Option<String> {
+    match by_its_rules(check, &played.outcomes_of(&check.id)) {
         Trial::Good => None,
         Trial::Skipped(why) | Trial::Bad(why) => Some(why),
     }
@@ -150,12 +149,11 @@ fn is_run_of(label: &str, check: &Check) -> bool {
 }
 
 /// Accusations by rules that the check does not name, or that do not bind a driver with these capabilities.
-fn misattributed(played: &Played) -> Result<Vec<String>, Failed> {
+fn misattributed(played: &Run) -> Result<Vec<String>, Failed> {
     let mut wrong = Vec::new();
-    let registry = registry();
-    for (label, said) in &played.said {
-        let check = registry.find(label)?;
-        let Some(rule) = said.outcome.violation().and_then(|violation| violation.requirement) else {
+    for (label, report) in played.by_label() {
+        let check = &report.planned.check;
+        let Some(rule) = report.outcome.violation().and_then(|violation| violation.requirement) else {
             continue;
         };
         // The runner's own rule, for calls that a driver does not survive.
@@ -169,17 +167,18 @@ fn misattributed(played: &Played) -> Result<Vec<String>, Failed> {
 }
 
 /// One line for each check that has something to say, by label.
-fn lines(played: &Played) -> Result<Lines, Failed> {
+fn lines(played: &Run) -> Result<Lines, Failed> {
     let mut lines = Lines::new();
-    for (label, said) in &played.said {
-        let (violation, warns) = match &said.outcome {
+    for (label, report) in played.by_label() {
+        let (violation, warns) = match &report.outcome {
             Outcome::Failed(violation) => (violation, ""),
             Outcome::Warned(violation) => (violation, " (warns)"),
             _ => continue,
         };
-        let first = registry().find(label)?.requirements[0];
+        let first = report.planned.check.requirements[0];
         let rule = violation.requirement.unwrap_or(first).id;
-        lines.insert((label.clone(), format!("  {label} {rule}{warns}")));
+        let line = format!("  {label} {rule}{warns}");
+        lines.insert((label, line));
     }
     Ok(lines)
 }

@@ -314,7 +314,7 @@ impl Known {
     }
 
     /// The check that tells it, if one does.
-    pub fn teller(&self, breach: &Breach) -> Option<&String> {
+    pub fn reported_by(&self, breach: &Breach) -> Option<&String> {
         self.0.get(&breach.fault())
     }
 }

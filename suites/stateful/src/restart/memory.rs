@@ -52,7 +52,7 @@ check! {
             .of(rule)
             .expected("a driver that knows the volumes it has answered for, however it ends")
             .actual(format!("none of {} volumes is known after it was killed", made.len()))
-            .told(story.0)
+            .transcript(story.0)
             .into())
     }
 }

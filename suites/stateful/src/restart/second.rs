@@ -26,7 +26,7 @@ check! {
         spec: RESTARTED,
         needs: [CREATE_DELETE_VOLUME, RESTARTS],
         refuted_by: ["second-start-deletes-volumes"],
-        follows: "restart/reboot",
+        duplicate_of: "restart/reboot",
         access: Each,
     }
     async |cx| {

@@ -7,12 +7,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use csi_harness::checks::check::{Check, CheckRef};
 use csi_harness::config::Config;
-use csi_harness::results::outcome::Outcome;
+use csi_harness::results::outcome::{CheckReport, Outcome};
 use csi_harness::run::refutation::{Trial, on_a_defect};
 use csi_mock_driver::Defect;
+use csi_test_support::mock::{self, everything_set};
+use csi_test_support::run::check_rules;
 use libtest_mimic::Failed;
 
-use crate::bench::{Said, everything_set, misattributed, play};
 use crate::registry;
 
 /// Seeds at which a defect has to be found.
@@ -59,7 +60,7 @@ fn is_found(rows: &Rows, check: &Check, defect: &'static str) -> Result<(), Fail
             }
             Trial::Skipped(_) | Trial::Bad(_) => "-".to_owned(),
         });
-        misattributed(check, &said)?;
+        check_rules(check, &said)?;
         blamed.extend(said.iter().filter_map(|said| blamed_by(check, &said.outcome)));
     }
     if updates {
@@ -71,7 +72,7 @@ fn is_found(rows: &Rows, check: &Check, defect: &'static str) -> Result<(), Fail
     Ok(())
 }
 
-fn played_at(check: &Check, defect: &str, seed: u64) -> Result<(Vec<Said>, Trial), Failed> {
+fn played_at(check: &Check, defect: &str, seed: u64) -> Result<(Vec<CheckReport>, Trial), Failed> {
     let plays = if check.id.starts_with("concurrency/") { PLAYS_OF_A_RACE } else { 1 };
     for _ in 1..plays {
         let (said, trial) = play_once(check, defect, seed)?;
@@ -82,21 +83,20 @@ fn played_at(check: &Check, defect: &str, seed: u64) -> Result<(Vec<Said>, Trial
     play_once(check, defect, seed)
 }
 
-fn play_once(check: &Check, defect: &str, seed: u64) -> Result<(Vec<Said>, Trial), Failed> {
+fn play_once(check: &Check, defect: &str, seed: u64) -> Result<(Vec<CheckReport>, Trial), Failed> {
     let said = said_at(check, defect, seed)?;
     let outcomes: Vec<&Outcome> = said.iter().map(|said| &said.outcome).collect();
     let trial = on_a_defect(&outcomes);
     Ok((said, trial))
 }
 
-fn said_at(check: &Check, defect: &str, seed: u64) -> Result<Vec<Said>, Failed> {
+fn said_at(check: &Check, defect: &str, seed: u64) -> Result<Vec<CheckReport>, Failed> {
     let defect: Defect = defect.parse().map_err(|_| format!("there is no defect {defect}"))?;
     let mock = csi_mock_driver::Config { defects: vec![defect], ..Default::default() };
     let mut config: Config = everything_set();
     config.time_limits.settle_ms = Some(100);
     config.effort.faults = 1;
-    let played = play(mock, config, seed, |other| other.id == check.id)?;
-    Ok(played.said.into_values().collect())
+    Ok(mock::run(registry(), mock, config, seed, |other| other.id == check.id)?.reports)
 }
 
 /// The rule that a check blames, and whether it warns.
@@ -107,7 +107,7 @@ fn blamed_by(check: &Check, outcome: &Outcome) -> Option<String> {
 }
 
 /// How many tries it took, as the check says.
-fn tries_of(said: &[Said]) -> String {
+fn tries_of(said: &[CheckReport]) -> String {
     let number = |note: &String| {
         let mut words = note.split(' ').skip_while(|word| !["sequence", "round"].contains(word));
         note.contains("was the first to go wrong")

@@ -1,45 +1,190 @@
-//! Mounting directories and images.
+//! A sparse file with a file system, mounted through a loop device.
 
+use std::fs::OpenOptions;
 use std::path::Path;
 
+use csi_proto::v1::{VolumeCondition, VolumeUsage};
 use rustix::fs::StatVfsMountFlags;
 use rustix::mount::MountFlags;
 
-use super::{expand, is_ours, ownership};
-use crate::capability::Capability;
+use super::{Backend, file, mounted, unmount};
+use crate::capability::{Access, Capability};
 use crate::driver::Driver;
 use crate::error::{DriverError, IoContext, Result};
+use crate::freeze::Frozen;
 use crate::fs::{self, Content, FsType};
 use crate::ids::Shown;
 use crate::loopdev::LoopDevice;
 use crate::mount::{self, MountOptions};
-use crate::paths::Place;
-use crate::storage;
-use crate::store::{Backend, Change, FsState, Volume};
+use crate::paths::{Occupant, Place};
+use crate::storage::NewData;
+use crate::store::{Change, FsState, Published, Volume};
 
-/// Mounts a volume at a place, formatting, checking and growing its file system where that is due.
-pub(super) fn mount(
-    driver: &Driver,
-    volume: &mut Volume,
-    capability: &Capability,
-    readonly: bool,
-    at: &Place,
-) -> Result<()> {
-    let mut options = MountOptions::parse(capability.flags());
-    if readonly {
-        options.flags |= MountFlags::RDONLY;
+/// The device goes with its last mount, so that there is one exactly while the volume is mounted somewhere.
+#[derive(Debug)]
+pub(super) struct Image;
+
+impl Backend for Image {
+    fn name(&self) -> &'static str {
+        "image"
     }
-    match volume.backend {
-        Backend::Directory if !driver.privileged => return Ok(()),
-        Backend::Directory => mount::bind(&driver.layout.volume(&volume.key), options.flags, at)?,
-        _ => mount_image(driver, volume, capability, &options, at)?,
+
+    fn is_block(&self) -> bool {
+        false
     }
-    match capability.group() {
-        Some(group) if !options.flags.contains(MountFlags::RDONLY) => ownership::give_to_group(at, group),
-        _ => Ok(()),
+
+    fn is_file(&self) -> bool {
+        true
+    }
+
+    fn formats(&self, fs_type: &str) -> bool {
+        FsType::parse(fs_type).is_some()
+    }
+
+    fn can_freeze(&self) -> bool {
+        true
+    }
+
+    fn unfit(&self, capability: &Capability, _host_fs_type: &str) -> Option<String> {
+        let Access::Mount { fs_type, .. } = &capability.access else { return Some(mounted::no_device()) };
+        let known = fs_type.is_empty() || self.formats(fs_type);
+        (!known).then(|| format!("fs_type {} is not one of ext3, ext4, xfs, btrfs", Shown(fs_type)))
+    }
+
+    fn check_host(&self, driver: &Driver) -> Result<()> {
+        file::check_host(driver)
+    }
+
+    fn size_bytes_min(&self, fs_type: FsType) -> u64 {
+        fs_type.size_bytes_min()
+    }
+
+    fn unit_bytes(&self) -> u64 {
+        file::SECTOR_BYTES
+    }
+
+    fn make(&self, driver: &Driver, volume: &Volume) -> Result<NewData> {
+        file::make(driver, volume)
+    }
+
+    fn copy(&self, driver: &Driver, source: &Path, volume: &Volume) -> Result<NewData> {
+        file::copy_to(driver, source, volume)
+    }
+
+    fn snapshot(&self, driver: &Driver, volume: &Volume, target: &Path) -> Result<NewData> {
+        file::copy_of(driver, volume, target)
+    }
+
+    /// A mounted image takes no writes until the value is dropped.
+    fn quiesce(&self, driver: &Driver, volume: &Volume) -> Result<Option<Frozen>> {
+        mounted_place(driver, volume)?.map(|place| Frozen::freeze(&place)).transpose()
+    }
+
+    fn present_bytes(&self, driver: &Driver, volume: &Volume) -> Result<u64> {
+        file::present_bytes(driver, volume)
+    }
+
+    fn grow(&self, driver: &Driver, volume: &Volume, capacity_bytes: u64) -> Result<()> {
+        file::grow(driver, volume, capacity_bytes)
+    }
+
+    fn undo_growth(&self, driver: &Driver, volume: &Volume, before_bytes: u64) -> Result<()> {
+        file::undo_growth(driver, volume, before_bytes)
+    }
+
+    fn show_growth(&self, driver: &Driver, volume: &Volume) -> Result<()> {
+        file::show_growth(driver, volume)
+    }
+
+    /// A file system that does not exist yet will be made large enough, but nobody knows that yet.
+    fn is_file_system_behind(&self, volume: &Volume) -> bool {
+        match volume.fs {
+            FsState::Formatted { size_bytes, .. } => size_bytes < volume.capacity_bytes,
+            FsState::Unknown | FsState::Formatting { .. } => true,
+        }
+    }
+
+    fn grow_mounted(&self, driver: &Driver, volume: &mut Volume) -> Result<()> {
+        let Some(place) = mounted_place(driver, volume)? else { return Ok(()) };
+        let before = volume.fs;
+        if let Some(device) = LoopDevice::of_image(&driver.layout.volume(&volume.key))?.into_iter().next() {
+            grow(volume, &device, &place)?;
+        }
+        if volume.fs != before {
+            driver.store.commit(vec![Change::PutVolume(volume.clone())])?;
+        }
+        Ok(())
+    }
+
+    fn match_record(&self, driver: &Driver, volume: &Volume) -> Result<()> {
+        file::match_record(driver, volume)
+    }
+
+    fn shows(&self, driver: &Driver, volume: &Volume, mount: &Occupant) -> bool {
+        mount::shows_image(mount, &driver.layout.volume(&volume.key))
+    }
+
+    fn stage(&self, driver: &Driver, volume: &mut Volume, capability: &Capability, at: &Place) -> Result<()> {
+        mount_image(driver, volume, capability, &MountOptions::parse(capability.flags()), at)?;
+        mounted::give_to_group(capability, at)
+    }
+
+    fn unstage(&self, driver: &Driver, volume: &Volume, at: Option<&Place>, _is_last: bool) -> Result<()> {
+        at.map_or(Ok(()), |at| unmount(self, driver, volume, at))
+    }
+
+    fn publish(
+        &self,
+        _driver: &Driver,
+        _volume: &Volume,
+        wanted: &Published,
+        staged: &Place,
+        at: &Place,
+    ) -> Result<()> {
+        mounted::publish(wanted, staged, at)
+    }
+
+    fn publish_inline(
+        &self,
+        driver: &Driver,
+        volume: &mut Volume,
+        wanted: &Published,
+        at: &Place,
+    ) -> Result<()> {
+        mounted::publish_inline(self, driver, volume, wanted, at)
+    }
+
+    fn unpublish(&self, driver: &Driver, volume: &Volume, _published: &Published, at: &Place) -> Result<()> {
+        unmount(self, driver, volume, at)
+    }
+
+    fn usage(
+        &self,
+        driver: &Driver,
+        volume: &Volume,
+        at: &Place,
+        readonly: bool,
+    ) -> Result<(Vec<VolumeUsage>, VolumeCondition)> {
+        mounted::usage(self, driver, volume, at, readonly)
     }
 }
 
+/// A place at which the volume is mounted, the staging path rather than a target, which may be read-only.
+fn mounted_place(driver: &Driver, volume: &Volume) -> Result<Option<Place>> {
+    let view = driver.store.view()?;
+    let staged = view.staged_of(&volume.key)?.into_iter().map(|staged| staged.path);
+    let published = view.published_of(&volume.key)?.into_iter().map(|published| published.path);
+    for path in staged.chain(published) {
+        if let Some(place) = Place::recorded(&path)?
+            && Image.is_mounted(driver, volume, &place)?
+        {
+            return Ok(Some(place));
+        }
+    }
+    Ok(None)
+}
+
+/// Mounts an image, formatting, checking and growing its file system where that is due.
 fn mount_image(
     driver: &Driver,
     volume: &mut Volume,
@@ -60,7 +205,7 @@ fn mount_image(
     mount_checked(fs_type, &device, options, at)?;
     let grown = if options.flags.contains(MountFlags::RDONLY) { Ok(()) } else { grow(volume, &device, at) };
     if let Err(error) = grown {
-        mount::unmount(at, |occupant| is_ours(driver, volume, occupant))?;
+        mount::unmount(at, |occupant| Image.shows(driver, volume, occupant))?;
         return Err(error);
     }
     Ok(())
@@ -87,7 +232,7 @@ fn mount_checked(fs_type: FsType, device: &LoopDevice, options: &MountOptions, a
 /// held by a helper program that a killed driver has left running; until it ends, the volume is busy.
 fn mounted_type(driver: &Driver, volume: &Volume) -> Result<FsType> {
     match volume.fs {
-        FsState::Formatted { fs_type, .. } if expand::mounted_place(driver, volume)?.is_some() => Ok(fs_type),
+        FsState::Formatted { fs_type, .. } if mounted_place(driver, volume)?.is_some() => Ok(fs_type),
         _ => Err(DriverError::Busy { what: format!("the device of volume {}", Shown(volume.id())) }),
     }
 }
@@ -112,7 +257,7 @@ fn prepare(
             Ok(fs_type)
         }
         FsState::Formatting { fs_type } => {
-            storage::blank_image(image)?;
+            blank(image)?;
             format(driver, volume, wanted_type(driver, volume, capability).unwrap_or(fs_type), device)
         }
         FsState::Unknown => match fs::probe(image)? {
@@ -170,7 +315,7 @@ fn format(driver: &Driver, volume: &mut Volume, fs_type: FsType, device: &Path) 
 }
 
 /// Grows a mounted file system to the size of the volume.
-pub(super) fn grow(volume: &mut Volume, device: &LoopDevice, at: &Place) -> Result<()> {
+fn grow(volume: &mut Volume, device: &LoopDevice, at: &Place) -> Result<()> {
     let FsState::Formatted { fs_type, size_bytes, copied } = volume.fs else { return Ok(()) };
     if size_bytes >= volume.capacity_bytes {
         return Ok(());
@@ -187,4 +332,11 @@ pub(super) fn grow(volume: &mut Volume, device: &LoopDevice, at: &Place) -> Resu
     fs_type.grow_mounted(device.path(), &mounted.path_for_others())?;
     volume.fs = FsState::Formatted { fs_type, size_bytes: volume.capacity_bytes, copied };
     Ok(())
+}
+
+/// Throws away what a broken-off formatting left in an image, which keeps its size: a device shows it already.
+fn blank(image: &Path) -> Result<()> {
+    let file = OpenOptions::new().write(true).open(image).on("open", image)?;
+    let size_bytes = file.metadata().on("look at", image)?.len();
+    file.set_len(0).and_then(|()| file.set_len(size_bytes)).on("blank", image)
 }

@@ -1,6 +1,8 @@
 //! The flags of the Go csi-sanity and of its test runner ginkgo, translated before clap reads the command line.
+#![warn(missing_docs)]
 
-pub(crate) mod table;
+mod duration;
+mod table;
 
 use std::ffi::OsString;
 
@@ -8,15 +10,17 @@ use csi_harness::checks::filter::Filter;
 use csi_harness::config::AccessType;
 use csi_harness::text::suggest::did_you_mean;
 
-use crate::duration::parse_duration;
-use table::{DEFINITION, FLAGS, GoFlag, KUBECONFIG, Means, OTHERS, RENAMED, Takes};
+pub use duration::parse_duration;
+use table::RENAMED;
+pub use table::{DEFINITION, FLAGS, GoFlag, KUBECONFIG, Means, OTHERS, Takes};
 
 /// A command line in our own words.
 #[derive(Debug, Default)]
-pub(crate) struct Translated {
-    pub(crate) arguments: Vec<OsString>,
+pub struct Translated {
+    /// The arguments for clap, the program's name left out.
+    pub arguments: Vec<OsString>,
     /// What the user should know about flags that mean nothing here.
-    pub(crate) notes: Vec<String>,
+    pub notes: Vec<String>,
     /// The first `-csi.` flag, as typed.
     driver_flag: Option<String>,
     /// The first flag in the manner of Go, as typed.
@@ -35,7 +39,7 @@ const ABOUT_ITSELF: [&str; 4] = ["-h", "--help", "-V", "--version"];
 ///
 /// Go flags may have one or two dashes, and their value behind `=` or as the next argument. Everything else is left
 /// for clap. Without a command, it is `run`, and of the suite that the Go program is where its flags are typed.
-pub(crate) fn translate(arguments: Vec<OsString>, has_endpoint: bool) -> Result<Translated, String> {
+pub fn translate(arguments: Vec<OsString>, has_endpoint: bool) -> Result<Translated, String> {
     let mut translated = Translated::default();
     let mut rest = arguments.into_iter();
     while let Some(argument) = rest.next() {

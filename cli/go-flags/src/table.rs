@@ -2,30 +2,41 @@
 
 /// One flag.
 #[derive(Debug)]
-pub(crate) struct GoFlag {
+pub struct GoFlag {
     /// Its name, without dashes.
-    pub(crate) name: &'static str,
-    pub(crate) takes: Takes,
-    pub(crate) means: Means,
+    pub name: &'static str,
+    /// What values it takes.
+    pub takes: Takes,
+    /// What becomes of it.
+    pub means: Means,
 }
 
 /// What values a flag takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Takes {
+pub enum Takes {
+    /// True or false.
     Switch,
+    /// Where a driver listens.
     Endpoint,
+    /// Any text.
     Text,
+    /// A path.
     File,
+    /// A regular expression.
     Regex,
+    /// Mount or block.
     Access,
+    /// A duration as Go writes it.
     Duration,
+    /// A size.
     Bytes,
+    /// A number that is not negative.
     Number,
 }
 
 impl Takes {
     /// The allowed values, for messages.
-    pub(crate) fn allowed(self) -> &'static str {
+    pub fn allowed(self) -> &'static str {
         match self {
             Takes::Switch => "true or false, behind `=`",
             Takes::Endpoint => "unix:///path, a path, tcp://host:port or dns:///host:port",
@@ -42,7 +53,7 @@ impl Takes {
 
 /// What becomes of a flag.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Means {
+pub enum Means {
     /// It is this flag of ours, with the same value.
     Flag(&'static str),
     /// It is this switch of ours, given twice.
@@ -68,7 +79,7 @@ const LOOKS: &str = "the report has one form; see --verbose and --quiet";
 const OTHER_REPORT: &str = "this format is not written; see --report";
 
 /// All flags, in the order of the documentation.
-pub(crate) const FLAGS: &[GoFlag] = &[
+pub const FLAGS: &[GoFlag] = &[
     flag("csi.endpoint", Takes::Endpoint, "--endpoint"),
     flag("csi.controllerendpoint", Takes::Text, "--controller-endpoint"),
     flag("csi.mountdir", Takes::File, "--mount-dir"),
@@ -157,7 +168,7 @@ const GO_TESTING: &str = "checks are no functions of Go";
 const PROFILES: &str = "profiles of the tests are not written";
 
 /// Flags that stand on command lines for the Go program and are none of its own: of Go's testing package, and of Kubernetes' e2e.test.
-pub(crate) const OTHERS: &[GoFlag] = &[
+pub const OTHERS: &[GoFlag] = &[
     flag("test.v", Takes::Switch, "--verbose"),
     flag("test.failfast", Takes::Switch, "--fail-fast"),
     flag("test.timeout", Takes::Duration, "--timeout"),
@@ -196,6 +207,6 @@ pub(crate) const OTHERS: &[GoFlag] = &[
 ];
 
 /// Of e2e.test: what it stands for is `csi-sanity e2e`.
-pub(crate) const DEFINITION: &str = "storage.testdriver";
+pub const DEFINITION: &str = "storage.testdriver";
 /// Of e2e.test, with one dash; with two it is ours.
-pub(crate) const KUBECONFIG: &str = "kubeconfig";
+pub const KUBECONFIG: &str = "kubeconfig";

@@ -9,11 +9,11 @@ use csi_suite_stateful::model::call::{Call, GroupCall, SnapshotCall, Usage, Volu
 use csi_suite_stateful::model::names::{Id, Kind, Name, Node, Slot, Stamp, Target};
 use tonic::Code;
 
-use crate::story::*;
+use super::story::*;
 
 /// What real drivers do, right or wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Trait {
+pub enum Trait {
     // Legal.
     IdsReturnWithNames,
     SnapshotsBlockDeletion,
@@ -38,7 +38,7 @@ pub(crate) enum Trait {
 }
 
 impl Trait {
-    pub(crate) const LEGAL: [Trait; 9] = [
+    pub const LEGAL: [Trait; 9] = [
         Trait::IdsReturnWithNames,
         Trait::SnapshotsBlockDeletion,
         Trait::CopiesPinSnapshots,
@@ -49,7 +49,7 @@ impl Trait {
         Trait::SmallPages,
         Trait::UnknownIsNotFound,
     ];
-    pub(crate) const MISTAKES: [Trait; 10] = [
+    pub const MISTAKES: [Trait; 10] = [
         Trait::ForgetsNames,
         Trait::DeletesNothing,
         Trait::AttachesWhatIsGone,
@@ -90,7 +90,7 @@ struct Set {
 
 /// The driver.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Toy {
+pub struct Toy {
     traits: BTreeSet<Trait>,
     disks: BTreeMap<Name, Disk>,
     cuts: BTreeMap<Name, Cut>,
@@ -106,7 +106,7 @@ fn nothing() -> Reply {
 }
 
 impl Toy {
-    pub(crate) fn with(traits: impl IntoIterator<Item = Trait>) -> Toy {
+    pub fn with(traits: impl IntoIterator<Item = Trait>) -> Toy {
         Toy { traits: traits.into_iter().collect(), ..Toy::default() }
     }
 
@@ -123,7 +123,7 @@ impl Toy {
         id
     }
 
-    pub(crate) fn call(&mut self, call: &Call) -> Answer<Said> {
+    pub fn call(&mut self, call: &Call) -> Answer<Said> {
         self.answers += 1;
         let reply = match call {
             Call::Volume(call) => self.volume(call),
@@ -414,16 +414,16 @@ impl Toy {
 
 /// What races do to it.
 impl Toy {
-    pub(crate) fn has(&self, name: Name) -> bool {
+    pub fn has(&self, name: Name) -> bool {
         self.disks.contains_key(&name)
     }
 
-    pub(crate) fn forget(&mut self, name: Name) {
+    pub fn forget(&mut self, name: Name) {
         self.disks.remove(&name);
     }
 
     /// Takes the attachments of a volume back to what they were.
-    pub(crate) fn attach_as_in(&mut self, before: &Toy, volume: Id) {
+    pub fn attach_as_in(&mut self, before: &Toy, volume: Id) {
         if let Some(was) = before.disks.get(&volume.name)
             && let Ok(is) = self.disk(volume)
         {

@@ -16,16 +16,16 @@ use csi_suite_stateful::model::possible::Stop;
 use csi_suite_stateful::model::{Model, Span, Taken};
 use tonic::Code;
 
-pub(crate) const GIB: i64 = 1 << 30;
-pub(crate) const WRITER: Usage = Usage { access: AccessType::Mount, mode: Mode::SingleNodeWriter };
-pub(crate) const MANY: Usage = Usage { access: AccessType::Mount, mode: Mode::MultiNodeMultiWriter };
-pub(crate) const N1: Node = Node(0);
-pub(crate) const N2: Node = Node(1);
-pub(crate) const T1: Target = Target(0);
-pub(crate) const T2: Target = Target(1);
+pub const GIB: i64 = 1 << 30;
+pub const WRITER: Usage = Usage { access: AccessType::Mount, mode: Mode::SingleNodeWriter };
+pub const MANY: Usage = Usage { access: AccessType::Mount, mode: Mode::MultiNodeMultiWriter };
+pub const N1: Node = Node(0);
+pub const N2: Node = Node(1);
+pub const T1: Target = Target(0);
+pub const T2: Target = Target(1);
 
 /// A driver with every capability.
-pub(crate) fn terms() -> Terms {
+pub fn terms() -> Terms {
     Terms {
         capabilities: Capability::ALL.iter().copied().collect(),
         settle: Duration::from_secs(5),
@@ -43,76 +43,76 @@ pub(crate) fn terms() -> Terms {
 }
 
 /// The first id of the first volume, and so on.
-pub(crate) fn v(number: u16) -> Id {
+pub fn v(number: u16) -> Id {
     Name::volume(number - 1).id(0)
 }
 
-pub(crate) fn s(number: u16) -> Id {
+pub fn s(number: u16) -> Id {
     Name::snapshot(number - 1).id(0)
 }
 
-pub(crate) fn g(number: u16) -> Id {
+pub fn g(number: u16) -> Id {
     Name::group(number - 1).id(0)
 }
 
-pub(crate) fn wanted() -> Wanted {
+pub fn wanted() -> Wanted {
     Wanted::of(Size::at_least(GIB), WRITER)
 }
 
-pub(crate) fn create(volume: Id, wanted: Wanted) -> VolumeCall {
+pub fn create(volume: Id, wanted: Wanted) -> VolumeCall {
     VolumeCall::CreateVolume { name: volume.name, wanted }
 }
 
-pub(crate) fn delete(volume: Id) -> VolumeCall {
+pub fn delete(volume: Id) -> VolumeCall {
     VolumeCall::DeleteVolume { volume }
 }
 
-pub(crate) fn attach(volume: Id, node: Node) -> VolumeCall {
+pub fn attach(volume: Id, node: Node) -> VolumeCall {
     VolumeCall::ControllerPublishVolume { volume, node, usage: WRITER, readonly: false }
 }
 
-pub(crate) fn detach(volume: Id, node: Node) -> VolumeCall {
+pub fn detach(volume: Id, node: Node) -> VolumeCall {
     VolumeCall::ControllerUnpublishVolume { volume, node: Some(node) }
 }
 
-pub(crate) fn stage(volume: Id, node: Node) -> VolumeCall {
+pub fn stage(volume: Id, node: Node) -> VolumeCall {
     VolumeCall::NodeStageVolume { volume, node, usage: WRITER }
 }
 
-pub(crate) fn unstage(volume: Id, node: Node) -> VolumeCall {
+pub fn unstage(volume: Id, node: Node) -> VolumeCall {
     VolumeCall::NodeUnstageVolume { volume, node }
 }
 
-pub(crate) fn publish(volume: Id, node: Node, target: Target) -> VolumeCall {
+pub fn publish(volume: Id, node: Node, target: Target) -> VolumeCall {
     VolumeCall::NodePublishVolume { volume, node, target, usage: WRITER, readonly: false }
 }
 
-pub(crate) fn unpublish(volume: Id, node: Node, target: Target) -> VolumeCall {
+pub fn unpublish(volume: Id, node: Node, target: Target) -> VolumeCall {
     VolumeCall::NodeUnpublishVolume { volume, node, target }
 }
 
-pub(crate) fn expand(volume: Id, bytes: i64) -> VolumeCall {
+pub fn expand(volume: Id, bytes: i64) -> VolumeCall {
     VolumeCall::ControllerExpandVolume { volume, size: Size::at_least(bytes) }
 }
 
-pub(crate) fn look_up(volume: Id) -> VolumeCall {
+pub fn look_up(volume: Id) -> VolumeCall {
     VolumeCall::ControllerGetVolume { volume }
 }
 
-pub(crate) fn cut(snapshot: Id, volume: Id) -> SnapshotCall {
+pub fn cut(snapshot: Id, volume: Id) -> SnapshotCall {
     SnapshotCall::CreateSnapshot { name: snapshot.name, volume }
 }
 
-pub(crate) fn drop_snapshot(snapshot: Id) -> SnapshotCall {
+pub fn drop_snapshot(snapshot: Id) -> SnapshotCall {
     SnapshotCall::DeleteSnapshot { snapshot }
 }
 
-pub(crate) fn cut_group(group: Id, volumes: &[Id]) -> GroupCall {
+pub fn cut_group(group: Id, volumes: &[Id]) -> GroupCall {
     GroupCall::CreateVolumeGroupSnapshot { name: group.name, volumes: volumes.to_vec() }
 }
 
 /// What a right driver says of a volume of a GiB.
-pub(crate) fn facts(id: Id) -> VolumeFacts {
+pub fn facts(id: Id) -> VolumeFacts {
     VolumeFacts {
         id: Some(id),
         capacity_bytes: GIB,
@@ -122,7 +122,7 @@ pub(crate) fn facts(id: Id) -> VolumeFacts {
     }
 }
 
-pub(crate) fn snapshot_facts(snapshot: Id, volume: Id) -> SnapshotFacts {
+pub fn snapshot_facts(snapshot: Id, volume: Id) -> SnapshotFacts {
     SnapshotFacts {
         id: Some(snapshot),
         source: Some(volume),
@@ -132,7 +132,7 @@ pub(crate) fn snapshot_facts(snapshot: Id, volume: Id) -> SnapshotFacts {
     }
 }
 
-pub(crate) fn group_facts(group: Id, volumes: &[Id]) -> GroupFacts {
+pub fn group_facts(group: Id, volumes: &[Id]) -> GroupFacts {
     let member = |(nth, volume): (u16, &Id)| {
         let id = group.name.members().id(nth);
         (id, snapshot_facts(id, *volume))
@@ -145,69 +145,75 @@ pub(crate) fn group_facts(group: Id, volumes: &[Id]) -> GroupFacts {
     }
 }
 
-pub(crate) fn ok() -> Answer<Said> {
+pub fn ok() -> Answer<Said> {
     Answer::Done(Said::Volume(VolumeSaid::Nothing))
 }
 
-pub(crate) fn made(facts: VolumeFacts) -> Answer<Said> {
+pub fn made(facts: VolumeFacts) -> Answer<Said> {
     Answer::Done(Said::Volume(VolumeSaid::Made(facts)))
 }
 
-pub(crate) fn seen(facts: VolumeFacts) -> Answer<Said> {
+pub fn seen(facts: VolumeFacts) -> Answer<Said> {
     Answer::Done(Said::Volume(VolumeSaid::Seen(facts, Some([N1, N2].into()))))
 }
 
-pub(crate) fn said(said: VolumeSaid) -> Answer<Said> {
+pub fn said(said: VolumeSaid) -> Answer<Said> {
     Answer::Done(Said::Volume(said))
 }
 
-pub(crate) fn cut_ok(facts: SnapshotFacts) -> Answer<Said> {
+pub fn cut_ok(facts: SnapshotFacts) -> Answer<Said> {
     Answer::Done(Said::Snapshot(SnapshotSaid::Seen(facts)))
 }
 
-pub(crate) fn group_ok(facts: GroupFacts) -> Answer<Said> {
+pub fn group_ok(facts: GroupFacts) -> Answer<Said> {
     Answer::Done(Said::Group(GroupSaid::Seen(facts)))
 }
 
-pub(crate) fn no(code: Code) -> Answer<Said> {
+pub fn no(code: Code) -> Answer<Said> {
     Answer::Refused(code)
 }
 
 /// A model that hears of one call after another, a millisecond apart.
 #[derive(Clone, Debug)]
-pub(crate) struct Story {
-    pub(crate) model: Model,
+pub struct Story {
+    pub model: Model,
     now: Duration,
 }
 
+impl Default for Story {
+    fn default() -> Story {
+        Story::new()
+    }
+}
+
 impl Story {
-    pub(crate) fn new() -> Story {
+    pub fn new() -> Story {
         Story::with(terms())
     }
 
-    pub(crate) fn with(terms: Terms) -> Story {
+    pub fn with(terms: Terms) -> Story {
         Story { model: Model::new(terms), now: Duration::ZERO }
     }
 
-    pub(crate) fn without(capabilities: &[Capability]) -> Story {
+    pub fn without(capabilities: &[Capability]) -> Story {
         let mut terms = terms();
         terms.capabilities.retain(|capability| !capabilities.contains(capability));
         Story::with(terms)
     }
 
     /// A story that begins with a volume.
-    pub(crate) fn of_a_volume() -> Story {
+    pub fn of_a_volume() -> Story {
         let mut story = Story::new();
         story.right(create(v(1), wanted()), made(facts(v(1))));
         story
     }
 
     /// Longer than a deletion may take.
-    pub(crate) fn wait(&mut self) {
+    pub fn wait(&mut self) {
         self.now += Duration::from_secs(6);
     }
 
-    pub(crate) fn take(&mut self, call: impl Into<Call>, answer: Answer<Said>) -> Taken {
+    pub fn take(&mut self, call: impl Into<Call>, answer: Answer<Said>) -> Taken {
         let invoked = self.now;
         self.now += Duration::from_millis(1);
         self.model.take(&call.into(), &answer, Span { invoked, returned: self.now })
@@ -215,7 +221,7 @@ impl Story {
 
     /// A call that is answered as it has to be.
     #[track_caller]
-    pub(crate) fn right(&mut self, call: impl Into<Call>, answer: Answer<Said>) {
+    pub fn right(&mut self, call: impl Into<Call>, answer: Answer<Said>) {
         let call = call.into();
         let taken = self.take(call.clone(), answer.clone());
         assert_eq!(taken, Taken::default(), "{call}: {answer}");
@@ -223,14 +229,14 @@ impl Story {
 
     /// Calls that have no more to say than OK.
     #[track_caller]
-    pub(crate) fn done<const N: usize>(&mut self, calls: [VolumeCall; N]) {
+    pub fn done<const N: usize>(&mut self, calls: [VolumeCall; N]) {
         calls.into_iter().for_each(|call| self.right(call, ok()));
     }
 
     /// What would be thought of each of these answers now: `fits`, or the rule that is broken, after `odd` where it is
     /// no more than a remark.
     #[track_caller]
-    pub(crate) fn judges<const N: usize>(&self, call: impl Into<Call>, answers: [(Answer<Said>, &str); N]) {
+    pub fn judges<const N: usize>(&self, call: impl Into<Call>, answers: [(Answer<Said>, &str); N]) {
         let call = call.into();
         for (answer, expected) in answers {
             let taken = self.clone().take(call.clone(), answer.clone());

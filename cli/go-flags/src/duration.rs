@@ -8,7 +8,7 @@ const DURATION_MAX: Duration = Duration::from_secs(720 * 3600);
 const DURATION_MIN: Duration = Duration::from_millis(1);
 
 /// Reads a duration of at least a millisecond.
-pub(crate) fn parse_duration(text: &str) -> Result<Duration, String> {
+pub fn parse_duration(text: &str) -> Result<Duration, String> {
     let duration = csi_driver_definitions::parse_duration(text).map_err(|error| error.to_string())?;
     if !(DURATION_MIN..=DURATION_MAX).contains(&duration) {
         return Err(format!("{text:?} is out of range; allowed are 1ms to 720h"));

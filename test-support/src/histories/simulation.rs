@@ -12,26 +12,26 @@ use csi_suite_stateful::model::call::{Call, SnapshotCall, VolumeCall, Wanted};
 use csi_suite_stateful::model::names::{Id, Name, Node, Target};
 use tonic::Code;
 
-use crate::story::{self, *};
-use crate::toy::{Toy, Trait};
+use super::story::{self, *};
+use super::toy::{Toy, Trait};
 
 /// How a history is made up.
 #[derive(Clone, Debug)]
-pub(crate) struct Plan {
-    pub(crate) seed: u64,
-    pub(crate) calls: usize,
-    pub(crate) workers: u16,
-    pub(crate) volumes: u16,
+pub struct Plan {
+    pub seed: u64,
+    pub calls: usize,
+    pub workers: u16,
+    pub volumes: u16,
     /// Of a hundred calls, those that are done and whose answer is lost, and as many that are not done.
-    pub(crate) lost_percent: u64,
+    pub lost_percent: u64,
     /// Of a hundred calls, those that are turned away with ABORTED.
-    pub(crate) aborted_percent: u64,
-    pub(crate) traits: BTreeSet<Trait>,
-    pub(crate) races: BTreeSet<Race>,
+    pub aborted_percent: u64,
+    pub traits: BTreeSet<Trait>,
+    pub races: BTreeSet<Race>,
 }
 
 impl Plan {
-    pub(crate) fn new(seed: u64) -> Plan {
+    pub fn new(seed: u64) -> Plan {
         Plan {
             seed,
             calls: 400,
@@ -47,7 +47,7 @@ impl Plan {
 
 /// Mistakes that only calls at the same time show.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Race {
+pub enum Race {
     /// Whether a name is free is asked before, and not again.
     OnNames,
     /// Lists are what they were when the list before was asked for.
@@ -58,15 +58,15 @@ pub(crate) enum Race {
 
 /// Throws that are the same for the same seed.
 #[derive(Clone, Debug)]
-pub(crate) struct Dice(u64);
+pub struct Dice(u64);
 
 impl Dice {
-    pub(crate) fn new(seed: u64) -> Dice {
+    pub fn new(seed: u64) -> Dice {
         Dice(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
     }
 
     /// A number below another.
-    pub(crate) fn below(&mut self, end: u64) -> u64 {
+    pub fn below(&mut self, end: u64) -> u64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
         self.0 ^= self.0 << 17;
@@ -94,7 +94,7 @@ struct Pending {
 }
 
 /// What a driver with many workers at once does.
-pub(crate) fn simulate(plan: &Plan) -> History {
+pub fn simulate(plan: &Plan) -> History {
     let mut dice = Dice::new(plan.seed);
     let mut toy = Toy::with(plan.traits.iter().copied());
     let mut ids: BTreeMap<Name, Vec<Id>> = BTreeMap::new();

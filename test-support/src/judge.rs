@@ -1,5 +1,4 @@
 //! Runs the suites on a program that is a driver.
-#![expect(clippy::unwrap_used, reason = "a panic in a helper of a test is the failure itself")]
 
 use std::path::Path;
 use std::process::Command;
@@ -12,7 +11,7 @@ const ALONE: [&str; 6] = ["unshare", "--mount", "--pid", "--mount-proc", "--fork
 /// Panics if the suites find something wrong with a driver. In its flags, and in the configuration of the tests, `{dir}` is a new
 /// directory; its socket is `csi.sock` in it. One that offers less than it should is wrong as well: more checks skip than of a right one.
 #[expect(clippy::print_stdout, reason = "a test that does not run says so")]
-pub(crate) fn passes(driver: &str, flags: &str, config: &str, suites: &str, skipped_max: usize) {
+pub fn passes(driver: &str, flags: &str, config: &str, suites: &str, skipped_max: usize) {
     let Some(judge) = std::env::var_os(JUDGE) else {
         println!("skipped: {JUDGE} names no csi-sanity to judge with; ci/mutate does");
         return;

@@ -12,7 +12,7 @@ use csi_suite_stateful::model::names::Name;
 use csi_suite_stateful::model::state::Volume;
 
 /// Whether there is an order of all calls; `None` if that is not known after so many steps.
-pub(crate) fn has_order(volumes: &BTreeMap<Name, Vec<Part<Volume>>>, steps_max: u64) -> Option<bool> {
+pub fn has_order(volumes: &BTreeMap<Name, Vec<Part<Volume>>>, steps_max: u64) -> Option<bool> {
     let calls: Vec<(Name, &Part<Volume>)> =
         volumes.iter().flat_map(|(name, parts)| parts.iter().map(|part| (*name, part))).collect();
     let states = volumes.keys().map(|name| (*name, Volume::default())).collect();
