@@ -119,7 +119,7 @@ fn rule<'a>(
         (None, None) => match row.test {
             Testability::Untestable => (Standing::Untested, "it cannot be seen through gRPC".into()),
             Testability::ModelOnly => (Standing::Untested, "it says how to judge".into()),
-            _ => (Standing::NotRun, "no check of it was chosen".into()),
+            _ => (Standing::NotRun, "no check of it was selected".into()),
         },
     };
     Rule { row, standing, because, checks }

@@ -91,7 +91,7 @@ pub(super) fn write_suites(html: &mut Html, run: &Run) {
     html.leaf(
         "p",
         &[],
-        &format!("The run took {took}. Here are the times of its checks, undoing included; some of them ran at the same time."),
+        &format!("The run took {took}. Below are the times of its checks, cleaning up included; some of them ran at the same time."),
     );
     html.leaf("p", &[("class", "dim")], &scale.words());
     stacking(html, "Checks by suite", &COLUMNS, |body| {
@@ -112,7 +112,7 @@ pub(super) fn write(html: &mut Html, run: &Run) {
     html.leaf(
         "p",
         &[],
-        "Every call of the run, those of undoing included. Times are those of calls that the driver did.",
+        "Every call of the run, those of cleaning up included. Times are of calls that the driver answered with OK.",
     );
     html.leaf("p", &[("class", "dim")], &scale.words());
     stacking(html, "Calls by RPC", &COLUMNS, |body| {

@@ -54,7 +54,10 @@ fn sentence(run: &Run) -> String {
     let passed = summary.passed + summary.warned + summary.unexpected_passes + again.warned;
     let judged = passed + summary.failed + summary.known_failures + again.failed + again.known_failures;
     let day = run.started.split('T').next().unwrap_or_default();
-    format!("{passed} of the {judged} checks that judged it passed, on {day}, by CSI {}.", run.specification)
+    format!(
+        "{passed} of {judged} checks that gave a verdict passed, on {day}, against CSI {}.",
+        run.specification
+    )
 }
 
 /// The areas that a whole run says nothing of.
@@ -68,7 +71,7 @@ fn part(run: &Run) -> String {
     let suites = run.selection.suites.join(", ");
     match &run.selection.terms[..] {
         [] => format!("only of {suites}."),
-        terms => format!("only those of {suites} that {} chooses.", terms.join(" ")),
+        terms => format!("only those of {suites} that {} selects.", terms.join(" ")),
     }
 }
 

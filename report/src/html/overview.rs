@@ -39,7 +39,7 @@ pub(super) fn write_areas(html: &mut Html, run: &Run) {
     html.leaf(
         "p",
         &[("class", "dim")],
-        "“Conforms” stands where every check that applies has judged and no rule that binds is broken; “not offered” where \
+        "“Conforms” stands where every check that applies gave a verdict and no MUST is broken; “not offered” where \
          the driver does not advertise what the area is about.",
     );
     let places = places(run);

@@ -35,7 +35,7 @@ fn look(standing: Standing) -> (&'static str, &'static str, &'static str) {
 pub(super) fn sentence(rules: &[Rule<'_>]) -> String {
     let musts = || rules.iter().filter(|rule| rule.is_testable_must());
     let judged = musts().filter(|rule| rule.standing.is_judged()).count();
-    format!("{judged} of the {} MUSTs that can be tested from outside were judged.", musts().count())
+    format!("{judged} of the {} MUSTs that can be tested from outside were tested.", musts().count())
 }
 
 /// How many there are of each kind, and all of them.
@@ -76,7 +76,7 @@ fn write_not_judged(html: &mut Html, rules: &[Rule<'_>]) {
     }
     let all: usize = reasons.iter().map(|(_, ids)| ids.len()).sum();
     html.element("details", &[], |details| {
-        details.leaf("summary", &[], &format!("why {all} of them were not judged"));
+        details.leaf("summary", &[], &format!("why {all} of them were not tested"));
         details.element("ul", &[], |list| {
             for ((standing, because), ids) in reasons.iter().take(LISTED_MAX) {
                 list.element("li", &[], |item| {

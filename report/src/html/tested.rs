@@ -54,7 +54,7 @@ fn facts(run: &Run) -> Vec<(&str, String)> {
         ("begun", run.started.clone()),
         ("took", duration_text(run.duration_ms.saturating_mul(1000))),
         ("suites", run.selection.suites.join(", ")),
-        ("chosen by", run.selection.terms.join(" ")),
+        ("selected by", run.selection.terms.join(" ")),
         ("shard", shard.unwrap_or_default()),
         ("put together of", shards.unwrap_or_default()),
         ("seed", run.seed.to_string()),
