@@ -89,7 +89,7 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("client", &["text", "protocol", "config", "spec", "driver", "resources"]),
     ("lifecycle", &["text", "protocol", "config", "spec", "driver", "resources", "client"]),
     ("checks", &["text", "protocol", "config", "spec", "lifecycle"]),
-    ("results", &["text", "protocol", "spec", "resources", "client", "checks"]),
+    ("results", &["text", "protocol", "config", "spec", "resources", "client", "checks"]),
     (
         "run",
         &[
