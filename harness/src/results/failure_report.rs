@@ -168,7 +168,7 @@ pub struct ToldCall {
 /// The calls that [`transcript`] tells, if the check does not tell them itself.
 pub fn told_calls(report: &CheckReport) -> Vec<ToldCall> {
     let violation = report.outcome.violation();
-    if violation.is_some_and(|violation| !violation.told.is_empty()) {
+    if violation.is_some_and(|violation| !violation.transcript.is_empty()) {
         return Vec::new();
     }
     let (places, calls): (Vec<usize>, Vec<&CallRecord>) =
