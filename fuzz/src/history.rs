@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use csi_suite_stateful::history::{Entry, History, Outcome, Parts, Treatment, check, search};
 use csi_suite_stateful::model::Span;
-use csi_suite_stateful::model::answer::{Answer, Said};
-use csi_suite_stateful::model::around::Terms;
+use csi_suite_stateful::model::answer::{Answer, Response};
+use csi_suite_stateful::model::call_context::DriverProfile;
 use csi_suite_stateful::model::call::Call;
 use csi_suite_stateful::model::names::Name;
-use csi_suite_stateful::model::possible::STEPS_MAX;
+use csi_suite_stateful::model::state_set::STEPS_MAX;
 use csi_test_support::histories::plain::has_order;
 use csi_test_support::histories::story::{
     self, GIB, N1, N2, T1, attach, create, delete, detach, expand, look_up, ok, publish, stage, unpublish,
@@ -67,7 +67,7 @@ fn history(bytes: &[u8]) -> History {
         Entry { worker, call, answer, span }
     };
     let entries = (0..).zip(pending).map(entry).collect();
-    History { terms: Terms { settle: SETTLE, ..story::terms() }, entries }
+    History { profile: DriverProfile { settle: SETTLE, ..story::profile() }, entries }
 }
 
 fn ask(bytes: &[u8], begun: &mut Duration) -> Pending {
@@ -98,7 +98,7 @@ fn call(what: u8) -> Call {
     .into()
 }
 
-fn answer(toy: &mut Toy, call: &Call, answered: u8) -> Answer<Said> {
+fn answer(toy: &mut Toy, call: &Call, answered: u8) -> Answer<Response> {
     let told = match answered % 32 {
         // Not done, or nobody knows.
         0 => return Answer::Unknown,

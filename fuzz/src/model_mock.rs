@@ -29,10 +29,10 @@ fn run(bytes: &[u8]) {
 }
 
 async fn play(without: u8, bytes: &[u8]) {
-    let (terms, driver) = ground(without).await;
+    let (profile, driver) = ground(without).await;
     let directory = file::directory_of_thread();
-    let mut caller = Caller::new(&driver, &terms, &directory);
-    let mut model = Model::new(terms);
+    let mut caller = Caller::new(&driver, &profile, &directory);
+    let mut model = Model::new(profile);
     let mut made: Vec<(Call, String)> = Vec::new();
     for (nth, op) in (0..).zip(bytes.chunks_exact(3).take(OPS_MAX)) {
         let verb = Verb::ALL[usize::from(op[0]) % Verb::ALL.len()];

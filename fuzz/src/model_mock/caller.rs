@@ -14,12 +14,12 @@ use csi_proto::v1::node_server::Node as _;
 use csi_proto::v1::volume_capability::{AccessMode, AccessType, MountVolume};
 use csi_proto::v1::volume_content_source::{SnapshotSource, Type, VolumeSource};
 use csi_proto::v1::{self, VolumeCapability};
-use csi_suite_stateful::model::answer::{Answer, Listed, Said, VolumeSaid, text_of};
-use csi_suite_stateful::model::around::Terms;
+use csi_suite_stateful::model::answer::{Answer, Listed, Response, VolumeResponse, text_of};
+use csi_suite_stateful::model::call_context::DriverProfile;
 use csi_suite_stateful::model::call::{Call, GroupCall, Size, SnapshotCall, Usage, VolumeCall, Wanted};
 use csi_suite_stateful::model::ids::Ids;
 use csi_suite_stateful::model::names::{Id, Kind, Name, Node, Target};
-use tonic::{Request, Response, Status};
+use tonic::{Request, Status};
 
 use super::ground::node_id;
 use super::said;
@@ -39,18 +39,18 @@ pub(super) struct Caller<'a> {
     groups: BTreeMap<Id, v1::VolumeGroupSnapshot>,
 }
 
-type Reply<T> = Result<Response<T>, Status>;
+type Reply<T> = Result<tonic::Response<T>, Status>;
 
 /// How a call ended, with what was said.
-fn answer<T>(reply: Reply<T>, said: impl FnOnce(T) -> Said) -> Answer<Said> {
+fn answer<T>(reply: Reply<T>, said: impl FnOnce(T) -> Response) -> Answer<Response> {
     match reply {
         Ok(response) => Answer::Done(said(response.into_inner())),
         Err(status) => Answer::Refused(status.code()),
     }
 }
 
-fn nothing<T>(_: T) -> Said {
-    Said::Volume(VolumeSaid::Nothing)
+fn nothing<T>(_: T) -> Response {
+    Response::Volume(VolumeResponse::Nothing)
 }
 
 fn range(size: Size) -> Option<v1::CapacityRange> {
@@ -78,10 +78,10 @@ fn mutable_parameters() -> Pairs {
 }
 
 impl<'a> Caller<'a> {
-    pub(super) fn new(driver: &Arc<MockDriver>, terms: &Terms, directory: &'a Path) -> Caller<'a> {
+    pub(super) fn new(driver: &Arc<MockDriver>, profile: &DriverProfile, directory: &'a Path) -> Caller<'a> {
         Caller {
-            nodes: (0..terms.nodes.into()).filter_map(|node| driver.at_node(node)).collect(),
-            stages: terms.has(Capability::StageUnstageVolume),
+            nodes: (0..profile.nodes.into()).filter_map(|node| driver.at_node(node)).collect(),
+            stages: profile.has(Capability::StageUnstageVolume),
             directory,
             made: BTreeSet::new(),
             ids: Ids::default(),
@@ -100,7 +100,7 @@ impl<'a> Caller<'a> {
     }
 
     /// Makes a call; `None` for what no call says by itself.
-    pub(super) async fn call(&mut self, call: &Call) -> Option<Answer<Said>> {
+    pub(super) async fn call(&mut self, call: &Call) -> Option<Answer<Response>> {
         Some(match call {
             Call::Volume(call) => return self.volume(call).await,
             Call::Snapshot(call) => return self.snapshot(call).await,
@@ -144,7 +144,7 @@ impl<'a> Caller<'a> {
         }
     }
 
-    async fn volume(&mut self, call: &VolumeCall) -> Option<Answer<Said>> {
+    async fn volume(&mut self, call: &VolumeCall) -> Option<Answer<Response>> {
         use VolumeCall::*;
         let driver = self.controller();
         Some(match call {
@@ -173,7 +173,7 @@ impl<'a> Caller<'a> {
                     ..Default::default()
                 };
                 let reply = driver.validate_volume_capabilities(Request::new(request)).await;
-                answer(reply, |said| Said::Volume(VolumeSaid::Confirmed(said.confirmed.is_some())))
+                answer(reply, |said| Response::Volume(VolumeResponse::Confirmed(said.confirmed.is_some())))
             }
             ControllerGetVolume { volume } => {
                 let request = v1::ControllerGetVolumeRequest { volume_id: self.text(*volume) };
@@ -187,7 +187,7 @@ impl<'a> Caller<'a> {
                     ..Default::default()
                 };
                 let reply = driver.controller_expand_volume(Request::new(request)).await;
-                answer(reply, |said| Said::Volume(VolumeSaid::Grown(said.capacity_bytes)))
+                answer(reply, |said| Response::Volume(VolumeResponse::Grown(said.capacity_bytes)))
             }
             ControllerModifyVolume { volume, .. } => {
                 let request = v1::ControllerModifyVolumeRequest {
@@ -201,7 +201,7 @@ impl<'a> Caller<'a> {
         })
     }
 
-    async fn create_volume(&mut self, name: Name, wanted: &Wanted) -> Answer<Said> {
+    async fn create_volume(&mut self, name: Name, wanted: &Wanted) -> Answer<Response> {
         let request = v1::CreateVolumeRequest {
             name: name.to_string(),
             capacity_range: range(wanted.size),
@@ -219,7 +219,7 @@ impl<'a> Caller<'a> {
                 self.contexts.insert(id, volume.volume_context.clone());
                 self.parameters.insert(id, wanted.parameters);
             }
-            Said::Volume(VolumeSaid::Made(said::volume(&self.ids, &volume, id)))
+            Response::Volume(VolumeResponse::Made(said::volume(&self.ids, &volume, id)))
         })
     }
 
@@ -232,7 +232,7 @@ impl<'a> Caller<'a> {
         v1::VolumeContentSource { r#type: Some(kind) }
     }
 
-    async fn attach(&mut self, volume: Id, node: Node, usage: Usage, readonly: bool) -> Answer<Said> {
+    async fn attach(&mut self, volume: Id, node: Node, usage: Usage, readonly: bool) -> Answer<Response> {
         let request = v1::ControllerPublishVolumeRequest {
             volume_id: self.text(volume),
             node_id: node_id(node.0),
@@ -245,11 +245,11 @@ impl<'a> Caller<'a> {
         answer(reply, |said| {
             let text = text_of(&said.publish_context);
             self.publish_contexts.insert((volume, node), said.publish_context);
-            Said::Volume(VolumeSaid::Attached(text))
+            Response::Volume(VolumeResponse::Attached(text))
         })
     }
 
-    async fn node(&mut self, call: &VolumeCall) -> Option<Answer<Said>> {
+    async fn node(&mut self, call: &VolumeCall) -> Option<Answer<Response>> {
         use VolumeCall::*;
         Some(match *call {
             NodeStageVolume { volume, node, usage } => {
@@ -309,7 +309,7 @@ impl<'a> Caller<'a> {
         })
     }
 
-    async fn snapshot(&mut self, call: &SnapshotCall) -> Option<Answer<Said>> {
+    async fn snapshot(&mut self, call: &SnapshotCall) -> Option<Answer<Response>> {
         let driver = self.controller();
         Some(match *call {
             SnapshotCall::CreateSnapshot { name, volume } => {
@@ -342,7 +342,7 @@ impl<'a> Caller<'a> {
         })
     }
 
-    async fn group(&mut self, call: &GroupCall) -> Option<Answer<Said>> {
+    async fn group(&mut self, call: &GroupCall) -> Option<Answer<Response>> {
         let driver = self.controller();
         Some(match call {
             GroupCall::CreateVolumeGroupSnapshot { name, volumes } => {
@@ -406,21 +406,21 @@ impl<'a> Caller<'a> {
         (group.group_snapshot_id, group.snapshots.into_iter().map(|member| member.snapshot_id).collect())
     }
 
-    async fn list_volumes(&self) -> Answer<Said> {
+    async fn list_volumes(&self) -> Answer<Response> {
         let reply = self.controller().list_volumes(Request::new(v1::ListVolumesRequest::default())).await;
         answer(reply, |response| {
             let entries =
                 response.entries.into_iter().filter_map(|entry| said::volume_listed(&self.ids, entry));
-            Said::Volumes(Listed { pages: 1, entries: entries.collect() })
+            Response::Volumes(Listed { pages: 1, entries: entries.collect() })
         })
     }
 
-    async fn list_snapshots(&self) -> Answer<Said> {
+    async fn list_snapshots(&self) -> Answer<Response> {
         let reply = self.controller().list_snapshots(Request::new(v1::ListSnapshotsRequest::default())).await;
         answer(reply, |response| {
             let entries =
                 response.entries.into_iter().filter_map(|entry| said::snapshot_listed(&self.ids, entry));
-            Said::Snapshots(Listed { pages: 1, entries: entries.collect() })
+            Response::Snapshots(Listed { pages: 1, entries: entries.collect() })
         })
     }
 }

@@ -13,7 +13,7 @@ use csi_proto::v1::group_controller_server::GroupController as _;
 use csi_proto::v1::identity_server::Identity as _;
 use csi_proto::v1::node_server::Node as _;
 use csi_proto::v1::{self, plugin_capability};
-use csi_suite_stateful::model::around::Terms;
+use csi_suite_stateful::model::call_context::DriverProfile;
 use csi_suite_stateful::model::call::Usage;
 use tonic::Request;
 
@@ -36,7 +36,7 @@ const WITHOUT: [&str; 8] = [
 const DEFECT: &str = "controller-unpublish-detaches-all-nodes";
 
 /// A driver without what the bits say.
-pub(super) async fn ground(without: u8) -> (Terms, Arc<MockDriver>) {
+pub(super) async fn ground(without: u8) -> (DriverProfile, Arc<MockDriver>) {
     let left_out = (0..).zip(WITHOUT).filter(|(bit, _)| without & (1 << bit) != 0);
     let defect = CANARY.then(|| DEFECT.parse().expect("the id of a defect"));
     let config = Config {
@@ -50,7 +50,7 @@ pub(super) async fn ground(without: u8) -> (Terms, Arc<MockDriver>) {
     };
     let driver = MockDriver::new(config).expect("a driver in memory");
     let usage = |mode| Usage { access: AccessType::Mount, mode };
-    let terms = Terms {
+    let profile = DriverProfile {
         capabilities: advertised(&driver).await,
         settle: Duration::ZERO,
         lists_lag: false,
@@ -64,7 +64,7 @@ pub(super) async fn ground(without: u8) -> (Terms, Arc<MockDriver>) {
         mutable_parameters: 1,
         known: Default::default(),
     };
-    (terms, driver)
+    (profile, driver)
 }
 
 pub(super) fn node_id(number: u8) -> String {

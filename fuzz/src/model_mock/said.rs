@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use csi_proto::v1;
 use csi_proto::v1::volume_content_source::Type;
 use csi_suite_stateful::model::answer::{
-    GroupFacts, GroupSaid, Said, SnapshotFacts, SnapshotSaid, SourceTold, VolumeFacts, VolumeSaid,
+    GroupFacts, GroupResponse, Response, SnapshotFacts, SnapshotResponse, SourceTold, VolumeFacts, VolumeResponse,
 };
 use csi_suite_stateful::model::ids::Ids;
 use csi_suite_stateful::model::names::{Id, Kind, Node};
@@ -27,45 +27,45 @@ fn nodes(ids: &[String]) -> BTreeSet<Node> {
     (0..NODES).map(Node).filter(|node| ids.contains(&node_id(node.0))).collect()
 }
 
-pub(super) fn volume_seen(ids: &Ids, response: v1::ControllerGetVolumeResponse) -> Said {
+pub(super) fn volume_seen(ids: &Ids, response: v1::ControllerGetVolumeResponse) -> Response {
     let found = response.volume.unwrap_or_default();
     let id = ids.find(&[Kind::Volume], &found.volume_id);
-    Said::Volume(VolumeSaid::Seen(
+    Response::Volume(VolumeResponse::Seen(
         volume(ids, &found, id),
         response.status.map(|status| nodes(&status.published_node_ids)),
     ))
 }
 
-pub(super) fn volume_listed(ids: &Ids, entry: v1::list_volumes_response::Entry) -> Option<(Id, VolumeSaid)> {
+pub(super) fn volume_listed(ids: &Ids, entry: v1::list_volumes_response::Entry) -> Option<(Id, VolumeResponse)> {
     let found = entry.volume?;
     let id = ids.find(&[Kind::Volume], &found.volume_id)?;
     let nodes = entry.status.map(|status| nodes(&status.published_node_ids));
-    Some((id, VolumeSaid::Seen(volume(ids, &found, Some(id)), nodes)))
+    Some((id, VolumeResponse::Seen(volume(ids, &found, Some(id)), nodes)))
 }
 
 fn snapshot(ids: &Ids, snapshot: &v1::Snapshot, id: Option<Id>) -> SnapshotFacts {
     SnapshotFacts::new(snapshot, id, ids.find(&[Kind::Volume], &snapshot.source_volume_id))
 }
 
-pub(super) fn snapshot_seen(ids: &Ids, found: &v1::Snapshot, id: Option<Id>) -> Said {
-    Said::Snapshot(SnapshotSaid::Seen(snapshot(ids, found, id)))
+pub(super) fn snapshot_seen(ids: &Ids, found: &v1::Snapshot, id: Option<Id>) -> Response {
+    Response::Snapshot(SnapshotResponse::Seen(snapshot(ids, found, id)))
 }
 
 pub(super) fn snapshot_listed(
     ids: &Ids,
     entry: v1::list_snapshots_response::Entry,
-) -> Option<(Id, SnapshotSaid)> {
+) -> Option<(Id, SnapshotResponse)> {
     let found = entry.snapshot?;
     let id = ids.find(&[Kind::Snapshot], &found.snapshot_id)?;
-    Some((id, SnapshotSaid::Seen(snapshot(ids, &found, Some(id)))))
+    Some((id, SnapshotResponse::Seen(snapshot(ids, &found, Some(id)))))
 }
 
-pub(super) fn group(ids: &Ids, group: &v1::VolumeGroupSnapshot, id: Option<Id>) -> Said {
+pub(super) fn group(ids: &Ids, group: &v1::VolumeGroupSnapshot, id: Option<Id>) -> Response {
     let member = |found: &v1::Snapshot| {
         let id = ids.find(&[Kind::Member], &found.snapshot_id)?;
         Some((id, snapshot(ids, found, Some(id))))
     };
-    Said::Group(GroupSaid::Seen(GroupFacts {
+    Response::Group(GroupResponse::Seen(GroupFacts {
         id,
         creation_time: group.creation_time.as_ref().map(|time| (time.seconds, time.nanos)),
         ready: group.ready_to_use,
@@ -73,10 +73,10 @@ pub(super) fn group(ids: &Ids, group: &v1::VolumeGroupSnapshot, id: Option<Id>) 
     }))
 }
 
-pub(super) fn nothing_of_snapshot<T>(_: T) -> Said {
-    Said::Snapshot(SnapshotSaid::Nothing)
+pub(super) fn nothing_of_snapshot<T>(_: T) -> Response {
+    Response::Snapshot(SnapshotResponse::Nothing)
 }
 
-pub(super) fn nothing_of_group<T>(_: T) -> Said {
-    Said::Group(GroupSaid::Nothing)
+pub(super) fn nothing_of_group<T>(_: T) -> Response {
+    Response::Group(GroupResponse::Nothing)
 }

@@ -10,7 +10,7 @@ use csi_harness::prelude::*;
 
 use crate::budget::Budget;
 use crate::load::Load;
-use crate::orchestrator::ground::Ground;
+use crate::orchestrator::probed_driver::ProbedDriver;
 use crate::record::Recorder;
 use crate::rules::ALL;
 use crate::stock::{self, Stock};
@@ -85,39 +85,39 @@ impl Calls {
     async fn make(
         self,
         recorder: &Recorder,
-        ground: &Arc<Ground>,
+        probed: &Arc<ProbedDriver>,
         seed: u64,
         budget: &Budget,
     ) -> CheckResult {
         match self {
             Calls::OfManyWorkers => {
-                let load = Load::new(&ground.terms, ground.usage);
+                let load = Load::new(&probed.profile, probed.usage);
                 load.run(recorder, WORKERS, ROUND_CALLS, seed, budget.until()).await?;
                 load.look(recorder).await
             }
-            Calls::InPairs => pairs::run(recorder, ground, LANES, LANE_PAIRS, seed, budget.until()).await,
+            Calls::InPairs => pairs::run(recorder, probed, LANES, LANE_PAIRS, seed, budget.until()).await,
         }
     }
 }
 
 /// Makes calls until enough were made, in rounds that are judged and undone one by one.
 async fn in_rounds(cx: &Cx, calls: Calls) -> CheckResult {
-    let ground = Ground::survey(cx).await?;
+    let probed = ProbedDriver::probe(cx).await?;
     let number = calls.of_a_round();
     let budget = Budget::new(cx, cx.config().effort.operations.div_ceil(number));
     let mut rng = cx.rng();
     let (mut told, mut rounds) = (Told::new(cx), 0);
-    let before = Stock::before(cx, &ground).await?;
+    let before = Stock::before(cx, &probed).await?;
     while budget.goes_on(rounds) && told.goes_on() {
         budget.tell_stage(cx, "round", rounds);
         let scope = cx.scope();
         let seed = rng.u64(..);
-        let recorder = Recorder::new(&scope, &ground);
-        calls.make(&recorder, &ground, seed, &budget).await?;
+        let recorder = Recorder::new(&scope, &probed);
+        calls.make(&recorder, &probed, seed, &budget).await?;
         rounds += 1;
         let is_first = told.is_all_right();
         for found in recorder.found(seed, &mut told) {
-            match Trial::new(cx, &ground, seed).without_overlaps(&found, &budget).await {
+            match Trial::new(cx, &probed, seed).without_overlaps(&found, &budget).await {
                 Some(violation) => told.blame(&found.breach, violation),
                 None => {
                     told.takes_back(&found.breach);
@@ -133,7 +133,7 @@ async fn in_rounds(cx: &Cx, calls: Calls) -> CheckResult {
         scope.undo().await?;
     }
     if !told.leaves_doubt()
-        && let Some(missing) = before.missing(cx, &ground).await?
+        && let Some(missing) = before.missing(cx, &probed).await?
     {
         stock::remark(cx, &req::GEN_CONC_003, missing);
     }

@@ -17,13 +17,13 @@ use std::collections::BTreeSet;
 use tonic::Code;
 
 use crate::model::Span;
-use crate::model::answer::{Answer, Said};
-use crate::model::around::Terms;
+use crate::model::answer::{Answer, Response};
 use crate::model::call::Call;
+use crate::model::call_context::DriverProfile;
 use crate::model::expectation::Breach;
 use crate::model::names::Name;
 use crate::model::object::Object;
-use crate::model::possible::{Bound, STEPS_MAX};
+use crate::model::state_set::{Bound, STEPS_MAX};
 
 pub use self::core::CORE_STEPS_MAX;
 pub use self::parts::{Part, Parts};
@@ -37,7 +37,7 @@ pub const UNORDERED_TOLD_MAX: usize = 8;
 #[derive(Clone, Debug)]
 pub struct History {
     /// What is known of the driver.
-    pub terms: Terms,
+    pub profile: DriverProfile,
     /// The calls, in no particular order.
     pub entries: Vec<Entry>,
 }
@@ -50,7 +50,7 @@ pub struct Entry {
     /// What was asked.
     pub call: Call,
     /// How it ended.
-    pub answer: Answer<Said>,
+    pub answer: Answer<Response>,
     /// From when to when.
     pub span: Span,
 }

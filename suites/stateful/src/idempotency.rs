@@ -11,7 +11,7 @@ use csi_harness::prelude::*;
 
 use crate::budget::Budget;
 use crate::model::call::Call;
-use crate::orchestrator::ground::Ground;
+use crate::orchestrator::probed_driver::ProbedDriver;
 use crate::rules::{ALL, GIVEN_UP};
 use crate::sequence::{Doing, How, Item};
 use crate::stock::{self, Stock};
@@ -41,11 +41,11 @@ check! {
         access: Each,
     }
     async |cx| {
-        let ground = Ground::survey(cx).await?;
-        let path = Path::new(&ground);
+        let probed = ProbedDriver::probe(cx).await?;
+        let path = Path::new(&probed);
         let repeat = repeat(cx);
         let items = path.forth().into_iter().chain(path.back()).flat_map(|call| repeated(call, repeat));
-        try_all(cx, &ground, vec![items.collect()]).await
+        try_all(cx, &probed, vec![items.collect()]).await
     }
 }
 
@@ -61,14 +61,14 @@ check! {
         access: Each,
     }
     async |cx| {
-        let ground = Ground::survey(cx).await?;
-        let path = Path::new(&ground);
+        let probed = ProbedDriver::probe(cx).await?;
+        let path = Path::new(&probed);
         let repeat = repeat(cx);
         let around = |(before, call, after): (Vec<Call>, Call, Vec<Call>)| {
             let once = |calls: Vec<Call>| calls.into_iter().map(Item::from);
             once(before).chain(repeated(call, repeat)).chain(once(after)).collect()
         };
-        try_all(cx, &ground, path.with_calls_out_of_turn().into_iter().map(around).collect()).await
+        try_all(cx, &probed, path.with_calls_out_of_turn().into_iter().map(around).collect()).await
     }
 }
 
@@ -88,8 +88,8 @@ check! {
         access: Each,
     }
     async |cx| {
-        let ground = Ground::survey(cx).await?;
-        let path = Path::new(&ground);
+        let probed = ProbedDriver::probe(cx).await?;
+        let path = Path::new(&probed);
         let repeat = repeat(cx);
         let after_error = |call: Call| {
             let wrong = path.contradicting(&call).map(Item::from);
@@ -104,7 +104,7 @@ check! {
             let before = before.into_iter().map(Item::from);
             sequences.push(before.chain(after_error(publish)).chain(back()).collect());
         }
-        try_all(cx, &ground, sequences).await
+        try_all(cx, &probed, sequences).await
     }
 }
 
@@ -148,8 +148,8 @@ check! {
 
 /// Makes each call twice that got no answer within a random time.
 async fn made_again(cx: &Cx, unanswered: fn(Duration) -> How) -> CheckResult {
-    let ground = Ground::survey(cx).await?;
-    let path = Path::new(&ground);
+    let probed = ProbedDriver::probe(cx).await?;
+    let path = Path::new(&probed);
     let mut rng = cx.rng();
     let mut again = |call: Call| {
         // As often shorter than a tenth of the longest as between that and the longest.
@@ -157,15 +157,15 @@ async fn made_again(cx: &Cx, unanswered: fn(Duration) -> How) -> CheckResult {
         [unanswered(limit), How::Insisting, How::Once]
             .map(|how| Item::Doing(Doing { call: call.clone(), how }))
     };
-    let before = Stock::before(cx, &ground).await?;
-    let mut trial = Trial::new(cx, &ground, 0);
+    let before = Stock::before(cx, &probed).await?;
+    let mut trial = Trial::new(cx, &probed, 0);
     let sequences = (0..UNANSWERED_TIMES * repeat(cx)).map(|_| {
         let calls = path.forth().into_iter().chain(path.back());
         calls.flat_map(&mut again).collect()
     });
     try_each(cx, &mut trial, sequences.collect()).await?;
     if !trial.told().leaves_doubt()
-        && let Some(missing) = before.missing(cx, &ground).await?
+        && let Some(missing) = before.missing(cx, &probed).await?
     {
         stock::remark(cx, &req::GEN_TIMEOUT_002, missing);
     }
@@ -181,8 +181,8 @@ fn repeated(call: Call, times: usize) -> Vec<Item> {
 }
 
 /// Tries one sequence after another, as far as there is time.
-async fn try_all(cx: &Cx, ground: &Arc<Ground>, sequences: Vec<Vec<Item>>) -> CheckResult {
-    let mut trial = Trial::new(cx, ground, 0);
+async fn try_all(cx: &Cx, probed: &Arc<ProbedDriver>, sequences: Vec<Vec<Item>>) -> CheckResult {
+    let mut trial = Trial::new(cx, probed, 0);
     try_each(cx, &mut trial, sequences).await?;
     trial.end()
 }

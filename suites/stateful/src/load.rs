@@ -9,8 +9,8 @@ use fastrand::Rng;
 use tokio::task::JoinSet;
 
 use crate::model::answer::Answer;
-use crate::model::around::Terms;
 use crate::model::call::{Call, Size, SnapshotCall, Usage, VolumeCall, Wanted};
+use crate::model::call_context::DriverProfile;
 use crate::model::names::{Id, Name, Node};
 use crate::record::Recorder;
 
@@ -23,13 +23,13 @@ const PAUSE_MAX: Duration = Duration::from_secs(1);
 /// What callers may ask for.
 #[derive(Clone, Debug)]
 pub(crate) struct Load {
-    terms: Terms,
+    profile: DriverProfile,
     usage: Usage,
 }
 
 impl Load {
-    pub(crate) fn new(terms: &Terms, usage: Usage) -> Load {
-        Load { terms: terms.clone(), usage }
+    pub(crate) fn new(profile: &DriverProfile, usage: Usage) -> Load {
+        Load { profile: profile.clone(), usage }
     }
 
     /// Lets so many callers make so many calls in all. One that gets no answer makes no more; one that is told "not now"
@@ -83,14 +83,14 @@ impl Load {
             for volume in recorder.orchestrator().ids(name) {
                 let usage = self.usage;
                 recorder.make(0, VolumeCall::ValidateVolumeCapabilities { volume, usage }).await?;
-                if self.terms.has(Capability::GetVolume) {
+                if self.profile.has(Capability::GetVolume) {
                     recorder.make(0, VolumeCall::ControllerGetVolume { volume }).await?;
                 }
             }
             recorder.make(0, self.create(name)).await?;
         }
         for (capability, list) in LISTS {
-            if self.terms.has(capability) {
+            if self.profile.has(capability) {
                 recorder.make(0, list).await?;
             }
         }
@@ -98,7 +98,7 @@ impl Load {
     }
 
     fn create(&self, name: Name) -> VolumeCall {
-        let wanted = Wanted::of(Size::at_least(self.terms.size_bytes), self.usage);
+        let wanted = Wanted::of(Size::at_least(self.profile.size_bytes), self.usage);
         VolumeCall::CreateVolume { name, wanted }
     }
 
@@ -116,8 +116,8 @@ impl Load {
             VolumeCall::DeleteVolume { volume }.into(),
             VolumeCall::ValidateVolumeCapabilities { volume, usage: self.usage }.into(),
         ];
-        if self.terms.larger_bytes > self.terms.size_bytes {
-            let wanted = Wanted::of(Size::at_least(self.terms.larger_bytes), self.usage);
+        if self.profile.larger_bytes > self.profile.size_bytes {
+            let wanted = Wanted::of(Size::at_least(self.profile.larger_bytes), self.usage);
             choices.push(VolumeCall::CreateVolume { name, wanted }.into());
         }
         self.optional(&mut choices, rng, name, snapshot_name, volume, snapshot);
@@ -134,22 +134,22 @@ impl Load {
         volume: Id,
         snapshot: Option<Id>,
     ) {
-        let has = |capability| self.terms.has(capability);
-        if has(Capability::PublishUnpublishVolume) && self.terms.nodes > 0 {
-            let node = Node(rng.u8(..self.terms.nodes));
+        let has = |capability| self.profile.has(capability);
+        if has(Capability::PublishUnpublishVolume) && self.profile.nodes > 0 {
+            let node = Node(rng.u8(..self.profile.nodes));
             let (usage, readonly) = (self.usage, false);
             let attach = VolumeCall::ControllerPublishVolume { volume, node, usage, readonly };
             let detach = VolumeCall::ControllerUnpublishVolume { volume, node: Some(node) };
             choices.extend([attach.clone(), attach.clone(), attach, detach.clone(), detach].map(Call::from));
         }
         if has(Capability::ExpandVolume) {
-            let size = Size::at_least(self.terms.larger_bytes);
+            let size = Size::at_least(self.profile.larger_bytes);
             choices.push(VolumeCall::ControllerExpandVolume { volume, size }.into());
         }
         if has(Capability::GetVolume) {
             choices.push(VolumeCall::ControllerGetVolume { volume }.into());
         }
-        if has(Capability::ModifyVolume) && self.terms.mutable_parameters > 0 {
+        if has(Capability::ModifyVolume) && self.profile.mutable_parameters > 0 {
             choices.push(VolumeCall::ControllerModifyVolume { volume, mutable_parameters: 0 }.into());
         }
         if has(Capability::CreateDeleteSnapshot) {
@@ -157,7 +157,7 @@ impl Load {
             choices.extend([create.clone(), create].map(Call::from));
             if let Some(snapshot) = snapshot {
                 choices.push(SnapshotCall::DeleteSnapshot { snapshot }.into());
-                let wanted = Wanted::of(Size::at_least(self.terms.larger_bytes), self.usage);
+                let wanted = Wanted::of(Size::at_least(self.profile.larger_bytes), self.usage);
                 let wanted = Wanted { source: Some(snapshot), ..wanted };
                 choices.push(VolumeCall::CreateVolume { name, wanted }.into());
                 if has(Capability::GetSnapshot) {

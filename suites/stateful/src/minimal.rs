@@ -54,7 +54,7 @@ impl Trial<'_> {
             return Ok(Smallest::Shows(smallest));
         }
         let _confirming = self.cx.begin(Part::Confirming);
-        let whole = self.cx.settle_limit_of(&smallest.settles()).max(self.terms.settle);
+        let whole = self.cx.settle_limit_of(&smallest.settles()).max(self.profile.settle);
         let settles = if takes_time { whole } else { Duration::ZERO };
         let pace = Pace { until: Instant::now() + self.cx.remaining(), insists: whole, settles };
         let again = self.attempt(pace, &items(smallest.doings())).await?;
@@ -68,7 +68,7 @@ impl Trial<'_> {
     /// What is to be told of a contradiction: the smallest sequence of calls one after another that shows the same, or else the
     /// calls at the same time. `None` if the driver only needed time, or another check tells it.
     pub(crate) async fn without_overlaps(mut self, found: &Found, budget: &Budget) -> Option<Violation> {
-        self.terms.known = found.known.clone();
+        self.profile.known = found.known.clone();
         let at_once = || Some(found.violation.clone());
         let sequence = match self.in_turn(found, budget).await {
             Ok(sequence) if is_the_same(&sequence, &found.breach) => sequence,
@@ -77,7 +77,7 @@ impl Trial<'_> {
         match self.minimal(sequence, &found.breach, budget).await {
             Ok(Smallest::Shows(sequence)) => Some(self.accusation(&found.breach, &sequence)),
             Ok(Smallest::NeedsTime) => {
-                self.ground.needs_time();
+                self.probed.needs_time();
                 None
             }
             Ok(Smallest::ToldElsewhere) => None,
@@ -104,7 +104,7 @@ impl Trial<'_> {
         let _shrinking = self.cx.begin(Part::Shrinking);
         let until = budget.shrink_until();
         let pace = Pace { until, insists: SHRINK_INSISTS, settles: Duration::ZERO };
-        let mut shrinker = Shrinker::new(found.links.clone(), &self.terms);
+        let mut shrinker = Shrinker::new(found.links.clone(), &self.profile);
         let (mut smallest, mut comes_again) = (found, false);
         for _ in 0..SHRINK_TRIES_MAX {
             let is_over = Instant::now() >= until || told_elsewhere(self.cx, breach).is_some();

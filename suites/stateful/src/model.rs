@@ -7,15 +7,15 @@
 //!   requirement, and what it may say with them;
 //! - **application** ([`Object::apply`]): the state afterwards.
 //!
-//! None of them knows of doubt. Where an answer is missing, or means no more than "perhaps", [`Possible`] keeps every
+//! None of them knows of doubt. Where an answer is missing, or means no more than "perhaps", [`StateSet`] keeps every
 //! state that the object may be in, and lets later answers decide. Objects are independent of each other but for what
-//! one is told of others in [`Around`]: whether a source exists, and what is in it.
+//! one is told of others in [`CallContext`]: whether a source exists, and what is in it.
 
 pub mod answer;
 mod apply;
-pub mod around;
 pub mod bytes;
 pub mod call;
+pub mod call_context;
 pub mod expectation;
 mod footprint;
 pub mod generate;
@@ -25,9 +25,9 @@ pub mod names;
 mod neighbours;
 pub mod object;
 mod parties;
-pub mod possible;
 mod serde_call;
 pub mod state;
+pub mod state_set;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -36,23 +36,23 @@ use csi_harness::spec::requirements::req;
 
 pub use self::generate::generate;
 pub use self::object::Object;
-pub use self::possible::Possible;
+pub use self::state_set::StateSet;
 
-use self::answer::{Answer, GroupSaid, Listed, Said, SnapshotSaid, VolumeSaid};
-use self::around::{Around, Terms, Time};
+use self::answer::{Answer, GroupResponse, Listed, Response, SnapshotResponse, VolumeResponse};
 use self::call::{Call, GroupCall, SnapshotCall, VolumeCall};
+use self::call_context::{CallContext, DriverProfile, Time};
 use self::expectation::{Breach, Expectation, Finding, must};
 use self::names::{Id, Name, Node};
-use self::possible::{Step, Stop};
 use self::state::{Group, HasId, Named, Snapshot, Volume};
+use self::state_set::{Operation, Stop};
 
 /// What a driver keeps, as far as its answers tell.
 #[derive(Clone, Debug)]
 pub struct Model {
-    terms: Arc<Terms>,
-    volumes: BTreeMap<Name, Possible<Volume>>,
-    snapshots: BTreeMap<Name, Possible<Snapshot>>,
-    groups: BTreeMap<Name, Possible<Group>>,
+    profile: Arc<DriverProfile>,
+    volumes: BTreeMap<Name, StateSet<Volume>>,
+    snapshots: BTreeMap<Name, StateSet<Snapshot>>,
+    groups: BTreeMap<Name, StateSet<Group>>,
     /// Names of which nothing is known any more: a rule was broken, or too much is possible.
     lost: BTreeSet<Name>,
 }
@@ -97,9 +97,9 @@ impl From<Finding> for Taken {
 
 impl Model {
     /// A driver that keeps nothing yet of what the run may make.
-    pub fn new(terms: Terms) -> Model {
+    pub fn new(profile: DriverProfile) -> Model {
         Model {
-            terms: Arc::new(terms),
+            profile: Arc::new(profile),
             volumes: BTreeMap::new(),
             snapshots: BTreeMap::new(),
             groups: BTreeMap::new(),
@@ -108,8 +108,8 @@ impl Model {
     }
 
     /// What is known of the driver.
-    pub fn terms(&self) -> &Terms {
-        &self.terms
+    pub fn profile(&self) -> &DriverProfile {
+        &self.profile
     }
 
     /// What may be under a name of volumes.
@@ -155,18 +155,18 @@ impl Model {
     }
 
     /// Takes in a call that was made while no other was under way.
-    pub fn take(&mut self, call: &Call, answer: &Answer<Said>, span: Span) -> Taken {
+    pub fn take(&mut self, call: &Call, answer: &Answer<Response>, span: Span) -> Taken {
         match call {
             Call::Volume(call) => self.take_volume(call, about_volume(answer), span),
             Call::Snapshot(call) => self.take_snapshot(call, about_snapshot(answer), span),
             Call::Group(call) => self.take_group(call, about_group(answer), span),
             Call::ListVolumes => match answer {
-                Answer::Done(Said::Volumes(listed)) => self.take_volumes(listed, span),
-                _ => list_volumes().of("ListVolumes", answer).beside(&self.terms.known).into(),
+                Answer::Done(Response::Volumes(listed)) => self.take_volumes(listed, span),
+                _ => list_volumes().of("ListVolumes", answer).beside(&self.profile.known).into(),
             },
             Call::ListSnapshots => match answer {
-                Answer::Done(Said::Snapshots(listed)) => self.take_snapshots(listed, span),
-                _ => list_snapshots().of("ListSnapshots", answer).beside(&self.terms.known).into(),
+                Answer::Done(Response::Snapshots(listed)) => self.take_snapshots(listed, span),
+                _ => list_snapshots().of("ListSnapshots", answer).beside(&self.profile.known).into(),
             },
         }
     }
@@ -186,7 +186,7 @@ impl Model {
         self.volumes.values_mut().for_each(|volume| volume.befall(forget));
     }
 
-    fn take_volume(&mut self, call: &VolumeCall, answer: Answer<VolumeSaid>, span: Span) -> Taken {
+    fn take_volume(&mut self, call: &VolumeCall, answer: Answer<VolumeResponse>, span: Span) -> Taken {
         let around = self.around_volume(call, &answer, span);
         if let VolumeCall::Write { volume, slot, .. } = call {
             self.blur_copies(*volume, *slot);
@@ -194,24 +194,25 @@ impl Model {
         let name = call.subject().name();
         let others = Volume::id_given(&answer);
         let taken =
-            take(&mut self.volumes, &mut self.lost, name, Step { call: call.clone(), answer, around });
+            take(&mut self.volumes, &mut self.lost, name, Operation { call: call.clone(), answer, around });
         self.taken(taken, name, others)
     }
 
-    fn take_snapshot(&mut self, call: &SnapshotCall, answer: Answer<SnapshotSaid>, span: Span) -> Taken {
+    fn take_snapshot(&mut self, call: &SnapshotCall, answer: Answer<SnapshotResponse>, span: Span) -> Taken {
         let around = self.around_snapshot(call, &answer, span);
         let name = call.subject().name();
         let others = Snapshot::id_given(&answer);
         let taken =
-            take(&mut self.snapshots, &mut self.lost, name, Step { call: call.clone(), answer, around });
+            take(&mut self.snapshots, &mut self.lost, name, Operation { call: call.clone(), answer, around });
         self.taken(taken, name, others)
     }
 
-    fn take_group(&mut self, call: &GroupCall, answer: Answer<GroupSaid>, span: Span) -> Taken {
+    fn take_group(&mut self, call: &GroupCall, answer: Answer<GroupResponse>, span: Span) -> Taken {
         let around = self.around_group(call, span);
         let name = call.subject().name();
         let others = Group::id_given(&answer);
-        let taken = take(&mut self.groups, &mut self.lost, name, Step { call: call.clone(), answer, around });
+        let taken =
+            take(&mut self.groups, &mut self.lost, name, Operation { call: call.clone(), answer, around });
         self.taken(taken, name, others)
     }
 
@@ -244,22 +245,22 @@ impl Model {
     }
 
     /// A list says something of every volume.
-    fn take_volumes(&mut self, listed: &Listed<VolumeSaid>, span: Span) -> Taken {
+    fn take_volumes(&mut self, listed: &Listed<VolumeResponse>, span: Span) -> Taken {
         let mut taken = Taken::default();
         for volume in asked_about(&self.volumes, listed) {
             let said = listed.entries.get(&volume).cloned();
-            let said = said.unwrap_or(VolumeSaid::Unlisted { pages: listed.pages });
+            let said = said.unwrap_or(VolumeResponse::Unlisted { pages: listed.pages });
             taken.add(self.take_volume(&VolumeCall::Listing { volume }, Answer::Done(said), span));
         }
         taken
     }
 
     /// A list says something of every snapshot.
-    fn take_snapshots(&mut self, listed: &Listed<SnapshotSaid>, span: Span) -> Taken {
+    fn take_snapshots(&mut self, listed: &Listed<SnapshotResponse>, span: Span) -> Taken {
         let mut taken = Taken::default();
         for snapshot in asked_about(&self.snapshots, listed) {
             let said = listed.entries.get(&snapshot).cloned();
-            let said = said.unwrap_or(SnapshotSaid::Unlisted { pages: listed.pages });
+            let said = said.unwrap_or(SnapshotResponse::Unlisted { pages: listed.pages });
             taken.add(self.take_snapshot(&SnapshotCall::Listing { snapshot }, Answer::Done(said), span));
         }
         taken
@@ -274,31 +275,31 @@ fn list_snapshots() -> Expectation {
     must(&req::CTRL_LISTSNAP_001, "list the snapshots")
 }
 
-fn states<O: Object>(objects: &BTreeMap<Name, Possible<O>>, name: Name) -> Vec<O> {
-    objects.get(&name).map_or_else(|| vec![O::default()], Possible::states)
+fn states<O: Object>(objects: &BTreeMap<Name, StateSet<O>>, name: Name) -> Vec<O> {
+    objects.get(&name).map_or_else(|| vec![O::default()], StateSet::states)
 }
 
 /// The names under which there may be something of this kind.
-fn made_from<T: Clone>(objects: &BTreeMap<Name, Possible<Named<T>>>, is_it: impl Fn(&T) -> bool) -> Vec<Name>
+fn made_from<T: Clone>(objects: &BTreeMap<Name, StateSet<Named<T>>>, is_it: impl Fn(&T) -> bool) -> Vec<Name>
 where
     Named<T>: Object,
 {
-    let is_made = |possible: &Possible<Named<T>>| {
+    let is_made = |possible: &StateSet<Named<T>>| {
         possible.states().iter().any(|state| state.life.as_ref().is_some_and(&is_it))
     };
     objects.iter().filter(|(_, possible)| is_made(possible)).map(|(name, _)| *name).collect()
 }
 
-fn expected<O: Object>(states: &[O], call: &O::Call, around: &Around) -> BTreeSet<String> {
+fn expected<O: Object>(states: &[O], call: &O::Call, around: &CallContext) -> BTreeSet<String> {
     states.iter().map(|state| state.judge(call, around).to_string()).collect()
 }
 
 /// Takes a call in for its object, unless nothing is known of that any more.
 fn take<O: Object>(
-    objects: &mut BTreeMap<Name, Possible<O>>,
+    objects: &mut BTreeMap<Name, StateSet<O>>,
     lost: &mut BTreeSet<Name>,
     name: Name,
-    step: Step<O>,
+    step: Operation<O>,
 ) -> Result<Taken, Stop> {
     if lost.contains(&name) {
         return Ok(Taken::default());
@@ -313,33 +314,39 @@ fn take<O: Object>(
 
 /// The ids of which a list has to say something: those that are in it, and those that may exist.
 fn asked_about<T: HasId + Clone, S>(
-    objects: &BTreeMap<Name, Possible<Named<T>>>,
+    objects: &BTreeMap<Name, StateSet<Named<T>>>,
     listed: &Listed<S>,
 ) -> BTreeSet<Id>
 where
     Named<T>: Object,
 {
-    let there = objects.values().flat_map(Possible::states).filter_map(|named| named.life?.id());
+    let there = objects.values().flat_map(StateSet::states).filter_map(|named| named.life?.id());
     there.chain(listed.entries.keys().copied()).collect()
 }
 
-fn about_volume(answer: &Answer<Said>) -> Answer<VolumeSaid> {
+fn about_volume(answer: &Answer<Response>) -> Answer<VolumeResponse> {
     answer.as_ref().map(|said| match said {
-        Said::Volume(said) => said.clone(),
-        Said::Snapshot(_) | Said::Group(_) | Said::Volumes(_) | Said::Snapshots(_) => VolumeSaid::Nothing,
+        Response::Volume(said) => said.clone(),
+        Response::Snapshot(_) | Response::Group(_) | Response::Volumes(_) | Response::Snapshots(_) => {
+            VolumeResponse::Nothing
+        }
     })
 }
 
-fn about_snapshot(answer: &Answer<Said>) -> Answer<SnapshotSaid> {
+fn about_snapshot(answer: &Answer<Response>) -> Answer<SnapshotResponse> {
     answer.as_ref().map(|said| match said {
-        Said::Snapshot(said) => said.clone(),
-        Said::Volume(_) | Said::Group(_) | Said::Volumes(_) | Said::Snapshots(_) => SnapshotSaid::Nothing,
+        Response::Snapshot(said) => said.clone(),
+        Response::Volume(_) | Response::Group(_) | Response::Volumes(_) | Response::Snapshots(_) => {
+            SnapshotResponse::Nothing
+        }
     })
 }
 
-fn about_group(answer: &Answer<Said>) -> Answer<GroupSaid> {
+fn about_group(answer: &Answer<Response>) -> Answer<GroupResponse> {
     answer.as_ref().map(|said| match said {
-        Said::Group(said) => said.clone(),
-        Said::Volume(_) | Said::Snapshot(_) | Said::Volumes(_) | Said::Snapshots(_) => GroupSaid::Nothing,
+        Response::Group(said) => said.clone(),
+        Response::Volume(_) | Response::Snapshot(_) | Response::Volumes(_) | Response::Snapshots(_) => {
+            GroupResponse::Nothing
+        }
     })
 }

@@ -2,11 +2,11 @@
 //! has to: ids, contexts and paths. Everything goes through the [`Cx`], so that it is recorded and undone.
 
 mod controller;
-pub mod ground;
 mod group;
 mod memory;
 mod node;
 mod parameters;
+pub mod probed_driver;
 mod snapshot;
 mod workload;
 
@@ -22,12 +22,12 @@ use serde_json::Value;
 
 use crate::case::Came;
 use crate::model::Span;
-use crate::model::answer::{Answer, Said};
-use crate::model::around::Time;
+use crate::model::answer::{Answer, Response};
 use crate::model::call::{Call, GroupCall, VolumeCall};
+use crate::model::call_context::Time;
 use crate::model::names::{Id, Kind, Name};
-use ground::Ground;
 use memory::Memory;
+use probed_driver::ProbedDriver;
 
 /// Pauses between two times that a call is insisted on: the first one, and the longest.
 const INSIST_PAUSES: [Duration; 2] = [Duration::from_millis(20), Duration::from_millis(500)];
@@ -47,7 +47,7 @@ pub enum Tries {
 #[derive(Clone, Debug)]
 pub struct Orchestrator {
     cx: Cx,
-    ground: Arc<Ground>,
+    probed: Arc<ProbedDriver>,
     tries: Tries,
     started: Instant,
     memory: Arc<Mutex<Memory>>,
@@ -57,7 +57,7 @@ pub struct Orchestrator {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Made {
     /// How it ended.
-    pub answer: Answer<Said>,
+    pub answer: Answer<Response>,
     /// From when to when.
     pub span: Span,
     /// What was asked, without secrets.
@@ -79,8 +79,8 @@ enum Listing {
 
 impl Orchestrator {
     /// Somebody who knows of nothing yet but the ground, for calls on a name space of their own.
-    pub fn new(cx: Cx, ground: &Arc<Ground>, tries: Tries) -> Orchestrator {
-        Orchestrator { cx, ground: ground.clone(), tries, started: Instant::now(), memory: Arc::default() }
+    pub fn new(cx: Cx, probed: &Arc<ProbedDriver>, tries: Tries) -> Orchestrator {
+        Orchestrator { cx, probed: probed.clone(), tries, started: Instant::now(), memory: Arc::default() }
     }
 
     /// The same as one of several callers at the same time.
@@ -94,13 +94,13 @@ impl Orchestrator {
     }
 
     /// How a call ended, by what is known now of the ids in it.
-    pub fn answer(&self, made: &Made) -> Answer<Said> {
+    pub fn answer(&self, made: &Made) -> Answer<Response> {
         match (&made.answer, &made.listing) {
             (Answer::Done(_), Listing::Volumes(pages, entries)) => {
-                Answer::Done(Said::Volumes(self.listed_volumes(*pages, entries)))
+                Answer::Done(Response::Volumes(self.listed_volumes(*pages, entries)))
             }
             (Answer::Done(_), Listing::Snapshots(pages, snapshots)) => {
-                Answer::Done(Said::Snapshots(self.listed_snapshots(*pages, snapshots)))
+                Answer::Done(Response::Snapshots(self.listed_snapshots(*pages, snapshots)))
             }
             (answer, _) => answer.clone(),
         }
@@ -167,7 +167,7 @@ impl Orchestrator {
         }
         self.cx.let_go();
         let span = Span { invoked, returned: self.now() };
-        let came = Came::new(&Answer::<Said>::Unknown, "given up by the caller", Value::Null);
+        let came = Came::new(&Answer::<Response>::Unknown, "given up by the caller", Value::Null);
         let (answer, request) = (Answer::Unknown, Value::Null);
         Ok(Some(Made { answer, span, request, came, listing: Listing::None }))
     }
@@ -220,7 +220,7 @@ impl Orchestrator {
         request: &Q,
         calling: PendingCall<'a, T>,
         shown: impl FnOnce(&T) -> Value,
-        said: impl FnOnce(&mut Memory, &T) -> Said,
+        said: impl FnOnce(&mut Memory, &T) -> Response,
     ) -> Made {
         let invoked = self.now();
         let reply = match self.tries {
@@ -252,7 +252,7 @@ impl Orchestrator {
         if self.keeps_wire() { message() } else { Value::Null }
     }
 
-    fn refused(&self, method: &str, code: Code) -> Answer<Said> {
+    fn refused(&self, method: &str, code: Code) -> Answer<Response> {
         match self.tries {
             Tries::Some | Tries::Next if is_not_now(method, code) => Answer::PutOff(code),
             Tries::Some | Tries::Next | Tries::One => Answer::Refused(code),

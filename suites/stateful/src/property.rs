@@ -12,7 +12,7 @@ use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 
 use crate::budget::Budget;
 use crate::model::generate::{Verb, ops};
-use crate::orchestrator::ground::Ground;
+use crate::orchestrator::probed_driver::ProbedDriver;
 use crate::rules::{ALL, GROUPS, SNAPSHOTS, VOLUMES};
 use crate::sequence::Item;
 use crate::trial::{Came, Trial};
@@ -114,13 +114,13 @@ check! {
     }
     async |cx| {
         use Verb::*;
-        let ground = Ground::survey(cx).await?;
+        let probed = ProbedDriver::probe(cx).await?;
         let mut verbs = vec![
             CreateVolume, GiveBack, DeleteVolume, ControllerPublishVolume, ControllerUnpublishVolume, ControllerExpandVolume,
             NodeStageVolume, NodeUnstageVolume, NodePublishVolume, NodeUnpublishVolume, NodeExpandVolume,
             NodeGetVolumeStats,
         ];
-        if ground.has_workloads {
+        if probed.has_workloads {
             verbs.extend([
                 Write, Write, Read, Read, CopySnapshot, CopyVolume, CopyMember, CreateSnapshot, DeleteSnapshot,
                 CreateVolumeGroupSnapshot, DeleteVolumeGroupSnapshot,
@@ -128,23 +128,23 @@ check! {
         } else {
             cx.note("nothing is written into volumes: what is published is no mount that can be reached as root from here");
         }
-        run(cx, &ground, &verbs).await
+        run(cx, &probed, &verbs).await
     }
 }
 
 /// Makes up sequences of such things to do, and fails with the shortest one that breaks a rule.
 async fn at_random(cx: &Cx, verbs: &[Verb]) -> CheckResult {
-    run(cx, &Ground::survey(cx).await?, verbs).await
+    run(cx, &ProbedDriver::probe(cx).await?, verbs).await
 }
 
-async fn run(cx: &Cx, ground: &Arc<Ground>, verbs: &[Verb]) -> CheckResult {
+async fn run(cx: &Cx, probed: &Arc<ProbedDriver>, verbs: &[Verb]) -> CheckResult {
     let effort = &cx.config().effort;
     let budget = Budget::at_random(cx, effort.cases);
     let seed = cx.rng().u64(..);
-    let mut trial = Trial::new(cx, ground, seed);
-    stored::try_again(cx, ground, &mut trial, &budget).await?;
+    let mut trial = Trial::new(cx, probed, seed);
+    stored::try_again(cx, probed, &mut trial, &budget).await?;
     let mut runner = runner(seed);
-    let strategy = ops(&ground.terms, verbs, usize::try_from(effort.steps).unwrap_or(usize::MAX));
+    let strategy = ops(&probed.profile, verbs, usize::try_from(effort.steps).unwrap_or(usize::MAX));
     let mut tries = 0;
     while budget.goes_on(tries) && trial.told().goes_on() {
         budget.tell_stage(cx, "sequence", tries);

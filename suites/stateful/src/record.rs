@@ -9,10 +9,10 @@ use csi_proto::lock::Mutex;
 use crate::case::{BreachText, Case};
 use crate::history::{Entry, History, Report, Timeline, Unordered, check};
 use crate::model::answer::Answer;
-use crate::model::around::{Terms, Time};
 use crate::model::call::Call;
+use crate::model::call_context::{DriverProfile, Time};
 use crate::model::expectation::{Breach, Known};
-use crate::orchestrator::ground::Ground;
+use crate::orchestrator::probed_driver::ProbedDriver;
 use crate::orchestrator::{Made, Orchestrator, Tries};
 use crate::sequence::{case, step};
 use crate::shrink::{is_about, related};
@@ -25,7 +25,7 @@ const PAUSE: Duration = Duration::from_millis(20);
 #[derive(Clone, Debug)]
 pub(crate) struct Recorder {
     cx: Cx,
-    terms: Terms,
+    profile: DriverProfile,
     orchestrator: Orchestrator,
     made: Arc<Mutex<Vec<(u16, Call, Made)>>>,
     ends: Arc<Mutex<Vec<End>>>,
@@ -53,11 +53,11 @@ impl End {
 }
 
 impl Recorder {
-    pub(crate) fn new(cx: &Cx, ground: &Arc<Ground>) -> Recorder {
-        let orchestrator = Orchestrator::new(cx.clone(), ground, Tries::One);
+    pub(crate) fn new(cx: &Cx, probed: &Arc<ProbedDriver>) -> Recorder {
+        let orchestrator = Orchestrator::new(cx.clone(), probed, Tries::One);
         Recorder {
             cx: cx.clone(),
-            terms: ground.terms(cx),
+            profile: probed.profile(cx),
             orchestrator,
             made: Arc::default(),
             ends: Arc::default(),
@@ -130,7 +130,7 @@ impl Recorder {
             violation: self.accusation(&judged, unordered, seed),
             breach: unordered.breach.clone(),
             in_turn: in_turn(&judged.history, unordered),
-            known: judged.history.terms.known.clone(),
+            known: judged.history.profile.known.clone(),
         })
         .collect()
     }
@@ -152,10 +152,10 @@ impl Recorder {
             answer: self.orchestrator.answer(made),
             span: made.span,
         };
-        let terms = Terms { known: told.known(), ..self.terms.clone() };
-        let history = History { terms, entries: made.iter().map(entry).collect() };
+        let profile = DriverProfile { known: told.known(), ..self.profile.clone() };
+        let history = History { profile, entries: made.iter().map(entry).collect() };
         let report = check(&history);
-        told.add(&report, &history.terms.known);
+        told.add(&report, &history.profile.known);
         Judged { made, history, report }
     }
 

@@ -10,7 +10,7 @@ use tokio::task::JoinSet;
 
 use crate::budget::Budget;
 use crate::case::{Case, Step};
-use crate::orchestrator::ground::Ground;
+use crate::orchestrator::probed_driver::ProbedDriver;
 use crate::record::Recorder;
 use crate::rules::RESTARTED;
 use crate::sequence::Item;
@@ -36,20 +36,20 @@ check! {
     async |cx| {
         let path = cx.config().effort.replay.as_ref().ok_or_else(|| Stop::skip("no case is named"))?;
         let case = Case::load(path).map_err(|error| Stop::broken(csi_harness::text::error::error_chain(&error)))?;
-        let ground = Ground::survey(cx).await?;
-        if let Some(why) = case.unfit_for(&ground.terms, ground.has_workloads) {
+        let probed = ProbedDriver::probe(cx).await?;
+        if let Some(why) = case.unfit_for(&probed.profile, probed.has_workloads) {
             return Err(Stop::skip(why));
         }
         match case.is_concurrent() {
-            true => at_once(cx, &ground, &case).await,
-            false => one_after_another(cx, &ground, &case).await,
+            true => at_once(cx, &probed, &case).await,
+            false => one_after_another(cx, &probed, &case).await,
         }
     }
 }
 
-async fn one_after_another(cx: &Cx, ground: &Arc<Ground>, case: &Case) -> CheckResult {
+async fn one_after_another(cx: &Cx, probed: &Arc<ProbedDriver>, case: &Case) -> CheckResult {
     let items = case.steps.iter().map(|step| Item::from(step.call.clone())).collect();
-    let mut trial = Trial::new(cx, ground, case.seed);
+    let mut trial = Trial::new(cx, probed, case.seed);
     if trial.run(items, &Budget::whole(cx)).await? == Came::Right {
         cx.note("fixed: none of the answers breaks a rule");
     }
@@ -57,11 +57,11 @@ async fn one_after_another(cx: &Cx, ground: &Arc<Ground>, case: &Case) -> CheckR
 }
 
 /// Each worker makes its calls again, each at the time at which it was made.
-async fn at_once(cx: &Cx, ground: &Arc<Ground>, case: &Case) -> CheckResult {
+async fn at_once(cx: &Cx, probed: &Arc<ProbedDriver>, case: &Case) -> CheckResult {
     let mut told = Told::new(cx);
     for _ in 0..AT_ONCE_TIMES {
         let scope = cx.scope();
-        let recorder = Recorder::new(&scope, ground);
+        let recorder = Recorder::new(&scope, probed);
         let mut workers: BTreeMap<u16, Vec<Step>> = BTreeMap::new();
         for step in &case.steps {
             workers.entry(step.worker).or_default().push(step.clone());

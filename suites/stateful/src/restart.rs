@@ -18,7 +18,7 @@ use csi_harness::prelude::*;
 
 use crate::budget::Budget;
 use crate::load::Load;
-use crate::orchestrator::ground::Ground;
+use crate::orchestrator::probed_driver::ProbedDriver;
 use crate::record::Recorder;
 use crate::rules::RESTARTED;
 use crate::stock::{self, Stock};
@@ -63,11 +63,11 @@ check! {
     async |cx| {
         let driver = driver(cx)?;
         needs_memory(driver)?;
-        let ground = Ground::survey(cx).await?;
+        let probed = ProbedDriver::probe(cx).await?;
         let budget = Budget::new(cx, cx.config().effort.kills);
         let mut rng = cx.rng();
         let (mut told, mut longest) = (Told::new(cx), Duration::ZERO);
-        let before = Stock::before(cx, &ground).await?;
+        let before = Stock::before(cx, &probed).await?;
         let mut rounds = 0;
         while budget.goes_on(rounds) && told.goes_on() {
             budget.tell_stage(cx, "end of the driver", rounds);
@@ -75,7 +75,7 @@ check! {
             let seed = rng.u64(..);
             rounds += 1;
             let is_first = told.is_all_right();
-            let round = Round { cx: &scope, ground: &ground, driver, seed, kills: rounds % 4 != 0 };
+            let round = Round { cx: &scope, probed: &probed, driver, seed, kills: rounds % 4 != 0 };
             match round.run(LOAD_MAX.mul_f64(rng.f64()), &mut told).await {
                 Ok(away) => longest = longest.max(away),
                 Err(stop) => {
@@ -91,7 +91,7 @@ check! {
         budget.tell(cx, rounds, "ends of the driver");
         cx.note(format!("ended {rounds} times; started, it answered after {} ms at the latest", longest.as_millis()));
         if !told.leaves_doubt()
-            && let Some(missing) = before.missing(cx, &ground).await?
+            && let Some(missing) = before.missing(cx, &probed).await?
         {
             stock::remark(cx, &req::GEN_TIMEOUT_002, missing);
         }
@@ -142,7 +142,7 @@ fn too_slow(how: &str, away: &Away, printed: &[String]) -> Stop {
 /// One life of the driver.
 struct Round<'a> {
     cx: &'a Cx,
-    ground: &'a std::sync::Arc<Ground>,
+    probed: &'a std::sync::Arc<ProbedDriver>,
     driver: &'a Driver,
     seed: u64,
     /// Whether it is killed, and not told to stop.
@@ -152,9 +152,9 @@ struct Round<'a> {
 impl Round<'_> {
     /// Ends the driver after so long under load, and looks what is left: how long it took to start.
     async fn run(&self, load_time: Duration, told: &mut Told) -> CheckResult<Duration> {
-        let recorder = Recorder::new(self.cx, self.ground);
-        let used = Used::begin(self.ground, &recorder).await?;
-        let load = Load::new(&self.ground.terms, self.ground.usage);
+        let recorder = Recorder::new(self.cx, self.probed);
+        let used = Used::begin(self.probed, &recorder).await?;
+        let load = Load::new(&self.probed.profile, self.probed.usage);
         let how = if self.kills { "killed" } else { "told to stop" };
         let (loaded, ended) = tokio::join!(
             load.run(&recorder, WORKERS, u32::MAX, self.seed, Instant::now() + load_time + STOP_GRACE),

@@ -9,12 +9,12 @@ use csi_proto::code_name;
 use crate::case::{BreachText, Case, Driver, FORM, Step};
 use crate::model::Model;
 use crate::model::answer::Answer;
-use crate::model::around::{Terms, Time};
 use crate::model::call::{Call, GroupCall, SnapshotCall, VolumeCall};
+use crate::model::call_context::{DriverProfile, Time};
 use crate::model::expectation::Breach;
 use crate::model::generate::{Op, generate};
 use crate::model::names::{Id, legend};
-use crate::model::possible::Stop as Lost;
+use crate::model::state_set::Stop as Lost;
 use crate::orchestrator::{Made, Orchestrator};
 
 /// What a sequence came to.
@@ -112,11 +112,11 @@ impl Item {
 /// Broken if a path cannot be made.
 pub async fn play(
     orchestrator: &Orchestrator,
-    terms: &Terms,
+    profile: &DriverProfile,
     pace: Pace,
     items: &[Item],
 ) -> CheckResult<Sequence> {
-    let mut model = Model::new(terms.clone());
+    let mut model = Model::new(profile.clone());
     let mut sequence = Sequence::default();
     for (nth, item) in items.iter().enumerate() {
         if Instant::now() >= pace.until {
@@ -139,7 +139,7 @@ pub async fn play(
         let taken = model.take(call, &made.answer, made.span);
         if let (How::Insisting, Answer::PutOff(code)) = (how, &made.answer) {
             match never_done(call, *code) {
-                breach if terms.known.has(&breach) => sequence.remarks.push(breach),
+                breach if profile.known.has(&breach) => sequence.remarks.push(breach),
                 breach => sequence.breach = Some(breach),
             }
         }

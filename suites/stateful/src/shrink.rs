@@ -8,8 +8,8 @@ mod turn;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::model::around::Terms;
 use crate::model::call::Call;
+use crate::model::call_context::DriverProfile;
 use crate::model::names::{Id, Kind, Name};
 use crate::sequence::{Doing, Link};
 
@@ -21,7 +21,7 @@ const PAIRS_LENGTH_MAX: usize = 12;
 /// Offers ever simpler sequences, each made from the simplest one so far that is known to fail.
 #[derive(Clone, Debug)]
 pub(crate) struct Shrinker<'a> {
-    terms: &'a Terms,
+    profile: &'a DriverProfile,
     /// The last call is the one at which it fails.
     smallest: Vec<Link>,
     pass: Pass,
@@ -56,9 +56,9 @@ enum Pass {
 
 impl<'a> Shrinker<'a> {
     /// Begins with the calls of a sequence that fails at the last one.
-    pub(crate) fn new(failing: Vec<Link>, terms: &'a Terms) -> Shrinker<'a> {
-        let smallest = turn::marked(failing, terms);
-        Shrinker { terms, smallest, pass: Pass::Related, helped: false }
+    pub(crate) fn new(failing: Vec<Link>, profile: &'a DriverProfile) -> Shrinker<'a> {
+        let smallest = turn::marked(failing, profile);
+        Shrinker { profile, smallest, pass: Pass::Related, helped: false }
     }
 
     /// The simplest sequence that is known to fail.
@@ -82,7 +82,7 @@ impl<'a> Shrinker<'a> {
         match fails {
             // As many calls as before and none of them plainer: that would go on for ever.
             Some(made) if self.is_smaller(&made) => {
-                self.smallest = turn::marked(made, self.terms);
+                self.smallest = turn::marked(made, self.profile);
                 self.helped = true;
                 if self.pass == Pass::Related || self.pass == Pass::Renamed {
                     self.pass = self.next();
@@ -122,7 +122,7 @@ impl<'a> Shrinker<'a> {
             Pass::Plainer { at, way } => {
                 let mut doings = self.clone().into_smallest();
                 let doing = doings.get_mut(at)?;
-                *doing = plainer::ways(doing, self.terms).into_iter().nth(way)?;
+                *doing = plainer::ways(doing, self.profile).into_iter().nth(way)?;
                 Some(doings)
             }
             Pass::Renamed => Some(plainer::renamed(self.clone().into_smallest())),
@@ -143,7 +143,7 @@ impl<'a> Shrinker<'a> {
             Pass::Part { .. } | Pass::Pair { .. } => Pass::Plainer { at: 0, way: 0 },
             Pass::Plainer { at, way } => {
                 let ways =
-                    self.smallest.get(at).map_or(0, |link| plainer::ways(&link.doing, self.terms).len());
+                    self.smallest.get(at).map_or(0, |link| plainer::ways(&link.doing, self.profile).len());
                 if way + 1 < ways {
                     Pass::Plainer { at, way: way + 1 }
                 } else if at < last {
@@ -169,7 +169,7 @@ impl<'a> Shrinker<'a> {
     /// These calls, with the numbers that ids have when only these are made, and without those that speak of what was never
     /// made, or come before what has to come first. `None` if the last one would be among them.
     fn arranged<'m>(&self, kept: impl Iterator<Item = &'m Link>) -> Option<Vec<Doing>> {
-        let (mut turn, mut numbers, mut doings) = (Turn::new(self.terms), Numbers::default(), Vec::new());
+        let (mut turn, mut numbers, mut doings) = (Turn::new(self.profile), Numbers::default(), Vec::new());
         let last = self.smallest.last()?;
         let mut has_last = false;
         for link in kept {
@@ -254,8 +254,8 @@ mod tests {
     const SIZE: i64 = 1 << 30;
     const TRIES_MAX: usize = 200;
 
-    fn terms() -> Terms {
-        Terms {
+    fn profile() -> DriverProfile {
+        DriverProfile {
             capabilities: Capability::ALL.iter().copied().collect(),
             settle: Duration::ZERO,
             lists_lag: false,
@@ -328,8 +328,8 @@ mod tests {
 
     /// What is left of calls that fail if the last one does after those before it, as one line.
     fn shrunk(calls: Vec<Call>, fails: impl Fn(&[Call]) -> bool) -> String {
-        let terms = terms();
-        let mut shrinker = Shrinker::new(made(calls.into_iter().map(Doing::once).collect()), &terms);
+        let profile = profile();
+        let mut shrinker = Shrinker::new(made(calls.into_iter().map(Doing::once).collect()), &profile);
         let mut tries = 0;
         while let Some(doings) = shrinker.candidate() {
             let links = made(doings);
@@ -417,9 +417,9 @@ mod tests {
             shrunk(vec![create(0)], |calls| !calls.is_empty()),
             format!("CreateVolume v1 {SIZE} bytes")
         );
-        let terms = terms();
+        let profile = profile();
         let insisting = Doing { call: create(0), how: How::Insisting };
-        let mut shrinker = Shrinker::new(made(vec![insisting]), &terms);
+        let mut shrinker = Shrinker::new(made(vec![insisting]), &profile);
         let plainer = shrinker.candidate();
         assert_eq!(plainer, Some(vec![Doing::once(create(0))]));
         shrinker.tell(plainer.map(made));

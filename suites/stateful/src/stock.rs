@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use csi_harness::prelude::*;
 use csi_harness::spec::requirements::Requirement;
 
-use crate::orchestrator::ground::Ground;
+use crate::orchestrator::probed_driver::ProbedDriver;
 
 /// Volumes and storage of a driver.
 #[derive(Clone, Debug)]
@@ -21,16 +21,16 @@ impl Stock {
     ///
     /// # Errors
     /// Broken if it refuses to tell, or a volume cannot be made.
-    pub(crate) async fn before(cx: &Cx, ground: &Ground) -> CheckResult<Stock> {
+    pub(crate) async fn before(cx: &Cx, probed: &ProbedDriver) -> CheckResult<Stock> {
         let before = Stock::take(cx).await?;
         let scope = cx.scope();
         let request = v1::CreateVolumeRequest {
             name: cx.unique_name(),
             capacity_range: Some(v1::CapacityRange {
-                required_bytes: ground.terms.size_bytes,
+                required_bytes: probed.profile.size_bytes,
                 limit_bytes: 0,
             }),
-            ..ground.request.clone()
+            ..probed.request.clone()
         };
         scope.create_volume(request).setup("a volume").await?;
         let with_volume = Stock::take(cx).await?;
@@ -38,7 +38,7 @@ impl Stock {
         let after = Stock::take(cx).await?;
         let taken = before.available_bytes.zip(with_volume.available_bytes).map(|(before, now)| before - now);
         let counts =
-            taken == Some(ground.terms.size_bytes) && after.available_bytes == before.available_bytes;
+            taken == Some(probed.profile.size_bytes) && after.available_bytes == before.available_bytes;
         Ok(Stock { available_bytes: before.available_bytes.filter(|_| counts), ..before })
     }
 
@@ -64,20 +64,20 @@ impl Stock {
     ///
     /// # Errors
     /// Broken if the driver refuses to tell.
-    pub(crate) async fn missing(&self, cx: &Cx, ground: &Ground) -> CheckResult<Option<String>> {
+    pub(crate) async fn missing(&self, cx: &Cx, probed: &ProbedDriver) -> CheckResult<Option<String>> {
         let mut missing = None;
         let settled = cx.eventually(Settles::VolumeUnlisted, || async {
             let now = Stock::take(cx).await?;
-            Ok(Some(self.compared(&now, ground)).filter(Option::is_none))
+            Ok(Some(self.compared(&now, probed)).filter(Option::is_none))
         });
         if settled.await?.is_none() {
-            missing = self.compared(&Stock::take(cx).await?, ground);
+            missing = self.compared(&Stock::take(cx).await?, probed);
         }
         Ok(missing)
     }
 
-    fn compared(&self, now: &Stock, ground: &Ground) -> Option<String> {
-        let size_bytes = ground.terms.size_bytes;
+    fn compared(&self, now: &Stock, probed: &ProbedDriver) -> Option<String> {
+        let size_bytes = probed.profile.size_bytes;
         let surplus: Vec<&str> = now
             .volumes
             .difference(&self.volumes)

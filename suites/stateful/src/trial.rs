@@ -8,9 +8,9 @@ use csi_harness::prelude::*;
 use crate::budget::Budget;
 use crate::case::{BreachText, Case};
 use crate::minimal::Smallest;
-use crate::model::around::Terms;
+use crate::model::call_context::DriverProfile;
 use crate::model::expectation::Breach;
-use crate::orchestrator::ground::Ground;
+use crate::orchestrator::probed_driver::ProbedDriver;
 use crate::orchestrator::{Orchestrator, Tries};
 use crate::sequence::{Item, Pace, Sequence, case, play};
 use crate::told::Told;
@@ -19,8 +19,8 @@ use crate::told::Told;
 #[derive(Debug)]
 pub(crate) struct Trial<'a> {
     pub(crate) cx: &'a Cx,
-    pub(crate) ground: &'a Arc<Ground>,
-    pub(crate) terms: Terms,
+    pub(crate) probed: &'a Arc<ProbedDriver>,
+    pub(crate) profile: DriverProfile,
     seed: u64,
     told: Told,
 }
@@ -46,8 +46,8 @@ fn refused_once(call: &str, breach: &Breach) -> Breach {
 }
 
 impl<'a> Trial<'a> {
-    pub(crate) fn new(cx: &'a Cx, ground: &'a Arc<Ground>, seed: u64) -> Trial<'a> {
-        Trial { cx, ground, terms: ground.terms(cx), seed, told: Told::new(cx) }
+    pub(crate) fn new(cx: &'a Cx, probed: &'a Arc<ProbedDriver>, seed: u64) -> Trial<'a> {
+        Trial { cx, probed, profile: probed.profile(cx), seed, told: Told::new(cx) }
     }
 
     /// What was told so far.
@@ -61,11 +61,11 @@ impl<'a> Trial<'a> {
     /// # Errors
     /// Broken if something cannot be undone.
     pub(crate) async fn run(&mut self, items: Vec<Item>, budget: &Budget) -> CheckResult<Came> {
-        self.terms = Terms { known: self.told.known(), ..self.ground.terms(self.cx) };
+        self.profile = DriverProfile { known: self.told.known(), ..self.probed.profile(self.cx) };
         let pace = Pace { until: budget.until(), insists: self.cx.settle_limit(), settles: Duration::ZERO };
         let sequence = self.attempt(pace, &items).await?;
-        let again = sequence.remarks.iter().any(|remark| self.terms.known.has(remark));
-        sequence.remarks.iter().for_each(|remark| self.told.remark(remark, &self.terms.known));
+        let again = sequence.remarks.iter().any(|remark| self.profile.known.has(remark));
+        sequence.remarks.iter().for_each(|remark| self.told.remark(remark, &self.profile.known));
         let Some(breach) = sequence.breach.clone() else {
             return Ok(if again { Came::Again } else { Came::Right });
         };
@@ -81,12 +81,12 @@ impl<'a> Trial<'a> {
             }
             Smallest::NeedsTime => {
                 self.told.takes_back(&breach);
-                self.ground.needs_time();
+                self.probed.needs_time();
                 Ok(Came::Right)
             }
             Smallest::Once => {
                 self.told.takes_back(&breach);
-                self.told.remark(&refused_once(call, &breach), &self.terms.known);
+                self.told.remark(&refused_once(call, &breach), &self.profile.known);
                 Ok(Came::Right)
             }
             Smallest::ToldElsewhere => {
@@ -107,8 +107,8 @@ impl<'a> Trial<'a> {
 
     pub(crate) async fn attempt(&self, pace: Pace, items: &[Item]) -> CheckResult<Sequence> {
         let scope = self.cx.scope();
-        let orchestrator = Orchestrator::new(scope.clone(), self.ground, Tries::Some);
-        let sequence = play(&orchestrator, &self.terms, pace, items).await?;
+        let orchestrator = Orchestrator::new(scope.clone(), self.probed, Tries::Some);
+        let sequence = play(&orchestrator, &self.profile, pace, items).await?;
         let undone = scope.undo().await;
         // Where a rule is broken, that what it left cannot be undone comes second.
         if sequence.breach.is_none() {

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use csi_suite_stateful::history::Part;
 use csi_suite_stateful::model::Object;
 use csi_suite_stateful::model::answer::Answer;
-use csi_suite_stateful::model::around::Time;
+use csi_suite_stateful::model::call_context::Time;
 use csi_suite_stateful::model::expectation::Finding;
 use csi_suite_stateful::model::names::Name;
 use csi_suite_stateful::model::state::Volume;

@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use csi_suite_stateful::history::{Entry, History};
 use csi_suite_stateful::model::Span;
-use csi_suite_stateful::model::answer::{Answer, Said, SnapshotSaid, VolumeSaid};
-use csi_suite_stateful::model::around::Terms;
+use csi_suite_stateful::model::answer::{Answer, Response, SnapshotResponse, VolumeResponse};
 use csi_suite_stateful::model::call::{Call, SnapshotCall, VolumeCall, Wanted};
+use csi_suite_stateful::model::call_context::DriverProfile;
 use csi_suite_stateful::model::names::{Id, Name, Node, Target};
 use tonic::Code;
 
@@ -90,7 +90,7 @@ struct Pending {
     invoked: u64,
     /// What the driver saw when the call began.
     before: Option<Toy>,
-    answer: Answer<Said>,
+    answer: Answer<Response>,
 }
 
 /// What a driver with many workers at once does.
@@ -137,10 +137,10 @@ pub fn simulate(plan: &Plan) -> History {
             }
         }
     }
-    History { terms: Terms { settle: Duration::from_micros(500), ..story::terms() }, entries }
+    History { profile: DriverProfile { settle: Duration::from_micros(500), ..story::profile() }, entries }
 }
 
-fn answer(dice: &mut Dice, plan: &Plan, toy: &mut Toy, pending: &Pending) -> Answer<Said> {
+fn answer(dice: &mut Dice, plan: &Plan, toy: &mut Toy, pending: &Pending) -> Answer<Response> {
     let chance = dice.below(100);
     if chance < plan.lost_percent {
         toy.call(&pending.call);
@@ -215,10 +215,10 @@ fn ask(dice: &mut Dice, plan: &Plan, ids: &BTreeMap<Name, Vec<Id>>) -> Call {
     }
 }
 
-fn id_given(answer: &Answer<Said>) -> Option<Id> {
+fn id_given(answer: &Answer<Response>) -> Option<Id> {
     match answer {
-        Answer::Done(Said::Volume(VolumeSaid::Made(facts))) => facts.id,
-        Answer::Done(Said::Snapshot(SnapshotSaid::Seen(facts))) => facts.id,
+        Answer::Done(Response::Volume(VolumeResponse::Made(facts))) => facts.id,
+        Answer::Done(Response::Snapshot(SnapshotResponse::Seen(facts))) => facts.id,
         _ => None,
     }
 }

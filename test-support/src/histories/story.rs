@@ -7,12 +7,13 @@ use csi_harness::config::AccessType;
 use csi_harness::lifecycle::volume_capability::Mode;
 use csi_harness::protocol::capability::Capability;
 use csi_suite_stateful::model::answer::{
-    Answer, GroupFacts, GroupSaid, Said, SnapshotFacts, SnapshotSaid, SourceTold, VolumeFacts, VolumeSaid,
+    Answer, GroupFacts, GroupResponse, Response, SnapshotFacts, SnapshotResponse, SourceTold, VolumeFacts,
+    VolumeResponse,
 };
-use csi_suite_stateful::model::around::Terms;
 use csi_suite_stateful::model::call::{Call, GroupCall, Size, SnapshotCall, Usage, VolumeCall, Wanted};
+use csi_suite_stateful::model::call_context::DriverProfile;
 use csi_suite_stateful::model::names::{Id, Name, Node, Target};
-use csi_suite_stateful::model::possible::Stop;
+use csi_suite_stateful::model::state_set::Stop;
 use csi_suite_stateful::model::{Model, Span, Taken};
 use tonic::Code;
 
@@ -25,8 +26,8 @@ pub const T1: Target = Target(0);
 pub const T2: Target = Target(1);
 
 /// A driver with every capability.
-pub fn terms() -> Terms {
-    Terms {
+pub fn profile() -> DriverProfile {
+    DriverProfile {
         capabilities: Capability::ALL.iter().copied().collect(),
         settle: Duration::from_secs(5),
         lists_lag: false,
@@ -145,31 +146,31 @@ pub fn group_facts(group: Id, volumes: &[Id]) -> GroupFacts {
     }
 }
 
-pub fn ok() -> Answer<Said> {
-    Answer::Done(Said::Volume(VolumeSaid::Nothing))
+pub fn ok() -> Answer<Response> {
+    Answer::Done(Response::Volume(VolumeResponse::Nothing))
 }
 
-pub fn made(facts: VolumeFacts) -> Answer<Said> {
-    Answer::Done(Said::Volume(VolumeSaid::Made(facts)))
+pub fn made(facts: VolumeFacts) -> Answer<Response> {
+    Answer::Done(Response::Volume(VolumeResponse::Made(facts)))
 }
 
-pub fn seen(facts: VolumeFacts) -> Answer<Said> {
-    Answer::Done(Said::Volume(VolumeSaid::Seen(facts, Some([N1, N2].into()))))
+pub fn seen(facts: VolumeFacts) -> Answer<Response> {
+    Answer::Done(Response::Volume(VolumeResponse::Seen(facts, Some([N1, N2].into()))))
 }
 
-pub fn said(said: VolumeSaid) -> Answer<Said> {
-    Answer::Done(Said::Volume(said))
+pub fn said(said: VolumeResponse) -> Answer<Response> {
+    Answer::Done(Response::Volume(said))
 }
 
-pub fn cut_ok(facts: SnapshotFacts) -> Answer<Said> {
-    Answer::Done(Said::Snapshot(SnapshotSaid::Seen(facts)))
+pub fn cut_ok(facts: SnapshotFacts) -> Answer<Response> {
+    Answer::Done(Response::Snapshot(SnapshotResponse::Seen(facts)))
 }
 
-pub fn group_ok(facts: GroupFacts) -> Answer<Said> {
-    Answer::Done(Said::Group(GroupSaid::Seen(facts)))
+pub fn group_ok(facts: GroupFacts) -> Answer<Response> {
+    Answer::Done(Response::Group(GroupResponse::Seen(facts)))
 }
 
-pub fn no(code: Code) -> Answer<Said> {
+pub fn no(code: Code) -> Answer<Response> {
     Answer::Refused(code)
 }
 
@@ -188,17 +189,17 @@ impl Default for Story {
 
 impl Story {
     pub fn new() -> Story {
-        Story::with(terms())
+        Story::with(profile())
     }
 
-    pub fn with(terms: Terms) -> Story {
-        Story { model: Model::new(terms), now: Duration::ZERO }
+    pub fn with(profile: DriverProfile) -> Story {
+        Story { model: Model::new(profile), now: Duration::ZERO }
     }
 
     pub fn without(capabilities: &[Capability]) -> Story {
-        let mut terms = terms();
-        terms.capabilities.retain(|capability| !capabilities.contains(capability));
-        Story::with(terms)
+        let mut profile = profile();
+        profile.capabilities.retain(|capability| !capabilities.contains(capability));
+        Story::with(profile)
     }
 
     /// A story that begins with a volume.
@@ -213,7 +214,7 @@ impl Story {
         self.now += Duration::from_secs(6);
     }
 
-    pub fn take(&mut self, call: impl Into<Call>, answer: Answer<Said>) -> Taken {
+    pub fn take(&mut self, call: impl Into<Call>, answer: Answer<Response>) -> Taken {
         let invoked = self.now;
         self.now += Duration::from_millis(1);
         self.model.take(&call.into(), &answer, Span { invoked, returned: self.now })
@@ -221,7 +222,7 @@ impl Story {
 
     /// A call that is answered as it has to be.
     #[track_caller]
-    pub fn right(&mut self, call: impl Into<Call>, answer: Answer<Said>) {
+    pub fn right(&mut self, call: impl Into<Call>, answer: Answer<Response>) {
         let call = call.into();
         let taken = self.take(call.clone(), answer.clone());
         assert_eq!(taken, Taken::default(), "{call}: {answer}");
@@ -236,7 +237,7 @@ impl Story {
     /// What would be thought of each of these answers now: `fits`, or the rule that is broken, after `odd` where it is
     /// no more than a remark.
     #[track_caller]
-    pub fn judges<const N: usize>(&self, call: impl Into<Call>, answers: [(Answer<Said>, &str); N]) {
+    pub fn judges<const N: usize>(&self, call: impl Into<Call>, answers: [(Answer<Response>, &str); N]) {
         let call = call.into();
         for (answer, expected) in answers {
             let taken = self.clone().take(call.clone(), answer.clone());

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use csi_suite_stateful::model::answer::{
-    Answer, Found, GroupSaid, Listed, Said, SnapshotSaid, SourceTold, VolumeFacts, VolumeSaid,
+    Answer, Found, GroupResponse, Listed, Response, SnapshotResponse, SourceTold, VolumeFacts, VolumeResponse,
 };
 use csi_suite_stateful::model::call::{Call, GroupCall, SnapshotCall, Usage, VolumeCall, Wanted};
 use csi_suite_stateful::model::names::{Id, Kind, Name, Node, Slot, Stamp, Target};
@@ -99,10 +99,10 @@ pub struct Toy {
     answers: u64,
 }
 
-type Reply = Result<Said, Code>;
+type Reply = Result<Response, Code>;
 
 fn nothing() -> Reply {
-    Ok(Said::Volume(VolumeSaid::Nothing))
+    Ok(Response::Volume(VolumeResponse::Nothing))
 }
 
 impl Toy {
@@ -123,23 +123,23 @@ impl Toy {
         id
     }
 
-    pub fn call(&mut self, call: &Call) -> Answer<Said> {
+    pub fn call(&mut self, call: &Call) -> Answer<Response> {
         self.answers += 1;
         let reply = match call {
             Call::Volume(call) => self.volume(call),
             Call::Snapshot(call) => self.snapshot(call),
             Call::Group(call) => self.group(call),
             Call::ListVolumes => {
-                let mut entries: BTreeMap<Id, VolumeSaid> =
+                let mut entries: BTreeMap<Id, VolumeResponse> =
                     self.disks.values().map(|disk| (disk.id, self.seen(disk))).collect();
                 if self.is(Trait::ListsWithoutTheLast) {
                     entries.pop_last();
                 }
-                Ok(Said::Volumes(Listed { pages: self.pages(), entries }))
+                Ok(Response::Volumes(Listed { pages: self.pages(), entries }))
             }
             Call::ListSnapshots => {
-                let seen = |cut: &Cut| (cut.id, SnapshotSaid::Seen(snapshot_facts(cut.id, cut.volume)));
-                Ok(Said::Snapshots(Listed {
+                let seen = |cut: &Cut| (cut.id, SnapshotResponse::Seen(snapshot_facts(cut.id, cut.volume)));
+                Ok(Response::Snapshots(Listed {
                     pages: self.pages(),
                     entries: self.cuts.values().map(seen).collect(),
                 }))
@@ -162,8 +162,8 @@ impl Toy {
         facts
     }
 
-    fn seen(&self, disk: &Disk) -> VolumeSaid {
-        VolumeSaid::Seen(self.facts(disk), Some(disk.attached.keys().copied().collect()))
+    fn seen(&self, disk: &Disk) -> VolumeResponse {
+        VolumeResponse::Seen(self.facts(disk), Some(disk.attached.keys().copied().collect()))
     }
 
     fn disk(&mut self, id: Id) -> Result<&mut Disk, Code> {
@@ -201,7 +201,7 @@ impl Toy {
             if conflict(&disk.wanted, disk.bytes) {
                 return Err(Code::AlreadyExists);
             }
-            return Ok(Said::Volume(VolumeSaid::Made(self.facts(disk))));
+            return Ok(Response::Volume(VolumeResponse::Made(self.facts(disk))));
         }
         let content = wanted.source.map_or_else(|| Ok(BTreeMap::new()), |source| self.content(source))?;
         let disk = Disk {
@@ -213,7 +213,7 @@ impl Toy {
             published: BTreeMap::new(),
             content,
         };
-        let made = Said::Volume(VolumeSaid::Made(self.facts(&disk)));
+        let made = Response::Volume(VolumeResponse::Made(self.facts(&disk)));
         self.disks.insert(name, disk);
         Ok(made)
     }
@@ -251,7 +251,7 @@ impl Toy {
             _ => {}
         }
         disk.attached.insert(node, readonly);
-        Ok(Said::Volume(VolumeSaid::Attached(format!("{node}").into())))
+        Ok(Response::Volume(VolumeResponse::Attached(format!("{node}").into())))
     }
 
     fn publish(&mut self, volume: Id, at: (Node, Target), usage: Usage, readonly: bool) -> Reply {
@@ -271,7 +271,7 @@ impl Toy {
 
     fn volume(&mut self, call: &VolumeCall) -> Reply {
         use VolumeCall::*;
-        let said = |said| Ok(Said::Volume(said));
+        let said = |said| Ok(Response::Volume(said));
         match *call {
             CreateVolume { name, ref wanted } => self.create(name, wanted),
             DeleteVolume { volume } => self.delete(volume),
@@ -287,7 +287,7 @@ impl Toy {
             ValidateVolumeCapabilities { volume, usage } => {
                 let by_nature = self.is(Trait::ForManyNodesByNature);
                 let made = self.disk(volume)?.wanted.usage;
-                said(VolumeSaid::Confirmed(usage == made || by_nature))
+                said(VolumeResponse::Confirmed(usage == made || by_nature))
             }
             ControllerGetVolume { volume } => {
                 let disk = self.disk(volume)?.clone();
@@ -297,7 +297,7 @@ impl Toy {
                 let disk = self.disk(volume)?;
                 disk.bytes = disk.bytes.max(size.required_bytes);
                 let bytes = disk.bytes;
-                said(VolumeSaid::Grown(bytes))
+                said(VolumeResponse::Grown(bytes))
             }
             ControllerModifyVolume { volume, .. } => self.disk(volume).and_then(|_| nothing()),
             NodeStageVolume { volume, node, .. } => {
@@ -334,7 +334,7 @@ impl Toy {
             }
             Read { volume, .. } => {
                 let content = &self.disk(volume)?.content;
-                said(VolumeSaid::Read(
+                said(VolumeResponse::Read(
                     content.iter().map(|(slot, stamp)| (*slot, Found::Stamp(*stamp))).collect(),
                 ))
             }
@@ -343,7 +343,8 @@ impl Toy {
     }
 
     fn snapshot(&mut self, call: &SnapshotCall) -> Reply {
-        let seen = |cut: &Cut| Ok(Said::Snapshot(SnapshotSaid::Seen(snapshot_facts(cut.id, cut.volume))));
+        let seen =
+            |cut: &Cut| Ok(Response::Snapshot(SnapshotResponse::Seen(snapshot_facts(cut.id, cut.volume))));
         match *call {
             SnapshotCall::CreateSnapshot { name, volume } => {
                 if let Some(cut) = self.cuts.get(&name) {
@@ -375,7 +376,7 @@ impl Toy {
             let mut facts = group_facts(set.id, &[]);
             facts.members =
                 set.members.iter().map(|(id, cut)| (*id, snapshot_facts(*id, cut.volume))).collect();
-            Ok(Said::Group(GroupSaid::Seen(facts)))
+            Ok(Response::Group(GroupResponse::Seen(facts)))
         };
         match call {
             GroupCall::CreateVolumeGroupSnapshot { name, volumes } => {

@@ -4,8 +4,8 @@ use csi_harness::protocol::capability::Capability;
 use csi_harness::protocol::rpc::Facts;
 
 use super::Case;
-use crate::model::around::Terms;
 use crate::model::call::{Call, VolumeCall};
+use crate::model::call_context::DriverProfile;
 use crate::model::names::{Kind, Node};
 
 /// Capabilities that add a step to the way of a volume to a workload.
@@ -14,37 +14,37 @@ const STEPS: [Capability; 2] = [Capability::PublishUnpublishVolume, Capability::
 impl Case {
     /// Why the calls of the case cannot be made and judged on a driver that has other abilities than the one on which they
     /// were made. `has_workloads` is whether the tests can write to what it publishes.
-    pub fn unfit_for(&self, terms: &Terms, has_workloads: bool) -> Option<String> {
-        let is_new = |step: &Capability| terms.has(*step) && !self.driver.capabilities.contains(step);
+    pub fn unfit_for(&self, profile: &DriverProfile, has_workloads: bool) -> Option<String> {
+        let is_new = |step: &Capability| profile.has(*step) && !self.driver.capabilities.contains(step);
         if let Some(step) = STEPS.into_iter().find(is_new) {
             return Some(format!("it was found on a driver without {step}, which this one advertises"));
         }
-        self.steps.iter().find_map(|step| unfit(&step.call, terms, has_workloads))
+        self.steps.iter().find_map(|step| unfit(&step.call, profile, has_workloads))
     }
 }
 
-fn unfit(call: &Call, terms: &Terms, has_workloads: bool) -> Option<String> {
-    if let Some(needed) = needs(call).filter(|needed| !terms.has(*needed)) {
+fn unfit(call: &Call, profile: &DriverProfile, has_workloads: bool) -> Option<String> {
+    if let Some(needed) = needs(call).filter(|needed| !profile.has(*needed)) {
         return Some(format!("{call} needs {needed}, which the driver does not advertise"));
     }
     let Call::Volume(call) = call else { return None };
     let method = call.method();
     match call {
-        VolumeCall::CreateVolume { wanted, .. } if !terms.usages.contains(&wanted.usage) => {
+        VolumeCall::CreateVolume { wanted, .. } if !profile.usages.contains(&wanted.usage) => {
             Some(format!("{method} asks for {:?}, which the driver does not accept", wanted.usage.mode))
         }
-        VolumeCall::CreateVolume { wanted, .. } if wanted.parameters >= terms.parameters => {
+        VolumeCall::CreateVolume { wanted, .. } if wanted.parameters >= profile.parameters => {
             Some(format!("{method} has parameters of other keys, which the driver does not accept"))
         }
-        VolumeCall::ControllerModifyVolume { .. } if terms.mutable_parameters == 0 => {
+        VolumeCall::ControllerModifyVolume { .. } if profile.mutable_parameters == 0 => {
             Some(format!("{method} needs mutable parameters, and the configuration has none"))
         }
         VolumeCall::Write { .. } | VolumeCall::Read { .. } if !has_workloads => {
             Some("nothing can be written into volumes from here".to_owned())
         }
         call => node(call)
-            .filter(|node| node.0 >= terms.nodes)
-            .map(|node| format!("{method} goes to {node}, and the volume can be on {} only", terms.nodes)),
+            .filter(|node| node.0 >= profile.nodes)
+            .map(|node| format!("{method} goes to {node}, and the volume can be on {} only", profile.nodes)),
     }
 }
 

@@ -9,10 +9,10 @@ use fastrand::Rng;
 use tokio::task::JoinSet;
 
 use crate::model::answer::Answer;
-use crate::model::around::Terms;
 use crate::model::call::{Call, Size, SnapshotCall, Usage, VolumeCall, Wanted};
+use crate::model::call_context::DriverProfile;
 use crate::model::names::{Id, Name, Node, Target};
-use crate::orchestrator::ground::Ground;
+use crate::orchestrator::probed_driver::ProbedDriver;
 use crate::record::Recorder;
 
 /// Times that a call is made until it is done; a driver that says "not now" each time is left alone.
@@ -22,7 +22,7 @@ const TRIES_MAX: u32 = 20;
 #[derive(Clone, Debug)]
 struct Lane {
     number: u16,
-    terms: Terms,
+    profile: DriverProfile,
     usage: Usage,
     recorder: Recorder,
     /// When no more pairs are begun.
@@ -35,7 +35,7 @@ struct Lane {
 /// Broken if a path cannot be made.
 pub(super) async fn run(
     recorder: &Recorder,
-    ground: &Arc<Ground>,
+    probed: &Arc<ProbedDriver>,
     lanes: u16,
     pairs: u32,
     seed: u64,
@@ -43,8 +43,8 @@ pub(super) async fn run(
 ) -> CheckResult {
     let mut running = JoinSet::new();
     for number in 0..lanes {
-        let (terms, usage) = (ground.terms.clone(), ground.usage);
-        let lane = Lane { number, terms, usage, recorder: recorder.clone(), until };
+        let (profile, usage) = (probed.profile.clone(), probed.usage);
+        let lane = Lane { number, profile, usage, recorder: recorder.clone(), until };
         let rng = Rng::with_seed(seed.wrapping_add(number.into()));
         running.spawn(async move { lane.walk(rng, pairs).await });
     }
@@ -95,11 +95,11 @@ impl Lane {
     /// The points that this driver has.
     fn points(&self) -> Vec<Point> {
         let mut points = vec![Point::Nothing, Point::Made];
-        if self.terms.nodes > 0 {
-            if self.terms.has(Capability::PublishUnpublishVolume) {
+        if self.profile.nodes > 0 {
+            if self.profile.has(Capability::PublishUnpublishVolume) {
                 points.push(Point::Attached);
             }
-            if self.terms.has(Capability::StageUnstageVolume) {
+            if self.profile.has(Capability::StageUnstageVolume) {
                 points.push(Point::Staged);
             }
             points.push(Point::Published);
@@ -120,7 +120,7 @@ impl Lane {
         }
         for point in &points[1..] {
             let call = match (point, self.volume()) {
-                (Point::Made, _) => self.create(self.terms.size_bytes),
+                (Point::Made, _) => self.create(self.profile.size_bytes),
                 (point, Some(volume)) => self.forth(*point, volume),
                 (_, None) => return Ok(false),
             };
@@ -158,7 +158,7 @@ impl Lane {
     fn forth(&self, point: Point, volume: Id) -> Call {
         let (node, target, usage, readonly) = (Node(0), Target(0), self.usage, false);
         match point {
-            Point::Nothing | Point::Made => self.create(self.terms.size_bytes),
+            Point::Nothing | Point::Made => self.create(self.profile.size_bytes),
             Point::Attached => VolumeCall::ControllerPublishVolume { volume, node, usage, readonly }.into(),
             Point::Staged => VolumeCall::NodeStageVolume { volume, node, usage }.into(),
             Point::Published => {
@@ -180,7 +180,7 @@ impl Lane {
     /// Two calls that may be made at a point.
     fn pair(&self, at: Point, rng: &mut Rng) -> Option<[Call; 2]> {
         let Some(volume) = self.volume().filter(|_| at != Point::Nothing) else {
-            let bytes = [self.terms.size_bytes, self.terms.size_bytes, self.terms.larger_bytes];
+            let bytes = [self.profile.size_bytes, self.profile.size_bytes, self.profile.larger_bytes];
             return Some([self.create(bytes[0]), self.create(rng.choice(bytes).unwrap_or(bytes[0]))]);
         };
         let mut calls = vec![self.forth(at, volume), self.undo(at, volume)];
@@ -206,15 +206,15 @@ impl Lane {
     /// What the controller can do with a volume that is not attached.
     fn of_the_volume(&self, volume: Id) -> Vec<Call> {
         let mut calls = Vec::new();
-        if self.terms.has(Capability::CreateDeleteSnapshot) {
+        if self.profile.has(Capability::CreateDeleteSnapshot) {
             let name = Name::snapshot(self.number);
             calls.push(SnapshotCall::CreateSnapshot { name, volume }.into());
         }
-        if self.terms.has(Capability::ExpandVolume) {
-            let size = Size::at_least(self.terms.larger_bytes);
+        if self.profile.has(Capability::ExpandVolume) {
+            let size = Size::at_least(self.profile.larger_bytes);
             calls.push(VolumeCall::ControllerExpandVolume { volume, size }.into());
         }
-        if self.terms.has(Capability::ListVolumes) {
+        if self.profile.has(Capability::ListVolumes) {
             calls.push(Call::ListVolumes);
         }
         calls

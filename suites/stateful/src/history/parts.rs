@@ -8,14 +8,16 @@ use csi_harness::spec::requirements::req;
 use csi_proto::code_name;
 use tonic::Code;
 
-use crate::model::answer::{Answer, GroupSaid, Listed, Said, SnapshotSaid, VolumeSaid, leaves_open};
-use crate::model::around::{Around, Presence, Terms, Time};
+use crate::model::answer::{
+    Answer, GroupResponse, Listed, Response, SnapshotResponse, VolumeResponse, leaves_open,
+};
 use crate::model::call::{Call, GroupCall, SnapshotCall, VolumeCall};
+use crate::model::call_context::{CallContext, DriverProfile, Presence, Time};
 use crate::model::expectation::Breach;
 use crate::model::names::{Id, Kind, Name};
 use crate::model::object::Object;
-use crate::model::possible::Step;
 use crate::model::state::{Group, Snapshot, Volume};
+use crate::model::state_set::Operation;
 
 use super::{Entry, History};
 
@@ -23,7 +25,7 @@ use super::{Entry, History};
 #[derive(Clone, Debug)]
 pub struct Part<O: Object> {
     /// The call, as far as it is about the object.
-    pub step: Step<O>,
+    pub step: Operation<O>,
     /// The place of the call in the history.
     pub entry: usize,
 }
@@ -66,7 +68,7 @@ impl Parts {
 
 /// What is gathered on the way.
 struct Taker {
-    terms: Arc<Terms>,
+    profile: Arc<DriverProfile>,
     /// How often an object of this name may have been made.
     makings: BTreeMap<Name, usize>,
     /// When an id may have stood for something.
@@ -121,13 +123,13 @@ impl Taker {
             shared: Vec::new(),
             remarks: Vec::new(),
         };
-        Taker { terms: Arc::new(history.terms.clone()), makings, lives, parts }
+        Taker { profile: Arc::new(history.profile.clone()), makings, lives, parts }
     }
 
     fn take(&mut self, place: usize, entry: &Entry) {
-        let around = Around {
+        let around = CallContext {
             owner: Presence::No,
-            ..Around::new(self.terms.clone(), entry.span.invoked, entry.span.returned)
+            ..CallContext::new(self.profile.clone(), entry.span.invoked, entry.span.returned)
         };
         if let (Some(subject), Answer::Refused(code)) = (entry.call.subject(), &entry.answer)
             && leaves_open(*code)
@@ -138,8 +140,8 @@ impl Taker {
         match (&entry.call, &entry.answer) {
             (Call::Volume(call), answer) => {
                 let answer = definite(answer).map(|said| match said {
-                    Said::Volume(said) => said.clone(),
-                    _ => VolumeSaid::Nothing,
+                    Response::Volume(said) => said.clone(),
+                    _ => VolumeResponse::Nothing,
                 });
                 self.volume(place, call.clone(), answer, around.clone());
                 if let VolumeCall::CreateVolume { name, wanted } = call
@@ -150,8 +152,8 @@ impl Taker {
             }
             (Call::Snapshot(call), answer) => {
                 let answer = definite(answer).map(|said| match said {
-                    Said::Snapshot(said) => said.clone(),
-                    _ => SnapshotSaid::Nothing,
+                    Response::Snapshot(said) => said.clone(),
+                    _ => SnapshotResponse::Nothing,
                 });
                 self.snapshot(place, call.clone(), answer, around.clone());
                 if let SnapshotCall::CreateSnapshot { name, volume } = call {
@@ -160,10 +162,10 @@ impl Taker {
             }
             (Call::Group(call), answer) => {
                 let answer = definite(answer).map(|said| match said {
-                    Said::Group(said) => said.clone(),
-                    _ => GroupSaid::Nothing,
+                    Response::Group(said) => said.clone(),
+                    _ => GroupResponse::Nothing,
                 });
-                let step = Step { call: call.clone(), answer, around: around.clone() };
+                let step = Operation { call: call.clone(), answer, around: around.clone() };
                 self.parts.groups.entry(call.subject().name()).or_default().push(Part { step, entry: place });
                 if let (GroupCall::CreateVolumeGroupSnapshot { name, volumes }, Answer::Done(_)) =
                     (call, &entry.answer)
@@ -173,16 +175,16 @@ impl Taker {
                     }
                 }
             }
-            (Call::ListVolumes, Answer::Done(Said::Volumes(listed))) => {
+            (Call::ListVolumes, Answer::Done(Response::Volumes(listed))) => {
                 for volume in self.asked_about(Kind::Volume, entry, listed) {
-                    let unlisted = VolumeSaid::Unlisted { pages: listed.pages };
+                    let unlisted = VolumeResponse::Unlisted { pages: listed.pages };
                     let said = listed.entries.get(&volume).cloned().unwrap_or(unlisted);
                     self.volume(place, VolumeCall::Listing { volume }, Answer::Done(said), around.clone());
                 }
             }
-            (Call::ListSnapshots, Answer::Done(Said::Snapshots(listed))) => {
+            (Call::ListSnapshots, Answer::Done(Response::Snapshots(listed))) => {
                 for snapshot in self.asked_about(Kind::Snapshot, entry, listed) {
-                    let unlisted = SnapshotSaid::Unlisted { pages: listed.pages };
+                    let unlisted = SnapshotResponse::Unlisted { pages: listed.pages };
                     let said = listed.entries.get(&snapshot).cloned().unwrap_or(unlisted);
                     self.snapshot(
                         place,
@@ -196,15 +198,27 @@ impl Taker {
         }
     }
 
-    fn volume(&mut self, entry: usize, call: VolumeCall, answer: Answer<VolumeSaid>, around: Around) {
+    fn volume(
+        &mut self,
+        entry: usize,
+        call: VolumeCall,
+        answer: Answer<VolumeResponse>,
+        around: CallContext,
+    ) {
         let name = call.subject().name();
-        let step = Step { call, answer, around };
+        let step = Operation { call, answer, around };
         self.parts.volumes.entry(name).or_default().push(Part { step, entry });
     }
 
-    fn snapshot(&mut self, entry: usize, call: SnapshotCall, answer: Answer<SnapshotSaid>, around: Around) {
+    fn snapshot(
+        &mut self,
+        entry: usize,
+        call: SnapshotCall,
+        answer: Answer<SnapshotResponse>,
+        around: CallContext,
+    ) {
         let name = call.subject().name();
-        let step = Step { call, answer, around };
+        let step = Operation { call, answer, around };
         self.parts.snapshots.entry(name).or_default().push(Part { step, entry });
     }
 
@@ -215,8 +229,8 @@ impl Taker {
         entry: usize,
         copy: Name,
         source: Id,
-        answer: &Answer<Said>,
-        around: &Around,
+        answer: &Answer<Response>,
+        around: &CallContext,
     ) {
         let is_the_only_making = self.makings.get(&copy) == Some(&1);
         let found = match answer {
@@ -226,22 +240,25 @@ impl Taker {
         };
         match source.name.kind {
             Kind::Volume => {
-                let answer = found.map(|()| VolumeSaid::Nothing);
+                let answer = found.map(|()| VolumeResponse::Nothing);
                 self.volume(entry, VolumeCall::Copying { volume: source }, answer, around.clone());
             }
             Kind::Snapshot => {
-                let answer = found.map(|()| SnapshotSaid::Nothing);
+                let answer = found.map(|()| SnapshotResponse::Nothing);
                 self.snapshot(entry, SnapshotCall::Copying { snapshot: source }, answer, around.clone());
             }
             Kind::Group => {}
             Kind::Member => {
-                let answer = found.map(|()| GroupSaid::Nothing);
+                let answer = found.map(|()| GroupResponse::Nothing);
                 let group = source.name.owner();
                 // Which group of the name it was a member of, the id of the member does not tell.
                 let ids = self.lives.keys().filter(|id| id.name == group).copied().collect::<Vec<_>>();
                 if let [only] = ids[..] {
-                    let step =
-                        Step { call: GroupCall::Copying { group: only }, answer, around: around.clone() };
+                    let step = Operation {
+                        call: GroupCall::Copying { group: only },
+                        answer,
+                        around: around.clone(),
+                    };
                     self.parts.groups.entry(group).or_default().push(Part { step, entry });
                 }
             }
@@ -314,7 +331,7 @@ fn says_nothing(call: &Call, code: Code) -> Breach {
 }
 
 /// While other calls are under way, a code that leaves it open what was done says no more than no answer.
-fn definite(answer: &Answer<Said>) -> Answer<&Said> {
+fn definite(answer: &Answer<Response>) -> Answer<&Response> {
     if answer.leaves_open() { Answer::Unknown } else { answer.as_ref() }
 }
 

@@ -3,7 +3,7 @@
 use crate::model::answer::Answer;
 use crate::model::expectation::Breach;
 use crate::model::object::Object;
-use crate::model::possible::{Bound, Possible, Stop};
+use crate::model::state_set::{Bound, StateSet, Stop};
 
 use super::parts::Part;
 
@@ -52,14 +52,14 @@ enum Edge {
 /// Looks for an order. The time it takes grows with the number of calls, and exponentially only with how many of them
 /// are under way at one time. `steps` are the judgements that may be made, and those that are left.
 pub fn search<O: Object>(parts: &[Part<O>], treat: impl Fn(usize) -> Treatment, steps: &mut u64) -> Outcome {
-    let mut possible = Possible::with_steps(*steps);
+    let mut possible = StateSet::with_steps(*steps);
     let outcome = search_with(&mut possible, parts, treat);
     *steps = possible.steps_left();
     outcome
 }
 
 fn search_with<O: Object>(
-    possible: &mut Possible<O>,
+    possible: &mut StateSet<O>,
     parts: &[Part<O>],
     treat: impl Fn(usize) -> Treatment,
 ) -> Outcome {
@@ -122,7 +122,7 @@ pub(super) fn culprit<O: Object>(parts: &[Part<O>], last: usize) -> Option<(usiz
     let mut steps = CULPRIT_STEPS_MAX;
     (0..parts.len()).filter(changed).find_map(|one| {
         let treat = |place| if place == one { Treatment::Excused } else { Treatment::Kept };
-        let mut possible = Possible::with_steps(steps);
+        let mut possible = StateSet::with_steps(steps);
         let outcome = search_with(&mut possible, parts, treat);
         steps = possible.steps_left();
         match outcome {

@@ -2,10 +2,10 @@
 
 use csi_harness::prelude::*;
 
-use crate::model::around::Terms;
 use crate::model::call::{Call, GroupCall, Size, SnapshotCall, Usage, VolumeCall, Wanted};
+use crate::model::call_context::DriverProfile;
 use crate::model::names::{Id, Name, Node, Target};
-use crate::orchestrator::ground::Ground;
+use crate::orchestrator::probed_driver::ProbedDriver;
 
 const VOLUME: Id = Name::volume(0).id(0);
 const COPY: Name = Name::volume(1);
@@ -18,26 +18,26 @@ const TARGET: Target = Target(0);
 /// Everything that happens to a volume, there and back.
 #[derive(Debug)]
 pub(super) struct Path<'a> {
-    terms: &'a Terms,
+    profile: &'a DriverProfile,
     usage: Usage,
 }
 
 impl<'a> Path<'a> {
-    pub(super) fn new(ground: &'a Ground) -> Path<'a> {
-        let terms = &ground.terms;
-        Path { terms, usage: ground.usage }
+    pub(super) fn new(probed: &'a ProbedDriver) -> Path<'a> {
+        let profile = &probed.profile;
+        Path { profile, usage: probed.usage }
     }
 
     fn has(&self, capability: Capability) -> bool {
-        self.terms.has(capability)
+        self.profile.has(capability)
     }
 
     fn has_node(&self) -> bool {
-        self.terms.nodes > 0
+        self.profile.nodes > 0
     }
 
     fn wanted(&self) -> Wanted {
-        Wanted::of(Size::at_least(self.terms.size_bytes), self.usage)
+        Wanted::of(Size::at_least(self.profile.size_bytes), self.usage)
     }
 
     /// The calls that use a volume, in their order.
@@ -200,10 +200,10 @@ impl<'a> Path<'a> {
 
     /// A call that cannot be granted after this one.
     pub(super) fn contradicting(&self, call: &Call) -> Option<Call> {
-        let larger = Size::at_least(self.terms.larger_bytes);
+        let larger = Size::at_least(self.profile.larger_bytes);
         match call {
             Call::Volume(VolumeCall::CreateVolume { name, wanted })
-                if wanted.source.is_none() && self.terms.larger_bytes > self.terms.size_bytes =>
+                if wanted.source.is_none() && self.profile.larger_bytes > self.profile.size_bytes =>
             {
                 let wanted = Wanted { size: larger, ..wanted.clone() };
                 Some(VolumeCall::CreateVolume { name: *name, wanted }.into())

@@ -122,7 +122,7 @@ pub fn text_of(map: &BTreeMap<String, String>) -> Text {
 
 /// What the driver says when something was done with a volume.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum VolumeSaid {
+pub enum VolumeResponse {
     /// Nothing but OK.
     Nothing,
     /// What CreateVolume says.
@@ -201,7 +201,7 @@ impl SnapshotFacts {
 
 /// What the driver says when something was done with a snapshot.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum SnapshotSaid {
+pub enum SnapshotResponse {
     /// Nothing but OK.
     Nothing,
     /// What CreateSnapshot and GetSnapshot say, and ListSnapshots of a snapshot that is in the list.
@@ -228,7 +228,7 @@ pub struct GroupFacts {
 
 /// What the driver says when something was done with a group snapshot.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum GroupSaid {
+pub enum GroupResponse {
     /// Nothing but OK.
     Nothing,
     /// What CreateVolumeGroupSnapshot and GetVolumeGroupSnapshot say.
@@ -237,17 +237,17 @@ pub enum GroupSaid {
 
 /// What the driver says when a call was done.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Said {
+pub enum Response {
     /// Of a volume.
-    Volume(VolumeSaid),
+    Volume(VolumeResponse),
     /// Of a snapshot.
-    Snapshot(SnapshotSaid),
+    Snapshot(SnapshotResponse),
     /// Of a group snapshot.
-    Group(GroupSaid),
+    Group(GroupResponse),
     /// Of all volumes.
-    Volumes(Listed<VolumeSaid>),
+    Volumes(Listed<VolumeResponse>),
     /// Of all snapshots.
-    Snapshots(Listed<SnapshotSaid>),
+    Snapshots(Listed<SnapshotResponse>),
 }
 
 /// All pages of a list, as far as they are about objects of the run.

@@ -1,21 +1,26 @@
 //! Applying: the state after a call was done. What the answer told is taken over; if nobody heard it, it is not known.
 
-use super::answer::{GroupSaid, SnapshotFacts, SnapshotSaid, VolumeFacts, VolumeSaid};
-use super::around::Around;
+use super::answer::{GroupResponse, SnapshotFacts, SnapshotResponse, VolumeFacts, VolumeResponse};
 use super::bytes::Bytes;
 use super::call::{GroupCall, SnapshotCall, VolumeCall, Wanted};
+use super::call_context::CallContext;
 use super::names::Id;
 use super::state::{
     Attachment, Confirmed, Group, GroupLife, Publication, Snapshot, SnapshotLife, Volume, VolumeLife,
 };
 
 /// A volume after a call was done.
-pub(super) fn volume(volume: &mut Volume, call: &VolumeCall, said: Option<&VolumeSaid>, around: &Around) {
+pub(super) fn volume(
+    volume: &mut Volume,
+    call: &VolumeCall,
+    said: Option<&VolumeResponse>,
+    around: &CallContext,
+) {
     use VolumeCall::*;
     match (call, call.subject().id()) {
         (CreateVolume { wanted, .. }, _) => {
             let life = volume.life.get_or_insert_with(|| made(wanted, around));
-            if let Some(VolumeSaid::Made(facts)) = said {
+            if let Some(VolumeResponse::Made(facts)) = said {
                 learn(life, facts);
             }
         }
@@ -50,7 +55,7 @@ fn undo_what_is_left(volume: &mut Volume, call: &VolumeCall) {
     });
 }
 
-fn made(wanted: &Wanted, around: &Around) -> VolumeLife {
+fn made(wanted: &Wanted, around: &CallContext) -> VolumeLife {
     let copied = wanted.source.and_then(|source| around.bytes.get(&source));
     VolumeLife { bytes: copied.cloned().unwrap_or_default(), ..VolumeLife::new(wanted.clone()) }
 }
@@ -65,13 +70,13 @@ fn learn(life: &mut VolumeLife, facts: &VolumeFacts) {
 }
 
 /// What a call changes about a volume that exists.
-fn change(life: &mut VolumeLife, call: &VolumeCall, said: Option<&VolumeSaid>) {
+fn change(life: &mut VolumeLife, call: &VolumeCall, said: Option<&VolumeResponse>) {
     use VolumeCall::*;
     match *call {
         ControllerPublishVolume { node, usage, readonly, .. } => {
             let new = Attachment { usage, readonly, context: None };
             let attachment = life.attached.entry(node).or_insert(new);
-            if let Some(VolumeSaid::Attached(context)) = said {
+            if let Some(VolumeResponse::Attached(context)) = said {
                 attachment.context.get_or_insert_with(|| context.clone());
             }
         }
@@ -80,7 +85,7 @@ fn change(life: &mut VolumeLife, call: &VolumeCall, said: Option<&VolumeSaid>) {
         }
         ControllerUnpublishVolume { node: None, .. } => life.attached.clear(),
         ValidateVolumeCapabilities { usage, .. } => {
-            if let Some(VolumeSaid::Confirmed(yes)) = said {
+            if let Some(VolumeResponse::Confirmed(yes)) = said {
                 life.confirmed.insert(usage, Confirmed { yes: *yes, attached: life.attached_to() });
             }
         }
@@ -89,7 +94,7 @@ fn change(life: &mut VolumeLife, call: &VolumeCall, said: Option<&VolumeSaid>) {
                 life.changed = true;
                 life.size_bytes = 0;
             }
-            if let Some(VolumeSaid::Grown(bytes)) = said {
+            if let Some(VolumeResponse::Grown(bytes)) = said {
                 life.size_bytes = *bytes;
             }
         }
@@ -132,8 +137,8 @@ fn change(life: &mut VolumeLife, call: &VolumeCall, said: Option<&VolumeSaid>) {
 pub(super) fn snapshot(
     snapshot: &mut Snapshot,
     call: &SnapshotCall,
-    said: Option<&SnapshotSaid>,
-    around: &Around,
+    said: Option<&SnapshotResponse>,
+    around: &CallContext,
 ) {
     use SnapshotCall::*;
     let life = match call {
@@ -148,7 +153,7 @@ pub(super) fn snapshot(
             snapshot.find_mut(*id)
         }
     };
-    if let (Some(life), Some(SnapshotSaid::Seen(facts))) = (life, said) {
+    if let (Some(life), Some(SnapshotResponse::Seen(facts))) = (life, said) {
         learn_snapshot(life, facts);
     }
 }
@@ -168,7 +173,7 @@ fn learn_snapshot(life: &mut SnapshotLife, facts: &SnapshotFacts) {
 }
 
 /// A group snapshot after a call was done.
-pub(super) fn group(group: &mut Group, call: &GroupCall, said: Option<&GroupSaid>, around: &Around) {
+pub(super) fn group(group: &mut Group, call: &GroupCall, said: Option<&GroupResponse>, around: &CallContext) {
     use GroupCall::*;
     let life = match call {
         CreateVolumeGroupSnapshot { volumes, .. } => Some(group.life.get_or_insert_with(|| GroupLife {
@@ -194,7 +199,7 @@ pub(super) fn group(group: &mut Group, call: &GroupCall, said: Option<&GroupSaid
         }
         GetVolumeGroupSnapshot { group: id } | Copying { group: id } => group.find_mut(*id),
     };
-    if let (Some(life), Some(GroupSaid::Seen(facts))) = (life, said) {
+    if let (Some(life), Some(GroupResponse::Seen(facts))) = (life, said) {
         life.id = life.id.or(facts.id);
         life.creation_time = life.creation_time.or(facts.creation_time);
         life.ready |= facts.ready;

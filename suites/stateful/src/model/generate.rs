@@ -11,11 +11,11 @@ use proptest::collection::vec;
 use proptest::prelude::{Strategy, any};
 use proptest::sample::select;
 
-use super::around::{Around, Presence, Terms, Time};
 use super::call::{Call, GroupCall, Size, SnapshotCall, Usage, VolumeCall, Wanted};
+use super::call_context::{CallContext, DriverProfile, Presence, Time};
 use super::names::{Id, Name, Node, Slot, Stamp, Target};
-use super::possible::Possible;
 use super::state::{GroupLife, SnapshotLife, VolumeLife};
+use super::state_set::StateSet;
 use super::{Model, Object};
 
 /// Places in a volume that are written to.
@@ -35,8 +35,12 @@ pub struct Op {
 
 /// A sequence of such things to do with a driver, as far as it has what they take; it shrinks to fewer, and to earlier
 /// objects.
-pub fn ops(terms: &Terms, verbs: &[Verb], steps_max: usize) -> impl Strategy<Value = Vec<Op>> + use<> {
-    let verbs: Vec<Verb> = verbs.iter().copied().filter(|verb| verb.is_enabled(terms)).collect();
+pub fn ops(
+    profile: &DriverProfile,
+    verbs: &[Verb],
+    steps_max: usize,
+) -> impl Strategy<Value = Vec<Op>> + use<> {
+    let verbs: Vec<Verb> = verbs.iter().copied().filter(|verb| verb.is_enabled(profile)).collect();
     let weighted: Vec<Verb> =
         verbs.iter().flat_map(|verb| std::iter::repeat_n(*verb, verb.weight())).collect();
     vec((select(weighted), any::<u32>()).prop_map(|(verb, pick)| Op { verb, pick }), 1..=steps_max.max(1))
@@ -59,8 +63,8 @@ macro_rules! verbs {
             }
 
             /// Whether the driver has what it takes.
-            pub fn is_enabled(self, terms: &Terms) -> bool {
-                match self { $(Verb::$verb => true $($(&& terms.has(Capability::$capability))+)?,)* }
+            pub fn is_enabled(self, profile: &DriverProfile) -> bool {
+                match self { $(Verb::$verb => true $($(&& profile.has(Capability::$capability))+)?,)* }
             }
         }
     };
@@ -101,8 +105,8 @@ verbs! {
 /// The call that an [`Op`] stands for now, as the `nth` of a sequence: one that can be made, or else one that has to be
 /// made before. Three times out of four it changes something; the others repeat, look, or ask for what cannot be.
 pub fn generate(model: &Model, op: Op, nth: u32, now: Time) -> Option<Call> {
-    let view = View { model, terms: model.terms(), nth, now };
-    let names = u32::from(view.terms.names);
+    let view = View { model, profile: model.profile(), nth, now };
+    let names = u32::from(view.profile.names);
     let (one, pick) = divided(op.pick, names);
     let (other, pick) = divided(pick, names);
     let (quarter, pick) = divided(pick, 4);
@@ -129,7 +133,7 @@ fn divided(pick: u32, among: u32) -> (u32, u32) {
 fn on_the_way(view: &View<'_>, verb: Verb, with: impl Fn(&Call) -> bool) -> Vec<Call> {
     let mut next = Some(verb);
     while let Some(verb) = next {
-        let mut calls = if verb.is_enabled(view.terms) { calls(view, verb) } else { Vec::new() };
+        let mut calls = if verb.is_enabled(view.profile) { calls(view, verb) } else { Vec::new() };
         calls.retain(&with);
         if !calls.is_empty() {
             return calls;
@@ -141,7 +145,7 @@ fn on_the_way(view: &View<'_>, verb: Verb, with: impl Fn(&Call) -> bool) -> Vec<
 
 /// Whether a call changes something if it is done.
 fn changes(model: &Model, call: &Call, now: Time) -> bool {
-    fn changes<O: Object>(possible: Option<&Possible<O>>, call: &O::Call, around: &Around) -> bool {
+    fn changes<O: Object>(possible: Option<&StateSet<O>>, call: &O::Call, around: &CallContext) -> bool {
         let before = possible.map_or_else(|| Some(O::default()), |possible| possible.certain().cloned());
         before.is_some_and(|before| {
             let mut after = before.clone();
@@ -149,7 +153,7 @@ fn changes(model: &Model, call: &Call, now: Time) -> bool {
             before.judge(call, around).may_be_done() && after != before
         })
     }
-    let around = Around::new(model.terms.clone(), now, now);
+    let around = CallContext::new(model.profile.clone(), now, now);
     match call {
         Call::Volume(call) => changes(model.volumes.get(&call.subject().name()), call, &around),
         Call::Snapshot(call) => changes(model.snapshots.get(&call.subject().name()), call, &around),
@@ -191,7 +195,7 @@ impl Verb {
 /// What calls are chosen from.
 struct View<'a> {
     model: &'a Model,
-    terms: &'a Terms,
+    profile: &'a DriverProfile,
     nth: u32,
     now: Time,
 }
@@ -217,7 +221,7 @@ fn calls(view: &View<'_>, verb: Verb) -> Vec<Call> {
         ControllerPublishVolume => each_volume(view, |volume, life| attach(view, volume, life)),
         ControllerUnpublishVolume => each_volume(view, |volume, life| detach(view, volume, life)),
         ValidateVolumeCapabilities => each_volume(view, |volume, _| {
-            let usages = view.terms.usages.iter();
+            let usages = view.profile.usages.iter();
             usages.map(|usage| VolumeCall::ValidateVolumeCapabilities { volume, usage: *usage }).collect()
         }),
         ControllerGetVolume => {
@@ -274,15 +278,15 @@ fn calls(view: &View<'_>, verb: Verb) -> Vec<Call> {
 }
 
 fn names(view: &View<'_>, name: fn(u16) -> Name) -> impl Iterator<Item = Name> + use<> {
-    (0..view.terms.names).map(name)
+    (0..view.profile.names).map(name)
 }
 
 fn nodes(view: &View<'_>) -> impl Iterator<Item = Node> + use<> {
-    (0..view.terms.nodes).map(Node)
+    (0..view.profile.nodes).map(Node)
 }
 
 fn places(view: &View<'_>) -> impl Iterator<Item = (Node, Target)> + use<> {
-    let targets = view.terms.targets;
+    let targets = view.profile.targets;
     nodes(view).flat_map(move |node| (0..targets).map(move |target| (node, Target(target))))
 }
 
@@ -340,7 +344,7 @@ fn at_publications(
 
 /// Volumes that may be made where there is none.
 fn new_wishes(view: &View<'_>) -> impl Iterator<Item = Wanted> {
-    let Terms { usages, parameters, .. } = view.terms;
+    let DriverProfile { usages, parameters, .. } = view.profile;
     let of_size = |size: Size| usages.iter().map(move |usage| Wanted::of(size, *usage));
     let sized: Vec<Wanted> = sizes::of_new_volumes(view).into_iter().flat_map(of_size).collect();
     let with = |parameters| {
@@ -354,8 +358,8 @@ fn new_wishes(view: &View<'_>) -> impl Iterator<Item = Wanted> {
 fn other_wishes<'a>(view: &View<'_>, life: &'a VolumeLife) -> impl Iterator<Item = Wanted> + use<'a> {
     let made = &life.wanted;
     let sizes = sizes::of_made_volume(view, life).into_iter().map(|size| Wanted { size, ..made.clone() });
-    let other_parameters = (1..view.terms.parameters)
-        .map(|step| Wanted { parameters: (made.parameters + step) % view.terms.parameters, ..made.clone() })
+    let other_parameters = (1..view.profile.parameters)
+        .map(|step| Wanted { parameters: (made.parameters + step) % view.profile.parameters, ..made.clone() })
         .next();
     let empty = made.source.map(|_| Wanted { source: None, ..made.clone() });
     let same = [made.clone(), made.clone(), made.clone()];
@@ -364,7 +368,7 @@ fn other_wishes<'a>(view: &View<'_>, life: &'a VolumeLife) -> impl Iterator<Item
 
 /// Copies of things that exist, under names that are free, or that have such a copy already.
 fn copies(view: &View<'_>, sources: Vec<Id>) -> Vec<Call> {
-    let Some(usage) = view.terms.usages.first().copied() else { return Vec::new() };
+    let Some(usage) = view.profile.usages.first().copied() else { return Vec::new() };
     volumes(view, |name, there| {
         let of = |source: &Id| copy(view, *source, usage);
         match there {
@@ -382,7 +386,7 @@ fn copy(view: &View<'_>, source: Id, usage: Usage) -> Wanted {
     let lives = view.model.volume(source.name).into_iter().filter_map(|volume| volume.life);
     let largest = lives.map(|life| life.size_bytes).max().unwrap_or_default();
     // Of a snapshot only the driver knows how large it is; nothing here is larger than this.
-    let bytes = if largest > 0 { largest } else { view.terms.larger_bytes.max(view.terms.size_bytes) };
+    let bytes = if largest > 0 { largest } else { view.profile.larger_bytes.max(view.profile.size_bytes) };
     Wanted { source: Some(source), ..Wanted::of(Size::at_least(bytes), usage) }
 }
 
@@ -391,8 +395,8 @@ fn there(view: &View<'_>, ids: impl Iterator<Item = Id>) -> Vec<Id> {
     ids.filter(|id| view.model.presence(*id, view.now) == Presence::Yes).collect()
 }
 
-fn certain<O: Object>(possible: Option<&Possible<O>>) -> Option<&O> {
-    possible.and_then(Possible::certain)
+fn certain<O: Object>(possible: Option<&StateSet<O>>) -> Option<&O> {
+    possible.and_then(StateSet::certain)
 }
 
 fn volume_ids(view: &View<'_>) -> Vec<Id> {
@@ -420,7 +424,7 @@ fn attach(view: &View<'_>, volume: Id, there: Option<&VolumeLife>) -> Vec<Volume
         let (usage, readonly) = match there.map(|life| (life, life.attached.get(&node))) {
             Some((_, Some(now))) => (now.usage, now.readonly),
             Some((life, None)) => (life.wanted.usage, false),
-            None => match view.terms.usages.first() {
+            None => match view.profile.usages.first() {
                 Some(usage) => (*usage, false),
                 None => continue,
             },
@@ -429,7 +433,7 @@ fn attach(view: &View<'_>, volume: Id, there: Option<&VolumeLife>) -> Vec<Volume
         let times = if there.is_some_and(|life| !life.attached.contains_key(&node)) { 5 } else { 1 };
         let call = VolumeCall::ControllerPublishVolume { volume, node, usage, readonly };
         calls.extend(std::iter::repeat_n(call, times));
-        if view.terms.has(Capability::PublishReadonly) && there.is_some() {
+        if view.profile.has(Capability::PublishReadonly) && there.is_some() {
             calls.push(VolumeCall::ControllerPublishVolume { volume, node, usage, readonly: !readonly });
         }
     }
@@ -451,8 +455,11 @@ fn expand(view: &View<'_>, volume: Id, there: Option<&VolumeLife>) -> Vec<Volume
 }
 
 fn modify(view: &View<'_>, volume: Id, there: Option<&VolumeLife>) -> Vec<VolumeCall> {
-    let sets =
-        if there.is_some() { view.terms.mutable_parameters } else { view.terms.mutable_parameters.min(1) };
+    let sets = if there.is_some() {
+        view.profile.mutable_parameters
+    } else {
+        view.profile.mutable_parameters.min(1)
+    };
     (0..sets)
         .map(|mutable_parameters| VolumeCall::ControllerModifyVolume { volume, mutable_parameters })
         .collect()
@@ -476,7 +483,7 @@ fn give_back(view: &View<'_>, volume: Id, life: &VolumeLife) -> Vec<VolumeCall> 
     let attached = life.attached.keys().copied().filter(is_free);
     let attached = attached.map(|node| VolumeCall::ControllerUnpublishVolume { volume, node: Some(node) });
     let steps: Vec<VolumeCall> = published.chain(staged).chain(attached).collect();
-    match steps.is_empty() && view.terms.has(Capability::CreateDeleteVolume) {
+    match steps.is_empty() && view.profile.has(Capability::CreateDeleteVolume) {
         true => vec![VolumeCall::DeleteVolume { volume }],
         false => steps,
     }
@@ -484,7 +491,7 @@ fn give_back(view: &View<'_>, volume: Id, life: &VolumeLife) -> Vec<VolumeCall> 
 
 /// Whether the volume is on the node as far as the controller is concerned.
 fn is_attached(view: &View<'_>, life: &VolumeLife, node: Node) -> bool {
-    !view.terms.has(Capability::PublishUnpublishVolume) || life.attached.contains_key(&node)
+    !view.profile.has(Capability::PublishUnpublishVolume) || life.attached.contains_key(&node)
 }
 
 fn stage(view: &View<'_>, volume: Id, there: Option<&VolumeLife>) -> Vec<VolumeCall> {
@@ -503,7 +510,7 @@ fn unstage(view: &View<'_>, volume: Id, there: Option<&VolumeLife>) -> Vec<Volum
 fn publish(view: &View<'_>, volume: Id, there: Option<&VolumeLife>) -> Vec<VolumeCall> {
     let Some(life) = there else { return Vec::new() };
     let is_staged =
-        |node: Node| !view.terms.has(Capability::StageUnstageVolume) || life.staged.contains_key(&node);
+        |node: Node| !view.profile.has(Capability::StageUnstageVolume) || life.staged.contains_key(&node);
     let here = places(view).filter(|(node, _)| is_attached(view, life, *node) && is_staged(*node));
     here.flat_map(|(node, target)| {
         let before = life.published.get(&(node, target));

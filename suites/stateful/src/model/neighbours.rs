@@ -1,24 +1,29 @@
 //! What one object is told of others.
 
-use super::answer::{Answer, SnapshotSaid, VolumeSaid};
-use super::around::{Around, Presence, Time};
+use super::answer::{Answer, SnapshotResponse, VolumeResponse};
 use super::bytes::Bytes;
 use super::call::{GroupCall, SnapshotCall, VolumeCall};
+use super::call_context::{CallContext, Presence, Time};
 use super::names::{Id, Kind, Slot};
 use super::object::Object;
 use super::state::{Group, HasId, Held, Named, Volume};
 use super::{Model, Span};
 
 impl Model {
-    fn around(&self, span: Span) -> Around {
+    fn around(&self, span: Span) -> CallContext {
         let pending = self.volumes.values().any(|one| one.pending().next().is_some())
             || self.snapshots.values().any(|one| one.pending().next().is_some())
             || self.groups.values().any(|one| one.pending().next().is_some());
-        let around = Around::new(self.terms.clone(), span.invoked, span.returned);
-        Around { pending_elsewhere: pending, ..around }
+        let around = CallContext::new(self.profile.clone(), span.invoked, span.returned);
+        CallContext { pending_elsewhere: pending, ..around }
     }
 
-    pub(super) fn around_volume(&self, call: &VolumeCall, answer: &Answer<VolumeSaid>, span: Span) -> Around {
+    pub(super) fn around_volume(
+        &self,
+        call: &VolumeCall,
+        answer: &Answer<VolumeResponse>,
+        span: Span,
+    ) -> CallContext {
         let mut around = self.around(span);
         match call {
             VolumeCall::CreateVolume { wanted, .. } => {
@@ -38,9 +43,9 @@ impl Model {
     pub(super) fn around_snapshot(
         &self,
         call: &SnapshotCall,
-        answer: &Answer<SnapshotSaid>,
+        answer: &Answer<SnapshotResponse>,
         span: Span,
-    ) -> Around {
+    ) -> CallContext {
         let mut around = self.around(span);
         match call {
             SnapshotCall::CreateSnapshot { volume, .. } => {
@@ -56,7 +61,7 @@ impl Model {
         around
     }
 
-    pub(super) fn around_group(&self, call: &GroupCall, span: Span) -> Around {
+    pub(super) fn around_group(&self, call: &GroupCall, span: Span) -> CallContext {
         let mut around = self.around(span);
         match call {
             GroupCall::CreateVolumeGroupSnapshot { volumes, .. } => {
@@ -130,7 +135,7 @@ impl Model {
 
     /// A copy that is perhaps being made has, or has not, what is written meanwhile.
     pub(super) fn blur_copies(&mut self, volume: Id, slot: Slot) {
-        let blur = |around: &mut Around| {
+        let blur = |around: &mut CallContext| {
             if let Some(bytes) = around.bytes.get_mut(&volume) {
                 bytes.blur(slot);
             }

@@ -3,9 +3,9 @@
 use std::fmt;
 use std::hash::Hash;
 
-use super::answer::{Answer, GroupSaid, SnapshotSaid, VolumeSaid};
-use super::around::Around;
+use super::answer::{Answer, GroupResponse, SnapshotResponse, VolumeResponse};
 use super::call::{GroupCall, SnapshotCall, VolumeCall};
+use super::call_context::CallContext;
 use super::expectation::{Expectation, Finding};
 use super::footprint::Footprint;
 use super::names::Id;
@@ -17,16 +17,16 @@ pub trait Object: Clone + fmt::Debug + Default + Eq + Hash {
     /// What can be done with it.
     type Call: Clone + fmt::Debug + PartialEq;
     /// What is said when that is done.
-    type Said: Clone + fmt::Debug + PartialEq;
+    type Response: Clone + fmt::Debug + PartialEq;
 
     /// Judges: the answers that the driver may give.
-    fn judge(&self, call: &Self::Call, around: &Around) -> Expectation;
+    fn judge(&self, call: &Self::Call, around: &CallContext) -> Expectation;
 
     /// Judges what is said when the call is done.
-    fn weigh(&self, call: &Self::Call, said: &Self::Said, around: &Around) -> Finding;
+    fn weigh(&self, call: &Self::Call, said: &Self::Response, around: &CallContext) -> Finding;
 
     /// Applies: the state once the call is done. Nobody heard what was said if `said` is `None`.
-    fn apply(&mut self, call: &Self::Call, said: Option<&Self::Said>, around: &Around);
+    fn apply(&mut self, call: &Self::Call, said: Option<&Self::Response>, around: &CallContext);
 
     /// The states that this may be when such a call is made, this one among them.
     fn readings(&self, call: &Self::Call) -> Vec<Self>;
@@ -48,7 +48,7 @@ pub trait Object: Clone + fmt::Debug + Default + Eq + Hash {
     fn is_there(&self) -> bool;
 
     /// The id that an answer gives, of what it makes or finds.
-    fn id_given(answer: &Answer<Self::Said>) -> Option<Id>;
+    fn id_given(answer: &Answer<Self::Response>) -> Option<Id>;
 
     /// The name of the call.
     fn method(call: &Self::Call) -> &'static str;
@@ -56,17 +56,17 @@ pub trait Object: Clone + fmt::Debug + Default + Eq + Hash {
 
 impl Object for Volume {
     type Call = VolumeCall;
-    type Said = VolumeSaid;
+    type Response = VolumeResponse;
 
-    fn judge(&self, call: &VolumeCall, around: &Around) -> Expectation {
+    fn judge(&self, call: &VolumeCall, around: &CallContext) -> Expectation {
         judge::volume(self, call, around)
     }
 
-    fn weigh(&self, call: &VolumeCall, said: &VolumeSaid, around: &Around) -> Finding {
+    fn weigh(&self, call: &VolumeCall, said: &VolumeResponse, around: &CallContext) -> Finding {
         judge::volume_said(self, call, said, around)
     }
 
-    fn apply(&mut self, call: &VolumeCall, said: Option<&VolumeSaid>, around: &Around) {
+    fn apply(&mut self, call: &VolumeCall, said: Option<&VolumeResponse>, around: &CallContext) {
         apply::volume(self, call, said, around);
     }
 
@@ -124,9 +124,9 @@ impl Object for Volume {
         self.life.is_some()
     }
 
-    fn id_given(answer: &Answer<VolumeSaid>) -> Option<Id> {
+    fn id_given(answer: &Answer<VolumeResponse>) -> Option<Id> {
         match answer {
-            Answer::Done(VolumeSaid::Made(facts)) => facts.id,
+            Answer::Done(VolumeResponse::Made(facts)) => facts.id,
             _ => None,
         }
     }
@@ -138,17 +138,17 @@ impl Object for Volume {
 
 impl Object for Snapshot {
     type Call = SnapshotCall;
-    type Said = SnapshotSaid;
+    type Response = SnapshotResponse;
 
-    fn judge(&self, call: &SnapshotCall, around: &Around) -> Expectation {
+    fn judge(&self, call: &SnapshotCall, around: &CallContext) -> Expectation {
         judge::snapshot(self, call, around)
     }
 
-    fn weigh(&self, call: &SnapshotCall, said: &SnapshotSaid, around: &Around) -> Finding {
+    fn weigh(&self, call: &SnapshotCall, said: &SnapshotResponse, around: &CallContext) -> Finding {
         judge::snapshot_said(self, call, said, around)
     }
 
-    fn apply(&mut self, call: &SnapshotCall, said: Option<&SnapshotSaid>, around: &Around) {
+    fn apply(&mut self, call: &SnapshotCall, said: Option<&SnapshotResponse>, around: &CallContext) {
         apply::snapshot(self, call, said, around);
     }
 
@@ -174,9 +174,9 @@ impl Object for Snapshot {
         self.life.is_some()
     }
 
-    fn id_given(answer: &Answer<SnapshotSaid>) -> Option<Id> {
+    fn id_given(answer: &Answer<SnapshotResponse>) -> Option<Id> {
         match answer {
-            Answer::Done(SnapshotSaid::Seen(facts)) => facts.id,
+            Answer::Done(SnapshotResponse::Seen(facts)) => facts.id,
             _ => None,
         }
     }
@@ -188,17 +188,17 @@ impl Object for Snapshot {
 
 impl Object for Group {
     type Call = GroupCall;
-    type Said = GroupSaid;
+    type Response = GroupResponse;
 
-    fn judge(&self, call: &GroupCall, around: &Around) -> Expectation {
+    fn judge(&self, call: &GroupCall, around: &CallContext) -> Expectation {
         judge::group(self, call, around)
     }
 
-    fn weigh(&self, call: &GroupCall, said: &GroupSaid, around: &Around) -> Finding {
+    fn weigh(&self, call: &GroupCall, said: &GroupResponse, around: &CallContext) -> Finding {
         judge::group_said(self, call, said, around)
     }
 
-    fn apply(&mut self, call: &GroupCall, said: Option<&GroupSaid>, around: &Around) {
+    fn apply(&mut self, call: &GroupCall, said: Option<&GroupResponse>, around: &CallContext) {
         apply::group(self, call, said, around);
     }
 
@@ -223,9 +223,9 @@ impl Object for Group {
         self.life.is_some()
     }
 
-    fn id_given(answer: &Answer<GroupSaid>) -> Option<Id> {
+    fn id_given(answer: &Answer<GroupResponse>) -> Option<Id> {
         match answer {
-            Answer::Done(GroupSaid::Seen(facts)) => facts.id,
+            Answer::Done(GroupResponse::Seen(facts)) => facts.id,
             _ => None,
         }
     }

@@ -1,18 +1,18 @@
 //! What a call speaks of, so that it can be said of something else.
 
 use super::Object as _;
-use super::answer::{Answer, Said};
+use super::answer::{Answer, Response};
 use super::call::{Call, GroupCall, SnapshotCall, Subject, SubjectMut, VolumeCall};
 use super::names::{Id, Name, Node, Target};
 use super::state::{Group, Snapshot, Volume};
 
-impl Answer<Said> {
+impl Answer<Response> {
     /// The id that it gives, of what a call makes.
     pub(crate) fn id_given(&self) -> Option<Id> {
         match self {
-            Answer::Done(Said::Volume(said)) => Volume::id_given(&Answer::Done(said.clone())),
-            Answer::Done(Said::Snapshot(said)) => Snapshot::id_given(&Answer::Done(said.clone())),
-            Answer::Done(Said::Group(said)) => Group::id_given(&Answer::Done(said.clone())),
+            Answer::Done(Response::Volume(said)) => Volume::id_given(&Answer::Done(said.clone())),
+            Answer::Done(Response::Snapshot(said)) => Snapshot::id_given(&Answer::Done(said.clone())),
+            Answer::Done(Response::Group(said)) => Group::id_given(&Answer::Done(said.clone())),
             _ => None,
         }
     }

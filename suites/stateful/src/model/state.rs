@@ -4,9 +4,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::answer::Text;
-use super::around::Time;
 use super::bytes::Bytes;
 use super::call::{Usage, Wanted};
+use super::call_context::Time;
 use super::names::{Id, Node, Target};
 
 /// What is under one name: nothing, something, or something that is being deleted.

@@ -4,20 +4,20 @@ use csi_harness::prelude::*;
 use csi_proto::redact;
 use serde_json::json;
 
-use super::ground::Ground;
 use super::memory::Memory;
+use super::probed_driver::ProbedDriver;
 use super::{Listing, Made, Orchestrator};
 use crate::model::Span;
-use crate::model::answer::{Listed, Said, SourceTold, VolumeFacts, VolumeSaid, text_of};
-use crate::model::around::Time;
+use crate::model::answer::{Listed, Response, SourceTold, VolumeFacts, VolumeResponse, text_of};
 use crate::model::call::{Size, Usage, VolumeCall, Wanted};
+use crate::model::call_context::Time;
 use crate::model::names::{Id, Kind, Name, Node};
 
 /// Pages of a list that are read at the most.
 const PAGES_MAX: u32 = 1_000;
 
-fn nothing<T>(_: &mut Memory, _: &T) -> Said {
-    Said::Volume(VolumeSaid::Nothing)
+fn nothing<T>(_: &mut Memory, _: &T) -> Response {
+    Response::Volume(VolumeResponse::Nothing)
 }
 
 fn range(size: Size) -> v1::CapacityRange {
@@ -60,9 +60,9 @@ impl Orchestrator {
             name: self.name(name),
             capacity_range: Some(range(wanted.size)),
             volume_capabilities: vec![self.capability(wanted.usage)],
-            parameters: self.ground.parameters(wanted.parameters),
+            parameters: self.probed.parameters(wanted.parameters),
             volume_content_source: wanted.source.map(|source| self.source(source)),
-            ..self.ground.request.clone()
+            ..self.probed.request.clone()
         };
         let calling = self.cx.create_volume(request.clone());
         let shown = |volume: &v1::Volume| json!({"volume": redact::json(volume)});
@@ -72,7 +72,7 @@ impl Orchestrator {
                 memory.contexts.insert(id, volume.volume_context.clone());
                 memory.parameters.insert(id, wanted.parameters);
             }
-            Said::Volume(VolumeSaid::Made(facts(memory, volume, id)))
+            Response::Volume(VolumeResponse::Made(facts(memory, volume, id)))
         };
         self.send(&request, calling, shown, said).await
     }
@@ -88,7 +88,7 @@ impl Orchestrator {
             let memory = self.memory();
             v1::ControllerPublishVolumeRequest {
                 volume_id: memory.ids.text(volume).unwrap_or_default().to_owned(),
-                node_id: self.ground.node(node),
+                node_id: self.probed.node(node),
                 volume_capability: Some(self.capability(usage)),
                 readonly,
                 volume_context: memory.contexts.get(&volume).cloned().unwrap_or_default(),
@@ -98,14 +98,14 @@ impl Orchestrator {
         let calling = self.cx.controller_publish(request.clone());
         let said = |memory: &mut Memory, response: &v1::ControllerPublishVolumeResponse| {
             memory.publish_contexts.insert((volume, node), response.publish_context.clone());
-            Said::Volume(VolumeSaid::Attached(text_of(&response.publish_context)))
+            Response::Volume(VolumeResponse::Attached(text_of(&response.publish_context)))
         };
         self.send(&request, calling, redact::json, said).await
     }
 
     async fn controller_unpublish(&self, volume: Id, node: Option<Node>) -> Made {
         let volume_id = self.text(volume);
-        let node_id = node.map(|node| self.ground.node(node)).unwrap_or_default();
+        let node_id = node.map(|node| self.probed.node(node)).unwrap_or_default();
         let calling = self.cx.controller_unpublish(&volume_id, &node_id);
         let request = v1::ControllerUnpublishVolumeRequest {
             volume_id: volume_id.clone(),
@@ -121,11 +121,11 @@ impl Orchestrator {
             volume_id: self.text(volume),
             volume_context: self.memory().contexts.get(&volume).cloned().unwrap_or_default(),
             volume_capabilities: vec![self.capability(usage)],
-            parameters: self.ground.parameters(set),
+            parameters: self.probed.parameters(set),
             ..Default::default()
         };
         let said = |_: &mut Memory, response: &v1::ValidateVolumeCapabilitiesResponse| {
-            Said::Volume(VolumeSaid::Confirmed(response.confirmed.is_some()))
+            Response::Volume(VolumeResponse::Confirmed(response.confirmed.is_some()))
         };
         self.send(&request, self.cx.call(request.clone()), redact::json, said).await
     }
@@ -134,9 +134,9 @@ impl Orchestrator {
         let request = v1::ControllerGetVolumeRequest { volume_id: self.text(volume) };
         let said = |memory: &mut Memory, response: &v1::ControllerGetVolumeResponse| {
             let found = response.volume.clone().unwrap_or_default();
-            let nodes = response.status.as_ref().map(|status| self.ground.nodes(&status.published_node_ids));
+            let nodes = response.status.as_ref().map(|status| self.probed.nodes(&status.published_node_ids));
             let id = memory.ids.find(&[Kind::Volume], &found.volume_id);
-            Said::Volume(VolumeSaid::Seen(facts(memory, &found, id), nodes))
+            Response::Volume(VolumeResponse::Seen(facts(memory, &found, id), nodes))
         };
         self.send(&request, self.cx.call(request.clone()), redact::json, said).await
     }
@@ -148,7 +148,7 @@ impl Orchestrator {
             ..Default::default()
         };
         let said = |_: &mut Memory, response: &v1::ControllerExpandVolumeResponse| {
-            Said::Volume(VolumeSaid::Grown(response.capacity_bytes))
+            Response::Volume(VolumeResponse::Grown(response.capacity_bytes))
         };
         self.send(&request, self.cx.call(request.clone()), redact::json, said).await
     }
@@ -188,9 +188,9 @@ impl Orchestrator {
         &self,
         pages: u32,
         entries: &[v1::list_volumes_response::Entry],
-    ) -> Listed<VolumeSaid> {
+    ) -> Listed<VolumeResponse> {
         let memory = self.memory();
-        let entries = entries.iter().filter_map(|entry| listed(&self.ground, &memory, entry));
+        let entries = entries.iter().filter_map(|entry| listed(&self.probed, &memory, entry));
         Listed { pages, entries: entries.collect() }
     }
 
@@ -203,14 +203,14 @@ impl Orchestrator {
 }
 
 fn listed(
-    ground: &Ground,
+    probed: &ProbedDriver,
     memory: &Memory,
     entry: &v1::list_volumes_response::Entry,
-) -> Option<(Id, VolumeSaid)> {
+) -> Option<(Id, VolumeResponse)> {
     let volume = entry.volume.as_ref()?;
     let id = memory.ids.find(&[Kind::Volume], &volume.volume_id)?;
-    let nodes = entry.status.as_ref().map(|status| ground.nodes(&status.published_node_ids));
-    Some((id, VolumeSaid::Seen(facts(memory, volume, Some(id)), nodes)))
+    let nodes = entry.status.as_ref().map(|status| probed.nodes(&status.published_node_ids));
+    Some((id, VolumeResponse::Seen(facts(memory, volume, Some(id)), nodes)))
 }
 
 fn facts(memory: &Memory, volume: &v1::Volume, id: Option<Id>) -> VolumeFacts {

@@ -6,7 +6,7 @@ use serde_json::json;
 
 use super::memory::Memory;
 use super::{Made, Orchestrator, snapshot};
-use crate::model::answer::{GroupFacts, GroupSaid, Said};
+use crate::model::answer::{GroupFacts, GroupResponse, Response};
 use crate::model::call::GroupCall;
 use crate::model::names::{Id, Kind, Name};
 
@@ -38,7 +38,7 @@ impl Orchestrator {
             }
             // An id that is made of the name comes again, with other members.
             memory.groups.extend(id.map(|id| (id, group.clone())));
-            Said::Group(GroupSaid::Seen(facts(memory, group, id)))
+            Response::Group(GroupResponse::Seen(facts(memory, group, id)))
         };
         self.send(&request, calling, shown, said).await
     }
@@ -50,8 +50,9 @@ impl Orchestrator {
             snapshot_ids: whole.snapshots.iter().map(|member| member.snapshot_id.clone()).collect(),
             ..Default::default()
         };
-        let said =
-            |_: &mut Memory, _: &v1::DeleteVolumeGroupSnapshotResponse| Said::Group(GroupSaid::Nothing);
+        let said = |_: &mut Memory, _: &v1::DeleteVolumeGroupSnapshotResponse| {
+            Response::Group(GroupResponse::Nothing)
+        };
         self.send(&request, self.cx.delete_group_snapshot(&whole), redact::json, said).await
     }
 
@@ -63,7 +64,7 @@ impl Orchestrator {
             if let Some(group) = memory.groups.get_mut(&group) {
                 group.snapshots.retain(|other| other.snapshot_id != snapshot_id);
             }
-            Said::Group(GroupSaid::Nothing)
+            Response::Group(GroupResponse::Nothing)
         };
         self.send(&request, calling, redact::json, said).await
     }
@@ -78,7 +79,7 @@ impl Orchestrator {
         let said = |memory: &mut Memory, response: &v1::GetVolumeGroupSnapshotResponse| {
             let found = response.group_snapshot.clone().unwrap_or_default();
             let id = memory.ids.find(&[Kind::Group], &found.group_snapshot_id);
-            Said::Group(GroupSaid::Seen(facts(memory, &found, id)))
+            Response::Group(GroupResponse::Seen(facts(memory, &found, id)))
         };
         self.send(&request, self.cx.call(request.clone()), redact::json, said).await
     }

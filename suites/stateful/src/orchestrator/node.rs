@@ -8,12 +8,12 @@ use csi_proto::redact;
 
 use super::memory::Memory;
 use super::{Made, Orchestrator};
-use crate::model::answer::{Said, VolumeSaid};
+use crate::model::answer::{Response, VolumeResponse};
 use crate::model::call::{Size, Usage, VolumeCall};
 use crate::model::names::{Id, Node, Target};
 
-fn nothing<T>(_: &mut Memory, _: &T) -> Said {
-    Said::Volume(VolumeSaid::Nothing)
+fn nothing<T>(_: &mut Memory, _: &T) -> Response {
+    Response::Volume(VolumeResponse::Nothing)
 }
 
 impl Orchestrator {

@@ -6,7 +6,7 @@ use serde_json::json;
 
 use super::memory::Memory;
 use super::{Listing, Made, Orchestrator};
-use crate::model::answer::{Listed, Said, SnapshotFacts, SnapshotSaid};
+use crate::model::answer::{Listed, Response, SnapshotFacts, SnapshotResponse};
 use crate::model::call::SnapshotCall;
 use crate::model::names::{Id, Kind, Name};
 
@@ -32,7 +32,7 @@ impl Orchestrator {
         let shown = |snapshot: &v1::Snapshot| json!({"snapshot": redact::json(snapshot)});
         let said = |memory: &mut Memory, snapshot: &v1::Snapshot| {
             let id = memory.ids.give(name, &snapshot.snapshot_id);
-            Said::Snapshot(SnapshotSaid::Seen(facts(memory, snapshot, id)))
+            Response::Snapshot(SnapshotResponse::Seen(facts(memory, snapshot, id)))
         };
         self.send(&request, calling, shown, said).await
     }
@@ -40,7 +40,8 @@ impl Orchestrator {
     async fn delete_snapshot(&self, snapshot: Id) -> Made {
         let id = self.text(snapshot);
         let request = v1::DeleteSnapshotRequest { snapshot_id: id.clone(), ..Default::default() };
-        let said = |_: &mut Memory, _: &v1::DeleteSnapshotResponse| Said::Snapshot(SnapshotSaid::Nothing);
+        let said =
+            |_: &mut Memory, _: &v1::DeleteSnapshotResponse| Response::Snapshot(SnapshotResponse::Nothing);
         self.send(&request, self.cx.delete_snapshot(&id), redact::json, said).await
     }
 
@@ -49,7 +50,7 @@ impl Orchestrator {
         let said = |memory: &mut Memory, response: &v1::GetSnapshotResponse| {
             let found = response.snapshot.clone().unwrap_or_default();
             let id = memory.ids.find(&[Kind::Snapshot, Kind::Member], &found.snapshot_id);
-            Said::Snapshot(SnapshotSaid::Seen(facts(memory, &found, id)))
+            Response::Snapshot(SnapshotResponse::Seen(facts(memory, &found, id)))
         };
         self.send(&request, self.cx.call(request.clone()), redact::json, said).await
     }
@@ -64,7 +65,7 @@ impl Orchestrator {
             let said = |_: &mut Memory, page: &v1::ListSnapshotsResponse| {
                 token.clone_from(&page.next_token);
                 snapshots.extend(page.entries.iter().filter_map(|entry| entry.snapshot.clone()));
-                Said::Snapshot(SnapshotSaid::Nothing)
+                Response::Snapshot(SnapshotResponse::Nothing)
             };
             let made = self.send(&request, self.cx.call(request.clone()), redact::json, said).await;
             pages += 1;
@@ -76,11 +77,15 @@ impl Orchestrator {
         }
     }
 
-    pub(super) fn listed_snapshots(&self, pages: u32, snapshots: &[v1::Snapshot]) -> Listed<SnapshotSaid> {
+    pub(super) fn listed_snapshots(
+        &self,
+        pages: u32,
+        snapshots: &[v1::Snapshot],
+    ) -> Listed<SnapshotResponse> {
         let memory = self.memory();
         let entry = |snapshot: &v1::Snapshot| {
             let id = memory.ids.find(&[Kind::Snapshot], &snapshot.snapshot_id)?;
-            Some((id, SnapshotSaid::Seen(facts(&memory, snapshot, Some(id)))))
+            Some((id, SnapshotResponse::Seen(facts(&memory, snapshot, Some(id)))))
         };
         Listed { pages, entries: snapshots.iter().filter_map(entry).collect() }
     }

@@ -11,7 +11,7 @@ use serde_json::Value;
 use super::{Listing, Made, Orchestrator};
 use crate::case::Came;
 use crate::model::Span;
-use crate::model::answer::{Answer, Found, Said, VolumeSaid};
+use crate::model::answer::{Answer, Found, Response, VolumeResponse};
 use crate::model::call::VolumeCall;
 use crate::model::generate::SLOTS;
 use crate::model::names::{Slot, Stamp};
@@ -28,11 +28,11 @@ impl Orchestrator {
         let path = PathBuf::from(self.target_path(at).await?);
         let invoked = self.now();
         let work = workload::play(move || match write {
-            Some((slot, stamp)) => workload::write(&path, slot.0, stamp.0).map(|()| VolumeSaid::Nothing),
-            None => read(&path).map(VolumeSaid::Read),
+            Some((slot, stamp)) => workload::write(&path, slot.0, stamp.0).map(|()| VolumeResponse::Nothing),
+            None => read(&path).map(VolumeResponse::Read),
         });
         let (answer, message) = match work.await? {
-            Ok(said) => (Answer::Done(Said::Volume(said)), String::new()),
+            Ok(said) => (Answer::Done(Response::Volume(said)), String::new()),
             Err(error) if error.kind() == io::ErrorKind::TimedOut => (Answer::Unknown, error.to_string()),
             Err(error) => (Answer::Refused(code(&error)), error.to_string()),
         };

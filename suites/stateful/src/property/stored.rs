@@ -7,7 +7,7 @@ use csi_harness::prelude::*;
 
 use crate::budget::Budget;
 use crate::case::Case;
-use crate::orchestrator::ground::Ground;
+use crate::orchestrator::probed_driver::ProbedDriver;
 use crate::sequence::Item;
 use crate::trial::{Came, Trial};
 
@@ -17,13 +17,13 @@ use crate::trial::{Came, Trial};
 /// Broken if the folder cannot be read, or something cannot be undone.
 pub(super) async fn try_again(
     cx: &Cx,
-    ground: &Arc<Ground>,
+    probed: &Arc<ProbedDriver>,
     trial: &mut Trial<'_>,
     budget: &Budget,
 ) -> CheckResult {
     for (path, case) in of_check(cx)? {
         let file = path.display();
-        if let Some(why) = case.unfit_for(&ground.terms, ground.has_workloads) {
+        if let Some(why) = case.unfit_for(&probed.profile, probed.has_workloads) {
             cx.note(format!("{file}: not tried, {why}"));
         } else if !budget.goes_on(0) {
             cx.note(format!("{file}: not tried, the time was over"));

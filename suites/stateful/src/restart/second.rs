@@ -8,7 +8,7 @@ use csi_harness::prelude::*;
 use super::memory::needs_memory;
 use super::used::Used;
 use super::{STOP_GRACE, bring_back, driver, kill};
-use crate::orchestrator::ground::Ground;
+use crate::orchestrator::probed_driver::ProbedDriver;
 use crate::record::Recorder;
 use crate::rules::RESTARTED;
 use crate::told::Told;
@@ -32,9 +32,9 @@ check! {
     async |cx| {
         let driver = driver(cx)?;
         needs_memory(driver)?;
-        let ground = Ground::survey(cx).await?;
-        let recorder = Recorder::new(cx, &ground);
-        let used = Used::begin(&ground, &recorder).await?;
+        let probed = ProbedDriver::probe(cx).await?;
+        let recorder = Recorder::new(cx, &probed);
+        let used = Used::begin(&probed, &recorder).await?;
         let left = start_twice(cx, driver).await?;
         look_for_one(cx, driver).await?;
         if let Some(used) = used {

@@ -5,7 +5,7 @@ use csi_harness::prelude::*;
 use crate::model::answer::Answer;
 use crate::model::call::{Call, Size, VolumeCall, Wanted};
 use crate::model::names::{Id, Name, Node, Slot, Stamp, Target};
-use crate::orchestrator::ground::Ground;
+use crate::orchestrator::probed_driver::ProbedDriver;
 use crate::record::Recorder;
 
 /// Beyond the names that the load has.
@@ -18,15 +18,18 @@ const STAMP: Stamp = Stamp(7);
 const TRIES_MAX: u32 = 20;
 
 pub(super) struct Used<'a> {
-    ground: &'a Ground,
+    probed: &'a ProbedDriver,
     recorder: &'a Recorder,
 }
 
 impl<'a> Used<'a> {
     /// Makes a volume and puts it to use. `None` if processes serve its mounts, which may end with the driver: then it is
     /// given back at once.
-    pub(super) async fn begin(ground: &'a Ground, recorder: &'a Recorder) -> CheckResult<Option<Used<'a>>> {
-        let used = Used { ground, recorder };
+    pub(super) async fn begin(
+        probed: &'a ProbedDriver,
+        recorder: &'a Recorder,
+    ) -> CheckResult<Option<Used<'a>>> {
+        let used = Used { probed, recorder };
         used.forth().await?;
         if recorder.orchestrator().is_served_by_a_process(VOLUME, NODE, TARGET) {
             used.back().await?;
@@ -37,7 +40,7 @@ impl<'a> Used<'a> {
 
     async fn forth(&self) -> CheckResult {
         self.make_all(self.steps()).await?;
-        if self.ground.has_workloads {
+        if self.probed.has_workloads {
             let (volume, node, target, slot, stamp) = (VOLUME, NODE, TARGET, Slot(0), STAMP);
             self.make(VolumeCall::Write { volume, node, target, slot, stamp }.into()).await?;
         }
@@ -47,7 +50,7 @@ impl<'a> Used<'a> {
     /// Does what parts of an orchestrator do when they are back: everything again.
     pub(super) async fn again(&self) -> CheckResult {
         self.make_all(self.steps()).await?;
-        if self.ground.has_workloads {
+        if self.probed.has_workloads {
             let (volume, node, target) = (VOLUME, NODE, TARGET);
             self.make(VolumeCall::Read { volume, node, target }.into()).await?;
         }
@@ -79,17 +82,17 @@ impl<'a> Used<'a> {
     }
 
     fn steps(&self) -> Vec<Call> {
-        let (volume, node, target, usage, readonly) = (VOLUME, NODE, TARGET, self.ground.usage, false);
-        let terms = &self.ground.terms;
-        let wanted = Wanted::of(Size::at_least(terms.size_bytes), usage);
+        let (volume, node, target, usage, readonly) = (VOLUME, NODE, TARGET, self.probed.usage, false);
+        let profile = &self.probed.profile;
+        let wanted = Wanted::of(Size::at_least(profile.size_bytes), usage);
         let mut steps: Vec<Call> = vec![VolumeCall::CreateVolume { name: VOLUME.name, wanted }.into()];
-        if terms.nodes == 0 {
+        if profile.nodes == 0 {
             return steps;
         }
-        if terms.has(Capability::PublishUnpublishVolume) {
+        if profile.has(Capability::PublishUnpublishVolume) {
             steps.push(VolumeCall::ControllerPublishVolume { volume, node, usage, readonly }.into());
         }
-        if terms.has(Capability::StageUnstageVolume) {
+        if profile.has(Capability::StageUnstageVolume) {
             steps.push(VolumeCall::NodeStageVolume { volume, node, usage }.into());
         }
         steps.push(VolumeCall::NodePublishVolume { volume, node, target, usage, readonly }.into());
@@ -98,14 +101,14 @@ impl<'a> Used<'a> {
 
     fn steps_back(&self) -> Vec<Call> {
         let (volume, node, target) = (VOLUME, NODE, TARGET);
-        let terms = &self.ground.terms;
+        let profile = &self.probed.profile;
         let mut back: Vec<Call> = Vec::new();
-        if terms.nodes > 0 {
+        if profile.nodes > 0 {
             back.push(VolumeCall::NodeUnpublishVolume { volume, node, target }.into());
-            if terms.has(Capability::StageUnstageVolume) {
+            if profile.has(Capability::StageUnstageVolume) {
                 back.push(VolumeCall::NodeUnstageVolume { volume, node }.into());
             }
-            if terms.has(Capability::PublishUnpublishVolume) {
+            if profile.has(Capability::PublishUnpublishVolume) {
                 back.push(VolumeCall::ControllerUnpublishVolume { volume, node: Some(node) }.into());
             }
         }

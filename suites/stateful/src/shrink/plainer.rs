@@ -2,25 +2,25 @@
 
 use std::collections::BTreeMap;
 
-use crate::model::around::Terms;
 use crate::model::call::{Call, GroupCall, Size, VolumeCall, Wanted};
+use crate::model::call_context::DriverProfile;
 use crate::model::names::{Id, Kind, Name, Node, Target};
 use crate::sequence::{Doing, How};
 
 /// The ways in which a call can ask for less, or be made more simply: the plainest first.
-pub(super) fn ways(doing: &Doing, terms: &Terms) -> Vec<Doing> {
+pub(super) fn ways(doing: &Doing, profile: &DriverProfile) -> Vec<Doing> {
     let call = &doing.call;
     match doing.how {
         How::Once => {
-            calls(call, terms).into_iter().filter(|plainer| plainer != call).map(Doing::once).collect()
+            calls(call, profile).into_iter().filter(|plainer| plainer != call).map(Doing::once).collect()
         }
         How::GivenUp(_) | How::Broken(_) | How::Insisting => vec![Doing::once(call.clone())],
     }
 }
 
-fn calls(call: &Call, terms: &Terms) -> Vec<Call> {
+fn calls(call: &Call, profile: &DriverProfile) -> Vec<Call> {
     match call {
-        Call::Volume(call) => volume(call, terms).into_iter().map(Call::from).collect(),
+        Call::Volume(call) => volume(call, profile).into_iter().map(Call::from).collect(),
         Call::Group(GroupCall::CreateVolumeGroupSnapshot { name, volumes }) if volumes.len() > 1 => {
             let without = |at: usize| {
                 let mut volumes = volumes.clone();
@@ -36,15 +36,15 @@ fn calls(call: &Call, terms: &Terms) -> Vec<Call> {
     }
 }
 
-fn volume(call: &VolumeCall, terms: &Terms) -> Vec<VolumeCall> {
+fn volume(call: &VolumeCall, profile: &DriverProfile) -> Vec<VolumeCall> {
     use VolumeCall::*;
     match call.clone() {
         CreateVolume { name, wanted } => {
-            let ways = wishes(wanted, terms).into_iter();
+            let ways = wishes(wanted, profile).into_iter();
             ways.map(|wanted| CreateVolume { name, wanted }).collect()
         }
         ControllerExpandVolume { volume, .. } => {
-            vec![ControllerExpandVolume { volume, size: Size::at_least(terms.larger_bytes) }]
+            vec![ControllerExpandVolume { volume, size: Size::at_least(profile.larger_bytes) }]
         }
         ControllerPublishVolume { volume, node, usage, readonly: true } => {
             vec![ControllerPublishVolume { volume, node, usage, readonly: false }]
@@ -57,9 +57,9 @@ fn volume(call: &VolumeCall, terms: &Terms) -> Vec<VolumeCall> {
 }
 
 /// The wish for nothing but a volume, and those that come nearer to it by one thing.
-fn wishes(wanted: Wanted, terms: &Terms) -> Vec<Wanted> {
-    let usage = terms.usages.first().copied().unwrap_or(wanted.usage);
-    let plain = Wanted::of(Size::at_least(terms.size_bytes), usage);
+fn wishes(wanted: Wanted, profile: &DriverProfile) -> Vec<Wanted> {
+    let usage = profile.usages.first().copied().unwrap_or(wanted.usage);
+    let plain = Wanted::of(Size::at_least(profile.size_bytes), usage);
     vec![
         plain.clone(),
         Wanted { source: None, ..wanted.clone() },

@@ -4,14 +4,14 @@ use std::collections::BTreeSet;
 
 use csi_harness::protocol::capability::Capability;
 
-use crate::model::around::Terms;
 use crate::model::call::{Call, VolumeCall};
+use crate::model::call_context::DriverProfile;
 use crate::model::names::{Id, Node, Target};
 use crate::sequence::Link;
 
 /// The calls, with those marked that come too early.
-pub(super) fn marked(mut links: Vec<Link>, terms: &Terms) -> Vec<Link> {
-    let mut turn = Turn::new(terms);
+pub(super) fn marked(mut links: Vec<Link>, profile: &DriverProfile) -> Vec<Link> {
+    let mut turn = Turn::new(profile);
     for link in &mut links {
         link.is_early = turn.is_early(&link.doing.call);
         turn.take(&link.doing.call);
@@ -22,16 +22,16 @@ pub(super) fn marked(mut links: Vec<Link>, terms: &Terms) -> Vec<Link> {
 /// Where volumes are, if everything is done that is asked for.
 #[derive(Debug)]
 pub(super) struct Turn<'a> {
-    terms: &'a Terms,
+    profile: &'a DriverProfile,
     attached: BTreeSet<(Id, Node)>,
     staged: BTreeSet<(Id, Node)>,
     published: BTreeSet<(Id, Node, Target)>,
 }
 
 impl<'a> Turn<'a> {
-    pub(super) fn new(terms: &'a Terms) -> Turn<'a> {
+    pub(super) fn new(profile: &'a DriverProfile) -> Turn<'a> {
         let (attached, staged, published) = Default::default();
-        Turn { terms, attached, staged, published }
+        Turn { profile, attached, staged, published }
     }
 
     /// Whether something has to be done before, or undone.
@@ -85,11 +85,11 @@ impl<'a> Turn<'a> {
     }
 
     fn is_attached(&self, volume: Id, node: Node) -> bool {
-        !self.terms.has(Capability::PublishUnpublishVolume) || self.attached.contains(&(volume, node))
+        !self.profile.has(Capability::PublishUnpublishVolume) || self.attached.contains(&(volume, node))
     }
 
     fn is_staged(&self, volume: Id, node: Node) -> bool {
-        match self.terms.has(Capability::StageUnstageVolume) {
+        match self.profile.has(Capability::StageUnstageVolume) {
             true => self.staged.contains(&(volume, node)),
             false => self.is_attached(volume, node),
         }

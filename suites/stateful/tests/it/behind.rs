@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use csi_suite_stateful::history::{Doubt, Entry, History, Report, check};
 use csi_suite_stateful::model::Span;
-use csi_suite_stateful::model::answer::{Answer, Listed, Said, VolumeFacts};
-use csi_suite_stateful::model::around::Terms;
+use csi_suite_stateful::model::answer::{Answer, Listed, Response, VolumeFacts};
 use csi_suite_stateful::model::call::{Call, Wanted};
+use csi_suite_stateful::model::call_context::DriverProfile;
 use csi_suite_stateful::model::expectation::{Breach, Known};
 use csi_suite_stateful::model::names::Name;
-use csi_suite_stateful::model::possible::Stop;
+use csi_suite_stateful::model::state_set::Stop;
 use tonic::Code;
 
 use csi_test_support::histories::story::*;
@@ -22,7 +22,7 @@ fn known<'a>(breaches: impl IntoIterator<Item = &'a Breach>) -> Known {
 
 /// What is wrong with an answer, in a story that comes to it.
 #[track_caller]
-fn breach(mut story: Story, call: impl Into<Call>, answer: Answer<Said>) -> Breach {
+fn breach(mut story: Story, call: impl Into<Call>, answer: Answer<Response>) -> Breach {
     match story.take(call, answer).stop {
         Some(Stop::Wrong(breach)) => *breach,
         other => panic!("{other:?}"),
@@ -31,7 +31,7 @@ fn breach(mut story: Story, call: impl Into<Call>, answer: Answer<Said>) -> Brea
 
 /// A story of a driver with a known fault, which begins with a volume.
 fn beside(fault: &Breach) -> Story {
-    let mut story = Story::with(Terms { known: known([fault]), ..terms() });
+    let mut story = Story::with(DriverProfile { known: known([fault]), ..profile() });
     story.right(create(v(1), wanted()), made(facts(v(1))));
     story
 }
@@ -83,9 +83,10 @@ fn what_was_made_from_something_in_doubt_is_in_doubt() {
     story.judges(look_up(v(1)), [(no(Code::NotFound), "fits")]);
     story.judges(look_up(v(3)), [(no(Code::NotFound), "CTRL-GETVOL-002")]);
     let listed = |ids: &[_]| {
-        let entries =
-            ids.iter().map(|id| (*id, csi_suite_stateful::model::answer::VolumeSaid::Seen(facts(*id), None)));
-        Answer::Done(Said::Volumes(Listed { pages: 1, entries: entries.collect::<BTreeMap<_, _>>() }))
+        let entries = ids
+            .iter()
+            .map(|id| (*id, csi_suite_stateful::model::answer::VolumeResponse::Seen(facts(*id), None)));
+        Answer::Done(Response::Volumes(Listed { pages: 1, entries: entries.collect::<BTreeMap<_, _>>() }))
     };
     story.judges(Call::ListVolumes, [(listed(&[]), "CTRL-LISTVOL-002")]);
 }
@@ -93,8 +94,8 @@ fn what_was_made_from_something_in_doubt_is_in_doubt() {
 /// A volume that is granted although a copy has the name, deleted by somebody else, and looked for in a list.
 fn granted_and_deleted(known: Known) -> Report {
     let copy = Wanted { source: Some(s(1)), ..wanted() };
-    let nothing = Answer::Done(Said::Volumes(Listed { pages: 1, entries: BTreeMap::new() }));
-    let calls: Vec<(u16, u64, u64, Call, Answer<Said>)> = vec![
+    let nothing = Answer::Done(Response::Volumes(Listed { pages: 1, entries: BTreeMap::new() }));
+    let calls: Vec<(u16, u64, u64, Call, Answer<Response>)> = vec![
         (1, 0, 1, create(v(1), copy).into(), made(facts(v(1)))),
         (2, 10, 14, create(v(1), wanted()).into(), made(facts(v(1)))),
         (3, 11, 13, delete(v(1)).into(), ok()),
@@ -106,8 +107,8 @@ fn granted_and_deleted(known: Known) -> Report {
         answer,
         span: Span { invoked: Duration::from_millis(from), returned: Duration::from_millis(to) },
     };
-    let terms = Terms { settle: Duration::from_millis(10), known, ..terms() };
-    check(&History { terms, entries: calls.into_iter().map(entry).collect() })
+    let profile = DriverProfile { settle: Duration::from_millis(10), known, ..profile() };
+    check(&History { profile, entries: calls.into_iter().map(entry).collect() })
 }
 
 #[test]

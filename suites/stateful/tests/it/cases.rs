@@ -11,8 +11,8 @@ use csi_mock_driver::{Defect, MockDriver};
 use csi_proto::{Endpoint, Listener, redact, v1};
 use csi_suite_stateful::case::{BreachText, CASE_BYTES_MAX, Came, Case, Driver, FORM, Format, Step};
 use csi_suite_stateful::model::answer::Answer;
-use csi_suite_stateful::model::around::Terms;
 use csi_suite_stateful::model::call::{Call, Size, VolumeCall, Wanted};
+use csi_suite_stateful::model::call_context::DriverProfile;
 use csi_suite_stateful::model::names::Name;
 use serde_json::json;
 use tonic::Code;
@@ -135,25 +135,28 @@ fn a_case_is_not_for_a_driver_that_lacks_what_it_asks_for() {
         case.steps[0].call = call;
         case
     };
-    let unfit = |call: Call, terms: Terms| with(call).unfit_for(&terms, false);
+    let unfit = |call: Call, profile: DriverProfile| with(call).unfit_for(&profile, false);
     let lacks = |capability| {
-        let mut terms = terms();
-        terms.capabilities.remove(&capability);
-        terms
+        let mut profile = profile();
+        profile.capabilities.remove(&capability);
+        profile
     };
-    assert_eq!(unfit(attach(v(1), N2).into(), terms()), None);
-    for (call, terms) in [
-        (attach(v(1), N2).into(), Terms { nodes: 1, ..terms() }),
-        (create(v(1), Wanted { usage: MANY, ..wanted() }).into(), Terms { usages: vec![WRITER], ..terms() }),
+    assert_eq!(unfit(attach(v(1), N2).into(), profile()), None);
+    for (call, profile) in [
+        (attach(v(1), N2).into(), DriverProfile { nodes: 1, ..profile() }),
+        (
+            create(v(1), Wanted { usage: MANY, ..wanted() }).into(),
+            DriverProfile { usages: vec![WRITER], ..profile() },
+        ),
         (expand(v(1), GIB).into(), lacks(Capability::ExpandVolume)),
         (Call::ListSnapshots, lacks(Capability::ListSnapshots)),
-        (VolumeCall::Read { volume: v(1), node: N1, target: T1 }.into(), terms()),
+        (VolumeCall::Read { volume: v(1), node: N1, target: T1 }.into(), profile()),
     ] {
-        assert!(unfit(call.clone(), terms).is_some(), "{call}");
+        assert!(unfit(call.clone(), profile).is_some(), "{call}");
     }
     let mut before = with(Call::ListVolumes);
     before.driver.capabilities.retain(|one| *one != Capability::StageUnstageVolume);
-    assert!(before.unfit_for(&terms(), true).is_some_and(|why| why.contains("STAGE_UNSTAGE_VOLUME")));
+    assert!(before.unfit_for(&profile(), true).is_some_and(|why| why.contains("STAGE_UNSTAGE_VOLUME")));
 }
 
 #[test]

@@ -1,10 +1,10 @@
 //! Calls without an answer: everything stays possible that no later answer rules out.
 
 use csi_suite_stateful::model::Span;
-use csi_suite_stateful::model::answer::{Answer, VolumeSaid};
+use csi_suite_stateful::model::answer::{Answer, VolumeResponse};
 use csi_suite_stateful::model::call::{Size, Wanted};
 use csi_suite_stateful::model::names::{Name, Node};
-use csi_suite_stateful::model::possible::WORLDS_MAX;
+use csi_suite_stateful::model::state_set::CONFIGURATIONS_MAX;
 use tonic::Code;
 
 use csi_test_support::histories::story::*;
@@ -117,7 +117,7 @@ fn a_size_is_in_doubt_until_it_is_told() {
         seen(facts)
     };
     story.judges(look_up(v(1)), [(of(GIB), "fits"), (of(2 * GIB), "fits")]);
-    story.right(expand(v(1), 2 * GIB), said(VolumeSaid::Grown(2 * GIB)));
+    story.right(expand(v(1), 2 * GIB), said(VolumeResponse::Grown(2 * GIB)));
     story.judges(look_up(v(1)), [(of(GIB), "odd CTRL-GETVOL-004"), (of(2 * GIB), "fits")]);
 }
 
@@ -146,7 +146,7 @@ fn equal_calls_without_an_answer_count_as_one() {
 #[test]
 fn what_is_too_much_to_keep_is_given_up_and_said() {
     let mut story = Story::of_a_volume();
-    let mut many = terms();
+    let mut many = profile();
     many.nodes = 100;
     let given_up = (0..100).find_map(|node| {
         let node = Node(node);
@@ -155,7 +155,7 @@ fn what_is_too_much_to_keep_is_given_up_and_said() {
         story.take(look_up(v(1)), seen(facts(v(1)))).stop
     });
     let why = given_up.map(|stop| format!("{stop:?}"));
-    assert!(why.as_deref().is_some_and(|why| why.starts_with("TooMany")), "{why:?} {WORLDS_MAX}");
+    assert!(why.as_deref().is_some_and(|why| why.starts_with("TooMany")), "{why:?} {CONFIGURATIONS_MAX}");
     // And it is judged no more.
     story.judges(look_up(v(1)), [(no(Code::Internal), "fits")]);
 }

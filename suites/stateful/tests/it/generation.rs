@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use csi_suite_stateful::model::answer::{Answer, Said};
-use csi_suite_stateful::model::around::Terms;
+use csi_suite_stateful::model::answer::{Answer, Response};
 use csi_suite_stateful::model::call::{Call, GroupCall, Size, VolumeCall};
+use csi_suite_stateful::model::call_context::DriverProfile;
 use csi_suite_stateful::model::generate::{Op, Verb, ops};
 use csi_suite_stateful::model::names::{Id, Name};
-use csi_suite_stateful::model::possible::Stop;
+use csi_suite_stateful::model::state_set::Stop;
 use csi_suite_stateful::model::{Model, Span, generate};
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
@@ -19,8 +19,8 @@ use csi_test_support::histories::toy::{Toy, Trait};
 const STEPS: usize = 100;
 
 /// A driver that has deleted what it says is deleted.
-fn terms() -> Terms {
-    Terms { settle: Duration::from_millis(100), ..story::terms() }
+fn profile() -> DriverProfile {
+    DriverProfile { settle: Duration::from_millis(100), ..story::profile() }
 }
 
 /// What becomes of an answer on its way.
@@ -39,7 +39,7 @@ enum Way {
 /// Does what is generated with a driver; returns the calls and the rule that the driver broke.
 fn run(ops: &[Op], toy: Toy, ways: impl Fn(usize) -> Way) -> (Vec<Call>, Option<String>) {
     let mut toy = toy;
-    let mut model = Model::new(terms());
+    let mut model = Model::new(profile());
     let mut calls = Vec::new();
     let mut late: Option<Call> = None;
     for (nth, op) in ops.iter().enumerate() {
@@ -49,7 +49,7 @@ fn run(ops: &[Op], toy: Toy, ways: impl Fn(usize) -> Way) -> (Vec<Call>, Option<
         if let Some(late) = late.take() {
             toy.call(&late);
         }
-        let answer: Answer<Said> = match way {
+        let answer: Answer<Response> = match way {
             Way::There => toy.call(&call),
             Way::Lost => {
                 toy.call(&call);
@@ -86,7 +86,7 @@ fn traits() -> impl Strategy<Value = Vec<Trait>> {
 
 #[test]
 fn a_right_driver_is_never_accused() {
-    let strategy = (ops(&terms(), &Verb::ALL, STEPS), traits());
+    let strategy = (ops(&profile(), &Verb::ALL, STEPS), traits());
     let verdict = runner(200, 1).run(&strategy, |(ops, traits)| {
         prop_assert_eq!(run(&ops, Toy::with(traits), |_| Way::There).1, None);
         Ok(())
@@ -97,7 +97,7 @@ fn a_right_driver_is_never_accused() {
 #[test]
 fn nor_is_one_whose_answers_get_lost() {
     let way = prop_oneof![6 => Just(Way::There), 1 => Just(Way::Lost), 1 => Just(Way::NotSent), 1 => Just(Way::Late)];
-    let strategy = (ops(&terms(), &Verb::ALL, STEPS), traits(), proptest::collection::vec(way, STEPS));
+    let strategy = (ops(&profile(), &Verb::ALL, STEPS), traits(), proptest::collection::vec(way, STEPS));
     let verdict = runner(200, 2).run(&strategy, |(ops, traits, ways)| {
         prop_assert_eq!(run(&ops, Toy::with(traits), |nth| ways[nth]).1, None);
         Ok(())
@@ -108,7 +108,7 @@ fn nor_is_one_whose_answers_get_lost() {
 #[test]
 fn every_mistake_is_found_and_shrinks_to_a_few_calls() {
     for mistake in Trait::MISTAKES {
-        let verdict = runner(400, 3).run(&ops(&terms(), &Verb::ALL, STEPS), |ops| {
+        let verdict = runner(400, 3).run(&ops(&profile(), &Verb::ALL, STEPS), |ops| {
             prop_assert_eq!(run(&ops, Toy::with([mistake]), |_| Way::There).1, None);
             Ok(())
         });
@@ -123,7 +123,7 @@ fn every_verb_is_generated_where_the_driver_has_it_and_nowhere_else() {
     let mut runner = runner(1, 4);
     let mut seen: Vec<&str> = Vec::new();
     for _ in 0..60 {
-        let ops = ops(&terms(), &Verb::ALL, 2 * STEPS).new_tree(&mut runner).expect("a sequence").current();
+        let ops = ops(&profile(), &Verb::ALL, 2 * STEPS).new_tree(&mut runner).expect("a sequence").current();
         seen.extend(run(&ops, Toy::default(), |_| Way::There).0.iter().map(Call::method));
     }
     for verb in Verb::ALL {
@@ -136,7 +136,7 @@ fn every_verb_is_generated_where_the_driver_has_it_and_nowhere_else() {
         };
         assert!(seen.iter().any(|seen| **seen == *method), "{method}");
     }
-    let mut bare = terms();
+    let mut bare = profile();
     bare.capabilities.clear();
     let enabled: Vec<Verb> = Verb::ALL.into_iter().filter(|verb| verb.is_enabled(&bare)).collect();
     use Verb::*;
@@ -148,11 +148,11 @@ fn every_verb_is_generated_where_the_driver_has_it_and_nowhere_else() {
 
 #[test]
 fn every_kind_of_size_is_asked_for_and_most_of_all_what_can_be_had() {
-    let known = Size::at_least(terms().size_bytes);
+    let known = Size::at_least(profile().size_bytes);
     let mut runner = runner(1, 5);
     let mut sizes: Vec<Size> = Vec::new();
     for _ in 0..60 {
-        let ops = ops(&terms(), &Verb::ALL, STEPS).new_tree(&mut runner).expect("a sequence").current();
+        let ops = ops(&profile(), &Verb::ALL, STEPS).new_tree(&mut runner).expect("a sequence").current();
         let size = |call: Call| match call {
             Call::Volume(VolumeCall::CreateVolume { wanted, .. }) => Some(wanted.size),
             _ => None,
@@ -177,7 +177,7 @@ fn every_kind_of_size_is_asked_for_and_most_of_all_what_can_be_had() {
 
 /// A model in which there is a group snapshot of these volumes.
 fn of_a_group(volumes: &[Id]) -> Model {
-    let (mut toy, mut model) = (Toy::default(), Model::new(terms()));
+    let (mut toy, mut model) = (Toy::default(), Model::new(profile()));
     let create = |volume: &Id| story::create(*volume, story::wanted()).into();
     let cut = GroupCall::CreateVolumeGroupSnapshot { name: Name::group(0), volumes: volumes.to_vec() };
     let calls: Vec<Call> = volumes.iter().map(create).chain([cut.into()]).collect();

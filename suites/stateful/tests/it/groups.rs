@@ -1,7 +1,7 @@
 //! Rules and freedoms about group snapshots.
 
 use csi_harness::protocol::capability::Capability;
-use csi_suite_stateful::model::answer::{Answer, GroupFacts, Said};
+use csi_suite_stateful::model::answer::{Answer, GroupFacts, Response};
 use csi_suite_stateful::model::call::{GroupCall, Wanted};
 use csi_suite_stateful::model::names::{Id, Name};
 use tonic::Code;
@@ -20,7 +20,7 @@ fn of_a_group() -> Story {
     story
 }
 
-fn with(change: fn(&mut GroupFacts)) -> Answer<Said> {
+fn with(change: fn(&mut GroupFacts)) -> Answer<Response> {
     let mut facts = group_facts(g(1), &[v(1), v(2)]);
     change(&mut facts);
     group_ok(facts)

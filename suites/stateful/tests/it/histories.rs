@@ -7,10 +7,10 @@ use csi_suite_stateful::history::{
     Doubt, Entry, History, Outcome, Parts, Report, Timeline, Treatment, check, search,
 };
 use csi_suite_stateful::model::Span;
-use csi_suite_stateful::model::answer::{Answer, Listed, Said, VolumeSaid};
+use csi_suite_stateful::model::answer::{Answer, Listed, Response, VolumeResponse};
 use csi_suite_stateful::model::call::{Call, Size, Wanted};
 use csi_suite_stateful::model::names::{Id, Name};
-use csi_suite_stateful::model::possible::{Bound, STEPS_MAX};
+use csi_suite_stateful::model::state_set::{Bound, STEPS_MAX};
 use tonic::Code;
 
 use csi_test_support::histories::plain::has_order;
@@ -19,16 +19,16 @@ use csi_test_support::histories::story::*;
 use csi_test_support::histories::toy::Trait;
 
 /// A history written by hand: worker, from, to (milliseconds), call, answer.
-fn history(calls: Vec<(u16, u64, u64, Call, Answer<Said>)>) -> History {
+fn history(calls: Vec<(u16, u64, u64, Call, Answer<Response>)>) -> History {
     let entry = |(worker, from, to, call, answer)| Entry {
         worker,
         call,
         answer,
         span: Span { invoked: Duration::from_millis(from), returned: Duration::from_millis(to) },
     };
-    let mut terms = terms();
-    terms.settle = Duration::from_millis(10);
-    History { terms, entries: calls.into_iter().map(entry).collect() }
+    let mut profile = profile();
+    profile.settle = Duration::from_millis(10);
+    History { profile, entries: calls.into_iter().map(entry).collect() }
 }
 
 fn rules(report: &Report) -> Vec<&'static str> {
@@ -187,8 +187,8 @@ fn a_copy_is_not_made_of_what_is_gone() {
 #[test]
 fn a_list_on_one_page_misses_nothing_that_outlived_it() {
     let list = |pages, ids: &[Id]| {
-        let entries = ids.iter().map(|id| (*id, VolumeSaid::Seen(facts(*id), None))).collect();
-        Answer::Done(Said::Volumes(Listed { pages, entries }))
+        let entries = ids.iter().map(|id| (*id, VolumeResponse::Seen(facts(*id), None))).collect();
+        Answer::Done(Response::Volumes(Listed { pages, entries }))
     };
     let listed = |pages, ids: &[Id]| {
         history(vec![
@@ -266,7 +266,10 @@ fn where_too_much_is_possible_nothing_is_said() {
     }
     calls.push((0, 30, 31, look_up(v(1)).into(), seen(facts(v(1)))));
     let report = check(&history(calls));
-    assert!(matches!(report.undecided[0].because, Doubt::Bound(Bound::Open | Bound::Worlds)), "{report:?}");
+    assert!(
+        matches!(report.undecided[0].because, Doubt::Bound(Bound::Open | Bound::Configurations)),
+        "{report:?}"
+    );
     assert!(report.unordered.is_empty());
 }
 

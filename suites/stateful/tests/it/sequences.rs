@@ -2,7 +2,7 @@
 //! found fault with, and what goes wrong in the field is.
 
 use csi_harness::protocol::capability::Capability;
-use csi_suite_stateful::model::answer::{Answer, VolumeSaid};
+use csi_suite_stateful::model::answer::{Answer, VolumeResponse};
 use csi_suite_stateful::model::call::{Size, VolumeCall, Wanted};
 use csi_suite_stateful::model::names::Name;
 use tonic::Code;
@@ -12,7 +12,7 @@ use csi_test_support::histories::story::*;
 /// From a claim to a running pod.
 fn running() -> Story {
     let mut story = Story::of_a_volume();
-    story.right(attach(v(1), N1), said(VolumeSaid::Attached("{\"device\": \"sdb\"}".into())));
+    story.right(attach(v(1), N1), said(VolumeResponse::Attached("{\"device\": \"sdb\"}".into())));
     story.done([stage(v(1), N1), publish(v(1), N1, T1)]);
     story
 }
@@ -97,7 +97,7 @@ fn an_attachment_that_never_succeeded_is_undone() {
 #[test]
 fn expansion_while_the_volume_is_published() {
     let mut story = running();
-    story.right(expand(v(1), 2 * GIB), said(VolumeSaid::Grown(2 * GIB)));
+    story.right(expand(v(1), 2 * GIB), said(VolumeResponse::Grown(2 * GIB)));
     let size = Size::at_least(2 * GIB);
     let grow = VolumeCall::NodeExpandVolume { volume: v(1), node: N1, target: T1, size };
     story.done([grow.clone(), grow]);

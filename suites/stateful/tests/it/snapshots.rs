@@ -1,6 +1,6 @@
 //! Rules and freedoms about snapshots.
 
-use csi_suite_stateful::model::answer::{Answer, Listed, Said, SnapshotFacts, SnapshotSaid};
+use csi_suite_stateful::model::answer::{Answer, Listed, Response, SnapshotFacts, SnapshotResponse};
 use csi_suite_stateful::model::call::{Call, SnapshotCall, Wanted};
 use csi_suite_stateful::model::names::{Id, Name};
 use tonic::Code;
@@ -17,7 +17,7 @@ fn get(snapshot: Id) -> SnapshotCall {
     SnapshotCall::GetSnapshot { snapshot }
 }
 
-fn with(change: fn(&mut SnapshotFacts)) -> Answer<Said> {
+fn with(change: fn(&mut SnapshotFacts)) -> Answer<Response> {
     let mut facts = snapshot_facts(s(1), v(1));
     change(&mut facts);
     cut_ok(facts)
@@ -133,8 +133,8 @@ fn nothing_is_said_of_a_copy_of_what_is_not_ready() {
 fn a_list_on_one_page_has_every_snapshot() {
     let mut story = of_a_snapshot();
     let list = |pages, facts: Option<SnapshotFacts>| {
-        let entries = facts.into_iter().map(|facts| (s(1), SnapshotSaid::Seen(facts))).collect();
-        Answer::Done(Said::Snapshots(Listed { pages, entries }))
+        let entries = facts.into_iter().map(|facts| (s(1), SnapshotResponse::Seen(facts))).collect();
+        Answer::Done(Response::Snapshots(Listed { pages, entries }))
     };
     let there = || Some(snapshot_facts(s(1), v(1)));
     story.judges(

@@ -2,7 +2,7 @@
 
 use csi_harness::config::AccessType;
 use csi_harness::protocol::capability::Capability;
-use csi_suite_stateful::model::answer::{Answer, Listed, Said, SourceTold, VolumeFacts, VolumeSaid};
+use csi_suite_stateful::model::answer::{Answer, Listed, Response, SourceTold, VolumeFacts, VolumeResponse};
 use csi_suite_stateful::model::call::{Call, MODES_FOR_MANY_NODES, Size, Usage, VolumeCall, Wanted};
 use csi_suite_stateful::model::names::{Id, Name};
 use tonic::Code;
@@ -163,7 +163,7 @@ fn a_volume_of_another_source_is_a_conflict() {
 #[test]
 fn what_was_changed_may_conflict_with_what_it_was_made_as() {
     let mut story = Story::of_a_volume();
-    story.right(expand(v(1), 2 * GIB), said(VolumeSaid::Grown(2 * GIB)));
+    story.right(expand(v(1), 2 * GIB), said(VolumeResponse::Grown(2 * GIB)));
     story.judges(
         create(v(1), wanted()),
         [
@@ -254,7 +254,7 @@ fn a_volume_in_use_or_with_dependants_may_be_kept() {
 #[test]
 fn a_volume_is_attached_once_for_one_use() {
     let mut story = Story::of_a_volume();
-    let context = |text: &str| said(VolumeSaid::Attached(text.into()));
+    let context = |text: &str| said(VolumeResponse::Attached(text.into()));
     story.judges(attach(v(1), N1), [(no(Code::Internal), "CTRL-PUBLISH-001"), (context("a"), "fits")]);
     story.right(attach(v(1), N1), context("a"));
     story.judges(
@@ -287,15 +287,15 @@ fn a_volume_for_one_node_is_on_one_node() {
     // Some volumes are for many nodes by nature.
     judged(&story, "odd CTRL-PUBLISH-027");
     let mut by_nature = story.clone();
-    by_nature.right(validate.clone(), said(VolumeSaid::Confirmed(true)));
+    by_nature.right(validate.clone(), said(VolumeResponse::Confirmed(true)));
     judged(&by_nature, "fits");
     // Unless it is said to be so in no mode at all.
-    story.right(validate, said(VolumeSaid::Confirmed(false)));
+    story.right(validate, said(VolumeResponse::Confirmed(false)));
     judged(&story, "odd CTRL-PUBLISH-027");
     for mode in MODES_FOR_MANY_NODES {
         let validate =
             VolumeCall::ValidateVolumeCapabilities { volume: v(1), usage: Usage { mode, ..WRITER } };
-        story.right(validate, said(VolumeSaid::Confirmed(false)));
+        story.right(validate, said(VolumeResponse::Confirmed(false)));
     }
     judged(&story, "CTRL-PUBLISH-027");
 
@@ -311,11 +311,11 @@ fn a_volume_for_one_node_is_on_one_node() {
 fn the_same_question_has_the_same_answer_as_long_as_nothing_changes() {
     let mut story = Story::of_a_volume();
     let validate = VolumeCall::ValidateVolumeCapabilities { volume: v(1), usage: MANY };
-    story.right(validate.clone(), said(VolumeSaid::Confirmed(false)));
-    story.judges(validate.clone(), [(said(VolumeSaid::Confirmed(true)), "CTRL-VALIDATE-004")]);
+    story.right(validate.clone(), said(VolumeResponse::Confirmed(false)));
+    story.judges(validate.clone(), [(said(VolumeResponse::Confirmed(true)), "CTRL-VALIDATE-004")]);
     story.judges(validate.clone(), [(no(Code::InvalidArgument), "fits")]);
     story.right(attach(v(1), N1), ok());
-    story.judges(validate, [(said(VolumeSaid::Confirmed(true)), "fits")]);
+    story.judges(validate, [(said(VolumeResponse::Confirmed(true)), "fits")]);
 }
 
 #[test]
@@ -348,7 +348,7 @@ fn detaching_is_always_possible() {
 #[test]
 fn a_volume_grows_and_does_not_shrink() {
     let mut story = Story::of_a_volume();
-    let grown = |bytes| said(VolumeSaid::Grown(bytes));
+    let grown = |bytes| said(VolumeResponse::Grown(bytes));
     story.judges(
         expand(v(1), 2 * GIB),
         [
@@ -382,7 +382,7 @@ fn what_can_grow_in_use_is_what_the_driver_advertises() {
         }
         story
     };
-    let grown = said(VolumeSaid::Grown(2 * GIB));
+    let grown = said(VolumeResponse::Grown(2 * GIB));
     let judged = |missing: &[Capability], done, refused| {
         let answers = [(grown.clone(), done), (no(Code::FailedPrecondition), refused)];
         of(missing).judges(expand(v(1), 2 * GIB), answers);
@@ -408,7 +408,7 @@ fn a_volume_is_what_it_was_said_to_be() {
         ],
     );
     story.right(attach(v(1), N1), ok());
-    let on = |nodes: &[_]| said(VolumeSaid::Seen(facts(v(1)), Some(nodes.iter().copied().collect())));
+    let on = |nodes: &[_]| said(VolumeResponse::Seen(facts(v(1)), Some(nodes.iter().copied().collect())));
     story.judges(look_up(v(1)), [(on(&[N1, N2]), "fits"), (on(&[N2]), "CTRL-GETVOL-007")]);
 }
 
@@ -416,8 +416,8 @@ fn a_volume_is_what_it_was_said_to_be() {
 fn a_list_on_one_page_has_every_volume() {
     let mut story = Story::of_a_volume();
     let list = |pages, ids: &[Id]| {
-        let entries = ids.iter().map(|id| (*id, VolumeSaid::Seen(facts(*id), None))).collect();
-        Answer::Done(Said::Volumes(Listed { pages, entries }))
+        let entries = ids.iter().map(|id| (*id, VolumeResponse::Seen(facts(*id), None))).collect();
+        Answer::Done(Response::Volumes(Listed { pages, entries }))
     };
     story.judges(
         Call::ListVolumes,

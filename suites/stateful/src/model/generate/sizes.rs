@@ -1,17 +1,17 @@
 //! Sizes that may be asked for: those that are known to be had, and others that are legal and that a driver may refuse.
 
 use super::View;
-use crate::model::around::Terms;
 use crate::model::call::{Size, Wanted};
-use crate::model::possible::Possible;
+use crate::model::call_context::DriverProfile;
 use crate::model::state::VolumeLife;
+use crate::model::state_set::StateSet;
 
 /// How often a size that is known to be had is chosen, beside others.
 const KNOWN_WEIGHT: usize = 3;
 
 /// Sizes of new volumes.
 pub(super) fn of_new_volumes(view: &View<'_>) -> Vec<Size> {
-    let Terms { size_bytes, larger_bytes, .. } = *view.terms;
+    let DriverProfile { size_bytes, larger_bytes, .. } = *view.profile;
     let known = [Size::at_least(size_bytes), Size::at_least(larger_bytes), between(size_bytes, larger_bytes)];
     let mut sizes: Vec<Size> = known.into_iter().flat_map(|size| vec![size; KNOWN_WEIGHT]).collect();
     sizes.extend([at_most(larger_bytes), exactly(size_bytes)]);
@@ -26,14 +26,14 @@ pub(super) fn of_made_volume(view: &View<'_>, life: &VolumeLife) -> Vec<Size> {
     if source.is_some() {
         return Vec::new();
     }
-    let larger = Some(view.terms.larger_bytes).filter(|larger| size.required_bytes < *larger);
+    let larger = Some(view.profile.larger_bytes).filter(|larger| size.required_bytes < *larger);
     let others = extremes(view).filter(|bytes| *bytes != life.size_bytes);
     larger.map(Size::at_least).into_iter().chain(others.map(exactly)).collect()
 }
 
 /// Sizes that a volume is expanded to.
 pub(super) fn of_expansion(view: &View<'_>, life: Option<&VolumeLife>) -> Vec<Size> {
-    let (present, larger) = (life.map_or(0, |life| life.size_bytes), view.terms.larger_bytes);
+    let (present, larger) = (life.map_or(0, |life| life.size_bytes), view.profile.larger_bytes);
     let mut sizes = vec![Size::at_least(larger)];
     if present > 0 {
         sizes.extend([Size::at_least(present), exactly(present)]);
@@ -44,7 +44,7 @@ pub(super) fn of_expansion(view: &View<'_>, life: Option<&VolumeLife>) -> Vec<Si
 
 /// The smallest and the largest size that the driver has answered for a volume that exists.
 fn extremes(view: &View<'_>) -> impl Iterator<Item = i64> + use<> {
-    let lives = view.model.volumes.values().filter_map(Possible::certain).filter_map(|one| one.life.as_ref());
+    let lives = view.model.volumes.values().filter_map(StateSet::certain).filter_map(|one| one.life.as_ref());
     let sizes = || lives.clone().map(|life| life.size_bytes).filter(|bytes| *bytes > 0);
     sizes().min().into_iter().chain(sizes().max())
 }

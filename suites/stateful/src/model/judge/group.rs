@@ -5,15 +5,15 @@ use std::collections::BTreeSet;
 use csi_harness::spec::requirements::req;
 use tonic::Code;
 
-use crate::model::answer::{GroupFacts, GroupSaid, is_same_moment, moment_text};
-use crate::model::around::{Around, Presence};
+use crate::model::answer::{GroupFacts, GroupResponse, is_same_moment, moment_text};
 use crate::model::call::GroupCall;
+use crate::model::call_context::{CallContext, Presence};
 use crate::model::expectation::{Expectation, Finding, anything, must, must_be_refused, says};
 use crate::model::names::Id;
 use crate::model::state::{Group, GroupLife, Held};
 
 /// The answers that a driver may give to a call about a group snapshot.
-pub(in crate::model) fn group(group: &Group, call: &GroupCall, around: &Around) -> Expectation {
+pub(in crate::model) fn group(group: &Group, call: &GroupCall, around: &CallContext) -> Expectation {
     use GroupCall::*;
     let find = |id: &Id| group.find(*id, around.invoked);
     match call {
@@ -29,11 +29,11 @@ pub(in crate::model) fn group(group: &Group, call: &GroupCall, around: &Around) 
 pub(in crate::model) fn group_said(
     group: &Group,
     call: &GroupCall,
-    said: &GroupSaid,
-    around: &Around,
+    said: &GroupResponse,
+    around: &CallContext,
 ) -> Finding {
     match (call, said) {
-        (GroupCall::CreateVolumeGroupSnapshot { volumes, .. }, GroupSaid::Seen(facts)) => {
+        (GroupCall::CreateVolumeGroupSnapshot { volumes, .. }, GroupResponse::Seen(facts)) => {
             let volumes = volumes.iter().copied().collect();
             match &group.life {
                 // What is asked for then is open, and so is what is said of it.
@@ -42,7 +42,7 @@ pub(in crate::model) fn group_said(
                 None => complete(facts, &volumes),
             }
         }
-        (GroupCall::GetVolumeGroupSnapshot { group: id }, GroupSaid::Seen(facts)) => {
+        (GroupCall::GetVolumeGroupSnapshot { group: id }, GroupResponse::Seen(facts)) => {
             match group.find(*id, around.invoked) {
                 Held::Here(life) => {
                     let asked = says(
@@ -61,7 +61,7 @@ pub(in crate::model) fn group_said(
     }
 }
 
-fn create(group: &Group, volumes: &[Id], around: &Around) -> Expectation {
+fn create(group: &Group, volumes: &[Id], around: &CallContext) -> Expectation {
     let volumes: BTreeSet<Id> = volumes.iter().copied().collect();
     let expectation = match &group.life {
         Some(life) if life.thinned => anything(&req::GROUP_CREATE_003, "of a group that has lost a member"),
@@ -92,7 +92,7 @@ fn create(group: &Group, volumes: &[Id], around: &Around) -> Expectation {
     }
 }
 
-fn delete(held: Held<'_, GroupLife>, around: &Around) -> Expectation {
+fn delete(held: Held<'_, GroupLife>, around: &CallContext) -> Expectation {
     match held {
         Held::Gone | Held::Fading => {
             must(&req::GROUP_DELETE_003, "succeed for a group snapshot that is deleted")

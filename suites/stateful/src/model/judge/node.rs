@@ -9,26 +9,31 @@ use csi_harness::spec::requirements::{Requirement, req};
 use tonic::Code;
 
 use crate::model::answer::Found;
-use crate::model::around::Around;
 use crate::model::call::Usage;
+use crate::model::call_context::CallContext;
 use crate::model::expectation::{Expectation, Finding, anything, must, must_be_refused, says};
 use crate::model::names::{Kind, Node, Slot, Target};
 use crate::model::state::{Held, VolumeLife};
 
 /// Whether the orchestrator has done what comes before staging. What can be staged of a volume that is attached for
 /// reading only is not clear.
-fn is_attached(life: &VolumeLife, node: Node, around: &Around) -> bool {
-    !around.terms.has(Capability::PublishUnpublishVolume)
+fn is_attached(life: &VolumeLife, node: Node, around: &CallContext) -> bool {
+    !around.profile.has(Capability::PublishUnpublishVolume)
         || life.attached.get(&node).is_some_and(|attachment| !attachment.readonly)
 }
 
 /// Whether the orchestrator has done what comes before publishing.
-fn is_staged(life: &VolumeLife, node: Node, around: &Around) -> bool {
+fn is_staged(life: &VolumeLife, node: Node, around: &CallContext) -> bool {
     is_attached(life, node, around)
-        && (!around.terms.has(Capability::StageUnstageVolume) || life.staged.contains_key(&node))
+        && (!around.profile.has(Capability::StageUnstageVolume) || life.staged.contains_key(&node))
 }
 
-pub(super) fn stage(held: Held<'_, VolumeLife>, node: Node, usage: Usage, around: &Around) -> Expectation {
+pub(super) fn stage(
+    held: Held<'_, VolumeLife>,
+    node: Node,
+    usage: Usage,
+    around: &CallContext,
+) -> Expectation {
     let life = match held {
         Held::Gone | Held::Fading => {
             return must_be_refused(&req::NODE_STAGE_021, Code::NotFound, "of a deleted volume")
@@ -76,7 +81,7 @@ pub(super) fn publish(
     at: (Node, Target),
     usage: Usage,
     readonly: bool,
-    around: &Around,
+    around: &CallContext,
 ) -> Expectation {
     let life = match held {
         Held::Gone | Held::Fading => {
@@ -129,7 +134,7 @@ pub(super) fn unpublish(held: Held<'_, VolumeLife>, at: (Node, Target)) -> Expec
     }
 }
 
-pub(super) fn expand(held: Held<'_, VolumeLife>, at: (Node, Target), around: &Around) -> Expectation {
+pub(super) fn expand(held: Held<'_, VolumeLife>, at: (Node, Target), around: &CallContext) -> Expectation {
     match held {
         Held::Gone | Held::Fading => {
             must_be_refused(&req::NODE_EXPAND_021, Code::NotFound, "of a deleted volume")
@@ -157,7 +162,7 @@ pub(super) fn stats(held: Held<'_, VolumeLife>, at: (Node, Target)) -> Expectati
 }
 
 /// Workloads write to what is published for writing, and cannot write to what is not.
-pub(super) fn write(held: Held<'_, VolumeLife>, at: (Node, Target), around: &Around) -> Expectation {
+pub(super) fn write(held: Held<'_, VolumeLife>, at: (Node, Target), around: &CallContext) -> Expectation {
     let life = match held {
         Held::Here(life) if is_staged(life, at.0, around) => life,
         _ => return anything(&req::NODE_PUBLISH_001, "where the volume is not on the node"),
@@ -177,7 +182,7 @@ pub(super) fn write(held: Held<'_, VolumeLife>, at: (Node, Target), around: &Aro
     }
 }
 
-pub(super) fn read(held: Held<'_, VolumeLife>, at: (Node, Target), around: &Around) -> Expectation {
+pub(super) fn read(held: Held<'_, VolumeLife>, at: (Node, Target), around: &CallContext) -> Expectation {
     match held {
         Held::Here(life) if is_staged(life, at.0, around) && life.published.contains_key(&at) => {
             must(target_is_the_volume(life), "give a workload what was written")

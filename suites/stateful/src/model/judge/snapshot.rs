@@ -3,15 +3,19 @@
 use csi_harness::spec::requirements::req;
 use tonic::Code;
 
-use crate::model::answer::{SnapshotFacts, SnapshotSaid, is_same_moment, moment_text};
-use crate::model::around::{Around, Presence};
+use crate::model::answer::{SnapshotFacts, SnapshotResponse, is_same_moment, moment_text};
 use crate::model::call::SnapshotCall;
+use crate::model::call_context::{CallContext, Presence};
 use crate::model::expectation::{Expectation, Finding, anything, must, must_be_refused, says};
 use crate::model::names::{Id, Name};
 use crate::model::state::{Held, Snapshot, SnapshotLife};
 
 /// The answers that a driver may give to a call about a snapshot.
-pub(in crate::model) fn snapshot(snapshot: &Snapshot, call: &SnapshotCall, around: &Around) -> Expectation {
+pub(in crate::model) fn snapshot(
+    snapshot: &Snapshot,
+    call: &SnapshotCall,
+    around: &CallContext,
+) -> Expectation {
     use SnapshotCall::*;
     let find = |id: &Id| snapshot.find(*id, around.invoked);
     match call {
@@ -27,11 +31,11 @@ pub(in crate::model) fn snapshot(snapshot: &Snapshot, call: &SnapshotCall, aroun
 pub(in crate::model) fn snapshot_said(
     snapshot: &Snapshot,
     call: &SnapshotCall,
-    said: &SnapshotSaid,
-    around: &Around,
+    said: &SnapshotResponse,
+    around: &CallContext,
 ) -> Finding {
     match (call, said) {
-        (SnapshotCall::CreateSnapshot { name, volume }, SnapshotSaid::Seen(facts)) => {
+        (SnapshotCall::CreateSnapshot { name, volume }, SnapshotResponse::Seen(facts)) => {
             complete(facts, *volume).and(match &snapshot.life {
                 Some(life) => same(life, facts),
                 None => own_id(*name, facts, around),
@@ -44,7 +48,7 @@ pub(in crate::model) fn snapshot_said(
     }
 }
 
-fn create(snapshot: &Snapshot, volume: Id, around: &Around) -> Expectation {
+fn create(snapshot: &Snapshot, volume: Id, around: &CallContext) -> Expectation {
     let source_may_be_gone = around.source != Presence::Yes;
     let expectation = match &snapshot.life {
         Some(life) if life.volume == volume => {
@@ -75,7 +79,7 @@ fn create(snapshot: &Snapshot, volume: Id, around: &Around) -> Expectation {
     }
 }
 
-fn delete(held: Held<'_, SnapshotLife>, around: &Around) -> Expectation {
+fn delete(held: Held<'_, SnapshotLife>, around: &CallContext) -> Expectation {
     match held {
         Held::Gone | Held::Fading => {
             must(&req::CTRL_DELETESNAP_003, "succeed for a snapshot that is deleted")
@@ -144,7 +148,7 @@ fn complete(facts: &SnapshotFacts, volume: Id) -> Finding {
     id.in_doubt().and(source).and(time).and(size)
 }
 
-fn own_id(name: Name, facts: &SnapshotFacts, around: &Around) -> Finding {
+fn own_id(name: Name, facts: &SnapshotFacts, around: &CallContext) -> Finding {
     says(
         facts.id.is_none_or(|id| id.name == name) || around.owner != Presence::Yes,
         &req::MSG_SNAPSHOT_003,
@@ -190,9 +194,9 @@ fn same(life: &SnapshotLife, facts: &SnapshotFacts) -> Finding {
     id.in_doubt().and(time).and(size).and(ready)
 }
 
-fn looked_up(held: Held<'_, SnapshotLife>, id: Id, said: &SnapshotSaid, around: &Around) -> Finding {
+fn looked_up(held: Held<'_, SnapshotLife>, id: Id, said: &SnapshotResponse, around: &CallContext) -> Finding {
     match (held, said) {
-        (Held::Here(life), SnapshotSaid::Seen(facts)) => {
+        (Held::Here(life), SnapshotResponse::Seen(facts)) => {
             let asked = says(
                 facts.id == Some(id),
                 &req::CTRL_GETSNAP_007,
@@ -202,16 +206,16 @@ fn looked_up(held: Held<'_, SnapshotLife>, id: Id, said: &SnapshotSaid, around: 
             );
             asked.and(complete(facts, life.volume)).and(same(life, facts))
         }
-        (Held::Here(_), SnapshotSaid::Unlisted { pages }) => says(
+        (Held::Here(_), SnapshotResponse::Unlisted { pages }) => says(
             // Pages may miss what exists while others come and go.
-            *pages > 1 || around.terms.lists_lag,
+            *pages > 1 || around.profile.lists_lag,
             &req::CTRL_LISTSNAP_002,
             "a snapshot that exists is not in the list",
             "all snapshots, however they came about",
             "a list without it, on one page",
         )
         .in_doubt(),
-        (Held::Gone, SnapshotSaid::Seen(_)) => says(
+        (Held::Gone, SnapshotResponse::Seen(_)) => says(
             false,
             &req::CTRL_INTERACT_008,
             "a deleted snapshot goes on being there",

@@ -7,15 +7,15 @@ use csi_harness::spec::requirements::{Requirement, req};
 use tonic::Code;
 
 use super::node;
-use crate::model::answer::{SourceTold, VolumeFacts, VolumeSaid};
-use crate::model::around::{Around, Presence};
+use crate::model::answer::{SourceTold, VolumeFacts, VolumeResponse};
 use crate::model::call::{MODES_FOR_MANY_NODES, Size, Usage, VolumeCall, Wanted};
+use crate::model::call_context::{CallContext, Presence};
 use crate::model::expectation::{Expectation, Finding, anything, must, must_be_refused, says};
 use crate::model::names::{Id, Kind, Name, Node};
 use crate::model::state::{Held, Volume, VolumeLife};
 
 /// The answers that a driver may give to a call about a volume.
-pub(in crate::model) fn volume(volume: &Volume, call: &VolumeCall, around: &Around) -> Expectation {
+pub(in crate::model) fn volume(volume: &Volume, call: &VolumeCall, around: &CallContext) -> Expectation {
     use VolumeCall::*;
     let find = |id: &Id| volume.find(*id, around.invoked);
     let expectation = match call {
@@ -52,10 +52,10 @@ pub(in crate::model) fn volume(volume: &Volume, call: &VolumeCall, around: &Arou
 pub(in crate::model) fn volume_said(
     volume: &Volume,
     call: &VolumeCall,
-    said: &VolumeSaid,
-    around: &Around,
+    said: &VolumeResponse,
+    around: &CallContext,
 ) -> Finding {
-    if let (VolumeCall::CreateVolume { name, wanted }, VolumeSaid::Made(facts)) = (call, said) {
+    if let (VolumeCall::CreateVolume { name, wanted }, VolumeResponse::Made(facts)) = (call, said) {
         return complete(facts).and(match &volume.life {
             Some(life) => same(life, facts),
             None => as_wanted(*name, wanted, facts, around),
@@ -68,9 +68,9 @@ pub(in crate::model) fn volume_said(
         Some(Held::Fading) | None => return Finding::Fits,
     };
     match (call, said) {
-        (VolumeCall::Listing { .. }, VolumeSaid::Unlisted { pages }) => says(
+        (VolumeCall::Listing { .. }, VolumeResponse::Unlisted { pages }) => says(
             // Pages may miss what exists while other volumes come and go.
-            *pages > 1 || around.terms.lists_lag,
+            *pages > 1 || around.profile.lists_lag,
             &req::CTRL_LISTVOL_002,
             "a volume that exists is not in the list",
             "every volume that the driver knows",
@@ -78,11 +78,11 @@ pub(in crate::model) fn volume_said(
         )
         .in_doubt(),
         // What changes may show there late as well.
-        (VolumeCall::Listing { .. }, VolumeSaid::Seen(..)) if around.terms.lists_lag => Finding::Fits,
-        (VolumeCall::Listing { .. }, VolumeSaid::Seen(facts, nodes)) => {
+        (VolumeCall::Listing { .. }, VolumeResponse::Seen(..)) if around.profile.lists_lag => Finding::Fits,
+        (VolumeCall::Listing { .. }, VolumeResponse::Seen(facts, nodes)) => {
             seen(life, facts, nodes.as_ref(), &req::CTRL_LISTVOL_012, around)
         }
-        (VolumeCall::ControllerGetVolume { volume }, VolumeSaid::Seen(facts, nodes)) => {
+        (VolumeCall::ControllerGetVolume { volume }, VolumeResponse::Seen(facts, nodes)) => {
             let asked = says(
                 facts.id == Some(*volume),
                 &req::CTRL_GETVOL_011,
@@ -92,7 +92,7 @@ pub(in crate::model) fn volume_said(
             );
             asked.and(seen(life, facts, nodes.as_ref(), &req::CTRL_GETVOL_007, around))
         }
-        (VolumeCall::ControllerPublishVolume { node, .. }, VolumeSaid::Attached(context)) => {
+        (VolumeCall::ControllerPublishVolume { node, .. }, VolumeResponse::Attached(context)) => {
             let before = life.attached.get(node).and_then(|attachment| attachment.context.as_ref());
             says(
                 before.is_none_or(|before| before == context),
@@ -102,21 +102,21 @@ pub(in crate::model) fn volume_said(
                 context,
             )
         }
-        (VolumeCall::ValidateVolumeCapabilities { usage, .. }, VolumeSaid::Confirmed(yes)) => {
+        (VolumeCall::ValidateVolumeCapabilities { usage, .. }, VolumeResponse::Confirmed(yes)) => {
             same_verdict(life, *usage, *yes)
         }
-        (VolumeCall::ControllerExpandVolume { size, .. }, VolumeSaid::Grown(bytes)) => {
+        (VolumeCall::ControllerExpandVolume { size, .. }, VolumeResponse::Grown(bytes)) => {
             grown(life, *size, *bytes)
         }
-        (VolumeCall::Read { .. }, VolumeSaid::Read(found)) => node::read_back(life, found),
+        (VolumeCall::Read { .. }, VolumeResponse::Read(found)) => node::read_back(life, found),
         _ => Finding::Fits,
     }
 }
 
 /// What may be said of a volume that does not exist, and need not be refused.
-fn said_of_nothing(said: &VolumeSaid) -> Finding {
+fn said_of_nothing(said: &VolumeResponse) -> Finding {
     says(
-        !matches!(said, VolumeSaid::Seen(..)),
+        !matches!(said, VolumeResponse::Seen(..)),
         &req::CTRL_DELETEVOL_002,
         "a deleted volume goes on being there",
         "nothing of it once the deletion is complete",
@@ -125,7 +125,7 @@ fn said_of_nothing(said: &VolumeSaid) -> Finding {
     .in_doubt()
 }
 
-fn create(volume: &Volume, wanted: &Wanted, around: &Around) -> Expectation {
+fn create(volume: &Volume, wanted: &Wanted, around: &CallContext) -> Expectation {
     match &volume.life {
         Some(life) => create_again(life, wanted, around),
         None if volume.is_fading(around.invoked) => {
@@ -136,19 +136,19 @@ fn create(volume: &Volume, wanted: &Wanted, around: &Around) -> Expectation {
 }
 
 /// Under a name that is free.
-fn create_new(wanted: &Wanted, around: &Around) -> Expectation {
-    let terms = &around.terms;
+fn create_new(wanted: &Wanted, around: &CallContext) -> Expectation {
+    let profile = &around.profile;
     let expectation = match wanted.source {
         None => must(&req::CTRL_CREATEVOL_001, "make a volume under a name that is free"),
         Some(source) => copy(source, around),
     };
-    let expectation = if wanted.size == Size::at_least(terms.size_bytes) && wanted.source.is_none() {
+    let expectation = if wanted.size == Size::at_least(profile.size_bytes) && wanted.source.is_none() {
         expectation
     } else {
         unusual_size(expectation)
     };
     // What other keys mean in parameters only the driver knows.
-    let is_accepted = terms.usages.contains(&wanted.usage) && wanted.parameters == 0;
+    let is_accepted = profile.usages.contains(&wanted.usage) && wanted.parameters == 0;
     if is_accepted { expectation } else { expectation.or_any_refusal() }
 }
 
@@ -159,7 +159,7 @@ fn unusual_size(expectation: Expectation) -> Expectation {
         .or_remark(Code::InvalidArgument, "which tells less: the RPC has a code of its own for sizes")
 }
 
-fn copy(source: Id, around: &Around) -> Expectation {
+fn copy(source: Id, around: &CallContext) -> Expectation {
     let (is_there, is_gone, capability): (&Requirement, &Requirement, _) = match source.name.kind {
         Kind::Volume => (&req::MSG_VOLSOURCE_006, &req::CTRL_CREATEVOL_040, Capability::CloneVolume),
         Kind::Snapshot | Kind::Group | Kind::Member => {
@@ -176,11 +176,11 @@ fn copy(source: Id, around: &Around) -> Expectation {
         Presence::Yes => must(is_there, "make a copy"),
     };
     // Who has group snapshots alone has not promised to copy their members.
-    if around.terms.has(capability) { expectation } else { expectation.or_any_refusal() }
+    if around.profile.has(capability) { expectation } else { expectation.or_any_refusal() }
 }
 
 /// Under a name that is taken: the volume there is good enough, or ALREADY_EXISTS says that it is not.
-fn create_again(life: &VolumeLife, wanted: &Wanted, around: &Around) -> Expectation {
+fn create_again(life: &VolumeLife, wanted: &Wanted, around: &CallContext) -> Expectation {
     let made = &life.wanted;
     let mut expectation = match difference(life, wanted) {
         None if life.changed => must(&req::CTRL_CREATEVOL_002, "answer with the volume made before")
@@ -219,7 +219,7 @@ fn create_again(life: &VolumeLife, wanted: &Wanted, around: &Around) -> Expectat
     if wanted.source.is_some() && around.source != Presence::Yes {
         expectation = expectation.or(Code::NotFound, "the source may be looked for first");
     }
-    if differences(made, wanted) > 1 || !around.terms.usages.contains(&wanted.usage) {
+    if differences(made, wanted) > 1 || !around.profile.usages.contains(&wanted.usage) {
         expectation = expectation.or_any_refusal();
     }
     expectation
@@ -278,7 +278,7 @@ fn parameters(rule: &'static Requirement, what: &'static str) -> Expectation {
         .or_remark(Code::Internal, "ALREADY_EXISTS tells the caller what is wrong")
 }
 
-fn delete(held: Held<'_, VolumeLife>, around: &Around) -> Expectation {
+fn delete(held: Held<'_, VolumeLife>, around: &CallContext) -> Expectation {
     let life = match held {
         Held::Gone | Held::Fading => {
             return must(&req::CTRL_DELETEVOL_003, "succeed for a volume that is deleted");
@@ -310,7 +310,7 @@ fn attach(
     node: Node,
     usage: Usage,
     readonly: bool,
-    around: &Around,
+    around: &CallContext,
 ) -> Expectation {
     let life = match held {
         Held::Gone => return must_be_refused(&req::CTRL_PUBLISH_024, Code::NotFound, "of a deleted volume"),
@@ -321,7 +321,7 @@ fn attach(
         Some(now) if now.usage == usage && (now.readonly == readonly || usage.is_for_readers()) => {
             must(&req::CTRL_PUBLISH_004, "answer a repeated call as the first one")
         }
-        Some(now) if now.usage == usage && around.terms.has(Capability::PublishReadonly) => {
+        Some(now) if now.usage == usage && around.profile.has(Capability::PublishReadonly) => {
             must_be_refused(&req::CTRL_PUBLISH_026, Code::AlreadyExists, "with another readonly than before")
         }
         // Whether the present attachment serves another use is the driver's to say.
@@ -412,13 +412,13 @@ fn look_up(held: Held<'_, VolumeLife>) -> Expectation {
     }
 }
 
-fn expand(held: Held<'_, VolumeLife>, size: Size, around: &Around) -> Expectation {
+fn expand(held: Held<'_, VolumeLife>, size: Size, around: &CallContext) -> Expectation {
     let life = match held {
         Held::Gone => return must_be_refused(&req::CTRL_EXPAND_015, Code::NotFound, "of a deleted volume"),
         Held::Fading => return anything(&req::CTRL_EXPAND_015, "of a volume that is being deleted"),
         Held::Here(life) => life,
     };
-    let has = |capability| around.terms.has(capability);
+    let has = |capability| around.profile.has(capability);
     let (online, offline) = (has(Capability::OnlineExpansion), has(Capability::OfflineExpansion));
     let in_use = match has(Capability::PublishUnpublishVolume) {
         true => !life.attached.is_empty(),
@@ -448,7 +448,7 @@ fn expand(held: Held<'_, VolumeLife>, size: Size, around: &Around) -> Expectatio
     } else {
         must(&req::CTRL_EXPAND_001, "make a volume larger that nobody uses")
     };
-    match size == Size::at_least(around.terms.larger_bytes) {
+    match size == Size::at_least(around.profile.larger_bytes) {
         true => expectation,
         false => unusual_size(expectation),
     }
@@ -492,7 +492,7 @@ fn complete(facts: &VolumeFacts) -> Finding {
 }
 
 /// What is said of a volume that was just made.
-fn as_wanted(name: Name, wanted: &Wanted, facts: &VolumeFacts, around: &Around) -> Finding {
+fn as_wanted(name: Name, wanted: &Wanted, facts: &VolumeFacts, around: &CallContext) -> Finding {
     let shown = |id: Option<Id>| id.map_or("none".to_owned(), |id| format!("the one of {id}"));
     let is_own = facts.id.is_none_or(|id| id.name == name) || around.owner != Presence::Yes;
     let own = says(
@@ -576,7 +576,7 @@ fn seen(
     facts: &VolumeFacts,
     nodes: Option<&BTreeSet<Node>>,
     publishes: &'static Requirement,
-    around: &Around,
+    around: &CallContext,
 ) -> Finding {
     let empty = "{}";
     let context = life.told.as_ref().map_or(empty, |(context, _)| context);
@@ -595,7 +595,7 @@ fn seen(
         format!("capacity_bytes {}, or 0 for unknown", life.size_bytes),
         facts.capacity_bytes,
     );
-    let told = around.terms.has(Capability::ListVolumesPublishedNodes);
+    let told = around.profile.has(Capability::ListVolumesPublishedNodes);
     let missing = life.attached.keys().find(|node| told && !nodes.is_some_and(|nodes| nodes.contains(node)));
     let published = says(
         missing.is_none(),

@@ -16,7 +16,7 @@ pub type Time = Duration;
 
 /// What the model is told of the driver and may ask of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Terms {
+pub struct DriverProfile {
     /// What the driver advertises.
     pub capabilities: BTreeSet<Capability>,
     /// How long a deleted object may still be seen.
@@ -43,7 +43,7 @@ pub struct Terms {
     pub known: Known,
 }
 
-impl Terms {
+impl DriverProfile {
     /// Whether the driver advertises it.
     pub fn has(&self, capability: Capability) -> bool {
         self.capabilities.contains(&capability)
@@ -64,9 +64,9 @@ pub enum Presence {
 
 /// What is known beside the object that a call is about.
 #[derive(Clone, Debug)]
-pub struct Around {
+pub struct CallContext {
     /// The driver.
-    pub terms: Arc<Terms>,
+    pub profile: Arc<DriverProfile>,
     /// When the call was sent.
     pub invoked: Time,
     /// When it was answered; never, if it was not.
@@ -85,11 +85,11 @@ pub struct Around {
     pub bytes: BTreeMap<Id, Bytes>,
 }
 
-impl Around {
+impl CallContext {
     /// A call of which nothing is known but when it was made.
-    pub fn new(terms: Arc<Terms>, invoked: Time, returned: Time) -> Around {
-        Around {
-            terms,
+    pub fn new(profile: Arc<DriverProfile>, invoked: Time, returned: Time) -> CallContext {
+        CallContext {
+            profile,
             invoked,
             returned,
             source: Presence::Maybe,
@@ -102,13 +102,14 @@ impl Around {
     }
 
     /// Whether the same is known, but for the time.
-    pub(super) fn is_like(&self, other: &Around) -> bool {
-        let known = |around: &Around| (around.source, around.source_in_use, around.dependants, around.owner);
+    pub(super) fn is_like(&self, other: &CallContext) -> bool {
+        let known =
+            |around: &CallContext| (around.source, around.source_in_use, around.dependants, around.owner);
         known(self) == known(other) && self.bytes == other.bytes
     }
 
     /// Until when something that this call deleted may still be seen.
     pub(super) fn fades_until(&self) -> Time {
-        self.returned.saturating_add(self.terms.settle)
+        self.returned.saturating_add(self.profile.settle)
     }
 }

@@ -1,7 +1,7 @@
 //! All states that an object may be in, after the answers that came so far.
 //!
 //! A call without an answer may take effect at any time from then on, or never, until a later call settles it. A call
-//! whose answer is known takes effect once, at a moment between the two. [`Possible`] keeps every state that some order of
+//! whose answer is known takes effect once, at a moment between the two. [`StateSet`] keeps every state that some order of
 //! such moments leads to, and an answer that fits none of them is a breach: what is possible is narrowed by each answer
 //! and widened by each that is missing. For calls one after another this is what an auditor does with its requests in
 //! flight; for calls at the same time it is the search for a linearization of Lowe, just in time.
@@ -9,13 +9,13 @@
 use std::collections::{HashMap, HashSet, VecDeque};
 
 use super::answer::{Answer, leaves_open};
-use super::around::{Around, Time};
+use super::call_context::{CallContext, Time};
 use super::expectation::{Breach, Finding};
 use super::object::Object;
 use tonic::Code;
 
 /// States, with what has taken effect in each, that are kept of one object at the most.
-pub const WORLDS_MAX: usize = 4096;
+pub const CONFIGURATIONS_MAX: usize = 4096;
 /// Calls of one object that are open at one time, at the most.
 pub const OPEN_MAX: usize = 128;
 /// Judgements made for one object at the most.
@@ -23,13 +23,13 @@ pub const STEPS_MAX: u64 = 50_000_000;
 
 /// A call with how it ended, and what was known beside.
 #[derive(Clone, Debug)]
-pub struct Step<O: Object> {
+pub struct Operation<O: Object> {
     /// The call.
     pub call: O::Call,
     /// How it ended.
-    pub answer: Answer<O::Said>,
+    pub answer: Answer<O::Response>,
     /// What was known beside.
-    pub around: Around,
+    pub around: CallContext,
 }
 
 /// Why an answer leaves nothing possible.
@@ -46,9 +46,9 @@ pub enum Stop {
 /// A bound that was met.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Bound {
-    /// [`WORLDS_MAX`].
-    #[error("more than {WORLDS_MAX} states are possible")]
-    Worlds,
+    /// [`CONFIGURATIONS_MAX`].
+    #[error("more than {CONFIGURATIONS_MAX} states are possible")]
+    Configurations,
     /// [`OPEN_MAX`].
     #[error("more than {OPEN_MAX} calls are open at one time")]
     Open,
@@ -59,8 +59,8 @@ pub enum Bound {
 
 /// All states that an object may be in.
 #[derive(Clone, Debug)]
-pub struct Possible<O: Object> {
-    worlds: Vec<World<O>>,
+pub struct StateSet<O: Object> {
+    configurations: Vec<Configuration<O>>,
     open: Vec<Option<Open<O>>>,
     steps_left: u64,
     /// A known fault that may have shown, so that what comes later may be wrong because of it.
@@ -71,24 +71,24 @@ pub struct Possible<O: Object> {
 
 /// A state, and the open calls that may still take effect in it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-struct World<O> {
+struct Configuration<O> {
     state: O,
     open: Slots,
     /// Of the calls that only look those whose answer was tolerable at some moment.
     tolerable: Slots,
 }
 
-impl<O> World<O> {
-    /// The world without a call that has ended.
-    fn without(self, call: Slots) -> World<O> {
-        World { open: self.open.without(call), tolerable: self.tolerable.without(call), ..self }
+impl<O> Configuration<O> {
+    /// The configuration without a call that has ended.
+    fn without(self, call: Slots) -> Configuration<O> {
+        Configuration { open: self.open.without(call), tolerable: self.tolerable.without(call), ..self }
     }
 }
 
 /// A call that has begun and, as far as is known, not taken effect for good.
 #[derive(Clone, Debug)]
 struct Open<O: Object> {
-    step: Step<O>,
+    step: Operation<O>,
     fate: Fate,
     /// Open calls equal to this one that began and end before it: there is an order in which they come first.
     ahead: Slots,
@@ -159,24 +159,30 @@ impl Slots {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Begun(Option<usize>);
 
-impl<O: Object> Default for Possible<O> {
-    fn default() -> Possible<O> {
-        Possible::from(O::default())
+impl<O: Object> Default for StateSet<O> {
+    fn default() -> StateSet<O> {
+        StateSet::from(O::default())
     }
 }
 
-impl<O: Object> From<O> for Possible<O> {
+impl<O: Object> From<O> for StateSet<O> {
     /// An object of which everything is known.
-    fn from(state: O) -> Possible<O> {
-        let world = World { state, open: Slots::default(), tolerable: Slots::default() };
-        Possible { worlds: vec![world], open: Vec::new(), steps_left: STEPS_MAX, excuse: None, excused: None }
+    fn from(state: O) -> StateSet<O> {
+        let configuration = Configuration { state, open: Slots::default(), tolerable: Slots::default() };
+        StateSet {
+            configurations: vec![configuration],
+            open: Vec::new(),
+            steps_left: STEPS_MAX,
+            excuse: None,
+            excused: None,
+        }
     }
 }
 
-impl<O: Object> Possible<O> {
+impl<O: Object> StateSet<O> {
     /// Nothing is known to be there, and so many judgements may be made.
-    pub fn with_steps(steps: u64) -> Possible<O> {
-        Possible { steps_left: steps.min(STEPS_MAX), ..Possible::default() }
+    pub fn with_steps(steps: u64) -> StateSet<O> {
+        StateSet { steps_left: steps.min(STEPS_MAX), ..StateSet::default() }
     }
 
     /// How many judgements may still be made.
@@ -188,7 +194,7 @@ impl<O: Object> Possible<O> {
     ///
     /// # Errors
     /// The answer fits no state that is possible, or too many are.
-    pub fn take(&mut self, step: Step<O>) -> Result<Option<Breach>, Stop> {
+    pub fn take(&mut self, step: Operation<O>) -> Result<Option<Breach>, Stop> {
         let begun = self.begin(step).map_err(Stop::TooMany)?;
         self.end(begun)
     }
@@ -197,7 +203,7 @@ impl<O: Object> Possible<O> {
     ///
     /// # Errors
     /// Too many are open.
-    pub fn begin(&mut self, step: Step<O>) -> Result<Begun, Bound> {
+    pub fn begin(&mut self, step: Operation<O>) -> Result<Begun, Bound> {
         let fate = match step.answer {
             Answer::Unknown if O::only_looks(&step.call) => return Ok(Begun(None)),
             Answer::Unknown => Fate::Unanswered,
@@ -210,7 +216,7 @@ impl<O: Object> Possible<O> {
     ///
     /// # Errors
     /// Too many are open.
-    pub fn begin_optional(&mut self, step: Step<O>) -> Result<Begun, Bound> {
+    pub fn begin_optional(&mut self, step: Operation<O>) -> Result<Begun, Bound> {
         self.open(step, Fate::Optional)
     }
 
@@ -218,7 +224,7 @@ impl<O: Object> Possible<O> {
     ///
     /// # Errors
     /// Too many are open.
-    pub fn begin_excused(&mut self, step: Step<O>) -> Result<Begun, Bound> {
+    pub fn begin_excused(&mut self, step: Operation<O>) -> Result<Begun, Bound> {
         let begun = self.begin(step)?;
         if let Some(open) = begun.0.and_then(|slot| self.open[slot].as_mut()) {
             open.is_excused = true;
@@ -231,7 +237,7 @@ impl<O: Object> Possible<O> {
         self.excused.as_ref()
     }
 
-    fn open(&mut self, mut step: Step<O>, fate: Fate) -> Result<Begun, Bound> {
+    fn open(&mut self, mut step: Operation<O>, fate: Fate) -> Result<Begun, Bound> {
         let slot = self.place(&step, fate)?;
         if let Some(twin) = &self.open[slot] {
             step.around.returned = step.around.returned.max(twin.step.around.returned);
@@ -243,12 +249,14 @@ impl<O: Object> Possible<O> {
             Fate::Known | Fate::Unanswered | Fate::Optional => Slots::default(),
         };
         self.open[slot] = Some(Open { step, fate, ahead, remark: None, is_excused: false });
-        self.worlds.iter_mut().for_each(|world| world.open = world.open.with(slot));
+        self.configurations
+            .iter_mut()
+            .for_each(|configuration| configuration.open = configuration.open.with(slot));
         Ok(Begun(Some(slot)))
     }
 
     /// A place for a call: that of an equal one, if neither has an answer, since one may take effect as often as both.
-    fn place(&mut self, step: &Step<O>, fate: Fate) -> Result<usize, Bound> {
+    fn place(&mut self, step: &Operation<O>, fate: Fate) -> Result<usize, Bound> {
         let is_twin = |open: &Open<O>| {
             open.fate == Fate::Unanswered
                 && open.step.call == step.call
@@ -298,9 +306,11 @@ impl<O: Object> Possible<O> {
             }
             Fate::Optional => {
                 let Orders { ends, .. } = self.orders(slot).map_err(Stop::TooMany)?;
-                let mut seen: HashSet<World<O>> = self.worlds.iter().cloned().collect();
-                self.worlds.extend(
-                    ends.into_iter().map(|(world, _)| world).filter(|world| seen.insert(world.clone())),
+                let mut seen: HashSet<Configuration<O>> = self.configurations.iter().cloned().collect();
+                self.configurations.extend(
+                    ends.into_iter()
+                        .map(|(configuration, _)| configuration)
+                        .filter(|configuration| seen.insert(configuration.clone())),
                 );
                 self.close(slot);
                 None
@@ -322,7 +332,7 @@ impl<O: Object> Possible<O> {
             true => ends.first_mut().and_then(|(_, odd)| odd.take()),
             false => None,
         };
-        self.worlds = ends.into_iter().map(|(world, _)| world).collect();
+        self.configurations = ends.into_iter().map(|(configuration, _)| configuration).collect();
         Ok(remark)
     }
 
@@ -331,14 +341,20 @@ impl<O: Object> Possible<O> {
         let closed = Slots::only(slot);
         self.open[slot] = None;
         self.open.iter_mut().flatten().for_each(|open| open.ahead = open.ahead.without(closed));
-        let mut seen = HashSet::with_capacity(self.worlds.len());
-        let worlds = std::mem::take(&mut self.worlds).into_iter().map(|world| world.without(closed));
-        self.worlds = worlds.filter(|world| seen.insert(world.clone())).collect();
+        let mut seen = HashSet::with_capacity(self.configurations.len());
+        let configurations = std::mem::take(&mut self.configurations)
+            .into_iter()
+            .map(|configuration| configuration.without(closed));
+        self.configurations =
+            configurations.filter(|configuration| seen.insert(configuration.clone())).collect();
     }
 
     /// Frees the places of calls without an answer that take effect no more.
     fn forget_settled(&mut self) {
-        let live = self.worlds.iter().fold(Slots::default(), |live, world| live.or(world.open));
+        let live = self
+            .configurations
+            .iter()
+            .fold(Slots::default(), |live, configuration| live.or(configuration.open));
         for slot in self.set(|open| open.fate == Fate::Unanswered).without(live).iter() {
             self.open[slot] = None;
         }
@@ -349,35 +365,35 @@ impl<O: Object> Possible<O> {
         let before = self.before(last);
         let mut orders = Orders { ends: Vec::new(), wrong: None };
         let mut is_likely = false;
-        let mut ended: HashMap<World<O>, usize> = HashMap::new();
-        let mut seen: HashMap<World<O>, bool> = HashMap::new();
-        let mut queue: VecDeque<(World<O>, Option<Breach>)> =
-            self.worlds.iter().map(|world| (world.clone(), None)).collect();
-        while let Some((mut world, odd)) = queue.pop_front() {
-            self.look(&mut world)?;
-            if !world.open.has(last) {
-                end(&mut orders.ends, &mut ended, world, odd);
+        let mut ended: HashMap<Configuration<O>, usize> = HashMap::new();
+        let mut seen: HashMap<Configuration<O>, bool> = HashMap::new();
+        let mut queue: VecDeque<(Configuration<O>, Option<Breach>)> =
+            self.configurations.iter().map(|configuration| (configuration.clone(), None)).collect();
+        while let Some((mut configuration, odd)) = queue.pop_front() {
+            self.look(&mut configuration)?;
+            if !configuration.open.has(last) {
+                end(&mut orders.ends, &mut ended, configuration, odd);
                 continue;
             }
-            match seen.get(&world) {
+            match seen.get(&configuration) {
                 Some(was_odd) if !was_odd || odd.is_some() => continue,
-                _ => seen.insert(world.clone(), odd.is_some()),
+                _ => seen.insert(configuration.clone(), odd.is_some()),
             };
-            if seen.len() + ended.len() > WORLDS_MAX {
-                return Err(Bound::Worlds);
+            if seen.len() + ended.len() > CONFIGURATIONS_MAX {
+                return Err(Bound::Configurations);
             }
-            if world.tolerable.has(last) {
+            if configuration.tolerable.has(last) {
                 let remark = self.open[last].as_ref().and_then(|open| open.remark.clone());
                 end(
                     &mut orders.ends,
                     &mut ended,
-                    world.clone().without(Slots::only(last)),
+                    configuration.clone().without(Slots::only(last)),
                     odd.clone().or(remark),
                 );
             }
-            for slot in world.open.and(before).iter() {
+            for slot in configuration.open.and(before).iter() {
                 self.count_step()?;
-                for next in self.next(&world, slot) {
+                for next in self.next(&configuration, slot) {
                     if let (Ok((_, Some(odd))), true) = (&next, self.is_excused(slot)) {
                         self.excused.get_or_insert(odd.clone());
                     }
@@ -386,13 +402,13 @@ impl<O: Object> Possible<O> {
                             end(&mut orders.ends, &mut ended, next, odd.clone().or(also_odd));
                         }
                         // Whatever only looks has looked already.
-                        Ok((next, _)) if next.state == world.state && self.only_looks(slot) => {}
+                        Ok((next, _)) if next.state == configuration.state && self.only_looks(slot) => {}
                         Ok((next, also_odd)) => queue.push_back((next, odd.clone().or(also_odd))),
                         Err(breach) if self.is_known(slot, &breach) => {
                             self.excuse.get_or_insert(breach);
                         }
                         Err(breach) if slot == last => {
-                            let more_likely = !is_likely && self.is_likely(&world.state, slot);
+                            let more_likely = !is_likely && self.is_likely(&configuration.state, slot);
                             if more_likely || orders.wrong.is_none() {
                                 (orders.wrong, is_likely) = (Some(breach), more_likely);
                             }
@@ -415,7 +431,7 @@ impl<O: Object> Possible<O> {
     }
 
     fn is_known(&self, slot: usize, breach: &Breach) -> bool {
-        self.open[slot].as_ref().is_some_and(|open| open.step.around.terms.known.has(breach))
+        self.open[slot].as_ref().is_some_and(|open| open.step.around.profile.known.has(breach))
     }
 
     /// Whether a driver in this state would come to say what was answered, be it right or wrong.
@@ -448,17 +464,20 @@ impl<O: Object> Possible<O> {
     }
 
     /// Calls that only look take effect as soon as their answers fit: no later moment is better.
-    fn look(&mut self, world: &mut World<O>) -> Result<(), Bound> {
-        for slot in world.open.and(self.set(Open::only_looks)).iter() {
+    fn look(&mut self, configuration: &mut Configuration<O>) -> Result<(), Bound> {
+        for slot in configuration.open.and(self.set(Open::only_looks)).iter() {
             self.count_step()?;
-            for next in self.next(world, slot) {
+            for next in self.next(configuration, slot) {
                 match next {
-                    Ok((looked, remark)) if looked.state == world.state => match remark {
+                    Ok((looked, remark)) if looked.state == configuration.state => match remark {
                         None => {
-                            *world = World { tolerable: world.tolerable.without(Slots::only(slot)), ..looked }
+                            *configuration = Configuration {
+                                tolerable: configuration.tolerable.without(Slots::only(slot)),
+                                ..looked
+                            }
                         }
                         Some(remark) => {
-                            world.tolerable = world.tolerable.with(slot);
+                            configuration.tolerable = configuration.tolerable.with(slot);
                             if let Some(open) = &mut self.open[slot] {
                                 open.remark.get_or_insert(remark);
                             }
@@ -472,28 +491,34 @@ impl<O: Object> Possible<O> {
     }
 
     /// The worlds after an open call takes effect in one, each with what is to be remarked.
-    fn next(&self, world: &World<O>, slot: usize) -> Vec<Next<O>> {
+    fn next(&self, configuration: &Configuration<O>, slot: usize) -> Vec<Next<O>> {
         let Some(open) = &self.open[slot] else { return Vec::new() };
         // One whose answer is tolerable already may well have come first.
-        if world.open.without(world.tolerable).meets(open.ahead) {
+        if configuration.open.without(configuration.tolerable).meets(open.ahead) {
             return Vec::new();
         }
-        let readings = world.state.readings(&open.step.call).into_iter();
+        let readings = configuration.state.readings(&open.step.call).into_iter();
         match open.fate {
-            Fate::Known => readings.map(|state| self.as_answered(world, state, slot, open)).collect(),
+            Fate::Known => readings.map(|state| self.as_answered(configuration, state, slot, open)).collect(),
             Fate::Unanswered | Fate::Optional => {
                 let changed = readings
                     .filter_map(|state| as_done(state, &open.step))
-                    .filter(|state| *state != world.state);
-                changed.map(|state| Ok((World { state, ..world.clone() }, None))).collect()
+                    .filter(|state| *state != configuration.state);
+                changed.map(|state| Ok((Configuration { state, ..configuration.clone() }, None))).collect()
             }
         }
     }
 
-    fn as_answered(&self, world: &World<O>, mut state: O, slot: usize, open: &Open<O>) -> Next<O> {
-        let Step { call, answer, around } = &open.step;
+    fn as_answered(
+        &self,
+        configuration: &Configuration<O>,
+        mut state: O,
+        slot: usize,
+        open: &Open<O>,
+    ) -> Next<O> {
+        let Operation { call, answer, around } = &open.step;
         let mut finding = judged(&state, &open.step);
-        let pending = around.pending_elsewhere || self.is_something_pending(world, slot);
+        let pending = around.pending_elsewhere || self.is_something_pending(configuration, slot);
         if *answer == Answer::PutOff(Code::Aborted) && pending {
             finding = Finding::Fits;
         }
@@ -509,21 +534,22 @@ impl<O: Object> Possible<O> {
             state.apply(call, Some(said), around);
             ended = ended.or(self.settled_by(&open.step));
         }
-        let world = World { state, ..*world }.without(ended);
-        match if open.is_excused { finding.excused() } else { finding.beside(&around.terms.known) } {
-            Finding::Fits => Ok((world, None)),
-            Finding::Odd(breach) => Ok((world, Some(breach))),
+        let configuration = Configuration { state, ..*configuration }.without(ended);
+        match if open.is_excused { finding.excused() } else { finding.beside(&around.profile.known) } {
+            Finding::Fits => Ok((configuration, None)),
+            Finding::Odd(breach) => Ok((configuration, Some(breach))),
             Finding::Wrong(mut breaches) => Err(breaches.swap_remove(0)),
         }
     }
 
     /// Whether some call without an answer may still be going on in the driver.
-    fn is_something_pending(&self, world: &World<O>, but: usize) -> bool {
-        self.slots().any(|(slot, open)| slot != but && open.fate == Fate::Unanswered && world.open.has(slot))
+    fn is_something_pending(&self, configuration: &Configuration<O>, but: usize) -> bool {
+        self.slots()
+            .any(|(slot, open)| slot != but && open.fate == Fate::Unanswered && configuration.open.has(slot))
     }
 
     /// The calls without an answer that take effect no more once this one is done.
-    fn settled_by(&self, step: &Step<O>) -> Slots {
+    fn settled_by(&self, step: &Operation<O>) -> Slots {
         self.set(|earlier| {
             earlier.fate == Fate::Unanswered
                 && earlier.step.around.returned <= step.around.invoked
@@ -535,15 +561,15 @@ impl<O: Object> Possible<O> {
     pub fn states(&self) -> Vec<O> {
         let mut states = Vec::new();
         let mut seen = HashSet::new();
-        let mut queue: VecDeque<World<O>> = self.worlds.iter().cloned().collect();
-        while let Some(world) = queue.pop_front() {
-            if seen.len() == WORLDS_MAX || !seen.insert(world.clone()) {
+        let mut queue: VecDeque<Configuration<O>> = self.configurations.iter().cloned().collect();
+        while let Some(configuration) = queue.pop_front() {
+            if seen.len() == CONFIGURATIONS_MAX || !seen.insert(configuration.clone()) {
                 continue;
             }
-            let after = world.open.iter().flat_map(|slot| self.next(&world, slot)).flatten();
-            queue.extend(after.map(|(world, _)| world));
-            if !states.contains(&world.state) {
-                states.push(world.state);
+            let after = configuration.open.iter().flat_map(|slot| self.next(&configuration, slot)).flatten();
+            queue.extend(after.map(|(configuration, _)| configuration));
+            if !states.contains(&configuration.state) {
+                states.push(configuration.state);
             }
         }
         states
@@ -551,7 +577,7 @@ impl<O: Object> Possible<O> {
 
     /// The state, if there is no doubt about it.
     pub fn certain(&self) -> Option<&O> {
-        match &self.worlds[..] {
+        match &self.configurations[..] {
             [only] if self.slots().next().is_none() => Some(&only.state),
             _ => None,
         }
@@ -564,46 +590,46 @@ impl<O: Object> Possible<O> {
 
     /// Something happens to the object that no call asked for.
     pub fn befall(&mut self, happens: impl Fn(&mut O)) {
-        self.worlds.iter_mut().for_each(|world| happens(&mut world.state));
+        self.configurations.iter_mut().for_each(|configuration| happens(&mut configuration.state));
         let mut seen = HashSet::new();
-        self.worlds.retain(|world| seen.insert(world.clone()));
+        self.configurations.retain(|configuration| seen.insert(configuration.clone()));
     }
 
     /// Changes what was known beside the calls that may still take effect.
-    pub(super) fn touch_pending(&mut self, touch: impl Fn(&mut Around)) {
+    pub(super) fn touch_pending(&mut self, touch: impl Fn(&mut CallContext)) {
         self.open.iter_mut().flatten().for_each(|open| touch(&mut open.step.around));
     }
 }
 
 /// The world after a call took effect, with what is to be remarked, or why it cannot have.
-type Next<O> = Result<(World<O>, Option<Breach>), Breach>;
+type Next<O> = Result<(Configuration<O>, Option<Breach>), Breach>;
 
 /// The ends of all orders, each with what is to be remarked, and what is wrong with the first order that fails: of those in
 /// which the answer is likely, if there are any.
 struct Orders<O> {
-    ends: Vec<(World<O>, Option<Breach>)>,
+    ends: Vec<(Configuration<O>, Option<Breach>)>,
     wrong: Option<Breach>,
 }
 
 /// Enters an end; one without a remark takes the place of one with.
 fn end<O: Object>(
-    ends: &mut Vec<(World<O>, Option<Breach>)>,
-    ended: &mut HashMap<World<O>, usize>,
-    world: World<O>,
+    ends: &mut Vec<(Configuration<O>, Option<Breach>)>,
+    ended: &mut HashMap<Configuration<O>, usize>,
+    configuration: Configuration<O>,
     odd: Option<Breach>,
 ) {
-    match ended.get(&world) {
+    match ended.get(&configuration) {
         Some(at) if odd.is_none() => ends[*at].1 = None,
         Some(_) => {}
         None => {
-            ended.insert(world.clone(), ends.len());
-            ends.push((world, odd));
+            ended.insert(configuration.clone(), ends.len());
+            ends.push((configuration, odd));
         }
     }
 }
 
 /// Whether there is an order in which `one`, equal to `other`, comes first.
-fn goes_first<O: Object>(one: &Step<O>, other: &Step<O>) -> bool {
+fn goes_first<O: Object>(one: &Operation<O>, other: &Operation<O>) -> bool {
     one.call == other.call
         && one.answer == other.answer
         && one.around.is_like(&other.around)
@@ -613,7 +639,7 @@ fn goes_first<O: Object>(one: &Step<O>, other: &Step<O>) -> bool {
 
 /// What is to be thought of how the call ended. One that only looks leaves no doubt, and of one that is answered with an id it
 /// is told by that.
-fn judged<O: Object>(state: &O, Step { call, answer, around }: &Step<O>) -> Finding {
+fn judged<O: Object>(state: &O, Operation { call, answer, around }: &Operation<O>) -> Finding {
     let finding = state.judge(call, around).of(O::method(call), answer);
     match O::only_looks(call) || O::id_given(answer).is_some() {
         true => finding.without_doubt(),
@@ -622,20 +648,20 @@ fn judged<O: Object>(state: &O, Step { call, answer, around }: &Step<O>) -> Find
 }
 
 /// The state if the call takes effect although that is not known; what was said then, if anything was.
-fn as_done<O: Object>(mut state: O, step: &Step<O>) -> Option<O> {
-    let Step { call, answer, around } = step;
+fn as_done<O: Object>(mut state: O, step: &Operation<O>) -> Option<O> {
+    let Operation { call, answer, around } = step;
     match answer {
         Answer::Refused(code) if !leaves_open(*code) => None,
         Answer::Done(said) => {
             let finding = judged(&state, step).and(state.weigh(call, said, around));
             // Where it was said wrongly, who knows what was done.
-            let is_wrong = matches!(finding.beside(&around.terms.known), Finding::Wrong(_));
+            let is_wrong = matches!(finding.beside(&around.profile.known), Finding::Wrong(_));
             state.apply(call, Some(said).filter(|_| !is_wrong), around);
             Some(state)
         }
         Answer::Unknown | Answer::Refused(_) | Answer::PutOff(_) => {
             let may_be_done = state.judge(call, around).may_be_done();
-            state.apply(call, None, &Around { returned: Time::MAX, ..around.clone() });
+            state.apply(call, None, &CallContext { returned: Time::MAX, ..around.clone() });
             may_be_done.then_some(state)
         }
     }

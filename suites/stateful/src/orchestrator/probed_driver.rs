@@ -10,8 +10,8 @@ use csi_harness::prelude::*;
 use csi_proto::Service;
 
 use super::parameters;
-use crate::model::around::Terms;
 use crate::model::call::Usage;
+use crate::model::call_context::DriverProfile;
 use crate::model::names::Node;
 
 /// Names of each kind that calls are made up with.
@@ -23,9 +23,9 @@ const SETTLE_TIMES: u32 = 4;
 
 /// A driver, as far as it is known.
 #[derive(Clone, Debug)]
-pub struct Ground {
+pub struct ProbedDriver {
     /// What the model has to know.
-    pub terms: Terms,
+    pub profile: DriverProfile,
     /// The way to use volumes that the configuration promises to work.
     pub usage: Usage,
     /// What volumes are made with, name and size left out.
@@ -40,22 +40,22 @@ pub struct Ground {
     is_late: Arc<AtomicBool>,
 }
 
-impl Ground {
+impl ProbedDriver {
     /// Asks the driver, with volumes that are deleted again, unless another check has done so.
     ///
     /// # Errors
     /// Broken if a volume cannot be made, or NodeGetInfo is refused.
-    pub async fn survey(cx: &Cx) -> CheckResult<Arc<Ground>> {
-        cx.learn(Ground::look(cx)).await
+    pub async fn probe(cx: &Cx) -> CheckResult<Arc<ProbedDriver>> {
+        cx.learn(ProbedDriver::look(cx)).await
     }
 
-    async fn look(cx: &Cx) -> CheckResult<Ground> {
+    async fn look(cx: &Cx) -> CheckResult<ProbedDriver> {
         let request = cx.create_node_volume_request().await?;
         let nodes = nodes(cx).await?;
         let usage = Usage { access: cx.access(), mode: Mode::SingleNodeWriter };
         let (config, capabilities) = (cx.config(), cx.target().capabilities());
         let parameters = parameters::sets(cx, &request).await?;
-        let mut terms = Terms {
+        let mut profile = DriverProfile {
             capabilities: Capability::ALL.iter().copied().filter(|one| capabilities.has(*one)).collect(),
             settle: Duration::ZERO,
             lists_lag: false,
@@ -70,21 +70,21 @@ impl Ground {
             known: Default::default(),
         };
         let scope = cx.scope();
-        terms.settle = settle(&scope, &request).await?;
-        terms.lists_lag = lists_lag(&scope, &request).await?;
+        profile.settle = settle(&scope, &request).await?;
+        profile.lists_lag = lists_lag(&scope, &request).await?;
         scope.undo().await?;
         let has_workloads = has_workloads(cx).await?;
         let is_late = Arc::default();
-        Ok(Ground { terms, usage, request, parameters, nodes, has_workloads, is_late })
+        Ok(ProbedDriver { profile, usage, request, parameters, nodes, has_workloads, is_late })
     }
 
     /// What the model has to know, by what checks have learnt so far.
-    pub(crate) fn terms(&self, cx: &Cx) -> Terms {
-        let mut terms = self.terms.clone();
+    pub(crate) fn profile(&self, cx: &Cx) -> DriverProfile {
+        let mut profile = self.profile.clone();
         if self.is_late.load(Ordering::Relaxed) {
-            terms.settle = terms.settle.max(cx.settle_limit());
+            profile.settle = profile.settle.max(cx.settle_limit());
         }
-        terms
+        profile
     }
 
     /// Notes that something was only right once the driver had been given time.
