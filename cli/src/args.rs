@@ -8,6 +8,7 @@ use clap::builder::PossibleValuesParser;
 use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
 use csi_harness::capability::Capability;
 use csi_harness::config::{AccessType, PathLayout};
+use csi_harness::profile::Profile;
 use csi_harness::shard::Shard;
 use csi_mock_driver::Defect;
 use csi_report::Format;
@@ -620,8 +621,12 @@ pub(crate) struct CourseArgs {
     /// need it would only skip; repeatable, or separated by commas
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pub(crate) expect_capability: Vec<Capability>,
-    /// Let recommendations (SHOULD) count as rules
-    #[arg(long)]
+    /// What makes the run fail: csi, every MUST in the text of the specification; kubernetes, also what kubelet and the sidecars rely
+    /// on; strict, also recommendations (SHOULD) and remarks [default: csi]
+    #[arg(long, value_name = "PROFILE")]
+    pub(crate) profile: Option<Profile>,
+    /// The same as --profile strict, which came later
+    #[arg(long, hide = true, conflicts_with = "profile")]
     pub(crate) strict: bool,
     /// Stop at the first failure
     #[arg(long)]

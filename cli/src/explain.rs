@@ -7,7 +7,7 @@ use csi_harness::check::{Check, Runs, Variants};
 use csi_harness::need::Need;
 use csi_harness::pattern::Pattern;
 use csi_harness::registry::{Registry, did_you_mean};
-use csi_harness::requirements::{Requirement, req};
+use csi_harness::requirements::{Reliance, Requirement, req};
 use csi_harness::retired::Fate;
 
 use crate::coverage;
@@ -189,6 +189,10 @@ fn write_rule(out: &mut impl Write, rule: &Requirement) -> io::Result<()> {
     }
     if let Some(caution) = rule.caution {
         writeln!(out, "    caution: {caution}")?;
+    }
+    for Reliance { component, breaks, place } in rule.relied_on_by {
+        writeln!(out, "    relied on by {component}: {place}")?;
+        writeln!(out, "      otherwise: {breaks}")?;
     }
     Ok(())
 }

@@ -435,7 +435,6 @@ fn run_options(
     RunOptions {
         jobs: usize::try_from(course.jobs).unwrap_or(usize::MAX),
         seed,
-        strict: course.strict,
         fail_fast: course.fail_fast,
         leak_check: !course.no_leak_check,
         keep_calls: output.trace,

@@ -15,6 +15,7 @@ use tonic::async_trait;
 use crate::capability::Capability;
 use crate::command;
 use crate::lifecycle::size;
+use crate::profile::Profile;
 
 /// Longest time that can be set: 24 hours.
 const LONGEST_MS: u64 = 24 * 60 * 60 * 1000;
@@ -85,6 +86,8 @@ pub struct Config {
     /// Whether checks run with which a driver that is wrong could harm what is not the tests': for a machine and a back end
     /// that may be lost.
     pub allow_harm: bool,
+    /// What makes a run fail.
+    pub profile: Profile,
     /// Capabilities that the driver has to advertise. Checks that need a capability skip without it; this keeps a driver that has
     /// lost one from passing for that.
     pub expect_capabilities: Vec<Capability>,
@@ -144,6 +147,7 @@ impl Default for Config {
             attach_limit: false,
             attach_limit_max: 256,
             allow_harm: false,
+            profile: Profile::default(),
             expect_capabilities: Vec::new(),
             time_limits: TimeLimits::default(),
             effort: Effort::default(),

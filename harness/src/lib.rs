@@ -36,6 +36,7 @@ pub mod patience;
 pub mod pattern;
 mod plain_call;
 mod premise;
+pub mod profile;
 pub mod record;
 pub mod refutation;
 pub mod registry;

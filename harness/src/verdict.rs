@@ -7,6 +7,7 @@ use csi_proto::Rpc;
 use tonic::Code;
 
 use crate::faults::Fault;
+use crate::profile::Profile;
 use crate::requirements::Requirement;
 
 /// How a check's body ends. Everything but `Ok` says why.
@@ -93,6 +94,8 @@ pub struct Violation {
     pub met_again: bool,
     /// Whether it is what the check did to those after it, and not what the check is about.
     pub harms: bool,
+    /// The mildest profile under which it makes a run fail.
+    pub binds_from: Profile,
 }
 
 /// A call, from its beginning to its end.
@@ -126,6 +129,7 @@ impl Violation {
             fault: None,
             met_again: false,
             harms: false,
+            binds_from: Profile::default(),
         }
     }
 

@@ -9,6 +9,7 @@ use csi_harness::outcome::{
     Aftermath, Again, CheckReport, Crash, Halt, Kind, Leak, LeftBehind, Outcome, Removal, SameFault, Summary,
     Verdict,
 };
+use csi_harness::profile::Profile;
 use csi_harness::record::CallRecord;
 use csi_harness::reply::Answer;
 use csi_harness::spent::Spent;
@@ -21,7 +22,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 
 use crate::areas::{Area, Areas};
-use crate::conclusion::{Conclusion, Facts};
+use crate::conclusion::{Conclusion, Facts, ProfileEntry};
 use crate::statement::{Line, Statement};
 
 /// Calls of one check that are kept: the first ones, which made what the others speak of, …
@@ -61,6 +62,12 @@ pub struct Run {
     /// The parts that it is put together of, if it is.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub shards: Vec<PartEntry>,
+    /// What made a check fail.
+    #[serde(default)]
+    pub profile: Profile,
+    /// What each profile says of what was seen; nothing where the report is of a version that knew none.
+    #[serde(default)]
+    pub by_profile: Vec<ProfileEntry>,
     /// The verdict on the driver: the gravest that applies.
     pub verdict: Verdict,
     /// The same, with what it is said of: a part of the checks, or all; with known failures, or without.
@@ -240,6 +247,9 @@ pub struct CheckEntry {
     pub(crate) word: Kind,
     /// How long it took, its undoing included.
     pub duration_ms: u64,
+    /// The mildest profile under which it makes a run fail, where the driver broke something.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub binds_from: Option<Profile>,
     /// What of that went into other things than what it is about.
     #[serde(default, skip_serializing_if = "SpentEntry::is_nothing")]
     pub spent_ms: SpentEntry,
@@ -509,6 +519,8 @@ impl Run {
         };
         let leak = |LeakEntry { kind, id, ours, check }: LeakEntry| Leak { kind, id, ours, check };
         Summary {
+            profile: self.profile,
+            under: self.by_profile.iter().map(|entry| (entry.profile, entry.faults)).collect(),
             passed,
             failed,
             warned,
@@ -534,10 +546,16 @@ impl Run {
 
     /// What is said of the driver, also where the report is of a version that did not say it.
     pub fn conclude(&self) -> Conclusion {
-        self.concluded_of(&self.to_summary())
+        self.facts(&self.to_summary()).conclude()
     }
 
-    fn concluded_of(&self, summary: &Summary) -> Conclusion {
+    /// Enters what is said of the driver, by this run and by each profile.
+    pub(crate) fn conclude_from(&mut self, summary: &Summary) {
+        let facts = self.facts(summary);
+        (self.conclusion, self.by_profile) = (facts.conclude(), facts.under_each(summary));
+    }
+
+    fn facts(&self, summary: &Summary) -> Facts<'_> {
         Facts {
             verdict: self.verdict,
             halted: self.interrupted,
@@ -545,8 +563,8 @@ impl Run {
             known_failures: self.summary.known_failures as u64,
             selection: &self.selection,
             shard: self.shard.as_ref(),
+            profile: self.profile,
         }
-        .conclude()
     }
 }
 
@@ -573,6 +591,8 @@ impl Journal {
             duration_ms: 0,
             shard: order.shard,
             shards: Vec::new(),
+            profile: Profile::default(),
+            by_profile: Vec::new(),
             verdict: Verdict::default(),
             conclusion: Conclusion::default(),
             interrupted: false,
@@ -634,7 +654,8 @@ impl Reporter for Journal {
                 self.run.duration_ms = ms(summary.duration);
                 self.run.verdict = summary.verdict();
                 self.run.interrupted = summary.halt != Halt::None;
-                self.run.conclusion = self.run.concluded_of(summary);
+                self.run.profile = summary.profile;
+                self.run.conclude_from(summary);
                 let is_part = self.run.shard.is_some();
                 self.run.rpcs = summary.calls.iter().map(|calls| rpc_entry(calls, is_part)).collect();
             }
@@ -738,6 +759,7 @@ impl CheckEntry {
     /// Has it only show again what another check reports.
     pub(crate) fn shows_again(&mut self, same: &SameFault) {
         self.word = Kind::Skipped;
+        self.binds_from = None;
         self.told_in = Some(same.first.clone()).filter(|_| same.deviates);
         self.same_fault = Some(SameFaultEntry { check: same.first.clone(), outcome: same.counts_as });
         self.message = same.told();
@@ -783,6 +805,7 @@ fn check_entry(report: &CheckReport) -> CheckEntry {
     let mut entry = CheckEntry {
         id: report.label(),
         word: report.outcome.kind(),
+        binds_from: report.outcome.binds_from(),
         duration_ms: ms(report.duration),
         spent_ms: SpentEntry::of(&report.spent),
         requirements,

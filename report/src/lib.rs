@@ -26,7 +26,7 @@ mod words;
 pub use areas::{Area, Verdict};
 pub use badge::Badge;
 pub use compare::{Comparison, compare};
-pub use conclusion::{Concluded, Conclusion};
+pub use conclusion::{Concluded, Conclusion, ProfileEntry};
 pub use destination::{Destination, DestinationError};
 pub use format::Format;
 pub use journal::{

@@ -5,6 +5,7 @@ use std::io::Read as _;
 use std::path::Path;
 
 use csi_harness::outcome::{Again, Kind, Verdict};
+use csi_harness::profile::Profile;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
@@ -28,6 +29,9 @@ pub struct Stored {
     pub shard: Option<ShardEntry>,
     /// The driver.
     pub target: Plugin,
+    /// What made a check fail.
+    #[serde(default)]
+    pub profile: Profile,
     /// The verdict on it.
     pub verdict: Verdict,
     /// Whether the run was stopped before its end.
@@ -184,6 +188,7 @@ impl Stored {
             known_failures: self.summary.known_failures,
             selection: &self.selection,
             shard: self.shard.as_ref(),
+            profile: self.profile,
         }
         .conclude()
     }

@@ -5,7 +5,8 @@ use std::fmt::Write as _;
 
 use csi_harness::check::{Check, Runs, Variants};
 use csi_harness::need::Need;
-use csi_harness::requirements::Requirement;
+use csi_harness::profile::Profile;
+use csi_harness::requirements::{Level, Requirement};
 
 use super::{check_section, escaped};
 use crate::suites;
@@ -66,10 +67,10 @@ fn entry(check: &Check) -> String {
 }
 
 fn requirement(rule: &Requirement) -> String {
-    let inferred = if rule.is_binding() || rule.level != csi_harness::requirements::Level::Must {
-        ""
-    } else {
-        ", inferred: warns"
+    let inferred = match rule.binds_from() {
+        Profile::Kubernetes => ", inferred or recommended: fails under the profile kubernetes",
+        Profile::Strict if rule.level == Level::Must => ", inferred: warns",
+        Profile::Csi | Profile::Strict => "",
     };
     let mut text = format!("  - {} ({}{inferred}): {}", rule.id, rule.level, escaped(&rule.sentence()));
     if let Some(code) = rule.code.filter(|code| !rule.expect.contains(code)) {

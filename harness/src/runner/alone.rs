@@ -9,6 +9,7 @@ use super::Runner;
 use crate::effect::{self, Effect};
 use crate::faults::Fault;
 use crate::outcome::{CheckReport, Outcome};
+use crate::profile::Profile;
 use crate::reply::Answer;
 use crate::requirements::req;
 use crate::verdict::Violation;
@@ -95,10 +96,7 @@ impl Runner<'_> {
         let expected = "OK, or ABORTED, which tells the caller that another call is pending";
         let mut violation = Violation::new(message).of(rule).expected(expected).actual(actual).told(told);
         violation.fault = Some(Box::new(fault));
-        let warned = match self.options.strict {
-            true => Outcome::Failed(violation),
-            false => Outcome::Warned(violation),
-        };
+        let warned = Outcome::weighed(violation, Profile::Strict, self.rules.profile);
         match report.outcome {
             Outcome::Passed => report.outcome = warned,
             _ => report.also.push(warned),

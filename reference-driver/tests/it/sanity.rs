@@ -7,6 +7,7 @@ use csi_harness::config::{AccessType, Config, Secret};
 use csi_harness::events::{Event, Reporter};
 use csi_harness::filter::Filter;
 use csi_harness::outcome::Outcome;
+use csi_harness::profile::Profile;
 use csi_harness::registry::Registry;
 use csi_harness::runner::{RunOptions, Runner};
 use csi_harness::target::Target;
@@ -69,6 +70,7 @@ fn settings(root: &Path, backend: &str, fs_type: &str) -> Config {
     }
     Config {
         endpoint: Some(format!("unix://{}/csi.sock", root.display())),
+        profile: Profile::Strict,
         mount_dir: Some(root.join("mounts")),
         staging_dir: Some(root.join("staging")),
         access_types: vec![AccessType::Mount, AccessType::Block],
@@ -96,12 +98,8 @@ async fn run_suite(backend: &str, fs_type: &str) {
         let _ = stopped.await;
     }));
     let target = Target::connect(settings).await.unwrap();
-    let options = RunOptions {
-        seed: 1,
-        strict: true,
-        registry: Registry::new([csi_suite_sanity::SUITE]),
-        ..RunOptions::default()
-    };
+    let options =
+        RunOptions { seed: 1, registry: Registry::new([csi_suite_sanity::SUITE]), ..RunOptions::default() };
     let plan =
         Registry::new([csi_suite_sanity::SUITE]).select(&Filter::default(), &target.config().access_types);
     let mut accusations = Accusations::default();

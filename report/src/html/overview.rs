@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::markup::Html;
 use super::{LISTED_MAX, columns, driver, mark, outcome, places, scrolling};
-use crate::conclusion::Mood;
+use crate::conclusion::{Mood, by_profile};
 use crate::journal::Run;
 use crate::statement::{FOUND_ELSEWHERE, Line, Says};
 use crate::words::{count, duration_text};
@@ -24,6 +24,9 @@ pub(super) fn write_header(html: &mut Html, run: &Run) {
     };
     html.element("p", &[("class", "verdict")], |html| mark(html, (class, sign, &conclusion.words)));
     html.leaf("p", &[], &(sentence(run) + &untested(run)));
+    if !run.by_profile.is_empty() {
+        html.leaf("p", &[], &format!("By profile: {}.", by_profile(&run.by_profile, run.profile)));
+    }
     if !run.selection.is_whole {
         html.element("p", &[("class", "note")], |html| {
             html.leaf("b", &[], "This is a part of the checks: ");

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use csi_faulty_driver::Defect;
 use csi_harness::outcome::Outcome;
+use csi_harness::profile::Profile;
 use csi_harness::refutation::{Trial, on_a_defect};
 use csi_suite_data::SUITE;
 use libtest_mimic::Failed;
@@ -73,6 +74,13 @@ fn row(played: &Played) -> Result<String, Failed> {
         let check = SUITE.checks.iter().copied().flatten().find(|check| check.id == id);
         let check = check.ok_or_else(|| format!("{label} is no check"))?;
         let rule = violation.requirement.unwrap_or(check.requirements[0]);
+        let expected = rule.binds_from();
+        if violation.binds_from != expected && expected == Profile::Kubernetes {
+            return Err(Failed::from(format!(
+                "{label} only remarks on {}, which Kubernetes relies on",
+                rule.id
+            )));
+        }
         if !check.requirements.contains(&rule) {
             return Err(Failed::from(format!("{label} blames {}, which it does not name", rule.id)));
         }

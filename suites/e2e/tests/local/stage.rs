@@ -10,6 +10,7 @@ use csi_harness::events::{Event, Reporter};
 use csi_harness::filter::Filter;
 use csi_harness::outcome::{Halt, Outcome};
 use csi_harness::prelude::{CheckResult, Cx};
+use csi_harness::profile::Profile;
 use csi_harness::record::CallRecord;
 use csi_harness::registry::{Registry, Suite};
 use csi_harness::runner::{RunOptions, Runner};
@@ -305,21 +306,15 @@ async fn run(
         mount_dir: Some(root.join("kubelet")),
         staging_dir: Some(root.join("kubelet")),
         path_layout: PathLayout::Kubelet,
+        profile: Profile::Strict,
         ..Config::default()
     };
     config.time_limits.check_ms = check_ms;
     let target = Target::connect(config).await.unwrap();
     let registry = Registry::new([suite]);
     let plan = registry.select(filter, &target.config().access_types);
-    let options = RunOptions {
-        jobs: 4,
-        seed: 1,
-        strict: true,
-        keep_calls: true,
-        tell_each: true,
-        registry,
-        ..RunOptions::default()
-    };
+    let options =
+        RunOptions { jobs: 4, seed: 1, keep_calls: true, tell_each: true, registry, ..RunOptions::default() };
     let mut reports = Reports(Vec::new());
     let mut runner = Runner::new(target, options, signal);
     runner.report_to(&mut reports);

@@ -12,6 +12,7 @@ use csi_harness::config::{Config, PathLayout};
 use csi_harness::events::{Event, Reporter};
 use csi_harness::filter::Filter;
 use csi_harness::outcome::Outcome;
+use csi_harness::profile::Profile;
 use csi_harness::registry::{Registry, Suite};
 use csi_harness::runner::{RunOptions, Runner};
 use csi_harness::target::Target;
@@ -141,6 +142,7 @@ fn config(root: &Path, defect: Option<Defect>) -> Config {
         mount_dir: Some(root.join("kubelet")),
         staging_dir: Some(root.join("kubelet")),
         path_layout: PathLayout::Kubelet,
+        profile: Profile::Strict,
         ..Config::default()
     };
     config.time_limits.check_ms = if defect.is_some() { DEFECT_MS } else { RIGHT_MS };
@@ -148,7 +150,7 @@ fn config(root: &Path, defect: Option<Defect>) -> Config {
 }
 
 fn options(registry: Registry) -> RunOptions {
-    RunOptions { jobs: 4, seed: 1, strict: true, leak_check: false, registry, ..RunOptions::default() }
+    RunOptions { jobs: 4, seed: 1, leak_check: false, registry, ..RunOptions::default() }
 }
 
 /// Where something is mounted below a directory, outer mounts first.
