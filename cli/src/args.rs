@@ -163,7 +163,7 @@ pub(crate) struct ExportArgs {
     /// The check, by its id as the report has it
     #[arg(value_name = "CHECK")]
     pub(crate) check: String,
-    /// As commands of a shell, or as a test in Go
+    /// As commands of a shell, or as a test in Go or Rust
     #[arg(long, value_name = "FORM", value_enum, default_value_t)]
     pub(crate) format: ExportForm,
 }
@@ -173,6 +173,7 @@ pub(crate) enum ExportForm {
     #[default]
     Grpcurl,
     Go,
+    Rust,
 }
 
 #[derive(Debug, Args)]

@@ -10,6 +10,7 @@ mod driver;
 mod driver_command;
 mod e2e_kube;
 mod exit_codes;
+mod exported;
 mod fuzz;
 mod gate;
 mod init;
