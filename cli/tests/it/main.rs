@@ -16,6 +16,7 @@ mod gate;
 mod init;
 mod install;
 mod interrupt;
+mod moments;
 mod output;
 mod peers;
 mod preflight;
