@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use clap::builder::PossibleValuesParser;
 use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
-use csi_harness::capability::Capability;
+use csi_harness::checks::shard::Shard;
+use csi_harness::config::profile::Profile;
 use csi_harness::config::{AccessType, PathLayout};
-use csi_harness::profile::Profile;
-use csi_harness::shard::Shard;
+use csi_harness::protocol::capability::Capability;
 use csi_mock_driver::Defect;
 use csi_report::Format;
 
@@ -23,7 +23,7 @@ const JOBS_MAX: u64 = 256;
 
 const USAGE: &str = "csi-sanity [run] [OPTIONS]\n       csi-sanity <COMMAND>";
 
-/// Says, requirement by requirement, whether a CSI driver keeps the Container Storage Interface v1.12.
+/// Checks a CSI driver's conformance to the Container Storage Interface v1.12.
 ///
 /// Without a command it runs the checks: against --endpoint, or, where none is given, against a correct driver that
 /// is built in. The flags of the Go csi-sanity (-csi.* and -ginkgo.*) work as well.
@@ -48,32 +48,32 @@ pub(crate) enum Command {
     },
     /// Show which requirements are checked, and why others are not
     Coverage(CoverageArgs),
-    /// Show that every check can fail: on a correct driver it passes, on each of its defects it does not
+    /// Show that every check can fail: it passes a correct driver, and fails each of its defects
     SelfTest(SelfTestArgs),
-    /// Run a failing case again that --regressions has stored, on any driver
+    /// Run a failing case again that --regressions stored, on any driver
     #[command(after_help = exit_codes())]
     Replay(Box<ReplayArgs>),
-    /// Run the storage tests of Kubernetes that a DriverDefinition selects, without a cluster or in one
+    /// Run the Kubernetes storage tests that a DriverDefinition selects, with or without a cluster
     #[command(after_help = exit_codes())]
     E2e(Box<E2eArgs>),
-    /// Send hostile requests, made up at random, and see that no harm comes of them
+    /// Send random hostile requests, and check that they do no harm
     #[command(after_help = exit_codes())]
     Fuzz(Box<FuzzArgs>),
-    /// Try what a driver does, and write a configuration and a DriverDefinition for it
+    /// Probe a driver, and write a configuration and a DriverDefinition for it
     Init(Box<InitArgs>),
-    /// Say what this machine, a driver and its settings lack, and which checks each lack costs
+    /// Check this machine, a driver and its settings, and list the checks that each gap costs
     Doctor(Box<DoctorArgs>),
-    /// Put the JSON reports of all shards of a run together, and end as the whole run would have
+    /// Merge the JSON reports of all shards of a run, and exit as the whole run would have
     #[command(after_help = exit_codes())]
     Merge(MergeArgs),
-    /// Say what got better and what got worse between two runs, of their JSON reports
+    /// Compare the JSON reports of two runs: what got better, what got worse
     #[command(after_help = COMPARED)]
     Compare(CompareArgs),
-    /// Print a badge for a README, of a run's JSON report
+    /// Print a badge for a README from a run's JSON report
     Badge(BadgeArgs),
-    /// Write the list of known failures that fits a run, out of its JSON report
+    /// Write the list of known failures from a run's JSON report
     Baseline(BaselineArgs),
-    /// Print the calls of a check that failed, for use without csi-sanity, out of a JSON report
+    /// Print the calls of a failed check from a JSON report, for use without csi-sanity
     Export(ExportArgs),
     /// Print a shell completion script
     Completions {
@@ -100,7 +100,7 @@ pub(crate) struct MergeArgs {
 /// How `compare` ends.
 const COMPARED: &str = "Exit codes:
     0  nothing got worse
-    1  something got worse: a new failure, death or thing left behind, a check that no longer judges; with --slower-than
+    1  something got worse: a new failure, crash or leak, a check that is inconclusive now; with --slower-than
        also an RPC that takes longer
     2  bad arguments or files";
 
@@ -112,11 +112,11 @@ pub(crate) struct CompareArgs {
     /// The report of the later run
     #[arg(value_name = "NEW", value_hint = ValueHint::FilePath)]
     pub(crate) new: PathBuf,
-    /// For people, for programs, or for the summary of a CI step
+    /// Output for people, for programs, or for the summary of a CI step
     #[arg(long, value_enum, default_value_t)]
     pub(crate) format: CompareFormat,
-    /// Let an RPC count as worse whose median is so many times as long, and longer by 5 ms at least [default: twice as long is
-    /// told, and does not count]
+    /// Count an RPC as worse if its median time is longer by this factor, and by 5 ms at least [default: twice as long is
+    /// reported, and does not count]
     #[arg(long, value_name = "FACTOR", value_parser = factor)]
     pub(crate) slower_than: Option<f64>,
 }
@@ -146,10 +146,10 @@ pub(crate) struct BaselineArgs {
     /// The report, which --report json=FILE wrote
     #[arg(value_name = "REPORT", value_hint = ValueHint::FilePath)]
     pub(crate) report: PathBuf,
-    /// An earlier list: its lines and comments stay where they are, but for those of checks that pass by now
+    /// An earlier list: its lines and comments are kept, but for those of checks that pass now
     #[arg(long, value_name = "OLD", value_hint = ValueHint::FilePath)]
     pub(crate) keep_reasons: Option<PathBuf>,
-    /// File that the list is written to; it may be that of --keep-reasons [default: the standard output]
+    /// File to write the list to; it may be the file of --keep-reasons [default: the standard output]
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) output: Option<PathBuf>,
 }
@@ -178,7 +178,7 @@ pub(crate) enum ExportForm {
 
 #[derive(Debug, Args)]
 pub(crate) struct CoverageArgs {
-    /// For people or for programs
+    /// Output for people or for programs
     #[arg(long, value_enum, default_value_t)]
     pub(crate) format: OutputFormat,
     /// Requirements by pattern over their ids, such as 'CTRL-CREATEVOL-*', or of an RPC, such as CreateVolume; repeatable, or
@@ -203,10 +203,10 @@ pub(crate) enum OutputFormat {
 
 #[derive(Debug, Args)]
 pub(crate) struct ListArgs {
-    /// For people or for programs
+    /// Output for people or for programs
     #[arg(long, value_enum, default_value_t)]
     pub(crate) format: OutputFormat,
-    /// List the defects of the driver that is built in instead, for --mock-defect
+    /// List the defects of the built-in driver instead, for --mock-defect
     #[arg(long, conflicts_with_all = ["suite", "filter", "focus", "skip", "only_failed"])]
     pub(crate) defects: bool,
     #[command(flatten)]
@@ -217,7 +217,7 @@ pub(crate) struct ListArgs {
 pub(crate) struct SelfTestArgs {
     #[command(flatten)]
     pub(crate) selection: Selection,
-    /// Trials that run at the same time
+    /// Trials to run at the same time
     #[arg(long, short, value_name = "NUMBER", default_value_t = 8, value_parser = jobs())]
     pub(crate) jobs: u64,
 }
@@ -228,13 +228,13 @@ pub(crate) struct SelfTestArgs {
 /// volume are given here, and go into the files; secrets do not.
 #[derive(Debug, Args)]
 pub(crate) struct InitArgs {
-    /// Directory that the files are written to
+    /// Directory to write the files to
     #[arg(long, value_name = "DIR", default_value = ".", value_hint = ValueHint::DirPath)]
     pub(crate) output: PathBuf,
-    /// Write over files that are there already
+    /// Overwrite existing files
     #[arg(long)]
     pub(crate) force: bool,
-    /// Also write the file of a CI system that makes a run with this configuration a gate, and a list of known failures
+    /// Also write a file for this CI system, which makes a run with this configuration a gate, and a list of known failures
     #[arg(long, value_name = "SYSTEM", value_enum)]
     pub(crate) ci: Option<crate::init::ci::System>,
     #[command(flatten)]
@@ -245,7 +245,7 @@ pub(crate) struct InitArgs {
 /// can do, and says which checks are left out on it as it is configured. Nothing is made that stays.
 #[derive(Debug, Args)]
 pub(crate) struct DoctorArgs {
-    /// For people or for programs
+    /// Output for people or for programs
     #[arg(long, value_enum, default_value_t)]
     pub(crate) format: OutputFormat,
     #[command(flatten)]
@@ -279,7 +279,7 @@ pub(crate) struct ReplayArgs {
     /// The case
     #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) file: PathBuf,
-    /// Do not run it, but print it: as shell commands with grpcurl, or as a test in Rust
+    /// Print the case instead of running it: as shell commands with grpcurl, or as a test in Rust
     #[arg(long, value_name = "FORM", value_enum)]
     pub(crate) format: Option<CaseForm>,
     #[command(flatten)]
@@ -296,11 +296,11 @@ pub(crate) struct E2eArgs {
     /// The DriverDefinition, as Kubernetes' e2e.test takes it with -storage.testdriver
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, required_unless_present = "cleanup")]
     pub(crate) driver_definition: Option<PathBuf>,
-    /// Do not run: print which tests would run, and why others would skip
+    /// Do not run: print which tests would run, and why others would be skipped
     #[arg(long)]
     pub(crate) plan: bool,
-    /// Do not run: look at the cluster that the driver is deployed in, and at the driver where --endpoint names it, and say what
-    /// is wrong, and what to do
+    /// Do not run: check the cluster that the driver is deployed in, and the driver if --endpoint is given; report what is wrong
+    /// and how to fix it
     #[arg(long, conflicts_with_all = ["plan", "cleanup", "dry_run", "shard"])]
     pub(crate) preflight: bool,
     /// Let everything that Kubernetes passes over in a definition without a word be an error
@@ -332,13 +332,13 @@ pub(crate) struct E2eArgs {
 /// A finding is made small, and stored with --regressions; `csi-sanity replay FILE` sends it again.
 #[derive(Debug, Args)]
 pub(crate) struct FuzzArgs {
-    /// How long, for all checks together [default: 60s]
+    /// Total time for all checks [default: 60s]
     #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     pub(crate) duration: Option<Duration>,
-    /// Requests at the most, for all checks together
+    /// Most requests, for all checks together
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) inputs: Option<u64>,
-    /// Directory in which findings are stored, as YAML
+    /// Directory to store findings in, as YAML
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub(crate) regressions: Option<PathBuf>,
     #[command(flatten)]
@@ -361,17 +361,18 @@ pub(crate) struct FuzzArgs {
 #[derive(Debug, Default, Args)]
 #[command(next_help_heading = "Cluster")]
 pub(crate) struct ClusterArgs {
-    /// Where the tests run: local plays a cluster against the driver's socket, kube is a cluster that the driver is deployed in
+    /// Where the tests run: local emulates a cluster against the driver's socket, kube is a cluster that the driver is deployed
+    /// in
     #[arg(long, value_name = "WHICH", value_enum, default_value_t)]
     pub(crate) cluster: ClusterKind,
-    /// With --cluster kube or --preflight: the file that says where the cluster is [default: KUBECONFIG, ~/.kube/config, or in a pod its service
+    /// With --cluster kube or --preflight: the kubeconfig file [default: KUBECONFIG, ~/.kube/config, or in a pod its service
     /// account]
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) kubeconfig: Option<PathBuf>,
-    /// With --cluster kube or --preflight: the context of that file [default: its current one]
+    /// With --cluster kube or --preflight: the context in that file [default: its current one]
     #[arg(long, value_name = "NAME")]
     pub(crate) context: Option<String>,
-    /// Then judge the driver by the suite sanity, too: over its socket, or in a cluster through the container of
+    /// Also run the suite sanity: over the driver's socket, or in a cluster through the container of
     /// ci/kubernetes/sidecar-patch.yaml in its pods
     #[arg(long)]
     pub(crate) with_sanity: bool,
@@ -379,25 +380,25 @@ pub(crate) struct ClusterArgs {
     /// registry.k8s.io/e2e-test-images/busybox:1.29-4]
     #[arg(long, value_name = "IMAGE")]
     pub(crate) image: Option<String>,
-    /// With --cluster kube: let tests look at kubelet's directory and stop kubelet, through a privileged pod on the node;
-    /// without it, such tests skip
+    /// With --cluster kube: let tests read kubelet's directory and stop kubelet, through a privileged pod on the node; without
+    /// it, such tests are skipped
     #[arg(long)]
     pub(crate) node_access: bool,
     /// With --node-access: a shell command on a node that stops its kubelet [default: systemctl stop kubelet]
     #[arg(long, value_name = "COMMAND", requires_all = ["node_access", "kubelet_start_command"])]
     pub(crate) kubelet_stop_command: Option<String>,
-    /// With --node-access: a shell command on a node that starts its kubelet, and ends well where that runs [default: systemctl
+    /// With --node-access: a shell command on a node that starts its kubelet, and succeeds if it already runs [default: systemctl
     /// start kubelet]
     #[arg(long, value_name = "COMMAND", requires_all = ["node_access", "kubelet_stop_command"])]
     pub(crate) kubelet_start_command: Option<String>,
-    /// Manifests of what the driver is installed with: its CSIDriver, and Secrets that classes name; other objects are
-    /// passed over; repeatable
+    /// Manifests that the driver is installed with: its CSIDriver, and Secrets that classes name; other objects are ignored;
+    /// repeatable
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) manifest: Vec<PathBuf>,
-    /// File system that the provisioner asks for where a class names none, as its own flag [default: the driver's choice]
+    /// File system that the provisioner asks for where a class names none, like its own flag [default: the driver's choice]
     #[arg(long, value_name = "TYPE")]
     pub(crate) default_fstype: Option<String>,
-    /// Give the driver the names of claims, volumes and snapshots as parameters, as the flag of the sidecars
+    /// Pass the names of claims, volumes and snapshots to the driver as parameters, like the flag of the sidecars
     #[arg(long)]
     pub(crate) extra_create_metadata: bool,
     /// An annotation that every claim has, for classes that name Secrets by `${pvc.annotations['KEY']}`; repeatable
@@ -438,14 +439,14 @@ pub(crate) struct Selection {
 #[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = "Selection")]
 pub(crate) struct Terms {
-    /// Checks by pattern: an id (controller/create-volume/*), req:CTRL-CREATEVOL-*, or needs:LIST_VOLUMES; `!` in
-    /// front leaves out; repeatable, or separated by commas
+    /// Checks by pattern: an id (controller/create-volume/*), req:CTRL-CREATEVOL-*, or needs:LIST_VOLUMES; a leading `!`
+    /// excludes; repeatable, or separated by commas
     #[arg(long, value_name = "EXPR", allow_hyphen_values = true)]
     pub(crate) filter: Vec<String>,
     /// Checks by regular expression over id, title, and title in the Go csi-sanity; repeatable
     #[arg(long, value_name = "REGEX", allow_hyphen_values = true)]
     pub(crate) focus: Vec<String>,
-    /// Leave checks out by regular expression; repeatable
+    /// Exclude checks by regular expression; repeatable
     #[arg(long, value_name = "REGEX", allow_hyphen_values = true)]
     pub(crate) skip: Vec<String>,
     /// Only the checks that failed or were inconclusive in this JSON report, which --report json=FILE wrote
@@ -493,26 +494,26 @@ pub(crate) struct TargetArgs {
     /// Where the driver listens: unix:///path, a path, tcp://host:port or dns:///host:port
     #[arg(long, value_name = "ENDPOINT", env = "CSI_ENDPOINT", hide_env_values = true)]
     pub(crate) endpoint: Option<String>,
-    /// Where its controller services listen, if elsewhere
+    /// Where its controller services listen, if not there
     #[arg(long, value_name = "ENDPOINT")]
     pub(crate) controller_endpoint: Option<String>,
     /// Where the Node service of another node listens; repeatable. --endpoint names the first node
     #[arg(long, value_name = "ENDPOINT")]
     pub(crate) node_endpoint: Vec<String>,
-    /// YAML file with everything about the driver; flags win over it
+    /// YAML file with everything about the driver; flags override it
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) config: Option<PathBuf>,
-    /// Shell command that starts the driver; it is started again when it dies or a check has ended it
+    /// Shell command that starts the driver; it is run again when the driver dies or a check stops it
     #[arg(long, value_name = "COMMAND", value_hint = ValueHint::CommandString)]
     pub(crate) driver_command: Option<String>,
-    /// Command that ends and starts a driver which runs elsewhere, such as in a pod: called with `kill` (at once, as by
-    /// SIGKILL), `stop` (in an orderly way) or `start` as its only argument, it returns when that is done
+    /// Command that stops and starts a driver that runs elsewhere, such as in a pod. It is called with one argument: `kill` (at
+    /// once, as by SIGKILL), `stop` (gracefully) or `start`, and returns when that is done
     #[arg(long, value_name = "COMMAND", value_hint = ValueHint::ExecutablePath, conflicts_with = "driver_command")]
     pub(crate) restart_command: Option<PathBuf>,
-    /// Give the driver that is built in this defect; `csi-sanity list --defects` names them; repeatable
+    /// Give the built-in driver this defect; `csi-sanity list --defects` names them; repeatable
     #[arg(long, value_name = "ID", value_parser = defect, conflicts_with_all = ["endpoint", "controller_endpoint", "node_endpoint", "config", "driver_command", "restart_command", "secrets"])]
     pub(crate) mock_defect: Vec<Defect>,
-    /// YAML file with secrets: under the name of each RPC, keys and values
+    /// YAML file with secrets: keys and values under the name of each RPC
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) secrets: Option<PathBuf>,
 }
@@ -542,7 +543,7 @@ pub(crate) struct VolumeArgs {
     /// Largest volume that the back end can make
     #[arg(long, value_name = "BYTES", value_parser = bytes)]
     pub(crate) size_max_bytes: Option<i64>,
-    /// What the names of volumes and snapshots begin with [default: sanity-]
+    /// Prefix of the names of volumes and snapshots [default: sanity-]
     #[arg(long, value_name = "TEXT")]
     pub(crate) name_prefix: Option<String>,
     /// Longest name that the back end can take, in bytes [default: 128]
@@ -563,11 +564,11 @@ pub(crate) struct VolumeArgs {
     /// Attach volumes up to max_volumes_per_node, to test that limit
     #[arg(long)]
     pub(crate) attach_limit: bool,
-    /// Volumes attached at the most for that; a higher limit is not tested [default: 256]
+    /// Most volumes to attach for that; a higher limit is not tested [default: 256]
     #[arg(long, value_name = "NUMBER")]
     pub(crate) attach_limit_max: Option<u32>,
-    /// Run also what could harm more than the tests' own things where the driver is wrong: for a machine and a back end that
-    /// may be lost
+    /// Also run checks by which a faulty driver could destroy more than the run made: only for a machine and a back end that you
+    /// can afford to lose
     #[arg(long)]
     pub(crate) allow_harm: bool,
 }
@@ -582,10 +583,10 @@ pub(crate) struct PathArgs {
     /// Directory for staging paths [default: a new temporary one]
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub(crate) staging_dir: Option<PathBuf>,
-    /// How paths lie below these directories: flat, or as kubelet has them [default: flat]
+    /// Layout of paths below these directories: flat, or as kubelet's [default: flat]
     #[arg(long, value_name = "LAYOUT")]
     pub(crate) path_layout: Option<PathLayout>,
-    /// Command that makes the directory given as its argument, for target paths, and prints its path
+    /// Command that creates the directory given as its argument, for target paths, and prints its path
     #[arg(long, value_name = "COMMAND", value_hint = ValueHint::ExecutablePath)]
     pub(crate) create_mount_path_command: Option<PathBuf>,
     /// The same for staging paths
@@ -600,13 +601,13 @@ pub(crate) struct PathArgs {
     /// Command that prints file, directory, not_found or other for a path
     #[arg(long, value_name = "COMMAND", value_hint = ValueHint::ExecutablePath)]
     pub(crate) check_path_command: Option<PathBuf>,
-    /// Time limit of the commands that make paths [default: 10s]
+    /// Time limit of the commands that create paths [default: 10s]
     #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     pub(crate) create_path_timeout: Option<Duration>,
     /// Time limit of the commands that remove paths [default: 10s]
     #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     pub(crate) remove_path_timeout: Option<Duration>,
-    /// Time limit of the command that looks at paths [default: 10s]
+    /// Time limit of --check-path-command [default: 10s]
     #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     pub(crate) check_path_timeout: Option<Duration>,
 }
@@ -615,11 +616,11 @@ pub(crate) struct PathArgs {
 #[derive(Debug, Default, Args)]
 #[command(next_help_heading = "Run")]
 pub(crate) struct CourseArgs {
-    /// List of checks that have to fail: `pattern  # reason` on each line
+    /// File of checks that are expected to fail: `pattern  # reason` on each line
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) known_failing: Option<PathBuf>,
-    /// A capability that the driver has to advertise, such as CREATE_DELETE_SNAPSHOT: without it the run fails, where checks that
-    /// need it would only skip; repeatable, or separated by commas
+    /// A capability that the driver must advertise, such as CREATE_DELETE_SNAPSHOT: without it the run fails, where otherwise the
+    /// checks that need it would only be skipped; repeatable, or separated by commas
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pub(crate) expect_capability: Vec<Capability>,
     /// What makes the run fail: csi, every MUST in the text of the specification; kubernetes, also what kubelet and the sidecars rely
@@ -632,7 +633,7 @@ pub(crate) struct CourseArgs {
     /// Stop at the first failure
     #[arg(long)]
     pub(crate) fail_fast: bool,
-    /// Checks that run at the same time
+    /// Checks to run at the same time
     #[arg(long, short, value_name = "NUMBER", default_value_t = 8, value_parser = jobs())]
     pub(crate) jobs: u64,
     /// Seed of everything random [default: a new one, printed first]
@@ -641,14 +642,14 @@ pub(crate) struct CourseArgs {
     /// Do not compare what exists before and after the run
     #[arg(long)]
     pub(crate) no_leak_check: bool,
-    /// Run one part of the checks, such as 2/4, the others elsewhere: `csi-sanity merge` puts the JSON reports together. index/4 is
-    /// the part of a Pod of an Indexed Job, by JOB_COMPLETION_INDEX
+    /// Run one part of the checks, such as 2/4; `csi-sanity merge` merges the JSON reports of all parts. index/4 takes the number
+    /// from JOB_COMPLETION_INDEX, for Pods of an Indexed Job
     #[arg(long, value_name = "N/OF", value_parser = shard)]
     pub(crate) shard: Option<Shard>,
     /// Only print which checks would run
     #[arg(long)]
     pub(crate) dry_run: bool,
-    /// Do not run: undo what earlier runs against this driver have left behind, because they were killed or the driver refused
+    /// Do not run: remove what earlier runs against this driver left behind, because they were killed or the driver failed to
     #[arg(long)]
     pub(crate) cleanup: bool,
 }
@@ -657,26 +658,26 @@ pub(crate) struct CourseArgs {
 #[derive(Debug, Default, Args)]
 #[command(next_help_heading = "Effort of the suites that make many calls")]
 pub(crate) struct EffortArgs {
-    /// Times that the idempotency suite makes each call [default: 3]
+    /// Times the idempotency suite repeats each call [default: 3]
     #[arg(long, value_name = "NUMBER")]
     pub(crate) repeat: Option<u32>,
-    /// Random sequences that each check of the property suite tries [default: 256]
+    /// Random sequences per check of the property suite [default: 256]
     #[arg(long, value_name = "NUMBER")]
     pub(crate) cases: Option<u32>,
-    /// Calls of a random sequence at the most [default: 40]
+    /// Most calls in a random sequence [default: 40]
     #[arg(long, value_name = "NUMBER")]
     pub(crate) steps: Option<u32>,
-    /// Calls that each check of the concurrency suite makes [default: 1000]
+    /// Calls per check of the concurrency suite [default: 1000]
     #[arg(long, value_name = "NUMBER")]
     pub(crate) operations: Option<u32>,
-    /// Times that the restart suite ends the driver [default: 20]
+    /// Times the restart suite kills or stops the driver [default: 20]
     #[arg(long, value_name = "NUMBER")]
     pub(crate) kills: Option<u32>,
-    /// Time for all checks of property, concurrency and restart together, such as 1h: they go on until it is used up, whatever the
-    /// numbers above [default: by these numbers, and no more than 30s for each check]
+    /// Total time for the checks of property, concurrency and restart, such as 1h: they go on until it is used up, regardless of
+    /// the numbers above [default: by these numbers, and no more than 30s for each check]
     #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     pub(crate) budget: Option<Duration>,
-    /// Directory in which failing cases are stored, as YAML. The property suite tries those that are in it first, and says
+    /// Directory in which failing cases are stored, as YAML. The property suite first tries the cases that are there, and reports
     /// which are fixed and which still fail
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub(crate) regressions: Option<PathBuf>,
@@ -698,16 +699,16 @@ pub(crate) struct LimitArgs {
     /// One check [default: 5m]
     #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     pub(crate) check_timeout: Option<Duration>,
-    /// Undoing what one check made [default: 2m]
+    /// Cleaning up after one check [default: 2m]
     #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     pub(crate) undo_timeout: Option<Duration>,
-    /// Until a snapshot is ready, or something deleted has gone from the lists [default: 12s, or by what the driver shows]
+    /// Until a snapshot is ready, or a deleted object is gone from the lists [default: 12s, or by what the driver shows]
     #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     pub(crate) settle_timeout: Option<Duration>,
-    /// Until a driver that died, or was ended, is back [default: ten times the longest start seen, at least --dial-timeout]
+    /// Until a driver that died or was stopped is back [default: ten times the longest start seen, at least --dial-timeout]
     #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     pub(crate) restart_timeout: Option<Duration>,
-    /// Until a driver that left a call unanswered has to answer another one, or is called dead [default: 30s]
+    /// Until a driver that left a call unanswered must answer another one, or counts as dead [default: 30s]
     #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     pub(crate) alive_timeout: Option<Duration>,
 }
@@ -718,11 +719,11 @@ pub(crate) struct LimitArgs {
 pub(crate) struct OutputArgs {
     #[command(flatten)]
     pub(crate) words: WordsArgs,
-    /// File for what the driver of --driver-command prints [default: beside the first report; without one a temporary
+    /// File for the output of --driver-command [default: beside the first report; without one a temporary
     /// file, kept if something failed]
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) driver_log: Option<PathBuf>,
-    /// Tell all calls of each check as it ends, also of those that pass: when, what was asked, what was answered
+    /// Print all calls of each check as it ends, also of checks that pass: time, request, reply
     #[arg(long)]
     pub(crate) trace: bool,
 }
@@ -732,16 +733,17 @@ pub(crate) struct OutputArgs {
 #[command(next_help_heading = "Output")]
 pub(crate) struct WordsArgs {
     /// Write a report: junit (for CI), json (for programs), md (for the summary of a CI step), html (one page, to be shown),
-    /// github (annotations, for its Actions) or verdict (two lines: a word for scripts, and a sentence), and the file, or - for the standard output; repeatable
+    /// github (annotations, for its Actions) or verdict (two lines: a word for scripts, and a sentence), to a file or
+    /// - for standard output; repeatable
     #[arg(long, value_name = "KIND=FILE", value_hint = ValueHint::FilePath)]
     pub(crate) report: Vec<ReportArg>,
-    /// Names of the cases in JUnit reports: ours, or those of the Go csi-sanity where it has one, for dashboards with a history
+    /// Names of the cases in JUnit reports: ours, or those of the Go csi-sanity where it has one, for dashboards with history
     #[arg(long, value_name = "WHOSE", value_enum, default_value_t)]
     pub(crate) junit_names: JunitNames,
-    /// Tell more: each check as it ends; twice: everything
+    /// Print more: each check as it ends; twice: everything
     #[arg(long, short, action = clap::ArgAction::Count)]
     pub(crate) verbose: u8,
-    /// Tell failures only
+    /// Print failures only
     #[arg(long, short, conflicts_with = "verbose")]
     pub(crate) quiet: bool,
     /// Colours

@@ -3,9 +3,9 @@
 use std::io::{self, Write as _};
 use std::path::Path;
 
-use csi_harness::known::KnownFailing;
-use csi_harness::outcome::Kind;
-use csi_harness::story::shortened;
+use csi_harness::checks::known::KnownFailing;
+use csi_harness::results::outcome::Kind;
+use csi_harness::text::shorten::shortened;
 use csi_report::{Destination, Stored};
 
 use crate::args::BaselineArgs;
@@ -42,7 +42,7 @@ pub(crate) fn baseline(args: &BaselineArgs) -> Result<Exit, Error> {
 
 fn read(path: &Path) -> Result<String, Error> {
     std::fs::read_to_string(path).map_err(|source| {
-        csi_harness::known::KnownFailingError::Read { path: path.to_owned(), source }.into()
+        csi_harness::checks::known::KnownFailingError::Read { path: path.to_owned(), source }.into()
     })
 }
 

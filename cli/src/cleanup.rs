@@ -2,9 +2,9 @@
 
 use std::io::Write as _;
 
-use csi_harness::Driver;
 use csi_harness::config::Config;
-use csi_harness::logbook::{self, Remains, RunOf};
+use csi_harness::driver::Driver;
+use csi_harness::resources::logbook::{self, Remains, RunOf};
 
 use crate::error::Error;
 use crate::exit::Exit;
@@ -79,7 +79,7 @@ async fn undo(found: Vec<Remains>, config: Config, driver: Option<Driver>) -> Re
         if let Some(driver) = driver
             && let Err(error) = driver.leave().await
         {
-            say(&csi_harness::error_chain(&error));
+            say(&csi_harness::text::error::error_chain(&error));
         }
     }
     for thing in &left {

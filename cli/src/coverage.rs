@@ -4,10 +4,11 @@ use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::io::{self, Write};
 
-use csi_harness::pattern::Pattern;
-use csi_harness::profile::Profile;
-use csi_harness::registry::{Registry, did_you_mean};
-use csi_harness::requirements::{Level, Party, Requirement, Testability, req};
+use csi_harness::checks::registry::Registry;
+use csi_harness::config::profile::Profile;
+use csi_harness::spec::requirements::{Level, Party, Requirement, Testability, req};
+use csi_harness::text::pattern::Pattern;
+use csi_harness::text::suggest::did_you_mean;
 use csi_suite_sanity::untested::{ONLY_WARNED, SAID_AGAIN, UNTESTED};
 use serde::Serialize;
 

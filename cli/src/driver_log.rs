@@ -3,8 +3,8 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use csi_harness::DriverLog;
 use csi_harness::config::Config;
+use csi_harness::driver::DriverLog;
 use tempfile::TempPath;
 
 use crate::args::OutputArgs;

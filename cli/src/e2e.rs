@@ -11,9 +11,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use csi_driver_definitions::{Capability, DriverDefinition, Loaded, Objects, StorageClass};
-use csi_harness::check::Check;
+use csi_harness::checks::check::Check;
+use csi_harness::checks::registry::{Registry, Suite};
 use csi_harness::config::{Config, PathLayout};
-use csi_harness::registry::{Registry, Suite};
 use csi_suite_e2e::direct;
 use csi_suite_e2e::local::{LocalClusters, Settings};
 use csi_suite_e2e::plan::{self, Definition, Instance, Say};

@@ -3,8 +3,8 @@
 use std::io;
 use std::sync::{Mutex, PoisonError};
 
-use csi_harness::Driver;
 use csi_harness::config::{AccessType, Config, NodeConfig, Pairs, Secret, StaticVolume, TimeLimits};
+use csi_harness::driver::Driver;
 use csi_mock_driver::{Capability, Defect, MockDriver};
 use csi_proto::Endpoint;
 

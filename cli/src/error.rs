@@ -4,9 +4,9 @@ use std::io;
 use std::path::PathBuf;
 
 use csi_driver_definitions::{ClassError, LoadError};
+use csi_harness::checks::known::KnownFailingError;
+use csi_harness::client::target::TargetError;
 use csi_harness::config::ConfigError;
-use csi_harness::known::KnownFailingError;
-use csi_harness::target::TargetError;
 use csi_report::{DestinationError, MergeError, StoredError};
 use csi_suite_e2e::real::connect::ConnectError;
 use csi_suite_e2e::real::definition::DefinedError;

@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use csi_harness::outcome::Verdict;
+use csi_harness::results::outcome::Verdict;
 
 /// How the program ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,13 +28,13 @@ impl Exit {
     pub(crate) const ALL: [(Exit, &'static str); 7] = [
         (
             Exit::Success,
-            "the driver conforms as far as it was tested, but for what is listed as known to fail",
+            "the driver passes every check that was run, but for what is listed as known to fail",
         ),
-        (Exit::Failed, "the driver broke a rule that binds (by --profile), left something behind, or died"),
+        (Exit::Failed, "the driver broke a rule that binds (by --profile), leaked something, or crashed"),
         (Exit::Usage, "bad arguments or files"),
         (
             Exit::Broken,
-            "the endpoint could not be reached, a check could not judge, or a report was not written",
+            "the endpoint could not be reached, a check was inconclusive, or a report was not written",
         ),
         (Exit::NothingSelected, "nothing was selected"),
         (Exit::KnownFailingStale, "the known-failing list is out of date"),

@@ -3,12 +3,13 @@
 use std::collections::BTreeSet;
 use std::io::{self, Write};
 
-use csi_harness::check::{Check, Runs, Variants};
-use csi_harness::need::Need;
-use csi_harness::pattern::Pattern;
-use csi_harness::registry::{Registry, did_you_mean};
-use csi_harness::requirements::{Reliance, Requirement, req};
-use csi_harness::retired::Fate;
+use csi_harness::checks::check::{Check, Runs, Variants};
+use csi_harness::checks::registry::Registry;
+use csi_harness::checks::retired::Fate;
+use csi_harness::spec::need::Need;
+use csi_harness::spec::requirements::{Reliance, Requirement, req};
+use csi_harness::text::pattern::Pattern;
+use csi_harness::text::suggest::did_you_mean;
 
 use crate::coverage;
 use crate::error::Error;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::io::{self, Write as _};
 
-use csi_harness::registry::did_you_mean;
+use csi_harness::text::suggest::did_you_mean;
 use csi_proto::RPCS;
 use csi_proto::redact::STRIPPED;
 use csi_report::{CallEntry, CheckEntry, Run};

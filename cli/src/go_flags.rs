@@ -4,9 +4,9 @@ pub(crate) mod table;
 
 use std::ffi::OsString;
 
+use csi_harness::checks::filter::Filter;
 use csi_harness::config::AccessType;
-use csi_harness::filter::Filter;
-use csi_harness::registry::did_you_mean;
+use csi_harness::text::suggest::did_you_mean;
 
 use crate::duration::parse_duration;
 use table::{DEFINITION, FLAGS, GoFlag, KUBECONFIG, Means, OTHERS, RENAMED, Takes};

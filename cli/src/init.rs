@@ -11,8 +11,9 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 pub(crate) use survey::on_one_line;
 
-use csi_harness::target::TargetError;
-use csi_harness::{Driver, error_chain};
+use csi_harness::client::target::TargetError;
+use csi_harness::driver::Driver;
+use csi_harness::text::error::error_chain;
 
 use crate::args::InitArgs;
 use crate::error::Error;

@@ -2,9 +2,9 @@
 
 use std::io::{self, Write};
 
-use csi_harness::check::{Check, Runs};
+use csi_harness::checks::check::{Check, Runs};
 use csi_harness::config::AccessType;
-use csi_harness::need::Need;
+use csi_harness::spec::need::Need;
 use csi_mock_driver::Defect;
 use serde::Serialize;
 

@@ -53,7 +53,7 @@ fn main() -> ExitCode {
         Err(error) => {
             let exit = error.exit();
             if exit != Exit::Success {
-                complain(&csi_harness::error_chain(&error));
+                complain(&csi_harness::text::error::error_chain(&error));
             }
             exit.into()
         }

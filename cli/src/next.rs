@@ -1,6 +1,6 @@
 //! What the user of a run does next, told at its end.
 
-use csi_harness::outcome::{Summary, Verdict};
+use csi_harness::results::outcome::{Summary, Verdict};
 
 use crate::repeat::Repeat;
 

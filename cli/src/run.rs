@@ -6,15 +6,17 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anstream::{AutoStream, ColorChoice};
+use csi_harness::checks::expected;
+use csi_harness::checks::known::KnownFailing;
+use csi_harness::checks::planned::Planned;
+use csi_harness::checks::registry::{Registry, Suite};
+use csi_harness::checks::shard::{Shard, digest};
+use csi_harness::client::target::{Target, TargetError};
 use csi_harness::config::{AccessType, Config};
-use csi_harness::expected;
-use csi_harness::known::KnownFailing;
-use csi_harness::outcome::{Planned, Summary};
-use csi_harness::registry::{Registry, Suite};
-use csi_harness::runner::{RunOptions, Runner};
-use csi_harness::shard::{Shard, digest};
-use csi_harness::target::{Target, TargetError};
-use csi_harness::{Driver, error_chain};
+use csi_harness::driver::Driver;
+use csi_harness::results::outcome::Summary;
+use csi_harness::run::runner::{RunOptions, Runner};
+use csi_harness::text::error::error_chain;
 use csi_report::{
     Destination, DestinationError, Detail, Format, Journal, Order, Run, Selection, ShardEntry, Terminal,
 };

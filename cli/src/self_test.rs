@@ -4,15 +4,15 @@
 use std::collections::VecDeque;
 use std::io::{self, Write};
 
-use csi_harness::check::Check;
+use csi_harness::checks::check::Check;
+use csi_harness::checks::filter::Filter;
+use csi_harness::checks::registry::Registry;
+use csi_harness::client::target::Target;
 use csi_harness::config::Config;
-use csi_harness::events::{Event, Reporter};
-use csi_harness::filter::Filter;
-use csi_harness::outcome::Outcome;
-use csi_harness::refutation::{Trial, absent_for, by_its_rules, on_a_right_driver};
-use csi_harness::registry::Registry;
-use csi_harness::runner::{RunOptions, Runner};
-use csi_harness::target::Target;
+use csi_harness::results::events::{Event, Reporter};
+use csi_harness::results::outcome::Outcome;
+use csi_harness::run::refutation::{Trial, absent_for, by_its_rules, on_a_right_driver};
+use csi_harness::run::runner::{RunOptions, Runner};
 use csi_mock_driver::{Capability, Defect};
 use tokio::sync::watch;
 use tokio::task::JoinSet;

@@ -3,9 +3,9 @@
 use std::path::Path;
 use std::time::Duration;
 
+use csi_harness::config::profile::Profile;
 use csi_harness::config::{Config, NodeConfig, Pairs, Secret, read_yaml};
-use csi_harness::profile::Profile;
-use csi_harness::registry::did_you_mean;
+use csi_harness::text::suggest::did_you_mean;
 use csi_proto::RPCS;
 
 use crate::args::{EffortArgs, LimitArgs, PathArgs, RunArgs, TargetArgs, VolumeArgs};

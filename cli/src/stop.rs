@@ -3,7 +3,7 @@
 use std::io::{self, Write as _};
 use std::time::Duration;
 
-use csi_harness::outcome::Halt;
+use csi_harness::results::outcome::Halt;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 

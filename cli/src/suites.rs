@@ -10,12 +10,12 @@ pub(crate) mod unfound;
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use csi_harness::filter::Filter;
-use csi_harness::known::KnownFailing;
-use csi_harness::outcome::Kind;
-use csi_harness::pattern::Pattern;
-use csi_harness::refutation::{Accused, accused};
-use csi_harness::registry::{Registry, Suite};
+use csi_harness::checks::filter::Filter;
+use csi_harness::checks::known::KnownFailing;
+use csi_harness::checks::registry::{Registry, Suite};
+use csi_harness::results::outcome::Kind;
+use csi_harness::run::refutation::{Accused, accused};
+use csi_harness::text::pattern::Pattern;
 use csi_report::Stored;
 use csi_suite_sanity::untested::ONLY_WARNED;
 

@@ -14,5 +14,5 @@ fn main() -> Result<ExitCode, Box<dyn Error>> {
     let listener = runtime.block_on(Listener::bind(&Endpoint::Unix(directory.path().join("csi.sock"))))?;
     let config = Config { endpoint: Some(listener.endpoint().to_string()), ..Config::default() };
     runtime.spawn(listener.serve(driver.routes(), std::future::pending()));
-    Ok(csi_harness::embed::run(csi_suite_sanity::SUITE, config))
+    Ok(csi_harness::run::embed::run(csi_suite_sanity::SUITE, config))
 }

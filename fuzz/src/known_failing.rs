@@ -1,7 +1,7 @@
 //! A list of known failures is read or refused with the line that is wrong; every pattern without wildcards stands for the
 //! check of that name, and whatever stands for a check is not called unmatched.
 
-use csi_harness::known::KnownFailing;
+use csi_harness::checks::known::KnownFailing;
 
 use crate::{CANARY, Target, file};
 

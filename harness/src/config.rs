@@ -1,5 +1,8 @@
 //! What the user tells the harness about a driver: the schema of `--config FILE`. Every name is also a flag.
 
+pub(crate) mod command;
+pub mod profile;
+
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -7,18 +10,18 @@ use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use csi_proto::{Endpoint, RPCS, v1};
+use csi_proto::{Endpoint, RPCS, hidden, v1};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tonic::async_trait;
 
-use crate::capability::Capability;
-use crate::command;
-use crate::lifecycle::size;
-use crate::profile::Profile;
+use self::profile::Profile;
+use crate::protocol::capability::Capability;
 
 /// Longest time that can be set: 24 hours.
 const LONGEST_MS: u64 = 24 * 60 * 60 * 1000;
+/// The first size of volumes tried, in bytes: any file system fits into it, and xfs only just.
+const SMALL_BYTES: i64 = 320 << 20;
 
 /// String pairs as the protocol has them: parameters, contexts, secrets.
 pub type Pairs = BTreeMap<String, String>;
@@ -202,7 +205,7 @@ impl Config {
                 return Err(format!("{name} must be a positive number of bytes"));
             }
         }
-        let made = self.volume_size_bytes.unwrap_or_else(|| size::first_bytes(self));
+        let made = self.volume_size_bytes.unwrap_or_else(|| self.first_volume_bytes());
         if self.expand_size_bytes.is_some_and(|expanded| expanded < made) {
             return Err("expand-size-bytes must not be below volume-size-bytes".to_owned());
         }
@@ -219,6 +222,17 @@ impl Config {
         }
         self.effort.validate()?;
         self.time_limits.validate()
+    }
+
+    /// The size of volumes to begin with where the user names none: small, within the limits of the back end, with room to grow.
+    pub(crate) fn first_volume_bytes(&self) -> i64 {
+        let most = self.size_max_bytes.map_or(i64::MAX, |most| (most / 2).max(1));
+        SMALL_BYTES.min(most).max(self.size_min_bytes.unwrap_or(1))
+    }
+
+    /// Has every secret of this configuration left out of what is printed from now on.
+    pub(crate) fn hide_secrets(&self) {
+        self.secrets.values().flat_map(|secret| secret.0.values()).for_each(|value| hidden::hide(value));
     }
 
     /// Longest prefix of names, in bytes: with more, long-lived checks would run out of short names.

@@ -9,7 +9,7 @@ mod starts;
 
 use std::collections::VecDeque;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -20,7 +20,6 @@ use futures_util::FutureExt as _;
 use tonic::service::Routes;
 
 use crate::config::Config;
-use crate::logbook::Logbook;
 use child::Child;
 pub(crate) use child::ChildProcess;
 pub use commands::{CommandCall, CommandWatch, LentCommand};
@@ -40,6 +39,15 @@ const HISTORY_MAX: usize = 1_000;
 /// An error of whichever kind, from those who serve a driver in this process.
 pub type ServeError = Box<dyn std::error::Error + Send + Sync>;
 
+/// Where it is noted what a run that is killed leaves behind of a driver.
+pub(crate) trait Notebook: std::fmt::Debug + Send + Sync {
+    /// A directory that was made.
+    fn directory(&self, path: &Path);
+
+    /// A process of the driver.
+    fn process(&self, process: ChildProcess);
+}
+
 /// A handle on the process of the driver, shared by the runner and by checks that end the driver on purpose.
 #[derive(Clone, Debug)]
 pub struct Driver(Arc<Inner>);
@@ -58,7 +66,7 @@ struct Inner {
     /// What was done to it, and when.
     history: Mutex<VecDeque<(Instant, &'static str)>>,
     /// Where its processes are noted, for those who come after a run that is killed.
-    logbook: OnceLock<Arc<Logbook>>,
+    notebook: OnceLock<Arc<dyn Notebook>>,
 }
 
 /// Who runs it.
@@ -158,24 +166,18 @@ impl Driver {
             starts: Mutex::default(),
             is_forgetful: AtomicBool::new(false),
             history: Mutex::default(),
-            logbook: OnceLock::new(),
+            notebook: OnceLock::new(),
         }))
     }
 
     /// Starts the driver unless it runs. It may need a while before it answers:
-    /// [`Target::wait_until_alive`](crate::target::Target::wait_until_alive) waits for that.
+    /// [`Target::wait_until_alive`](crate::client::target::Target::wait_until_alive) waits for that.
     ///
     /// # Errors
     /// It cannot be started.
     pub async fn start(&self) -> Result<(), DriverError> {
         let _turn = self.0.turn.lock().await;
-        let is_down = self.0.down.load(Ordering::SeqCst)
-            || match &self.0.host {
-                Host::Child(child) => child.has_ended(),
-                Host::Elsewhere(_) => false,
-                Host::InProcess(served) => served.has_ended(),
-            };
-        if is_down {
+        if self.has_ended() {
             self.starts().begin();
             match &self.0.host {
                 Host::Child(child) => child.start().await?,
@@ -186,6 +188,16 @@ impl Driver {
         self.0.down.store(false, Ordering::SeqCst);
         self.note_process();
         Ok(())
+    }
+
+    /// Whether it was ended, or is known to have ended by itself, and not started since.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.0.down.load(Ordering::SeqCst)
+            || match &self.0.host {
+                Host::Child(child) => child.has_ended(),
+                Host::Elsewhere(_) => false,
+                Host::InProcess(served) => served.has_ended(),
+            }
     }
 
     /// Notes that it answers.
@@ -208,22 +220,22 @@ impl Driver {
     }
 
     /// Has the processes of the driver noted, that of now and those to come.
-    pub(crate) fn tell(&self, logbook: &Arc<Logbook>) {
+    pub(crate) fn note_in(&self, notebook: Arc<dyn Notebook>) {
         // The first run that has it keeps it.
-        let _ = self.0.logbook.set(logbook.clone());
+        let _ = self.0.notebook.set(notebook.clone());
         if let Host::Child(child) = &self.0.host
             && let Some(commands) = child.commands()
         {
-            logbook.directory(commands.first());
+            notebook.directory(commands.first());
         }
         self.note_process();
     }
 
     fn note_process(&self) {
-        if let (Host::Child(child), Some(logbook)) = (&self.0.host, self.0.logbook.get())
+        if let (Host::Child(child), Some(notebook)) = (&self.0.host, self.0.notebook.get())
             && let Some(process) = child.process()
         {
-            logbook.driver(process);
+            notebook.process(process);
         }
     }
 

@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-use csi_harness::expected;
-use csi_harness::outcome::Kind;
+use csi_harness::checks::expected;
+use csi_harness::results::outcome::Kind;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 

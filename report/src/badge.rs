@@ -148,7 +148,7 @@ fn escaped(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use csi_harness::outcome::{Again, Verdict};
+    use csi_harness::results::outcome::{Again, Verdict};
 
     use super::*;
     use crate::journal::Selection;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use csi_harness::outcome::Kind;
+use csi_harness::results::outcome::Kind;
 use serde::{Serialize, Serializer};
 
 use crate::markdown::{code, escaped};
@@ -319,7 +319,7 @@ impl Comparison {
 }
 
 fn one_line(text: &str) -> String {
-    csi_harness::story::shortened(text).replace(['\n', '\r'], " ")
+    csi_harness::text::shorten::shortened(text).replace(['\n', '\r'], " ")
 }
 
 #[cfg(test)]

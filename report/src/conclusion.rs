@@ -1,7 +1,7 @@
 //! What a run says of a driver: the one place that words it, for the terminal, every report, the badge and the gate.
 
-use csi_harness::outcome::{Summary, Verdict};
-use csi_harness::profile::Profile;
+use csi_harness::config::profile::Profile;
+use csi_harness::results::outcome::{Summary, Verdict};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -188,17 +188,17 @@ impl Facts<'_> {
             Concluded::ConformsInPart => self.in_part(),
             Concluded::ConformsInPartButForKnownFailures => format!("{}, {}", self.in_part(), self.but_for()),
             Concluded::KnownFailingListOutOfDate if self.is_part() => {
-                format!("{}, but the list of its known failures is out of date", self.in_part())
+                format!("{}, but its list of known failures is out of date", self.in_part())
             }
             Concluded::KnownFailingListOutOfDate => {
-                "conforms, but the list of its known failures is out of date".to_owned()
+                "conforms, but its list of known failures is out of date".to_owned()
             }
             Concluded::NotJudged if self.says_nothing => {
-                format!("was not judged: none of {} applies to it", self.part())
+                format!("could not be tested: none of {} applies to it", self.part())
             }
             Concluded::NotJudged => "could not be judged".to_owned(),
             Concluded::Deviates => "does not conform".to_owned(),
-            Concluded::Interrupted => "was not judged to the end: the run was stopped".to_owned(),
+            Concluded::Interrupted => "was not tested to the end: the run was stopped".to_owned(),
         }
     }
 
@@ -210,7 +210,7 @@ impl Facts<'_> {
     }
 
     fn in_part(&self) -> String {
-        format!("conforms as far as it was tested, by {}", self.part())
+        format!("passes {}", self.part())
     }
 
     /// The checks that were asked for.
@@ -228,8 +228,8 @@ impl Facts<'_> {
         let terms = self.selection.terms.join(" ");
         let chosen = match terms.char_indices().nth(TERMS_CHARS_MAX) {
             None if terms.is_empty() => String::new(),
-            None => format!(" that {terms} chooses"),
-            Some((end, _)) => format!(" that {}… chooses", &terms[..end]),
+            None => format!(" that {terms} selects"),
+            Some((end, _)) => format!(" that {}… selects", &terms[..end]),
         };
         let of = if suites.is_empty() { "" } else { " of " };
         format!("{shard}the checks{of}{suites}{chosen}")
@@ -273,23 +273,19 @@ mod tests {
         let part = selection(&["sanity"], &[], false);
         assert_eq!(
             concluded(Verdict::Conforms, 0, &part),
-            (
-                "conforms_in_part",
-                "conforms as far as it was tested, by the checks of the suite sanity".to_owned()
-            )
+            ("conforms_in_part", "passes the checks of the suite sanity".to_owned())
         );
         let part = selection(&["a", "b", "c", "d"], &["--filter 'x/*'"], false);
         assert_eq!(
             concluded(Verdict::Conforms, 2, &part),
             (
                 "conforms_in_part_but_for_known_failures",
-                "conforms as far as it was tested, by the checks that --filter 'x/*' chooses, but for 2 known failures"
-                    .to_owned()
+                "passes the checks that --filter 'x/*' selects, but for 2 known failures".to_owned()
             )
         );
         let (name, words) = concluded(Verdict::ListOutOfDate, 0, &part);
         assert_eq!(name, "known_failing_list_out_of_date");
-        assert!(words.contains("as far as it was tested") && words.ends_with("is out of date"), "{words}");
+        assert!(words.starts_with("passes the checks") && words.ends_with("is out of date"), "{words}");
         assert_eq!(concluded(Verdict::Deviates, 1, &part).1, "does not conform");
     }
 
@@ -306,14 +302,11 @@ mod tests {
             shard: Some(&shard),
             profile: Profile::Csi,
         };
-        assert_eq!(
-            facts.conclude().words,
-            "conforms as far as it was tested, by shard 2 of 4 of the checks of all suites"
-        );
+        assert_eq!(facts.conclude().words, "passes shard 2 of 4 of the checks of all suites");
         (facts.verdict, facts.says_nothing) = (Verdict::NotJudged, true);
         assert_eq!(
             facts.conclude().words,
-            "was not judged: none of shard 2 of 4 of the checks of all suites applies to it"
+            "could not be tested: none of shard 2 of 4 of the checks of all suites applies to it"
         );
     }
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use csi_harness::outcome::Kind;
+use csi_harness::results::outcome::Kind;
 
 use crate::journal::{CheckEntry, Run};
 

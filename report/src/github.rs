@@ -2,8 +2,8 @@
 
 use std::fmt::Write as _;
 
-use csi_harness::outcome::{Kind, Verdict};
-use csi_harness::story::named;
+use csi_harness::results::outcome::{Kind, Verdict};
+use csi_harness::text::shorten::named;
 
 use crate::fault;
 use crate::journal::{CheckEntry, Run};

@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
-use csi_harness::outcome::Kind;
+use csi_harness::results::outcome::Kind;
 use sha2::{Digest as _, Sha256};
 
 use crate::fault::{self, Fault};

@@ -3,20 +3,20 @@
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use csi_harness::events::{Event, Reporter};
-use csi_harness::fault;
-use csi_harness::outcome::{
-    Aftermath, Again, CheckReport, Crash, Halt, Kind, Leak, LeftBehind, Outcome, Removal, SameFault, Summary,
-    Verdict,
+use csi_harness::client::answer::Answer;
+use csi_harness::client::record::CallRecord;
+use csi_harness::client::spent::Spent;
+use csi_harness::client::tally::{FirstFailure, RpcCalls, Times};
+use csi_harness::client::target::Target;
+use csi_harness::config::profile::Profile;
+use csi_harness::resources::left_behind::{LeftBehind, Removal};
+use csi_harness::results::events::{Event, Reporter};
+use csi_harness::results::fault;
+use csi_harness::results::outcome::{
+    Aftermath, Again, CheckReport, Crash, Halt, Kind, Leak, Outcome, SameFault, Summary, Verdict,
 };
-use csi_harness::profile::Profile;
-use csi_harness::record::CallRecord;
-use csi_harness::reply::Answer;
-use csi_harness::spent::Spent;
-use csi_harness::story;
-use csi_harness::tally::{FirstFailure, RpcCalls, Times};
-use csi_harness::target::Target;
-use csi_harness::verdict::CallSpan;
+use csi_harness::results::story;
+use csi_harness::spec::verdict::CallSpan;
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
@@ -625,7 +625,7 @@ impl Reporter for Journal {
                 self.run.seed = *seed;
             }
             Event::Remark(remark) => self.run.remarks.push((*remark).to_owned()),
-            Event::CheckStarted(_) | Event::Waiting(_) | Event::Tick { .. } => {}
+            Event::CheckStarted(_) | Event::CheckEnded(_) | Event::Waiting(_) | Event::Tick { .. } => {}
             Event::CheckFinished(report) => {
                 let entry = check_entry(report);
                 self.areas.add(entry.area(), entry.counts_as());
@@ -639,7 +639,7 @@ impl Reporter for Journal {
                 log: crash.log.clone(),
             }),
             Event::Leaked(leaks) => {
-                let entry = |leak: &csi_harness::outcome::Leak| LeakEntry {
+                let entry = |leak: &csi_harness::results::outcome::Leak| LeakEntry {
                     kind: leak.kind.clone(),
                     id: leak.id.clone(),
                     ours: leak.ours,

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use quick_junit::{NonSuccessKind, Property, TestCase, TestCaseStatus, TestSuite, XmlString};
 
-use csi_harness::outcome::Kind;
-use csi_harness::story::shortened;
+use csi_harness::results::outcome::Kind;
+use csi_harness::text::shorten::shortened;
 
 use crate::journal::{CheckEntry, Run};
 

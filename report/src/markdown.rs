@@ -2,8 +2,8 @@
 
 use std::fmt::Write as _;
 
-use csi_harness::outcome::Kind;
-use csi_harness::story::{named, shortened};
+use csi_harness::results::outcome::Kind;
+use csi_harness::text::shorten::{named, shortened};
 
 use crate::areas;
 use crate::conclusion::by_profile;

@@ -2,13 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use csi_harness::check::SAME_RULE;
-use csi_harness::faults::asks_for_several;
-use csi_harness::outcome::{Kind, SameFault, Summary, Verdict};
-use csi_harness::registry::Registry;
-use csi_harness::requirements::req;
-use csi_harness::shard;
-use csi_harness::tally::Times;
+use csi_harness::checks::check::SAME_RULE;
+use csi_harness::checks::registry::Registry;
+use csi_harness::checks::shard;
+use csi_harness::client::tally::Times;
+use csi_harness::results::outcome::{Kind, SameFault, Summary, Verdict};
+use csi_harness::spec::faults::asks_for_several;
+use csi_harness::spec::requirements::req;
 
 use crate::areas::Areas;
 use crate::conclusion::Conclusion;

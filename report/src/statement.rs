@@ -2,12 +2,12 @@
 
 use std::collections::BTreeSet;
 
-use csi_harness::capability::Capability::*;
-use csi_harness::check::Check;
+use csi_harness::checks::check::Check;
+use csi_harness::client::target::Target;
 use csi_harness::config::AccessType;
-use csi_harness::need::*;
-use csi_harness::outcome::Kind;
-use csi_harness::target::Target;
+use csi_harness::protocol::capability::Capability::*;
+use csi_harness::results::outcome::Kind;
+use csi_harness::spec::need::*;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -331,7 +331,7 @@ impl Line {
 
 #[cfg(test)]
 mod tests {
-    use csi_harness::requirements::{Party, req};
+    use csi_harness::spec::requirements::{Party, req};
     use serde_json::{Value, json};
 
     use super::*;

@@ -4,8 +4,8 @@ use std::fs::File;
 use std::io::Read as _;
 use std::path::Path;
 
-use csi_harness::outcome::{Again, Kind, Verdict};
-use csi_harness::profile::Profile;
+use csi_harness::config::profile::Profile;
+use csi_harness::results::outcome::{Again, Kind, Verdict};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 

@@ -8,11 +8,13 @@ use std::collections::BTreeMap;
 use std::io::{self, Write};
 
 use anstyle::{AnsiColor, Style};
-use csi_harness::events::{Event, Reporter};
-use csi_harness::outcome::{Aftermath, CheckReport, Crash, Halt, Kind, Leak, LeftBehind, Outcome, Summary};
-use csi_harness::patience::Waiting;
-use csi_harness::story;
-use csi_harness::target::Target;
+use csi_harness::client::patience::Waiting;
+use csi_harness::client::target::Target;
+use csi_harness::resources::left_behind::LeftBehind;
+use csi_harness::results::events::{Event, Reporter};
+use csi_harness::results::outcome::{Aftermath, CheckReport, Crash, Halt, Kind, Leak, Outcome, Summary};
+use csi_harness::results::story;
+use csi_harness::text::shorten::{named, shortened};
 
 use crate::areas::{Area, Areas, Verdict};
 use crate::conclusion::{Conclusion, Facts, Mood, by_profile};
@@ -208,7 +210,7 @@ impl<W: Write> Terminal<W> {
         }
         if self.detail > Detail::Quiet {
             for note in &report.notes {
-                self.tell(|out| writeln!(out, "{}: {}", report.label(), plain(&story::shortened(note))));
+                self.tell(|out| writeln!(out, "{}: {}", report.label(), plain(&shortened(note))));
             }
         }
     }
@@ -270,10 +272,11 @@ impl<W: Write> Reporter for Terminal<W> {
             Event::Started { target, planned, seed } => self.started(target, *planned, *seed),
             Event::Remark(remark) => {
                 if self.detail > Detail::Quiet {
-                    self.tell(|out| writeln!(out, "{ODD}note{ODD:#}: {}", story::shortened(remark)));
+                    self.tell(|out| writeln!(out, "{ODD}note{ODD:#}: {}", shortened(remark)));
                 }
             }
             Event::CheckStarted(planned) => self.progress.started(planned),
+            Event::CheckEnded(planned) => self.progress.ended(planned),
             Event::Waiting(waiting) => self.waiting(waiting),
             Event::Tick { stages } => {
                 if let Some(line) = self.progress.tick(stages).filter(|_| self.detail > Detail::Quiet) {
@@ -356,7 +359,7 @@ fn write_line(out: &mut impl Write, outcome: Kind, label: &str, time: &str, why:
         Kind::UnexpectedPass => (BAD, "UNEXPECTED"),
     };
     write!(out, "{style}{word:>12}{style:#} {label} {DIM}({time}){DIM:#}")?;
-    if why.is_empty() { writeln!(out) } else { writeln!(out, "  {}", plain(&story::shortened(why))) }
+    if why.is_empty() { writeln!(out) } else { writeln!(out, "  {}", plain(&shortened(why))) }
 }
 
 /// Why a check ended as it did.
@@ -405,12 +408,12 @@ fn write_left_behind(out: &mut impl Write, summary: &Summary, columns: Option<us
 
 fn leak_line(leak: &Leak) -> String {
     let made = leak.check.as_ref().map(|check| format!(", made by {check}"));
-    format!("  {} {}{}\n", leak.kind, story::shortened(&story::named(&leak.id)), made.unwrap_or_default())
+    format!("  {} {}{}\n", leak.kind, shortened(&named(&leak.id)), made.unwrap_or_default())
 }
 
 fn left_line(left: &LeftBehind) -> String {
     let made = left.check.as_ref().map(|check| format!(", made by {check}")).unwrap_or_default();
-    format!("  {}{made}: {}\n", plain(&story::shortened(&left.what)), plain(&story::shortened(&left.why)))
+    format!("  {}{made}: {}\n", plain(&shortened(&left.what)), plain(&shortened(&left.why)))
 }
 
 /// The commands that remove what was left behind, each once.

@@ -51,7 +51,7 @@ fn derive() -> Result<Files> {
     // Encoded by protox itself, because prost's own descriptor types drop custom options such as csi_secret.
     files.insert(out.join("csi.v1.binpb"), compile(false)?.encode_file_descriptor_set());
     files.insert(
-        PathBuf::from("harness/src/requirements/req.rs"),
+        PathBuf::from("harness/src/spec/requirements/req.rs"),
         requirements::rust_code(&root())?.into_bytes(),
     );
     Ok(files)

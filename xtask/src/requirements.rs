@@ -41,7 +41,7 @@ struct Reliance {
     place: String,
 }
 
-/// The source text of `harness/src/requirements/req.rs`.
+/// The source text of `harness/src/spec/requirements/req.rs`.
 pub(crate) fn rust_code(root: &Path) -> Result<String> {
     let path = root.join("harness/requirements.yaml");
     let text =

@@ -1,5 +1,5 @@
-//! House rules that no compiler holds: which of our crates may depend on which, what each manifest says, and what
-//! no committed text contains.
+//! House rules that no compiler holds: which of our crates may depend on which, which folders of the harness may use which, what
+//! each manifest says, and what no committed text contains.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -59,6 +59,39 @@ const EDGES: &[(&str, &[&str])] = &[
     ("xtask", &[]),
 ];
 
+/// Where the folders of [`ROOMS`] are.
+const HARNESS: &str = "harness/src";
+
+/// Each folder of the harness with those that it may use, every one of which stands above it: no two use each other. A folder
+/// is its `.rs` file, and all below it.
+const ROOMS: &[(&str, &[&str])] = &[
+    ("text", &[]),
+    ("protocol", &["text"]),
+    ("config", &["protocol"]),
+    ("spec", &["protocol", "config"]),
+    ("driver", &["text", "config"]),
+    ("resources", &["text", "config", "spec", "driver"]),
+    ("client", &["text", "protocol", "config", "spec", "driver", "resources"]),
+    ("lifecycle", &["text", "protocol", "config", "spec", "driver", "resources", "client"]),
+    ("checks", &["text", "protocol", "config", "spec", "lifecycle"]),
+    ("results", &["text", "protocol", "spec", "resources", "client", "checks"]),
+    (
+        "run",
+        &[
+            "text",
+            "protocol",
+            "config",
+            "spec",
+            "driver",
+            "resources",
+            "client",
+            "lifecycle",
+            "checks",
+            "results",
+        ],
+    ),
+];
+
 /// Words and paths that no committed text contains, with the reason. In pieces, so that this file passes too.
 const BANNED: &[(&str, &str)] = &[
     (concat!("TO", "DO"), "finish it, or describe it in an issue"),
@@ -81,9 +114,13 @@ pub(crate) fn check() -> Result<()> {
             faults.extend(manifest_faults(&package, &fs::read_to_string(&package.manifest)?));
         }
     }
+    let harness = root().join(HARNESS);
     for path in texts(&root())? {
         let text = fs::read_to_string(&path).with_context(|| format!("failed to read {}", path.display()))?;
         faults.extend(text_faults(&path, &text));
+        if let Ok(inside) = path.strip_prefix(&harness) {
+            faults.extend(room_faults(inside, &text));
+        }
     }
     ensure!(faults.is_empty(), "{} rules are broken:\n{}", faults.len(), faults.join("\n"));
     Ok(())
@@ -178,6 +215,50 @@ fn text_faults(path: &Path, text: &str) -> Vec<String> {
     faults
 }
 
+/// What a file of the harness, by its path below [`HARNESS`], uses of folders that its own may not use.
+fn room_faults(path: &Path, text: &str) -> Vec<String> {
+    let modules: Vec<_> =
+        path.with_extension("").iter().map(|part| part.to_string_lossy().into_owned()).collect();
+    let [room, ..] = &modules[..] else { return Vec::new() };
+    let place = |number: usize| format!("{HARNESS}/{}:{number}", path.display());
+    if modules == ["lib"] {
+        return Vec::new();
+    }
+    let Some((_, permitted)) = ROOMS.iter().find(|(known, _)| known == room) else {
+        return vec![format!(
+            "{}: {room} is missing from the folders of the harness in xtask/src/tidy.rs",
+            place(1)
+        )];
+    };
+    let mut faults = Vec::new();
+    for (number, line) in (1..).zip(text.lines()) {
+        if line.contains("crate::{") {
+            faults.push(format!(
+                "{}: a use for each folder of the crate, so that its name is seen",
+                place(number)
+            ));
+        }
+        for used in rooms_in(line, modules.len()) {
+            if used != room && !permitted.contains(&used) {
+                faults.push(format!("{}: {room} may not use {used}", place(number)));
+            }
+        }
+    }
+    faults
+}
+
+/// The folders of the harness that a line names, in a module this far below the root of the crate.
+fn rooms_in(line: &str, depth: usize) -> Vec<&'static str> {
+    let code = line.split_once("//").map_or(line, |(code, _)| code);
+    let starts = ["crate::".to_owned(), "super::".repeat(depth)];
+    let after = starts
+        .iter()
+        .flat_map(|start| code.match_indices(start.as_str()).map(|(at, start)| &code[at + start.len()..]));
+    let names =
+        after.map(|rest| rest.split(|c: char| !(c.is_alphanumeric() || c == '_')).next().unwrap_or_default());
+    names.filter_map(|name| ROOMS.iter().map(|(room, _)| *room).find(|room| *room == name)).collect()
+}
+
 /// Whether the line has the text, not as a part of a longer word.
 fn contains_word(line: &str, text: &str) -> bool {
     let in_word = |byte: Option<&u8>| byte.is_some_and(u8::is_ascii_alphanumeric);
@@ -237,6 +318,39 @@ mod tests {
                 assert!(EDGES.iter().any(|(known, _)| known == dependency), "{dependency}");
             }
         }
+    }
+
+    #[test]
+    fn folders_of_the_harness_use_only_those_above_them() {
+        for (at, (room, permitted)) in ROOMS.iter().enumerate() {
+            for used in *permitted {
+                assert!(
+                    ROOMS[..at].iter().any(|(above, _)| above == used),
+                    "{room} uses {used}, which is not above it"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn a_forbidden_edge_between_folders_is_found_with_its_place() {
+        let faults = |path: &str, text: &str| room_faults(Path::new(path), text);
+        let fine = "use crate::config::Config;\nuse super::answer;\n// crate::run\nuse crate::client::reply::Reply;\n";
+        assert_eq!(faults("client/call.rs", fine), Vec::<String>::new());
+        assert_eq!(
+            faults("client/call.rs", "use tonic::Code;\nuse crate::run::runner::Runner;\n"),
+            ["harness/src/client/call.rs:2: client may not use run"]
+        );
+        assert_eq!(
+            faults("client/target/interview.rs", "fn f(cx: &super::super::super::lifecycle::cx::Cx) {}"),
+            ["harness/src/client/target/interview.rs:1: client may not use lifecycle"]
+        );
+        assert_eq!(
+            faults("spec.rs", "use super::checks::check::Check;"),
+            ["harness/src/spec.rs:1: spec may not use checks"]
+        );
+        assert!(faults("spec/need.rs", "use crate::{config, run};")[0].contains("a use for each folder"));
+        assert!(faults("cellar/wine.rs", "")[0].contains("cellar is missing from the folders"));
     }
 
     #[test]

@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use csi_harness::check::{Check, Runs, Variants};
-use csi_harness::need::Need;
-use csi_harness::profile::Profile;
-use csi_harness::requirements::{Level, Requirement};
+use csi_harness::checks::check::{Check, Runs, Variants};
+use csi_harness::config::profile::Profile;
+use csi_harness::spec::need::Need;
+use csi_harness::spec::requirements::{Level, Requirement};
 
 use super::{check_section, escaped};
 use crate::suites;

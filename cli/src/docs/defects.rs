@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use csi_harness::requirements::Requirement;
+use csi_harness::spec::requirements::Requirement;
 use csi_mock_driver::{Defect, Quirk};
 
 use super::{check_section, escaped};

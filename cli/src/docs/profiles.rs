@@ -2,8 +2,8 @@
 
 use std::fmt::Write as _;
 
-use csi_harness::profile::Profile;
-use csi_harness::requirements::{Reliance, Requirement, req};
+use csi_harness::config::profile::Profile;
+use csi_harness::spec::requirements::{Reliance, Requirement, req};
 
 use super::{check_section, escaped};
 use crate::suites;

@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
-use csi_harness::Driver;
+use csi_harness::checks::planned::Planned;
+use csi_harness::client::target::Target;
 use csi_harness::config::Config;
-use csi_harness::outcome::Planned;
-use csi_harness::target::Target;
+use csi_harness::driver::Driver;
 use serde::Serialize;
 
 use crate::error::Error;

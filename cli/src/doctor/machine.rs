@@ -6,8 +6,8 @@ use std::path::Path;
 use std::process::{Output, Stdio};
 use std::time::Duration;
 
-use csi_harness::check::Check;
-use csi_harness::need::Need;
+use csi_harness::checks::check::Check;
+use csi_harness::spec::need::Need;
 use tempfile::TempDir;
 use tokio::process::Command;
 

@@ -7,9 +7,9 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::sync::Arc;
 
+use csi_harness::client::target::Target;
 use csi_harness::config::Config;
-use csi_harness::error_chain;
-use csi_harness::target::Target;
+use csi_harness::text::error::error_chain;
 use csi_proto::Service;
 use csi_suite_e2e::real::api::Server;
 use csi_suite_e2e::real::forward::Forward;

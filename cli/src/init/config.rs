@@ -2,9 +2,9 @@
 
 use std::fmt::Write as _;
 
-use csi_harness::capability::Capability;
+use csi_harness::config::profile::Profile;
 use csi_harness::config::{AccessType, Config};
-use csi_harness::profile::Profile;
+use csi_harness::protocol::capability::Capability;
 use csi_proto::Endpoint;
 use serde_json::{Map, Value};
 

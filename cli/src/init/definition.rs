@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use csi_driver_definitions::Capability as Can;
-use csi_harness::capability::Capability as Has;
 use csi_harness::config::{AccessType, Pairs};
+use csi_harness::protocol::capability::Capability as Has;
 use csi_proto::v1::volume_capability::access_mode::Mode;
 use serde_json::json;
 

@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use csi_harness::Driver;
-use csi_harness::capability::Capability;
+use csi_harness::checks::registry::Registry;
+use csi_harness::client::target::Target;
 use csi_harness::config::{AccessType, Config};
-use csi_harness::events::{Event, Reporter};
-use csi_harness::outcome::Halt;
-use csi_harness::registry::Registry;
-use csi_harness::runner::{RunOptions, Runner};
-use csi_harness::target::Target;
+use csi_harness::driver::Driver;
+use csi_harness::protocol::capability::Capability;
+use csi_harness::results::events::{Event, Reporter};
+use csi_harness::results::outcome::Halt;
+use csi_harness::run::runner::{RunOptions, Runner};
 use csi_proto::v1::volume_capability::access_mode::Mode;
 
 use super::trial::{self, Findings, Tried};

@@ -3,11 +3,11 @@
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use csi_harness::check::{Check, CheckFuture, Runs, Variants};
-use csi_harness::mounts;
+use csi_harness::checks::check::{Check, CheckFuture, Runs, Variants};
+use csi_harness::checks::registry::Suite;
 use csi_harness::prelude::*;
-use csi_harness::registry::Suite;
-use csi_harness::workload;
+use csi_harness::resources::mounts;
+use csi_harness::resources::workload;
 use csi_proto::Service;
 
 /// What the workload of a trial writes, and where.

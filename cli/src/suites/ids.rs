@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use csi_harness::retired::Fate;
+use csi_harness::checks::retired::Fate;
 
 use super::all;
 

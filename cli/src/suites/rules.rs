@@ -2,11 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use csi_harness::capability::Capability::{ControllerService, GroupControllerService};
-use csi_harness::check::SAME_RULE;
-use csi_harness::need::Need;
-use csi_harness::profile::Profile;
-use csi_harness::requirements::{Requirement, req};
+use csi_harness::checks::check::SAME_RULE;
+use csi_harness::config::profile::Profile;
+use csi_harness::protocol::capability::Capability::{ControllerService, GroupControllerService};
+use csi_harness::spec::need::Need;
+use csi_harness::spec::requirements::{Requirement, req};
 use csi_proto::{RPCS, Service};
 
 const CHOSEN: &str = "the body chooses the rule by what the driver advertises";

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use csi_harness::requirements::req;
+use csi_harness::spec::requirements::req;
 use csi_mock_driver::Defect;
 
 use super::{all, all_accused};

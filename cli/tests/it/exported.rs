@@ -9,7 +9,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use csi_harness::fault::shape;
+use csi_harness::results::fault::shape;
 use csi_mock_driver::{Config, Defect};
 
 use crate::driver::Driver;
@@ -23,7 +23,7 @@ const EXPORTED: [(&str, Defect, &str); 2] = [
 
 /// `UPDATE=1` writes the files anew.
 #[test]
-fn are_what_export_writes() {
+fn snapshots_are_what_export_writes() {
     let directory = tempfile::tempdir().unwrap();
     for (file, defect, id) in EXPORTED {
         let report = directory.path().join(file);

@@ -5,8 +5,8 @@ use std::fs;
 use std::path::Path;
 
 use csi_driver_definitions::{Capability, DriverDefinition};
-use csi_harness::capability::Capability as Advertised;
 use csi_harness::config::{AccessType, Config as Settings};
+use csi_harness::protocol::capability::Capability as Advertised;
 use csi_mock_driver::{Config, Defect};
 
 use crate::driver::Driver;

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::DriverError;
-use crate::command;
+use crate::config::command;
 
 #[derive(Debug)]
 pub(super) struct Elsewhere {

@@ -1,9 +1,9 @@
 use csi_proto::{Call as _, v1};
 
-use super::Thing;
-use crate::calling::Calling;
-use crate::cx::Cx;
-use crate::verdict::Stop;
+use crate::client::calling::Calling;
+use crate::lifecycle::cx::Cx;
+use crate::resources::thing::Thing;
+use crate::spec::verdict::Stop;
 
 impl Cx {
     /// A CreateVolume request for a new volume, with everything that is configured.
@@ -25,7 +25,7 @@ impl Cx {
 
     /// mutable_parameters belong into CreateVolume only for drivers that can modify volumes.
     fn create_mutable_parameters(&self) -> crate::config::Pairs {
-        use crate::capability::Capability::ModifyVolume;
+        use crate::protocol::capability::Capability::ModifyVolume;
         if self.target().capabilities().has(ModifyVolume) {
             self.config().mutable_parameters.clone()
         } else {

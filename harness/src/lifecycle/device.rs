@@ -4,9 +4,9 @@ use std::ops::Range;
 use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
-use crate::cx::Cx;
-use crate::paths::PathKind;
-use crate::verdict::Stop;
+use crate::lifecycle::cx::Cx;
+use crate::resources::paths::PathKind;
+use crate::spec::verdict::Stop;
 
 impl Cx {
     /// Writes random bytes into ranges of the device at a target path, and waits until they are stored. False where the tests

@@ -1,8 +1,8 @@
 use csi_proto::{Call as _, v1};
 
-use super::Thing;
-use crate::calling::Calling;
-use crate::cx::Cx;
+use crate::client::calling::Calling;
+use crate::lifecycle::cx::Cx;
+use crate::resources::thing::Thing;
 
 impl Cx {
     /// A CreateVolumeGroupSnapshot request for these volumes, with everything that is configured.

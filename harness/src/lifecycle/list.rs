@@ -2,8 +2,8 @@ use std::collections::BTreeSet;
 
 use csi_proto::v1;
 
-use crate::cx::Session;
-use crate::verdict::Stop;
+use crate::client::session::Session;
+use crate::spec::verdict::Stop;
 
 /// Pages read of one list at the most.
 const PAGES_MAX: usize = 10_000;

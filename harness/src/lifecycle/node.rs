@@ -1,17 +1,19 @@
+//! The way of a volume to a workload on a node.
+
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use csi_proto::{Call as _, Service, v1};
 
-use super::Thing;
-use crate::calling::Calling;
-use crate::capability::Capability;
+use crate::client::calling::Calling;
 use crate::config::{AccessType, Pairs};
-use crate::cx::Cx;
-use crate::mounts;
-use crate::paths::{Layout, PathKind, Place};
-use crate::verdict::Stop;
-use crate::workload;
+use crate::lifecycle::cx::Cx;
+use crate::protocol::capability::Capability;
+use crate::resources::mounts;
+use crate::resources::paths::{Layout, PathKind, Place};
+use crate::resources::thing::Thing;
+use crate::resources::workload;
+use crate::spec::verdict::Stop;
 
 /// Bits of a file's mode without one of which only root writes.
 const WRITE_BITS: u32 = 0o222;

@@ -4,29 +4,11 @@
 use csi_proto::v1;
 use tonic::Code;
 
-use crate::capability::Capability;
-use crate::config::Config;
-use crate::cx::Cx;
-use crate::need::Need;
-use crate::outcome::Planned;
-use crate::reply::{Answer, Refused};
+use crate::client::answer::{Answer, Refused};
+use crate::lifecycle::cx::Cx;
 
-/// The first size tried, in bytes: any file system fits into it, and xfs only just.
-const SMALL_BYTES: i64 = 320 << 20;
-/// Sizes tried after it, in bytes.
+/// Sizes tried after the first one, in bytes.
 const LARGER_BYTES: [i64; 7] = [1 << 30, 4 << 30, 16 << 30, 64 << 30, 256 << 30, 1 << 40, 4 << 40];
-
-/// The size to begin with where the user names none: small, within the limits of the back end, with room to grow.
-pub(crate) fn first_bytes(config: &Config) -> i64 {
-    let most = config.size_max_bytes.map_or(i64::MAX, |most| (most / 2).max(1));
-    SMALL_BYTES.min(most).max(config.size_min_bytes.unwrap_or(1))
-}
-
-/// Whether any of the checks makes a volume.
-pub(crate) fn matters(plan: &[Planned]) -> bool {
-    let makes = |need: &Need| matches!(need, Need::Volume | Need::Has(Capability::CreateDeleteVolume));
-    plan.iter().any(|planned| planned.check.needs.iter().any(makes))
-}
 
 /// What came of looking for a size.
 #[derive(Debug)]

@@ -1,10 +1,10 @@
 use csi_proto::{Call as _, v1};
 
-use super::Thing;
-use crate::calling::Calling;
-use crate::cx::Cx;
-use crate::patience::Settles;
-use crate::verdict::Stop;
+use crate::client::calling::Calling;
+use crate::client::patience::Settles;
+use crate::lifecycle::cx::Cx;
+use crate::resources::thing::Thing;
+use crate::spec::verdict::Stop;
 
 impl Cx {
     /// A CreateSnapshot request for a new snapshot of a volume, with everything that is configured.

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use csi_harness::outcome::{Halt, Outcome};
 use csi_harness::prelude::*;
+use csi_harness::results::outcome::{Halt, Outcome};
 use csi_mock_driver::{Defect, Delay, Quirk};
 use tokio::sync::Notify;
 

@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 
+use csi_harness::checks::planned::Planned;
+use csi_harness::client::target::Target;
 use csi_harness::config::{Config, TimeLimits};
-use csi_harness::events::{Event, Reporter};
-use csi_harness::outcome::{Halt, Outcome, Planned, Summary};
 use csi_harness::prelude::*;
-use csi_harness::runner::{RunOptions, Runner};
-use csi_harness::story::Story;
-use csi_harness::target::Target;
+use csi_harness::results::events::{Event, Reporter};
+use csi_harness::results::outcome::{Halt, Outcome, Summary};
+use csi_harness::results::story::Story;
+use csi_harness::run::runner::{RunOptions, Runner};
 use csi_mock_driver::MockDriver;
 use csi_proto::{Endpoint, Listener};
 use tempfile::TempDir;

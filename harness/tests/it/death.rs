@@ -1,9 +1,9 @@
 //! Drivers that die, or do not answer.
 
-use csi_harness::Driver;
-use csi_harness::outcome::{Aftermath, Outcome};
+use csi_harness::client::target::Target;
+use csi_harness::driver::Driver;
 use csi_harness::prelude::*;
-use csi_harness::target::Target;
+use csi_harness::results::outcome::{Aftermath, Outcome};
 use csi_mock_driver::Defect;
 use tokio::sync::{Semaphore, watch};
 

@@ -1,15 +1,17 @@
 //! Checks that may harm those after them: which one is blamed, and what becomes of the others.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
-use csi_harness::Driver;
+use csi_harness::checks::registry::{Registry, Suite};
+use csi_harness::client::target::Target;
 use csi_harness::config::Config;
-use csi_harness::outcome::{Kind, Outcome};
+use csi_harness::driver::Driver;
 use csi_harness::prelude::*;
-use csi_harness::registry::{Registry, Suite};
-use csi_harness::runner::RunOptions;
-use csi_harness::target::Target;
-use csi_mock_driver::{Defect, MockDriver};
+use csi_harness::results::outcome::{Kind, Outcome};
+use csi_harness::run::runner::RunOptions;
+use csi_mock_driver::{Defect, Delay, MockDriver};
 use csi_proto::Endpoint;
 use tokio::sync::{Semaphore, watch};
 
@@ -222,7 +224,7 @@ async fn owned_by(driver: Driver, config: Config, suite: Suite, checks: &[&'stat
 async fn a_driver_that_can_be_started_anew_is_spoilt_for_nobody() {
     let ran = owned(DEFECT).await;
     let Outcome::Failed(violation) = ran.outcome(&QUOTES) else { panic!("{:?}", ran.outcomes) };
-    assert!(violation.message.contains("after CreateVolume, a plain CreateVolume fails"), "{violation:?}");
+    assert!(violation.message.contains("CreateVolume stopped working after CreateVolume"), "{violation:?}");
     assert!(violation.actual.contains("UNKNOWN \"Exception"), "{violation:?}");
     assert_eq!(violation.requirement, Some(&req::CTRL_CREATEVOL_001));
     assert!(violation.told[1].contains("'quoted'"), "{violation:?}");
@@ -244,7 +246,7 @@ async fn a_driver_that_stays_spoilt_is_blamed_once() {
     bench.options.registry = Registry::new([SUITE]);
     let ran = bench.run(ALL).await;
     let Outcome::Failed(violation) = ran.outcome(&QUOTES) else { panic!("{:?}", ran.outcomes) };
-    assert!(violation.message.contains("after this check, a plain CreateVolume fails"), "{violation:?}");
+    assert!(violation.message.contains("CreateVolume stopped working after this check"), "{violation:?}");
     assert!(violation.told.iter().any(|line| line.contains("'quoted'")), "{violation:?}");
     assert_eq!(violation.told[0], "one or more of these calls caused it");
     for check in [&QUOTES_AGAIN, &BUILDS] {
@@ -337,6 +339,46 @@ async fn what_is_used_up_is_there_again_in_a_fresh_start() {
     assert!(ran.remarks.iter().any(|remark| remark.starts_with(told)), "{:?}", ran.remarks);
 }
 
+check! {
+    /// Gives up a call that takes for ever.
+    LEAVES_A_CALL {
+        id: "harm/leaves-a-call",
+        title: "a call without an answer is given up",
+        spec: [req::GEN_ERR_001],
+        refuted_by: ["none"],
+        runs: Last,
+    }
+    async |cx| {
+        let answered = cx.give_up_after(Duration::from_secs(4), cx.call(v1::NodeGetInfoRequest {})).await;
+        ensure!(answered.is_none(), "it is answered");
+        Ok(())
+    }
+}
+
+const HANGS: Suite = Suite { name: "harm", checks: &[&[&MAKES, &LEAVES_A_CALL, &BUILDS]], retired: &[] };
+
+/// It may be busy with that call for ever, and slow for all others.
+#[tokio::test]
+async fn a_driver_that_left_a_call_without_an_answer_is_restarted() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let endpoint = Endpoint::Unix(directory.path().join("csi.sock"));
+    let mut config = Config { endpoint: Some(endpoint.to_string()), ..config() };
+    config.time_limits.call_ms = 30_000;
+    let starts = Arc::new(AtomicUsize::new(0));
+    let started = starts.clone();
+    let driver = Driver::in_process(move || {
+        started.fetch_add(1, Ordering::SeqCst);
+        let mut mock = csi_mock_driver::Config::default();
+        mock.delay.insert("NodeGetInfo".parse().expect("an RPC"), Delay(Duration::from_secs(3600)));
+        Ok(vec![(endpoint.clone(), MockDriver::new(mock).expect("a mock driver").routes())])
+    });
+    let ran = owned_by(driver, config, HANGS, &[&MAKES, &LEAVES_A_CALL, &BUILDS]).await;
+    assert_eq!(starts.load(Ordering::SeqCst), 2, "{:?}", ran.remarks);
+    let told = "harm/leaves-a-call left a call without an answer; the driver is restarted";
+    assert!(ran.remarks.iter().any(|remark| remark.starts_with(told)), "{:?}", ran.remarks);
+    assert_eq!(ran.outcome(&BUILDS), &Outcome::Passed, "{:?}", ran.outcomes);
+}
+
 const LISTS_TOO: Suite = Suite {
     name: "harm",
     checks: &[&[&LISTS, &MAKES, &SLASHES, &LOOKS, &BUILDS, &MANY_AT_ONCE, &TELLS]],
@@ -355,7 +397,7 @@ async fn a_list_that_fails_for_good_is_laid_to_the_check_before() {
     bench.options.registry = Registry::new([LISTS_TOO]);
     let ran = bench.run(checks).await;
     let Outcome::Failed(violation) = ran.outcome(&SLASHES) else { panic!("{:?}", ran.outcomes) };
-    assert!(violation.message.contains("after this check, a plain ListSnapshots fails"), "{violation:?}");
+    assert!(violation.message.contains("ListSnapshots stopped working after this check"), "{violation:?}");
     assert_eq!(violation.requirement, Some(&req::CTRL_LISTSNAP_001));
     assert!(violation.told.iter().any(|line| line.starts_with("DeleteSnapshot")), "{violation:?}");
     let Outcome::Broken(why) = ran.outcome(&LOOKS) else { panic!("{:?}", ran.outcomes) };
@@ -364,7 +406,7 @@ async fn a_list_that_fails_for_good_is_laid_to_the_check_before() {
 
     let ran = owned_with("defects: [list-snapshots-fails-after-path-names]", LISTS_TOO, checks).await;
     let Outcome::Failed(violation) = ran.outcome(&SLASHES) else { panic!("{:?}", ran.outcomes) };
-    assert!(violation.message.contains("a plain ListSnapshots fails"), "{violation:?}");
+    assert!(violation.message.contains("ListSnapshots stopped working"), "{violation:?}");
     assert_eq!(ran.outcome(&LOOKS), &Outcome::Passed, "it was started anew: {:?}", ran.outcomes);
 }
 
@@ -377,7 +419,7 @@ async fn a_check_that_runs_alone_is_blamed_for_what_it_spoils() {
     bench.options.registry = Registry::new([LISTS_TOO]);
     let ran = bench.run(&[&MAKES, &TELLS, &MANY_AT_ONCE, &BUILDS]).await;
     let Outcome::Failed(violation) = ran.outcome(&MANY_AT_ONCE) else { panic!("{:?}", ran.outcomes) };
-    assert!(violation.message.contains("after this check, a plain CreateVolume fails"), "{violation:?}");
+    assert!(violation.message.contains("CreateVolume stopped working after this check"), "{violation:?}");
     let Outcome::Broken(why) = ran.outcome(&BUILDS) else { panic!("{:?}", ran.outcomes) };
     assert!(why.starts_with("CreateVolume has failed since harm/many-at-once: UNKNOWN"), "{why}");
 }

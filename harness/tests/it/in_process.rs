@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use csi_harness::{Driver, Left};
+use csi_harness::driver::{Driver, Left};
 use csi_proto::v1::identity_client::IdentityClient;
 use csi_proto::v1::identity_server::{Identity, IdentityServer};
 use csi_proto::{Endpoint, v1};
@@ -138,8 +138,8 @@ async fn what_cannot_be_served_says_why() {
         Ok(vec![(endpoint.clone(), Routes::new(IdentityServer::new(service.clone())))])
     });
     let error = driver.start().await.expect_err("there is no directory");
-    assert!(csi_harness::error_chain(&error).contains("does not exist"), "{error}");
+    assert!(csi_harness::text::error::error_chain(&error).contains("does not exist"), "{error}");
     let driver = Driver::in_process(|| Err("no state".into()));
     let error = driver.start().await.expect_err("it cannot be made");
-    assert!(csi_harness::error_chain(&error).contains("no state"), "{error}");
+    assert!(csi_harness::text::error::error_chain(&error).contains("no state"), "{error}");
 }

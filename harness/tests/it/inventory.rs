@@ -4,8 +4,8 @@ use std::path::PathBuf;
 use std::sync::OnceLock;
 
 use csi_harness::config::Config;
-use csi_harness::outcome::Leak;
 use csi_harness::prelude::*;
+use csi_harness::results::outcome::Leak;
 use csi_mock_driver::{Capability, Defect};
 use csi_proto::v1::controller_service_capability::rpc::Type as ControllerType;
 

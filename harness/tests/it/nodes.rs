@@ -2,11 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use csi_harness::Driver;
+use csi_harness::client::target::{Target, TargetError};
 use csi_harness::config::{Config, NodeConfig, PathCommands};
-use csi_harness::outcome::Outcome;
+use csi_harness::driver::Driver;
 use csi_harness::prelude::*;
-use csi_harness::target::{Target, TargetError};
+use csi_harness::results::outcome::Outcome;
 use csi_mock_driver::{Capability, MockDriver};
 use csi_proto::Endpoint;
 use csi_proto::v1::node_service_capability::rpc::Type as NodeType;
@@ -50,7 +50,7 @@ async fn two() -> Nodes {
 
 async fn ran(config: Config, checks: &[&'static Check]) -> Ran {
     let target = Target::connect(config).await.expect("an answer");
-    let options = csi_harness::runner::RunOptions { keep_calls: true, ..options() };
+    let options = csi_harness::run::runner::RunOptions { keep_calls: true, ..options() };
     run(target, options, watch::channel(Default::default()).1, checks).await
 }
 
@@ -186,7 +186,7 @@ async fn a_node_that_is_not_there_is_named() {
     nodes.config.time_limits.dial_ms = 50;
     let Err(error) = Target::connect(nodes.config).await else { panic!("there is no such node") };
     assert!(matches!(error, TargetError::Dial(_)), "{error}");
-    assert!(csi_harness::error_chain(&error).contains("/nowhere/csi.sock"), "{error}");
+    assert!(csi_harness::text::error::error_chain(&error).contains("/nowhere/csi.sock"), "{error}");
 }
 
 /// A driver is alive only if all of it is.

@@ -1,11 +1,12 @@
 //! One fault of the driver is one failure.
 
-use csi_harness::faults::Fault;
-use csi_harness::outcome::{Aftermath, Kind, Outcome};
+use csi_harness::checks::check::Check;
+use csi_harness::checks::registry::{Registry, Suite};
+use csi_harness::client::target::Target;
+use csi_harness::driver::Driver;
 use csi_harness::prelude::*;
-use csi_harness::registry::{Registry, Suite};
-use csi_harness::target::Target;
-use csi_harness::{Driver, check::Check};
+use csi_harness::results::outcome::{Aftermath, Kind, Outcome};
+use csi_harness::spec::faults::Fault;
 use csi_mock_driver::Defect;
 use tokio::sync::watch;
 
@@ -449,7 +450,7 @@ async fn killed_with(defect: &str, jobs: usize, restarts: bool, checks: &[&'stat
         Target::connect(mock.config.clone()).await
     };
     let registry = Registry::new([SUITE]);
-    let options = csi_harness::runner::RunOptions { jobs, registry, leak_check: false, ..options() };
+    let options = csi_harness::run::runner::RunOptions { jobs, registry, leak_check: false, ..options() };
     let ran =
         bench::run(target.expect("it answers"), options, watch::channel(Default::default()).1, checks).await;
     driver.leave().await.expect("it stops");

@@ -2,10 +2,11 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use csi_harness::outcome::{Outcome, Planned};
+use csi_harness::checks::planned::Planned;
+use csi_harness::checks::registry::{Registry, Suite};
 use csi_harness::prelude::*;
-use csi_harness::registry::{Registry, Suite};
-use csi_harness::runner::{RunOptions, Runner};
+use csi_harness::results::outcome::Outcome;
+use csi_harness::run::runner::{RunOptions, Runner};
 
 use crate::bench::{Bench, Ran, config, options};
 

@@ -4,8 +4,8 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
 
 use csi_harness::config::{Config, PathCommands, PathLayout};
-use csi_harness::outcome::Outcome;
 use csi_harness::prelude::*;
+use csi_harness::results::outcome::Outcome;
 use tempfile::TempDir;
 
 use crate::bench::{Bench, Ran, config};

@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
 use csi_harness::config::{AccessType, Config, PathLayout};
-use csi_harness::outcome::Outcome;
 use csi_harness::prelude::*;
+use csi_harness::results::outcome::Outcome;
 use tempfile::TempDir;
 
 use crate::bench::{Bench, Ran, config};

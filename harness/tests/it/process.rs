@@ -5,9 +5,9 @@ use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use csi_harness::client::target::{Target, TargetError};
 use csi_harness::config::Config;
-use csi_harness::target::{Target, TargetError};
-use csi_harness::{Away, Driver, DriverError, Left};
+use csi_harness::driver::{Away, Driver, DriverError, Left};
 use csi_mock_driver::{CrashMode, MockDriver};
 use csi_proto::{Listener, stop_signal};
 use tempfile::TempDir;

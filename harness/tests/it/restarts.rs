@@ -4,11 +4,11 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use csi_harness::Driver;
+use csi_harness::client::target::Target;
 use csi_harness::config::Config;
-use csi_harness::outcome::Outcome;
+use csi_harness::driver::Driver;
 use csi_harness::prelude::*;
-use csi_harness::target::Target;
+use csi_harness::results::outcome::Outcome;
 use csi_mock_driver::{Delay, MockDriver};
 use csi_proto::Endpoint;
 use tokio::sync::watch;
@@ -166,7 +166,37 @@ async fn a_driver_left_dead_is_brought_back_before_anything_is_undone() {
     assert!(ran.summary.crashes.is_empty() && ran.summary.leaks.is_empty(), "{:?}", ran.summary);
 }
 
-/// Those that are not run any more name the check whose end the driver did not come back from.
+check! {
+    /// Asks nothing.
+    HAS_SEEN_ENOUGH {
+        id: "restarts/has-seen-enough",
+        title: "judges the whole run by what it has seen",
+        spec: [req::ID_PROBE_001],
+        refuted_by: ["none"],
+        runs: Finally,
+    }
+    async |cx| {
+        ensure!(cx.target().info().name.is_empty(), "the driver has told its name before");
+        Ok(())
+    }
+}
+
+check! {
+    /// Needs an answer.
+    ASKS_ONCE_MORE {
+        id: "restarts/asks-once-more",
+        title: "judges the whole run by one more call",
+        spec: [req::ID_PROBE_001],
+        refuted_by: ["none"],
+        runs: Finally,
+    }
+    async |cx| {
+        cx.call(v1::ProbeRequest {}).await.any_answer().map(drop)
+    }
+}
+
+/// Those that are not run any more name the check whose end the driver did not come back from; what judges the run by what was
+/// seen of it still does.
 #[tokio::test]
 async fn a_driver_that_stays_away_is_missed_since_the_check_that_ended_it() {
     let directory = tempfile::tempdir().expect("a directory");
@@ -180,9 +210,14 @@ async fn a_driver_that_stays_away_is_missed_since_the_check_that_ended_it() {
         let is_first = starts.fetch_add(1, Ordering::SeqCst) == 0;
         Ok(if is_first { vec![(endpoint.clone(), mock.routes())] } else { Vec::new() })
     });
-    let ran = ran(driver, config, &[&LEAVES_IT_DEAD, &KILLS_AND_STARTS]).await;
-    let Outcome::Broken(why) = ran.outcome(&KILLS_AND_STARTS) else { panic!("{:?}", ran.outcomes) };
-    assert!(why.starts_with("the driver is dead since restarts/leaves-it-dead"), "{why}");
+    let checks = [&LEAVES_IT_DEAD, &KILLS_AND_STARTS, &HAS_SEEN_ENOUGH, &ASKS_ONCE_MORE];
+    let ran = ran(driver, config, &checks).await;
+    for left_out in [&KILLS_AND_STARTS, &ASKS_ONCE_MORE] {
+        let Outcome::Broken(why) = ran.outcome(left_out) else { panic!("{:?}", ran.outcomes) };
+        assert!(why.starts_with("the driver is dead since restarts/leaves-it-dead"), "{why}");
+    }
+    assert!(matches!(ran.outcome(&HAS_SEEN_ENOUGH), Outcome::Failed(_)), "{:?}", ran.outcomes);
+    assert!(ran.summary.crashes.is_empty(), "{:?}", ran.summary.crashes);
 }
 
 #[tokio::test]

@@ -1,7 +1,7 @@
 //! Parts of a check that are undone by themselves, and what a seed decides.
 
-use csi_harness::outcome::Outcome;
 use csi_harness::prelude::*;
+use csi_harness::results::outcome::Outcome;
 
 use crate::bench::{Bench, Call, config};
 

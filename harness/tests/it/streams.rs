@@ -1,7 +1,7 @@
 //! Answers of many messages, read as far as they are wanted.
 
-use csi_harness::outcome::Outcome;
 use csi_harness::prelude::*;
+use csi_harness::results::outcome::Outcome;
 use csi_mock_driver::Defect;
 
 use crate::bench::{Bench, config};

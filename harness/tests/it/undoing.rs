@@ -6,8 +6,8 @@ use std::task::Poll;
 use std::time::Duration;
 
 use csi_harness::config::Config;
-use csi_harness::outcome::{Halt, Outcome};
 use csi_harness::prelude::*;
+use csi_harness::results::outcome::{Halt, Outcome};
 use csi_mock_driver::{Delay, Quirk};
 use tokio::sync::Notify;
 use v1::volume_content_source::{SnapshotSource, Type};

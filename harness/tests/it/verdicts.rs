@@ -1,10 +1,10 @@
 //! How answers become outcomes.
 
+use csi_harness::checks::known::KnownFailing;
+use csi_harness::config::profile::Profile;
 use csi_harness::config::{Config, Secret};
-use csi_harness::known::KnownFailing;
-use csi_harness::outcome::Outcome;
 use csi_harness::prelude::*;
-use csi_harness::profile::Profile;
+use csi_harness::results::outcome::Outcome;
 use csi_mock_driver::Quirk;
 
 use crate::bench::{Bench, Ran, config};

@@ -1,8 +1,8 @@
 //! Pre-provisioned volumes, of which one check at a time has some.
 
 use csi_harness::config::{AccessType, Config, StaticVolume};
-use csi_harness::outcome::Outcome;
 use csi_harness::prelude::*;
+use csi_harness::results::outcome::Outcome;
 
 use crate::bench::{Bench, Ran, config};
 

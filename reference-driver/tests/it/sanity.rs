@@ -3,14 +3,14 @@
 
 use std::path::Path;
 
+use csi_harness::checks::filter::Filter;
+use csi_harness::checks::registry::Registry;
+use csi_harness::client::target::Target;
+use csi_harness::config::profile::Profile;
 use csi_harness::config::{AccessType, Config, Secret};
-use csi_harness::events::{Event, Reporter};
-use csi_harness::filter::Filter;
-use csi_harness::outcome::Outcome;
-use csi_harness::profile::Profile;
-use csi_harness::registry::Registry;
-use csi_harness::runner::{RunOptions, Runner};
-use csi_harness::target::Target;
+use csi_harness::results::events::{Event, Reporter};
+use csi_harness::results::outcome::Outcome;
+use csi_harness::run::runner::{RunOptions, Runner};
 use csi_proto::{Endpoint, Listener};
 use tokio::sync::{oneshot, watch};
 

@@ -1,8 +1,8 @@
 //! What went wrong, each fault once; what stayed behind; and what was left out.
 
-use csi_harness::outcome::Kind;
-use csi_harness::requirements::Requirement;
-use csi_harness::story::{named, shortened};
+use csi_harness::results::outcome::Kind;
+use csi_harness::spec::requirements::Requirement;
+use csi_harness::text::shorten::{named, shortened};
 
 use super::markup::Html;
 use super::{LISTED_MAX, checks, mark, names, outcome, place, timeline};

@@ -62,7 +62,7 @@ fn part(run: &Run) -> String {
 
 /// How many checks ended how, as one bar and as a list.
 fn write_bar(html: &mut Html, run: &Run) {
-    use csi_harness::outcome::Kind::*;
+    use csi_harness::results::outcome::Kind::*;
     let summary = &run.summary;
     let counts = [
         (Passed, summary.passed),

@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use csi_harness::outcome::{CheckReport, Outcome, Planned};
-use csi_harness::patience::Waiting;
-use csi_harness::stages::Stage;
+use csi_harness::checks::planned::Planned;
+use csi_harness::client::patience::Waiting;
+use csi_harness::client::stages::Stage;
+use csi_harness::results::outcome::{CheckReport, Outcome};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 /// Time between two lines where there is no terminal, so that a CI log shows that the run is alive.
@@ -70,6 +71,12 @@ impl Progress {
         self.show();
     }
 
+    pub(crate) fn ended(&mut self, planned: &Planned) {
+        let label = planned.label();
+        self.running.retain(|(running, _)| *running != label);
+        self.show();
+    }
+
     /// Shows what is waited for. The line that says so where no bar does, if it is time for one.
     pub(crate) fn waiting(&mut self, waiting: &Waiting) -> Option<String> {
         let now = Instant::now();
@@ -88,10 +95,8 @@ impl Progress {
     pub(crate) fn finished(&mut self, report: &CheckReport) {
         self.done += 1;
         self.failed += usize::from(matches!(report.outcome, Outcome::Failed(_)));
-        let label = report.label();
-        self.running.retain(|(running, _)| *running != label);
         self.bar.inc(1);
-        self.show();
+        self.ended(&report.planned);
     }
 
     /// A line that says how far the run is, if it is time for one and no bar says it.
@@ -154,7 +159,7 @@ fn seconds(time: Duration) -> String {
 
 #[cfg(test)]
 mod tests {
-    use csi_harness::patience::Settles;
+    use csi_harness::client::patience::Settles;
 
     use super::*;
 

@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 use std::io::{self, Write};
 
 use anstyle::Style;
-use csi_harness::outcome::{self, CheckReport, Outcome};
-use csi_harness::story::{Story, shortened};
+use csi_harness::results::outcome::{self, CheckReport, Outcome};
+use csi_harness::results::story::Story;
+use csi_harness::text::shorten::shortened;
 
 use super::wrap::wrapped;
 use super::{BOLD, DIM, Detail, heading, plain};
@@ -98,7 +99,7 @@ impl Stories {
         }
         let title = report.planned.check.title.to_owned();
         let words = || Words { title, headline: headline(report), text: Story(report).to_string() };
-        self.tell(report.outcome.kind(), csi_harness::fault::key(report), report.label(), words);
+        self.tell(report.outcome.kind(), csi_harness::results::fault::key(report), report.label(), words);
     }
 
     /// Adds a check of a report.

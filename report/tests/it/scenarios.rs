@@ -2,16 +2,16 @@
 
 use std::sync::Arc;
 
+use csi_harness::checks::filter::Filter;
+use csi_harness::checks::known::KnownFailing;
+use csi_harness::checks::registry::Registry;
+use csi_harness::client::target::Target;
+use csi_harness::config::profile::Profile;
 use csi_harness::config::{AccessType, Config, TimeLimits};
-use csi_harness::events::{Event, Reporter};
-use csi_harness::filter::Filter;
-use csi_harness::known::KnownFailing;
-use csi_harness::outcome::Halt;
-use csi_harness::profile::Profile;
-use csi_harness::registry::Registry;
-use csi_harness::runner::{RunOptions, Runner};
-use csi_harness::target::Target;
-use csi_harness::wording;
+use csi_harness::results::events::{Event, Reporter};
+use csi_harness::results::outcome::Halt;
+use csi_harness::results::wording;
+use csi_harness::run::runner::{RunOptions, Runner};
 use csi_mock_driver::{Defect, MockDriver};
 use csi_proto::{Endpoint, Listener};
 use csi_report::{Detail, Terminal};

@@ -1,13 +1,13 @@
 use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};
 
+use csi_harness::checks::known::KnownFailing;
+use csi_harness::checks::registry::Registry;
+use csi_harness::client::target::Target;
 use csi_harness::config::{AccessType, Config};
-use csi_harness::events::{Event, Reporter};
-use csi_harness::known::KnownFailing;
-use csi_harness::outcome::{Aftermath, Crash, Leak, Summary};
-use csi_harness::registry::Registry;
-use csi_harness::runner::{RunOptions, Runner};
-use csi_harness::target::Target;
+use csi_harness::results::events::{Event, Reporter};
+use csi_harness::results::outcome::{Aftermath, Crash, Leak, Summary};
+use csi_harness::run::runner::{RunOptions, Runner};
 use csi_report::{Detail, Format, Journal, Order, Run, Selection, Terminal};
 use tokio::sync::watch;
 

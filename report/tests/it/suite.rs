@@ -1,7 +1,7 @@
 //! Checks that end in every way there is.
 
+use csi_harness::checks::registry::Suite;
 use csi_harness::prelude::*;
-use csi_harness::registry::Suite;
 
 /// Stands in a request, and must stand nowhere else.
 pub(crate) const SECRET: &str = "hunter2";

@@ -1,7 +1,7 @@
 //! Volumes made from snapshots and from volumes hold the data of their source.
 
 use csi_harness::prelude::*;
-use csi_harness::requirements::Requirement;
+use csi_harness::spec::requirements::Requirement;
 use v1::volume_content_source::{SnapshotSource, Type as Source, VolumeSource};
 
 use crate::used::{Used, told};

@@ -1,7 +1,7 @@
 //! A volume that has been expanded has the room when a workload gets it.
 
 use csi_harness::prelude::*;
-use csi_harness::requirements::Requirement;
+use csi_harness::spec::requirements::Requirement;
 
 use crate::used::Used;
 

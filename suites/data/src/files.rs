@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use csi_harness::prelude::*;
-use csi_harness::workload::play;
+use csi_harness::resources::workload::play;
 
 use crate::copies::{any_copy, copy};
 use crate::used::Used;

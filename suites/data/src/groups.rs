@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use csi_harness::prelude::*;
-use csi_harness::workload::{self, play};
+use csi_harness::resources::workload::{self, play};
 use futures_util::future::join;
 
 use crate::copies::{copy, of_snapshot, read};

@@ -13,7 +13,7 @@ mod readonly;
 mod sharing;
 mod used;
 
-use csi_harness::registry::Suite;
+use csi_harness::checks::registry::Suite;
 
 /// Every check of data.
 pub const SUITE: Suite = Suite {

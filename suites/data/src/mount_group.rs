@@ -5,9 +5,9 @@ use std::io;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::Path;
 
-use csi_harness::mounts;
 use csi_harness::prelude::*;
-use csi_harness::workload::play;
+use csi_harness::resources::mounts;
+use csi_harness::resources::workload::play;
 use v1::volume_capability::AccessType as Kind;
 
 use crate::used::{Usage, Used};

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use csi_harness::prelude::*;
-use csi_harness::requirements::Requirement;
+use csi_harness::spec::requirements::Requirement;
 
 /// How often a call is made, as by a kubelet that was started again.
 const TIMES: usize = 3;

@@ -1,7 +1,7 @@
 //! What is published for reading cannot be written to. Judged by trying: options of a mount say nothing of the export behind.
 
 use csi_harness::prelude::*;
-use csi_harness::requirements::Requirement;
+use csi_harness::spec::requirements::Requirement;
 
 use crate::used::{Usage, Used};
 

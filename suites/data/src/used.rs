@@ -4,7 +4,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use csi_harness::prelude::*;
-use csi_harness::workload::{self, play};
+use csi_harness::resources::workload::{self, play};
 
 /// The place that most checks write to.
 pub(crate) const PLACE: u8 = 0;

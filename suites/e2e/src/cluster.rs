@@ -13,7 +13,7 @@ use std::fmt;
 use std::time::Duration;
 
 use csi_harness::prelude::Capability;
-use csi_harness::verdict::Stop;
+use csi_harness::spec::verdict::Stop;
 use futures_util::future::BoxFuture;
 use tonic::async_trait;
 

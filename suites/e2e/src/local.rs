@@ -47,7 +47,7 @@ use std::time::Duration;
 use csi_driver_definitions::Objects as Installed;
 use csi_harness::config::PathLayout;
 use csi_harness::prelude::{Capability, Cx, PathKind, Stop, Violation};
-use csi_harness::removal::Remove;
+use csi_harness::resources::removal::Remove;
 use csi_proto::{Service, v1};
 use futures_util::future::BoxFuture;
 use tokio::sync::mpsc;

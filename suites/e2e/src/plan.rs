@@ -6,9 +6,9 @@ use csi_driver_definitions::{
     ClassError, DriverDefinition, Loaded, StorageClass, VolumeAttributesClass, VolumeGroupSnapshotClass,
     VolumeSnapshotClass,
 };
-use csi_harness::check::{Body, Check, CheckFuture, Runs, Variants};
+use csi_harness::checks::check::{Body, Check, CheckFuture, Runs, Variants};
+use csi_harness::checks::registry;
 use csi_harness::prelude::{CheckResult, Cx, Stop};
-use csi_harness::registry;
 use tonic::async_trait;
 
 use crate::cluster::{Cluster, Done, Feature};

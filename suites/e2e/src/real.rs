@@ -36,7 +36,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use csi_harness::prelude::{Capability, Stop, Violation};
-use csi_harness::removal::Remove;
+use csi_harness::resources::removal::Remove;
 use futures_util::future::BoxFuture;
 use serde_json::{Value, json};
 use tokio::sync::OnceCell;

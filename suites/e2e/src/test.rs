@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use csi_driver_definitions::{Capability, DriverDefinition, Quantity, StorageClass, VolumeBindingMode};
-use csi_harness::check::CheckFuture;
+use csi_harness::checks::check::CheckFuture;
 
 use crate::cluster::{BindingMode, Feature, Node, Pairs};
 use crate::pattern::{Pattern, VolumeType};
@@ -268,7 +268,7 @@ macro_rules! test {
     ) => {
         $(#[doc = $doc])*
         $vis static $name: $crate::test::Test = {
-            fn body($scene: &$crate::scene::Scene) -> ::csi_harness::check::CheckFuture<'_> {
+            fn body($scene: &$crate::scene::Scene) -> ::csi_harness::checks::check::CheckFuture<'_> {
                 ::std::boxed::Box::pin(async move { $body })
             }
             $crate::test::Test {

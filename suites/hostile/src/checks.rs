@@ -15,7 +15,7 @@ mod sparse;
 mod targets;
 mod tokens;
 
-use csi_harness::check::Check;
+use csi_harness::checks::check::Check;
 
 /// All of them.
 pub(crate) const ALL: &[&[&Check]] = &[

@@ -15,7 +15,7 @@ pub mod trap;
 pub mod vitals;
 pub mod words;
 
-use csi_harness::registry::Suite;
+use csi_harness::checks::registry::Suite;
 
 /// The hostile suite.
 pub const SUITE: Suite = Suite { name: "hostile", checks: checks::ALL, retired: &[] };

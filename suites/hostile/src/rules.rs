@@ -1,7 +1,7 @@
 //! What the specification leaves unsaid since it goes without saying: rules of our own, for what comes of hostile input. They
 //! bind only where something got out of the place that it was meant for.
 
-use csi_harness::requirements::{Basis, Level, Maturity, Party, Requirement, Testability};
+use csi_harness::spec::requirements::{Basis, Level, Maturity, Party, Requirement, Testability};
 
 /// Where they are written down.
 const SECTION: &str = "csi-sanity's own rules, docs/hostile.md";

@@ -1,7 +1,7 @@
 //! A request of any form, sent so that whatever it makes is undone.
 
 use csi_harness::prelude::*;
-use csi_harness::rpc::{Facts, Resource};
+use csi_harness::protocol::rpc::{Facts, Resource};
 use csi_proto::reflect::prost_reflect::DynamicMessage;
 use csi_proto::{Rpc, redact, reflect};
 use serde_json::Value;

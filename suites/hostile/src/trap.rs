@@ -5,7 +5,7 @@
 
 use std::path::PathBuf;
 
-use csi_harness::LentCommand;
+use csi_harness::driver::LentCommand;
 use csi_harness::prelude::*;
 use serde_json::Value;
 use tempfile::TempDir;

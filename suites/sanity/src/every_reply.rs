@@ -9,10 +9,10 @@ pub(crate) mod secrets;
 pub(crate) mod sizes;
 pub(crate) mod status;
 
-use csi_harness::Breach;
+use csi_harness::client::replies::Breach;
 use csi_harness::prelude::*;
-use csi_harness::requirements::Requirement;
-use csi_harness::story::shortened;
+use csi_harness::spec::requirements::Requirement;
+use csi_harness::text::shorten::shortened;
 
 /// Calls shown of those whose replies broke a rule.
 const CALLS_SHOWN_MAX: usize = 4;
@@ -51,14 +51,15 @@ async fn ask_for_errors(cx: &Cx) -> CheckResult {
     Ok(())
 }
 
-/// One violation that names each place where the rule was broken.
+/// One violation that names each place where the run has seen the rule broken, also where the driver could not be asked again.
 fn report(
+    asked: CheckResult,
     requirement: &'static Requirement,
     breaches: &[Breach],
     message: &str,
     expected: &str,
 ) -> CheckResult {
-    let Some(first) = breaches.first() else { return Ok(()) };
+    let Some(first) = breaches.first() else { return asked };
     let all: Vec<_> = breaches.iter().map(told).collect();
     let violation = Violation::new(format!("{}: {message}", place(first))).of(requirement);
     Err(seen_with(violation, breaches).expected(expected).actual(all.join("; ")).into())

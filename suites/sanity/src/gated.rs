@@ -1,7 +1,7 @@
 //! The RPCs that a driver has only if it advertises a capability, asked for nothing.
 
 use csi_harness::prelude::*;
-use csi_harness::rpc::{self, Facts};
+use csi_harness::protocol::rpc::{self, Facts};
 use csi_proto::Service;
 
 /// Whether the driver advertises the RPC.

@@ -17,8 +17,8 @@ pub mod proven;
 mod topology;
 pub mod untested;
 
-use csi_harness::registry::Suite;
-use csi_harness::retired::{Fate, Retired};
+use csi_harness::checks::registry::Suite;
+use csi_harness::checks::retired::{Fate, Retired};
 
 /// Every check of the specification.
 pub const SUITE: Suite = Suite {

@@ -11,8 +11,8 @@ mod volume;
 pub(crate) mod get_metadata_allocated;
 pub(crate) mod get_metadata_delta;
 
+use csi_harness::client::reply::Refusal;
 use csi_harness::prelude::*;
-use csi_harness::reply::Refusal;
 
 /// Why either may be refused as FAILED_PRECONDITION at any time. The specification says so of deltas; that a storage system cannot
 /// tell the blocks of a snapshot either is not ruled out.

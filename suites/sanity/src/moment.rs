@@ -3,7 +3,7 @@
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use csi_harness::prelude::*;
-use csi_harness::requirements::Requirement;
+use csi_harness::spec::requirements::Requirement;
 use prost_types::Timestamp;
 
 /// Whether two times mean the same moment: a driver may keep it in whole seconds and tell it more exactly at first.

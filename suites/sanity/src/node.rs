@@ -10,7 +10,7 @@ pub(crate) mod node_unpublish_volume;
 pub(crate) mod node_unstage_volume;
 
 use csi_harness::prelude::*;
-use csi_harness::requirements::Requirement;
+use csi_harness::spec::requirements::Requirement;
 use v1::volume_capability::AccessMode;
 
 /// Longest path that every driver has to take.
@@ -74,7 +74,7 @@ pub(crate) async fn gone(cx: &Cx) -> CheckResult<Attached> {
 }
 
 /// How the undoing of what was done to a volume that is [`gone`] may be refused.
-fn gone_refusal(cx: &Cx) -> csi_harness::reply::Refusal {
+fn gone_refusal(cx: &Cx) -> csi_harness::client::reply::Refusal {
     let refusal = refused_with(Code::NotFound);
     if cx.target().capabilities().has(Capability::CreateDeleteVolume) {
         refusal

@@ -1,6 +1,6 @@
 //! Requirements that no check tests from outside, or only mildly, and why.
 
-use csi_harness::requirements::{Requirement, req};
+use csi_harness::spec::requirements::{Requirement, req};
 
 /// The rows, sorted by id.
 pub static UNTESTED: &[(&Requirement, &str)] = &[

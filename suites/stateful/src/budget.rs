@@ -8,7 +8,7 @@ use crate::told::Told;
 
 /// Runs of checks that `--budget` is divided among.
 const SHARES: u32 = 8;
-/// Tries at random after which half of the time is enough: the defects of the mock driver need 50 at the most.
+/// Tries at random after which a quarter of the time is enough: the defects of the mock driver need 50 at the most.
 const ENOUGH: u32 = 64;
 /// Part of the time of a check that is left for undoing, shrinking and looking twice.
 const SPARE: f64 = 0.25;
@@ -21,7 +21,7 @@ pub(crate) struct Budget {
     started: Instant,
     limit: Duration,
     tries_max: u32,
-    /// With so many tries half of the time is enough.
+    /// With so many tries a quarter of the time is enough.
     enough: u32,
     /// What there is beyond it to make small what was found late.
     rest: Duration,
@@ -76,7 +76,7 @@ impl Budget {
 
     /// Whether there is to be another try after so many.
     pub(crate) fn goes_on(&self, tries: u32) -> bool {
-        let limit = if tries < self.enough { self.limit } else { self.limit / 2 };
+        let limit = if tries < self.enough { self.limit } else { self.limit / 4 };
         tries < self.tries_max && self.started.elapsed() < limit
     }
 

@@ -17,9 +17,9 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use csi_harness::capability::Capability;
 use csi_harness::config::{AccessType, ConfigError, read_yaml};
-use csi_harness::stored;
+use csi_harness::protocol::capability::Capability;
+use csi_harness::results::stored;
 use csi_proto::code_name;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;

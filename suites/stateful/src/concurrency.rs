@@ -5,8 +5,8 @@ mod pairs;
 
 use std::sync::Arc;
 
+use csi_harness::checks::registry::Suite;
 use csi_harness::prelude::*;
-use csi_harness::registry::Suite;
 
 use crate::budget::Budget;
 use crate::load::Load;

@@ -6,8 +6,8 @@ mod path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use csi_harness::checks::registry::Suite;
 use csi_harness::prelude::*;
-use csi_harness::registry::Suite;
 
 use crate::budget::Budget;
 use crate::model::call::Call;

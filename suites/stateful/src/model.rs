@@ -32,7 +32,7 @@ pub mod state;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use csi_harness::requirements::req;
+use csi_harness::spec::requirements::req;
 
 pub use self::generate::generate;
 pub use self::object::Object;

@@ -13,9 +13,9 @@ mod workload;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use csi_harness::effect::is_not_now;
+use csi_harness::client::answer;
 use csi_harness::prelude::*;
-use csi_harness::reply;
+use csi_harness::protocol::effect::is_not_now;
 use csi_proto::redact;
 use serde_json::Value;
 
@@ -228,14 +228,14 @@ impl Orchestrator {
         };
         let returned = self.now();
         let (answer, message, response) = match reply.answer() {
-            reply::Answer::Ok(response) => {
+            answer::Answer::Ok(response) => {
                 let answer = Answer::Done(said(&mut self.memory(), response));
                 (answer, String::new(), self.kept(|| shown(response)))
             }
-            reply::Answer::Refused(refused) => {
+            answer::Answer::Refused(refused) => {
                 (self.refused(Q::RPC.method, refused.code), refused.message.clone(), Value::Null)
             }
-            reply::Answer::Unknown(no_answer) => (Answer::Unknown, no_answer.to_string(), Value::Null),
+            answer::Answer::Unknown(no_answer) => (Answer::Unknown, no_answer.to_string(), Value::Null),
         };
         let came = Came::new(&answer, &message, response);
         let (span, request) = (Span { invoked, returned }, self.kept(|| redact::json(request)));

@@ -5,8 +5,8 @@ mod stored;
 
 use std::sync::Arc;
 
+use csi_harness::checks::registry::Suite;
 use csi_harness::prelude::*;
-use csi_harness::registry::Suite;
 use proptest::strategy::{Strategy as _, ValueTree as _};
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 

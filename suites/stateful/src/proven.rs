@@ -1,7 +1,7 @@
 //! Rules of which it is proved that the suites judge them, as the refutation tests have seen it.
 
-use csi_harness::refutation::Accused;
-use csi_harness::requirements::Requirement;
+use csi_harness::run::refutation::Accused;
+use csi_harness::spec::requirements::Requirement;
 
 /// The defect and the check, then how soon it is found, and the rules that the check blames it for in brackets, with a word if it warns.
 const TRIES: &str = include_str!("../tests/refutation/tries.txt");

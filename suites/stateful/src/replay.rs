@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use csi_harness::checks::registry::Suite;
 use csi_harness::prelude::*;
-use csi_harness::registry::Suite;
 use tokio::task::JoinSet;
 
 use crate::budget::Budget;
@@ -35,7 +35,7 @@ check! {
     }
     async |cx| {
         let path = cx.config().effort.replay.as_ref().ok_or_else(|| Stop::skip("no case is named"))?;
-        let case = Case::load(path).map_err(|error| Stop::broken(csi_harness::error_chain(&error)))?;
+        let case = Case::load(path).map_err(|error| Stop::broken(csi_harness::text::error::error_chain(&error)))?;
         let ground = Ground::survey(cx).await?;
         if let Some(why) = case.unfit_for(&ground.terms, ground.has_workloads) {
             return Err(Stop::skip(why));

@@ -12,9 +12,9 @@ mod used;
 
 use std::time::{Duration, Instant};
 
+use csi_harness::checks::registry::Suite;
+use csi_harness::driver::{Away, Driver, DriverError, End};
 use csi_harness::prelude::*;
-use csi_harness::registry::Suite;
-use csi_harness::{Away, Driver, DriverError, End};
 
 use crate::budget::Budget;
 use crate::load::Load;
@@ -57,6 +57,7 @@ check! {
         needs: [CREATE_DELETE_VOLUME, RESTARTS],
         refuted_by: ["restart-forgets-last-write", "restart-takes-truncated-for-empty", "saves-after-answer"],
         follows: "*",
+        runs: Erases,
         access: Each,
     }
     async |cx| {
@@ -108,7 +109,7 @@ async fn kill(driver: &Driver) -> CheckResult {
 }
 
 fn ended(end: Result<End, DriverError>) -> CheckResult {
-    end.map(drop).map_err(|error| Stop::broken(csi_harness::error_chain(&error)))
+    end.map(drop).map_err(|error| Stop::broken(csi_harness::text::error::error_chain(&error)))
 }
 
 /// Starts the driver that was ended: how long it took until it answered.

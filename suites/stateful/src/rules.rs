@@ -1,6 +1,6 @@
 //! The rules that the model judges by: those that its suites can blame a driver for.
 
-use csi_harness::requirements::{Requirement, req};
+use csi_harness::spec::requirements::{Requirement, req};
 
 type Rules = &'static [&'static Requirement];
 

@@ -241,9 +241,9 @@ pub(crate) fn is_about(call: &Call, names: &BTreeSet<Name>) -> bool {
 mod tests {
     use std::time::Duration;
 
-    use csi_harness::capability::Capability;
     use csi_harness::config::AccessType;
-    use csi_harness::lifecycle::Mode;
+    use csi_harness::lifecycle::volume_capability::Mode;
+    use csi_harness::protocol::capability::Capability;
 
     use super::*;
     use crate::model::call::{Size, SnapshotCall, Usage, VolumeCall, Wanted};

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use csi_harness::prelude::*;
-use csi_harness::requirements::Requirement;
+use csi_harness::spec::requirements::Requirement;
 
 use crate::orchestrator::ground::Ground;
 

@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use csi_harness::faults::Fault;
 use csi_harness::prelude::*;
+use csi_harness::spec::faults::Fault;
 
 use crate::history::Report;
 use crate::model::expectation::{Breach, Known};

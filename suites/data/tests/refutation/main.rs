@@ -12,8 +12,8 @@ use std::process::ExitCode;
 
 use bench::{Backend, Played};
 use csi_faulty_driver::Defect;
-use csi_harness::outcome::Outcome;
-use csi_harness::refutation::{Trial, on_a_right_driver};
+use csi_harness::results::outcome::Outcome;
+use csi_harness::run::refutation::{Trial, on_a_right_driver};
 use csi_suite_data::SUITE;
 use libtest_mimic::{Arguments, Failed};
 

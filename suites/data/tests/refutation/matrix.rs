@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use csi_faulty_driver::Defect;
-use csi_harness::outcome::Outcome;
-use csi_harness::profile::Profile;
-use csi_harness::refutation::{Trial, on_a_defect};
+use csi_harness::config::profile::Profile;
+use csi_harness::results::outcome::Outcome;
+use csi_harness::run::refutation::{Trial, on_a_defect};
 use csi_suite_data::SUITE;
 use libtest_mimic::Failed;
 

@@ -5,8 +5,8 @@ use std::fmt;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use csi_harness::client::answer::NoAnswer;
 use csi_harness::prelude::{Answer, Reply};
-use csi_harness::reply::NoAnswer;
 use csi_proto::code_name;
 use tokio::time::Instant;
 use tonic::Code;

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use csi_harness::capability::Capability;
+use csi_harness::protocol::capability::Capability;
 
 /// What is known, or why it is not.
 pub type Known<T> = Result<T, String>;

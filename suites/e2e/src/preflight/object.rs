@@ -1,7 +1,7 @@
 //! The CSIDriver object: there is one, and what it says is true of the driver.
 
 use csi_driver_definitions::{Capability as Promise, DriverDefinition};
-use csi_harness::capability::Capability;
+use csi_harness::protocol::capability::Capability;
 
 use super::{CsiDriverFacts, Facts, Finding, unknown};
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use csi_driver_definitions::DriverDefinition;
-use csi_harness::capability::Capability;
+use csi_harness::protocol::capability::Capability;
 
 use super::facts::*;
 use super::{Level, judge};

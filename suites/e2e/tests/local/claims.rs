@@ -1,7 +1,7 @@
 //! Claims and their volumes, on the driver in memory.
 
-use csi_harness::outcome::Halt;
 use csi_harness::prelude::{CheckResult, Cx};
+use csi_harness::results::outcome::Halt;
 use csi_mock_driver::Config;
 use csi_proto::v1;
 use csi_suite_e2e::cluster::{AccessMode, ClaimPhase, ClaimSpec, Cluster as _, VolumePhase};

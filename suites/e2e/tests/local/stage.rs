@@ -4,17 +4,17 @@ use std::path::Path;
 use std::sync::Arc;
 
 use csi_driver_definitions::{DriverDefinition, Objects};
-use csi_harness::check::{Body, Check, CheckFuture, Runs, Variants};
+use csi_harness::checks::check::{Body, Check, CheckFuture, Runs, Variants};
+use csi_harness::checks::filter::Filter;
+use csi_harness::checks::registry::{Registry, Suite};
+use csi_harness::client::record::CallRecord;
+use csi_harness::client::target::Target;
+use csi_harness::config::profile::Profile;
 use csi_harness::config::{Config, NodeConfig, PathLayout};
-use csi_harness::events::{Event, Reporter};
-use csi_harness::filter::Filter;
-use csi_harness::outcome::{Halt, Outcome};
 use csi_harness::prelude::{CheckResult, Cx};
-use csi_harness::profile::Profile;
-use csi_harness::record::CallRecord;
-use csi_harness::registry::{Registry, Suite};
-use csi_harness::runner::{RunOptions, Runner};
-use csi_harness::target::Target;
+use csi_harness::results::events::{Event, Reporter};
+use csi_harness::results::outcome::{Halt, Outcome};
+use csi_harness::run::runner::{RunOptions, Runner};
 use csi_hostpath_driver::HostpathDriver;
 use csi_mock_driver::MockDriver;
 use csi_proto::{Endpoint, Listener};
@@ -369,7 +369,7 @@ where
         since: "0.1.0",
         title: "plays",
         doc: "",
-        requirements: const { &[&csi_harness::requirements::req::ID_PROBE_001] },
+        requirements: const { &[&csi_harness::spec::requirements::req::ID_PROBE_001] },
         needs: &[],
         refuted_by: &["none"],
         replaces: &[],

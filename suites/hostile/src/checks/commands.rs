@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use csi_harness::CommandCall;
+use csi_harness::driver::CommandCall;
 use csi_harness::prelude::*;
 
 use crate::places::{Kind, Place};

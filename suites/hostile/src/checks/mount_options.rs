@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use csi_harness::config::Pairs;
-use csi_harness::mounts;
 use csi_harness::prelude::*;
+use csi_harness::resources::mounts;
 
 use crate::rules::HOSTILE_MOUNT_001;
 use crate::sweep::Budget;

@@ -275,8 +275,8 @@ impl<'a> Campaign<'a> {
     }
 
     /// Why one input alone has no answer.
-    async fn silent(&self, input: &Input, no_answer: &csi_harness::reply::NoAnswer) -> Fault {
-        use csi_harness::reply::NoAnswer;
+    async fn silent(&self, input: &Input, no_answer: &csi_harness::client::answer::NoAnswer) -> Fault {
+        use csi_harness::client::answer::NoAnswer;
         self.cx.answers_for_silence();
         match no_answer {
             NoAnswer::Broken(why) => {

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use csi_harness::config::{ConfigError, read_yaml};
 use csi_harness::prelude::*;
-use csi_harness::stored;
+use csi_harness::results::stored;
 use csi_proto::reflect::prost_reflect::{DynamicMessage, SerializeOptions};
 use csi_proto::{RPCS, reflect};
 use serde::{Deserialize, Serialize};

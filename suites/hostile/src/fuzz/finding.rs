@@ -1,7 +1,7 @@
 //! What an input has shown of a driver.
 
 use csi_harness::prelude::*;
-use csi_harness::requirements::Requirement;
+use csi_harness::spec::requirements::Requirement;
 use csi_proto::{Rpc, code_name};
 use serde_json::Value;
 

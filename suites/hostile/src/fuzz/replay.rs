@@ -1,8 +1,8 @@
 //! A stored finding, sent again.
 
+use csi_harness::checks::registry::Suite;
 use csi_harness::prelude::*;
-use csi_harness::registry::Suite;
-use csi_harness::requirements::Requirement;
+use csi_harness::spec::requirements::Requirement;
 
 use super::campaign::Campaign;
 use super::case::Case;
@@ -26,7 +26,7 @@ check! {
     }
     async |cx| {
         let path = cx.config().effort.replay.as_ref().ok_or_else(|| Stop::skip("no case is named"))?;
-        let case = Case::load(path).map_err(|error| Stop::broken(csi_harness::error_chain(&error)))?;
+        let case = Case::load(path).map_err(|error| Stop::broken(csi_harness::text::error::error_chain(&error)))?;
         let input = case.input().map_err(Stop::broken)?;
         let Some(campaign) = Campaign::begin(cx, |seed| seed.rpc == input.rpc).await? else {
             return Err(Stop::skip(format!("the driver does not offer {}", input.rpc)));

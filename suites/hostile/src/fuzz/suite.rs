@@ -2,10 +2,10 @@
 
 use std::time::Instant;
 
-use csi_harness::check::{Check, CheckFuture, Runs, Variants};
+use csi_harness::checks::check::{Check, CheckFuture, Runs, Variants};
+use csi_harness::checks::registry::Suite;
 use csi_harness::prelude::*;
-use csi_harness::registry::Suite;
-use csi_harness::requirements::Requirement;
+use csi_harness::spec::requirements::Requirement;
 use csi_proto::{RPCS, Rpc};
 
 use super::allowance::Allowance;

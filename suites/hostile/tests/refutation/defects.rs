@@ -2,9 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use csi_harness::check::Check;
-use csi_harness::outcome::Outcome;
-use csi_harness::refutation::{Trial, on_a_defect};
+use csi_harness::checks::check::Check;
+use csi_harness::results::outcome::Outcome;
+use csi_harness::run::refutation::{Trial, on_a_defect};
 use csi_mock_driver::Defect;
 use libtest_mimic::Failed;
 

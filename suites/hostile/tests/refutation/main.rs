@@ -10,7 +10,7 @@ mod quirks;
 
 use std::process::ExitCode;
 
-use csi_harness::registry::Registry;
+use csi_harness::checks::registry::Registry;
 use libtest_mimic::Arguments;
 
 const TRIALS_AT_ONCE: usize = 4;

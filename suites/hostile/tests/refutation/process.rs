@@ -3,9 +3,9 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use csi_harness::check::Check;
+use csi_harness::checks::check::Check;
 use csi_harness::config::Config;
-use csi_harness::{Driver, DriverLog};
+use csi_harness::driver::{Driver, DriverLog};
 use csi_mock_driver::{Defect, MockDriver};
 use csi_proto::{Endpoint, Listener};
 use libtest_mimic::{Failed, Trial};

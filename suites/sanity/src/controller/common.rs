@@ -1,8 +1,8 @@
 //! What checks of several RPCs have in common: probes with ids that lead nowhere, volumes to publish, snapshots that
 //! are told apart.
 
+use csi_harness::client::reply::Refusal;
 use csi_harness::prelude::*;
-use csi_harness::reply::Refusal;
 
 use crate::moment::{moment, same_moment};
 

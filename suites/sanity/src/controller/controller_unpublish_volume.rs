@@ -1,7 +1,7 @@
 //! ControllerUnpublishVolume: detaching a volume from a node.
 
+use csi_harness::client::reply::Refusal;
 use csi_harness::prelude::*;
-use csi_harness::reply::Refusal;
 
 use super::common::publishable;
 

@@ -145,7 +145,7 @@ check! {
         let again = cx.create_snapshot(request.clone()).await.must("answer a repeated call with its snapshot")?;
         ensure!(
             again.snapshot_id == first.snapshot_id,
-            "a name used before is answered with another snapshot";
+            "a name already in use returned a different snapshot";
             expected: format!("snapshot_id {:?}", first.snapshot_id),
             actual: format!("snapshot_id {:?}", again.snapshot_id)
         );

@@ -1,7 +1,7 @@
 //! RPCs that the driver does not advertise.
 
 use csi_harness::prelude::*;
-use csi_harness::rpc::{FACTS, Facts};
+use csi_harness::protocol::rpc::{FACTS, Facts};
 
 use crate::gated::{is_promised, refusal};
 

@@ -14,9 +14,9 @@ check! {
         runs: Finally,
     }
     async |cx| {
-        ask_around(cx).await?;
+        let asked = ask_around(cx).await;
         let breaches = cx.target().breaches(&req::GEN_SIZE_001);
-        report(&req::GEN_SIZE_001, &breaches, "the string is too long", "at most 128 bytes (256 for the id of a node)")
+        report(asked, &req::GEN_SIZE_001, &breaches, "the string is too long", "at most 128 bytes (256 for the id of a node)")
     }
 }
 
@@ -30,9 +30,9 @@ check! {
         runs: Finally,
     }
     async |cx| {
-        ask_around(cx).await?;
+        let asked = ask_around(cx).await;
         let breaches = cx.target().breaches(&req::GEN_SIZE_002);
-        report(&req::GEN_SIZE_002, &breaches, "the map is too large", "at most 4096 bytes of keys and values")
+        report(asked, &req::GEN_SIZE_002, &breaches, "the map is too large", "at most 4096 bytes of keys and values")
     }
 }
 

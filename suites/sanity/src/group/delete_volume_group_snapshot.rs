@@ -1,7 +1,7 @@
 //! DeleteVolumeGroupSnapshot: a group snapshot ends with all its members.
 
+use csi_harness::client::reply::Refusal;
 use csi_harness::prelude::*;
-use csi_harness::reply::Refusal;
 
 use super::{deleted_group, get_request, member_ids, new_group, ready_group, restore};
 

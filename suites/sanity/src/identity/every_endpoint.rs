@@ -1,7 +1,7 @@
 //! Where the Identity service is.
 
 use csi_harness::prelude::*;
-use csi_harness::requirements::Requirement;
+use csi_harness::spec::requirements::Requirement;
 use csi_proto::Service;
 
 check! {

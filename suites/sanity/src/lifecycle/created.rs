@@ -1,7 +1,7 @@
 //! A volume that CreateVolume makes and DeleteVolume ends.
 
 use csi_harness::prelude::*;
-use csi_harness::requirements::Requirement;
+use csi_harness::spec::requirements::Requirement;
 
 use super::Walk;
 

@@ -1,6 +1,7 @@
 //! What is judged alike for both RPCs.
 
 use std::ops::Range;
+use std::time::{Duration, Instant};
 
 use csi_harness::prelude::*;
 
@@ -14,6 +15,9 @@ const UNKNOWN: i32 = v1::BlockMetadataType::Unknown as i32;
 const BEYOND_ANY_VOLUME: i64 = 1 << 62;
 /// Streams cut off one after another: a driver that goes on with each runs out of something.
 const CUT_OFF: usize = 20;
+/// A question that nobody can answer is waited for no longer than this, or so many times as long as a plain one took.
+const HANGS_AFTER: Duration = Duration::from_secs(3);
+const HANGS_AFTER_PLAIN: u32 = 20;
 /// Messages read at the most before a stream is cut off to be continued.
 const MESSAGES_BEFORE_CUT_MAX: usize = 100;
 
@@ -295,17 +299,27 @@ pub(super) async fn offsets_outside_are_refused<Q: Question>(cx: &Cx, question: 
 
 /// No more than fewer than no tuples can be asked for. The text does not name the case, so that anything is only remarked on.
 pub(super) async fn negative_max_results<Q: Question>(cx: &Cx, question: &Q) -> CheckResult {
+    let begun = Instant::now();
     ask(cx, question, 0, 0).await?;
-    let answer = cx.stream_up_to(question.with(0, -1), 1).await.any_answer()?;
-    let refused = answer.err();
-    if refused.as_ref().is_none_or(|refused| refused.code != Code::InvalidArgument) {
-        cx.warn(
-            Violation::new(format!("{} with negative max_results is not refused as invalid", Q::RPC))
-                .of(Q::RULES.invalid)
-                .expected("INVALID_ARGUMENT")
-                .actual(refused.map_or_else(|| "OK".to_owned(), |refused| refused.to_string())),
-        );
-    }
+    let plain = begun.elapsed();
+    let limit = HANGS_AFTER.max(plain * HANGS_AFTER_PLAIN);
+    let asked = cx.stream_up_to(question.with(0, -1), 1);
+    let actual = match cx.give_up_after(limit, asked).await {
+        Some(reply) => match reply.any_answer()? {
+            Err(refused) if refused.code == Code::InvalidArgument => return Ok(()),
+            Err(refused) => refused.to_string(),
+            Ok(_) => "OK".to_owned(),
+        },
+        None => {
+            format!("no answer within {} ms; a plain one took {} ms", limit.as_millis(), plain.as_millis())
+        }
+    };
+    cx.warn(
+        Violation::new(format!("{} with negative max_results is not refused as invalid", Q::RPC))
+            .of(Q::RULES.invalid)
+            .expected("INVALID_ARGUMENT")
+            .actual(actual),
+    );
     Ok(())
 }
 

@@ -2,9 +2,9 @@
 
 use std::ops::Range;
 
+use csi_harness::client::answer::Streamed;
 use csi_harness::prelude::*;
-use csi_harness::reply::Streamed;
-use csi_harness::requirements::Requirement;
+use csi_harness::spec::requirements::Requirement;
 use csi_proto::StreamingCall;
 
 use super::UNTRACKED;

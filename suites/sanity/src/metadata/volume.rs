@@ -9,6 +9,8 @@ use crate::controller::common::ready_snapshot;
 
 /// Bytes written at once, and what they are a multiple of from the beginning of the volume: as large as any block.
 const PLACE_BYTES: i64 = 64 << 10;
+/// The size of such volumes, where the driver takes it: many drivers read them byte by byte to tell what is in them.
+const SMALL_BYTES: i64 = 16 << 20;
 /// Parts of a volume with a place at the beginning of each.
 const PARTS: i64 = 8;
 /// The parts written to before the first snapshot, and before the second one: some are new, some are written again.
@@ -27,6 +29,10 @@ impl BlockVolume {
     pub(super) async fn new(cx: &Cx) -> CheckResult<BlockVolume> {
         let cx = cx.with_access(AccessType::Block);
         let request = cx.create_node_volume_request().await?;
+        if cx.config().volume_size_bytes.is_none() && takes_small_ones(&cx, &request).await? {
+            let volume = cx.create_volume(small(&cx, &request)).setup("a small volume").await?;
+            return Ok(BlockVolume { cx, volume });
+        }
         let volume = cx.create_volume(request).await.or_skip("the driver offers no block volumes")?;
         Ok(BlockVolume { cx, volume })
     }
@@ -73,4 +79,24 @@ impl BlockVolume {
         let attached = user.attached(self.volume.clone().into()).await?;
         user.published(user.staged(attached).await?).await
     }
+}
+
+/// The request for a small volume of another name.
+fn small(cx: &Cx, request: &v1::CreateVolumeRequest) -> v1::CreateVolumeRequest {
+    v1::CreateVolumeRequest {
+        name: cx.unique_name(),
+        capacity_range: Some(v1::CapacityRange { required_bytes: SMALL_BYTES, limit_bytes: 0 }),
+        ..request.clone()
+    }
+}
+
+/// Whether the driver makes small volumes, found out once.
+struct TakesSmallOnes(bool);
+
+async fn takes_small_ones(cx: &Cx, request: &v1::CreateVolumeRequest) -> CheckResult<bool> {
+    let find = async {
+        let tried = cx.create_volume(small(cx, request)).await;
+        Ok(TakesSmallOnes(matches!(tried.answer(), Answer::Ok(_))))
+    };
+    Ok(cx.learn(find).await?.0)
 }

@@ -3,17 +3,17 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use csi_harness::check::Check;
+use csi_harness::checks::check::Check;
+use csi_harness::checks::filter::Filter;
+use csi_harness::checks::registry::Registry;
+use csi_harness::client::target::Target;
 use csi_harness::config::{AccessType, Config, NodeConfig, Secret, StaticVolume, TimeLimits};
-use csi_harness::events::{Event, Reporter};
-use csi_harness::filter::Filter;
-use csi_harness::need::Need;
-use csi_harness::outcome::{Outcome, Summary};
-use csi_harness::refutation::absent_for;
-use csi_harness::registry::Registry;
-use csi_harness::runner::{RunOptions, Runner};
-use csi_harness::target::Target;
-use csi_harness::wording;
+use csi_harness::results::events::{Event, Reporter};
+use csi_harness::results::outcome::{Outcome, Summary};
+use csi_harness::results::wording;
+use csi_harness::run::refutation::absent_for;
+use csi_harness::run::runner::{RunOptions, Runner};
+use csi_harness::spec::need::Need;
 use csi_mock_driver::{Capability, MockDriver};
 use csi_proto::{Endpoint, Listener};
 use libtest_mimic::Failed;
@@ -215,7 +215,7 @@ pub(crate) fn lacks_for_rules(check: &Check) -> Vec<Capability> {
 }
 
 /// A capability as the mock driver spells it.
-fn of_the_mock(capability: csi_harness::capability::Capability) -> Capability {
+fn of_the_mock(capability: csi_harness::protocol::capability::Capability) -> Capability {
     let name = capability.name();
     // Where two services have a capability of one name, the harness means the controller's by it.
     let found = name.parse().or_else(|_| format!("Controller.{name}").parse());

@@ -1,6 +1,6 @@
 //! A capability taken away: exactly the checks that need it are skipped, and nothing is accused.
 
-use csi_harness::outcome::Outcome;
+use csi_harness::results::outcome::Outcome;
 use csi_mock_driver::Capability;
 use libtest_mimic::{Failed, Trial};
 

@@ -6,11 +6,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use csi_harness::check::Check;
+use csi_harness::checks::check::Check;
 use csi_harness::config::AccessType;
-use csi_harness::outcome::Outcome;
-use csi_harness::refutation::{Trial, by_its_rules};
-use csi_harness::requirements::req;
+use csi_harness::results::outcome::Outcome;
+use csi_harness::run::refutation::{Trial, by_its_rules};
+use csi_harness::spec::requirements::req;
 use csi_mock_driver::{Capability, Defect};
 use libtest_mimic::Failed;
 

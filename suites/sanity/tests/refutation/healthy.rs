@@ -2,8 +2,8 @@
 
 use std::sync::{Arc, OnceLock};
 
-use csi_harness::check::Runs;
-use csi_harness::outcome::Outcome;
+use csi_harness::checks::check::Runs;
+use csi_harness::results::outcome::Outcome;
 use csi_proto::RPCS;
 use libtest_mimic::{Failed, Trial};
 

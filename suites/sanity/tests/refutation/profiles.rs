@@ -4,10 +4,10 @@
 use std::collections::BTreeMap;
 
 use csi_harness::config::Config;
-use csi_harness::outcome::{Kind, Outcome};
-use csi_harness::profile::Profile;
-use csi_harness::refutation::{Accused, accused};
-use csi_harness::requirements::{Requirement, req};
+use csi_harness::config::profile::Profile;
+use csi_harness::results::outcome::{Kind, Outcome};
+use csi_harness::run::refutation::{Accused, accused};
+use csi_harness::spec::requirements::{Requirement, req};
 use csi_mock_driver::Defect;
 use csi_suite_sanity::proven::MATRIX;
 use libtest_mimic::{Failed, Trial};

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use csi_harness::config::{AccessType, Config, Secret};
-use csi_harness::outcome::Outcome;
+use csi_harness::results::outcome::Outcome;
 use csi_mock_driver::{Delay, Quirk};
 use libtest_mimic::{Failed, Trial};
 

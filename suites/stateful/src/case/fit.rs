@@ -1,7 +1,7 @@
 //! Whether a driver can be asked for what a case asks for.
 
-use csi_harness::capability::Capability;
-use csi_harness::rpc::Facts;
+use csi_harness::protocol::capability::Capability;
+use csi_harness::protocol::rpc::Facts;
 
 use super::Case;
 use crate::model::around::Terms;

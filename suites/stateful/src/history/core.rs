@@ -1,6 +1,6 @@
 //! The calls that matter where there is no order.
 
-use csi_harness::faults::Fault;
+use csi_harness::spec::faults::Fault;
 
 use crate::model::object::Object;
 

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use csi_harness::effect::is_not_now;
-use csi_harness::requirements::req;
+use csi_harness::protocol::effect::is_not_now;
+use csi_harness::spec::requirements::req;
 use csi_proto::code_name;
 use tonic::Code;
 

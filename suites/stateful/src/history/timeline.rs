@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use csi_harness::verdict::CallSpan;
+use csi_harness::spec::verdict::CallSpan;
 use serde::Serialize;
 
 use super::{History, Unordered};

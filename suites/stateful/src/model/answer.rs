@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
 
-use csi_harness::effect::{self, Effect};
+use csi_harness::protocol::effect::{self, Effect};
 use csi_proto::{code_name, v1};
 use tonic::Code;
 

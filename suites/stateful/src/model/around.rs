@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use csi_harness::capability::Capability;
+use csi_harness::protocol::capability::Capability;
 
 use super::bytes::Bytes;
 use super::call::Usage;

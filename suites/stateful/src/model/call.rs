@@ -3,7 +3,7 @@
 use std::fmt;
 
 use csi_harness::config::AccessType;
-use csi_harness::lifecycle::Mode;
+use csi_harness::lifecycle::volume_capability::Mode;
 use serde::{Deserialize, Serialize};
 
 use super::names::{Id, Name, Node, Slot, Stamp, Target};

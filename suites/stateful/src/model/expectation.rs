@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use csi_harness::effect::is_not_now;
-use csi_harness::faults::Fault;
-use csi_harness::requirements::{Requirement, req};
-use csi_harness::verdict::Violation;
+use csi_harness::protocol::effect::is_not_now;
+use csi_harness::spec::faults::Fault;
+use csi_harness::spec::requirements::{Requirement, req};
+use csi_harness::spec::verdict::Violation;
 use csi_proto::{RPCS, Rpc, code_name};
 use tonic::Code;
 
@@ -16,7 +16,7 @@ use super::answer::Answer;
 #[derive(Clone, Debug)]
 pub struct Expectation {
     rule: &'static Requirement,
-    /// Reads after "has to", or after the name of the call where it has to be refused.
+    /// Reads after "must", or after the name of the call where it has to be refused.
     what: &'static str,
     done: Done,
     refusals: Vec<Refusal>,
@@ -124,7 +124,7 @@ impl Expectation {
                 Finding::Odd(breach(format!("{method} {} was done ({because})", self.what)))
             }
             Done::Wrong => {
-                breach(format!("{method} {} has to be refused, and was done", self.what)).weighed()
+                breach(format!("{method} {} must be rejected, but succeeded", self.what)).weighed()
             }
         }
     }
@@ -132,7 +132,7 @@ impl Expectation {
     fn of_refusal(&self, method: &str, code: Code) -> Finding {
         let listed = self.refusals.iter().find(|refusal| refusal.code == code);
         let message = match self.done {
-            Done::Due => format!("{method} has to {}, and was refused", self.what),
+            Done::Due => format!("{method} must {}, but failed", self.what),
             _ => format!("{method} {} is refused with the wrong code", self.what),
         };
         let breach = Breach { message, code: Some(code), ..self.breach(code) };

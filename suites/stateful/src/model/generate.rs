@@ -6,7 +6,7 @@
 
 mod sizes;
 
-use csi_harness::capability::Capability;
+use csi_harness::protocol::capability::Capability;
 use proptest::collection::vec;
 use proptest::prelude::{Strategy, any};
 use proptest::sample::select;

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use csi_harness::prelude::*;
-use csi_harness::workload::is_fuse;
+use csi_harness::resources::workload::is_fuse;
 use csi_proto::redact;
 
 use super::memory::Memory;

@@ -5,7 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use csi_harness::prelude::*;
-use csi_harness::workload;
+use csi_harness::resources::workload;
 use serde_json::Value;
 
 use super::{Listing, Made, Orchestrator};

@@ -4,8 +4,8 @@
 use std::path::{Path, PathBuf};
 
 use csi_harness::prelude::*;
-use csi_harness::requirements::Requirement;
-use csi_harness::workload;
+use csi_harness::resources::workload;
+use csi_harness::spec::requirements::Requirement;
 
 use super::memory::unless_forgotten;
 use super::{bring_back, driver, kill};

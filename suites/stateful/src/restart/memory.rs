@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use csi_harness::Driver;
+use csi_harness::driver::Driver;
 use csi_harness::prelude::*;
 
 use super::{bring_back, driver, kill};

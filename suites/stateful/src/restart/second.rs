@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
+use csi_harness::driver::{Driver, Left};
 use csi_harness::prelude::*;
-use csi_harness::{Driver, Left};
 
 use super::memory::needs_memory;
 use super::used::Used;
@@ -59,7 +59,7 @@ fn wait(driver: &Driver) -> Duration {
 async fn start_twice(cx: &Cx, driver: &Driver) -> CheckResult<Left> {
     let wait = wait(driver);
     let left = driver.start_twice(wait, STOP_GRACE).await;
-    let left = left.map_err(|error| Stop::broken(csi_harness::error_chain(&error)))?;
+    let left = left.map_err(|error| Stop::broken(csi_harness::text::error::error_chain(&error)))?;
     let left = left.ok_or_else(|| Stop::skip("--restart-command need not be able to start two drivers"))?;
     cx.note(match left {
         Left::First => "the second driver ended by itself, and the first one went on".to_owned(),

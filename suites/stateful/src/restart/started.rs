@@ -23,7 +23,7 @@ check! {
     async |cx| {
         let driver = driver(cx)?;
         kill(driver).await?;
-        driver.start().await.map_err(|error| Stop::broken(csi_harness::error_chain(&error)))?;
+        driver.start().await.map_err(|error| Stop::broken(csi_harness::text::error::error_chain(&error)))?;
         let until = Instant::now() + cx.target().restart_limit().min(cx.remaining() / 2);
         let mut remarked = false;
         while Instant::now() < until {

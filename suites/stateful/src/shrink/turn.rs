@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use csi_harness::capability::Capability;
+use csi_harness::protocol::capability::Capability;
 
 use crate::model::around::Terms;
 use crate::model::call::{Call, VolumeCall};

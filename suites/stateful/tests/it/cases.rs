@@ -5,8 +5,8 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use csi_harness::capability::Capability;
-use csi_harness::requirements::req;
+use csi_harness::protocol::capability::Capability;
+use csi_harness::spec::requirements::req;
 use csi_mock_driver::{Defect, MockDriver};
 use csi_proto::{Endpoint, Listener, redact, v1};
 use csi_suite_stateful::case::{BreachText, CASE_BYTES_MAX, Came, Case, Driver, FORM, Format, Step};
@@ -69,7 +69,7 @@ fn case() -> Case {
         breach: BreachText {
             requirement: req::CTRL_CREATEVOL_041.id.to_owned(),
             message:
-                "CreateVolume of a name that a volume of another size has has to be refused, and was done"
+                "CreateVolume of a name that a volume of another size has must be rejected, but succeeded"
                     .to_owned(),
             expected: "ALREADY_EXISTS".to_owned(),
             actual: "OK".to_owned(),
@@ -201,7 +201,7 @@ fn every_kind_of_call_can_be_stored() {
 fn a_case_reads_like_this_and_holds_no_secrets() {
     let yaml = case().to_yaml().unwrap();
     let start = "\
-# CreateVolume of a name that a volume of another size has has to be refused, and was done
+# CreateVolume of a name that a volume of another size has must be rejected, but succeeded
 # csi-sanity replay FILE runs it on any driver.
 csi-sanity-case: 1
 check: property/volumes
@@ -229,7 +229,7 @@ fn what_is_wrong_with_a_file_is_said_with_its_place() {
     let error = |text: &str| {
         fs::write(&path, text).unwrap();
         let error = Case::load(&path).map(|_| ()).unwrap_err();
-        csi_harness::error_chain(&error)
+        csi_harness::text::error::error_chain(&error)
     };
     for (from, to, expected) in [
         ("csi-sanity-case: 1", "csi-sanity-case: 2", "csi-sanity-case is 2; this version reads 1"),
@@ -252,9 +252,12 @@ fn what_is_wrong_with_a_file_is_said_with_its_place() {
     assert!(error("\u{0}").contains("case.yaml"));
     assert!(error(&"#".repeat(CASE_BYTES_MAX as usize + 1)).contains("4194304 at the most"));
     let missing = Case::load(Path::new("/nowhere/case.yaml")).map(|_| ()).unwrap_err();
-    assert!(csi_harness::error_chain(&missing).contains("failed to read /nowhere/case.yaml: No such file"));
+    assert!(
+        csi_harness::text::error::error_chain(&missing)
+            .contains("failed to read /nowhere/case.yaml: No such file")
+    );
     let blocked = case().store(&path.join("below a file")).unwrap_err();
-    assert!(csi_harness::error_chain(&blocked).contains("failed to write"));
+    assert!(csi_harness::text::error::error_chain(&blocked).contains("failed to write"));
 }
 
 #[test]

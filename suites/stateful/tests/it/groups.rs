@@ -1,6 +1,6 @@
 //! Rules and freedoms about group snapshots.
 
-use csi_harness::capability::Capability;
+use csi_harness::protocol::capability::Capability;
 use csi_suite_stateful::model::answer::{Answer, GroupFacts, Said};
 use csi_suite_stateful::model::call::{GroupCall, Wanted};
 use csi_suite_stateful::model::names::{Id, Name};

@@ -85,7 +85,7 @@ fn a_name_that_another_call_takes_meanwhile_is_not_said_to_be_free() {
     assert_eq!(
         Timeline::new(&history, &report.unordered[0]).to_string(),
         "\
-CreateVolume has to answer with the volume made before, and was refused
+CreateVolume must answer with the volume made before, but failed
   worker 1   CreateVolume v1 1073741824 bytes  ├────────────────────────────────────────┤  OK
 > worker 0   CreateVolume v1 1073741824 bytes      ├────────────────────────────────┤      ALREADY_EXISTS
   the marked answer is wrong, in whichever order the calls took effect
@@ -356,7 +356,7 @@ fn a_timeline_is_text_and_data() {
     assert_eq!(
         timeline.to_string(),
         "\
-ControllerPublishVolume of a deleted volume has to be refused, and was done
+ControllerPublishVolume of a deleted volume must be rejected, but succeeded
   worker 3   DeleteVolume v1                       ├──────────┤                                OK
   worker 12  ControllerPublishVolume v1 to node 1                                ├──────────┤  OK
   the two answers cannot both be right, whichever of the calls took effect first

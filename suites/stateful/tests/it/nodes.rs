@@ -1,8 +1,8 @@
 //! Rules and freedoms of the Node service, and what workloads find in volumes.
 
-use csi_harness::capability::Capability;
 use csi_harness::config::AccessType;
-use csi_harness::lifecycle::Mode;
+use csi_harness::lifecycle::volume_capability::Mode;
+use csi_harness::protocol::capability::Capability;
 use csi_suite_stateful::model::answer::{Answer, Found, VolumeSaid};
 use csi_suite_stateful::model::call::{Size, Usage, VolumeCall, Wanted};
 use csi_suite_stateful::model::names::{Id, Slot, Stamp};

@@ -1,4 +1,4 @@
-/// CTRL-CREATEVOL-041: CreateVolume of a name that a volume of another size has has to be refused, and was done
+/// CTRL-CREATEVOL-041: CreateVolume of a name that a volume of another size has must be rejected, but succeeded
 pub async fn case(driver: tonic::transport::Channel) {
     use csi_proto::v1;
     // 1. CreateVolume v1 1073741824 bytes: OK

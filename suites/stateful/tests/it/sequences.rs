@@ -1,7 +1,7 @@
 //! Calls in the order in which kubelet and the sidecars of Kubernetes make them: what a right driver answers is never
 //! found fault with, and what goes wrong in the field is.
 
-use csi_harness::capability::Capability;
+use csi_harness::protocol::capability::Capability;
 use csi_suite_stateful::model::answer::{Answer, VolumeSaid};
 use csi_suite_stateful::model::call::{Size, VolumeCall, Wanted};
 use csi_suite_stateful::model::names::Name;

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use csi_harness::capability::Capability;
 use csi_harness::config::AccessType;
-use csi_harness::lifecycle::Mode;
+use csi_harness::lifecycle::volume_capability::Mode;
+use csi_harness::protocol::capability::Capability;
 use csi_suite_stateful::model::answer::{
     Answer, GroupFacts, GroupSaid, Said, SnapshotFacts, SnapshotSaid, SourceTold, VolumeFacts, VolumeSaid,
 };

@@ -1,7 +1,7 @@
 //! Rules and freedoms of the Controller service about volumes.
 
-use csi_harness::capability::Capability;
 use csi_harness::config::AccessType;
+use csi_harness::protocol::capability::Capability;
 use csi_suite_stateful::model::answer::{Answer, Listed, Said, SourceTold, VolumeFacts, VolumeSaid};
 use csi_suite_stateful::model::call::{Call, MODES_FOR_MANY_NODES, Size, Usage, VolumeCall, Wanted};
 use csi_suite_stateful::model::names::{Id, Name};

@@ -3,16 +3,16 @@
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
-use csi_harness::Driver;
-use csi_harness::check::Check;
+use csi_harness::checks::check::Check;
+use csi_harness::checks::filter::Filter;
+use csi_harness::checks::registry::Registry;
+use csi_harness::client::target::Target;
 use csi_harness::config::{AccessType, Config, Effort, NodeConfig, Pairs, TimeLimits};
-use csi_harness::events::{Event, Reporter};
-use csi_harness::filter::Filter;
-use csi_harness::outcome::{Outcome, Summary};
-use csi_harness::registry::Registry;
-use csi_harness::runner::{RunOptions, Runner};
-use csi_harness::target::Target;
-use csi_harness::wording;
+use csi_harness::driver::Driver;
+use csi_harness::results::events::{Event, Reporter};
+use csi_harness::results::outcome::{Outcome, Summary};
+use csi_harness::results::wording;
+use csi_harness::run::runner::{RunOptions, Runner};
 use csi_mock_driver::MockDriver;
 use csi_proto::Endpoint;
 use libtest_mimic::Failed;

@@ -5,10 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use csi_harness::check::Check;
+use csi_harness::checks::check::Check;
 use csi_harness::config::Config;
-use csi_harness::outcome::Outcome;
-use csi_harness::refutation::{Trial, on_a_defect};
+use csi_harness::results::outcome::Outcome;
+use csi_harness::run::refutation::{Trial, on_a_defect};
 use csi_mock_driver::Defect;
 use libtest_mimic::Failed;
 

@@ -1,8 +1,8 @@
 //! What another check tells by the same rule, in words of its own, is neither made small nor confirmed.
 
-use csi_harness::outcome::Outcome;
+use csi_harness::checks::registry::{Registry, Suite};
 use csi_harness::prelude::*;
-use csi_harness::registry::{Registry, Suite};
+use csi_harness::results::outcome::Outcome;
 use csi_mock_driver::Defect;
 use libtest_mimic::{Failed, Trial};
 

@@ -11,7 +11,7 @@ mod refused_once;
 
 use std::process::ExitCode;
 
-use csi_harness::registry::Registry;
+use csi_harness::checks::registry::Registry;
 use libtest_mimic::Arguments;
 
 const TRIALS_AT_ONCE: usize = 4;

@@ -5,9 +5,9 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use csi_harness::check::Check;
+use csi_harness::checks::check::Check;
 use csi_harness::config::Effort;
-use csi_harness::outcome::Outcome;
+use csi_harness::results::outcome::Outcome;
 use csi_mock_driver::Defect;
 use libtest_mimic::{Failed, Trial};
 
@@ -113,7 +113,7 @@ fn blamed(check: &str, defects: &[&str]) -> Result<BTreeSet<String>, Failed> {
 
 fn words(check: &'static Check, said: &Said) -> Vec<String> {
     let violations = std::iter::once(&said.outcome).chain(&said.also).filter_map(Outcome::violation);
-    let text = |one: &csi_harness::verdict::Violation| {
+    let text = |one: &csi_harness::spec::verdict::Violation| {
         format!("{} {}", one.requirement.unwrap_or(check.requirements[0]).id, one.message)
     };
     violations.map(text).collect()

@@ -1,7 +1,7 @@
 //! An error that comes now and then, and not when the call is made again alone, is no fault of what was asked.
 
 use csi_harness::config::Config;
-use csi_harness::outcome::Outcome;
+use csi_harness::results::outcome::Outcome;
 use libtest_mimic::{Failed, Trial};
 
 use crate::bench::{everything_set, little, play};

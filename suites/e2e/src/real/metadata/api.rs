@@ -100,7 +100,10 @@ async fn stream<M: prost::Message + 'static>(
     message: M,
 ) -> Result<Vec<BlockMetadata>, Status> {
     let mut client = Grpc::new(channel);
-    client.ready().await.map_err(|error| Status::unavailable(csi_harness::error_chain(&error)))?;
+    client
+        .ready()
+        .await
+        .map_err(|error| Status::unavailable(csi_harness::text::error::error_chain(&error)))?;
     let codec = ProstCodec::<M, Response>::default();
     let path = PathAndQuery::from_static(method);
     let answer = client.server_streaming(tonic::Request::new(message), path, codec).await?;

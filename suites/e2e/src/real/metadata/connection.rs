@@ -3,8 +3,8 @@
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use csi_harness::error_chain;
 use csi_harness::prelude::Stop;
+use csi_harness::text::error::error_chain;
 use hyper_util::rt::TokioIo;
 use k8s_openapi::api::core::v1::Pod;
 use kube::Api;

@@ -43,7 +43,7 @@ check! {
         match cx.create_volume(wider).await.any_answer()? {
             Ok(again) => ensure!(
                 again.volume_id == first.volume_id,
-                "a name used before is answered with another volume";
+                "a name already in use returned a different volume";
                 of: &req::CTRL_CREATEVOL_002,
                 expected: format!("volume_id {:?}", first.volume_id),
                 actual: format!("volume_id {:?}", again.volume_id)

@@ -1,7 +1,7 @@
 //! CreateVolume requests with one fault each.
 
+use csi_harness::client::reply::Refusal;
 use csi_harness::prelude::*;
-use csi_harness::reply::Refusal;
 
 use super::source;
 
@@ -179,7 +179,7 @@ check! {
             reply.must_be_refused("with required_bytes above limit_bytes", refusal)?;
             return Ok(());
         };
-        let made = Violation::new("CreateVolume with required_bytes above limit_bytes has to be refused, and was done")
+        let made = Violation::new("CreateVolume with required_bytes above limit_bytes must be rejected, but succeeded")
             .of(&req::CTRL_CREATEVOL_018)
             .expected(refusal)
             .actual(format!("OK with capacity_bytes {}", volume.capacity_bytes));

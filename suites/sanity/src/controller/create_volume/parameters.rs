@@ -7,7 +7,7 @@ use super::super::common::unknown_fs_type;
 /// A key that no driver knows.
 const UNKNOWN_KEY: &str = "csi-sanity-no-such-parameter";
 
-fn refusal() -> csi_harness::reply::Refusal {
+fn refusal() -> csi_harness::client::reply::Refusal {
     refused_with(Code::InvalidArgument)
 }
 

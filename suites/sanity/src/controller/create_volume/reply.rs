@@ -124,7 +124,7 @@ check! {
             let again = cx.create_volume(request.clone()).await.must("answer with the volume made before")?;
             ensure!(
                 again.volume_id == first.volume_id,
-                "a name used before is answered with another volume";
+                "a name already in use returned a different volume";
                 expected: format!("volume_id {:?}", first.volume_id),
                 actual: format!("volume_id {:?}", again.volume_id)
             );

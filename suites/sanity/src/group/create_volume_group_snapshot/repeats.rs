@@ -9,7 +9,7 @@ use crate::moment::{another_moment, moment, same_moment};
 fn same(first: &v1::VolumeGroupSnapshot, again: &v1::VolumeGroupSnapshot) -> CheckResult {
     ensure!(
         first.group_snapshot_id == again.group_snapshot_id,
-        "a name used before is answered with another group snapshot";
+        "a name already in use returned a different group snapshot";
         expected: format!("group_snapshot_id {:?} again", first.group_snapshot_id),
         actual: format!("{:?}", again.group_snapshot_id)
     );

@@ -1,7 +1,7 @@
 //! What a workload finds at the target path.
 
 use csi_harness::prelude::*;
-use csi_harness::requirements::Requirement;
+use csi_harness::spec::requirements::Requirement;
 
 use crate::node::{published, staged_with};
 

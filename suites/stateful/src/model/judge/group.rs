@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use csi_harness::requirements::req;
+use csi_harness::spec::requirements::req;
 use tonic::Code;
 
 use crate::model::answer::{GroupFacts, GroupSaid, is_same_moment, moment_text};
@@ -196,7 +196,7 @@ fn same(life: &GroupLife, facts: &GroupFacts) -> Finding {
     let id = says(
         life.id.is_none() || facts.id == life.id,
         &req::GROUP_CREATE_003,
-        "a name used before is answered with another group snapshot",
+        "a name already in use returned a different group snapshot",
         shown(life.id),
         shown(facts.id),
     );

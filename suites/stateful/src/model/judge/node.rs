@@ -3,9 +3,9 @@
 
 use std::collections::BTreeMap;
 
-use csi_harness::capability::Capability;
 use csi_harness::config::AccessType;
-use csi_harness::requirements::{Requirement, req};
+use csi_harness::protocol::capability::Capability;
+use csi_harness::spec::requirements::{Requirement, req};
 use tonic::Code;
 
 use crate::model::answer::Found;

@@ -1,6 +1,6 @@
 //! What may be answered about snapshots.
 
-use csi_harness::requirements::req;
+use csi_harness::spec::requirements::req;
 use tonic::Code;
 
 use crate::model::answer::{SnapshotFacts, SnapshotSaid, is_same_moment, moment_text};
@@ -161,7 +161,7 @@ fn same(life: &SnapshotLife, facts: &SnapshotFacts) -> Finding {
     let id = says(
         life.id.is_none() || facts.id == life.id,
         &req::CTRL_CREATESNAP_002,
-        "a name used before is answered with another snapshot",
+        "a name already in use returned a different snapshot",
         shown(life.id),
         shown(facts.id),
     );

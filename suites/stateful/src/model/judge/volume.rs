@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use csi_harness::capability::Capability;
-use csi_harness::requirements::{Requirement, req};
+use csi_harness::protocol::capability::Capability;
+use csi_harness::spec::requirements::{Requirement, req};
 use tonic::Code;
 
 use super::node;
@@ -540,7 +540,7 @@ fn same(life: &VolumeLife, facts: &VolumeFacts) -> Finding {
     let id = says(
         life.id.is_none() || facts.id == life.id,
         &req::CTRL_CREATEVOL_002,
-        "a name used before is answered with another volume",
+        "a name already in use returned a different volume",
         shown(life.id),
         shown(facts.id),
     );

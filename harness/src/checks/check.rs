@@ -1,0 +1,201 @@
+//! A check: one declaration that the list, the filter, the coverage table, the documentation and the self-test read.
+
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+
+use crate::config::AccessType;
+use crate::lifecycle::cx::Cx;
+use crate::spec::need::Need;
+use crate::spec::requirements::Requirement;
+use crate::spec::verdict::CheckResult;
+
+/// The body of a check at work.
+pub type CheckFuture<'a> = Pin<Box<dyn Future<Output = CheckResult> + Send + 'a>>;
+
+/// The body of a check. A check of this program is a function; one that is made for what a user describes holds that.
+pub type Body = &'static (dyn for<'a> Fn(&'a Cx) -> CheckFuture<'a> + Send + Sync);
+
+/// What [`Check::follows`] says of a check that judges many things at once.
+pub const SAME_RULE: &str = "*";
+
+/// One check, declared with [`check!`](crate::check!).
+pub struct Check {
+    /// Stable path of the check, such as `controller/create-volume/no-name`; never reused for something else.
+    pub id: &'static str,
+    /// The first version that has it.
+    pub since: &'static str,
+    /// What a right driver does, as one sentence.
+    pub title: &'static str,
+    /// Why it matters, for the catalogue.
+    pub doc: &'static str,
+    /// The requirements it tests; a violation is of the first one unless it names another.
+    pub requirements: &'static [&'static Requirement],
+    /// What has to be given before it runs.
+    pub needs: &'static [Need],
+    /// Defects of the mock driver that make it fail.
+    pub refuted_by: &'static [&'static str],
+    /// Full titles of the specs of the Go csi-sanity that it covers, so that `-ginkgo.focus` and `-ginkgo.skip`
+    /// go on selecting the same things.
+    pub replaces: &'static [&'static str],
+    /// The name that other tools and their dashboards know the test by, where it is one of theirs.
+    pub known_as: Option<&'static str>,
+    /// RPCs whose plain call it judges. While that is refused, no other check holds a refusal of the RPC against the driver.
+    pub plain: &'static [&'static str],
+    /// A check that shows the same fault: where that one accuses the driver, this one does not. [`SAME_RULE`] stands for
+    /// any check that accuses the driver by the same rule.
+    pub follows: Option<&'static str>,
+    /// With which other checks it may run at the same time.
+    pub runs: Runs,
+    /// For which of the configured access types it runs.
+    pub access: Variants,
+    /// What it does.
+    pub body: Body,
+}
+
+impl Check {
+    /// When it runs, which for one that ends the driver is not its own choice.
+    pub fn course(&self) -> Runs {
+        let restarts = self.needs.iter().any(|need| matches!(need, Need::Restarts));
+        if restarts { self.runs.max(Runs::Restarts) } else { self.runs }
+    }
+
+    /// The part of the id before the last slash: the area a report sums up.
+    pub fn area(&self) -> &'static str {
+        self.id.rsplit_once('/').map_or(self.id, |(area, _)| area)
+    }
+
+    /// The check that it follows, as catalogues tell it.
+    pub fn leader(&self) -> Option<&'static str> {
+        self.follows.map(|leader| if leader == SAME_RULE { "any check, by the same rule" } else { leader })
+    }
+
+    /// The name of its run for one access type: the id, with `@block` behind it for block access.
+    pub fn label(&self, access: AccessType) -> String {
+        match access {
+            AccessType::Block => format!("{}@block", self.id),
+            AccessType::Mount => self.id.to_owned(),
+        }
+    }
+}
+
+impl fmt::Debug for Check {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Check({})", self.id)
+    }
+}
+
+/// When a check runs, and with which others at the same time: what may harm those after it comes later, in order of harm.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Runs {
+    /// With any other of this kind.
+    Parallel,
+    /// With no other: it looks at the driver as a whole.
+    Alone,
+    /// With no other, and after those: what it sends is allowed, but odd, and drivers are known to stumble over it for good.
+    Odd,
+    /// With no other, and after those: drivers are known to crash on it.
+    Last,
+    /// With no other, and after those: it ends the driver. So does every check that needs restarts.
+    Restarts,
+    /// With no other, and after those: drivers are known to lose everything over it, by a request that names nothing, or by an
+    /// end in the middle of what they were writing.
+    Erases,
+    /// After everything else: it judges what was seen in the whole run.
+    Finally,
+}
+
+impl Runs {
+    /// Whether calls after it may fail because of it.
+    pub fn may_harm(self) -> bool {
+        matches!(self, Runs::Odd | Runs::Last | Runs::Restarts | Runs::Erases)
+    }
+}
+
+/// For which of the configured access types a check runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Variants {
+    /// For the first one: the access type does not matter to the rule.
+    First,
+    /// For each one.
+    Each,
+}
+
+/// Declares a [`Check`](crate::checks::check::Check).
+///
+/// ```
+/// use csi_harness::prelude::*;
+/// use csi_proto::v1;
+///
+/// check! {
+///     /// Every orchestrator asks this first.
+///     pub ANSWERS {
+///         id: "identity/get-plugin-info/answers",
+///         title: "GetPluginInfo is answered",
+///         spec: [req::ID_INFO_001],
+///         refuted_by: ["get-plugin-info-unimplemented"],
+///     }
+///     async |cx| {
+///         cx.call(v1::GetPluginInfoRequest {}).await.must("answer")?;
+///         Ok(())
+///     }
+/// }
+/// ```
+///
+/// In place of the list in brackets, `spec` can be the name of one: `&'static [&'static Requirement]`.
+///
+/// Optional keys, in this order: `since` (after `id`; without it, the check is there since 0.1.0), `needs`, `refuted_by`,
+/// `replaces`, `plain` (names of RPCs), `follows` (the id of a check), `runs` (`Alone`, `Odd`, `Last`, `Erases`, `Finally`), `access` (`Each`).
+#[macro_export]
+macro_rules! check {
+    (
+        $(#[doc = $doc:literal])*
+        $vis:vis $name:ident {
+            id: $id:literal,
+            $(since: $since:literal,)?
+            title: $title:literal,
+            spec: $spec:tt,
+            $(needs: [$($need:expr),* $(,)?],)?
+            refuted_by: [$($defect:literal),+ $(,)?],
+            $(replaces: [$($replaced:literal),+ $(,)?],)?
+            $(plain: [$($plain:literal),+ $(,)?],)?
+            $(follows: $follows:literal,)?
+            $(runs: $runs:ident,)?
+            $(access: $access:ident,)?
+        }
+        async |$cx:ident| $body:block
+    ) => {
+        $(#[doc = $doc])*
+        $vis static $name: $crate::checks::check::Check = {
+            fn body($cx: &$crate::lifecycle::cx::Cx) -> $crate::checks::check::CheckFuture<'_> {
+                ::std::boxed::Box::pin(async move { $body })
+            }
+            $crate::checks::check::Check {
+                id: $id,
+                since: $crate::check!(@Since $($since)?),
+                title: $title,
+                doc: ::core::concat!($($doc, "\n"),*),
+                requirements: $crate::check!(@Spec $spec),
+                needs: const { &[$($($need),*)?] },
+                refuted_by: &[$($defect),+],
+                replaces: &[$($($replaced),+)?],
+                known_as: ::core::option::Option::None,
+                plain: &[$($($plain),+)?],
+                follows: $crate::check!(@Follows $($follows)?),
+                runs: $crate::check!(@Runs $($runs)?),
+                access: $crate::check!(@Variants $($access)?),
+                body: &body,
+            }
+        };
+    };
+    (@Spec [$($spec:path),+ $(,)?]) => { const { &[$(&$spec),+] } };
+    (@Spec $list:ident) => { $list };
+    (@Since) => { "0.1.0" };
+    (@Since $since:literal) => { $since };
+    (@Follows) => { ::core::option::Option::None };
+    (@Follows $follows:literal) => { ::core::option::Option::Some($follows) };
+    (@Runs) => { $crate::checks::check::Runs::Parallel };
+    (@Runs $runs:ident) => { $crate::checks::check::Runs::$runs };
+    (@Variants) => { $crate::checks::check::Variants::First };
+    (@Variants $access:ident) => { $crate::checks::check::Variants::$access };
+}

@@ -1,0 +1,66 @@
+//! What a user expects a driver to advertise. A capability that is gone turns failing checks into skipped ones; this check fails
+//! instead, and is reported, listed as known and compared as any other.
+
+use crate::checks::check::{Check, CheckFuture, Runs, Variants};
+use crate::checks::registry::Suite;
+use crate::config::Config;
+use crate::lifecycle::cx::Cx;
+use crate::protocol::capability::Capability;
+use crate::spec::verdict::{CheckResult, Stop, Violation};
+
+/// It is no rule of the specification, so it has no requirement, and stands in no list of checks.
+static ADVERTISED: Check = Check {
+    id: "expected/capabilities",
+    since: "0.1.0",
+    title: "the driver advertises what is expected of it",
+    doc: "",
+    requirements: &[],
+    needs: &[],
+    refuted_by: &[],
+    replaces: &[],
+    known_as: None,
+    plain: &[],
+    follows: None,
+    runs: Runs::Parallel,
+    access: Variants::First,
+    body: &body,
+};
+
+/// What the area of its check is called.
+pub const AREA: &str = "expected";
+
+static FILES: &[&[&Check]] = &[&[&ADVERTISED]];
+
+/// The suite of a run for which `expect-capabilities` names any. A driver that is not dialled is not asked.
+pub fn suite(config: &Config) -> Option<Suite> {
+    let is_asked = config.elsewhere.is_none() && !config.expect_capabilities.is_empty();
+    is_asked.then_some(Suite { name: AREA, checks: FILES, retired: &[] })
+}
+
+/// Whether a check is of that suite: it runs whichever others are chosen.
+pub fn is_expectation(check: &Check) -> bool {
+    check.id == ADVERTISED.id
+}
+
+fn body(cx: &Cx) -> CheckFuture<'_> {
+    Box::pin(async move { judge(cx) })
+}
+
+fn judge(cx: &Cx) -> CheckResult {
+    let target = cx.target();
+    let (expected, advertised) = (&target.config().expect_capabilities, target.capabilities());
+    let missing: Vec<Capability> = expected.iter().copied().filter(|one| !advertised.has(*one)).collect();
+    if missing.is_empty() {
+        // It has tested nothing: a run in which all else is skipped has no verdict, and no badge counts it.
+        return Err(Stop::skip("the driver advertises all that is expected of it"));
+    }
+    let violation = Violation::new(format!("the driver does not advertise {}", names(missing)))
+        .expected(format!("{} (--expect-capability, expect-capabilities)", names(expected.iter().copied())))
+        .actual(names(advertised.iter()));
+    Err(violation.into())
+}
+
+fn names(capabilities: impl IntoIterator<Item = Capability>) -> String {
+    let names: Vec<&str> = capabilities.into_iter().map(Capability::name).collect();
+    if names.is_empty() { "none".to_owned() } else { names.join(", ") }
+}

@@ -1,0 +1,89 @@
+//! All checks that are linked in, in the order in which they are listed and run.
+
+use crate::checks::check::Check;
+use crate::checks::planned::Planned;
+use crate::checks::retired::{Fate, Retired};
+use crate::text::pattern::Pattern;
+use crate::text::suggest::did_you_mean;
+
+/// A suite: a name and its checks.
+#[derive(Clone, Copy, Debug)]
+pub struct Suite {
+    /// The name, as `--suite` takes it.
+    pub name: &'static str,
+    /// Its checks, a slice for each file of them.
+    pub checks: &'static [&'static [&'static Check]],
+    /// Ids that checks of it once had.
+    pub retired: &'static [Retired],
+}
+
+/// Several suites.
+#[derive(Clone, Debug)]
+pub struct Registry {
+    suites: Vec<Suite>,
+}
+
+impl Registry {
+    /// Takes the suites in the order in which they are to be listed.
+    pub fn new(suites: impl IntoIterator<Item = Suite>) -> Registry {
+        Registry { suites: suites.into_iter().collect() }
+    }
+
+    /// The suites.
+    pub fn suites(&self) -> &[Suite] {
+        &self.suites
+    }
+
+    /// Every check, with the name of its suite.
+    pub fn checks(&self) -> impl Iterator<Item = (&'static str, &'static Check)> + Clone + '_ {
+        self.suites.iter().flat_map(|suite| {
+            suite.checks.iter().flat_map(|file| file.iter().map(|check| (suite.name, *check)))
+        })
+    }
+
+    /// The chosen checks of each suite, and in the end those of others.
+    pub(crate) fn by_suite(&self, mut planned: Vec<Planned>) -> Vec<Vec<Planned>> {
+        let mut parts = Vec::new();
+        for suite in &self.suites {
+            let is_of = |planned: &Planned| {
+                suite.checks.iter().copied().flatten().any(|check| check.id == planned.check.id)
+            };
+            let (part, rest) = planned.into_iter().partition(is_of);
+            parts.push(part);
+            planned = rest;
+        }
+        parts.push(planned);
+        parts
+    }
+
+    /// What became of an id that no check has any more.
+    pub fn retired(&self, id: &str) -> Option<&'static Retired> {
+        self.suites.iter().flat_map(|suite| suite.retired).find(|retired| retired.id == without_access(id))
+    }
+
+    /// Puts the successor of a retired id into a pattern that names it, and says what became of the id.
+    pub fn follow(&self, pattern: &mut Pattern) -> Option<String> {
+        let retired = self.retired(pattern.as_str())?;
+        if let Fate::Renamed(successor) = retired.fate {
+            pattern.rename(retired.id, successor);
+        }
+        Some(retired.to_string())
+    }
+
+    /// The check with this id.
+    ///
+    /// # Errors
+    /// There is none; the text names the likeliest ones.
+    pub fn find(&self, id: &str) -> Result<&'static Check, String> {
+        let id = without_access(id);
+        self.checks().map(|(_, check)| check).find(|check| check.id == id).ok_or_else(|| {
+            let ids = self.checks().map(|(_, check)| check.id);
+            format!("there is no check {id:?}{}", did_you_mean(id, ids))
+        })
+    }
+}
+
+/// The id in a label.
+fn without_access(label: &str) -> &str {
+    label.split_once('@').map_or(label, |(id, _)| id)
+}

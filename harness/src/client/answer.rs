@@ -1,0 +1,148 @@
+//! The answer to one call: the three ways in which it can end.
+
+use std::fmt;
+use std::time::Duration;
+
+use csi_proto::code_name;
+use tonic::Code;
+
+/// The three ways a call can end.
+#[derive(Clone, Debug)]
+pub enum Answer<T> {
+    /// The driver did it.
+    Ok(T),
+    /// The driver said no.
+    Refused(Refused),
+    /// Nobody knows: the call may have taken effect.
+    Unknown(NoAnswer),
+}
+
+impl<T> Answer<T> {
+    /// The same answer, borrowed.
+    pub fn as_ref(&self) -> Answer<&T> {
+        match self {
+            Answer::Ok(response) => Answer::Ok(response),
+            Answer::Refused(refused) => Answer::Refused(refused.clone()),
+            Answer::Unknown(no_answer) => Answer::Unknown(no_answer.clone()),
+        }
+    }
+
+    /// Turns the response into something else.
+    pub fn map<U>(self, f: impl FnOnce(T) -> U) -> Answer<U> {
+        match self {
+            Answer::Ok(response) => Answer::Ok(f(response)),
+            Answer::Refused(refused) => Answer::Refused(refused),
+            Answer::Unknown(no_answer) => Answer::Unknown(no_answer),
+        }
+    }
+}
+
+/// A no of the driver. What it leaves open about the effect of the call, [`effect::of`](crate::protocol::effect::of) says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refused {
+    /// The gRPC code.
+    pub code: Code,
+    /// The message of the status.
+    pub message: String,
+    /// How many messages of a stream came before it.
+    pub after_messages: usize,
+}
+
+impl Refused {
+    /// The gRPC code as the protocol spells it, such as `NOT_FOUND`.
+    pub fn code_name(&self) -> &'static str {
+        code_name(self.code)
+    }
+}
+
+impl fmt::Display for Refused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Some send a whole stack; the recorded call has all of it.
+        let (first, more) = self.message.split_once('\n').unwrap_or((&self.message, ""));
+        let more = if more.trim().is_empty() { "" } else { " …" };
+        write!(f, "{} {first:?}{more}", code_name(self.code))?;
+        match self.after_messages {
+            0 => Ok(()),
+            1 => f.write_str(" after 1 message"),
+            some => write!(f, " after {some} messages"),
+        }
+    }
+}
+
+impl<T> Answer<T> {
+    /// What calls that failed alike have in common: the code, or that there was no answer in time. Nothing where the call was done,
+    /// or where it says nothing of the driver that it was not.
+    pub fn failure(&self) -> Option<&'static str> {
+        match self {
+            Answer::Refused(refused) | Answer::Unknown(NoAnswer::GivenUp(refused)) => {
+                Some(refused.code_name())
+            }
+            Answer::Unknown(NoAnswer::Timeout(_)) => Some("no answer"),
+            Answer::Ok(_)
+            | Answer::Unknown(
+                NoAnswer::Broken(_)
+                | NoAnswer::Severed
+                | NoAnswer::TooLong(_)
+                | NoAnswer::LetGo(_)
+                | NoAnswer::CutOff
+                | NoAnswer::Withheld(_),
+            ) => None,
+        }
+    }
+}
+
+/// Why a call has no answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NoAnswer {
+    /// The time limit passed.
+    Timeout(Duration),
+    /// The driver has given up: `DEADLINE_EXCEEDED` or `CANCELLED`.
+    GivenUp(Refused),
+    /// The connection broke, or what came was not gRPC.
+    Broken(String),
+    /// The check has broken the connection.
+    Severed,
+    /// A stream that was to be read to its end had more messages than this, and was cut off.
+    TooLong(usize),
+    /// The check gave it up after so long, as a caller does whose time is over. The driver may go on with it.
+    LetGo(Duration),
+    /// The check was over before.
+    CutOff,
+    /// It was not sent, because.
+    Withheld(String),
+}
+
+impl fmt::Display for NoAnswer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            NoAnswer::Timeout(limit) => write!(f, "no answer within {} ms", limit.as_millis()),
+            NoAnswer::GivenUp(status) => write!(f, "the driver gave up: {status}"),
+            NoAnswer::Broken(why) => write!(f, "the connection broke: {why}"),
+            NoAnswer::Severed => f.write_str("no answer, since the connection was broken from here"),
+            NoAnswer::TooLong(messages) => write!(f, "cut off from here after {messages} messages"),
+            NoAnswer::LetGo(after) => write!(f, "given up by the caller after {} ms", after.as_millis()),
+            NoAnswer::CutOff => f.write_str("no answer when the check was over"),
+            NoAnswer::Withheld(why) => write!(f, "not sent: {why}"),
+        }
+    }
+}
+
+/// What was read of a stream.
+#[derive(Clone, Debug)]
+pub struct Streamed<M> {
+    /// Its messages, as far as they were read.
+    pub messages: Vec<M>,
+    /// Whether there were no more, as the driver says by OK; otherwise the stream was cut off from here.
+    pub is_whole: bool,
+}
+
+/// Whether a thing is there, as far as the calls say that have ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Exists {
+    /// No call has made it.
+    No,
+    /// A call ended that may have made it.
+    Perhaps,
+    /// A call has made it.
+    Yes,
+}

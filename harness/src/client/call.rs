@@ -1,0 +1,277 @@
+//! One call on the wire, and how its end is told apart: done, refused, or nobody knows.
+
+use std::error::Error;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use csi_proto::{Call, MESSAGE_BYTES_MAX, Rpc, StreamingCall, UnaryCall, hidden};
+use http::uri::PathAndQuery;
+use prost::bytes::{Buf as _, BufMut as _};
+use tonic::body::Body;
+use tonic::client::Grpc;
+use tonic::codec::{Codec, DecodeBuf, Decoder, EncodeBuf, Encoder};
+use tonic::transport::Channel;
+use tonic::{Code, Request, Status};
+use tonic_prost::ProstCodec;
+use tower::ServiceExt as _;
+use tower::util::MapResponse;
+
+use crate::client::answer::{Answer, NoAnswer, Refused, Streamed};
+use crate::client::patience::Patience;
+use crate::client::replies::{Heard, Replies};
+use crate::text::error::error_chain;
+
+/// Messages read of a stream whose first one is all that matters.
+const STREAM_MESSAGES_MAX: usize = 100_000;
+/// Messages of one stream that are looked at for rules that hold for every reply.
+const WATCHED_MAX: usize = 100;
+
+/// One call: where it goes, and who watches.
+pub(crate) struct Exchange<'a, Q> {
+    pub(crate) channel: Channel,
+    pub(crate) request: Q,
+    /// Also travels to the driver, as kubelet's deadlines do.
+    pub(crate) limit: Duration,
+    pub(crate) patience: &'a Patience,
+    pub(crate) replies: &'a Replies,
+    /// Label of the check that makes the call; `None` outside of checks.
+    pub(crate) check: Option<&'a str>,
+}
+
+impl<Q: Call + Send + Sync> Exchange<'_, Q>
+where
+    Q::Response: Send + Sync,
+{
+    /// Sends the request and waits for the one message that answers it.
+    pub(crate) async fn unary(self) -> Answer<Q::Response>
+    where
+        Q: UnaryCall,
+    {
+        let code = OddCode::default();
+        let call = async {
+            let mut grpc = self.grpc(&code).await?;
+            let path = PathAndQuery::from_static(Q::RPC.path);
+            grpc.unary(self.with_limit(), path, ProstCodec::<Q, Q::Response>::default()).await
+        };
+        let ended = self.patience.wait(Q::RPC, self.limit, call).await;
+        self.judge(&code, ended.map(|ended| ended.map(tonic::Response::into_inner)), |heard, message| {
+            heard.message(message);
+        })
+    }
+
+    /// Sends the request and reads so many messages of the stream that answers it. What comes after them is cut off.
+    pub(crate) async fn streaming(self, messages_max: usize) -> Answer<Streamed<Q::Response>>
+    where
+        Q: StreamingCall,
+    {
+        let code = OddCode::default();
+        let read = AtomicUsize::new(0);
+        let call = async {
+            let mut grpc = self.grpc(&code).await?;
+            let path = PathAndQuery::from_static(Q::RPC.path);
+            let codec = ProstCodec::<Q, Q::Response>::default();
+            let mut stream = grpc.server_streaming(self.with_limit(), path, codec).await?.into_inner();
+            let mut messages = Vec::new();
+            while let Some(message) = stream.message().await? {
+                if messages.len() == messages_max {
+                    return Ok(Streamed { messages, is_whole: false });
+                }
+                messages.push(message);
+                read.store(messages.len(), Ordering::Relaxed);
+            }
+            Ok(Streamed { messages, is_whole: true })
+        };
+        let ended = self.patience.wait(Q::RPC, self.limit, call).await;
+        let answer = self.judge(&code, ended, |heard, streamed: &Streamed<Q::Response>| {
+            streamed.messages.iter().take(WATCHED_MAX).for_each(|message| heard.message(message));
+        });
+        match answer {
+            Answer::Refused(refused) => {
+                Answer::Refused(Refused { after_messages: read.into_inner(), ..refused })
+            }
+            other => other,
+        }
+    }
+
+    /// A client whose responses are looked at for codes that are none.
+    async fn grpc(&self, code: &OddCode) -> Result<Grpc<Watched<impl Watch + use<Q>>>, Status> {
+        let code = code.clone();
+        let watched = self.channel.clone().map_response(move |response: http::Response<Body>| {
+            code.look_at(response.headers());
+            response
+        });
+        let mut grpc = Grpc::new(watched).max_decoding_message_size(MESSAGE_BYTES_MAX);
+        grpc.ready().await.map_err(|error| Status::from_error(Box::new(error)))?;
+        Ok(grpc)
+    }
+
+    fn with_limit(&self) -> Request<Q> {
+        let mut request = Request::new(self.request.clone());
+        request.set_timeout(self.limit);
+        request
+    }
+
+    /// Tells the three ends of a call apart, and shows what came to those who watch every reply.
+    fn judge<T>(
+        &self,
+        code: &OddCode,
+        ended: Result<Result<T, Status>, Duration>,
+        look_at: impl FnOnce(&Heard<'_, Q>, &T),
+    ) -> Answer<T> {
+        let heard = self.replies.heard(&self.request, self.check);
+        if let Some(code) = code.0.get() {
+            heard.odd_code(code);
+        }
+        let answer = match ended {
+            Ok(Ok(response)) => {
+                look_at(&heard, &response);
+                Answer::Ok(response)
+            }
+            Ok(Err(status)) => no(&heard, &status, self.limit),
+            Err(waited) => Answer::Unknown(NoAnswer::Timeout(waited)),
+        };
+        if matches!(answer, Answer::Ok(_)) {
+            self.patience.done(Q::RPC);
+        }
+        answer
+    }
+}
+
+/// A call with a request that is sent byte for byte, whether or not it is one, and a response, or the first of several, that is
+/// handed on unread; it is empty where there is none. What such a call is answered says nothing of the rules that hold for every reply.
+pub(crate) async fn raw(
+    channel: Channel,
+    rpc: Rpc,
+    bytes: Vec<u8>,
+    limit: Duration,
+    patience: &Patience,
+) -> Answer<Vec<u8>> {
+    let call = async {
+        let mut grpc = Grpc::new(channel).max_decoding_message_size(MESSAGE_BYTES_MAX);
+        grpc.ready().await.map_err(|error| Status::from_error(Box::new(error)))?;
+        let mut request = Request::new(bytes);
+        request.set_timeout(limit);
+        // On the wire, one message is a stream of one.
+        let path = PathAndQuery::from_static(rpc.path);
+        let mut stream = grpc.server_streaming(request, path, RawCodec).await?.into_inner();
+        let first = stream.message().await?.unwrap_or_default();
+        for _ in 0..STREAM_MESSAGES_MAX {
+            if stream.message().await?.is_none() {
+                break;
+            }
+        }
+        Ok(first)
+    };
+    match patience.wait(rpc, limit, call).await {
+        Ok(Ok(first)) => Answer::Ok(first),
+        Ok(Err(status)) => no_answer(&status, limit).unwrap_or_else(|| refused(&status)),
+        Err(waited) => Answer::Unknown(NoAnswer::Timeout(waited)),
+    }
+}
+
+/// Hands bytes through as they are.
+#[derive(Default)]
+struct RawCodec;
+
+impl Codec for RawCodec {
+    type Encode = Vec<u8>;
+    type Decode = Vec<u8>;
+    type Encoder = RawCodec;
+    type Decoder = RawCodec;
+
+    fn encoder(&mut self) -> RawCodec {
+        RawCodec
+    }
+
+    fn decoder(&mut self) -> RawCodec {
+        RawCodec
+    }
+}
+
+impl Encoder for RawCodec {
+    type Item = Vec<u8>;
+    type Error = Status;
+
+    fn encode(&mut self, bytes: Vec<u8>, buffer: &mut EncodeBuf<'_>) -> Result<(), Status> {
+        buffer.put_slice(&bytes);
+        Ok(())
+    }
+}
+
+impl Decoder for RawCodec {
+    type Item = Vec<u8>;
+    type Error = Status;
+
+    fn decode(&mut self, buffer: &mut DecodeBuf<'_>) -> Result<Option<Vec<u8>>, Status> {
+        let mut bytes = vec![0; buffer.remaining()];
+        buffer.copy_to_slice(&mut bytes);
+        Ok(Some(bytes))
+    }
+}
+
+/// A channel whose responses are shown to somebody on their way.
+type Watched<F> = MapResponse<Channel, F>;
+
+trait Watch: FnOnce(http::Response<Body>) -> http::Response<Body> + Clone {}
+
+impl<F: FnOnce(http::Response<Body>) -> http::Response<Body> + Clone> Watch for F {}
+
+/// A code as it came over the wire and is none of gRPC's: to its libraries that is UNKNOWN.
+#[derive(Clone, Default)]
+struct OddCode(Arc<OnceLock<String>>);
+
+impl OddCode {
+    fn look_at(&self, headers: &http::HeaderMap) {
+        let Some(code) = headers.get("grpc-status") else { return };
+        let code = String::from_utf8_lossy(code.as_bytes());
+        if !code.parse::<u8>().is_ok_and(|code| code <= 16) {
+            self.0.get_or_init(|| code.into_owned());
+        }
+    }
+}
+
+/// A status that the driver sent is a no, which is looked at.
+fn no<Q: Call, T>(heard: &Heard<'_, Q>, status: &Status, limit: Duration) -> Answer<T> {
+    no_answer(status, limit).unwrap_or_else(|| {
+        heard.status(status);
+        refused(status)
+    })
+}
+
+/// A status that was made here has a source: the time limit, or a connection or stream that broke.
+fn no_answer<T>(status: &Status, limit: Duration) -> Option<Answer<T>> {
+    status.source().map(|source| match is_time_limit(source) {
+        true => Answer::Unknown(NoAnswer::Timeout(limit)),
+        false => Answer::Unknown(NoAnswer::Broken(error_chain(source))),
+    })
+}
+
+/// A status that the driver sent. The two codes of a passed deadline leave open what it has done.
+fn refused<T>(status: &Status) -> Answer<T> {
+    let message = hidden::strip(status.message()).into_owned();
+    let refused = Refused { code: status.code(), message, after_messages: 0 };
+    match status.code() {
+        Code::DeadlineExceeded | Code::Cancelled => Answer::Unknown(NoAnswer::GivenUp(refused)),
+        _ => Answer::Refused(refused),
+    }
+}
+
+fn is_time_limit(error: &(dyn Error + 'static)) -> bool {
+    error.is::<tonic::TimeoutExpired>() || error.source().is_some_and(is_time_limit)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn codes_are_those_of_grpc() {
+        for (text, odd) in [("0", false), ("16", false), ("17", true), ("-1", true), ("none", true)] {
+            let code = OddCode::default();
+            let headers = [(http::HeaderName::from_static("grpc-status"), text.parse().unwrap())];
+            code.look_at(&headers.into_iter().collect());
+            assert_eq!(code.0.get().is_some(), odd, "{text}");
+        }
+    }
+}

@@ -1,0 +1,389 @@
+//! How long this driver is waited for: what one check has learnt about it spares the others the same wait.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::future::Future;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use csi_proto::Rpc;
+use tokio::sync::watch;
+
+/// Time limit of a call of an RPC that has never been done and has been silent once for all of its time.
+const SILENT_LIMIT: Duration = Duration::from_millis(500);
+
+/// How long a driver may take to settle, where it has shown nothing else.
+const SETTLE_LIMIT: Duration = Duration::from_secs(12);
+/// The same for a driver whose calls are slow: so many times its slowest call, …
+const SETTLE_CALLS: u32 = 10;
+/// … but no more than this.
+const SETTLE_LIMIT_MAX: Duration = Duration::from_secs(120);
+/// How long is still waited for what has happened at once before, or never within all of its time.
+const SETTLE_LIMIT_KNOWN: Duration = Duration::from_secs(2);
+/// Times that something has to have happened at once before it is expected to.
+const AT_ONCE_TIMES: u32 = 2;
+/// Times that making a call again was in vain before it is no longer made so often.
+const IN_VAIN_TIMES: u32 = 2;
+/// The same one after the other, for what has helped before: what was taken up meanwhile may be so for good.
+const IN_VAIN_SINCE_TIMES: u32 = 5;
+
+/// First pause before a call is made again; each is three times as long as the one before.
+const PAUSE_MIN: Duration = Duration::from_millis(20);
+/// Longest pause between two calls.
+const PAUSE_MAX: Duration = Duration::from_secs(2);
+
+/// What a driver may take its time for. All waits for the same thing share what one of them has learnt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Settles {
+    /// The plugin says that it is ready.
+    PluginReady,
+    /// A volume or attachment that was made is in the lists.
+    VolumeListed,
+    /// A volume that was deleted is unknown to calls about it.
+    VolumeGone,
+    /// A volume that was deleted is in no list.
+    VolumeUnlisted,
+    /// A snapshot that was made is in the lists.
+    SnapshotListed,
+    /// A snapshot or group snapshot is ready to use.
+    SnapshotReady,
+    /// A snapshot or group snapshot that was deleted is unknown to calls about it.
+    SnapshotGone,
+    /// A snapshot that was deleted is in no list.
+    SnapshotUnlisted,
+    /// A stream that its caller has cut off is at its end for the driver too.
+    StreamEnded,
+    /// The name of something deleted can be used again.
+    NameFree,
+    /// The controller knows the node.
+    NodeKnown,
+    /// A clock that knows whole seconds only tells another time.
+    NextSecond,
+    /// The driver's process takes up no more than before.
+    ProcessShrunk,
+    /// The driver does the RPC of this name, which it has put off.
+    Willing(&'static str),
+    /// Whatever the driver may still be doing is done, so that what is wrong then is wrong.
+    Everything,
+}
+
+impl fmt::Display for Settles {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let text = match self {
+            Settles::Willing(method) => return write!(f, "{method}, which the driver puts off"),
+            Settles::Everything => "the driver to finish whatever it may still be doing",
+            Settles::PluginReady => "the plugin to be ready",
+            Settles::VolumeListed => "a volume to be listed",
+            Settles::VolumeGone => "a deleted volume to be gone",
+            Settles::VolumeUnlisted => "a deleted volume to be listed no more",
+            Settles::SnapshotListed => "a snapshot to be listed",
+            Settles::SnapshotReady => "a snapshot to be ready",
+            Settles::SnapshotGone => "a deleted snapshot to be gone",
+            Settles::SnapshotUnlisted => "a deleted snapshot to be listed no more",
+            Settles::StreamEnded => "a stream that was cut off to end",
+            Settles::NameFree => "a name to be free again",
+            Settles::NodeKnown => "the controller to know the node",
+            Settles::NextSecond => "the next second",
+            Settles::ProcessShrunk => "the driver to give back what it took",
+        };
+        f.pad(text)
+    }
+}
+
+/// Something that is waited for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Waiting {
+    /// What for.
+    pub what: Settles,
+    /// How much longer at the most.
+    pub longest: Duration,
+}
+
+/// What is known of the driver.
+#[derive(Debug)]
+pub(crate) struct Patience {
+    silent_limit: Duration,
+    /// RPCs that were done at least once.
+    done: Mutex<BTreeSet<&'static str>>,
+    /// RPCs that were waited for in vain and have never been done.
+    silent: watch::Sender<BTreeSet<&'static str>>,
+    /// How often making calls of an RPC again was in vain.
+    in_vain: InVain,
+    /// The same of calls that are made again to be judged.
+    judged_in_vain: InVain,
+    /// The slowest call so far that was done.
+    slowest: Mutex<Duration>,
+    settled: Mutex<BTreeMap<Settles, Settled>>,
+    /// The last wait that is worth a word.
+    pub(crate) news: watch::Sender<Option<Waiting>>,
+}
+
+/// What is known of one thing that a driver may take its time for.
+#[derive(Clone, Copy, Debug, Default)]
+struct Settled {
+    at_once: u32,
+    /// Whether it ever took its time.
+    late: bool,
+    /// Whether all the time was waited in vain.
+    never: bool,
+}
+
+impl Default for Patience {
+    fn default() -> Patience {
+        Patience {
+            silent_limit: SILENT_LIMIT,
+            done: Mutex::default(),
+            silent: watch::Sender::default(),
+            in_vain: Mutex::default(),
+            judged_in_vain: Mutex::default(),
+            slowest: Mutex::default(),
+            settled: Mutex::default(),
+            news: watch::Sender::default(),
+        }
+    }
+}
+
+impl Patience {
+    /// Waits for a call: for its limit, or for less once another call has shown that the RPC never answers.
+    ///
+    /// # Errors
+    /// How long was waited in vain.
+    pub(crate) async fn wait<T>(
+        &self,
+        rpc: Rpc,
+        limit: Duration,
+        call: impl Future<Output = T>,
+    ) -> Result<T, Duration> {
+        let mut silent = self.silent.subscribe();
+        let in_vain = async {
+            // The sender is ours, so it lives on.
+            let _ = silent.wait_for(|silent| silent.contains(rpc.path)).await;
+        };
+        let short = self.silent_limit.min(limit);
+        let started = tokio::time::Instant::now();
+        tokio::pin!(call);
+        tokio::select! {
+            ended = &mut call => return Ok(ended),
+            () = tokio::time::sleep(limit) => return Err(limit),
+            () = in_vain => {}
+        }
+        tokio::time::timeout_at(started + short, call).await.map_err(|_| started.elapsed().max(short))
+    }
+
+    /// Notes that a call of the RPC was done. A refusal proves less: it may come before what hangs.
+    pub(crate) fn done(&self, rpc: Rpc) {
+        lock(&self.done).insert(rpc.path);
+        self.silent.send_if_modified(|silent| silent.remove(rpc.path));
+    }
+
+    /// Notes that the RPC did not answer within its whole limit.
+    pub(crate) fn kept_silent(&self, rpc: Rpc) {
+        if !lock(&self.done).contains(rpc.path) {
+            self.silent.send_if_modified(|silent| silent.insert(rpc.path));
+        }
+    }
+
+    /// Whether the RPC has never been done so far although it had all its time.
+    pub(crate) fn is_silent(&self, rpc: Rpc) -> bool {
+        self.silent.borrow().contains(rpc.path)
+    }
+
+    /// Notes how long a call took that was done.
+    pub(crate) fn took(&self, time: Duration) {
+        let mut slowest = lock(&self.slowest);
+        *slowest = time.max(*slowest);
+    }
+
+    /// Notes whether a call that is made again and again was done in the end.
+    pub(crate) fn was_willing(&self, rpc: Rpc, done: bool) {
+        note(&self.in_vain, rpc, done);
+    }
+
+    /// Notes whether a call to be judged got another answer than "not now" when it was made again.
+    pub(crate) fn was_judged(&self, rpc: Rpc, done: bool) {
+        note(&self.judged_in_vain, rpc, done);
+    }
+
+    /// Whether making the call again has never helped, or does so no more.
+    pub(crate) fn is_unwilling(&self, rpc: Rpc) -> bool {
+        let again = again(&self.in_vain, rpc);
+        again.in_vain >= if again.has_helped { IN_VAIN_SINCE_TIMES } else { IN_VAIN_TIMES }
+    }
+
+    /// Whether making the call again to be judged has never helped.
+    pub(crate) fn is_judged_in_vain(&self, rpc: Rpc) -> bool {
+        let again = again(&self.judged_in_vain, rpc);
+        !again.has_helped && again.in_vain >= IN_VAIN_TIMES
+    }
+
+    /// How long the driver may take to settle: as configured, or by how fast its calls are.
+    pub(crate) fn settle_limit(&self, configured_ms: Option<u64>) -> Duration {
+        let by_calls = || SETTLE_LIMIT.max(*lock(&self.slowest) * SETTLE_CALLS).min(SETTLE_LIMIT_MAX);
+        configured_ms.map_or_else(by_calls, Duration::from_millis)
+    }
+
+    /// How long this thing is waited for, by what other waits for it have shown.
+    pub(crate) fn settle_limit_of(&self, what: Settles, configured_ms: Option<u64>) -> Duration {
+        let whole = self.settle_limit(configured_ms);
+        let known = lock(&self.settled).get(&what).copied().unwrap_or_default();
+        let at_once = known.at_once >= AT_ONCE_TIMES && configured_ms.is_none();
+        if !known.late && (known.never || at_once) { whole.min(SETTLE_LIMIT_KNOWN) } else { whole }
+    }
+
+    /// Notes that something has happened: at once, or only when asked again.
+    pub(crate) fn settled(&self, what: Settles, at_once: bool) {
+        let mut settled = lock(&self.settled);
+        let known = settled.entry(what).or_default();
+        if at_once { known.at_once += 1 } else { known.late = true }
+    }
+
+    /// Notes that something did not happen although it had all its time.
+    pub(crate) fn never_settled(&self, what: Settles) {
+        lock(&self.settled).entry(what).or_default().never = true;
+    }
+}
+
+/// Pauses that grow.
+#[derive(Debug)]
+pub(crate) struct Pauses {
+    /// How long the next one is.
+    pub(crate) next: Duration,
+    /// How many there were.
+    pub(crate) taken: u32,
+}
+
+impl Default for Pauses {
+    fn default() -> Pauses {
+        Pauses { next: PAUSE_MIN, taken: 0 }
+    }
+}
+
+impl Pauses {
+    pub(crate) async fn pause(&mut self) {
+        tokio::time::sleep(self.take()).await;
+    }
+
+    /// The next one, as if it were over.
+    pub(crate) fn take(&mut self) -> Duration {
+        let pause = self.next;
+        self.next = (pause * 3).min(PAUSE_MAX);
+        self.taken += 1;
+        pause
+    }
+}
+
+/// What came of making calls again, by RPC.
+type InVain = Mutex<BTreeMap<&'static str, Again>>;
+
+/// What came of making a call again.
+#[derive(Clone, Copy, Debug, Default)]
+struct Again {
+    has_helped: bool,
+    /// How often it was in vain since it helped last.
+    in_vain: u32,
+}
+
+fn note(in_vain: &InVain, rpc: Rpc, done: bool) {
+    let mut in_vain = lock(in_vain);
+    let again = in_vain.entry(rpc.path).or_default();
+    again.has_helped |= done;
+    again.in_vain = if done { 0 } else { again.in_vain + 1 };
+}
+
+fn again(in_vain: &InVain, rpc: Rpc) -> Again {
+    lock(in_vain).get(rpc.path).copied().unwrap_or_default()
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use csi_proto::{Call as _, v1};
+
+    use super::*;
+
+    const RPC: Rpc = v1::ProbeRequest::RPC;
+    const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+
+    fn hasty() -> Patience {
+        Patience { silent_limit: Duration::from_millis(1), ..Patience::default() }
+    }
+
+    #[tokio::test]
+    async fn one_long_wait_shortens_the_others() {
+        let patience = hasty();
+        let others = async {
+            tokio::join!(
+                patience.wait(RPC, DAY, std::future::pending::<()>()),
+                patience.wait(RPC, DAY, std::future::pending::<()>())
+            )
+        };
+        let (ended, ()) = tokio::join!(others, async { patience.kept_silent(RPC) });
+        assert!(ended.0.is_err_and(|waited| waited < DAY) && ended.1.is_err_and(|waited| waited < DAY));
+        assert!(patience.wait(RPC, DAY, std::future::pending::<()>()).await.is_err());
+        let other = v1::GetPluginInfoRequest::RPC;
+        assert_eq!(patience.wait(other, DAY, std::future::ready(1)).await, Ok(1));
+    }
+
+    #[test]
+    fn an_rpc_that_does_something_is_never_called_silent() {
+        let patience = hasty();
+        patience.kept_silent(RPC);
+        assert!(patience.is_silent(RPC));
+        patience.done(RPC);
+        assert!(!patience.is_silent(RPC));
+        patience.kept_silent(RPC);
+        assert!(!patience.is_silent(RPC));
+    }
+
+    #[test]
+    fn what_happens_at_once_or_never_is_not_waited_for_again() {
+        let patience = Patience::default();
+        let limit = |what| patience.settle_limit_of(what, None);
+        assert_eq!(limit(Settles::VolumeGone), SETTLE_LIMIT);
+        patience.never_settled(Settles::VolumeGone);
+        assert_eq!(limit(Settles::VolumeGone), SETTLE_LIMIT_KNOWN);
+        for _ in 0..AT_ONCE_TIMES {
+            assert_eq!(limit(Settles::SnapshotGone), SETTLE_LIMIT);
+            patience.settled(Settles::SnapshotGone, true);
+        }
+        assert_eq!(limit(Settles::SnapshotGone), SETTLE_LIMIT_KNOWN);
+        assert_eq!(limit(Settles::NameFree), SETTLE_LIMIT, "one thing says nothing about another");
+        assert_eq!(patience.settle_limit_of(Settles::SnapshotGone, Some(9_000)), Duration::from_secs(9));
+        patience.settled(Settles::SnapshotGone, false);
+        assert_eq!(limit(Settles::SnapshotGone), SETTLE_LIMIT, "it may take its time after all");
+    }
+
+    #[test]
+    fn a_slow_driver_has_more_time() {
+        let patience = Patience::default();
+        patience.took(Duration::from_secs(3));
+        assert_eq!(patience.settle_limit(None), Duration::from_secs(30));
+        patience.took(Duration::from_secs(60));
+        assert_eq!(patience.settle_limit(None), SETTLE_LIMIT_MAX);
+        assert_eq!(patience.settle_limit(Some(5)), Duration::from_millis(5));
+    }
+
+    #[test]
+    fn calls_are_made_again_as_long_as_that_may_help() {
+        let patience = Patience::default();
+        let other = v1::GetPluginInfoRequest::RPC;
+        for _ in 0..IN_VAIN_TIMES {
+            assert!(!patience.is_unwilling(RPC));
+            patience.was_willing(RPC, false);
+            patience.was_willing(other, true);
+        }
+        assert!(patience.is_unwilling(RPC) && !patience.is_unwilling(other));
+        for _ in 0..IN_VAIN_SINCE_TIMES {
+            assert!(!patience.is_unwilling(other), "it has helped before");
+            patience.was_willing(other, false);
+            patience.was_judged(other, false);
+        }
+        assert!(patience.is_unwilling(other), "it does no more");
+        patience.was_willing(other, true);
+        patience.was_judged(other, true);
+        assert!(!patience.is_unwilling(other) && !patience.is_judged_in_vain(other));
+    }
+}

@@ -1,0 +1,462 @@
+//! What was said on the wire while a check ran. Messages are kept as they are and turned into text, without their
+//! secrets, only when somebody asks.
+
+use std::any::Any;
+use std::collections::VecDeque;
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use csi_proto::reflect::prost_reflect::{DynamicMessage, MessageDescriptor};
+use csi_proto::{Rpc, redact};
+use serde_json::Value;
+
+use crate::client::answer::{Answer, NoAnswer, Streamed};
+use crate::client::spent::{Clock, Spent};
+use crate::spec::verdict::Violation;
+
+/// Calls kept for one check, encoded. A check that makes more loses some from the middle: the first ones made what the
+/// others speak of, and the last ones led to the verdict.
+const CALLS_BYTES_MAX: usize = 16 << 20;
+/// The first calls, which are never lost.
+const CALLS_FIRST: usize = 100;
+/// What keeping a call costs beside its messages.
+const CALL_BYTES: usize = 256;
+/// Longest response kept, encoded: lists of a large back end would fill the memory.
+const RESPONSE_BYTES_MAX: usize = 64 << 10;
+
+/// A message of any type, or the messages of a stream.
+pub struct Message(Box<dyn Body>);
+
+trait Body: Any + Send + Sync {
+    fn json(&self) -> Value;
+    fn bytes(&self) -> usize;
+}
+
+impl<M: prost::Name + Send + Sync + 'static> Body for M {
+    fn json(&self) -> Value {
+        redact::json(self)
+    }
+
+    fn bytes(&self) -> usize {
+        self.encoded_len()
+    }
+}
+
+/// What stands behind the last message that was read of a stream that had more.
+const CUT_OFF: &str = "cut off from here";
+
+/// What was read of a stream.
+impl<M: prost::Name + Send + Sync + 'static> Body for Streamed<M> {
+    fn json(&self) -> Value {
+        let end = (!self.is_whole).then(|| Value::from(CUT_OFF));
+        self.messages.iter().map(redact::json).chain(end).collect()
+    }
+
+    fn bytes(&self) -> usize {
+        encoded_len(&self.messages)
+    }
+}
+
+fn encoded_len<M: prost::Message>(messages: &[M]) -> usize {
+    messages.iter().map(M::encoded_len).sum()
+}
+
+/// A message as it goes over the wire, whether or not it has the form that it should have.
+struct Raw {
+    form: Option<MessageDescriptor>,
+    bytes: Vec<u8>,
+}
+
+impl Body for Raw {
+    fn json(&self) -> Value {
+        let form = self.form.clone();
+        let read = form.and_then(|form| DynamicMessage::decode(form, self.bytes.as_slice()).ok());
+        // What cannot be read may hold secrets anywhere.
+        let unread = || Value::from(format!("{} bytes that cannot be read", self.bytes.len()));
+        read.map_or_else(unread, redact::dynamic)
+    }
+
+    fn bytes(&self) -> usize {
+        self.bytes.len()
+    }
+}
+
+/// Stands for messages of so many bytes.
+struct TooLong(usize);
+
+impl Body for TooLong {
+    fn json(&self) -> Value {
+        Value::from(format!("{} bytes, too long to keep", self.0))
+    }
+
+    fn bytes(&self) -> usize {
+        0
+    }
+}
+
+impl Message {
+    /// Keeps a request.
+    pub(crate) fn request<M: prost::Name + Send + Sync + 'static>(message: M) -> Message {
+        Message(Box::new(message))
+    }
+
+    /// Keeps a message as it goes over the wire, unless it is too long for that.
+    pub(crate) fn raw(form: Option<MessageDescriptor>, bytes: &[u8]) -> Message {
+        Message::unless_too_long(bytes.len(), || Box::new(Raw { form, bytes: bytes.to_vec() }))
+    }
+
+    /// Keeps a response, unless it is too long for that.
+    pub(crate) fn response<M: prost::Name + Clone + Send + Sync + 'static>(message: &M) -> Message {
+        Message::unless_too_long(message.encoded_len(), || Box::new(message.clone()))
+    }
+
+    /// Keeps what was read of a stream, unless that is too long.
+    pub(crate) fn stream<M>(streamed: &Streamed<M>) -> Message
+    where
+        M: prost::Name + Clone + Send + Sync + 'static,
+    {
+        Message::unless_too_long(encoded_len(&streamed.messages), || Box::new(streamed.clone()))
+    }
+
+    fn unless_too_long(bytes: usize, keep: impl FnOnce() -> Box<dyn Body>) -> Message {
+        Message(if bytes > RESPONSE_BYTES_MAX { Box::new(TooLong(bytes)) } else { keep() })
+    }
+
+    /// The message as JSON, without secrets.
+    pub fn json(&self) -> Value {
+        self.0.json()
+    }
+
+    /// The message itself, if it is of this type and was not too long to keep.
+    pub fn downcast<M: 'static>(&self) -> Option<&M> {
+        let body: &dyn Any = &*self.0;
+        body.downcast_ref()
+    }
+}
+
+impl fmt::Debug for Message {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.json())
+    }
+}
+
+/// One recorded call.
+#[derive(Debug)]
+pub struct CallRecord {
+    /// Which RPC.
+    pub rpc: Rpc,
+    /// When it was sent, counted from the start of the check.
+    pub sent_after: Duration,
+    /// How long it took, or has taken so far.
+    pub duration: Duration,
+    /// Whether it was made to undo what the check did.
+    pub cleanup: bool,
+    /// Which node it went to, from 0; where there is one node only, and for the Controller services, 0.
+    pub node: usize,
+    /// Which of the check's workers made it, from 0.
+    pub worker: usize,
+    /// What was asked.
+    pub request: Message,
+    /// How it ended.
+    pub outcome: Answer<Message>,
+}
+
+impl CallRecord {
+    /// The request as JSON, without secrets.
+    pub fn request(&self) -> Value {
+        self.request.json()
+    }
+
+    /// The response as JSON, or the status, or why there is none.
+    pub fn outcome(&self) -> Answer<Value> {
+        self.outcome.as_ref().map(Message::json)
+    }
+
+    fn bytes(&self) -> usize {
+        let response = match &self.outcome {
+            Answer::Ok(response) => response.0.bytes(),
+            Answer::Refused(_) | Answer::Unknown(_) => 0,
+        };
+        CALL_BYTES + self.request.0.bytes() + response
+    }
+}
+
+impl fmt::Display for Answer<Value> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Answer::Ok(response) => write!(f, "OK {response}"),
+            Answer::Refused(refused) => write!(f, "{refused}"),
+            Answer::Unknown(no_answer) => write!(f, "{no_answer}"),
+        }
+    }
+}
+
+/// Calls without an answer: the driver may be dead.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Silence {
+    /// The connection broke in the middle of a call, as it does when a process dies.
+    ConnectionBroke,
+    /// A time limit passed.
+    TimedOut,
+}
+
+/// Everything one check did and remarked.
+#[derive(Debug)]
+pub struct CallLog {
+    started: Instant,
+    pub(crate) clock: Clock,
+    inner: Mutex<Inner>,
+}
+
+#[derive(Debug, Default)]
+struct Inner {
+    /// By number, which grows.
+    calls: VecDeque<(u64, CallRecord)>,
+    next: u64,
+    bytes: usize,
+    silence: Option<Silence>,
+    blamed: Vec<Violation>,
+    warnings: Vec<Violation>,
+    notes: Vec<String>,
+    incidents: Vec<(Duration, String)>,
+}
+
+/// What a check said, remarked and lost.
+#[derive(Debug, Default)]
+pub(crate) struct Told {
+    pub(crate) calls: Vec<CallRecord>,
+    pub(crate) calls_dropped: usize,
+    pub(crate) blamed: Vec<Violation>,
+    pub(crate) warnings: Vec<Violation>,
+    pub(crate) notes: Vec<String>,
+    pub(crate) incidents: Vec<(Duration, String)>,
+    pub(crate) spent: Spent,
+}
+
+/// A call that is under way.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ticket(u64);
+
+impl Ticket {
+    /// How many calls of the check were sent before.
+    pub(crate) fn number(self) -> u64 {
+        self.0
+    }
+}
+
+impl CallLog {
+    pub(crate) fn new() -> Arc<CallLog> {
+        Arc::new(CallLog { started: Instant::now(), clock: Clock::start(), inner: Mutex::default() })
+    }
+
+    /// Adds a broken rule after which the check goes on.
+    pub(crate) fn blame(&self, violation: Violation) {
+        self.lock().blamed.push(violation);
+    }
+
+    /// Adds a remark that does not stop the check: a rule that is only recommended, or a tolerated answer.
+    pub fn warn(&self, warning: Violation) {
+        self.lock().warnings.push(warning);
+    }
+
+    /// Adds something to know that is no verdict.
+    pub(crate) fn note(&self, note: String) {
+        self.lock().notes.push(note);
+    }
+
+    /// Adds what happened between calls and was none.
+    pub(crate) fn happened(&self, what: String) {
+        let after = self.started.elapsed();
+        self.lock().incidents.push((after, what));
+    }
+
+    /// When the check began.
+    pub(crate) fn started(&self) -> Instant {
+        self.started
+    }
+
+    /// Notes a call before it is sent. Until its end is noted, nobody has waited for its answer.
+    pub(crate) fn sent(
+        &self,
+        rpc: Rpc,
+        node: usize,
+        worker: usize,
+        cleanup: bool,
+        request: Message,
+    ) -> Ticket {
+        let call = CallRecord {
+            rpc,
+            sent_after: self.started.elapsed(),
+            duration: Duration::ZERO,
+            cleanup,
+            node,
+            worker,
+            request,
+            outcome: Answer::Unknown(NoAnswer::CutOff),
+        };
+        let mut inner = self.lock();
+        let number = inner.next;
+        inner.next += 1;
+        inner.bytes += call.bytes();
+        inner.calls.push_back((number, call));
+        inner.make_room();
+        Ticket(number)
+    }
+
+    /// Looks at a call that is still kept.
+    pub(crate) fn look_at<T>(
+        &self,
+        Ticket(number): Ticket,
+        look: impl FnOnce(&CallRecord) -> T,
+    ) -> Option<T> {
+        let inner = self.lock();
+        let (_, call) = inner.calls.iter().rev().find(|(other, _)| *other == number)?;
+        Some(look(call))
+    }
+
+    /// Notes how a call ended.
+    pub(crate) fn ended(&self, Ticket(number): Ticket, outcome: Answer<Message>) {
+        let now = self.started.elapsed();
+        let mut inner = self.lock();
+        match &outcome {
+            Answer::Unknown(NoAnswer::Broken(_)) => inner.silence = Some(Silence::ConnectionBroke),
+            Answer::Unknown(NoAnswer::Timeout(_)) => {
+                inner.silence = inner.silence.or(Some(Silence::TimedOut))
+            }
+            Answer::Unknown(
+                NoAnswer::GivenUp(_)
+                | NoAnswer::Severed
+                | NoAnswer::TooLong(_)
+                | NoAnswer::LetGo(_)
+                | NoAnswer::CutOff
+                | NoAnswer::Withheld(_),
+            )
+            | Answer::Ok(_)
+            | Answer::Refused(_) => {}
+        }
+        let Ok(at) = inner.calls.binary_search_by_key(&number, |(number, _)| *number) else { return };
+        let call = &mut inner.calls[at].1;
+        let before = call.bytes();
+        call.duration = now.saturating_sub(call.sent_after);
+        call.outcome = outcome;
+        let grown = call.bytes() - before;
+        inner.bytes += grown;
+        inner.make_room();
+    }
+
+    /// Notes that a worker has given up the calls that it had under way.
+    pub(crate) fn let_go(&self, worker: usize) {
+        let now = self.started.elapsed();
+        let mut inner = self.lock();
+        // Those before them have ended, or were given up: a worker makes one after another.
+        let under_way =
+            inner.calls.iter_mut().rev().map(|(_, call)| call).filter(|call| call.worker == worker);
+        for call in under_way.take_while(|call| matches!(call.outcome, Answer::Unknown(NoAnswer::CutOff))) {
+            call.duration = now.saturating_sub(call.sent_after);
+            call.outcome = Answer::Unknown(NoAnswer::LetGo(call.duration));
+        }
+    }
+
+    /// Forgets calls that went unanswered: whoever made them knows why.
+    pub(crate) fn forget_silence(&self) {
+        self.lock().silence = None;
+    }
+
+    /// How calls went unanswered, if any did.
+    pub(crate) fn silence(&self) -> Option<Silence> {
+        self.lock().silence
+    }
+
+    /// Everything so far; the log is empty afterwards.
+    pub(crate) fn take(&self) -> Told {
+        let now = self.started.elapsed();
+        let mut inner = std::mem::take(&mut *self.lock());
+        for (_, call) in &mut inner.calls {
+            if matches!(call.outcome, Answer::Unknown(NoAnswer::CutOff)) {
+                call.duration = now.saturating_sub(call.sent_after);
+            }
+        }
+        let calls_dropped = usize::try_from(inner.next).unwrap_or(usize::MAX) - inner.calls.len();
+        let calls = inner.calls.into_iter().map(|(_, call)| call).collect();
+        let spent = self.clock.spent();
+        let Inner { blamed, warnings, notes, incidents, .. } = inner;
+        Told { calls, calls_dropped, blamed, warnings, notes, incidents, spent }
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Inner {
+    fn make_room(&mut self) {
+        while self.bytes > CALLS_BYTES_MAX
+            && let Some((_, lost)) = self.calls.remove(CALLS_FIRST)
+        {
+            self.bytes -= lost.bytes();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use csi_proto::{Call as _, v1};
+
+    use super::*;
+
+    fn send(log: &CallLog, name: &str) -> Ticket {
+        let request = v1::CreateVolumeRequest { name: name.to_owned(), ..Default::default() };
+        log.sent(v1::CreateVolumeRequest::RPC, 0, 0, false, Message::request(request))
+    }
+
+    fn name(call: &CallRecord) -> &str {
+        &call.request.downcast::<v1::CreateVolumeRequest>().unwrap().name
+    }
+
+    #[test]
+    fn a_call_that_nobody_waited_for_is_told() {
+        let log = CallLog::new();
+        send(&log, "a");
+        let told = log.take();
+        assert_eq!(told.calls.len(), 1);
+        assert!(matches!(told.calls[0].outcome, Answer::Unknown(NoAnswer::CutOff)));
+    }
+
+    #[test]
+    fn a_call_that_its_caller_gives_up_is_no_longer_under_way() {
+        let log = CallLog::new();
+        send(&log, "a");
+        log.let_go(1);
+        log.let_go(0);
+        send(&log, "b");
+        let told = log.take();
+        let is_let_go = |call: &CallRecord| matches!(call.outcome, Answer::Unknown(NoAnswer::LetGo(_)));
+        assert_eq!(told.calls.iter().map(is_let_go).collect::<Vec<_>>(), [true, false]);
+    }
+
+    #[test]
+    fn the_first_and_the_last_calls_are_kept() {
+        let log = CallLog::new();
+        let long = "x".repeat(1 << 20);
+        for n in 0..CALLS_FIRST {
+            send(&log, &n.to_string());
+        }
+        for n in 0..20 {
+            send(&log, &format!("{n}{long}"));
+        }
+        let ticket = send(&log, "last");
+        let refused = crate::client::answer::Refused {
+            code: tonic::Code::Internal,
+            message: String::new(),
+            after_messages: 0,
+        };
+        log.ended(ticket, Answer::Refused(refused));
+        let told = log.take();
+        assert_eq!((name(&told.calls[0]), name(&told.calls[CALLS_FIRST - 1])), ("0", "99"));
+        let last = told.calls.last().unwrap();
+        assert!(name(last) == "last" && matches!(last.outcome, Answer::Refused(_)));
+        assert!(told.calls_dropped >= 4, "{}", told.calls_dropped);
+        assert_eq!(told.calls.len() + told.calls_dropped, CALLS_FIRST + 21);
+    }
+}

@@ -1,0 +1,438 @@
+//! Sends the calls of one check.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use csi_proto::{Call, Rpc, Service, StreamingCall, UnaryCall, reflect};
+use tonic::async_trait;
+use tonic::transport::Channel;
+
+use crate::client::answer::{Answer, NoAnswer, Streamed};
+use crate::client::call::{self, Exchange};
+use crate::client::calling::Calling;
+use crate::client::patience::{Patience, Pauses, Settles, Waiting};
+use crate::client::record::{CallLog, Message, Ticket};
+use crate::client::reply::Reply;
+use crate::client::spent::{Begun, Part};
+use crate::client::stages::Stage;
+use crate::client::target::Target;
+use crate::config::{Config, Secret};
+use crate::protocol::effect;
+use crate::resources::paths::Paths;
+use crate::spec::verdict::{CheckResult, Stop, Violation};
+
+/// Messages read of a stream that is to be read to its end.
+const STREAM_MESSAGES_MAX: usize = 100_000;
+/// Pauses longer than this are told to whoever watches the run.
+const WORTH_A_WORD: Duration = Duration::from_millis(100);
+
+/// Looks at the driver after each call of a check.
+#[async_trait]
+pub(crate) trait AfterCall: fmt::Debug + Send + Sync {
+    /// Looks at it after this call.
+    async fn after(&self, log: &CallLog, call: Ticket);
+
+    /// The RPC whose plain call fails by now: no more calls of the check need be made then.
+    async fn lost(&self) -> Option<Rpc>;
+}
+
+/// Sends calls for one check, records them, and keeps to its deadline.
+#[derive(Clone, Debug)]
+pub struct Session {
+    target: Arc<Target>,
+    log: Arc<CallLog>,
+    check: Arc<str>,
+    deadline: Instant,
+    node: usize,
+    worker: usize,
+    cleanup: bool,
+    /// In place of those that are configured.
+    secrets: Option<Arc<Secret>>,
+    probe: Option<Arc<dyn AfterCall>>,
+}
+
+impl Session {
+    pub(crate) fn new(target: Arc<Target>, log: Arc<CallLog>, check: &str, limit: Duration) -> Session {
+        let deadline = Instant::now() + limit;
+        let (node, worker, cleanup, secrets, probe) = Default::default();
+        Session { target, log, check: check.into(), deadline, node, worker, cleanup, secrets, probe }
+    }
+
+    /// The same, with a look at the driver after each call.
+    pub(crate) fn probed_by(self, probe: Option<Arc<dyn AfterCall>>) -> Session {
+        Session { probe, ..self }
+    }
+
+    pub(crate) fn for_cleanup(&self) -> Session {
+        let limit = Duration::from_millis(self.config().time_limits.undo_ms);
+        Session { deadline: Instant::now() + limit, cleanup: true, probe: None, ..self.clone() }
+    }
+
+    /// The same, with another node behind the calls of the Node service.
+    pub(crate) fn at_node(&self, node: usize) -> Session {
+        Session { node, ..self.clone() }
+    }
+
+    /// The same, with these secrets instead of those that are configured.
+    pub(crate) fn with_secrets(&self, secrets: Option<Arc<Secret>>) -> Session {
+        Session { secrets, ..self.clone() }
+    }
+
+    /// The same as one of several callers, told apart in the record of its calls.
+    pub(crate) fn of_worker(&self, worker: usize) -> Session {
+        Session { worker, ..self.clone() }
+    }
+
+    pub(crate) fn secrets(&self) -> Option<Arc<Secret>> {
+        self.secrets.clone()
+    }
+
+    /// The driver under test.
+    pub fn target(&self) -> &Target {
+        &self.target
+    }
+
+    /// What the user has set.
+    pub fn config(&self) -> &Config {
+        self.target.config()
+    }
+
+    /// Size of the volumes made, in bytes.
+    pub fn volume_size_bytes(&self) -> i64 {
+        self.target.volume_size_bytes()
+    }
+
+    /// Size that volumes are expanded to, in bytes.
+    pub fn expand_size_bytes(&self) -> i64 {
+        self.target.expand_size_bytes()
+    }
+
+    /// The label of the check: its id, with `@block` behind it for block access.
+    pub fn label(&self) -> &str {
+        &self.check
+    }
+
+    /// Time left.
+    pub fn remaining(&self) -> Duration {
+        self.deadline.saturating_duration_since(Instant::now())
+    }
+
+    /// How long the driver may take to settle, within the time left.
+    pub fn settle_limit(&self) -> Duration {
+        self.patience().settle_limit(self.config().time_limits.settle_ms).min(self.remaining())
+    }
+
+    /// The same for some things, by what other waits for them have shown.
+    pub fn settle_limit_of(&self, what: &[Settles]) -> Duration {
+        let configured_ms = self.config().time_limits.settle_ms;
+        let limits = what.iter().map(|what| self.patience().settle_limit_of(*what, configured_ms));
+        limits.max().unwrap_or_default().min(self.remaining())
+    }
+
+    /// Notes that the caller has given up the calls that it had under way: it waits for their answers no more.
+    pub fn let_go(&self) {
+        self.log.let_go(self.worker);
+    }
+
+    /// Waits for a call as a caller does that gives it up after so long.
+    pub async fn give_up_after<T>(&self, limit: Duration, call: impl IntoFuture<Output = T>) -> Option<T> {
+        let answered = tokio::time::timeout(limit, call.into_future()).await.ok();
+        if answered.is_none() {
+            self.let_go();
+        }
+        answered
+    }
+
+    pub(crate) fn patience(&self) -> &Patience {
+        &self.target.patience
+    }
+
+    /// Where the paths of this session's node are made.
+    pub(crate) fn paths(&self) -> &Paths {
+        self.target.node(self.node).paths()
+    }
+
+    pub(crate) fn node(&self) -> usize {
+        self.node
+    }
+
+    /// Breaks all connections to the driver, as if the caller had died, and waits until others stand. Whatever is under way
+    /// gets no answer, so that only checks that run alone may do this.
+    pub async fn break_connections(&self) {
+        self.target.break_connections(self.remaining()).await;
+    }
+
+    /// The same, where nobody may be there any more who answers: whether somebody does within the limit.
+    pub async fn break_connections_within(&self, limit: Duration) -> bool {
+        self.target.break_connections(limit.min(self.remaining())).await
+    }
+
+    /// A call, recorded when it is sent. Secrets configured for the RPC are filled in unless the request has some.
+    pub fn call<Q>(&self, mut request: Q) -> Calling<'_, Q::Response>
+    where
+        Q: UnaryCall + Send + Sync,
+        Q::Response: Send + Sync,
+    {
+        self.fill_secrets(&mut request);
+        self.call_as_it_is(request)
+    }
+
+    /// A call with a request as it is, so also without secrets.
+    pub fn call_as_it_is<Q>(&self, request: Q) -> Calling<'_, Q::Response>
+    where
+        Q: UnaryCall + Send + Sync,
+        Q::Response: Send + Sync,
+    {
+        self.call_at(Q::RPC.service, request)
+    }
+
+    /// A call with a request as it is to the endpoint that has another service: Identity is on every endpoint.
+    pub fn call_at<Q>(&self, service: Service, request: Q) -> Calling<'_, Q::Response>
+    where
+        Q: UnaryCall + Send + Sync,
+        Q::Response: Send + Sync,
+    {
+        Calling::new(self, Q::RPC, move || {
+            self.recorded(service, request.clone(), Message::response, Exchange::unary)
+        })
+    }
+
+    /// A call that is answered by a stream, all of which is read. One that is longer than any that can be judged gives no answer.
+    pub fn stream<Q>(&self, mut request: Q) -> Calling<'_, Vec<Q::Response>>
+    where
+        Q: StreamingCall + Send + Sync,
+        Q::Response: Send + Sync,
+    {
+        self.fill_secrets(&mut request);
+        Calling::new(self, Q::RPC, move || {
+            let streamed = self.streamed(request.clone(), STREAM_MESSAGES_MAX);
+            async move {
+                streamed.await.and_then(|streamed| match streamed.is_whole {
+                    true => Answer::Ok(streamed.messages),
+                    false => Answer::Unknown(NoAnswer::TooLong(streamed.messages.len())),
+                })
+            }
+        })
+    }
+
+    /// A call that is answered by a stream, of which so many messages are read at the most. Then it is cut off, as by a caller
+    /// that goes away.
+    pub fn stream_up_to<Q>(&self, mut request: Q, messages_max: usize) -> Calling<'_, Streamed<Q::Response>>
+    where
+        Q: StreamingCall + Send + Sync,
+        Q::Response: Send + Sync,
+    {
+        self.fill_secrets(&mut request);
+        Calling::new(self, Q::RPC, move || self.streamed(request.clone(), messages_max))
+    }
+
+    fn streamed<Q>(
+        &self,
+        request: Q,
+        messages_max: usize,
+    ) -> impl Future<Output = Reply<Streamed<Q::Response>>> + Send + '_
+    where
+        Q: StreamingCall + Send + Sync,
+        Q::Response: Send + Sync,
+    {
+        self.recorded(Q::RPC.service, request, Message::stream, move |exchange| {
+            exchange.streaming(messages_max)
+        })
+    }
+
+    /// A call with a request that is sent byte for byte, whether or not it is one; the response is not read either. It is
+    /// sent a single time. What it makes nobody undoes.
+    pub async fn call_bytes(&self, rpc: Rpc, bytes: Vec<u8>) -> Reply<Vec<u8>> {
+        let request = Message::raw(reflect::request_of(rpc), &bytes);
+        self.noted(
+            rpc,
+            request,
+            |bytes: &Vec<u8>| Message::raw(reflect::response_of(rpc), bytes),
+            |limit| {
+                let channel = self.target.channel(self.node, rpc.service);
+                call::raw(channel, rpc, bytes, limit, self.patience())
+            },
+        )
+        .await
+    }
+
+    /// Takes calls that went unanswered so far on the check's own account: it tells of them itself, whether or not the driver
+    /// has died of one, and has it back before it ends.
+    pub fn answers_for_silence(&self) {
+        self.log.forget_silence();
+    }
+
+    /// Reports a broken rule, and goes on: what lies behind it can still be judged. In the end the gravest of all is what came
+    /// of the check.
+    pub fn blame(&self, violation: Violation) {
+        self.log.blame(violation);
+    }
+
+    /// Goes on after a broken rule, where the rest can be judged without it. A refusal stops the check all the same, since it
+    /// may prove nothing.
+    ///
+    /// # Errors
+    /// Whatever else stops a check.
+    pub fn beyond(&self, judged: CheckResult) -> CheckResult {
+        match judged {
+            Err(Stop::Violation(violation)) if violation.refused.is_none() => {
+                self.blame(*violation);
+                Ok(())
+            }
+            other => other,
+        }
+    }
+
+    /// Reports something that does not stop the check: a recommendation not kept, an answer only tolerated.
+    pub fn warn(&self, warning: Violation) {
+        self.log.warn(warning);
+    }
+
+    /// Tells whoever watches the run something that is no verdict, such as how much was tried.
+    pub fn note(&self, note: impl Into<String>) {
+        self.log.note(note.into());
+    }
+
+    /// Says how far it is, for who waits: which of so many, if that is known, it does now.
+    pub fn stage(&self, what: &'static str, number: u64, of: Option<u64>) {
+        self.target().stages.set(self.label(), Stage { what, number, of });
+    }
+
+    /// Asks again until the driver has settled, and returns `None` if it has not within its time: `time-limits:
+    /// settle-ms`, or less where other checks have waited for the same.
+    ///
+    /// # Errors
+    /// Whatever the question fails with.
+    pub async fn eventually<T, F>(&self, what: Settles, mut ask: impl FnMut() -> F) -> Result<Option<T>, Stop>
+    where
+        F: Future<Output = Result<Option<T>, Stop>>,
+    {
+        let patience = self.patience();
+        let started = Instant::now();
+        let first = Duration::from_millis(5);
+        let mut pause = first;
+        loop {
+            let found = ask().await?;
+            if found.is_some() {
+                patience.settled(what, pause == first);
+                return Ok(found);
+            }
+            let configured_ms = self.config().time_limits.settle_ms;
+            let limit =
+                patience.settle_limit_of(what, configured_ms).min(started.elapsed() + self.remaining());
+            if started.elapsed() + pause > limit {
+                if limit >= patience.settle_limit(configured_ms) {
+                    patience.never_settled(what);
+                }
+                return Ok(None);
+            }
+            self.wait(what, pause, limit.saturating_sub(started.elapsed())).await;
+            pause = (pause * 2).min(Duration::from_secs(1));
+        }
+    }
+
+    /// Waits for so long, or until the time of the check is up: of all that is waited for this thing, at the most `longest`.
+    pub async fn wait(&self, what: Settles, pause: Duration, longest: Duration) {
+        let pause = pause.min(self.remaining());
+        if pause > WORTH_A_WORD {
+            self.patience().news.send_replace(Some(Waiting { what, longest }));
+        }
+        self.log.clock.waited(pause);
+        tokio::time::sleep(pause).await;
+    }
+
+    /// Waits before a call is made again, which is done until then.
+    pub(crate) async fn wait_to_repeat(&self, what: Settles, pauses: &mut Pauses, until: Instant) {
+        let pause = pauses.take();
+        self.wait(what, pause, until.saturating_duration_since(Instant::now()).max(pause)).await;
+    }
+
+    /// Tells something that happens between two calls and is none, such as that mounts are taken away.
+    pub fn happened(&self, what: impl Into<String>) {
+        self.log.happened(what.into());
+    }
+
+    /// Counts the time from here until the answer is dropped as spent on a part of the check.
+    pub fn begin(&self, part: Part) -> Begun<'_> {
+        self.log.clock.begin(part)
+    }
+
+    /// Sends a request once, and notes that before and after.
+    async fn recorded<'a, Q, T, F>(
+        &'a self,
+        service: Service,
+        request: Q,
+        keep: impl FnOnce(&T) -> Message,
+        send: impl FnOnce(Exchange<'a, Q>) -> F,
+    ) -> Reply<T>
+    where
+        Q: Call + Send + Sync,
+        F: Future<Output = Answer<T>>,
+    {
+        let message = Message::request(request.clone());
+        self.noted(Q::RPC, message, keep, |limit| send(self.exchange(service, request, limit))).await
+    }
+
+    /// Sends something once, within the limits of time, and notes that before and after.
+    async fn noted<T, F: Future<Output = Answer<T>>>(
+        &self,
+        rpc: Rpc,
+        request: Message,
+        keep: impl FnOnce(&T) -> Message,
+        send: impl FnOnce(Duration) -> F,
+    ) -> Reply<T> {
+        if let Some(judge) = self.target.deadly(rpc) {
+            let why = format!("the driver does not survive a plain {rpc}, as {judge} says");
+            return Reply::new(rpc, Answer::Unknown(NoAnswer::Withheld(why)), self.log.clone());
+        }
+        if let Some(elsewhere) = &self.config().elsewhere {
+            let why = format!("{} is called by others, {}", elsewhere.driver, elsewhere.place);
+            return Reply::new(rpc, Answer::Unknown(NoAnswer::Withheld(why)), self.log.clone());
+        }
+        if let Some(probe) = &self.probe
+            && let Some(lost) = probe.lost().await
+        {
+            let why = format!("a plain {lost} fails by now");
+            return Reply::new(rpc, Answer::Unknown(NoAnswer::Withheld(why)), self.log.clone());
+        }
+        let whole = self.config().time_limits.call(rpc.method);
+        let limit = whole.min(self.remaining());
+        let ticket = self.log.sent(rpc, self.node, self.worker, self.cleanup, request);
+        let (sent, breaks) = (Instant::now(), self.target.breaks());
+        let mut answer = if limit.is_zero() { Answer::Unknown(NoAnswer::CutOff) } else { send(limit).await };
+        if matches!(answer, Answer::Unknown(NoAnswer::Broken(_))) && self.target.has_broken_since(breaks) {
+            answer = Answer::Unknown(NoAnswer::Severed);
+        }
+        if matches!(answer, Answer::Unknown(NoAnswer::Timeout(_))) && limit == whole {
+            self.patience().kept_silent(rpc);
+        }
+        // How long a driver reads out what it knows says nothing of how long it goes on with what it was asked to change.
+        if matches!(answer, Answer::Ok(_)) && effect::changes(rpc) {
+            self.patience().took(sent.elapsed());
+        }
+        self.target.tally.add(&self.check, rpc, &answer, sent.elapsed());
+        self.log.ended(ticket, answer.as_ref().map(keep));
+        if let Some(probe) = &self.probe {
+            probe.after(&self.log, ticket).await;
+        }
+        Reply::new(rpc, answer, self.log.clone())
+    }
+
+    fn exchange<Q>(&self, service: Service, request: Q, limit: Duration) -> Exchange<'_, Q> {
+        let target = &self.target;
+        let channel: Channel = target.channel(self.node, service);
+        let (patience, replies) = (&target.patience, &target.replies);
+        Exchange { channel, request, limit, patience, replies, check: Some(&self.check) }
+    }
+
+    fn fill_secrets<Q: Call>(&self, request: &mut Q) {
+        let own = self.secrets.as_ref().map(|secret| &secret.0);
+        if let (Some(secrets), Some(wanted)) =
+            (request.secrets_mut(), own.or_else(|| self.target.config().secrets_for(Q::RPC.method)))
+            && secrets.is_empty()
+        {
+            secrets.clone_from(wanted);
+        }
+    }
+}

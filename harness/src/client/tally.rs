@@ -1,0 +1,247 @@
+//! How often each RPC was called over a whole run, how that ended, and how long it took: numbers, whatever the number of calls.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use csi_proto::Rpc;
+
+use crate::client::answer::Answer;
+
+/// Times are told apart by this many steps between a time and its double, so that none is off by more than a 16th.
+const STEPS: usize = 16;
+/// Bits of a step.
+const STEP_BITS: usize = STEPS.ilog2() as usize;
+
+/// The calls of one RPC.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RpcCalls {
+    /// Which RPC.
+    pub rpc: Rpc,
+    /// Calls that the driver did.
+    pub done: u64,
+    /// Calls that it refused.
+    pub refused: u64,
+    /// Calls that nobody knows the end of.
+    pub unanswered: u64,
+    /// How long those took that it did.
+    pub times: Times,
+}
+
+/// How long calls took.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Times {
+    /// How many took about as long as the number of the place says. A time of 64 bits has one of a thousand places.
+    places: Vec<u64>,
+    longest_us: u64,
+}
+
+impl Times {
+    /// Adds a call.
+    pub fn add(&mut self, time: Duration) {
+        self.add_step(u64::try_from(time.as_micros()).unwrap_or(u64::MAX), 1);
+    }
+
+    /// The time that so many hundredths of the calls did not exceed, by no more than a 16th too long; nothing where there is
+    /// no call.
+    pub fn percentile(&self, percent: u64) -> Duration {
+        let calls = self.places.iter().fold(0, |sum: u64, calls| sum.saturating_add(*calls));
+        let wanted = calls.saturating_mul(percent.min(100)).div_ceil(100).max(1);
+        let mut seen = 0_u64;
+        let place = self.places.iter().position(|calls| {
+            seen = seen.saturating_add(*calls);
+            seen >= wanted
+        });
+        Duration::from_micros(place.map_or(0, longest).min(self.longest_us))
+    }
+
+    /// The same calls again, as longest time of a step, in microseconds, and number of calls in it: what can be added up with
+    /// those of others.
+    pub fn steps(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
+        let some = self.places.iter().enumerate().filter(|(_, calls)| **calls > 0);
+        some.map(|(place, calls)| (longest(place).min(self.longest_us), *calls))
+    }
+
+    /// Adds calls of one step.
+    pub fn add_step(&mut self, us: u64, calls: u64) {
+        let place = place(us);
+        if self.places.len() <= place {
+            self.places.resize(place + 1, 0);
+        }
+        self.places[place] = self.places[place].saturating_add(calls);
+        self.longest_us = self.longest_us.max(us);
+    }
+
+    /// The longest of them.
+    pub fn longest(&self) -> Duration {
+        Duration::from_micros(self.longest_us)
+    }
+}
+
+/// The place of a time: one for each microsecond first, then steps that grow with the time.
+fn place(us: u64) -> usize {
+    let doubles = (us | 1).ilog2() as usize;
+    match doubles.checked_sub(STEP_BITS) {
+        None => us as usize,
+        Some(shift) => (shift << STEP_BITS) + (us >> shift) as usize,
+    }
+}
+
+/// The longest time that has the place.
+fn longest(place: usize) -> u64 {
+    match (place >> STEP_BITS).checked_sub(1) {
+        None => place as u64,
+        Some(shift) => {
+            let step = (STEPS + place % STEPS) as u64;
+            (step << shift) | ((1 << shift) - 1)
+        }
+    }
+}
+
+/// The first of the calls of an RPC that ended alike, since the driver did one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FirstFailure {
+    /// Label of the check that made it.
+    pub check: String,
+    /// Which RPC.
+    pub rpc: Rpc,
+    /// How it ended.
+    pub how: String,
+}
+
+impl fmt::Display for FirstFailure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let FirstFailure { check, rpc, how } = self;
+        write!(f, "{check}: {rpc} ended with {how}, and none succeeded after it")
+    }
+}
+
+/// Counts, while the run goes on.
+#[derive(Debug, Default)]
+pub(crate) struct Tally {
+    rpcs: Mutex<BTreeMap<&'static str, Counted>>,
+}
+
+#[derive(Debug)]
+struct Counted {
+    calls: RpcCalls,
+    /// The first failures of each kind since the driver did such a call.
+    failing: BTreeMap<&'static str, FirstFailure>,
+}
+
+impl Tally {
+    /// Counts a call of a check.
+    pub(crate) fn add<T>(&self, check: &str, rpc: Rpc, answer: &Answer<T>, time: Duration) {
+        let mut rpcs = self.lock();
+        let calls = || RpcCalls { rpc, done: 0, refused: 0, unanswered: 0, times: Times::default() };
+        let none = || Counted { calls: calls(), failing: BTreeMap::new() };
+        let Counted { calls, failing } = rpcs.entry(rpc.path).or_insert_with(none);
+        let how = match answer {
+            Answer::Ok(_) => {
+                calls.done += 1;
+                calls.times.add(time);
+                failing.clear();
+                return;
+            }
+            Answer::Refused(refused) => {
+                calls.refused += 1;
+                refused as &dyn fmt::Display
+            }
+            Answer::Unknown(no_answer) => {
+                calls.unanswered += 1;
+                no_answer
+            }
+        };
+        if let Some(kind) = answer.failure() {
+            let first = || FirstFailure { check: check.to_owned(), rpc, how: how.to_string() };
+            failing.entry(kind).or_insert_with(first);
+        }
+    }
+
+    /// The first call of the RPC that failed in this way, if the driver has done none since.
+    pub(crate) fn first_failure(&self, rpc: Rpc, kind: &str) -> Option<FirstFailure> {
+        self.lock().get(rpc.path)?.failing.get(kind).cloned()
+    }
+
+    /// Everything so far, by path.
+    pub(crate) fn calls(&self) -> Vec<RpcCalls> {
+        self.lock().values().map(|counted| counted.calls.clone()).collect()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<&'static str, Counted>> {
+        self.rpcs.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use csi_proto::{Call as _, v1};
+
+    use super::*;
+    use crate::client::answer::NoAnswer;
+
+    #[test]
+    fn every_time_has_a_place_that_is_near_it() {
+        for us in (0..10_000).chain([1 << 40, u64::MAX - 1, u64::MAX]) {
+            let upper = longest(place(us));
+            assert!(us <= upper && upper - us <= us / STEPS as u64, "{us}: {upper}");
+        }
+        assert!((1..100_000).all(|us| place(us) - place(us - 1) <= 1), "no place is empty");
+        assert!(place(u64::MAX) < 1_000);
+    }
+
+    #[test]
+    fn percentiles_are_those_of_the_calls() {
+        let mut times = Times::default();
+        assert_eq!(times.percentile(50), Duration::ZERO);
+        (1..=100).for_each(|us| times.add(Duration::from_micros(us)));
+        assert_eq!(times.percentile(1), Duration::from_micros(1));
+        let median = times.percentile(50).as_micros();
+        assert!((50..=53).contains(&median), "{median}");
+        assert_eq!(
+            (times.percentile(100), times.longest()),
+            (Duration::from_micros(100), Duration::from_micros(100))
+        );
+    }
+
+    #[test]
+    fn steps_make_the_same_times_again() {
+        let mut times = Times::default();
+        [3, 3, 700, 90_001].iter().for_each(|us| times.add(Duration::from_micros(*us)));
+        let mut again = Times::default();
+        times.steps().for_each(|(us, calls)| again.add_step(us, calls));
+        assert_eq!(again, times);
+    }
+
+    #[test]
+    fn the_first_of_failures_alike_is_kept_until_one_call_succeeds() {
+        let (tally, rpc) = (Tally::default(), v1::ProbeRequest::RPC);
+        let refused = |code| {
+            Answer::<()>::Refused(crate::client::answer::Refused {
+                code,
+                message: "no".to_owned(),
+                after_messages: 0,
+            })
+        };
+        let first = |kind| tally.first_failure(rpc, kind).map(|first| first.to_string());
+        tally.add("a", rpc, &refused(tonic::Code::NotFound), Duration::ZERO);
+        tally.add("b", rpc, &refused(tonic::Code::Internal), Duration::ZERO);
+        tally.add("c", rpc, &refused(tonic::Code::Internal), Duration::ZERO);
+        let told = "b: Probe ended with INTERNAL \"no\", and none succeeded after it";
+        assert_eq!(first("INTERNAL").as_deref(), Some(told));
+        tally.add("d", rpc, &Answer::Ok(()), Duration::ZERO);
+        assert_eq!((first("INTERNAL"), first("NOT_FOUND")), (None, None));
+    }
+
+    #[test]
+    fn the_three_ends_are_told_apart() {
+        let tally = Tally::default();
+        let rpc = v1::ProbeRequest::RPC;
+        tally.add("a", rpc, &Answer::Ok(()), Duration::from_micros(5));
+        tally.add::<()>("a", rpc, &Answer::Unknown(NoAnswer::CutOff), Duration::from_secs(9));
+        let [calls] = &tally.calls()[..] else { panic!("one RPC") };
+        assert_eq!((calls.done, calls.refused, calls.unanswered), (1, 0, 1));
+        assert_eq!(calls.times.longest(), Duration::from_micros(5), "only what was done");
+    }
+}

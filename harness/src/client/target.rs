@@ -1,0 +1,554 @@
+//! The driver under test: its endpoints, and what it says of itself.
+
+mod interview;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::process::ExitStatus;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
+
+use csi_proto::{Breaker, DialError, Endpoint, Rpc, Service, v1};
+use tonic::transport::Channel;
+
+use crate::client::answer::{Answer, NoAnswer};
+use crate::client::call::Exchange;
+use crate::client::learnt::Learnt;
+use crate::client::patience::Patience;
+use crate::client::replies::{Breach, Replies};
+use crate::client::stages::Stages;
+use crate::client::tally::Tally;
+use crate::config::{Config, Elsewhere};
+use crate::driver::{Away, Driver, DriverError, START_FACTOR};
+use crate::protocol::capability::Capabilities;
+use crate::resources::logbook::{Logbook, RunOf};
+use crate::resources::mounts;
+use crate::resources::names::Names;
+use crate::resources::paths::Paths;
+use crate::resources::room::Room;
+use crate::resources::volumes::Pool;
+use crate::spec::faults::Faults;
+use crate::spec::requirements::Requirement;
+use interview::Interview;
+
+/// Pauses between two questions whether the driver is still alive: the first one, and the longest.
+const ALIVE_PAUSES: [Duration; 2] = [Duration::from_millis(10), Duration::from_millis(200)];
+/// Longest time that a driver gets to start because its starts take long.
+const RESTART_MAX: Duration = Duration::from_secs(300);
+/// Time to be back for a driver that the run cannot start.
+const UNATTENDED: Duration = Duration::from_secs(10);
+/// Time to answer for one that was waited for in vain since the same start.
+const LAST_LOOK: Duration = Duration::from_secs(1);
+
+/// The driver under test.
+#[derive(Debug)]
+pub struct Target {
+    config: Config,
+    driver: Option<Driver>,
+    nodes: Vec<Node>,
+    controller: Option<Peer>,
+    info: v1::GetPluginInfoResponse,
+    capabilities: Capabilities,
+    services: BTreeSet<Service>,
+    remarks: Vec<String>,
+    pub(crate) names: Names,
+    /// Where the driver wants volumes to be larger than those made at first.
+    grown_bytes: OnceLock<i64>,
+    /// Ids and paths, and the checks that made them.
+    made: Mutex<BTreeMap<String, String>>,
+    /// RPCs whose plain call the driver does not survive, and the checks that say so.
+    deadly: Mutex<BTreeMap<&'static str, &'static str>>,
+    pub(crate) volumes: Pool,
+    pub(crate) room: Room,
+    pub(crate) replies: Replies,
+    pub(crate) patience: Patience,
+    pub(crate) learnt: Learnt,
+    pub(crate) tally: Tally,
+    pub(crate) stages: Stages,
+    faults: Faults,
+    /// How often the breaking of connections from here has begun or ended: odd while they break.
+    breaks: AtomicU64,
+    logbook: Option<Arc<Logbook>>,
+}
+
+/// A node of the driver: where its Node service is, and where its paths are made.
+#[derive(Debug)]
+pub struct Node {
+    peer: Peer,
+    id: Option<String>,
+    paths: Paths,
+}
+
+impl Node {
+    /// Where it listens.
+    pub fn endpoint(&self) -> &Endpoint {
+        &self.peer.endpoint
+    }
+
+    /// What NodeGetInfo answered, which is asked only where there are several nodes.
+    pub fn id(&self) -> Option<&str> {
+        self.id.as_deref()
+    }
+
+    /// Whether the tests are known to see what the driver does to files on this node: they have its mount namespace and its root
+    /// directory, or a command of the user looks where the driver is.
+    pub async fn shares_files(&self) -> bool {
+        match self.paths.commands() {
+            Some(commands) => commands.check_path_command.is_some(),
+            None => mounts::are_shared_with(self.endpoint()).await,
+        }
+    }
+
+    /// Whether the mounts of the driver, which is another process, are in the mount table of the tests.
+    pub(crate) async fn shares_mounts(&self) -> bool {
+        let listener = mounts::listener(self.endpoint()).await;
+        let is_here = |pid| u32::try_from(pid) == Ok(std::process::id());
+        !listener.is_none_or(is_here) && mounts::are_shared_with(self.endpoint()).await
+    }
+
+    pub(crate) fn paths(&self) -> &Paths {
+        &self.paths
+    }
+}
+
+/// An endpoint that has been reached.
+#[derive(Clone, Debug)]
+struct Peer {
+    endpoint: Endpoint,
+    channel: Channel,
+    breaker: Breaker,
+}
+
+impl Peer {
+    async fn dial(endpoint: &str, limit: Duration) -> Result<Peer, TargetError> {
+        let endpoint = endpoint.parse()?;
+        let (channel, breaker) = csi_proto::dial_breakable(&endpoint, limit).await?;
+        Ok(Peer { endpoint, channel, breaker })
+    }
+}
+
+/// The time in which connections break; ends when dropped, also if the check is over before.
+struct Breaking<'a>(&'a AtomicU64);
+
+impl<'a> Breaking<'a> {
+    fn begin(breaks: &'a AtomicU64) -> Breaking<'a> {
+        breaks.fetch_add(1, Ordering::SeqCst);
+        Breaking(breaks)
+    }
+}
+
+impl Drop for Breaking<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+/// Why there is no driver to test.
+#[derive(Debug, thiserror::Error)]
+pub enum TargetError {
+    /// No endpoint was given.
+    #[error("no endpoint is given; use --endpoint unix:///path/to/csi.sock")]
+    NoEndpoint,
+    /// An endpoint is not an address.
+    #[error("failed to read the endpoint")]
+    Endpoint(#[from] csi_proto::ParseEndpointError),
+    /// The endpoint cannot be reached.
+    #[error("failed to reach the driver")]
+    Dial(#[from] DialError),
+    /// The driver cannot be started.
+    #[error(transparent)]
+    Start(#[from] DriverError),
+    /// The driver's process ended at once.
+    #[error("the driver ended before it answered ({status}){}", told(.printed))]
+    Ended {
+        /// How.
+        status: ExitStatus,
+        /// The last lines that it printed, if they are known.
+        printed: Vec<String>,
+    },
+    /// There is no place for target and staging paths.
+    #[error(
+        "failed to make a directory for target and staging paths; choose one with --mount-dir and --staging-dir"
+    )]
+    Workdir(#[source] std::io::Error),
+    /// Something answers, but not as a CSI driver does.
+    #[error("{endpoint} accepts connections but does not answer as a CSI driver: {rpc}: {problem}")]
+    NotADriver {
+        /// Which endpoint.
+        endpoint: Endpoint,
+        /// Which call failed.
+        rpc: Rpc,
+        /// How.
+        problem: String,
+    },
+}
+
+fn told(printed: &[String]) -> String {
+    let lines: String = printed.iter().map(|line| format!("\n  {line}")).collect();
+    if lines.is_empty() { lines } else { format!("; it printed last:{lines}") }
+}
+
+impl Target {
+    /// Dials the endpoints and asks the driver who it is and what it can do.
+    ///
+    /// # Errors
+    /// The endpoint cannot be reached, or what is there does not answer Identity calls with gRPC.
+    pub async fn connect(config: Config) -> Result<Arc<Target>, TargetError> {
+        Target::reach(config, None).await
+    }
+
+    /// The same for a driver that the run may end and start. It is started if it is not running.
+    ///
+    /// # Errors
+    /// The driver cannot be started or ends at once; and as for [`Target::connect`].
+    pub async fn connect_to(driver: Driver, config: Config) -> Result<Arc<Target>, TargetError> {
+        driver.start().await?;
+        tokio::select! {
+            biased;
+            target = Target::reach(config, Some(driver.clone())) => {
+                driver.has_answered();
+                target
+            }
+            status = driver.gone() => Err(TargetError::Ended { status, printed: driver.last_lines() }),
+        }
+    }
+
+    async fn reach(config: Config, driver: Option<Driver>) -> Result<Arc<Target>, TargetError> {
+        if let Some(elsewhere) = config.elsewhere.clone() {
+            return Ok(Target::elsewhere(config, elsewhere));
+        }
+        let limit = Duration::from_millis(config.time_limits.dial_ms);
+        config.hide_secrets();
+        let endpoint = config.endpoint.as_deref().ok_or(TargetError::NoEndpoint)?;
+        let mut nodes = vec![Peer::dial(endpoint, limit).await?];
+        for node in &config.nodes {
+            nodes.push(Peer::dial(&node.endpoint, limit).await?);
+        }
+        let controller = match &config.controller_endpoint {
+            Some(endpoint) => Some(Peer::dial(endpoint, limit).await?),
+            None => None,
+        };
+        let mut found = Interview::new(&config, &nodes, controller.as_ref());
+        let info = found.identity().await?;
+        found.services().await?;
+        let ids = found.nodes(&info).await?;
+        let Interview { capabilities, services, mut remarks, replies, patience, .. } = found;
+        let logbook = match config.logbook.then(|| {
+            Logbook::begin(RunOf::new(&config, driver.as_ref().is_some_and(Driver::ends_with_this_process)))
+        }) {
+            Some(Ok(logbook)) => Some(Arc::new(logbook)),
+            Some(Err(error)) => {
+                remarks.push(format!(
+                    "what the run makes is not noted for --cleanup, should it be killed: {error}"
+                ));
+                None
+            }
+            None => None,
+        };
+        if let (Some(driver), Some(logbook)) = (&driver, &logbook) {
+            driver.note_in(logbook.clone());
+        }
+        let paths = Paths::of_nodes(&config, &info.name, logbook.as_ref()).map_err(TargetError::Workdir)?;
+        let node = |((peer, id), paths)| Node { peer, id, paths };
+        let nodes = nodes.into_iter().zip(ids).zip(paths).map(node).collect();
+        Ok(Arc::new(Target {
+            driver,
+            nodes,
+            controller,
+            capabilities,
+            services,
+            remarks,
+            replies,
+            patience,
+            learnt: Learnt::default(),
+            logbook,
+            ..Target::unasked(config, info)
+        }))
+    }
+
+    /// A driver that nobody here calls: it has no endpoint and no node, and nothing is known of it but its name.
+    fn elsewhere(config: Config, elsewhere: Elsewhere) -> Arc<Target> {
+        let info = v1::GetPluginInfoResponse { name: elsewhere.driver, ..Default::default() };
+        Arc::new(Target::unasked(config, info))
+    }
+
+    /// Before anything is known but who the driver is.
+    fn unasked(config: Config, info: v1::GetPluginInfoResponse) -> Target {
+        Target {
+            driver: None,
+            nodes: Vec::new(),
+            controller: None,
+            info,
+            capabilities: Capabilities::default(),
+            services: BTreeSet::new(),
+            remarks: Vec::new(),
+            names: Names::new(&config.name_prefix, config.name_length_max),
+            grown_bytes: OnceLock::new(),
+            made: Mutex::default(),
+            deadly: Mutex::default(),
+            volumes: Pool::new(&config),
+            room: Room::default(),
+            replies: Replies::default(),
+            patience: Patience::default(),
+            learnt: Learnt::default(),
+            tally: Tally::default(),
+            stages: Stages::default(),
+            faults: Faults::default(),
+            breaks: AtomicU64::new(0),
+            logbook: None,
+            config,
+        }
+    }
+
+    /// What the user has set.
+    pub fn config(&self) -> &Config {
+        &self.config
+    }
+
+    /// Where the driver is, for people: its first endpoint, or the place where others call it.
+    pub fn place(&self) -> String {
+        match &self.config.elsewhere {
+            Some(elsewhere) => elsewhere.place.clone(),
+            None => self.config.place_of(self.endpoint()),
+        }
+    }
+
+    /// Size of the volumes made, in bytes: the one configured, or a small one that the driver takes.
+    pub fn volume_size_bytes(&self) -> i64 {
+        let found = || self.grown_bytes.get().copied().unwrap_or_else(|| self.config.first_volume_bytes());
+        self.config.volume_size_bytes.unwrap_or_else(found)
+    }
+
+    /// Size that volumes are expanded to, in bytes: the one configured, or twice that of the volumes made.
+    pub fn expand_size_bytes(&self) -> i64 {
+        let made = self.volume_size_bytes();
+        self.config.expand_size_bytes.map_or(made.saturating_mul(2), |expanded| expanded.max(made))
+    }
+
+    /// Has volumes made larger from now on.
+    pub(crate) fn grow_to(&self, bytes: i64) {
+        // Once in the life of a target is enough.
+        let _ = self.grown_bytes.set(bytes);
+    }
+
+    /// The process of the driver, if the run may end and start it.
+    pub fn driver(&self) -> Option<&Driver> {
+        self.driver.as_ref()
+    }
+
+    /// The last lines that the driver has printed, as far as the run hears them.
+    pub fn last_lines(&self) -> Vec<String> {
+        self.driver.as_ref().map(Driver::last_lines).unwrap_or_default()
+    }
+
+    /// The endpoint of the first node, and of the other services unless they have their own.
+    ///
+    /// # Panics
+    /// The driver is not dialled; see [`Target::place`].
+    pub fn endpoint(&self) -> &Endpoint {
+        self.node(0).endpoint()
+    }
+
+    /// The endpoint of the Controller services, where it differs.
+    pub fn controller_endpoint(&self) -> Option<&Endpoint> {
+        self.controller.as_ref().map(|peer| &peer.endpoint)
+    }
+
+    /// All nodes: at least one, unless the driver is not dialled.
+    pub fn nodes(&self) -> &[Node] {
+        &self.nodes
+    }
+
+    /// A node by its number, the first of which is 0.
+    ///
+    /// # Panics
+    /// There is no such node, which a check that needs [`TWO_NODES`](crate::spec::need::TWO_NODES) does not ask for.
+    pub fn node(&self, number: usize) -> &Node {
+        &self.nodes[number]
+    }
+
+    /// What GetPluginInfo answered; empty where it was refused, which a check of the suite reports.
+    pub fn info(&self) -> &v1::GetPluginInfoResponse {
+        &self.info
+    }
+
+    /// What the driver advertises.
+    pub fn capabilities(&self) -> &Capabilities {
+        &self.capabilities
+    }
+
+    /// Whether an endpoint serves the service.
+    pub fn serves(&self, service: Service) -> bool {
+        self.services.contains(&service)
+    }
+
+    /// Where it is noted what there is to undo.
+    pub(crate) fn logbook(&self) -> Option<&Arc<Logbook>> {
+        self.logbook.as_ref()
+    }
+
+    /// News about the driver that are no fault, such as a capability that this version does not know.
+    pub fn remarks(&self) -> &[String] {
+        &self.remarks
+    }
+
+    /// Whether the configuration has a secret that is looked for in all replies.
+    pub fn looks_for_secrets(&self) -> bool {
+        self.replies.knows_secrets()
+    }
+
+    /// Where replies of this run, to whichever call, broke a rule that holds for all of them.
+    pub fn breaches(&self, requirement: &Requirement) -> Vec<Breach> {
+        self.replies.breaches(requirement)
+    }
+
+    /// Faults that the checks of this run tell.
+    pub fn faults(&self) -> &Faults {
+        &self.faults
+    }
+
+    /// The text that every name of this run begins with.
+    pub fn run_prefix(&self) -> &str {
+        self.names.prefix()
+    }
+
+    /// The way to a service: to that of the node with this number, where each node has its own.
+    pub(crate) fn channel(&self, node: usize, service: Service) -> Channel {
+        let peer = match service {
+            Service::Identity | Service::Node => &self.node(node).peer,
+            Service::Controller | Service::GroupController | Service::SnapshotMetadata => {
+                self.controller.as_ref().unwrap_or(&self.node(0).peer)
+            }
+        };
+        peer.channel.clone()
+    }
+
+    /// Breaks all connections and waits until others stand: once the break is on its way, no answer comes over the old ones.
+    /// Returns whether the driver answers over those within the limit.
+    pub(crate) async fn break_connections(&self, limit: Duration) -> bool {
+        let _breaking = Breaking::begin(&self.breaks);
+        let peers = self.nodes.iter().map(|node| &node.peer).chain(&self.controller);
+        peers.for_each(|peer| peer.breaker.break_connection());
+        let alive = Duration::from_millis(self.config.time_limits.alive_ms);
+        self.wait_until_alive(limit.min(alive)).await.is_some()
+    }
+
+    /// How often the breaking of connections from here has begun or ended.
+    pub(crate) fn breaks(&self) -> u64 {
+        self.breaks.load(Ordering::SeqCst)
+    }
+
+    /// Whether connections were broken from here since `breaks` was asked for, or were being broken then.
+    pub(crate) fn has_broken_since(&self, breaks: u64) -> bool {
+        breaks % 2 == 1 || self.breaks() != breaks
+    }
+
+    /// Whether the driver still answers within `time-limits: alive-ms`: any gRPC status counts. It is not Probe that is
+    /// asked, since that may hang with the storage behind a driver that is well.
+    pub async fn is_alive(&self) -> bool {
+        let answers = |channel: Channel| async {
+            let ask = Exchange {
+                channel,
+                request: v1::GetPluginInfoRequest {},
+                limit: Duration::from_millis(self.config.time_limits.alive_ms),
+                patience: &self.patience,
+                replies: &self.replies,
+                check: None,
+            };
+            !matches!(ask.unary().await, Answer::Unknown(NoAnswer::Timeout(_) | NoAnswer::Broken(_)))
+        };
+        for peer in self.nodes.iter().map(|node| &node.peer).chain(&self.controller) {
+            if !answers(peer.channel.clone()).await {
+                return false;
+            }
+        }
+        true
+    }
+
+    /// Waits until the driver answers: how long that took, or `None` if it does not. A process that has ended is not waited
+    /// for.
+    pub async fn wait_until_alive(&self, limit: Duration) -> Option<Duration> {
+        let started = Instant::now();
+        let [mut pause, longest] = ALIVE_PAUSES;
+        let alive = async {
+            while !self.is_alive().await {
+                tokio::time::sleep(pause).await;
+                pause = (pause * 2).min(longest);
+            }
+        };
+        let gone = async {
+            match &self.driver {
+                Some(driver) => driver.gone().await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            biased;
+            () = alive => Some(started.elapsed()),
+            _ = gone => None,
+            () = tokio::time::sleep(limit) => None,
+        }
+    }
+
+    /// How long the driver may take until it is back: `time-limits: restart-ms`, or else what follows from the starts that
+    /// were seen.
+    pub fn restart_limit(&self) -> Duration {
+        let limits = &self.config.time_limits;
+        let from_starts = || match &self.driver {
+            Some(driver) => {
+                let longest = driver.longest_start().unwrap_or_default();
+                longest
+                    .saturating_mul(START_FACTOR)
+                    .min(RESTART_MAX)
+                    .max(Duration::from_millis(limits.dial_ms))
+            }
+            None => UNATTENDED,
+        };
+        limits.restart_ms.map_or_else(from_starts, Duration::from_millis)
+    }
+
+    /// Starts the driver if it was ended, and waits until it answers: how long both took.
+    ///
+    /// # Errors
+    /// It stays away for [`Target::restart_limit`], counted from its start.
+    pub async fn bring_back(&self) -> Result<Duration, Away> {
+        let begun = Instant::now();
+        if let Some(driver) = &self.driver {
+            driver.start().await.map_err(Away::Unstarted)?;
+        }
+        let starting_for = || self.driver.as_ref().and_then(Driver::starting_for);
+        let waited = starting_for().unwrap_or_default();
+        if self.wait_until_alive(self.restart_limit().saturating_sub(waited).max(LAST_LOOK)).await.is_some() {
+            self.driver.as_ref().inspect(|driver| driver.has_answered());
+            return Ok(begun.elapsed());
+        }
+        Err(match self.driver.as_ref().and_then(Driver::end_of_process) {
+            Some(status) => Away::Ended(status),
+            None => Away::Silent {
+                waited: starting_for().unwrap_or_else(|| begun.elapsed()),
+                longest_start: self.driver.as_ref().and_then(Driver::longest_start),
+            },
+        })
+    }
+
+    /// The check that says of an RPC that the driver does not survive its plain call, which then nobody makes again.
+    pub(crate) fn deadly(&self, rpc: Rpc) -> Option<&'static str> {
+        self.deadly.lock().unwrap_or_else(PoisonError::into_inner).get(rpc.method).copied()
+    }
+
+    /// Notes what a check has found: the driver does not survive a plain call.
+    pub(crate) fn is_killed_by(&self, rpc: Rpc, check: &'static str) {
+        self.deadly.lock().unwrap_or_else(PoisonError::into_inner).insert(rpc.method, check);
+    }
+
+    /// The check that has made something with this id or path.
+    pub(crate) fn maker_of(&self, id: &str) -> Option<String> {
+        self.made.lock().unwrap_or_else(PoisonError::into_inner).get(id).cloned()
+    }
+
+    /// Notes that a check has made something.
+    pub(crate) fn made(&self, id: &str, check: &str) {
+        let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
+        made.entry(id.to_owned()).or_insert_with(|| check.to_owned());
+    }
+}

@@ -1,0 +1,212 @@
+//! The questions asked before the first check.
+
+use std::collections::BTreeSet;
+
+use csi_proto::{Call, Service, UnaryCall, code_name, v1};
+use tonic::Code;
+
+use super::{Peer, TargetError};
+use crate::client::answer::Answer;
+use crate::client::call::Exchange;
+use crate::client::patience::Patience;
+use crate::client::patience::Pauses;
+use crate::client::replies::Replies;
+use crate::config::Config;
+use crate::protocol::capability::{Capabilities, Capability, sets};
+use crate::protocol::effect;
+
+/// Times that a question is asked again while the driver says "not now".
+const TRIES_MAX: u32 = 5;
+
+/// The questions, and what came of them.
+pub(super) struct Interview<'a> {
+    config: &'a Config,
+    nodes: &'a [Peer],
+    controller: Option<&'a Peer>,
+    pub(super) capabilities: Capabilities,
+    pub(super) services: BTreeSet<Service>,
+    pub(super) remarks: Vec<String>,
+    pub(super) replies: Replies,
+    pub(super) patience: Patience,
+}
+
+impl<'a> Interview<'a> {
+    /// Nothing asked yet. There is at least one node.
+    pub(super) fn new(config: &'a Config, nodes: &'a [Peer], controller: Option<&'a Peer>) -> Interview<'a> {
+        Interview {
+            config,
+            nodes,
+            controller,
+            capabilities: Capabilities::default(),
+            services: BTreeSet::from([Service::Identity]),
+            remarks: Vec::new(),
+            replies: Replies::new(config),
+            patience: Patience::default(),
+        }
+    }
+
+    /// GetPluginInfo of the first node, and GetPluginCapabilities of it and of the Controller services elsewhere.
+    pub(super) async fn identity(&mut self) -> Result<v1::GetPluginInfoResponse, TargetError> {
+        let info = self.ask(&self.nodes[0], v1::GetPluginInfoRequest {}).await?.unwrap_or_default();
+        for peer in self.nodes.iter().take(1).chain(self.controller) {
+            self.plugin_capabilities(peer).await?;
+        }
+        Ok(info)
+    }
+
+    async fn plugin_capabilities(&mut self, peer: &Peer) -> Result<(), TargetError> {
+        use v1::plugin_capability::Type;
+        let answer = self.ask(peer, v1::GetPluginCapabilitiesRequest {}).await?;
+        for capability in answer.unwrap_or_default().capabilities {
+            match capability.r#type {
+                Some(Type::Service(service)) => {
+                    self.capabilities.add("plugin service", service.r#type, sets::Plugin(service.r#type));
+                }
+                Some(Type::VolumeExpansion(expansion)) => self.capabilities.add(
+                    "volume expansion",
+                    expansion.r#type,
+                    sets::Expansion(expansion.r#type),
+                ),
+                None => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Which services there are, and their capabilities. An answer to the capability call is what counts;
+    /// GetPluginCapabilities of a split deployment may speak of the other half.
+    pub(super) async fn services(&mut self) -> Result<(), TargetError> {
+        use v1::{controller_service_capability as c, group_controller_service_capability as g};
+
+        let controller = self.controller.unwrap_or(&self.nodes[0]);
+        if let Some(answer) = self.ask(controller, v1::ControllerGetCapabilitiesRequest {}).await? {
+            self.services.insert(Service::Controller);
+            for capability in answer.capabilities {
+                let Some(c::Type::Rpc(rpc)) = capability.r#type else { continue };
+                self.capabilities.add("controller", rpc.r#type, sets::Controller(rpc.r#type));
+            }
+        }
+        if let Some(answer) = self.ask(controller, v1::GroupControllerGetCapabilitiesRequest {}).await? {
+            self.services.insert(Service::GroupController);
+            for capability in answer.capabilities {
+                let Some(g::Type::Rpc(rpc)) = capability.r#type else { continue };
+                self.capabilities.add("group controller", rpc.r#type, sets::Group(rpc.r#type));
+            }
+        }
+        if let Some(answer) = self.ask(&self.nodes[0], v1::NodeGetCapabilitiesRequest {}).await? {
+            self.services.insert(Service::Node);
+            add_node_capabilities(&mut self.capabilities, answer);
+        }
+        self.advertised_services();
+        Ok(())
+    }
+
+    /// The ids of the nodes, where there are several. The first one has been asked all that matters; what another one
+    /// says otherwise is news.
+    pub(super) async fn nodes(
+        &mut self,
+        info: &v1::GetPluginInfoResponse,
+    ) -> Result<Vec<Option<String>>, TargetError> {
+        let [first, others @ ..] = self.nodes else { return Ok(Vec::new()) };
+        if others.is_empty() {
+            return Ok(vec![None]);
+        }
+        let known = self.node_capabilities(first).await?;
+        let mut ids = vec![self.node_id(first).await?];
+        for peer in others {
+            let other = self.ask(peer, v1::GetPluginInfoRequest {}).await?.unwrap_or_default();
+            let node = format!("the node at {}", peer.endpoint);
+            if other.name != info.name {
+                let (name, first) = (other.name, &info.name);
+                self.remarks
+                    .push(format!("{node} is of the driver {name:?}, and the first one of {first:?}"));
+            }
+            if self.node_capabilities(peer).await? != known {
+                let how = "all are tested by those of the first one";
+                self.remarks.push(format!("{node} has other capabilities than the first one; {how}"));
+            }
+            let id = self.node_id(peer).await?;
+            if id.is_some() && ids.contains(&id) {
+                self.remarks.push(format!("{node} has the node_id of another one"));
+            }
+            ids.push(id);
+        }
+        Ok(ids)
+    }
+
+    async fn node_capabilities(&self, peer: &Peer) -> Result<Option<Capabilities>, TargetError> {
+        let answer = self.ask(peer, v1::NodeGetCapabilitiesRequest {}).await?;
+        Ok(answer.map(|answer| {
+            let mut capabilities = Capabilities::default();
+            add_node_capabilities(&mut capabilities, answer);
+            capabilities
+        }))
+    }
+
+    async fn node_id(&self, peer: &Peer) -> Result<Option<String>, TargetError> {
+        let answer = self.ask(peer, v1::NodeGetInfoRequest {}).await?;
+        Ok(answer.map(|info| info.node_id).filter(|id| !id.is_empty()))
+    }
+
+    /// A service that GetPluginCapabilities promises is there to be tested even if its capability call fails.
+    fn advertised_services(&mut self) {
+        for (capability, service) in [
+            (Capability::ControllerService, Service::Controller),
+            (Capability::GroupControllerService, Service::GroupController),
+            (Capability::SnapshotMetadataService, Service::SnapshotMetadata),
+        ] {
+            if self.capabilities.has(capability) {
+                self.services.insert(service);
+            }
+        }
+        for unknown in self.capabilities.unknown() {
+            self.remarks.push(format!("{unknown} is not known to CSI v1.12 and is not tested"));
+        }
+    }
+
+    /// The answer, or `None` if the driver refused.
+    async fn ask<Q>(&self, peer: &Peer, request: Q) -> Result<Option<Q::Response>, TargetError>
+    where
+        Q: UnaryCall + Send + Sync,
+        Q::Response: Send + Sync,
+    {
+        let rpc = <Q as Call>::RPC;
+        let mut pauses = Pauses::default();
+        let answer = loop {
+            let ask = Exchange {
+                channel: peer.channel.clone(),
+                request: request.clone(),
+                limit: self.config.time_limits.call(rpc.method),
+                patience: &self.patience,
+                replies: &self.replies,
+                check: None,
+            };
+            match ask.unary().await {
+                Answer::Refused(refused)
+                    if effect::is_not_now(rpc.method, refused.code) && pauses.taken < TRIES_MAX =>
+                {
+                    pauses.pause().await;
+                }
+                answer => break answer,
+            }
+        };
+        let problem = match answer {
+            Answer::Ok(response) => return Ok(Some(response)),
+            // Internal and Unknown are what tonic makes of an answer that is not gRPC.
+            Answer::Refused(refused) if refused.code == Code::Unknown && rpc.service == Service::Identity => {
+                format!("{} {}", code_name(refused.code), refused.message)
+            }
+            Answer::Refused(_) => return Ok(None),
+            Answer::Unknown(no_answer) => no_answer.to_string(),
+        };
+        Err(TargetError::NotADriver { endpoint: peer.endpoint.clone(), rpc, problem })
+    }
+}
+
+fn add_node_capabilities(capabilities: &mut Capabilities, answer: v1::NodeGetCapabilitiesResponse) {
+    use v1::node_service_capability::Type;
+    for capability in answer.capabilities {
+        let Some(Type::Rpc(rpc)) = capability.r#type else { continue };
+        capabilities.add("node", rpc.r#type, sets::Node(rpc.r#type));
+    }
+}

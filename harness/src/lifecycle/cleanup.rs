@@ -1,0 +1,37 @@
+//! Undoes what a run has left that was killed.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::client::record::CallLog;
+use crate::client::session::Session;
+use crate::client::target::Target;
+use crate::config::AccessType;
+use crate::driver::Notebook;
+use crate::lifecycle::cx::Cx;
+use crate::resources::logbook::Remains;
+
+impl Remains {
+    /// Undoes everything with the driver, and returns what could not be undone. That is noted anew, for another time.
+    pub async fn undo(self, target: &Arc<Target>) -> Vec<String> {
+        let limit = Duration::from_millis(target.config().time_limits.undo_ms);
+        let session = Session::new(target.clone(), CallLog::new(), "cleanup", limit);
+        let cx = Cx::new(session, AccessType::Mount, 0, 0);
+        for directory in &self.directories {
+            if let Some(logbook) = target.logbook() {
+                logbook.directory(directory);
+            }
+        }
+        let nodes = target.nodes().len();
+        for (thing, node, is_known) in &self.things {
+            let cx = cx.at_node((*node).min(nodes - 1));
+            target.node((*node).min(nodes - 1)).paths().adopt(thing);
+            if *is_known { cx.owns(thing.clone()) } else { cx.may_own(thing.clone()) }
+        }
+        let mut left = cx.finish().await;
+        let doubtful = cx.left_behind().into_iter().filter(|left| left.in_doubt);
+        left.extend(doubtful.map(|left| format!("{}: {}", left.what, left.why)));
+        left.extend(self.clear_away());
+        left
+    }
+}

@@ -1,0 +1,352 @@
+//! What the body of a check works with.
+
+use std::any::Any;
+use std::ops::Deref;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use csi_proto::{UnaryCall, v1};
+use tokio::sync::OwnedSemaphorePermit;
+
+use crate::client::answer::{Answer, Exists};
+use crate::client::calling::Calling;
+use crate::client::reply::Reply;
+use crate::client::session::Session;
+use crate::client::spent::Part;
+use crate::config::{AccessType, Pairs, Secret};
+use crate::lifecycle::ledger::{Ledger, Scope, WHOLE};
+use crate::resources::left_behind::{LeftBehind, Removal};
+use crate::resources::names::CheckNames;
+use crate::resources::removal::{Removals, Remove};
+use crate::resources::thing::Thing;
+use crate::resources::volumes::Lease;
+use crate::spec::verdict::Stop;
+
+/// What the body of a check gets: a [`Session`] to send calls with, names and paths of its own, and a ledger that
+/// undoes whatever is made through it.
+///
+/// Clones share all of that. [`scope`](Cx::scope), [`at_node`](Cx::at_node) and [`worker`](Cx::worker) make clones that
+/// differ in one thing.
+#[derive(Clone, Debug)]
+pub struct Cx {
+    session: Session,
+    access: AccessType,
+    scope: Scope,
+    shared: Arc<Shared>,
+}
+
+/// What is the same for all parts of one check.
+#[derive(Debug)]
+struct Shared {
+    ledger: Ledger,
+    removals: Removals,
+    names: CheckNames,
+    seed: u64,
+    generators: AtomicU64,
+    /// Given back only after the ledger is worked off, as far as that is possible.
+    leases: tokio::sync::Mutex<Vec<Lease>>,
+    /// Whether the check is judged although something that it made stays.
+    may_leave: AtomicBool,
+    /// Room for attached volumes; given back with the leases.
+    room: tokio::sync::Mutex<Option<OwnedSemaphorePermit>>,
+}
+
+impl Cx {
+    /// For a check that is planned; and for whoever else works as one, with a number for its names.
+    pub(crate) fn new(session: Session, access: AccessType, number: usize, seed: u64) -> Cx {
+        let shared = Shared {
+            ledger: Ledger::new(session.target().logbook().cloned()),
+            removals: Removals::default(),
+            names: session.target().names.of_check(number),
+            seed: mixed(seed, session.label()),
+            generators: AtomicU64::new(0),
+            may_leave: AtomicBool::new(false),
+            leases: tokio::sync::Mutex::default(),
+            room: tokio::sync::Mutex::default(),
+        };
+        Cx { session, access, scope: WHOLE, shared: Arc::new(shared) }
+    }
+
+    /// The access type this run of the check is for.
+    pub fn access(&self) -> AccessType {
+        self.access
+    }
+
+    /// A part of the check that can be undone by itself, with [`undo`](Cx::undo), before the next one begins. What is not
+    /// is undone with the rest.
+    pub fn scope(&self) -> Cx {
+        Cx { scope: self.shared.ledger.scope_inside(self.scope), ..self.clone() }
+    }
+
+    /// Undoes what was made in this scope and in those inside it.
+    ///
+    /// # Errors
+    /// Broken if something cannot be undone; it is tried once more at the end of the check.
+    pub async fn undo(&self) -> Result<(), Stop> {
+        let _undoing = self.begin(Part::Undoing);
+        let left = self.shared.ledger.undo(&self.session.for_cleanup(), self.scope).await;
+        if left.is_empty() {
+            Ok(())
+        } else {
+            Err(Stop::broken(format!("could not undo: {}", left.join("; "))))
+        }
+    }
+
+    /// Undoes what was made in this scope, as far as the driver lets it: what stays is tried once more at the end of the check, is told
+    /// as left behind, and keeps the check from no verdict. Says why it stays.
+    pub async fn undo_or_leave(&self) -> Option<String> {
+        match self.undo().await {
+            Err(Stop::Broken(why)) => {
+                self.shared.may_leave.store(true, Ordering::Relaxed);
+                Some(why)
+            }
+            _ => None,
+        }
+    }
+
+    /// Whether the check is judged although something that it made stays.
+    pub(crate) fn may_leave(&self) -> bool {
+        self.shared.may_leave.load(Ordering::Relaxed)
+    }
+
+    /// Does not undo what calls of this scope that got no answer may have made: to learn its id, the same call would be made again,
+    /// which may have been what the driver died of. It is reported as what may have been left behind.
+    pub fn give_up_unnamed(&self) {
+        self.shared.ledger.give_up_unnamed(self.scope);
+    }
+
+    /// The same check on another node: calls of the Node service and paths are that node's.
+    pub fn at_node(&self, node: usize) -> Cx {
+        Cx { session: self.session.at_node(node), ..self.clone() }
+    }
+
+    /// The same check as one of several callers at the same time, told apart in the record of its calls.
+    pub fn worker(&self, worker: usize) -> Cx {
+        Cx { session: self.session.of_worker(worker), ..self.clone() }
+    }
+
+    /// The same check with volumes of this access type, whatever it runs for.
+    pub fn with_access(&self, access: AccessType) -> Cx {
+        Cx { access, ..self.clone() }
+    }
+
+    /// The same check with these secrets in each call that takes some, instead of those that are configured. What is made
+    /// with them is undone with them.
+    pub fn with_secrets(&self, secrets: Pairs) -> Cx {
+        Cx { session: self.session.with_secrets(Some(Arc::new(Secret(secrets)))), ..self.clone() }
+    }
+
+    /// What is found out about the driver once for all checks, by what it is and for the access type of this one.
+    ///
+    /// # Errors
+    /// Whatever finding it out fails with.
+    pub async fn learn<T: Any + Send + Sync>(
+        &self,
+        find: impl Future<Output = Result<T, Stop>>,
+    ) -> Result<Arc<T>, Stop> {
+        self.target().learnt.get(self.access, find).await
+    }
+
+    /// A source of random choices. It depends on the seed of the run, on the check, and on how many were asked for before.
+    pub fn rng(&self) -> fastrand::Rng {
+        let number = self.shared.generators.fetch_add(1, Ordering::Relaxed);
+        fastrand::Rng::with_seed(self.shared.seed.wrapping_add(number))
+    }
+
+    /// A name that no other check, run or user has.
+    pub fn unique_name(&self) -> String {
+        self.shared.names.unique()
+    }
+
+    /// A unique name of exactly `length` bytes, or of what the back end can take if that is less.
+    pub fn unique_name_of_length(&self, length: usize) -> String {
+        self.shared.names.unique_of_length(length)
+    }
+
+    /// The id of a volume that does not exist. It is made up, so a driver may also call it malformed.
+    pub fn unknown_volume_id(&self) -> String {
+        self.fill(&self.config().unknown_ids.volume)
+    }
+
+    /// The id of a snapshot that does not exist, made up.
+    pub fn unknown_snapshot_id(&self) -> String {
+        self.fill(&self.config().unknown_ids.snapshot)
+    }
+
+    /// The id of a group snapshot that does not exist, made up.
+    pub fn unknown_group_snapshot_id(&self) -> String {
+        self.fill(&self.config().unknown_ids.group_snapshot)
+    }
+
+    /// The id of a node that does not exist, made up.
+    pub fn unknown_node_id(&self) -> String {
+        self.fill(&self.config().unknown_ids.node)
+    }
+
+    fn fill(&self, template: &str) -> String {
+        template.replace("{n}", &self.shared.names.number())
+    }
+
+    pub(crate) fn leases(&self) -> &tokio::sync::Mutex<Vec<Lease>> {
+        &self.shared.leases
+    }
+
+    /// Waits until the node has room for the volumes of this check, too.
+    pub(crate) async fn enter_node(&self) {
+        let mut room = self.shared.room.lock().await;
+        if room.is_none() {
+            *room = self.target().room.enter(self.volumes_per_node()).await;
+        }
+    }
+
+    /// How many volumes the node takes, where it has a limit.
+    async fn volumes_per_node(&self) -> Option<usize> {
+        match self.session.call(v1::NodeGetInfoRequest {}).once().await.answer() {
+            Answer::Ok(info) => usize::try_from(info.max_volumes_per_node).ok().filter(|limit| *limit > 0),
+            Answer::Refused(_) | Answer::Unknown(_) => None,
+        }
+    }
+
+    /// Lets other checks go on that wait for what this one holds: it has ended, and what is left of it is undone only when
+    /// they have ended, too.
+    pub(crate) async fn make_way(&self) {
+        *self.shared.room.lock().await = None;
+        self.shared.leases.lock().await.clear();
+    }
+
+    /// Everything that is not undone, undone; and what could not be.
+    pub(crate) async fn finish(&self) -> Vec<String> {
+        let _undoing = self.begin(Part::Undoing);
+        let session = self.session.for_cleanup();
+        let limit = session.remaining();
+        let undone = async {
+            let mut left = self.shared.removals.run().await;
+            left.extend(self.shared.ledger.undo(&session, WHOLE).await);
+            left
+        };
+        match tokio::time::timeout(limit, undone).await {
+            Ok(left) => left,
+            Err(_) => {
+                let mut left = vec![format!("undoing took longer than {} ms", limit.as_millis())];
+                left.extend(self.shared.removals.open());
+                left.extend(self.shared.ledger.open());
+                left
+            }
+        }
+    }
+
+    /// What is not undone, and may be there.
+    pub(crate) fn left_behind(&self) -> Vec<LeftBehind> {
+        let mut left = self.shared.ledger.left_behind(self.label());
+        left.extend(self.shared.removals.open().into_iter().map(|what| LeftBehind {
+            what,
+            id: None,
+            why: "it could not be removed".to_owned(),
+            in_doubt: false,
+            check: Some(self.label().to_owned()),
+            remove: Some(Removal::Cleanup),
+        }));
+        left
+    }
+
+    /// Removes something at the end of the check, whatever happens, that is no driver's.
+    pub fn removes(&self, one: Arc<dyn Remove>) {
+        self.shared.removals.add(one);
+    }
+
+    /// A call that makes a thing, which is undone after the check.
+    pub(super) fn make<Q>(&self, thing: Thing, request: Q) -> Calling<'_, Q::Response>
+    where
+        Q: UnaryCall + Send + Sync,
+        Q::Response: Send + Sync,
+    {
+        Calling::new(self, Q::RPC, move || self.making(thing.clone(), self.call(request.clone()).once()))
+    }
+
+    /// A call that undoes a thing.
+    pub(super) fn unmake<Q>(&self, thing: Thing, request: Q) -> Calling<'_, Q::Response>
+    where
+        Q: UnaryCall + Send + Sync,
+        Q::Response: Send + Sync,
+    {
+        Calling::new(self, Q::RPC, move || self.undoing(thing.clone(), self.call(request.clone()).once()))
+    }
+
+    /// Enters a thing in the ledger that is there.
+    pub(crate) fn owns(&self, thing: Thing) {
+        self.shared.ledger.write(thing, &self.session, self.scope);
+    }
+
+    /// Enters a thing in the ledger that may be there.
+    pub(crate) fn may_own(&self, thing: Thing) {
+        drop(self.shared.ledger.claim(thing, &self.session, self.scope));
+    }
+
+    /// Makes a thing by a call: entered in the ledger first, and struck out if it cannot be there.
+    pub(crate) async fn making<T>(&self, thing: Thing, call: impl Future<Output = Reply<T>>) -> Reply<T> {
+        let claim = self.shared.ledger.claim(thing, &self.session, self.scope);
+        let reply = call.await;
+        claim.end(reply.makes());
+        reply
+    }
+
+    /// Finds out what a call has made by its answer: until that is there, `pending` stands for it in the ledger.
+    pub(crate) async fn learning<T>(
+        &self,
+        pending: Thing,
+        call: impl Future<Output = Reply<T>>,
+        made: impl FnOnce(&T) -> Option<Thing>,
+    ) -> Reply<T> {
+        let claim = self.shared.ledger.claim(pending.clone(), &self.session, self.scope);
+        let reply = call.await;
+        match reply.answer() {
+            Answer::Ok(response) => {
+                if let Some(thing) = made(response) {
+                    self.owns(thing);
+                }
+                self.shared.ledger.settle(&pending, self.session.node());
+                claim.end(Exists::No);
+            }
+            Answer::Refused(_) | Answer::Unknown(_) => claim.end(reply.makes()),
+        }
+        reply
+    }
+
+    /// Deletes a member of a group snapshot by a call, and notes it in the ledger unless it was not done.
+    pub(crate) async fn parting<T>(
+        &self,
+        group: Thing,
+        member: String,
+        call: impl Future<Output = Reply<T>>,
+    ) -> Reply<T> {
+        let reply = call.await;
+        if reply.makes() != Exists::No {
+            self.shared.ledger.amend(&group, self.session.node(), |group| group.part_with(&member));
+        }
+        reply
+    }
+
+    /// Undoes a thing by a call, and strikes it out of the ledger if that is done.
+    pub(crate) async fn undoing<T>(&self, thing: Thing, call: impl Future<Output = Reply<T>>) -> Reply<T> {
+        let undoing = self.shared.ledger.undoing(&thing, self.session.node());
+        let reply = call.await;
+        if matches!(reply.answer(), Answer::Ok(_)) {
+            self.shared.ledger.undone(undoing);
+        }
+        reply
+    }
+}
+
+impl Deref for Cx {
+    type Target = Session;
+
+    fn deref(&self) -> &Session {
+        &self.session
+    }
+}
+
+/// The seed of one check (FNV-1a).
+fn mixed(seed: u64, label: &str) -> u64 {
+    let step = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3);
+    seed.to_le_bytes().iter().chain(label.as_bytes()).fold(0xcbf2_9ce4_8422_2325, step)
+}

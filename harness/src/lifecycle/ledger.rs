@@ -1,0 +1,390 @@
+//! What a check has made and not yet undone. An entry is written before the call that makes the thing is sent, so
+//! that it is undone whatever happens: failure, timeout, panic, Ctrl-C.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::client::answer::Exists;
+use crate::client::session::Session;
+use crate::config::Secret;
+use crate::resources::left_behind::{LeftBehind, Removal};
+use crate::resources::logbook::Logbook;
+use crate::resources::thing::{Stays, Thing};
+
+/// The entries of one check.
+#[derive(Debug)]
+pub(crate) struct Ledger {
+    /// Where others can read it, should the run be killed.
+    logbook: Option<Arc<Logbook>>,
+    inner: Mutex<Inner>,
+}
+
+#[derive(Debug, Default)]
+struct Inner {
+    entries: Vec<Entry>,
+    /// How many claims there have been.
+    claimed: u64,
+    /// The scope around each scope. The first one is that of the whole check and has none.
+    around: Vec<Scope>,
+    /// Uses of volumes that calls without an answer may have made: such a call may reach the driver after what undoes it.
+    late: VecDeque<(Thing, usize)>,
+}
+
+/// Uses of volumes that are kept in mind; more calls than that are not under way unheard.
+const LATE_MAX: usize = 100;
+
+/// A part of a check that is undone by itself.
+pub(crate) type Scope = usize;
+
+/// The scope of the whole check.
+pub(crate) const WHOLE: Scope = 0;
+
+#[derive(Debug)]
+struct Entry {
+    key: String,
+    thing: Thing,
+    node: usize,
+    /// Those that it was made with.
+    secrets: Option<Arc<Secret>>,
+    scope: Scope,
+    /// Calls under way that may make the thing.
+    claims: usize,
+    /// The number of the latest of them.
+    latest: u64,
+    exists: Exists,
+    /// What was in the way when it was to be undone.
+    stays: Option<Stays>,
+    /// Whether it is not to be asked for any more by this run.
+    is_given_up: bool,
+    /// Its number in the logbook.
+    noted: Option<u64>,
+}
+
+/// What is said of a thing that nobody came to undo.
+const NOT_TRIED: &str = "the run ended before it was undone";
+
+/// A thing to undo: on which node, with which secrets, and whether it is there.
+type Undo = (Thing, usize, Option<Arc<Secret>>, Exists);
+
+impl Entry {
+    /// Whether nobody knows that it is there.
+    fn is_in_doubt(&self) -> bool {
+        self.stays.as_ref().is_some_and(|stays| stays.in_doubt)
+    }
+}
+
+/// What came of trying to undo each thing once.
+#[derive(Debug, Default)]
+struct Round {
+    /// The keys of what could not be undone, and why; nothing is said of what may not be there at all.
+    left: Vec<(String, Option<String>)>,
+    /// Whether something was undone after the first of them.
+    is_progress: bool,
+}
+
+/// Why nothing is undone any more.
+const GONE: &str = "the driver is not running";
+
+/// Whether the driver is gone, and nobody starts it while things are undone. Once the run has started it, it undoes them again.
+async fn driver_is_gone(session: &Session) -> bool {
+    let target = session.target();
+    match target.driver() {
+        Some(driver) => driver.has_ended(),
+        None => !target.is_alive().await,
+    }
+}
+
+impl Ledger {
+    /// An empty one.
+    pub(crate) fn new(logbook: Option<Arc<Logbook>>) -> Ledger {
+        Ledger { logbook, inner: Mutex::new(Inner { around: vec![WHOLE], ..Inner::default() }) }
+    }
+
+    /// Enters a thing before the call that makes it is sent. A thing that is in the ledger already keeps its first
+    /// place, so that what was built on it is undone before it.
+    pub(crate) fn claim(&self, thing: Thing, session: &Session, scope: Scope) -> Claim<'_> {
+        let (node, secrets) = (session.node(), session.secrets());
+        let key = key(&thing, node);
+        let mut inner = self.lock();
+        inner.claimed += 1;
+        let latest = inner.claimed;
+        match inner.find(&key) {
+            Some(entry) => (entry.claims, entry.latest) = (entry.claims + 1, latest),
+            None => {
+                let noted = self.logbook.as_ref().map(|logbook| logbook.begun(&thing, node));
+                let exists = Exists::No;
+                let key = key.clone();
+                inner.entries.push(Entry {
+                    key,
+                    thing,
+                    node,
+                    secrets,
+                    scope,
+                    claims: 1,
+                    latest,
+                    exists,
+                    stays: None,
+                    is_given_up: false,
+                    noted,
+                });
+            }
+        }
+        Claim { ledger: self, key, exists: Exists::Perhaps }
+    }
+
+    /// Enters a thing that is there.
+    pub(crate) fn write(&self, thing: Thing, session: &Session, scope: Scope) {
+        self.claim(thing, session, scope).end(Exists::Yes);
+    }
+
+    /// Changes what is known of a thing, if it is in the ledger.
+    pub(crate) fn amend(&self, thing: &Thing, node: usize, amend: impl FnOnce(&mut Thing)) {
+        let key = key(thing, node);
+        if let Some(entry) = self.lock().find(&key) {
+            amend(&mut entry.thing);
+            if let (Some(logbook), Some(noted)) = (&self.logbook, entry.noted) {
+                logbook.amended(noted, &entry.thing, node);
+            }
+        }
+    }
+
+    /// Strikes a thing out: it is gone. A call under way may make it anew.
+    pub(crate) fn settle(&self, thing: &Thing, node: usize) {
+        let mut inner = self.lock();
+        let key = key(thing, node);
+        if let Some(entry) = inner.find(&key) {
+            entry.exists = Exists::No;
+        }
+        self.sweep(&mut inner, &key);
+    }
+
+    /// Notes that a call to undo a thing is about to be sent.
+    pub(crate) fn undoing(&self, thing: &Thing, node: usize) -> Undoing {
+        let key = key(thing, node);
+        let latest = self.lock().find(&key).filter(|entry| entry.claims == 0).map(|entry| entry.latest);
+        Undoing { key, latest }
+    }
+
+    /// Strikes a thing out after it was undone, unless a call to make it was under way at the same time: nobody knows
+    /// which of the two came first.
+    pub(crate) fn undone(&self, Undoing { key, latest }: Undoing) {
+        let mut inner = self.lock();
+        if let Some(entry) = inner.find(&key)
+            && Some(entry.latest) == latest
+        {
+            entry.exists = Exists::No;
+        }
+        self.sweep(&mut inner, &key);
+    }
+
+    /// A new scope inside another one.
+    pub(crate) fn scope_inside(&self, around: Scope) -> Scope {
+        let mut inner = self.lock();
+        inner.around.push(around);
+        inner.around.len() - 1
+    }
+
+    /// Undoes everything in a scope, the youngest first, and says what could not be undone. That stays in the ledger, and so does
+    /// what may be there and cannot be asked for.
+    pub(crate) async fn undo(&self, session: &Session, scope: Scope) -> Vec<String> {
+        loop {
+            let round = self.undo_once(session, scope).await;
+            // What stood in the way may have been older: a snapshot that was asked for again, after a volume was made from it.
+            if round.left.is_empty() || !round.is_progress {
+                return round.left.into_iter().filter_map(|(_, why)| why).collect();
+            }
+        }
+    }
+
+    /// Tries to undo each thing in a scope once.
+    async fn undo_once(&self, session: &Session, scope: Scope) -> Round {
+        let mut round = Round::default();
+        let mut is_gone = false;
+        while let Some((thing, node, secrets, exists)) = self.youngest(scope, &round.left) {
+            let session_of_thing = session.at_node(node).with_secrets(secrets);
+            let mut undone = match is_gone && thing.takes_a_call() {
+                // Each call would be made again for as long as a driver may need to come back.
+                true => Err(Stays { why: GONE.to_owned(), in_doubt: exists != Exists::Yes }),
+                false => thing.undo(&session_of_thing, exists).await,
+            };
+            if undone.is_err() && !is_gone && thing.takes_a_call() {
+                is_gone = driver_is_gone(session).await;
+            }
+            if undone.is_err() && !is_gone && self.undo_late(session, &thing).await {
+                undone = thing.undo(&session_of_thing, exists).await;
+            }
+            match undone {
+                Ok(()) => {
+                    self.settle(&thing, node);
+                    round.is_progress |= !round.left.is_empty();
+                }
+                Err(stays) => {
+                    let why = (!stays.in_doubt).then(|| format!("{thing}: {}", stays.why));
+                    let key = key(&thing, node);
+                    if let Some(entry) = self.lock().find(&key) {
+                        entry.stays = Some(stays);
+                    }
+                    round.left.push((key, why));
+                }
+            }
+        }
+        round
+    }
+
+    /// Undoes once more what uses a thing that cannot be undone, if calls without an answer may have made it. Returns whether
+    /// there was anything.
+    async fn undo_late(&self, session: &Session, thing: &Thing) -> bool {
+        let late: Vec<(Thing, usize)> =
+            self.lock().late.iter().filter(|(late, _)| late.uses(thing)).cloned().collect();
+        for (late, node) in &late {
+            // If it is not there, so much the better; if it stays, the thing that it uses tells of it.
+            let _ = late.undo(&session.at_node(*node), Exists::Perhaps).await;
+        }
+        !late.is_empty()
+    }
+
+    /// Does not ask any more for what calls without an answer may have made, of which nobody knows the id.
+    pub(crate) fn give_up_unnamed(&self, scope: Scope) {
+        let mut inner = self.lock();
+        for at in 0..inner.entries.len() {
+            let is_within = inner.is_within(inner.entries[at].scope, scope);
+            let entry = &mut inner.entries[at];
+            if is_within && entry.exists == Exists::Perhaps && entry.thing.request().is_some() {
+                entry.is_given_up = true;
+                let why = "the call that may have made it got no answer, and was not made again".to_owned();
+                entry.stays = Some(Stays { why, in_doubt: true });
+            }
+        }
+    }
+
+    /// What could not be undone, or was not tried any more.
+    pub(crate) fn open(&self) -> Vec<String> {
+        let inner = self.lock();
+        inner
+            .entries
+            .iter()
+            .filter(|entry| !entry.is_in_doubt())
+            .map(|entry| entry.thing.to_string())
+            .collect()
+    }
+
+    /// Everything that is still in the ledger.
+    pub(crate) fn left_behind(&self, check: &str) -> Vec<LeftBehind> {
+        let is_kept = self.logbook.as_ref().is_some_and(|logbook| logbook.outlives_the_run());
+        let told = |entry: &Entry| LeftBehind {
+            what: entry.thing.to_string(),
+            id: entry.thing.id(),
+            why: entry.stays.as_ref().map_or_else(|| NOT_TRIED.to_owned(), |stays| stays.why.clone()),
+            in_doubt: entry.is_in_doubt(),
+            check: Some(check.to_owned()),
+            remove: is_kept.then_some(Removal::Cleanup),
+        };
+        self.lock().entries.iter().map(told).collect()
+    }
+
+    /// The youngest thing in a scope that may be there, but for those that could not be undone.
+    fn youngest(&self, scope: Scope, left: &[(String, Option<String>)]) -> Option<Undo> {
+        let inner = self.lock();
+        let of_scope = |entry: &&Entry| {
+            entry.exists != Exists::No
+                && !entry.is_given_up
+                && inner.is_within(entry.scope, scope)
+                && !left.iter().any(|(key, _)| *key == entry.key)
+        };
+        let mut entry = inner.entries.iter().rev().find(of_scope)?;
+        // A volume made anew under an old id may be younger than what it is attached to, or staged once more after it was
+        // published.
+        while let Some(user) =
+            inner.entries.iter().rev().find(|user| of_scope(user) && user.thing.uses(&entry.thing))
+        {
+            entry = user;
+        }
+        Some((entry.thing.clone(), entry.node, entry.secrets.clone(), entry.exists))
+    }
+
+    /// Removes the entry if nobody says that the thing is there, or may come to be.
+    fn sweep(&self, inner: &mut Inner, key: &str) {
+        let is_gone = |entry: &Entry| entry.claims == 0 && entry.exists == Exists::No;
+        let Some(place) = inner.entries.iter().position(|entry| is_gone(entry) && entry.key == key) else {
+            return;
+        };
+        let gone = inner.entries.remove(place);
+        if let (Some(logbook), Some(noted)) = (&self.logbook, gone.noted) {
+            logbook.gone(noted);
+        }
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What tells a thing from others: those of one node may look like those of another.
+fn key(thing: &Thing, node: usize) -> String {
+    match thing.request() {
+        _ if thing.is_on_node() && node > 0 => format!("{thing} on node {node}"),
+        // Of two requests under one name only one can be answered for what there is.
+        Some(request) => format!("{thing} {request:?}"),
+        None => thing.to_string(),
+    }
+}
+
+impl Inner {
+    fn find(&mut self, key: &str) -> Option<&mut Entry> {
+        self.entries.iter_mut().find(|entry| entry.key == key)
+    }
+
+    fn is_within(&self, mut scope: Scope, around: Scope) -> bool {
+        while scope != around {
+            if scope == WHOLE {
+                return false;
+            }
+            scope = self.around[scope];
+        }
+        true
+    }
+}
+
+/// A call under way that undoes a thing, with the latest call that may have made it before.
+#[derive(Debug)]
+pub(crate) struct Undoing {
+    key: String,
+    latest: Option<u64>,
+}
+
+/// A call under way that may make a thing. Dropped without an end, it may have made it.
+#[derive(Debug)]
+pub(crate) struct Claim<'a> {
+    ledger: &'a Ledger,
+    key: String,
+    exists: Exists,
+}
+
+impl Claim<'_> {
+    /// Notes what the call has done. What other calls have made stays.
+    pub(crate) fn end(mut self, exists: Exists) {
+        self.exists = exists;
+    }
+}
+
+impl Drop for Claim<'_> {
+    fn drop(&mut self) {
+        let mut inner = self.ledger.lock();
+        if let Some(entry) = inner.find(&self.key) {
+            entry.claims -= 1;
+            if self.exists == Exists::Yes
+                && entry.exists != Exists::Yes
+                && let (Some(logbook), Some(noted)) = (&self.ledger.logbook, entry.noted)
+            {
+                logbook.made(noted);
+            }
+            entry.exists = entry.exists.max(self.exists);
+            if self.exists == Exists::Perhaps && entry.thing.is_use() {
+                let late = (entry.thing.clone(), entry.node);
+                inner.late.truncate(LATE_MAX - 1);
+                inner.late.push_front(late);
+            }
+        }
+        self.ledger.sweep(&mut inner, &self.key);
+    }
+}

@@ -1,0 +1,212 @@
+//! How each thing is undone that a check can make: as an orchestrator would, which asks again while a driver is busy.
+
+use std::io::ErrorKind;
+use std::path::Path;
+use std::time::Instant;
+
+use csi_proto::{Rpc, UnaryCall, v1};
+use tonic::Code;
+
+use super::group;
+use crate::client::answer::{Answer, Exists, NoAnswer, Refused};
+use crate::client::patience::{Pauses, Settles};
+use crate::client::session::Session;
+use crate::protocol::effect::{self, Effect};
+use crate::resources::mounts;
+use crate::resources::thing::{Stays, Thing};
+use crate::text::shorten::named;
+
+/// Times that a call to undo something is made.
+const TRIES_MAX: u32 = 6;
+/// Times that a driver has to fail alike in making a thing before it is believed that there is none.
+const FAILURES_BELIEVED: u32 = 2;
+
+impl Thing {
+    /// Undoes it; the error says what stands in the way.
+    pub(crate) async fn undo(&self, session: &Session, exists: Exists) -> Result<(), Stays> {
+        match self {
+            Thing::VolumeNamed(request) => {
+                let Some(made) = ask_for(session, (**request).clone()).await? else { return Ok(()) };
+                let id = made.volume.unwrap_or_default().volume_id;
+                Ok(insist(session, delete_volume(&id), Exists::Yes).await?)
+            }
+            Thing::SnapshotNamed(request) => {
+                let Some(made) = ask_for(session, (**request).clone()).await? else { return Ok(()) };
+                let id = made.snapshot.unwrap_or_default().snapshot_id;
+                Ok(insist(session, delete_snapshot(&id), Exists::Yes).await?)
+            }
+            Thing::GroupSnapshotNamed(request) => {
+                let Some(made) = ask_for(session, (**request).clone()).await? else { return Ok(()) };
+                let request = group::delete_request(&made.group_snapshot.unwrap_or_default());
+                Ok(insist(session, request, Exists::Yes).await?)
+            }
+            named => Ok(named.undo_known(session, exists).await?),
+        }
+    }
+
+    /// The same for a thing of which everything is known that undoes it.
+    async fn undo_known(&self, session: &Session, exists: Exists) -> Result<(), String> {
+        match self {
+            Thing::VolumeNamed(_) | Thing::SnapshotNamed(_) | Thing::GroupSnapshotNamed(_) => Ok(()),
+            Thing::Volume(id) => insist(session, delete_volume(id), exists).await,
+            Thing::Snapshot(id) => insist(session, delete_snapshot(id), exists).await,
+            Thing::GroupSnapshot { request, gone } => {
+                let deleted = insist(session, (**request).clone(), exists).await;
+                if deleted.is_ok() || gone.is_empty() {
+                    return deleted;
+                }
+                let mut request = (**request).clone();
+                request.snapshot_ids.extend(gone.iter().cloned());
+                insist(session, request, exists).await
+            }
+            Thing::Attachment { volume_id, node_id } => {
+                let request = v1::ControllerUnpublishVolumeRequest {
+                    volume_id: volume_id.clone(),
+                    node_id: node_id.clone(),
+                    ..Default::default()
+                };
+                insist(session, request, exists).await
+            }
+            Thing::Staging { volume_id, path } => {
+                let (volume_id, staging_target_path) = (volume_id.clone(), path.clone());
+                let request = v1::NodeUnstageVolumeRequest { volume_id, staging_target_path };
+                unstacked(session, path, || insist(session, request.clone(), exists)).await
+            }
+            Thing::Publication { volume_id, path } => {
+                let (volume_id, target_path) = (volume_id.clone(), path.clone());
+                let request = v1::NodeUnpublishVolumeRequest { volume_id, target_path };
+                unstacked(session, path, || insist(session, request.clone(), exists)).await
+            }
+            Thing::StagingDirectory(path) => session.paths().remove_staging(path).await,
+            Thing::TargetDirectories(path) => session.paths().remove_target(path).await,
+            Thing::File(path) => match tokio::fs::remove_file(path).await {
+                Err(error) if error.kind() != ErrorKind::NotFound => {
+                    Err(format!("failed to remove {}: {error}", path.display()))
+                }
+                _ => Ok(()),
+            },
+        }
+    }
+}
+
+/// Undoes what is mounted at a path, and again for each mount that a driver has put over another.
+async fn unstacked<F>(session: &Session, path: &str, mut undo: impl FnMut() -> F) -> Result<(), String>
+where
+    F: Future<Output = Result<(), String>>,
+{
+    for _ in 0..TRIES_MAX {
+        undo().await?;
+        if session.paths().commands().is_some() || mounts::at(Path::new(path)).is_empty() {
+            return Ok(());
+        }
+    }
+    Err(format!("{} is mounted still, after OK for an answer", named(path)))
+}
+
+fn delete_volume(id: &str) -> v1::DeleteVolumeRequest {
+    v1::DeleteVolumeRequest { volume_id: id.to_owned(), ..Default::default() }
+}
+
+fn delete_snapshot(id: &str) -> v1::DeleteSnapshotRequest {
+    v1::DeleteSnapshotRequest { snapshot_id: id.to_owned(), ..Default::default() }
+}
+
+/// Sends a request that undoes something until it is done: a few times at the most, no longer than `time-limits:
+/// settle-ms`, and once if the driver does not have the RPC.
+async fn insist<Q>(session: &Session, request: Q, exists: Exists) -> Result<(), String>
+where
+    Q: UnaryCall + Send + Sync,
+    Q::Response: Send + Sync,
+{
+    let mut tries = Tries::new(session, Q::RPC);
+    loop {
+        match session.call(request.clone()).once().await.into_answer() {
+            Answer::Ok(_) => return tries.done(Ok(())),
+            // Gone already: an unpublish of something unknown may be answered so.
+            Answer::Refused(Refused { code: Code::NotFound, .. }) => return Ok(()),
+            // A definite no about something that may never have been.
+            Answer::Refused(refused)
+                if exists != Exists::Yes && effect::of(Q::RPC, refused.code) == Effect::None =>
+            {
+                return Ok(());
+            }
+            Answer::Refused(refused) => tries.again_after(&refused).await?,
+            Answer::Unknown(no_answer) => tries.again_unanswered(&no_answer).await?,
+        }
+    }
+}
+
+/// Sends a request to make a thing again, since that is the way to learn what it has made: `None` if that is nothing.
+async fn ask_for<Q>(session: &Session, request: Q) -> Result<Option<Q::Response>, Stays>
+where
+    Q: UnaryCall + Send + Sync,
+    Q::Response: Send + Sync,
+{
+    let mut tries = Tries::new(session, Q::RPC);
+    loop {
+        match session.call(request.clone()).once().await.into_answer() {
+            Answer::Ok(response) => return Ok(tries.done(Ok(Some(response)))?),
+            // Something has the name, and nobody else makes things under names of this run.
+            Answer::Refused(refused @ Refused { code: Code::AlreadyExists, .. }) => {
+                let why = format!("{}, made again to learn the id, answered {refused}", Q::RPC);
+                return Err(Stays { why, in_doubt: true });
+            }
+            Answer::Refused(refused) => match effect::of(Q::RPC, refused.code) {
+                Effect::None => return Ok(None),
+                Effect::Unsure if tries.pauses.taken + 1 >= FAILURES_BELIEVED => return Ok(None),
+                Effect::Unsure | Effect::Pending => tries.again_after(&refused).await?,
+            },
+            Answer::Unknown(no_answer) => tries.again_unanswered(&no_answer).await?,
+        }
+    }
+}
+
+/// How often something is tried, and for how long.
+struct Tries<'a> {
+    session: &'a Session,
+    rpc: Rpc,
+    settled: Instant,
+    pauses: Pauses,
+}
+
+impl Tries<'_> {
+    fn new(session: &Session, rpc: Rpc) -> Tries<'_> {
+        let settled = Instant::now() + session.settle_limit();
+        Tries { session, rpc, settled, pauses: Pauses::default() }
+    }
+
+    /// Pauses before the next try, or says why there is none.
+    async fn again_after(&mut self, refused: &Refused) -> Result<(), String> {
+        self.again(&format!("answered {refused}"), refused.code == Code::Unimplemented).await
+    }
+
+    /// The same after a call without an answer.
+    async fn again_unanswered(&mut self, no_answer: &NoAnswer) -> Result<(), String> {
+        let withheld = matches!(no_answer, NoAnswer::Withheld(_));
+        self.again(
+            &format!("has no result: {no_answer}"),
+            withheld || self.session.patience().is_silent(self.rpc),
+        )
+        .await
+    }
+
+    async fn again(&mut self, why: &str, in_vain: bool) -> Result<(), String> {
+        let pause = self.pauses.next;
+        let late = self.session.remaining() < pause || Instant::now() + pause > self.settled;
+        let known = self.session.patience().is_unwilling(self.rpc) && self.pauses.taken > 0;
+        if in_vain || late || known || self.pauses.taken + 1 >= TRIES_MAX {
+            return self.done(Err(format!("{} {why}", self.rpc)));
+        }
+        let what = Settles::Willing(self.rpc.method);
+        self.session.wait_to_repeat(what, &mut self.pauses, self.settled).await;
+        Ok(())
+    }
+
+    /// Notes whether it was worth trying again.
+    fn done<T>(&self, ended: Result<T, String>) -> Result<T, String> {
+        if self.pauses.taken > 0 {
+            self.session.patience().was_willing(self.rpc, ended.is_ok());
+        }
+        ended
+    }
+}

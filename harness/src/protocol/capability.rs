@@ -1,0 +1,155 @@
+//! What a driver can advertise.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::str::FromStr;
+
+use csi_proto::v1::{
+    controller_service_capability::rpc::Type as ControllerType,
+    group_controller_service_capability::rpc::Type as GroupType,
+    node_service_capability::rpc::Type as NodeType,
+    plugin_capability::{service::Type as ServiceType, volume_expansion::Type as ExpansionType},
+};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::text::suggest::did_you_mean;
+
+macro_rules! capabilities {
+    ($($set:ident { $($variant:ident = $name:literal from $proto:ident::$value:ident,)+ })+) => {
+        /// Everything a driver can advertise, over all five capability enums of the protocol.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize, Serialize, JsonSchema)]
+        pub enum Capability {
+            $($(
+                #[serde(rename = $name)]
+                #[doc = concat!("`", $name, "`, of the ", stringify!($set), " set.")]
+                $variant,
+            )+)+
+        }
+
+        impl Capability {
+            /// Every capability of protocol v1.12.
+            pub const ALL: &'static [Capability] = &[$($(Capability::$variant,)+)+];
+
+            /// The name as the protocol spells it; prefixed with `Node.` where a controller capability has the
+            /// same name.
+            pub fn name(self) -> &'static str {
+                match self { $($(Capability::$variant => $name,)+)+ }
+            }
+        }
+
+        $(impl From<sets::$set> for Option<Capability> {
+            fn from(set: sets::$set) -> Self {
+                match set.0 {
+                    $(number if number == $proto::$value as i32 => Some(Capability::$variant),)+
+                    _ => None,
+                }
+            }
+        })+
+    };
+}
+
+/// Enum numbers as they came over the wire, told apart by the set they belong to.
+pub(crate) mod sets {
+    pub(crate) struct Plugin(pub(crate) i32);
+    pub(crate) struct Expansion(pub(crate) i32);
+    pub(crate) struct Controller(pub(crate) i32);
+    pub(crate) struct Group(pub(crate) i32);
+    pub(crate) struct Node(pub(crate) i32);
+}
+
+capabilities! {
+    Plugin {
+        ControllerService = "CONTROLLER_SERVICE" from ServiceType::ControllerService,
+        VolumeAccessibilityConstraints = "VOLUME_ACCESSIBILITY_CONSTRAINTS" from ServiceType::VolumeAccessibilityConstraints,
+        GroupControllerService = "GROUP_CONTROLLER_SERVICE" from ServiceType::GroupControllerService,
+        SnapshotMetadataService = "SNAPSHOT_METADATA_SERVICE" from ServiceType::SnapshotMetadataService,
+    }
+    Expansion {
+        OnlineExpansion = "ONLINE" from ExpansionType::Online,
+        OfflineExpansion = "OFFLINE" from ExpansionType::Offline,
+    }
+    Controller {
+        CreateDeleteVolume = "CREATE_DELETE_VOLUME" from ControllerType::CreateDeleteVolume,
+        PublishUnpublishVolume = "PUBLISH_UNPUBLISH_VOLUME" from ControllerType::PublishUnpublishVolume,
+        ListVolumes = "LIST_VOLUMES" from ControllerType::ListVolumes,
+        GetCapacity = "GET_CAPACITY" from ControllerType::GetCapacity,
+        CreateDeleteSnapshot = "CREATE_DELETE_SNAPSHOT" from ControllerType::CreateDeleteSnapshot,
+        ListSnapshots = "LIST_SNAPSHOTS" from ControllerType::ListSnapshots,
+        CloneVolume = "CLONE_VOLUME" from ControllerType::CloneVolume,
+        PublishReadonly = "PUBLISH_READONLY" from ControllerType::PublishReadonly,
+        ExpandVolume = "EXPAND_VOLUME" from ControllerType::ExpandVolume,
+        ListVolumesPublishedNodes = "LIST_VOLUMES_PUBLISHED_NODES" from ControllerType::ListVolumesPublishedNodes,
+        VolumeCondition = "VOLUME_CONDITION" from ControllerType::VolumeCondition,
+        GetVolume = "GET_VOLUME" from ControllerType::GetVolume,
+        SingleNodeMultiWriter = "SINGLE_NODE_MULTI_WRITER" from ControllerType::SingleNodeMultiWriter,
+        ModifyVolume = "MODIFY_VOLUME" from ControllerType::ModifyVolume,
+        GetSnapshot = "GET_SNAPSHOT" from ControllerType::GetSnapshot,
+    }
+    Group {
+        CreateDeleteGetVolumeGroupSnapshot = "CREATE_DELETE_GET_VOLUME_GROUP_SNAPSHOT" from GroupType::CreateDeleteGetVolumeGroupSnapshot,
+    }
+    Node {
+        StageUnstageVolume = "STAGE_UNSTAGE_VOLUME" from NodeType::StageUnstageVolume,
+        GetVolumeStats = "GET_VOLUME_STATS" from NodeType::GetVolumeStats,
+        NodeExpandVolume = "Node.EXPAND_VOLUME" from NodeType::ExpandVolume,
+        NodeVolumeCondition = "Node.VOLUME_CONDITION" from NodeType::VolumeCondition,
+        NodeSingleNodeMultiWriter = "Node.SINGLE_NODE_MULTI_WRITER" from NodeType::SingleNodeMultiWriter,
+        VolumeMountGroup = "VOLUME_MOUNT_GROUP" from NodeType::VolumeMountGroup,
+    }
+}
+
+impl fmt::Display for Capability {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+impl FromStr for Capability {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Capability, String> {
+        let named = Capability::ALL.iter().copied().find(|one| one.name() == text.trim());
+        named.ok_or_else(|| {
+            let near = did_you_mean(text, Capability::ALL.iter().map(|one| one.name()));
+            format!("CSI v1.12 has no capability {text:?}{near}")
+        })
+    }
+}
+
+/// What one driver advertises.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Capabilities {
+    known: BTreeSet<Capability>,
+    unknown: BTreeSet<String>,
+}
+
+impl Capabilities {
+    /// Whether the driver advertises it.
+    pub fn has(&self, capability: Capability) -> bool {
+        self.known.contains(&capability)
+    }
+
+    /// Everything advertised that protocol v1.12 knows.
+    pub fn iter(&self) -> impl Iterator<Item = Capability> + '_ {
+        self.known.iter().copied()
+    }
+
+    /// Numbers that protocol v1.12 does not know, such as `controller capability 42`: news, not a fault.
+    pub fn unknown(&self) -> impl Iterator<Item = &str> {
+        self.unknown.iter().map(String::as_str)
+    }
+
+    pub(crate) fn add(&mut self, set: &str, number: i32, capability: impl Into<Option<Capability>>) {
+        match capability.into() {
+            Some(capability) => {
+                self.known.insert(capability);
+            }
+            // Zero is UNKNOWN in each of these enums; a check of the suite speaks about it.
+            None if number == 0 => {}
+            None => {
+                self.unknown.insert(format!("{set} capability {number}"));
+            }
+        }
+    }
+}

@@ -1,0 +1,89 @@
+//! What a refusal leaves open: whether the call may have had an effect all the same, and whether it is to be made again.
+
+use csi_proto::Rpc;
+use tonic::Code;
+
+use crate::protocol::rpc::Facts;
+
+/// What a call that was not done may have left behind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Effect {
+    /// Nothing: the driver has said a definite no.
+    None,
+    /// Nobody knows: it may have failed half-way. Said again and again, it is the end of the matter.
+    Unsure,
+    /// The driver may still be at work on it. Sidecars make the same call again.
+    Pending,
+}
+
+/// Whether the RPC changes something.
+pub fn changes(rpc: Rpc) -> bool {
+    Facts::of(rpc).is_some_and(Facts::changes)
+}
+
+/// What a refusal of the RPC with this code says of its effect.
+pub fn of(rpc: Rpc, code: Code) -> Effect {
+    if changes(rpc) { of_change(code) } else { Effect::None }
+}
+
+/// The same for an RPC that changes something.
+pub fn of_change(code: Code) -> Effect {
+    match code {
+        Code::Aborted | Code::Unavailable | Code::DeadlineExceeded | Code::Cancelled => Effect::Pending,
+        // Something may have been used up in the middle of the work.
+        Code::Internal | Code::Unknown | Code::DataLoss | Code::ResourceExhausted => Effect::Unsure,
+        Code::Ok
+        | Code::InvalidArgument
+        | Code::NotFound
+        | Code::AlreadyExists
+        | Code::PermissionDenied
+        | Code::FailedPrecondition
+        | Code::OutOfRange
+        | Code::Unimplemented
+        | Code::Unauthenticated => Effect::None,
+    }
+}
+
+/// Whether a refusal of the RPC of this name only says "not now", so that an orchestrator makes the same call again.
+pub fn is_not_now(method: &str, code: Code) -> bool {
+    match code {
+        // Of a list it says that the token is not valid.
+        Code::Aborted => !Facts::named(method).is_some_and(Facts::lists),
+        Code::Unavailable | Code::ResourceExhausted => true,
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use csi_proto::{Call as _, v1};
+
+    use super::*;
+
+    #[test]
+    fn a_refused_token_is_not_asked_for_again() {
+        assert!(is_not_now("CreateVolume", Code::Aborted));
+        assert!(is_not_now("ControllerGetVolume", Code::Aborted));
+        assert!(!is_not_now("ListVolumes", Code::Aborted));
+        assert!(is_not_now("ListVolumes", Code::Unavailable));
+    }
+
+    #[test]
+    fn what_is_definite() {
+        let create = v1::CreateVolumeRequest::RPC;
+        for (code, effect) in [
+            (Code::InvalidArgument, Effect::None),
+            (Code::AlreadyExists, Effect::None),
+            (Code::OutOfRange, Effect::None),
+            (Code::Internal, Effect::Unsure),
+            (Code::Unknown, Effect::Unsure),
+            (Code::Aborted, Effect::Pending),
+            (Code::Unavailable, Effect::Pending),
+            (Code::ResourceExhausted, Effect::Unsure),
+            (Code::DeadlineExceeded, Effect::Pending),
+        ] {
+            assert_eq!(of(create, code), effect, "{code:?}");
+            assert_eq!(of(v1::ListVolumesRequest::RPC, code), Effect::None, "a list changes nothing");
+        }
+    }
+}

@@ -1,0 +1,299 @@
+//! What a run has made and not yet undone, in a file that outlives it: a run that is killed leaves all of it behind, and
+//! the next one can read what that is.
+//!
+//! A line of JSON for each piece of news. Secrets are left out of the requests in it; those of the configuration are filled
+//! in when they are sent again. The file is locked as long as its run lives, and goes with it if nothing is left.
+
+use std::collections::BTreeMap;
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read as _, Write as _};
+use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+
+use csi_proto::Endpoint;
+use rustix::fs::{FlockOperation, OFlags, flock};
+use serde::{Deserialize, Serialize};
+
+use crate::config::Config;
+use crate::driver::{ChildProcess, Notebook};
+use crate::resources::thing::Thing;
+
+const PREFIX: &str = "csi-sanity-run-";
+const SUFFIX: &str = ".jsonl";
+/// What no run writes.
+const BYTES_MAX: u64 = 1 << 30;
+
+/// The file of a run that is under way.
+#[derive(Debug)]
+pub(crate) struct Logbook {
+    path: PathBuf,
+    driver_ends_too: bool,
+    open: Mutex<Open>,
+}
+
+#[derive(Debug)]
+struct Open {
+    file: File,
+    /// Things made and not yet undone.
+    things: usize,
+    /// Things noted so far.
+    noted: u64,
+}
+
+/// The driver of a run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RunOf {
+    /// Its endpoints, that of the first node first, and that of the Controller service last if it has its own.
+    pub endpoints: Vec<String>,
+    /// Whether the driver ends with the run, and all that it keeps with it.
+    pub driver_ends_too: bool,
+}
+
+impl RunOf {
+    /// A run against the driver of this configuration.
+    pub fn new(config: &Config, driver_ends_too: bool) -> RunOf {
+        let nodes = config.nodes.iter().map(|node| &node.endpoint);
+        let endpoints = config.endpoint.iter().chain(nodes).chain(&config.controller_endpoint);
+        // As an address is written in one way only; and one that is forwarded is another one each time.
+        let written = |endpoint: &String| {
+            endpoint.parse().map_or(endpoint.clone(), |read: Endpoint| config.place_of(&read))
+        };
+        RunOf { endpoints: endpoints.map(written).collect(), driver_ends_too }
+    }
+}
+
+/// A line of the file.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum News {
+    /// The first one.
+    Run(RunOf),
+    /// A call is about to be sent that may make the thing; or something else is known of it.
+    Begun { number: u64, thing: Thing, node: usize },
+    /// The thing is there.
+    Made(u64),
+    /// The thing is not there any more, or was never made.
+    Gone(u64),
+    /// A directory was made.
+    Directory(PathBuf),
+    /// The driver was started.
+    Driver(ChildProcess),
+}
+
+impl Logbook {
+    /// Begins the file of a run.
+    pub(crate) fn begin(run: RunOf) -> io::Result<Logbook> {
+        let file = tempfile::Builder::new().prefix(PREFIX).suffix(SUFFIX).tempfile()?;
+        flock(&file, FlockOperation::NonBlockingLockExclusive)?;
+        let (file, path) = file.keep().map_err(|kept| kept.error)?;
+        let driver_ends_too = run.driver_ends_too;
+        let logbook = Logbook { path, driver_ends_too, open: Mutex::new(Open { file, things: 0, noted: 0 }) };
+        logbook.write(&News::Run(run));
+        Ok(logbook)
+    }
+
+    /// Notes a thing before the call that may make it. Returns the number under which it is known.
+    pub(crate) fn begun(&self, thing: &Thing, node: usize) -> u64 {
+        let number = {
+            let mut open = self.lock();
+            open.things += 1;
+            open.noted += 1;
+            open.noted
+        };
+        self.amended(number, thing, node);
+        number
+    }
+
+    /// Notes that something else is known of a thing.
+    pub(crate) fn amended(&self, number: u64, thing: &Thing, node: usize) {
+        self.write(&News::Begun { number, thing: thing.clone(), node });
+    }
+
+    /// Notes that a thing is there.
+    pub(crate) fn made(&self, number: u64) {
+        self.write(&News::Made(number));
+    }
+
+    /// Notes that a thing is gone.
+    pub(crate) fn gone(&self, number: u64) {
+        self.lock().things -= 1;
+        self.write(&News::Gone(number));
+    }
+
+    /// Whether what it tells of is there after the run, and so the file.
+    pub(crate) fn outlives_the_run(&self) -> bool {
+        !self.driver_ends_too
+    }
+
+    /// A run goes on without its file: where the disk is full, undoing matters more than what would be missing here.
+    fn write(&self, news: &News) {
+        let Ok(mut line) = serde_json::to_vec(news) else { return };
+        line.push(b'\n');
+        let _ = self.lock().file.write_all(&line);
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Open> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Notebook for Logbook {
+    fn directory(&self, path: &Path) {
+        self.write(&News::Directory(path.to_owned()));
+    }
+
+    fn process(&self, process: ChildProcess) {
+        self.write(&News::Driver(process));
+    }
+}
+
+impl Drop for Logbook {
+    fn drop(&mut self) {
+        if self.driver_ends_too || self.lock().things == 0 {
+            // There is nothing that anybody could undo.
+            let _ = std::fs::remove_file(&self.path);
+        }
+    }
+}
+
+/// What a run that was killed has left behind.
+#[derive(Debug)]
+pub struct Remains {
+    /// Whose they are.
+    pub run: RunOf,
+    pub(crate) path: PathBuf,
+    /// The things in the order in which they were made, each with its node and whether it is known to be there.
+    pub(crate) things: Vec<(Thing, usize, bool)>,
+    pub(crate) directories: Vec<PathBuf>,
+    pub(crate) drivers: Vec<ChildProcess>,
+    /// Keeps others from undoing the same.
+    _file: File,
+}
+
+/// Why a file of a run cannot be read.
+#[derive(Debug, thiserror::Error)]
+#[error("{}: {problem}; remove the file if nothing of its run is left", path.display())]
+pub struct UnreadableRemains {
+    path: PathBuf,
+    problem: String,
+}
+
+/// What the runs of this user have left behind that do not run any more.
+///
+/// # Errors
+/// The directory for temporary files cannot be read.
+pub fn remains() -> io::Result<Vec<Result<Remains, UnreadableRemains>>> {
+    let mut paths: Vec<PathBuf> = Vec::new();
+    for entry in std::fs::read_dir(std::env::temp_dir())? {
+        let entry = entry?;
+        let name = entry.file_name();
+        if name.to_str().is_some_and(|name| name.starts_with(PREFIX) && name.ends_with(SUFFIX)) {
+            paths.push(entry.path());
+        }
+    }
+    paths.sort();
+    let unreadable = |path: PathBuf| move |problem| UnreadableRemains { path, problem };
+    Ok(paths.into_iter().filter_map(|path| read(&path).map_err(unreadable(path)).transpose()).collect())
+}
+
+/// The remains in a file; `None` if its run is under way, or it is somebody else's.
+fn read(path: &Path) -> Result<Option<Remains>, String> {
+    let flags = i32::try_from(OFlags::NOFOLLOW.bits()).unwrap_or_default();
+    let mut file = match OpenOptions::new().read(true).write(true).custom_flags(flags).open(path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(error.to_string()),
+    };
+    let found = file.metadata().map_err(|error| error.to_string())?;
+    if !found.is_file() || found.uid() != rustix::process::geteuid().as_raw() {
+        return Ok(None);
+    }
+    if found.len() > BYTES_MAX {
+        return Err(format!("it has more than {BYTES_MAX} bytes"));
+    }
+    if flock(&file, FlockOperation::NonBlockingLockExclusive).is_err() {
+        return Ok(None);
+    }
+    let mut text = String::new();
+    file.read_to_string(&mut text).map_err(|error| error.to_string())?;
+    parse(path, &text, file).map(Some)
+}
+
+fn parse(path: &Path, text: &str, file: File) -> Result<Remains, String> {
+    let mut run = None;
+    let mut things: BTreeMap<u64, (Thing, usize, bool)> = BTreeMap::new();
+    let (mut directories, mut drivers) = (Vec::new(), Vec::new());
+    // A last line without its end was cut off by the kill.
+    let whole = text.rfind('\n').map_or("", |end| &text[..end]);
+    for (number, line) in (1..).zip(whole.lines()) {
+        let news = serde_json::from_str(line).map_err(|error| format!("line {number}: {error}"))?;
+        match news {
+            News::Run(told) => run = Some(told),
+            News::Begun { number, thing, node } => {
+                let is_known = things.get(&number).is_some_and(|(.., is_known)| *is_known);
+                things.insert(number, (thing, node, is_known));
+            }
+            News::Made(number) => {
+                if let Some((.., is_known)) = things.get_mut(&number) {
+                    *is_known = true;
+                }
+            }
+            News::Gone(number) => {
+                things.remove(&number);
+            }
+            News::Directory(path) => directories.push(path),
+            News::Driver(process) => drivers.push(process),
+        }
+    }
+    let run = run.ok_or("its first line is missing")?;
+    let things = things.into_values().collect();
+    Ok(Remains { run, path: path.to_owned(), things, directories, drivers, _file: file })
+}
+
+impl Remains {
+    /// What there is to undo, in words.
+    pub fn things(&self) -> Vec<String> {
+        self.things.iter().map(|(thing, ..)| thing.to_string()).collect()
+    }
+
+    /// Kills what still runs of a driver that the run had started.
+    pub fn end_driver(&self) {
+        for process in &self.drivers {
+            process.kill();
+        }
+    }
+
+    /// Removes what is left of the run on this machine: its directories, if they are empty, and the file that told of it. Returns
+    /// what could not be removed.
+    pub fn clear_away(mut self) -> Vec<String> {
+        if self.run.driver_ends_too {
+            self.remove_sockets();
+        }
+        self.directories.sort_by_key(|directory| directory.components().count());
+        let mut left = Vec::new();
+        for directory in self.directories.iter().rev() {
+            match std::fs::remove_dir(directory) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                    left.push(format!("directory {}: {error}", directory.display()));
+                }
+                _ => {}
+            }
+        }
+        if let Err(error) = std::fs::remove_file(&self.path) {
+            left.push(format!("file {}: {error}", self.path.display()));
+        }
+        left
+    }
+
+    /// Those of a driver that ended with its run lie in a directory of their own.
+    fn remove_sockets(&mut self) {
+        for endpoint in &self.run.endpoints {
+            let Ok(Endpoint::Unix(path)) = endpoint.parse() else { continue };
+            let is_socket = path.symlink_metadata().is_ok_and(|found| found.file_type().is_socket());
+            if is_socket && std::fs::remove_file(&path).is_ok() {
+                self.directories.extend(path.parent().map(Path::to_owned));
+            }
+        }
+    }
+}

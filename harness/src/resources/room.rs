@@ -1,0 +1,27 @@
+//! Room for volumes on a node that reports a limit: not more checks attach volumes at the same time than it has room for.
+
+use std::sync::Arc;
+
+use tokio::sync::{OnceCell, OwnedSemaphorePermit, Semaphore};
+
+/// Volumes that most checks have attached at the same time, at the most.
+const ATTACHED_BY_A_CHECK: usize = 2;
+
+/// The room on the first node, which is asked for when somebody needs it.
+#[derive(Debug, Default)]
+pub(crate) struct Room(OnceCell<Option<Arc<Semaphore>>>);
+
+impl Room {
+    /// Waits until there is room for one more check, and keeps it as long as the permit lives; `None` where there is no limit.
+    /// `ask` finds out how many volumes the node takes.
+    pub(crate) async fn enter(
+        &self,
+        ask: impl Future<Output = Option<usize>>,
+    ) -> Option<OwnedSemaphorePermit> {
+        let checks = self.0.get_or_init(|| async {
+            let checks = |limit: usize| (limit / ATTACHED_BY_A_CHECK).clamp(1, Semaphore::MAX_PERMITS);
+            ask.await.map(|limit| Arc::new(Semaphore::new(checks(limit))))
+        });
+        checks.await.clone()?.acquire_owned().await.ok()
+    }
+}

@@ -1,0 +1,202 @@
+//! Everything that a check can make.
+
+use std::fmt;
+use std::path::PathBuf;
+
+use csi_proto::v1;
+use prost::Message as _;
+use serde::{Deserialize, Serialize};
+
+use crate::text::shorten::named;
+
+/// Something to be undone. Its text names it, and two of one text are the same.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Thing {
+    Volume(String),
+    /// A volume whose id nobody knows yet.
+    VolumeNamed(#[serde(with = "encoded")] Box<v1::CreateVolumeRequest>),
+    Snapshot(String),
+    /// A snapshot whose id nobody knows yet.
+    SnapshotNamed(#[serde(with = "encoded")] Box<v1::CreateSnapshotRequest>),
+    GroupSnapshot {
+        #[serde(with = "encoded")]
+        request: Box<v1::DeleteVolumeGroupSnapshotRequest>,
+        /// Members that were deleted alone, or perhaps were. Whether the driver still counts them only it knows.
+        gone: Vec<String>,
+    },
+    /// A group snapshot whose id nobody knows yet.
+    GroupSnapshotNamed(#[serde(with = "encoded")] Box<v1::CreateVolumeGroupSnapshotRequest>),
+    Attachment {
+        volume_id: String,
+        node_id: String,
+    },
+    Staging {
+        volume_id: String,
+        path: String,
+    },
+    Publication {
+        volume_id: String,
+        path: String,
+    },
+    StagingDirectory(PathBuf),
+    /// The directories above a target path.
+    TargetDirectories(PathBuf),
+    /// A file that the check wrote beside them.
+    File(PathBuf),
+}
+
+/// Why a thing is not undone.
+#[derive(Clone, Debug)]
+pub(crate) struct Stays {
+    pub(crate) why: String,
+    /// Whether nobody knows that it is there.
+    pub(crate) in_doubt: bool,
+}
+
+impl From<String> for Stays {
+    fn from(why: String) -> Stays {
+        Stays { why, in_doubt: false }
+    }
+}
+
+/// Requests as hexadecimal bytes, without secrets.
+mod encoded {
+    use prost::Message;
+    use serde::de::Error as _;
+    use serde::{Deserialize as _, Deserializer, Serializer};
+
+    use csi_proto::Call;
+
+    // The signature that serde wants for a field of this type.
+    #[expect(clippy::borrowed_box)]
+    pub(super) fn serialize<Q: Call + Message, S: Serializer>(
+        request: &Box<Q>,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        let mut request = request.clone();
+        if let Some(secrets) = request.secrets_mut() {
+            secrets.clear();
+        }
+        let digits: String = request.encode_to_vec().iter().map(|byte| format!("{byte:02x}")).collect();
+        serializer.serialize_str(&digits)
+    }
+
+    pub(super) fn deserialize<'de, Q: Message + Default, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<Box<Q>, D::Error> {
+        let digits = String::deserialize(deserializer)?;
+        let byte = |pair: &[u8]| {
+            let pair = std::str::from_utf8(pair).ok()?;
+            u8::from_str_radix(pair, 16).ok()
+        };
+        let bytes: Option<Vec<u8>> = digits.as_bytes().chunks(2).map(byte).collect();
+        let bytes = bytes.ok_or_else(|| D::Error::custom("a request is not hexadecimal"))?;
+        Q::decode(bytes.as_slice()).map(Box::new).map_err(D::Error::custom)
+    }
+}
+
+impl fmt::Display for Thing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Thing::Volume(id) => write!(f, "volume {}", named(id)),
+            Thing::VolumeNamed(request) => write!(f, "volume named {:?}", request.name),
+            Thing::Snapshot(id) => write!(f, "snapshot {}", named(id)),
+            Thing::SnapshotNamed(request) => write!(f, "snapshot named {:?}", request.name),
+            Thing::GroupSnapshot { request, .. } => {
+                write!(f, "group snapshot {}", named(&request.group_snapshot_id))
+            }
+            Thing::GroupSnapshotNamed(request) => write!(f, "group snapshot named {:?}", request.name),
+            Thing::Attachment { volume_id, node_id } => {
+                write!(f, "attachment of volume {} to node {}", named(volume_id), named(node_id))
+            }
+            Thing::Staging { volume_id, path } => {
+                write!(f, "volume {} staged at {}", named(volume_id), named(path))
+            }
+            Thing::Publication { volume_id, path } => {
+                write!(f, "volume {} published at {}", named(volume_id), named(path))
+            }
+            Thing::StagingDirectory(path) => write!(f, "directory {}", named(&path.to_string_lossy())),
+            Thing::TargetDirectories(path) => {
+                write!(f, "directories above {}", named(&path.to_string_lossy()))
+            }
+            Thing::File(path) => write!(f, "file {}", named(&path.to_string_lossy())),
+        }
+    }
+}
+
+impl Thing {
+    /// Whether this may be a use of that, and has to be undone before it: a volume is unpublished, then unstaged, then detached,
+    /// then deleted.
+    pub(crate) fn uses(&self, that: &Thing) -> bool {
+        // The id of such a volume nobody knows yet.
+        let of_any = matches!(that, Thing::VolumeNamed(_));
+        match (self.use_of(), that.use_of()) {
+            (Some((by, _)), Some(_)) if of_any => by > 0,
+            (Some((by, volume)), Some((of, other))) => by > of && volume == other,
+            _ => false,
+        }
+    }
+
+    /// Whether it is a use of a volume.
+    pub(crate) fn is_use(&self) -> bool {
+        self.use_of().is_some_and(|(far, _)| far > 0)
+    }
+
+    /// How far a volume is on its way to a workload, and which one.
+    fn use_of(&self) -> Option<(u8, &str)> {
+        Some(match self {
+            Thing::VolumeNamed(_) => (0, ""),
+            Thing::Volume(id) => (0, id),
+            Thing::Attachment { volume_id, .. } => (1, volume_id),
+            Thing::Staging { volume_id, .. } => (2, volume_id),
+            Thing::Publication { volume_id, .. } => (3, volume_id),
+            _ => return None,
+        })
+    }
+
+    /// Notes that a member of this group snapshot was deleted alone, or perhaps was.
+    pub(crate) fn part_with(&mut self, member: &str) {
+        if let Thing::GroupSnapshot { request, gone } = self
+            && let Some(at) = request.snapshot_ids.iter().position(|id| id == member)
+        {
+            gone.push(request.snapshot_ids.remove(at));
+        }
+    }
+
+    /// The request that is to make it, encoded, where nobody knows its id yet.
+    pub(crate) fn request(&self) -> Option<Vec<u8>> {
+        match self {
+            Thing::VolumeNamed(request) => Some(request.encode_to_vec()),
+            Thing::SnapshotNamed(request) => Some(request.encode_to_vec()),
+            Thing::GroupSnapshotNamed(request) => Some(request.encode_to_vec()),
+            _ => None,
+        }
+    }
+
+    /// Its id or path, where that is known, as lists of what there is have it.
+    pub(crate) fn id(&self) -> Option<String> {
+        match self {
+            Thing::Volume(id) | Thing::Snapshot(id) => Some(id.clone()),
+            Thing::Staging { path, .. } | Thing::Publication { path, .. } => Some(path.clone()),
+            _ => None,
+        }
+    }
+
+    /// Whether it is on one node only.
+    pub(crate) fn is_on_node(&self) -> bool {
+        matches!(
+            self,
+            Thing::Staging { .. }
+                | Thing::Publication { .. }
+                | Thing::StagingDirectory(_)
+                | Thing::TargetDirectories(_)
+                | Thing::File(_)
+        )
+    }
+
+    /// Whether the driver is needed to undo it.
+    pub(crate) fn takes_a_call(&self) -> bool {
+        !matches!(self, Thing::StagingDirectory(_) | Thing::TargetDirectories(_) | Thing::File(_))
+    }
+}

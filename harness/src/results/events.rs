@@ -1,0 +1,48 @@
+//! What the runner says while it works. Reports are listeners; the runner knows none of them.
+
+use crate::checks::planned::Planned;
+use crate::client::patience::Waiting;
+use crate::client::stages::Stage;
+use crate::client::target::Target;
+use crate::results::outcome::{CheckReport, Crash, Leak, Summary};
+
+/// Something that happened in a run.
+#[derive(Debug)]
+pub enum Event<'a> {
+    /// The run begins.
+    Started {
+        /// The driver under test.
+        target: &'a Target,
+        /// The checks that will be run or skipped.
+        planned: usize,
+        /// The seed of everything random.
+        seed: u64,
+    },
+    /// News that are no verdict.
+    Remark(&'a str),
+    /// A check begins.
+    CheckStarted(&'a Planned),
+    /// The driver is given time to settle.
+    Waiting(Waiting),
+    /// The run goes on; once a second while checks run.
+    Tick {
+        /// How far those are that have told it, by label.
+        stages: &'a [(String, Stage)],
+    },
+    /// A check has ended, and what it made is undone. What came of it may be told later, or after it has run once more.
+    CheckEnded(&'a Planned),
+    /// What came of a check that has ended.
+    CheckFinished(&'a CheckReport),
+    /// The driver died.
+    Crashed(&'a Crash),
+    /// Something stayed behind.
+    Leaked(&'a [Leak]),
+    /// The run is over.
+    Finished(&'a Summary),
+}
+
+/// Listens to a run.
+pub trait Reporter {
+    /// Takes note of an event.
+    fn event(&mut self, event: &Event<'_>);
+}

@@ -1,0 +1,101 @@
+//! What makes two outcomes the same fault, so that a reader meets it once.
+
+use crate::client::answer::{Answer, NoAnswer};
+use crate::client::record::CallRecord;
+use crate::client::tally::{FirstFailure, Tally};
+use crate::results::outcome::{CheckReport, Outcome};
+use crate::results::story;
+
+/// A key that outcomes with the same cause share.
+///
+/// A rule broken in the same words is one fault, whatever names and numbers the words hold. Checks that could not
+/// judge share the call that stood in their way: a driver that refuses every CreateVolume is one fault, and not one
+/// for each check that needs a volume.
+pub fn key(report: &CheckReport) -> String {
+    match &report.outcome {
+        Outcome::Passed => String::new(),
+        Outcome::SameFault(same) => shape(&same.told()),
+        Outcome::Skipped(why) => shape(why),
+        Outcome::Broken(why) if is_undoing(report, why) => shape(why),
+        Outcome::Broken(why) => obstacle(report).unwrap_or_else(|| shape(why)),
+        Outcome::UnexpectedPass { .. } => report.label(),
+        Outcome::Failed(violation) | Outcome::Warned(violation) | Outcome::KnownFailure { violation, .. } => {
+            if let Some(rpc) = missing(report) {
+                return rpc;
+            }
+            let rule = story::rule(report, violation).map_or("", |rule| rule.id);
+            format!("{rule} {}{}", shape(&violation.message), deadly_fields(report))
+        }
+    }
+}
+
+/// Whether a check judged, and what it made could not be undone: the same fault, whatever the check was about.
+fn is_undoing(report: &CheckReport, why: &str) -> bool {
+    report.leftovers.first().is_some_and(|leftover| why.ends_with(leftover))
+}
+
+/// The call that kept a check from judging: the last one, if it failed.
+fn obstacle(report: &CheckReport) -> Option<String> {
+    let last: &CallRecord = report.calls.iter().rev().find(|call| !call.cleanup)?;
+    match &last.outcome {
+        // A driver that died has one fault, whichever calls it met.
+        Answer::Unknown(NoAnswer::Broken(_)) => Some("the connection broke".to_owned()),
+        Answer::Unknown(NoAnswer::Withheld(_)) => Some(format!("{} withheld", last.rpc)),
+        Answer::Unknown(NoAnswer::Severed | NoAnswer::TooLong(_) | NoAnswer::LetGo(_) | NoAnswer::CutOff) => {
+            Some(format!("{} no answer", last.rpc))
+        }
+        failed => failed.failure().map(|failure| format!("{} {failure}", last.rpc)),
+    }
+}
+
+/// The first call of the run that failed as the one did which kept this check from judging; nothing where that is the check's own.
+pub(crate) fn began_with(report: &CheckReport, tally: &Tally) -> Option<FirstFailure> {
+    let Outcome::Broken(why) = &report.outcome else { return None };
+    let is_undoing = is_undoing(report, why);
+    let last = report.calls.iter().rev().find(|call| call.cleanup == is_undoing)?;
+    let first = tally.first_failure(last.rpc, last.outcome.failure()?)?;
+    (first.check != report.label()).then_some(first)
+}
+
+/// The RPC that is not there, where that is what a check met in the end: one fault, whatever it broke.
+fn missing(report: &CheckReport) -> Option<String> {
+    let last = report.calls.iter().rev().find(|call| !call.cleanup)?;
+    match last.outcome() {
+        Answer::Refused(refused) if refused.code_name() == "UNIMPLEMENTED" => {
+            Some(format!("{} UNIMPLEMENTED", last.rpc))
+        }
+        _ => None,
+    }
+}
+
+/// The fields of a request that broke the connection: two different requests are two faults, though the driver dies of
+/// both in the same RPC.
+fn deadly_fields(report: &CheckReport) -> String {
+    let last = report.calls.iter().rev().find(|call| !call.cleanup);
+    match last {
+        Some(call) if matches!(call.outcome(), Answer::Unknown(NoAnswer::Broken(_))) => {
+            let request = call.request();
+            let names = request.as_object().into_iter().flatten().map(|(name, _)| format!(" {name}"));
+            names.collect()
+        }
+        _ => String::new(),
+    }
+}
+
+/// The text with every word that has a digit in it made equal: ids, names, sizes and times.
+pub fn shape(text: &str) -> String {
+    let number = |word: &str| word.bytes().any(|byte| byte.is_ascii_digit());
+    let words: Vec<&str> = text.split(' ').map(|word| if number(word) { "#" } else { word }).collect();
+    words.join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_and_numbers_make_no_difference() {
+        assert_eq!(shape("volume csi-sanity-1f-2 has 3 bytes"), shape("volume csi-sanity-1f-9 has 44 bytes"));
+        assert_ne!(shape("the volume is gone"), shape("the snapshot is gone"));
+    }
+}

@@ -1,0 +1,511 @@
+//! What came of one check.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::checks::planned::Planned;
+use crate::client::record::CallRecord;
+use crate::client::spent::Spent;
+use crate::client::tally::{FirstFailure, RpcCalls};
+use crate::config::profile::Profile;
+use crate::resources::left_behind::{LeftBehind, Removal};
+use crate::spec::verdict::Violation;
+
+/// What came of one check.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Outcome {
+    /// The driver kept the rule.
+    Passed,
+    /// The driver broke a rule that binds.
+    Failed(Violation),
+    /// The driver broke a recommendation, or answered in a way that is only tolerated.
+    Warned(Violation),
+    /// The check only shows again what another one reports.
+    SameFault(SameFault),
+    /// The check does not apply, because.
+    Skipped(String),
+    /// The check could not judge, because.
+    Broken(String),
+    /// The driver broke the rule, as the known-failing list says it does.
+    KnownFailure {
+        /// What is wrong.
+        violation: Violation,
+        /// The reason in the list.
+        reason: String,
+    },
+    /// The known-failing list is out of date: the driver keeps the rule.
+    UnexpectedPass {
+        /// The reason in the list.
+        reason: String,
+    },
+}
+
+/// What a check shows that another one reports.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SameFault {
+    /// Label of the other check.
+    pub first: String,
+    /// What is wrong there.
+    pub message: String,
+    /// What came of the other check, and so what this one counts as: failed, warned, or known to fail.
+    pub counts_as: Kind,
+    /// Whether the driver breaks a rule that binds in this check, too.
+    pub deviates: bool,
+}
+
+impl SameFault {
+    /// As a sentence.
+    pub fn told(&self) -> String {
+        format!("the same fault as in {}: {}", self.first, self.message)
+    }
+}
+
+/// What came of a check, without its reasons.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Kind {
+    /// The driver kept the rule.
+    Passed,
+    /// The driver broke a rule that binds.
+    Failed,
+    /// The driver broke a recommendation, or answered in a way that is only tolerated.
+    Warned,
+    /// The check only shows again what another one reports. Reports have `skipped` for it, the word that their readers know.
+    #[serde(skip)]
+    SameFault,
+    /// The check does not apply.
+    Skipped,
+    /// The check could not judge.
+    Broken,
+    /// The driver broke the rule, as the known-failing list says it does.
+    KnownFailure,
+    /// The driver keeps the rule, although the known-failing list says it does not.
+    UnexpectedPass,
+}
+
+impl Kind {
+    /// The outcome as reports name it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Kind::Passed => "passed",
+            Kind::Failed => "failed",
+            Kind::Warned => "warned",
+            Kind::SameFault => "same_fault",
+            Kind::Skipped => "skipped",
+            Kind::Broken => "broken",
+            Kind::KnownFailure => "known_failure",
+            Kind::UnexpectedPass => "unexpected_pass",
+        }
+    }
+}
+
+impl Outcome {
+    /// Which of the outcomes it is.
+    pub fn kind(&self) -> Kind {
+        match self {
+            Outcome::Passed => Kind::Passed,
+            Outcome::Failed(_) => Kind::Failed,
+            Outcome::Warned(_) => Kind::Warned,
+            Outcome::SameFault(_) => Kind::SameFault,
+            Outcome::Skipped(_) => Kind::Skipped,
+            Outcome::Broken(_) => Kind::Broken,
+            Outcome::KnownFailure { .. } => Kind::KnownFailure,
+            Outcome::UnexpectedPass { .. } => Kind::UnexpectedPass,
+        }
+    }
+
+    /// The same, with that of the other check for one that shows the same fault.
+    pub fn counts_as(&self) -> Kind {
+        match self {
+            Outcome::SameFault(same) => same.counts_as,
+            other => other.kind(),
+        }
+    }
+
+    /// A violation that binds from one profile on, judged under another.
+    pub(crate) fn weighed(violation: Violation, binds_from: Profile, profile: Profile) -> Outcome {
+        let violation = Violation { binds_from, ..violation };
+        if binds_from <= profile { Outcome::Failed(violation) } else { Outcome::Warned(violation) }
+    }
+
+    /// Whether the driver broke a rule that binds.
+    pub fn deviates(&self) -> bool {
+        matches!(self, Outcome::Failed(_) | Outcome::KnownFailure { .. })
+    }
+
+    /// The mildest profile under which it makes a run fail, where the driver broke something.
+    pub fn binds_from(&self) -> Option<Profile> {
+        self.violation().map(|violation| violation.binds_from)
+    }
+
+    /// What is wrong, where the driver broke something.
+    pub fn violation(&self) -> Option<&Violation> {
+        match self {
+            Outcome::Failed(violation)
+            | Outcome::Warned(violation)
+            | Outcome::KnownFailure { violation, .. } => Some(violation),
+            Outcome::Passed
+            | Outcome::SameFault(_)
+            | Outcome::Skipped(_)
+            | Outcome::Broken(_)
+            | Outcome::UnexpectedPass { .. } => None,
+        }
+    }
+}
+
+/// How a run is told to end early.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Halt {
+    /// It is not.
+    #[default]
+    None,
+    /// By the user.
+    Interrupted,
+    /// By its time limit.
+    TimeUp,
+}
+
+/// The verdict on a run: the gravest that applies.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Verdict {
+    /// The driver kept every rule that binds and was checked, but for those listed as known to fail.
+    #[default]
+    Conforms,
+    /// A check passes although it is listed as known to fail.
+    #[serde(rename = "known_failing_list_out_of_date")]
+    ListOutOfDate,
+    /// Something kept a check from judging, the time was up, or no check did apply.
+    NotJudged,
+    /// The driver broke a rule that binds, left something behind, or died.
+    Deviates,
+    /// The user stopped the run.
+    Interrupted,
+}
+
+impl Verdict {
+    /// The verdict as programs read it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Verdict::Conforms => "conforms",
+            Verdict::ListOutOfDate => "known_failing_list_out_of_date",
+            Verdict::NotJudged => "not_judged",
+            Verdict::Deviates => "deviates",
+            Verdict::Interrupted => "interrupted",
+        }
+    }
+}
+
+/// One finished check, with everything that explains it.
+#[derive(Debug)]
+pub struct CheckReport {
+    /// Which check, for which access type.
+    pub planned: Planned,
+    /// What came of it: of several, the gravest.
+    pub outcome: Outcome,
+    /// What else came of it, the gravest first.
+    pub also: Vec<Outcome>,
+    /// Remarks that did not stop the check.
+    pub warnings: Vec<Violation>,
+    /// What it has to say that is no verdict, such as how much it tried.
+    pub notes: Vec<String>,
+    /// How long it took, its undoing included.
+    pub duration: Duration,
+    /// What of it went into other things than what it is about.
+    pub spent: Spent,
+    /// The calls it made; kept only where something is to be explained.
+    pub calls: Vec<CallRecord>,
+    /// Calls that were made and not kept, behind the first ones.
+    pub calls_dropped: usize,
+    /// What happened between the calls and was none, with the time since the check began, in order.
+    pub incidents: Vec<(Duration, String)>,
+    /// What the check made and could not undo.
+    pub leftovers: Vec<String>,
+    /// The same, with what it may have made.
+    pub left_behind: Vec<LeftBehind>,
+    /// The first call of the run that failed as the one did which kept this check from judging, where another check made that.
+    pub began_with: Option<FirstFailure>,
+    /// The command that runs this check alone.
+    pub repeat: String,
+}
+
+impl CheckReport {
+    /// The label of the run.
+    pub fn label(&self) -> String {
+        self.planned.label()
+    }
+}
+
+/// The death of a driver.
+#[derive(Clone, Debug)]
+pub struct Crash {
+    /// The calls that had no answer yet, as `check: RPC`.
+    pub under_way: Vec<String>,
+    /// Whether one of the checks is listed as known to fail.
+    pub known: bool,
+    /// What became of the driver.
+    pub aftermath: Aftermath,
+    /// The file with what it printed, if there is one.
+    pub log: Option<PathBuf>,
+}
+
+/// What became of a driver that died.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Aftermath {
+    /// It was started again, or came back by itself.
+    Back,
+    /// It stayed away.
+    Gone,
+}
+
+/// Something that was not there before the run and has stayed.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Leak {
+    /// `volume`, `snapshot` or `mount`.
+    pub kind: String,
+    /// Its id or path.
+    pub id: String,
+    /// Whether this run made it. Something else may belong to another user and is only mentioned.
+    pub ours: bool,
+    /// Label of the check that made it, if that is known.
+    pub check: Option<String>,
+}
+
+/// Checks that show a fault again, by what the first check with that fault counts as.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Again {
+    /// Beside those that failed.
+    pub failed: usize,
+    /// Beside those that warned.
+    pub warned: usize,
+    /// Beside those that failed as listed.
+    pub known_failures: usize,
+}
+
+impl Again {
+    /// All of them.
+    pub fn all(self) -> usize {
+        self.failed + self.warned + self.known_failures
+    }
+}
+
+/// What came of a run.
+#[derive(Clone, Debug, Default)]
+pub struct Summary {
+    /// What made a check fail.
+    pub profile: Profile,
+    /// Checks that passed.
+    pub passed: usize,
+    /// Faults by which the driver broke a rule that binds: one for all checks that show the same.
+    pub failed: usize,
+    /// Faults by which it broke a recommendation.
+    pub warned: usize,
+    /// The other checks that show these faults.
+    pub again: Again,
+    /// Faults that are not listed, by each profile under which they make a run fail.
+    pub under: BTreeMap<Profile, usize>,
+    /// The faults that are counted.
+    pub faults: BTreeSet<(Kind, String)>,
+    /// Checks that do not apply.
+    pub skipped: usize,
+    /// Checks that could not judge.
+    pub broken: usize,
+    /// Faults by which checks failed as listed.
+    pub known_failures: usize,
+    /// Checks that passed although listed.
+    pub unexpected_passes: usize,
+    /// Deaths of the driver.
+    pub crashes: Vec<Crash>,
+    /// What the run, or somebody else meanwhile, left behind.
+    pub leaks: Vec<Leak>,
+    /// What may have been left behind.
+    pub left_behind: Vec<LeftBehind>,
+    /// The command that removes of it what the run has noted.
+    pub cleanup: Option<String>,
+    /// Whether the run was told to end early.
+    pub halt: Halt,
+    /// How long it took.
+    pub duration: Duration,
+    /// What was called, by RPC.
+    pub calls: Vec<RpcCalls>,
+}
+
+impl Summary {
+    /// Counts one check, which has this [fault](crate::results::fault::key) if it has any, and makes a run fail from this profile on: of those
+    /// that have the same, the first.
+    pub fn count(&mut self, outcome: Kind, counts_as: Kind, fault: &str, binds_from: Option<Profile>) {
+        let is_first = match outcome {
+            Kind::SameFault => false,
+            Kind::Failed | Kind::Warned | Kind::KnownFailure => {
+                self.faults.insert((outcome, fault.to_owned()))
+            }
+            Kind::Passed | Kind::Skipped | Kind::Broken | Kind::UnexpectedPass => true,
+        };
+        if is_first && matches!(outcome, Kind::Failed | Kind::Warned) {
+            let fails_under = |profile: &Profile| binds_from.is_some_and(|from| from <= *profile);
+            for profile in Profile::ALL.into_iter().filter(fails_under) {
+                *self.under.entry(profile).or_default() += 1;
+            }
+        }
+        *match (counts_as, is_first) {
+            (Kind::Failed | Kind::SameFault, false) => &mut self.again.failed,
+            (Kind::Warned, false) => &mut self.again.warned,
+            (Kind::KnownFailure, false) => &mut self.again.known_failures,
+            (Kind::Failed | Kind::SameFault, true) => &mut self.failed,
+            (Kind::Warned, true) => &mut self.warned,
+            (Kind::KnownFailure, true) => &mut self.known_failures,
+            (Kind::Passed, _) => &mut self.passed,
+            (Kind::Skipped, _) => &mut self.skipped,
+            (Kind::Broken, _) => &mut self.broken,
+            (Kind::UnexpectedPass, _) => &mut self.unexpected_passes,
+        } += 1;
+    }
+
+    /// How many checks there were.
+    pub fn checks(&self) -> usize {
+        self.judged() + self.skipped + self.broken
+    }
+
+    /// Whether every check was skipped and nothing else happened, as may be where few of them fall to a shard.
+    pub fn says_nothing(&self) -> bool {
+        let is_quiet = self.crashes.is_empty() && self.own_leaks().next().is_none();
+        is_quiet && self.halt == Halt::None && self.checks() == self.skipped
+    }
+
+    /// How many of them said something of the driver.
+    fn judged(&self) -> usize {
+        let once = self.passed + self.failed + self.warned + self.known_failures + self.unexpected_passes;
+        once + self.again.all()
+    }
+
+    /// The verdict on the whole run.
+    pub fn verdict(&self) -> Verdict {
+        self.verdict_with(self.failed)
+    }
+
+    /// The verdict that another profile gives on what was seen.
+    pub fn verdict_under(&self, profile: Profile) -> Verdict {
+        if profile == self.profile { self.verdict() } else { self.verdict_with(self.faults_under(profile)) }
+    }
+
+    /// Faults that make a run fail under a profile.
+    pub fn faults_under(&self, profile: Profile) -> usize {
+        self.under.get(&profile).copied().unwrap_or_default()
+    }
+
+    fn verdict_with(&self, failed: usize) -> Verdict {
+        let died = self.crashes.iter().any(|crash| !crash.known);
+        if self.halt == Halt::Interrupted {
+            Verdict::Interrupted
+        } else if failed > 0 || died || self.own_leaks().next().is_some() {
+            Verdict::Deviates
+        } else if self.broken > 0 || self.halt == Halt::TimeUp || self.judged() == 0 {
+            Verdict::NotJudged
+        } else if self.unexpected_passes > 0 {
+            Verdict::ListOutOfDate
+        } else {
+            Verdict::Conforms
+        }
+    }
+
+    /// The command that removes something that was left behind.
+    pub fn removal<'a>(&'a self, left: &'a LeftBehind) -> Option<&'a str> {
+        match left.remove.as_ref()? {
+            Removal::Cleanup => self.cleanup.as_deref(),
+            Removal::Command(command) => Some(command),
+        }
+    }
+
+    /// Leaks that this run is to blame the driver for.
+    pub fn own_leaks(&self) -> impl Iterator<Item = &Leak> {
+        self.leaks.iter().filter(|leak| leak.ours)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn programs_read_the_names() {
+        use Verdict::*;
+        for verdict in [Conforms, ListOutOfDate, NotJudged, Deviates, Interrupted] {
+            assert_eq!(serde_json::to_value(verdict).unwrap(), verdict.name());
+        }
+        use Kind::*;
+        for kind in [Passed, Failed, Warned, Skipped, Broken, KnownFailure, UnexpectedPass] {
+            assert_eq!(serde_json::to_value(kind).unwrap(), kind.name());
+        }
+    }
+
+    #[test]
+    fn a_fault_counts_once() {
+        let mut summary = Summary::default();
+        for (outcome, counts_as, fault) in [
+            (Kind::Failed, Kind::Failed, "a"),
+            (Kind::Failed, Kind::Failed, "a"),
+            (Kind::Failed, Kind::Failed, "b"),
+            (Kind::KnownFailure, Kind::KnownFailure, "a"),
+            (Kind::SameFault, Kind::KnownFailure, "the same fault as in x: a"),
+            (Kind::SameFault, Kind::Warned, "the same fault as in y: c"),
+            (Kind::Passed, Kind::Passed, ""),
+            (Kind::Passed, Kind::Passed, ""),
+        ] {
+            summary.count(outcome, counts_as, fault, None);
+        }
+        assert_eq!((summary.failed, summary.known_failures, summary.warned, summary.passed), (2, 1, 0, 2));
+        assert_eq!(summary.again, Again { failed: 1, warned: 1, known_failures: 1 });
+        assert_eq!(summary.checks(), 8, "and each check is counted");
+    }
+
+    #[test]
+    fn each_profile_has_its_verdict() {
+        let mut summary = Summary::default();
+        summary.count(Kind::Passed, Kind::Passed, "", None);
+        for (fault, from) in [("a", Profile::Kubernetes), ("a", Profile::Kubernetes), ("b", Profile::Strict)]
+        {
+            summary.count(Kind::Warned, Kind::Warned, fault, Some(from));
+        }
+        summary.count(Kind::KnownFailure, Kind::KnownFailure, "c", Some(Profile::Csi));
+        let under =
+            Profile::ALL.map(|profile| (summary.verdict_under(profile), summary.faults_under(profile)));
+        use Verdict::*;
+        assert_eq!(
+            under,
+            [(Conforms, 0), (Deviates, 1), (Deviates, 2)],
+            "each fault once, and none that is listed"
+        );
+        assert_eq!(summary.verdict(), Conforms);
+    }
+
+    #[test]
+    fn the_gravest_decides() {
+        let crash = |known| Crash { under_way: Vec::new(), known, aftermath: Aftermath::Back, log: None };
+        let leak = |ours| Leak { kind: "volume".to_owned(), id: "v".to_owned(), ours, check: None };
+        let mut summary =
+            Summary { passed: 3, warned: 1, skipped: 1, known_failures: 1, ..Summary::default() };
+        summary.crashes.push(crash(true));
+        summary.leaks.push(leak(false));
+        assert_eq!(summary.verdict(), Verdict::Conforms);
+        summary.unexpected_passes = 1;
+        assert_eq!(summary.verdict(), Verdict::ListOutOfDate);
+        summary.broken = 1;
+        assert_eq!(summary.verdict(), Verdict::NotJudged);
+        for deviation in [
+            Summary { failed: 1, ..summary.clone() },
+            Summary { crashes: vec![crash(false)], ..summary.clone() },
+            Summary { leaks: vec![leak(true)], ..summary.clone() },
+        ] {
+            assert_eq!(deviation.verdict(), Verdict::Deviates);
+            assert_eq!(Summary { halt: Halt::TimeUp, ..deviation.clone() }.verdict(), Verdict::Deviates);
+            assert_eq!(Summary { halt: Halt::Interrupted, ..deviation }.verdict(), Verdict::Interrupted);
+        }
+        assert_eq!(Summary { halt: Halt::TimeUp, ..Summary::default() }.verdict(), Verdict::NotJudged);
+        let nothing = Summary { skipped: 9, ..Summary::default() };
+        assert_eq!(nothing.verdict(), Verdict::NotJudged, "a verdict over nothing");
+    }
+}

@@ -1,0 +1,242 @@
+//! Which of a check's calls a finding is about: the accused one, and those that speak of the same objects.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+
+use crate::client::answer::Answer;
+use crate::client::record::CallRecord;
+use crate::protocol::rpc::Facts;
+use crate::spec::verdict::Violation;
+
+/// Fields whose values name what a call is about. Nodes are left out, since nearly every call speaks of one.
+const NAMING_FIELDS: [&str; 12] = [
+    "base_snapshot_id",
+    "group_snapshot_id",
+    "name",
+    "snapshot_id",
+    "snapshot_ids",
+    "source_volume_id",
+    "source_volume_ids",
+    "staging_target_path",
+    "target_path",
+    "target_snapshot_id",
+    "volume_id",
+    "volume_path",
+];
+/// Shorter names stand in texts by chance.
+const NAME_IN_TEXT_BYTES_MIN: usize = 4;
+/// How far it is followed what was made from what: a volume, its snapshot, the copy of that.
+const GENERATIONS_MAX: usize = 3;
+
+/// The calls that a finding is about, by their places.
+#[derive(Debug)]
+pub(super) struct Relevant {
+    /// The call that the driver is accused for, as far as one can tell.
+    pub(super) accused: usize,
+    /// That one and all that have to do with it, in order.
+    pub(super) places: Vec<usize>,
+}
+
+/// Finds them. `rpc` is what the broken rule is about.
+pub(super) fn relevant(calls: &[&CallRecord], rpc: &str, violation: Option<&Violation>) -> Relevant {
+    let accused = accused(calls, rpc, violation);
+    let named: Vec<BTreeSet<String>> = calls.iter().map(|call| named_in(call)).collect();
+    let mut about = calls.get(accused).map(|call| about(call)).unwrap_or_default();
+    if let Some(violation) = violation {
+        let texts = [&violation.message, &violation.expected, &violation.actual];
+        let is_told = |name: &&String| {
+            name.len() >= NAME_IN_TEXT_BYTES_MIN && texts.iter().any(|text| text.contains(name.as_str()))
+        };
+        about.extend(named.iter().flatten().filter(is_told).cloned());
+    }
+    if about.is_empty() {
+        return Relevant { accused, places: (0..calls.len()).collect() };
+    }
+    for _ in 0..GENERATIONS_MAX {
+        let made = calls.iter().zip(&named).filter(|(call, _)| makes_something(call));
+        let with_them: Vec<String> = made
+            .filter(|(_, names)| !names.is_disjoint(&about))
+            .flat_map(|(_, names)| names.clone())
+            .collect();
+        about.extend(with_them);
+    }
+    let is_relevant = |at: &usize| *at == accused || !named[*at].is_disjoint(&about);
+    Relevant { accused, places: (0..calls.len()).filter(is_relevant).collect() }
+}
+
+/// The refused call, if the refusal is what is wrong; or else the last one of the RPC that the rule is about; or the last one.
+fn accused(calls: &[&CallRecord], rpc: &str, violation: Option<&Violation>) -> usize {
+    let refused = violation.and_then(|violation| violation.refused.as_deref());
+    let is_refused = |call: &&CallRecord| match (refused, &call.outcome) {
+        (Some((rpc, code)), Answer::Refused(refused)) => call.rpc == *rpc && refused.code == *code,
+        _ => false,
+    };
+    let is_of_rule = |call: &&CallRecord| call.rpc.method == rpc;
+    let last = calls.len().saturating_sub(1);
+    let place = calls.iter().rposition(is_refused).or_else(|| calls.iter().rposition(is_of_rule));
+    place.unwrap_or(last)
+}
+
+/// Whether the call has made something that later ones may speak of.
+pub(super) fn makes_something(call: &CallRecord) -> bool {
+    Facts::of(call.rpc).is_some_and(|facts| facts.makes().is_some()) && matches!(call.outcome, Answer::Ok(_))
+}
+
+/// Whether a call is about something that another one names.
+pub(crate) fn have_to_do(one: &CallRecord, other: &CallRecord) -> bool {
+    !about(one).is_disjoint(&about(other))
+}
+
+/// What a call is about: what was asked for, and what it made. A list is about nothing of what is in it.
+fn about(call: &CallRecord) -> BTreeSet<String> {
+    let mut names = BTreeSet::new();
+    collect(&call.request(), &mut names);
+    if makes_something(call) {
+        names.extend(named_in(call));
+    }
+    names
+}
+
+/// Everything that a call names, in the request and in the response.
+fn named_in(call: &CallRecord) -> BTreeSet<String> {
+    let mut names = BTreeSet::new();
+    collect(&call.request(), &mut names);
+    if let Answer::Ok(response) = call.outcome() {
+        collect(&response, &mut names);
+    }
+    names
+}
+
+fn collect(message: &Value, names: &mut BTreeSet<String>) {
+    match message {
+        Value::Array(values) => values.iter().for_each(|value| collect(value, names)),
+        Value::Object(fields) => {
+            for (field, value) in fields {
+                match value {
+                    Value::String(name) if NAMING_FIELDS.contains(&field.as_str()) => {
+                        names.insert(name.clone());
+                    }
+                    Value::Array(values) if NAMING_FIELDS.contains(&field.as_str()) => {
+                        names.extend(values.iter().filter_map(Value::as_str).map(str::to_owned));
+                    }
+                    _ => collect(value, names),
+                }
+            }
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
+    names.remove("");
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use csi_proto::{Call, v1};
+    use tonic::Code;
+
+    use super::*;
+    use crate::client::answer::Refused;
+    use crate::client::record::Message;
+
+    fn call<Q: Call + prost::Name>(request: Q, outcome: Answer<Message>) -> CallRecord {
+        CallRecord {
+            rpc: Q::RPC,
+            sent_after: Duration::ZERO,
+            duration: Duration::ZERO,
+            cleanup: false,
+            node: 0,
+            worker: 0,
+            request: Message::request(request),
+            outcome,
+        }
+    }
+
+    fn created(id: &str, source: Option<&str>) -> CallRecord {
+        let volume_content_source = source.map(|source| v1::VolumeContentSource {
+            r#type: Some(v1::volume_content_source::Type::Volume(v1::volume_content_source::VolumeSource {
+                volume_id: source.to_owned(),
+            })),
+        });
+        let request = v1::CreateVolumeRequest {
+            name: format!("name-of-{id}"),
+            volume_content_source,
+            ..Default::default()
+        };
+        let volume = Some(v1::Volume { volume_id: id.to_owned(), ..Default::default() });
+        call(request, Answer::Ok(Message::response(&v1::CreateVolumeResponse { volume })))
+    }
+
+    fn unstaged(id: &str, outcome: Answer<Message>) -> CallRecord {
+        let request = v1::NodeUnstageVolumeRequest {
+            volume_id: id.to_owned(),
+            staging_target_path: format!("/staging/{id}"),
+        };
+        call(request, outcome)
+    }
+
+    fn done() -> Answer<Message> {
+        Answer::Ok(Message::response(&v1::NodeUnstageVolumeResponse {}))
+    }
+
+    fn internal() -> Answer<Message> {
+        let message = "still published".to_owned();
+        Answer::Refused(Refused { code: Code::Internal, message, after_messages: 0 })
+    }
+
+    fn refusal() -> Violation {
+        let mut violation = Violation::new("must unstage");
+        violation.refused = Some(Box::new((v1::NodeUnstageVolumeRequest::RPC, Code::Internal)));
+        violation
+    }
+
+    fn found(calls: &[CallRecord], rpc: &str, violation: &Violation) -> (usize, Vec<usize>) {
+        let calls: Vec<&CallRecord> = calls.iter().collect();
+        let Relevant { accused, places } = relevant(&calls, rpc, Some(violation));
+        (accused, places)
+    }
+
+    #[test]
+    fn a_refused_call_is_shown_with_those_of_its_volume() {
+        let calls = [
+            created("one", None),
+            created("other", None),
+            unstaged("one", internal()),
+            // The plain form of the call, tried afterwards on a volume of its own.
+            created("plain", None),
+            unstaged("plain", done()),
+        ];
+        assert_eq!(found(&calls, "NodeUnstageVolume", &refusal()), (2, vec![0, 2]));
+    }
+
+    #[test]
+    fn what_a_copy_was_made_from_belongs_to_it() {
+        let calls = [
+            created("one", None),
+            created("other", None),
+            created("copy", Some("one")),
+            created("copy-of-it", Some("copy")),
+            unstaged("copy-of-it", internal()),
+        ];
+        assert_eq!(found(&calls, "NodeUnstageVolume", &refusal()), (4, vec![0, 2, 3, 4]));
+    }
+
+    #[test]
+    fn what_the_text_names_is_relevant_to_a_list() {
+        let list = || {
+            let entry = |id: &str| v1::list_volumes_response::Entry {
+                volume: Some(v1::Volume { volume_id: id.to_owned(), ..Default::default() }),
+                status: None,
+            };
+            let entries = ["one", "of-another"].map(entry).into();
+            let listed = v1::ListVolumesResponse { entries, next_token: String::new() };
+            call(v1::ListVolumesRequest::default(), Answer::Ok(Message::response(&listed)))
+        };
+        let calls = [created("volume-1", None), created("volume-2", None), list()];
+        let lacks = Violation::new("ListVolumes does not list volume-2");
+        assert_eq!(found(&calls, "ListVolumes", &lacks), (2, vec![1, 2]));
+        // Where nothing says what it is about, all calls are.
+        assert_eq!(found(&calls, "ListVolumes", &Violation::new("wrong")), (2, vec![0, 1, 2]));
+    }
+}

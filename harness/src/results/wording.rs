@@ -1,0 +1,164 @@
+//! What no text for people has: values as Rust prints them for programmers, and lines that nobody reads to their end.
+
+use std::sync::LazyLock;
+
+use regex_lite::Regex;
+
+use crate::results::outcome::{CheckReport, Outcome};
+use crate::results::story::{self, Story};
+use crate::text::shorten::{is_of_word, shortened};
+
+/// Characters of a line that is shown.
+pub const LINE_CHARS_MAX: usize = 1_000;
+/// Characters of a word that is shown: what stands between punctuation and spaces.
+const WORD_CHARS_MAX: usize = 200;
+
+/// How values begin that are printed for programmers.
+static DEBUG_TEXTS: LazyLock<Vec<Regex>> = LazyLock::new(|| {
+    let patterns = [
+        r"\b(Some|Ok|Err)\(",
+        r"(^|[ (\[:,])None($|[,;)\]}])",
+        r"\b[A-Z][A-Za-z0-9]*( \{ [a-z_]+: |\([A-Z]?\d)",
+        r"\(-?\d+, -?\d+",
+    ];
+    patterns.into_iter().filter_map(|pattern| Regex::new(pattern).ok()).collect()
+});
+
+/// What is wrong with the texts of a report: those of its verdict, and all that a terminal shows of it.
+pub fn complaints(report: &CheckReport) -> Vec<String> {
+    let story = Story(report).to_string();
+    let calls = report.calls.iter().map(story::call_line);
+    let shown: Vec<String> =
+        calls.chain(report.notes.iter().map(|note| shortened(note))).chain([story]).collect();
+    let long = shown.iter().flat_map(|text| long_lines(text)).map(|line| format!("a long line: {line}"));
+    let unseen = shown.iter().filter_map(|text| Some(format!("{} in {}", unseen(text)?, beginning(text))));
+    let sentences = sentences(report).into_iter().map(|text| (text, debug_text(text).or_else(|| gap(text))));
+    let tables = tables(report).into_iter().map(|text| (text, debug_text(text)));
+    let odd =
+        sentences.chain(tables).filter_map(|(text, odd)| Some(format!("{} in {}", odd?, beginning(text))));
+    odd.chain(long).chain(unseen).map(|complaint| format!("{}: {complaint}", report.label())).collect()
+}
+
+fn beginning(text: &str) -> String {
+    shortened(text).replace('\n', " ")
+}
+
+/// What a check says in words of its own.
+fn sentences(report: &CheckReport) -> Vec<&str> {
+    let mut texts: Vec<&str> = report.notes.iter().chain(&report.leftovers).map(String::as_str).collect();
+    for violation in report.outcome.violation().into_iter().chain(&report.warnings) {
+        texts.extend([&violation.message, &violation.expected, &violation.actual].map(String::as_str));
+        texts.extend(violation.timeline.iter().flat_map(|span| [span.call.as_str(), span.answer.as_str()]));
+    }
+    if let Outcome::Skipped(why) | Outcome::Broken(why) = &report.outcome {
+        texts.push(why);
+    }
+    texts
+}
+
+/// The calls that a check tells, in columns.
+fn tables(report: &CheckReport) -> Vec<&str> {
+    let violations = report.outcome.violation().into_iter().chain(&report.warnings);
+    violations.flat_map(|violation| &violation.told).map(String::as_str).collect()
+}
+
+/// The beginnings of lines that are too long.
+pub fn long_lines(text: &str) -> Vec<String> {
+    // A command is there to be copied.
+    let is_copied = |line: &&str| line.trim_start().starts_with("repeat ");
+    let is_long = |line: &&str| line.chars().count() > LINE_CHARS_MAX;
+    let long = text.lines().filter(|line| is_long(line) && !is_copied(line));
+    long.map(|line| format!("{} ({} characters)", shortened(line), line.chars().count())).collect()
+}
+
+/// What of a text that is shown its reader cannot see, or not to its end.
+fn unseen(text: &str) -> Option<String> {
+    if let Some(c) = text.chars().find(|c| c.is_control() && *c != '\n') {
+        return Some(format!("the control character {c:?}"));
+    }
+    // A command is there to be copied.
+    let is_copied = |line: &&str| line.trim_start().starts_with("repeat ");
+    let words = text.lines().filter(|line| !is_copied(line)).flat_map(|line| line.split(|c| !is_of_word(c)));
+    let long = words.map(|word| word.chars().count()).find(|length| *length > WORD_CHARS_MAX);
+    long.map(|length| format!("a word of {length} characters"))
+}
+
+/// Where something seems to be missing in a text: two spaces, or an end that is none. Columns are set in by spaces.
+fn gap(text: &str) -> Option<String> {
+    let text = without_quoted(text);
+    let is_gap = |line: &str| line.trim_start().contains("  ") || line.ends_with(' ');
+    text.lines().find(|line| is_gap(line)).map(|line| format!("a gap `{}`", line.trim_start()))
+}
+
+/// What of a text is an Option, a Result, a struct or a tuple as Rust prints it, outside of quoted texts.
+pub fn debug_text(text: &str) -> Option<String> {
+    let text = without_quoted(text);
+    let found = DEBUG_TEXTS.iter().find_map(|pattern| pattern.find(&text));
+    found.map(|found| format!("`{}`", found.as_str().trim()))
+}
+
+/// The text without what stands between quotes, which a driver or a request may have said.
+fn without_quoted(text: &str) -> String {
+    let (mut plain, mut is_quoted, mut is_escaped) = (String::with_capacity(text.len()), false, false);
+    for c in text.chars() {
+        match c {
+            '"' if !is_escaped => {
+                is_quoted = !is_quoted;
+                plain.push(c);
+            }
+            _ if !is_quoted => plain.push(c),
+            _ => {}
+        }
+        is_escaped = c == '\\' && !is_escaped;
+    }
+    plain
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn debug_text_is_found() {
+        for text in [
+            "Some((1795413373, 186641625))",
+            "expected None, got \"x\"",
+            "it was Ok(())",
+            "Refused { code: Internal }",
+            "(1795413373, 186641625)",
+            "Known(3)",
+        ] {
+            assert!(debug_text(text).is_some(), "{text}");
+        }
+    }
+
+    #[test]
+    fn words_names_and_json_are_not() {
+        for text in [
+            "None of the volumes is there",
+            "the driver said \"Some(thing) is None, Err(2)\"",
+            "CreateVolume {\"name\":\"Ok(1)\",\"capacity_range\":{}}",
+            "v1 (the second volume) on [\"node-1\", \"node-2\"]",
+            "OK (3 ms), took 2 s (of 30)",
+            "lost its last byte (4096 of 4097)",
+        ] {
+            assert_eq!(debug_text(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_seen_is_found() {
+        assert!(
+            unseen("a\tb").is_some() && unseen(&format!("{{\"name\":\"{}\"}}", "x".repeat(201))).is_some()
+        );
+        assert!(unseen(&format!("a\n      b, {}", "x,".repeat(201))).is_none());
+        assert!(gap("volume  staged at").is_some() && gap("published at ").is_some());
+        assert!(gap("OK \"a  b\"\n      → done").is_none());
+    }
+
+    #[test]
+    fn long_lines_are_found_unless_they_are_commands() {
+        let long = "x".repeat(LINE_CHARS_MAX + 1);
+        assert_eq!(long_lines(&format!("short\n{long}\n  repeat       {long}")).len(), 1);
+    }
+}

@@ -1,0 +1,191 @@
+//! What exists before and after a run: volumes and snapshots of the driver, mounts below our own directories, and what else its
+//! host has.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+use crate::client::patience::Settles;
+use crate::client::session::Session;
+use crate::client::target::{Node, Target};
+use crate::protocol::capability::Capability;
+use crate::resources::left_behind::{LeftBehind, Removal};
+use crate::resources::mounts;
+use crate::resources::paths::Paths;
+use crate::results::outcome::Leak;
+use crate::spec::verdict::Stop;
+use crate::text::shorten::named;
+
+/// Everything that can be counted.
+#[derive(Debug, Default)]
+pub(crate) struct Inventory {
+    things: BTreeSet<(&'static str, String)>,
+}
+
+impl Inventory {
+    /// Looks at driver and mount table.
+    ///
+    /// # Errors
+    /// A list cannot be had; the text says why.
+    pub(crate) async fn take(session: &Session) -> Result<Inventory, String> {
+        let capabilities = session.target().capabilities();
+        let mut things = BTreeSet::new();
+        if capabilities.has(Capability::ListVolumes) {
+            let entries = session.list_volumes().await.map_err(text)?;
+            things.extend(entries.into_iter().filter_map(|entry| Some(("volume", entry.volume?.volume_id))));
+        }
+        if capabilities.has(Capability::ListSnapshots) {
+            let snapshots = session.list_snapshots(Default::default()).await.map_err(text)?;
+            things.extend(snapshots.into_iter().map(|snapshot| ("snapshot", snapshot.snapshot_id)));
+        }
+        things.extend(mounts(session).into_iter().map(|path| ("mount", path)));
+        Ok(Inventory { things })
+    }
+
+    /// Looks again until nothing of ours is left over or the time has passed, since drivers may delete in the
+    /// background, and returns what is new.
+    pub(crate) async fn leaks(&self, session: &Session) -> Result<Vec<Leak>, String> {
+        let gone = session.eventually(Settles::VolumeUnlisted, || async {
+            let now = Inventory::take(session).await.map_err(Stop::Broken)?;
+            let leaks = self.new_since(&now, session);
+            Ok((!leaks.iter().any(|leak| leak.ours)).then_some(leaks))
+        });
+        match gone.await.map_err(text)? {
+            Some(leaks) => Ok(leaks),
+            None => Ok(self.new_since(&Inventory::take(session).await?, session)),
+        }
+    }
+
+    /// What is new in the mount table, which no driver is needed for.
+    pub(crate) fn mounts_left(&self, session: &Session) -> Vec<Leak> {
+        let things = mounts(session).into_iter().map(|path| ("mount", path)).collect();
+        self.new_since(&Inventory { things }, session)
+    }
+
+    fn new_since(&self, now: &Inventory, session: &Session) -> Vec<Leak> {
+        let target = session.target();
+        let leak = |(kind, id): &(&'static str, String)| {
+            let check = target.maker_of(id);
+            let ours = *kind == "mount" || check.is_some() || id.contains(target.run_prefix());
+            Leak { kind: (*kind).to_owned(), id: id.clone(), ours, check }
+        };
+        now.things.difference(&self.things).map(leak).collect()
+    }
+}
+
+/// Unmounts what is left at paths of this run, and strikes that out. Returns a line on each.
+pub(crate) async fn unmount(leaks: &mut Vec<Leak>, session: &Session) -> Vec<String> {
+    let mut told = Vec::new();
+    let mut left = Vec::new();
+    for leak in std::mem::take(leaks) {
+        let point = Path::new(&leak.id);
+        // What lay below another one has gone with it.
+        let is_gone = leak.kind == "mount"
+            && (clear(session, point).await || !mounts::points().iter().any(|other| other == point));
+        if is_gone {
+            let check = leak.check.map(|check| format!(" after {check}")).unwrap_or_default();
+            told.push(format!("unmounted {}, which the driver had left mounted{check}", named(&leak.id)));
+        } else {
+            left.push(leak);
+        }
+    }
+    *leaks = left;
+    told
+}
+
+async fn clear(session: &Session, point: &Path) -> bool {
+    for node in session.target().nodes() {
+        if node.paths().clear(point).await {
+            return true;
+        }
+    }
+    false
+}
+
+/// What a driver may leave on its host beside what lists have: mounts outside of the directories of the run, and loop devices.
+#[derive(Debug, Default)]
+pub(crate) struct Surroundings {
+    /// Whether the driver's mounts are seen from here.
+    seen: bool,
+    mounts: BTreeSet<PathBuf>,
+    loops: BTreeMap<String, String>,
+}
+
+impl Surroundings {
+    /// What there is now, if that says anything of this driver.
+    pub(crate) async fn seen_with(target: &Target) -> Surroundings {
+        let mut seen = false;
+        for node in target.nodes() {
+            seen |= node.shares_mounts().await;
+        }
+        if seen { Surroundings::now() } else { Surroundings::default() }
+    }
+
+    fn now() -> Surroundings {
+        Surroundings { seen: true, mounts: mounts::points().into_iter().collect(), loops: mounts::loops() }
+    }
+
+    /// What is there now and was not there before. What bears no name of the run may be somebody else's: it is left out, unless
+    /// there is `reason` to think that the driver has lost sight of something.
+    pub(crate) fn news(self, target: &Target, reason: bool) -> Vec<LeftBehind> {
+        if !self.seen {
+            return Vec::new();
+        }
+        let (now, ours) = (Surroundings::now(), target.nodes().iter().map(Node::paths));
+        let roots: Vec<_> = ours.filter(|paths| paths.commands().is_none()).flat_map(Paths::roots).collect();
+        let news = now.mounts.difference(&self.mounts);
+        let elsewhere = news.filter(|point| !roots.iter().any(|root| point.starts_with(root)));
+        let mounts = elsewhere.filter_map(|point| {
+            let path = point.to_string_lossy().into_owned();
+            let remove = format!("umount {}", quoted(&path));
+            found(format!("mount {}", named(&path)), path.clone(), &path, remove, target, reason)
+        });
+        let news = now.loops.iter().filter(|(device, file)| self.loops.get(*device) != Some(file));
+        let loops = news.filter_map(|(device, file)| {
+            let what = format!("loop device {device} on {}", named(file));
+            found(what, device.clone(), file, format!("losetup -d {device}"), target, reason)
+        });
+        mounts.chain(loops).collect()
+    }
+}
+
+/// Something new that has to do with a path.
+fn found(
+    what: String,
+    id: String,
+    path: &str,
+    remove: String,
+    target: &Target,
+    reason: bool,
+) -> Option<LeftBehind> {
+    let check = path.split('/').find_map(|part| target.maker_of(part));
+    let is_named = check.is_some() || path.contains(target.run_prefix());
+    let why = match (is_named, reason) {
+        (true, _) => "it was not there before the run, and has a name or id of it",
+        (false, true) => "it was not there before the run; it may be another program's",
+        (false, false) => return None,
+    };
+    // Nobody is to be told to take away what others use.
+    let remove = is_named.then_some(Removal::Command(remove));
+    Some(LeftBehind { what, id: Some(id), why: why.to_owned(), in_doubt: true, check, remove })
+}
+
+/// The text as a shell takes it for one word.
+fn quoted(text: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:@=,%+".contains(c);
+    if text.chars().all(plain) { text.to_owned() } else { format!("'{}'", text.replace('\'', r"'\''")) }
+}
+
+fn text(stop: Stop) -> String {
+    match stop {
+        Stop::Broken(why) | Stop::Unanswered(why) | Stop::Skip(why) | Stop::Declined(_, why) => why,
+        Stop::Violation(violation) => violation.message,
+    }
+}
+
+/// Mount points below the directories of this run, on nodes whose file system is here.
+fn mounts(session: &Session) -> Vec<String> {
+    let nodes = session.target().nodes().iter().map(Node::paths);
+    let roots: Vec<_> = nodes.filter(|paths| paths.commands().is_none()).flat_map(Paths::roots).collect();
+    let ours = |point: &PathBuf| roots.iter().any(|root| point.starts_with(root));
+    mounts::points().into_iter().filter(ours).map(|point| point.to_string_lossy().into_owned()).collect()
+}

@@ -1,0 +1,230 @@
+//! Plain calls that the driver has done before. Made again between others, they show whether the driver still works, and after
+//! which call it does not any more.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use csi_proto::{Rpc, Service};
+use tokio::sync::Mutex;
+use tonic::{Code, async_trait};
+
+use crate::checks::check::Check;
+use crate::checks::planned::Planned;
+use crate::client::answer::{Answer, NoAnswer};
+use crate::client::record::{CallLog, CallRecord, Ticket};
+use crate::client::session::{AfterCall, Session};
+use crate::client::target::Target;
+use crate::config::AccessType;
+use crate::lifecycle::cx::Cx;
+use crate::protocol::effect;
+use crate::protocol::rpc::{Facts, Resource};
+use crate::results::story;
+use crate::run::premise::Premises;
+use crate::run::run_check::body;
+use crate::text::shorten::shortened;
+
+/// What calls are about: harm to one of these need not show in the others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Objects {
+    Volumes,
+    Snapshots,
+    Groups,
+    Nodes,
+}
+
+impl Objects {
+    /// Those that an RPC is about; nothing where it is about none.
+    fn of(rpc: Rpc) -> Option<Objects> {
+        match rpc.service {
+            Service::Identity => None,
+            Service::Controller if rpc.method.contains("Snapshot") => Some(Objects::Snapshots),
+            Service::Controller => Some(Objects::Volumes),
+            Service::SnapshotMetadata => Some(Objects::Snapshots),
+            Service::GroupController => Some(Objects::Groups),
+            Service::Node => Some(Objects::Nodes),
+        }
+    }
+}
+
+/// Whether the plain call of an RPC tells something of all that a driver keeps: it makes what others build on, or looks at
+/// everything there is. The others cost as much, and tell no more.
+fn is_telling(method: &str) -> bool {
+    use Resource::{GroupSnapshot, Publication, Snapshot, Volume};
+    let Some(facts) = Facts::named(method) else { return false };
+    let makes = facts.makes();
+    makes.is_some_and(|made| [Volume, Snapshot, GroupSnapshot, Publication].contains(&made))
+        || facts.is_about_all()
+}
+
+/// What names have where those of a check have its number: more than there are checks.
+const FIRST_NUMBER: usize = 0x10000;
+
+/// A call as its check makes it that judges the plain form of the RPC, and nothing of it is left afterwards.
+#[derive(Debug)]
+pub(crate) struct PlainCall {
+    target: Arc<Target>,
+    judge: &'static Check,
+    rpc: Rpc,
+    objects: Objects,
+    access: AccessType,
+    seed: u64,
+    /// How many were made, of all RPCs: no two have the same names.
+    made: Arc<AtomicUsize>,
+}
+
+/// What came of making a plain call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Made {
+    /// It was done.
+    Done,
+    /// It could not be made, or was put off.
+    Not,
+}
+
+/// How a plain call ended that is not done any more.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Lost {
+    /// Which one.
+    pub(crate) rpc: Rpc,
+    /// Its code; `None` where there was no answer.
+    pub(crate) code: Option<Code>,
+    /// What the driver said.
+    pub(crate) answer: String,
+    /// The call and its answer, as failures show them.
+    pub(crate) line: String,
+    /// In what way it failed, as the tally of the run has it.
+    pub(crate) failure: Option<&'static str>,
+}
+
+impl Lost {
+    /// The end of this call, if it is one that says more than "not now".
+    fn of(call: &CallRecord) -> Option<Lost> {
+        let code = match &call.outcome {
+            Answer::Refused(refused) if !effect::is_not_now(call.rpc.method, refused.code) => {
+                Some(refused.code)
+            }
+            Answer::Unknown(NoAnswer::Timeout(_) | NoAnswer::Broken(_)) => None,
+            _ => return None,
+        };
+        let answer = shortened(&call.outcome().to_string());
+        let (line, failure) = (story::call_line(call), call.outcome.failure());
+        Some(Lost { rpc: call.rpc, code, answer, line, failure })
+    }
+
+    /// Whether a call of a check has ended in the same way.
+    pub(crate) fn shows_in(&self, call: &CallRecord) -> bool {
+        let same = || Lost::of(call).is_some_and(|lost| lost.code == self.code);
+        !call.cleanup && call.rpc == self.rpc && same()
+    }
+}
+
+impl PlainCall {
+    /// Those to make of this driver, of all that checks of the suites judge: what others build on comes first.
+    pub(crate) fn all(premises: &Premises, target: &Arc<Target>, seed: u64) -> Vec<PlainCall> {
+        let Some(&access) = target.config().access_types.first() else { return Vec::new() };
+        let offered = |judge: &Check| judge.needs.iter().all(|need| need.unmet(target, access).is_none());
+        let made = Arc::new(AtomicUsize::new(0));
+        let plain = premises.plain().filter(|(method, judge)| is_telling(method) && offered(judge));
+        let mut all: Vec<PlainCall> = plain
+            .filter_map(|(method, judge)| {
+                let rpc = Facts::named(method)?.rpc;
+                let (objects, made, target) = (Objects::of(rpc)?, made.clone(), target.clone());
+                Some(PlainCall { target, judge, rpc, objects, access, seed, made })
+            })
+            .collect();
+        all.sort_by_key(|plain| (plain.objects, Facts::of(plain.rpc).and_then(Facts::makes).is_none()));
+        all
+    }
+
+    /// The check that judges it.
+    pub(crate) fn judge(&self) -> &'static Check {
+        self.judge
+    }
+
+    /// Which one it is.
+    pub(crate) fn rpc(&self) -> Rpc {
+        self.rpc
+    }
+
+    /// Whether a call may harm what it is about: all else is built on volumes, so whatever changes something may harm those, and
+    /// their way to a node.
+    pub(crate) fn may_be_harmed_by(&self, rpc: Rpc) -> bool {
+        let is_of_volumes = matches!(self.objects, Objects::Volumes | Objects::Nodes);
+        (is_of_volumes && effect::changes(rpc)) || Objects::of(rpc) == Some(self.objects)
+    }
+
+    /// Makes it.
+    ///
+    /// # Errors
+    /// The driver does not do it. What else stands in the way says nothing.
+    pub(crate) async fn make(&self) -> Result<Made, Lost> {
+        let limit = Duration::from_millis(self.target.config().time_limits.check_ms);
+        let number = FIRST_NUMBER + self.made.fetch_add(1, Ordering::Relaxed);
+        let planned = Planned { check: self.judge, access: self.access, number };
+        let log = CallLog::new();
+        let session = Session::new(self.target.clone(), log.clone(), &planned.label(), limit);
+        let cx = Cx::new(session, self.access, number, self.seed);
+        let ended = body(&planned, &cx, limit).await;
+        // What cannot be undone is found when the run looks for what it has left.
+        let _ = cx.finish().await;
+        cx.make_way().await;
+        if ended.is_ok() {
+            return Ok(Made::Done);
+        }
+        let calls = log.take().calls;
+        let mut own = calls.iter().rev().filter(|call| !call.cleanup && call.rpc == self.rpc);
+        match own.next() {
+            Some(call) if matches!(call.outcome, Answer::Ok(_)) => Ok(Made::Done),
+            own => own.and_then(Lost::of).map_or(Ok(Made::Not), Err),
+        }
+    }
+}
+
+/// Makes a plain call after each call of a check, until it fails.
+#[derive(Debug)]
+pub(crate) struct Probe {
+    plain: Arc<PlainCall>,
+    /// Calls of the check that are known to be harmless: so many first ones.
+    harmless: u64,
+    found: Mutex<Option<Found>>,
+}
+
+/// The call of a check after which the plain call failed.
+#[derive(Clone, Debug)]
+pub(crate) struct Found {
+    /// It and its answer, as failures show them.
+    pub(crate) line: String,
+    /// Which RPC it was.
+    pub(crate) rpc: Rpc,
+    /// The plain call.
+    pub(crate) lost: Lost,
+}
+
+#[async_trait]
+impl AfterCall for Probe {
+    async fn after(&self, log: &CallLog, call: Ticket) {
+        let mut found = self.found.lock().await;
+        if found.is_some() || call.number() < self.harmless {
+            return;
+        }
+        if let Err(lost) = self.plain.make().await {
+            *found = log.look_at(call, |call| Found { line: story::call_line(call), rpc: call.rpc, lost });
+        }
+    }
+
+    async fn lost(&self) -> Option<Rpc> {
+        self.found().await.map(|found| found.lost.rpc)
+    }
+}
+
+impl Probe {
+    pub(crate) fn new(plain: Arc<PlainCall>, harmless: u64) -> Arc<Probe> {
+        Arc::new(Probe { plain, harmless, found: Mutex::default() })
+    }
+
+    /// The call that was looked for; no more need be made then.
+    pub(crate) async fn found(&self) -> Option<Found> {
+        self.found.lock().await.clone()
+    }
+}

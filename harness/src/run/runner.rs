@@ -1,0 +1,686 @@
+//! Runs the chosen checks and says what happens. One loop owns counts, cancellation and the life of the driver.
+
+mod alone;
+mod harm;
+
+use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tokio::sync::watch;
+use tokio::task::{Id, JoinSet};
+use tokio::time::MissedTickBehavior;
+
+use crate::checks::check::Runs;
+use crate::checks::known::KnownFailing;
+use crate::checks::planned::Planned;
+use crate::checks::registry::Registry;
+use crate::client::record::{CallLog, Silence};
+use crate::client::session::Session;
+use crate::client::target::Target;
+use crate::driver::{Away, Driver};
+use crate::lifecycle::cx::Cx;
+use crate::lifecycle::size::{self, Found};
+use crate::protocol::capability::Capability;
+use crate::resources::left_behind::{LeftBehind, Removal};
+use crate::results::events::{Event, Reporter};
+use crate::results::fault;
+use crate::results::outcome::{Aftermath, CheckReport, Crash, Halt, Leak, Outcome, Summary};
+use crate::results::story;
+use crate::results::stripping;
+use crate::run::folding::Folding;
+use crate::run::inventory::{self, Inventory, Surroundings};
+use crate::run::premise::Premises;
+use crate::run::run_check::{Done, Rules, killed, killed_by_one_of, raised, run_check};
+use crate::spec::need::Need;
+use crate::spec::verdict::Violation;
+use crate::text::shorten::shortened;
+use alone::Refused;
+use harm::Harm;
+
+/// Checks that run at the same time, where nobody says otherwise.
+pub const JOBS: usize = 8;
+/// Deaths of the driver after which a run gives up.
+const CRASHES_MAX: usize = 50;
+/// How long a driver that is started anew may take to stop.
+const STOP_GRACE: Duration = Duration::from_secs(10);
+/// Time limit of each look at what exists.
+const INVENTORY_LIMIT: Duration = Duration::from_secs(300);
+
+/// What names have where those of a check have its number.
+const NUMBER_OF_NO_CHECK: usize = usize::MAX;
+
+/// How to run.
+pub struct RunOptions {
+    /// Checks that run at the same time.
+    pub jobs: usize,
+    /// Seed of everything random.
+    pub seed: u64,
+    /// Whether the first failure ends the run.
+    pub fail_fast: bool,
+    /// Whether to compare what exists before and after.
+    pub leak_check: bool,
+    /// Whether the calls of checks that passed are reported as well.
+    pub keep_calls: bool,
+    /// Whether a check is told also where it only shows again what another one shows.
+    pub tell_each: bool,
+    /// The suites that the checks are chosen from.
+    pub registry: Registry,
+    /// Checks that have to fail.
+    pub known: KnownFailing,
+    /// Makes the command that runs one check alone, from its label.
+    pub repeat: Arc<dyn Fn(&str) -> String + Send + Sync>,
+    /// The command that undoes what the run could not.
+    pub cleanup: Option<String>,
+}
+
+impl Default for RunOptions {
+    /// As the command line runs without flags, but for the seed, which is 0; of no suite yet.
+    fn default() -> RunOptions {
+        RunOptions {
+            jobs: JOBS,
+            seed: 0,
+            fail_fast: false,
+            leak_check: true,
+            keep_calls: false,
+            tell_each: false,
+            registry: Registry::new([]),
+            known: KnownFailing::default(),
+            repeat: Arc::new(str::to_owned),
+            cleanup: None,
+        }
+    }
+}
+
+impl std::fmt::Debug for RunOptions {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("RunOptions")
+            .field("jobs", &self.jobs)
+            .field("seed", &self.seed)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Time between two words that the run goes on.
+const TICK: Duration = Duration::from_secs(1);
+
+/// Runs checks against one driver.
+pub struct Runner<'a> {
+    target: Arc<Target>,
+    options: RunOptions,
+    rules: Rules,
+    reporters: Vec<&'a mut dyn Reporter>,
+    stop: watch::Receiver<Halt>,
+    folding: Folding,
+    harm: Harm,
+    /// Ids of the checks that have passed.
+    passed: BTreeSet<&'static str>,
+    summary: Summary,
+    around: Surroundings,
+    dead: bool,
+    /// Why it is not started again, where the run could have done that.
+    gone: Option<String>,
+    /// What it met its last end in.
+    ended_in: Vec<String>,
+    in_turn: bool,
+}
+
+impl std::fmt::Debug for Runner<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Runner").field("options", &self.options).finish_non_exhaustive()
+    }
+}
+
+/// Checks that run at the same time.
+#[derive(Default)]
+struct Running {
+    tasks: JoinSet<Done>,
+    planned: HashMap<Id, Planned>,
+}
+
+impl Running {
+    fn begin(&mut self, planned: Planned, check: impl Future<Output = Done> + Send + 'static) {
+        let task = self.tasks.spawn(check);
+        self.planned.insert(task.id(), planned);
+    }
+
+    /// The next one that ends, however it does; `None` if none runs.
+    async fn next(&mut self, rules: &Rules) -> Option<Done> {
+        loop {
+            let ended = self.tasks.join_next_with_id().await?;
+            let id = match &ended {
+                Ok((id, _)) => *id,
+                Err(error) => error.id(),
+            };
+            match (ended, self.planned.remove(&id)) {
+                (Ok((_, done)), _) => return Some(done),
+                (Err(error), Some(planned)) => return Some(Done::broken(planned, &error.to_string(), rules)),
+                // Each has its plan.
+                (Err(_), None) => {}
+            }
+        }
+    }
+}
+
+impl<'a> Runner<'a> {
+    /// Prepares a run. When the value of `stop` says so, checks end early, what they made is undone, and the run ends.
+    pub fn new(target: Arc<Target>, options: RunOptions, stop: watch::Receiver<Halt>) -> Runner<'a> {
+        let profile = target.config().profile;
+        let rules = Rules {
+            seed: options.seed,
+            profile,
+            keep_calls: options.keep_calls,
+            known: Arc::new(options.known.clone()),
+            premises: Arc::new(Premises::of(&options.registry)),
+            repeat: options.repeat.clone(),
+            probe: None,
+        };
+        Runner {
+            target,
+            options,
+            rules,
+            reporters: Vec::new(),
+            stop,
+            folding: Folding::default(),
+            harm: Harm::default(),
+            passed: BTreeSet::new(),
+            summary: Summary { profile, ..Summary::default() },
+            around: Surroundings::default(),
+            dead: false,
+            gone: None,
+            ended_in: Vec::new(),
+            in_turn: false,
+        }
+    }
+
+    /// Has the checks of a suite begin when all those of the suites before it have ended.
+    pub fn take_suites_in_turn(&mut self) {
+        self.in_turn = true;
+    }
+
+    /// Adds a listener.
+    pub fn report_to(&mut self, reporter: &'a mut dyn Reporter) {
+        self.reporters.push(reporter);
+    }
+
+    /// Runs everything and returns what came of it.
+    pub async fn run(mut self, plan: Vec<Planned>) -> Summary {
+        let started = Instant::now();
+        let target = self.target.clone();
+        self.emit(&Event::Started { target: &target, planned: plan.len(), seed: self.options.seed });
+        for remark in target.remarks() {
+            self.emit(&Event::Remark(remark));
+        }
+        let before = self.take_inventory().await;
+        if plan.iter().any(|planned| planned.check.needs.iter().any(Need::is_of_volumes)) {
+            self.find_size().await;
+        }
+        if !self.options.tell_each {
+            self.folding = Folding::of(&plan);
+        }
+        let parts = if self.in_turn { self.options.registry.by_suite(plan) } else { vec![plan] };
+        for part in parts {
+            self.run_phases(part).await;
+        }
+        let rest = self.folding.rest();
+        self.tell(rest);
+        if let Some(before) = before {
+            self.report_leaks(&before).await;
+        }
+        let reason = !self.summary.left_behind.is_empty() || self.summary.own_leaks().next().is_some();
+        let around = std::mem::take(&mut self.around).news(&self.target, reason);
+        self.summary.left_behind.extend(around);
+        let is_noted = |left: &LeftBehind| left.remove == Some(Removal::Cleanup);
+        if self.summary.left_behind.iter().any(is_noted) {
+            self.summary.cleanup.clone_from(&self.options.cleanup);
+        }
+        self.summary.halt = *self.stop.borrow();
+        self.summary.duration = started.elapsed();
+        self.summary.calls = target.tally.calls();
+        let summary = std::mem::take(&mut self.summary);
+        self.emit(&Event::Finished(&summary));
+        summary
+    }
+
+    /// Parallel checks, then those that run alone, and those that may harm others in order of harm, with a look at the driver
+    /// after each of them. Those that judge the whole run come last.
+    async fn run_phases(&mut self, mut plan: Vec<Planned>) {
+        plan.sort_by_key(|planned| planned.check.course());
+        let mut take = |wanted: &dyn Fn(Runs) -> bool| -> Vec<Planned> {
+            let end = plan.partition_point(|planned| wanted(planned.check.course()));
+            plan.drain(..end).collect()
+        };
+        let parallel = take(&|runs| runs == Runs::Parallel);
+        let alone = take(&|runs| runs == Runs::Alone);
+        let harmful = take(&Runs::may_harm);
+        self.run_parallel(parallel.into()).await;
+        // Many calls at the same time may spoil a driver, too.
+        self.run_harmful(alone).await;
+        self.run_harmful(harmful).await;
+        self.run_those_that_judge_the_run(plan).await;
+    }
+
+    /// A driver that is dead is judged by what it has answered.
+    async fn run_those_that_judge_the_run(&mut self, plan: Vec<Planned>) {
+        for planned in plan {
+            let mut report = if self.dead && *self.stop.borrow() == Halt::None {
+                self.emit(&Event::CheckStarted(&planned));
+                self.run_one(planned).await.report
+            } else {
+                self.run_alone(planned).await
+            };
+            if self.dead && matches!(report.outcome, Outcome::Broken(_)) {
+                report = self.left_out(report.planned);
+            }
+            self.finish(report);
+        }
+    }
+
+    async fn run_parallel(&mut self, mut waiting: VecDeque<Planned>) {
+        let mut running = Running::default();
+        // Those that the driver broke off: alone, they show whether it does so each time.
+        let mut again = Vec::new();
+        // Those that were refused something, perhaps because of others.
+        let mut refused = Vec::new();
+        let have_company = self.options.jobs > 1 && waiting.len() > 1;
+        let rules = self.rules.clone();
+        loop {
+            while running.tasks.len() < self.options.jobs.max(1)
+                && !self.is_over()
+                && let Some(planned) = waiting.pop_front()
+            {
+                self.emit(&Event::CheckStarted(&planned));
+                let check =
+                    run_check(self.target.clone(), planned.clone(), self.rules.clone(), self.stop.clone());
+                running.begin(planned, check);
+            }
+            let Some(done) = self.with_news(running.next(&rules)).await else { break };
+            self.emit(&Event::CheckEnded(&done.report.planned));
+            if done.silence.is_some() && !self.target.is_alive().await {
+                self.driver_died(done, &mut running, &mut waiting).await;
+            } else if done.silence == Some(Silence::ConnectionBroke) {
+                self.remember_left_behind(&done.report);
+                // The driver is back already, or dropped the connection; others are under way still.
+                again.push(done.report.planned);
+            } else if have_company {
+                let beside = running.planned.values().map(Planned::label).collect();
+                match Refused::of(done.report, beside) {
+                    Ok(one) => refused.push(one),
+                    Err(report) => self.finish(*report),
+                }
+            } else {
+                self.finish(done.report);
+            }
+        }
+        self.run_one_by_one(again).await;
+        self.run_refused_alone(refused).await;
+        for planned in waiting {
+            self.leave_out(planned);
+        }
+    }
+
+    /// Lets the other running checks end, brings the driver back, and finds out which of those that had a call without an
+    /// answer kills it, by running them again one by one. If it stays away, one of them has to tell of it.
+    async fn driver_died(&mut self, first: Done, running: &mut Running, waiting: &mut VecDeque<Planned>) {
+        let mut involved = vec![first];
+        while let Some(other) = running.next(&self.rules).await {
+            self.emit(&Event::CheckEnded(&other.report.planned));
+            if other.silence.is_some() { involved.push(other) } else { self.finish(other.report) }
+        }
+        if let [alone] = &mut involved[..]
+            && self.options.jobs <= 1
+        {
+            self.accuse(alone, false);
+            self.crash(&mut involved).await;
+            return involved.into_iter().for_each(|done| self.finish(done.report));
+        }
+        let under_way = self.crash(&mut involved).await;
+        if self.dead {
+            match &mut involved[..] {
+                [alone] => self.accuse(alone, false),
+                [one, ..] => self.accuse_of(&mut one.report, killed_by_one_of(&under_way)),
+                [] => {}
+            }
+            return involved.into_iter().for_each(|done| self.finish(done.report));
+        }
+        self.judges_first(&involved, waiting).await;
+        involved.sort_by_key(|done| !self.judges_its_fatal_call(done));
+        let crashes = self.summary.crashes.len();
+        let mut reports = Vec::new();
+        for done in involved {
+            self.remember_left_behind(&done.report);
+            reports.push(self.run_alone(done.report.planned).await);
+        }
+        if self.summary.crashes.len() == crashes
+            && !reports.iter().any(|report| matches!(report.outcome, Outcome::Failed(_)))
+            && let Some(report) = reports.first_mut()
+        {
+            self.accuse_of(report, killed_by_one_of(&under_way));
+        }
+        reports.into_iter().for_each(|report| self.finish(report));
+    }
+
+    /// Runs those that judge the plain form of the calls under way, if they still wait: a driver that does not survive
+    /// that is told once.
+    async fn judges_first(&mut self, involved: &[Done], waiting: &mut VecDeque<Planned>) {
+        for done in involved {
+            let judge = done.fatal_call().and_then(|call| self.rules.premises.judge_of(call.rpc));
+            let at =
+                waiting.iter().position(|planned| judge.is_some_and(|judge| planned.check.id == judge.id));
+            if let Some(planned) = at.and_then(|at| waiting.remove(at)) {
+                let report = self.run_alone(planned).await;
+                self.finish(report);
+            }
+        }
+    }
+
+    fn judges_its_fatal_call(&self, done: &Done) -> bool {
+        let judge = done.fatal_call().and_then(|call| self.rules.premises.judge_of(call.rpc));
+        judge.is_some_and(|judge| judge.id == done.report.planned.check.id)
+    }
+
+    async fn run_one_by_one(&mut self, plan: Vec<Planned>) {
+        for planned in plan {
+            let report = self.run_alone(planned).await;
+            self.finish(report);
+        }
+    }
+
+    async fn run_alone(&mut self, planned: Planned) -> CheckReport {
+        if self.is_over() {
+            return self.left_out(planned);
+        }
+        self.emit(&Event::CheckStarted(&planned));
+        let mut done = self.run_one(planned).await;
+        if done.silence.is_some() && !self.target.is_alive().await {
+            if done.on_purpose && self.target.driver().is_some_and(|driver| driver.starting_for().is_some()) {
+                // It was ended by the check, which has said what there is to say of a driver that does not come back.
+                let back = self.revive(std::slice::from_mut(&mut done)).await;
+                if !back {
+                    self.dead = true;
+                    self.ended_in = vec![done.report.label()];
+                }
+            } else {
+                self.accuse(&mut done, false);
+                self.crash(std::slice::from_mut(&mut done)).await;
+            }
+        } else if done.silence == Some(Silence::ConnectionBroke) {
+            self.remember_left_behind(&done.report);
+            done = self.run_one(done.report.planned).await;
+            if done.silence == Some(Silence::ConnectionBroke) {
+                self.accuse(&mut done, true);
+            }
+        }
+        done.report
+    }
+
+    async fn run_one(&mut self, planned: Planned) -> Done {
+        // What it told before, when it ran with others, it tells again.
+        self.target.faults().keep_told(&planned.label(), &[]);
+        let check = run_check(self.target.clone(), planned, self.rules.clone(), self.stop.clone());
+        let done = self.with_news(check).await;
+        self.emit(&Event::CheckEnded(&done.report.planned));
+        done
+    }
+
+    /// Waits for checks, and says meanwhile what they wait for.
+    async fn with_news<T>(&mut self, checks: impl Future<Output = T>) -> T {
+        let mut news = self.target.patience.news.subscribe();
+        let mut tick = tokio::time::interval_at(tokio::time::Instant::now() + TICK, TICK);
+        tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        tokio::pin!(checks);
+        loop {
+            tokio::select! {
+                biased;
+                ended = &mut checks => return ended,
+                _ = news.changed() => {
+                    let waiting = *news.borrow_and_update();
+                    if let Some(waiting) = waiting {
+                        self.emit(&Event::Waiting(waiting));
+                    }
+                }
+                _ = tick.tick() => self.emit(&Event::Tick { stages: &self.target.clone().stages.all() }),
+            }
+        }
+    }
+
+    /// Makes the call of the check that ended with no gRPC status, alone and reproducibly, a violation.
+    fn accuse(&self, done: &mut Done, alive: bool) {
+        if done.on_purpose {
+            return;
+        }
+        let printed = if alive { Vec::new() } else { self.target.last_lines() };
+        let violation = killed(done, alive).printed(printed);
+        if let Some(call) = done.fatal_call().filter(|_| !alive)
+            && let Some(judge) = self.rules.premises.judge_of(call.rpc)
+            && judge.id == done.report.planned.check.id
+        {
+            self.target.is_killed_by(call.rpc, judge.id);
+        }
+        self.accuse_of(&mut done.report, violation);
+    }
+
+    fn accuse_of(&self, report: &mut CheckReport, violation: Violation) {
+        let before = std::mem::replace(&mut report.outcome, Outcome::Passed);
+        report.also.extend(Some(before).filter(|before| before.violation().is_some()));
+        report.outcome = match self.rules.known.reason(&report.label()) {
+            Some(reason) => Outcome::KnownFailure { violation, reason: reason.to_owned() },
+            None => Outcome::Failed(violation),
+        };
+    }
+
+    /// Notes a death of the driver, tries to have it back, and undoes what the checks could not. Returns what was under way.
+    async fn crash(&mut self, involved: &mut [Done]) -> Vec<String> {
+        let asked = |done: &Done| {
+            let rpc = done.fatal_call().map_or("a call", |call| call.rpc.method);
+            format!("{}: {rpc}", done.report.label())
+        };
+        let under_way: Vec<String> = involved.iter().map(asked).collect();
+        self.ended_in.clone_from(&under_way);
+        let known = involved.iter().any(|done| self.rules.known.reason(&done.report.label()).is_some());
+        let driver = self.target.driver();
+        let log = driver.and_then(Driver::log).map(|log| log.path().to_owned());
+        let back = self.revive(involved).await;
+        self.dead = !back || self.summary.crashes.len() + 1 >= CRASHES_MAX;
+        if back && self.dead {
+            self.gone = Some(format!("it died {CRASHES_MAX} times, and is not started again"));
+        }
+        let aftermath = if back { Aftermath::Back } else { Aftermath::Gone };
+        let crash = Crash { under_way: under_way.clone(), known, aftermath, log };
+        self.emit(&Event::Crashed(&crash));
+        self.summary.crashes.push(crash);
+        if back && !self.target.is_alive().await {
+            // Undoing has killed it again, which the check of that call tells.
+            self.dead |= self.target.bring_back().await.is_err();
+        }
+        under_way
+    }
+
+    /// Tries to have the driver back, and undoes what the checks could not: whether it is.
+    async fn revive(&mut self, involved: &mut [Done]) -> bool {
+        if let Some(driver) = self.target.driver() {
+            // It may be dead already; what matters is that it comes back.
+            let _ = driver.kill().await;
+        }
+        let target = self.target.clone();
+        let back = match self.with_news(target.bring_back()).await {
+            Ok(_) => true,
+            Err(away) => {
+                let labels: Vec<String> = involved.iter().map(|done| done.report.label()).collect();
+                self.is_gone(&away, &labels);
+                false
+            }
+        };
+        for done in involved {
+            // What the check had made died with the driver, or is found by the leak check.
+            done.report.leftovers.clear();
+            if let Some(cx) = done.cx.take().filter(|_| back) {
+                done.report.leftovers = cx.finish().await;
+                done.report.left_behind = cx.left_behind();
+            }
+        }
+        back
+    }
+
+    /// Keeps why the driver is not back, and tells it with what the user can do.
+    fn is_gone(&mut self, away: &Away, during: &[String]) {
+        let Some(_) = self.target.driver() else {
+            let told = "the driver does not come back by itself; with --driver-command or --restart-command, the run could go on";
+            return self.emit(&Event::Remark(told));
+        };
+        let why = format!("it did not start again: {away}");
+        let printed = self.target.last_lines();
+        let last = printed.iter().rev().find(|line| !line.trim().is_empty());
+        let last =
+            last.map(|line| format!("; it printed last: {}", shortened(line.trim()))).unwrap_or_default();
+        // What is left of its state is in its way, and the check that led there leads there again.
+        let without: Vec<String> = during.iter().map(|label| format!("--filter '!{label}'")).collect();
+        let told = format!(
+            "{why}{last}. To go on, give it the state of a new driver, and run the others: {}",
+            without.join(" ")
+        );
+        self.gone = Some(why);
+        self.emit(&Event::Remark(&told));
+    }
+
+    fn is_over(&self) -> bool {
+        self.dead || *self.stop.borrow() != Halt::None || (self.options.fail_fast && self.summary.failed > 0)
+    }
+
+    /// Reports a check that is not run any more.
+    fn leave_out(&mut self, planned: Planned) {
+        let report = self.left_out(planned);
+        self.finish(report);
+    }
+
+    fn left_out(&self, planned: Planned) -> CheckReport {
+        let outcome = if self.dead {
+            let since = match &self.ended_in[..] {
+                [] => String::new(),
+                ended_in => format!(" since {}", ended_in.join(", ")),
+            };
+            let why = self.gone.as_ref().map(|why| format!("; {why}")).unwrap_or_default();
+            Outcome::Broken(format!("the driver is dead{since}{why}"))
+        } else if *self.stop.borrow() != Halt::None {
+            Outcome::Skipped("interrupted".to_owned())
+        } else {
+            Outcome::Skipped("another check failed before (--fail-fast)".to_owned())
+        };
+        CheckReport::without_calls(planned, outcome, &self.rules)
+    }
+
+    fn finish(&mut self, report: CheckReport) {
+        for outcome in std::iter::once(&report.outcome).chain(&report.also) {
+            if let Outcome::Failed(violation) | Outcome::KnownFailure { violation, .. } = outcome
+                && violation.fault.is_none()
+                && let Some(rule) = story::rule(&report, violation)
+            {
+                self.target.faults().failed_by(rule, &report.label());
+            }
+        }
+        let ready = self.folding.take(report);
+        self.tell(ready);
+    }
+
+    /// Keeps what a check may have left behind; also of one that runs again.
+    fn remember_left_behind(&mut self, report: &CheckReport) {
+        self.summary.left_behind.extend(report.left_behind.iter().cloned());
+    }
+
+    fn tell(&mut self, reports: Vec<CheckReport>) {
+        for mut report in reports {
+            stripping::strip(&mut report);
+            if report.outcome == Outcome::Passed {
+                self.passed.insert(report.planned.check.id);
+            }
+            let (outcome, counts_as) = (report.outcome.kind(), report.outcome.counts_as());
+            self.summary.count(outcome, counts_as, &fault::key(&report), report.outcome.binds_from());
+            self.remember_left_behind(&report);
+            self.emit(&Event::CheckFinished(&report));
+        }
+    }
+
+    /// Finds a size that the driver takes, where the user names none.
+    async fn find_size(&mut self) {
+        let target = self.target.clone();
+        if target.config().volume_size_bytes.is_some()
+            || !target.capabilities().has(Capability::CreateDeleteVolume)
+        {
+            return;
+        }
+        let limit = Duration::from_millis(target.config().time_limits.check_ms);
+        let session = Session::new(target.clone(), CallLog::new(), "size of volumes", limit);
+        let cx = Cx::new(session, target.config().access_types[0], NUMBER_OF_NO_CHECK, self.options.seed);
+        let stop = &mut self.stop.clone();
+        let found = tokio::select! {
+            found = size::find(&cx, target.volume_size_bytes()) => found,
+            () = raised(stop) => Found::First,
+        };
+        // What cannot be undone is reported at the end.
+        let _ = cx.finish().await;
+        self.summary.left_behind.extend(cx.left_behind());
+        let remark = match found {
+            Found::First => return,
+            Found::Larger(bytes) => {
+                target.grow_to(bytes);
+                let why =
+                    "the least of the sizes tried that the driver takes; --volume-size-bytes chooses another";
+                format!("volumes are made with {bytes} bytes, {why}")
+            }
+            Found::Invalid(refused) => {
+                let why = "does it need other --parameters, --secrets or another --volume-size-bytes?";
+                format!("CreateVolume refuses a plain request: {refused}; {why}")
+            }
+        };
+        self.emit(&Event::Remark(&remark));
+    }
+
+    async fn take_inventory(&mut self) -> Option<Inventory> {
+        if !self.options.leak_check {
+            return None;
+        }
+        self.around = Surroundings::seen_with(&self.target).await;
+        match Inventory::take(&self.inventory_session()).await {
+            Ok(inventory) => Some(inventory),
+            Err(why) => {
+                self.emit(&Event::Remark(&format!("leaks are not looked for: {why}")));
+                None
+            }
+        }
+    }
+
+    async fn report_leaks(&mut self, before: &Inventory) {
+        let session = self.inventory_session();
+        if self.dead {
+            self.unmount(&mut before.mounts_left(&session), &session).await;
+            return self.emit(&Event::Remark("leaks are not looked for: the driver is dead"));
+        }
+        match before.leaks(&session).await {
+            Ok(mut leaks) => {
+                self.unmount(&mut leaks, &session).await;
+                if !leaks.is_empty() {
+                    self.emit(&Event::Leaked(&leaks));
+                }
+                self.summary.leaks = leaks;
+            }
+            Err(why) => self.emit(&Event::Remark(&format!("leaks are not looked for: {why}"))),
+        }
+    }
+
+    /// Undoes what can be undone without the driver, and says so.
+    async fn unmount(&mut self, leaks: &mut Vec<Leak>, session: &Session) {
+        for told in inventory::unmount(leaks, session).await {
+            self.emit(&Event::Remark(&told));
+        }
+    }
+
+    fn inventory_session(&self) -> Session {
+        Session::new(self.target.clone(), CallLog::new(), "leak check", INVENTORY_LIMIT)
+    }
+
+    fn emit(&mut self, event: &Event<'_>) {
+        for reporter in &mut self.reporters {
+            reporter.event(event);
+        }
+    }
+}

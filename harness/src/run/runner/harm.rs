@@ -1,0 +1,526 @@
+//! Checks that may harm those after them. After each one plain calls are made that the driver did before; where one fails, the
+//! call is looked for after which it does, and the driver is started anew for the checks that follow.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use super::{Runner, STOP_GRACE};
+use crate::checks::planned::Planned;
+use crate::client::answer::{Answer, NoAnswer};
+use crate::client::record::CallRecord;
+use crate::config::profile::Profile;
+use crate::protocol::rpc::Facts;
+use crate::results::outcome::{CheckReport, Kind, Outcome, SameFault};
+use crate::results::story;
+use crate::run::plain_call::{Found, Lost, Made, PlainCall, Probe};
+use crate::run::run_check::{Rules, raised, run_check};
+use crate::spec::verdict::Violation;
+
+/// A plain call that takes no longer is made after each check; any other only after those that may have harmed what it is about,
+/// and a dear one only as long as it takes no more of the run than they do, or after so many of them.
+const QUICK: Duration = Duration::from_millis(20);
+const CHEAP: Duration = Duration::from_millis(250);
+const HELD_MAX: usize = 8;
+/// A plain call that fails is made again for so long: what a check gave up may still be at work in the driver.
+const FAILS_FOR_GOOD: Duration = Duration::from_millis(1_500);
+const FIRST_PAUSE: Duration = Duration::from_millis(25);
+/// Times that a driver is started anew since a plain call is put off for ever.
+const RENEWED_MAX: usize = 8;
+/// A check that has taken longer, or made more calls, is not run once more to find the call.
+const TRIED_AGAIN_MAX: Duration = Duration::from_secs(60);
+const CALLS_TRIED_AGAIN_MAX: usize = 500;
+/// A call that has had no answer for so long is taken to have none for ever.
+const HANGS_AFTER: Duration = Duration::from_secs(2);
+/// Calls shown at the most of those one of which it was.
+const SUSPECTS_SHOWN_MAX: usize = 12;
+
+/// What is known of the driver while such checks run.
+#[derive(Debug, Default)]
+pub(super) struct Harm {
+    has_begun: bool,
+    /// The calls that show whether the driver still works; none where it never did them.
+    plain: Vec<Watched>,
+    /// Reports on checks after which a plain call is still to be made.
+    held: Vec<CheckReport>,
+    /// How often the driver was started anew although no check is to blame.
+    renewed: usize,
+    /// The checks that were blamed and what came of them, by what failed after them.
+    blamed: BTreeMap<(&'static str, Option<i32>), (String, Kind)>,
+}
+
+/// A plain call, and what is known of it.
+#[derive(Debug)]
+struct Watched {
+    call: Arc<PlainCall>,
+    /// How long it took when it was made last.
+    took: Duration,
+    /// So many of the reports that are held are of checks before which it was made last.
+    seen: usize,
+    /// Whether it cannot be had any more, for whatever reason that says nothing of it.
+    is_mute: bool,
+    /// Why it fails, where the driver cannot be started anew or that does not help.
+    lasts: Option<Lasting>,
+}
+
+/// A plain call that fails for good.
+#[derive(Clone, Debug)]
+struct Lasting {
+    lost: Lost,
+    /// Since when, in words.
+    since: String,
+}
+
+impl Lasting {
+    fn told(&self) -> String {
+        format!("{} has failed since {}: {}", self.lost.rpc, self.since, self.lost.answer)
+    }
+}
+
+/// When a plain call is made again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Due {
+    Now,
+    Later,
+    /// Nothing was done that may have harmed what it is about.
+    Never,
+}
+
+/// Whether a driver that was started anew does the plain call again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fresh {
+    Works,
+    Fails,
+    /// The run may not start it.
+    Unavailable,
+}
+
+/// Whether the driver may be at work on a call for ever.
+fn hangs(call: &CallRecord) -> bool {
+    matches!(&call.outcome, Answer::Unknown(NoAnswer::Timeout(after) | NoAnswer::LetGo(after)) if *after >= HANGS_AFTER)
+}
+
+/// What comes of running those checks again that may have spoilt the driver.
+enum Tried {
+    /// It was this one, by this call.
+    Call(usize, Found),
+    /// It was this one, by some of its calls.
+    Check(usize, Lost),
+    /// It was none of them, alone.
+    None,
+    /// Nobody knows: that would take too long.
+    Untried,
+}
+
+impl Runner<'_> {
+    /// Runs checks that may harm those after them, one by one.
+    pub(super) async fn run_harmful(&mut self, plan: Vec<Planned>) {
+        if !plan.is_empty() && !self.harm.has_begun && !self.is_over() {
+            self.begin_harm().await;
+        }
+        let keep_calls = std::mem::replace(&mut self.rules.keep_calls, true);
+        for planned in plan {
+            self.rules.premises.forget_what_works();
+            let report = self.run_alone(planned).await;
+            let hangs = report.calls.iter().any(hangs).then(|| report.label());
+            self.harm.held.push(report);
+            self.look_after(keep_calls, false).await;
+            if let Some(label) = hangs {
+                self.end_what_hangs(&label).await;
+            }
+        }
+        self.look_after(keep_calls, true).await;
+        self.rules.keep_calls = keep_calls;
+    }
+
+    /// Starts a driver anew that may still be at work on a call without an answer, which would slow down all that come after it.
+    async fn end_what_hangs(&mut self, label: &str) {
+        let Some(driver) = self.target.driver().cloned().filter(|_| !self.is_over()) else { return };
+        let why =
+            format!("{label} left a call without an answer; the driver is restarted before the next check");
+        self.emit(&super::Event::Remark(&why));
+        self.rules.premises.forget();
+        // What matters is whether it is there afterwards.
+        let _ = driver.stop(STOP_GRACE).await;
+        let target = self.target.clone();
+        self.dead = self.with_news(target.bring_back()).await.is_err();
+    }
+
+    /// Makes the plain calls for the first time. Where one fails although its check has passed, something that ran before has
+    /// spoilt the driver.
+    async fn begin_harm(&mut self) {
+        self.harm.has_begun = true;
+        for call in PlainCall::all(&self.rules.premises, &self.target, self.rules.seed) {
+            if self.is_over() {
+                return;
+            }
+            let call = Arc::new(call);
+            let (made, took) = self.make_plain(&call).await;
+            if made == Ok(Made::Not) {
+                continue;
+            }
+            let mut watched = Watched { call: call.clone(), took, seen: 0, is_mute: false, lasts: None };
+            if let Err(lost) = made {
+                if !self.passed.contains(call.judge().id) {
+                    continue;
+                }
+                let Some(lost) = self.fails_for_good(&call, lost).await else { continue };
+                let first = lost.failure.and_then(|how| self.target.tally.first_failure(lost.rpc, how));
+                let first = first.filter(|first| first.check != call.judge().id);
+                let since =
+                    first.map_or_else(|| "checks that ran at the same time".to_owned(), |one| one.check);
+                let lasting = Lasting { lost, since };
+                self.emit(&super::Event::Remark(&lasting.told()));
+                watched.lasts = (self.start_afresh(&call).await != Fresh::Works).then_some(lasting);
+            }
+            self.harm.plain.push(watched);
+        }
+    }
+
+    /// Makes the plain calls that it is time for, judges what comes of them, and tells the reports that waited for that.
+    async fn look_after(&mut self, keep_calls: bool, is_last: bool) {
+        let mut waits = false;
+        for at in 0..self.harm.plain.len() {
+            if self.is_over() {
+                waits = false;
+                break;
+            }
+            match self.due(at, is_last) {
+                Due::Now => self.look_at(at).await,
+                Due::Later => waits = true,
+                Due::Never => {}
+            }
+        }
+        if waits {
+            return;
+        }
+        self.harm.plain.iter_mut().for_each(|watched| watched.seen = 0);
+        for mut report in std::mem::take(&mut self.harm.held) {
+            if !keep_calls && matches!(report.outcome, Outcome::Passed | Outcome::Skipped(_)) {
+                report.calls.clear();
+                report.calls_dropped = 0;
+            }
+            self.finish(report);
+        }
+    }
+
+    fn due(&self, at: usize, is_last: bool) -> Due {
+        let Watched { call, took, seen, is_mute, lasts } = &self.harm.plain[at];
+        let unseen = &self.harm.held[*seen..];
+        let may_harm = |made: &CallRecord| call.may_be_harmed_by(made.rpc);
+        let is_quick = *took <= QUICK;
+        if *is_mute
+            || unseen.is_empty()
+            || !(is_quick || unseen.iter().any(|one| one.calls.iter().any(may_harm)))
+        {
+            return Due::Never;
+        }
+        let failed = |made: &CallRecord| made.rpc == call.rpc() && !matches!(made.outcome, Answer::Ok(_));
+        let is_in_doubt = || lasts.is_none() && unseen.iter().any(|one| one.calls.iter().any(failed));
+        let is_cheap = || *took <= unseen.iter().map(|one| one.duration).sum::<Duration>().max(CHEAP);
+        let is_due = is_quick || is_last || unseen.len() >= HELD_MAX || is_cheap() || is_in_doubt();
+        if is_due { Due::Now } else { Due::Later }
+    }
+
+    async fn look_at(&mut self, at: usize) {
+        let call = self.harm.plain[at].call.clone();
+        let (made, took) = self.make_plain(&call).await;
+        self.harm.plain[at].took = took;
+        match (made, self.harm.plain[at].lasts.clone()) {
+            (Ok(Made::Done), _) => self.harm.plain[at].lasts = None,
+            (Ok(Made::Not), _) => {
+                self.harm.plain[at].lasts = None;
+                // It would have to be waited for each time.
+                self.harm.plain[at].is_mute = !self.renew(&call).await;
+            }
+            (Err(_), Some(lasting)) => self.excuse(&lasting),
+            (Err(lost), None) => {
+                if let Some(lost) = self.fails_for_good(&call, lost).await {
+                    self.harm.plain[at].lasts = self.spoilt(&call, self.harm.plain[at].seen, lost).await;
+                }
+            }
+        }
+        self.harm.plain[at].seen = self.harm.held.len();
+    }
+
+    /// Starts a driver anew that puts a plain call off for ever: what checks have used up may be there again. Whether it is.
+    async fn renew(&mut self, plain: &PlainCall) -> bool {
+        let last = self.harm.held.last().map(CheckReport::label);
+        if self.harm.renewed >= RENEWED_MAX || self.target.driver().is_none() || self.is_over() {
+            return false;
+        }
+        self.harm.renewed += 1;
+        let is_back = self.start_afresh(plain).await == Fresh::Works;
+        if let Some(last) = last.filter(|_| is_back) {
+            let rpc = plain.rpc();
+            let remark = format!(
+                "after {last}, a plain {rpc} cannot be had; the driver was started anew, and does it again"
+            );
+            self.emit(&super::Event::Remark(&remark));
+        }
+        is_back
+    }
+
+    /// Makes it, and says how long that took.
+    async fn make_plain(&mut self, plain: &PlainCall) -> (Result<Made, Lost>, Duration) {
+        let begun = Instant::now();
+        let mut stop = self.stop.clone();
+        let made = async {
+            tokio::select! {
+                made = plain.make() => made,
+                () = raised(&mut stop) => Ok(Made::Not),
+            }
+        };
+        (self.with_news(made).await, begun.elapsed())
+    }
+
+    /// How it fails after a while, if it still does.
+    async fn fails_for_good(&mut self, plain: &PlainCall, mut lost: Lost) -> Option<Lost> {
+        let (begun, mut pause) = (Instant::now(), FIRST_PAUSE);
+        // One that is not answered has taken its time already.
+        while lost.code.is_some() && begun.elapsed() + pause < FAILS_FOR_GOOD {
+            tokio::time::sleep(pause).await;
+            pause *= 2;
+            lost = self.make_plain(plain).await.0.err()?;
+        }
+        Some(lost)
+    }
+
+    /// Ends the driver and starts it, if the run may.
+    async fn start_afresh(&mut self, plain: &PlainCall) -> Fresh {
+        let Some(driver) = self.target.driver().cloned() else { return Fresh::Unavailable };
+        self.rules.premises.forget();
+        self.harm.plain.iter_mut().for_each(|watched| watched.is_mute = false);
+        // What matters is whether it is there afterwards.
+        let _ = driver.stop(STOP_GRACE).await;
+        let _ = self.target.bring_back().await;
+        if !self.target.is_alive().await {
+            self.dead = true;
+            return Fresh::Fails;
+        }
+        if self.make_plain(plain).await.0 == Ok(Made::Done) { Fresh::Works } else { Fresh::Fails }
+    }
+
+    /// Finds out which check has spoilt the driver, of those that ran since the plain call was done, blames it, and has the driver
+    /// back as it was, as far as that is possible. Returns what lasts.
+    async fn spoilt(&mut self, plain: &Arc<PlainCall>, from: usize, lost: Lost) -> Option<Lasting> {
+        let suspect = from + suspect(&self.harm.held[from..], &lost);
+        let fault = (lost.rpc.method, lost.code.map(|code| code as i32));
+        let first = self.harm.blamed.get(&fault).filter(|_| !self.options.tell_each).cloned();
+        let mut fresh = self.start_afresh(plain).await;
+        if let Some((first, counts_as)) = first {
+            self.fold(suspect, first, counts_as, &lost);
+            return self.settled(fresh, suspect, lost).await;
+        }
+        let mut is_proven = false;
+        let (at, violation) = match fresh {
+            Fresh::Works => {
+                let tried = self.try_again(plain, from, suspect).await;
+                if !matches!(tried, Tried::Untried) {
+                    fresh = self.start_afresh(plain).await;
+                }
+                is_proven = matches!(tried, Tried::Call(..) | Tried::Check(..));
+                match tried {
+                    Tried::Call(at, found) => (at, self.proven(plain, &found)),
+                    Tried::Check(at, lost) => (at, self.seen(plain, at, &lost)),
+                    Tried::Untried => (suspect, self.seen(plain, suspect, &lost)),
+                    Tried::None => {
+                        self.doubt(suspect, plain, &lost);
+                        return self.settled(fresh, suspect, lost).await;
+                    }
+                }
+            }
+            Fresh::Fails | Fresh::Unavailable => (suspect, self.seen(plain, suspect, &lost)),
+        };
+        // That a call had no answer proves nothing by itself.
+        self.blame(at, violation, is_proven || lost.code.is_some());
+        let blamed = &self.harm.held[at];
+        let counts_as = blamed.outcome.kind();
+        self.harm.blamed.insert(fault, (blamed.label(), counts_as));
+        self.settled(fresh, at, lost).await
+    }
+
+    /// What lasts once a check was blamed: the plain call fails for good, unless the driver was started anew and does it again. Then
+    /// those that ran in between run once more.
+    async fn settled(&mut self, fresh: Fresh, at: usize, lost: Lost) -> Option<Lasting> {
+        if fresh != Fresh::Works {
+            return Some(Lasting { lost, since: self.harm.held[at].label() });
+        }
+        for later in at + 1..self.harm.held.len() {
+            let report = &self.harm.held[later];
+            if report.calls.iter().any(|call| lost.shows_in(call)) && !self.is_over() {
+                let planned = report.planned.clone();
+                self.summary.left_behind.extend(report.left_behind.iter().cloned());
+                self.harm.held[later] = self.run_alone(planned).await;
+            }
+        }
+        None
+    }
+
+    /// Runs those that may have spoilt the driver once more, the likeliest first, each in a fresh start, with a look after each call.
+    async fn try_again(&mut self, plain: &Arc<PlainCall>, from: usize, suspect: usize) -> Tried {
+        let others = (from..self.harm.held.len()).filter(|at| *at != suspect);
+        let mut tried = Tried::Untried;
+        for at in std::iter::once(suspect).chain(others) {
+            let report = &self.harm.held[at];
+            let calls = report.calls.len() + report.calls_dropped;
+            if report.duration > TRIED_AGAIN_MAX || calls > CALLS_TRIED_AGAIN_MAX || self.is_over() {
+                continue;
+            }
+            let (planned, harmless) = (report.planned.clone(), harmless(report, plain.rpc().method));
+            if matches!(tried, Tried::None) && self.start_afresh(plain).await != Fresh::Works {
+                return Tried::None;
+            }
+            tried = Tried::None;
+            let probe = Probe::new(plain.clone(), harmless);
+            let rules = Rules { probe: Some(probe.clone()), ..self.rules.clone() };
+            let (target, stop) = (self.target.clone(), self.stop.clone());
+            let done = self.with_news(run_check(target, planned, rules, stop)).await;
+            self.remember_left_behind(&done.report);
+            if let Some(found) = probe.found().await {
+                return Tried::Call(at, found);
+            }
+            // What undoes the rest may have done it.
+            if let Err(lost) = self.make_plain(plain).await.0 {
+                return Tried::Check(at, lost);
+            }
+        }
+        tried
+    }
+
+    /// What is wrong where the call is known.
+    fn proven(&self, plain: &PlainCall, found: &Found) -> Violation {
+        let told = ["the call, in a fresh start", &found.line, "the plain call after it", &found.lost.line];
+        let message = format!("{} stopped working after {}", found.lost.rpc, found.rpc);
+        violation(plain, message, &found.lost).told(told.map(str::to_owned).into())
+    }
+
+    /// What is wrong where it is known only what the check has sent.
+    fn seen(&self, plain: &PlainCall, at: usize, lost: &Lost) -> Violation {
+        let calls = suspects(&self.harm.held[at], lost);
+        let cause = if calls.len() == 1 { "this call" } else { "one or more of these calls" };
+        let mut told = vec![format!("{cause} caused it")];
+        let hidden = calls.len().saturating_sub(SUSPECTS_SHOWN_MAX);
+        if hidden > 0 {
+            let calls = if hidden == 1 { "call" } else { "calls" };
+            told.push(format!("… {hidden} earlier {calls}; --report json=FILE has them"));
+        }
+        told.extend(calls.into_iter().skip(hidden).map(story::call_line));
+        told.extend(["the plain call after the check".to_owned(), lost.line.clone()]);
+        let message = format!("{} stopped working after this check", lost.rpc);
+        violation(plain, message, lost).told(told)
+    }
+
+    /// Blames a check that waits to be told. Whatever else came of it is another fault.
+    fn blame(&mut self, at: usize, violation: Violation, is_certain: bool) {
+        let mut report = self.harm.held.remove(at);
+        let binds_from = match is_certain {
+            true => violation.requirement.map_or(Profile::Csi, |rule| rule.binds_from()),
+            false => Profile::Strict,
+        };
+        let violation = Violation { binds_from, ..violation };
+        let is_blamed = binds_from <= self.rules.profile;
+        match &report.outcome {
+            Outcome::Failed(_) | Outcome::KnownFailure { .. } if is_blamed => {
+                let own = std::mem::replace(&mut report.outcome, Outcome::Passed);
+                self.accuse_of(&mut report, violation);
+                let harm = std::mem::replace(&mut report.outcome, own);
+                report.also.insert(0, harm);
+            }
+            Outcome::Failed(_) | Outcome::KnownFailure { .. } => {
+                report.notes.push(format!("{}: {}", violation.message, violation.actual));
+            }
+            other => {
+                report.warnings.extend(other.violation().cloned());
+                match is_blamed {
+                    true => self.accuse_of(&mut report, violation),
+                    false => report.outcome = Outcome::Warned(violation),
+                }
+            }
+        }
+        self.harm.held.insert(at, report);
+    }
+
+    /// Tells what was seen of a check that does not show it again.
+    fn doubt(&mut self, at: usize, plain: &PlainCall, lost: &Lost) {
+        let message = format!(
+            "{} stopped working after this check; it works again since the driver was restarted, and the check alone does \
+             not make it fail",
+            lost.rpc
+        );
+        self.blame(at, violation(plain, message, lost), false);
+    }
+
+    /// Has a check point to the one that is blamed for the same.
+    fn fold(&mut self, at: usize, first: String, counts_as: Kind, lost: &Lost) {
+        let message = format!("{} stopped working after it", lost.rpc);
+        let same = SameFault { first, message, counts_as, deviates: counts_as != Kind::Warned };
+        let report = &mut self.harm.held[at];
+        match &report.outcome {
+            Outcome::Passed | Outcome::Skipped(_) | Outcome::Broken(_) => {
+                report.outcome = Outcome::SameFault(same);
+                report.calls.clear();
+            }
+            _ => report.notes.push(same.told()),
+        }
+    }
+
+    /// Leaves those without a verdict whose calls failed as the plain call does.
+    fn excuse(&mut self, lasting: &Lasting) {
+        for report in &mut self.harm.held {
+            let is_own = matches!(report.outcome, Outcome::Failed(_) | Outcome::KnownFailure { .. });
+            if !is_own && report.calls.iter().any(|call| lasting.lost.shows_in(call)) {
+                report.warnings.extend(report.outcome.violation().cloned());
+                report.outcome = Outcome::Broken(lasting.told());
+            }
+        }
+    }
+}
+
+/// That a plain call fails breaks the rule that its check judges first.
+fn violation(plain: &PlainCall, message: String, lost: &Lost) -> Violation {
+    let violation = Violation::new(message)
+        .expected(format!("a {} like any other is done, whatever was asked before it", lost.rpc))
+        .actual(&lost.answer);
+    let violation = Violation { harms: true, ..violation };
+    plain.judge().requirements.first().copied().map_or(violation.clone(), |rule| violation.of(rule))
+}
+
+/// Which of the checks it is likeliest to be: the first one with a call that failed in the same way, unless that was its first
+/// such call; then the one before.
+fn suspect(held: &[CheckReport], lost: &Lost) -> usize {
+    let shows = |report: &CheckReport| report.calls.iter().any(|call| lost.shows_in(call));
+    match held.iter().position(shows) {
+        Some(at) if at > 0 && last_done(&held[at].calls, lost.rpc.method).is_none() => at - 1,
+        Some(at) => at,
+        None => held.len().saturating_sub(1),
+    }
+}
+
+/// The last call of the RPC that was done.
+fn last_done(calls: &[CallRecord], method: &str) -> Option<usize> {
+    let is_done = |call: &CallRecord| {
+        !call.cleanup && call.rpc.method == method && matches!(call.outcome, Answer::Ok(_))
+    };
+    calls.iter().rposition(is_done)
+}
+
+/// How many of the first calls of the check were harmless: the same call was done after them.
+fn harmless(report: &CheckReport, method: &str) -> u64 {
+    match last_done(&report.calls, method) {
+        Some(at) if report.calls_dropped == 0 => at as u64,
+        _ => 0,
+    }
+}
+
+/// The calls of which it has to be one: those from the last one that was done to the first one that failed in the same way, and
+/// of these those that change something, if any does.
+fn suspects<'a>(report: &'a CheckReport, lost: &Lost) -> Vec<&'a CallRecord> {
+    let from = last_done(&report.calls, lost.rpc.method).unwrap_or_default();
+    let after = &report.calls[from..];
+    let to = after.iter().skip(1).position(|call| lost.shows_in(call)).map_or(after.len(), |at| at + 2);
+    let all = || after[..to].iter();
+    let changing: Vec<&CallRecord> =
+        all().filter(|call| Facts::of(call.rpc).is_some_and(Facts::changes)).collect();
+    if changing.is_empty() { all().collect() } else { changing }
+}

@@ -1,0 +1,69 @@
+//! What a driver or the settings lack of what a check needs.
+
+use crate::client::target::Target;
+use crate::config::AccessType;
+use crate::protocol::capability::Capability;
+use crate::spec::need::Need;
+
+impl Need {
+    /// Why the need is not met, or `None` if it is.
+    pub fn unmet(&self, target: &Target, access: AccessType) -> Option<String> {
+        let capabilities = target.capabilities();
+        let config = target.config();
+        match self {
+            Need::Has(one) => {
+                (!capabilities.has(*one)).then(|| format!("the driver does not advertise {one}"))
+            }
+            Need::Lacks(one) => capabilities
+                .has(*one)
+                .then(|| format!("for drivers without {one}, which this one advertises")),
+            Need::LacksOneOf(some) => some.iter().all(|one| capabilities.has(*one)).then(|| {
+                "for drivers that leave a capability out; this one advertises all that matter here".to_owned()
+            }),
+            Need::AnyOf(some) => (!some.iter().any(|one| capabilities.has(*one))).then(|| {
+                let names: Vec<_> = some.iter().map(|one| one.name()).collect();
+                format!("the driver advertises none of {}", names.join(", "))
+            }),
+            Need::Serves(service) => {
+                (!target.serves(*service)).then(|| format!("the endpoint serves no {service} service"))
+            }
+            Need::Volume => (!capabilities.has(Capability::CreateDeleteVolume) && config.volumes.is_empty())
+                .then(|| {
+                    "the driver does not create volumes and --config names no pre-provisioned `volumes`"
+                        .to_owned()
+                }),
+            Need::Access(only) => (access != *only).then(|| format!("only for {only} volumes")),
+            Need::Configured(setting) => {
+                (!setting.is_set(config)).then(|| format!("needs {} to be configured", setting.flag()))
+            }
+            Need::Root => {
+                if config.paths.any() {
+                    Some("the driver's file system is reached by path commands only".to_owned())
+                } else if !rustix::process::geteuid().is_root() {
+                    Some("needs root on the driver's host".to_owned())
+                } else {
+                    None
+                }
+            }
+            Need::TwoNodes => match target.nodes() {
+                [] | [_] => Some("needs a second node, which --node-endpoint names".to_owned()),
+                [first, second, ..] if first.id().is_none() || second.id().is_none() => {
+                    Some("needs a second node, but not both say which they are".to_owned())
+                }
+                [first, second, ..] if first.id() == second.id() => {
+                    Some("needs a second node, but both say that they are the same".to_owned())
+                }
+                _ => None,
+            },
+            Need::MayHarm => (!config.allow_harm).then(|| {
+                "a driver that is wrong here could harm what is not the tests'; --allow-harm runs it, for a machine and \
+                 a back end that may be lost"
+                    .to_owned()
+            }),
+            Need::Restarts => target.driver().is_none().then(|| {
+                "the run may not end and start the driver; --driver-command or --restart-command says how"
+                    .to_owned()
+            }),
+        }
+    }
+}

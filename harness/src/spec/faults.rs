@@ -1,0 +1,120 @@
+//! Faults of the driver that checks of a run tell, so that others look behind them.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use crate::spec::requirements::{Requirement, req};
+
+/// What tells one fault of a driver from all others.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Fault {
+    /// The id of the rule that is broken.
+    pub rule: &'static str,
+    /// How, in words that are the same each time: no ids, no sizes.
+    pub what: String,
+}
+
+impl Fault {
+    /// What the fault is called that calls get in each other's way, whichever they are.
+    pub const BESIDE_ANOTHER_CALL: &str = "beside another call";
+}
+
+/// Rules that ask for several things, of which a driver may do one and not the other.
+const OF_SEVERAL: [&Requirement; 3] =
+    [&req::CTRL_CREATEVOL_002, &req::CTRL_CREATESNAP_002, &req::GROUP_CREATE_003];
+
+/// Whether two checks that accuse a driver by this rule mean the same fault only if they use the same words.
+pub fn asks_for_several(rule: &str) -> bool {
+    OF_SEVERAL.iter().any(|one| one.id == rule)
+}
+
+/// The faults that the checks of a run tell, each with the label of the check.
+#[derive(Debug, Default)]
+pub struct Faults {
+    told: Mutex<BTreeMap<Fault, String>>,
+    /// Rules by which a check that looks for nothing else has failed.
+    rules: Mutex<BTreeMap<&'static str, String>>,
+}
+
+impl Faults {
+    /// Leaves it to this check to tell a fault.
+    ///
+    /// # Errors
+    /// The check that tells it already.
+    pub fn claim(&self, fault: &Fault, check: &str) -> Result<(), String> {
+        let mut told = self.lock();
+        match told.get(fault) {
+            Some(other) => Err(other.clone()),
+            None => {
+                told.insert(fault.clone(), check.to_owned());
+                Ok(())
+            }
+        }
+    }
+
+    /// It was none.
+    pub fn release(&self, fault: &Fault) {
+        self.lock().remove(fault);
+    }
+
+    /// All of them, with the checks that tell them.
+    pub fn all(&self) -> BTreeMap<Fault, String> {
+        self.lock().clone()
+    }
+
+    /// Notes that a check has failed by a rule. What others find by the same one is told there, unless it asks for several things.
+    pub(crate) fn failed_by(&self, rule: &'static Requirement, check: &str) {
+        if !asks_for_several(rule.id) && rule != &req::GEN_ERR_001 {
+            lock(&self.rules).entry(rule.id).or_insert_with(|| check.to_owned());
+        }
+    }
+
+    /// The check that has failed by a rule, where that stands for all that others find by it.
+    pub fn teller(&self, rule: &Requirement) -> Option<String> {
+        lock(&self.rules).get(rule.id).cloned()
+    }
+
+    /// Releases what a check meant to tell, and did not.
+    pub(crate) fn keep_told(&self, check: &str, told: &[&Fault]) {
+        self.lock().retain(|fault, by| by != check || told.contains(&fault));
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<Fault, String>> {
+        lock(&self.told)
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_check_tells_a_fault_and_what_it_did_not_tell_another_one_may() {
+        let faults = Faults::default();
+        let fault = |what: &str| Fault { rule: "A-1", what: what.to_owned() };
+        assert_eq!(faults.claim(&fault("a"), "one"), Ok(()));
+        assert_eq!(faults.claim(&fault("a"), "two"), Err("one".to_owned()));
+        assert_eq!(faults.claim(&fault("b"), "one"), Ok(()));
+        faults.keep_told("one", &[&fault("a")]);
+        assert_eq!(faults.all(), [(fault("a"), "one".to_owned())].into());
+        assert_eq!(faults.claim(&fault("b"), "two"), Ok(()));
+        faults.release(&fault("b"));
+        assert_eq!(faults.claim(&fault("b"), "one"), Ok(()));
+    }
+
+    #[test]
+    fn a_rule_stands_for_what_it_asks_for_unless_that_is_several_things() {
+        let faults = Faults::default();
+        for rule in [&req::CTRL_EXPAND_011, &req::CTRL_CREATEVOL_002, &req::GEN_ERR_001] {
+            faults.failed_by(rule, "one");
+            faults.failed_by(rule, "two");
+        }
+        assert_eq!(faults.teller(&req::CTRL_EXPAND_011).as_deref(), Some("one"));
+        assert_eq!(faults.teller(&req::CTRL_CREATEVOL_002), None);
+        assert_eq!(faults.teller(&req::GEN_ERR_001), None);
+    }
+}

@@ -1,0 +1,139 @@
+//! What a check needs before it makes sense to run it; judged by the runner, with the reason in the skip.
+
+use csi_proto::Service;
+
+use crate::config::{AccessType, Setting};
+use crate::protocol::capability::Capability;
+
+/// A condition on driver and configuration.
+#[derive(Clone, Copy, Debug)]
+pub enum Need {
+    /// The driver advertises the capability.
+    Has(Capability),
+    /// The driver does not advertise the capability.
+    Lacks(Capability),
+    /// The driver does not advertise all of them.
+    LacksOneOf(&'static [Capability]),
+    /// The driver advertises at least one of them.
+    AnyOf(&'static [Capability]),
+    /// The endpoint serves the service.
+    Serves(Service),
+    /// A volume to work on: the driver creates them, or the configuration names pre-provisioned ones.
+    Volume,
+    /// The check runs for this access type only.
+    Access(AccessType),
+    /// The user has configured it.
+    Configured(Setting),
+    /// The tests run as root on the driver's host, so that mounts and devices can be looked at.
+    Root,
+    /// There are two nodes, which say that they are different ones.
+    TwoNodes,
+    /// The user has said that nothing is lost if the driver goes wrong.
+    MayHarm,
+    /// The run may end and start the driver. A check that does so runs alone, whatever it says.
+    Restarts,
+}
+
+impl Need {
+    /// Whether a check with this need makes volumes, as far as the driver lets it.
+    pub(crate) fn is_of_volumes(&self) -> bool {
+        matches!(self, Need::Volume | Need::Has(Capability::CreateDeleteVolume))
+    }
+
+    /// The need as `list` prints it.
+    pub fn describe(&self) -> String {
+        match self {
+            Need::Has(one) => one.name().to_owned(),
+            Need::Lacks(one) => format!("!{one}"),
+            Need::LacksOneOf(some) => some.iter().map(|one| format!("!{one}")).collect::<Vec<_>>().join("|"),
+            Need::AnyOf(some) => some.iter().map(|one| one.name()).collect::<Vec<_>>().join("|"),
+            Need::Serves(service) => format!("{service} service"),
+            Need::Volume => "a volume".to_owned(),
+            Need::Access(access) => format!("{access} access"),
+            Need::Configured(setting) => setting.flag().to_owned(),
+            Need::Root => "root".to_owned(),
+            Need::TwoNodes => "two nodes".to_owned(),
+            Need::MayHarm => "--allow-harm".to_owned(),
+            Need::Restarts => "restarts of the driver".to_owned(),
+        }
+    }
+}
+
+/// The driver must not advertise the capability.
+pub const fn lacks(capability: Capability) -> Need {
+    Need::Lacks(capability)
+}
+
+/// The driver must not advertise all of the capabilities.
+pub const fn lacks_one_of(capabilities: &'static [Capability]) -> Need {
+    Need::LacksOneOf(capabilities)
+}
+
+/// The driver must advertise one of the capabilities.
+pub const fn any_of(capabilities: &'static [Capability]) -> Need {
+    Need::AnyOf(capabilities)
+}
+
+macro_rules! names {
+    ($($(#[$doc:meta])* $name:ident = $need:expr;)+) => { $($(#[$doc])* pub const $name: Need = $need;)+ };
+}
+
+macro_rules! has {
+    ($($name:ident = $variant:ident;)+) => {
+        $(#[doc = concat!("The driver advertises it: [`Capability::", stringify!($variant), "`].")]
+        pub const $name: Need = Need::Has(Capability::$variant);)+
+    };
+}
+
+has! {
+    CONTROLLER_SERVICE = ControllerService;
+    VOLUME_ACCESSIBILITY_CONSTRAINTS = VolumeAccessibilityConstraints;
+    GROUP_CONTROLLER_SERVICE = GroupControllerService;
+    SNAPSHOT_METADATA_SERVICE = SnapshotMetadataService;
+    CREATE_DELETE_VOLUME = CreateDeleteVolume;
+    PUBLISH_UNPUBLISH_VOLUME = PublishUnpublishVolume;
+    LIST_VOLUMES = ListVolumes;
+    GET_CAPACITY = GetCapacity;
+    CREATE_DELETE_SNAPSHOT = CreateDeleteSnapshot;
+    LIST_SNAPSHOTS = ListSnapshots;
+    CLONE_VOLUME = CloneVolume;
+    PUBLISH_READONLY = PublishReadonly;
+    EXPAND_VOLUME = ExpandVolume;
+    LIST_VOLUMES_PUBLISHED_NODES = ListVolumesPublishedNodes;
+    VOLUME_CONDITION = VolumeCondition;
+    GET_VOLUME = GetVolume;
+    SINGLE_NODE_MULTI_WRITER = SingleNodeMultiWriter;
+    MODIFY_VOLUME = ModifyVolume;
+    GET_SNAPSHOT = GetSnapshot;
+    CREATE_DELETE_GET_VOLUME_GROUP_SNAPSHOT = CreateDeleteGetVolumeGroupSnapshot;
+    STAGE_UNSTAGE_VOLUME = StageUnstageVolume;
+    GET_VOLUME_STATS = GetVolumeStats;
+    NODE_EXPAND_VOLUME = NodeExpandVolume;
+    NODE_VOLUME_CONDITION = NodeVolumeCondition;
+    NODE_SINGLE_NODE_MULTI_WRITER = NodeSingleNodeMultiWriter;
+    VOLUME_MOUNT_GROUP = VolumeMountGroup;
+}
+
+names! {
+    /// The endpoint serves the Controller service.
+    CONTROLLER = Need::Serves(Service::Controller);
+    /// The endpoint serves the GroupController service.
+    GROUP_CONTROLLER = Need::Serves(Service::GroupController);
+    /// The endpoint serves the Node service.
+    NODE = Need::Serves(Service::Node);
+    /// There is a volume to work on.
+    VOLUME = Need::Volume;
+    /// Runs for mount access only.
+    MOUNT_ACCESS = Need::Access(AccessType::Mount);
+    /// Runs for block access only.
+    BLOCK_ACCESS = Need::Access(AccessType::Block);
+    /// Runs as root on the driver's host only.
+    ROOT = Need::Root;
+    /// There are two nodes: the calls of a check go to the first one, and those of
+    /// [`Cx::at_node`](crate::lifecycle::cx::Cx::at_node)`(1)` to the second one.
+    TWO_NODES = Need::TwoNodes;
+    /// Runs only where nothing is lost if the driver goes wrong.
+    MAY_HARM = Need::MayHarm;
+    /// The run may end and start the driver.
+    RESTARTS = Need::Restarts;
+}

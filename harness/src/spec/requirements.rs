@@ -1,0 +1,218 @@
+//! What the specification asks, row by row.
+//!
+//! The rows live in `harness/requirements.yaml`; [`req`] is generated from them, so that a check names the rule it
+//! tests as `req::CTRL_CREATEVOL_010` and a typo does not compile.
+
+/// Makes a static of each row, named by its id, and the list of all of them. The values stand in the order of the
+/// fields of [`Requirement`].
+macro_rules! rows {
+    ($($name:ident: $id:literal, $rpc:literal, $level:ident, $on:ident, [$($need:expr),*], $when:literal,
+        $expect:literal, $code:expr, $section:literal, $lines:expr, $test:ident, $caution:expr, $maturity:ident,
+        $basis:ident $(, [$(($component:literal, $breaks:literal, $place:literal)),+])?;)+) => {
+        use crate::protocol::capability::Capability::*;
+        use crate::spec::need::Need::{AnyOf, Has, Lacks};
+        use crate::spec::requirements::{Basis, Level, Maturity, Party, Reliance, Requirement, Testability};
+
+        $(
+            #[doc = concat!($when, ": ", $expect)]
+            pub static $name: Requirement = Requirement {
+                id: $id,
+                rpc: $rpc,
+                level: Level::$level,
+                on: Party::$on,
+                requires: &[$($need),*],
+                when: $when,
+                expect: $expect,
+                code: $code,
+                section: $section,
+                lines: $lines,
+                test: Testability::$test,
+                caution: $caution,
+                maturity: Maturity::$maturity,
+                basis: Basis::$basis,
+                relied_on_by: &[$($(Reliance { component: $component, breaks: $breaks, place: $place }),+)?],
+            };
+        )+
+
+        /// Every row, in the order of the specification.
+        pub static ALL: &[&Requirement] = &[$(&$name),+];
+    };
+}
+
+/// Every row as a static, named by its id.
+#[rustfmt::skip]
+pub mod req;
+
+use std::fmt;
+
+use crate::config::profile::Profile;
+use crate::spec::need::Need;
+
+/// One checkable statement of the specification, in our own words.
+#[derive(Debug)]
+pub struct Requirement {
+    /// Stable id, such as `CTRL-CREATEVOL-010`.
+    pub id: &'static str,
+    /// The RPC or message the statement is about, or `*`.
+    pub rpc: &'static str,
+    /// How strongly it is asked for.
+    pub level: Level,
+    /// Who has to keep it.
+    pub on: Party,
+    /// What a driver has to advertise for the statement to apply to it; all of it.
+    pub requires: &'static [Need],
+    /// The situation.
+    pub when: &'static str,
+    /// What has to happen then.
+    pub expect: &'static str,
+    /// The gRPC code asked for, where the text names one.
+    pub code: Option<&'static str>,
+    /// Heading of the specification's section.
+    pub section: &'static str,
+    /// First and last line in `spec.md`.
+    pub lines: (u32, u32),
+    /// What it takes to test it.
+    pub test: Testability,
+    /// How a plain probe could hit a driver that keeps the rules.
+    pub caution: Option<&'static str>,
+    /// Whether the part of the protocol may still change.
+    pub maturity: Maturity,
+    /// What the statement rests on.
+    pub basis: Basis,
+    /// Who of Kubernetes counts on it, whatever its level.
+    pub relied_on_by: &'static [Reliance],
+}
+
+/// A component of Kubernetes that counts on a requirement.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Reliance {
+    /// Such as `kubelet`, or the name of a sidecar.
+    pub component: &'static str,
+    /// What its users meet where a driver does otherwise.
+    pub breaks: &'static str,
+    /// Where it does so, in words.
+    pub place: &'static str,
+}
+
+impl Requirement {
+    /// Looks a row up by its id.
+    pub fn find(id: &str) -> Option<&'static Requirement> {
+        req::ALL.iter().copied().find(|row| row.id == id)
+    }
+
+    /// The mildest profile under which a breach makes a run fail. Statements without a keyword of their own are a talking point
+    /// before they are a failure, unless Kubernetes counts on them.
+    pub fn binds_from(&self) -> Profile {
+        match (self.level, self.basis) {
+            (Level::Must, basis) if basis != Basis::Derived => Profile::Csi,
+            _ if !self.relied_on_by.is_empty() => Profile::Kubernetes,
+            _ => Profile::Strict,
+        }
+    }
+
+    /// Whether a breach makes a run fail under every profile.
+    pub fn is_binding(&self) -> bool {
+        self.binds_from() == Profile::Csi
+    }
+
+    /// The statement as one sentence.
+    pub fn sentence(&self) -> String {
+        format!("{}: {}", self.when, self.expect)
+    }
+}
+
+impl PartialEq for Requirement {
+    fn eq(&self, other: &Self) -> bool {
+        self.id == other.id
+    }
+}
+
+/// Strength of a requirement.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Level {
+    /// MUST, SHALL and REQUIRED.
+    Must,
+    /// SHOULD and RECOMMENDED.
+    Should,
+    /// A freedom that a checker has to tolerate.
+    May,
+}
+
+impl fmt::Display for Level {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Level::Must => "MUST",
+            Level::Should => "SHOULD",
+            Level::May => "MAY",
+        })
+    }
+}
+
+/// Who has to keep a requirement.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Party {
+    /// The driver (the specification's SP).
+    Plugin,
+    /// Its caller (the specification's CO), so this harness too.
+    Orchestrator,
+}
+
+/// What it takes to test a requirement.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Testability {
+    /// gRPC calls suffice.
+    Blackbox,
+    /// gRPC calls in parallel or cut short.
+    Concurrent,
+    /// A node plugin that really mounts, usually as root.
+    Mount,
+    /// The driver has to be restarted.
+    Restart,
+    /// A second node or topology.
+    MultiNode,
+    /// A rule that the checker keeps rather than probes.
+    ModelOnly,
+    /// Not visible through gRPC, or needs faults, full storage or documents.
+    Untestable,
+}
+
+/// Whether a part of the protocol may still change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Maturity {
+    /// Final.
+    Stable,
+    /// Marked alpha in the protocol.
+    Alpha,
+}
+
+/// What a requirement rests on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Basis {
+    /// A keyword of that level stands in the cited lines.
+    Keyword,
+    /// A row of an error table.
+    Table,
+    /// A REQUIRED request field.
+    Field,
+    /// Lower-case must, should or required.
+    Lowercase,
+    /// Inferred, or stated without a keyword.
+    Derived,
+    /// Nothing in the specification: a rule of a suite's own.
+    Own,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_are_unique_and_found() {
+        let mut ids: Vec<_> = req::ALL.iter().map(|row| row.id).collect();
+        ids.sort_unstable();
+        ids.dedup();
+        assert_eq!(ids.len(), req::ALL.len());
+        assert_eq!(Requirement::find("CTRL-CREATEVOL-010"), Some(&req::CTRL_CREATEVOL_010));
+        assert_eq!(Requirement::find("CTRL-CREATEVOL-999"), None);
+    }
+}

@@ -1,0 +1,215 @@
+//! What a check can say: the driver broke a rule, the check does not apply, or the check could not judge.
+
+use std::fmt;
+use std::time::Duration;
+
+use csi_proto::Rpc;
+use tonic::Code;
+
+use crate::config::profile::Profile;
+use crate::spec::faults::Fault;
+use crate::spec::requirements::Requirement;
+
+/// How a check's body ends. Everything but `Ok` says why.
+pub type CheckResult<T = ()> = Result<T, Stop>;
+
+/// Why the body of a check stopped early.
+#[derive(Debug)]
+pub enum Stop {
+    /// The driver broke a rule.
+    Violation(Box<Violation>),
+    /// What the check learnt while running makes it pointless for this driver.
+    Skip(String),
+    /// The driver refused what it need not offer, which makes the check pointless, unless it refuses the plain form of the
+    /// call as well.
+    Declined(Rpc, String),
+    /// The check could not judge: a call it builds on failed, or the environment is at fault.
+    Broken(String),
+    /// The call to judge got no answer, which proves nothing by itself; the driver may have died of it.
+    Unanswered(String),
+}
+
+impl Stop {
+    /// The check does not apply, because.
+    pub fn skip(because: impl Into<String>) -> Stop {
+        Stop::Skip(because.into())
+    }
+
+    /// The check could not judge, because.
+    pub fn broken(because: impl Into<String>) -> Stop {
+        Stop::Broken(because.into())
+    }
+
+    /// Names the rule that a violation breaks, where it is not the first one of the check.
+    #[must_use]
+    pub fn of(self, requirement: &'static Requirement) -> Stop {
+        match self {
+            Stop::Violation(violation) => violation.of(requirement).into(),
+            other => other,
+        }
+    }
+
+    /// Holds a refusal against the driver although the plain form of the call may be refused as well: the check is about
+    /// just that.
+    #[must_use]
+    pub fn of_a_plain_call(self) -> Stop {
+        match self {
+            Stop::Violation(violation) => Violation { refused: None, ..*violation }.into(),
+            other => other,
+        }
+    }
+}
+
+impl From<Violation> for Stop {
+    fn from(violation: Violation) -> Stop {
+        Stop::Violation(Box::new(violation))
+    }
+}
+
+/// A broken rule, told so that the driver's author can mend it from this alone.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Violation {
+    /// The rule; the first one of the check where none is named.
+    pub requirement: Option<&'static Requirement>,
+    /// What is wrong, as one sentence.
+    pub message: String,
+    /// What a right driver does.
+    pub expected: String,
+    /// What this driver did.
+    pub actual: String,
+    /// Labels of other checks without which it cannot be seen again.
+    pub along_with: Vec<String>,
+    /// The last lines that it printed, where it died.
+    pub printed: Box<[String]>,
+    /// The call whose refusal is all there is against the driver. Where the plain form of it is refused as well, that proves
+    /// nothing.
+    pub refused: Option<Box<(Rpc, Code)>>,
+    /// The calls that lead there, a line each, where the check tells them better than the record of all its calls does.
+    pub told: Box<[String]>,
+    /// The same calls with their times, where that they overlapped is what matters.
+    pub timeline: Box<[CallSpan]>,
+    /// What tells it from all others, where checks look behind what was told.
+    pub fault: Option<Box<Fault>>,
+    /// Whether another check tells it, and this one has only met it again.
+    pub met_again: bool,
+    /// Whether it is what the check did to those after it, and not what the check is about.
+    pub harms: bool,
+    /// The mildest profile under which it makes a run fail.
+    pub binds_from: Profile,
+}
+
+/// A call, from its beginning to its end.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CallSpan {
+    /// Who made it: the number of a worker.
+    pub worker: usize,
+    /// What was asked.
+    pub call: String,
+    /// How it ended.
+    pub answer: String,
+    /// When it began, from the first beginning of all.
+    pub from: Duration,
+    /// When it ended.
+    pub to: Duration,
+}
+
+impl Violation {
+    /// A violation with the sentence that says what is wrong.
+    pub fn new(message: impl Into<String>) -> Violation {
+        Violation {
+            requirement: None,
+            message: message.into(),
+            expected: String::new(),
+            actual: String::new(),
+            along_with: Vec::new(),
+            printed: Box::default(),
+            refused: None,
+            told: Box::default(),
+            timeline: Box::default(),
+            fault: None,
+            met_again: false,
+            harms: false,
+            binds_from: Profile::default(),
+        }
+    }
+
+    /// Names another check without which the violation cannot be seen again.
+    #[must_use]
+    pub fn along_with(mut self, label: Option<&str>) -> Violation {
+        self.along_with.extend(label.map(str::to_owned).filter(|label| !self.along_with.contains(label)));
+        self
+    }
+
+    /// Names the rule that is broken, where it is not the first one of the check.
+    #[must_use]
+    pub fn of(mut self, requirement: &'static Requirement) -> Violation {
+        self.requirement = Some(requirement);
+        self
+    }
+
+    /// Says what a right driver does.
+    #[must_use]
+    pub fn expected(mut self, expected: impl fmt::Display) -> Violation {
+        self.expected = expected.to_string();
+        self
+    }
+
+    /// Says what this driver did.
+    #[must_use]
+    pub fn actual(mut self, actual: impl fmt::Display) -> Violation {
+        self.actual = actual.to_string();
+        self
+    }
+
+    /// Names the call whose refusal is all there is against the driver.
+    #[must_use]
+    pub fn refused(mut self, rpc: Rpc, code: Code) -> Violation {
+        self.refused = Some(Box::new((rpc, code)));
+        self
+    }
+
+    /// Tells the calls that lead there, line by line, in place of those that were recorded.
+    #[must_use]
+    pub fn told(mut self, lines: Vec<String>) -> Violation {
+        self.told = lines.into();
+        self
+    }
+
+    /// Adds the times of the calls that lead there.
+    #[must_use]
+    pub fn timeline(mut self, calls: Vec<CallSpan>) -> Violation {
+        self.timeline = calls.into();
+        self
+    }
+
+    /// Adds what it printed last.
+    #[must_use]
+    pub fn printed(mut self, lines: Vec<String>) -> Violation {
+        self.printed = lines.into();
+        self
+    }
+}
+
+/// Stops the check with a [`Violation`] unless the condition holds.
+///
+/// The text after the condition is formatted and says what is wrong; `expected:`, `actual:` and `of:` (a requirement
+/// other than the check's first) may follow.
+#[macro_export]
+macro_rules! ensure {
+    ($condition:expr, $format:literal $(, $argument:expr)* ; $($key:ident: $value:expr),+ $(,)?) => {
+        if !$condition {
+            return ::core::result::Result::Err(
+                $crate::spec::verdict::Violation::new(::std::format!($format $(, $argument)*))
+                    $(.$key($value))+
+                    .into(),
+            );
+        }
+    };
+    ($condition:expr, $format:literal $(, $argument:expr)* $(,)?) => {
+        if !$condition {
+            return ::core::result::Result::Err(
+                $crate::spec::verdict::Violation::new(::std::format!($format $(, $argument)*)).into(),
+            );
+        }
+    };
+}

@@ -1,0 +1,7 @@
+//! Texts: patterns, suggestions, errors and messages as people read them.
+
+pub mod error;
+pub mod pattern;
+pub mod shorten;
+pub mod suggest;
+pub mod wire;
