@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use clap::builder::PossibleValuesParser;
 use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
+use csi_driver_definitions::Quantity;
 use csi_harness::checks::shard::Shard;
 use csi_harness::config::profile::Profile;
 use csi_harness::config::{AccessType, PathLayout};
@@ -80,8 +81,11 @@ pub(crate) enum Command {
         /// For which shell
         shell: clap_complete::Shell,
     },
-    /// Print the manual page
-    Man,
+    /// Print the manual page, or that of a command
+    Man {
+        /// Such as run
+        command: Option<String>,
+    },
     /// Serve the containers of a pod; for e2e, which starts it in namespaces of its own
     #[command(name = csi_suite_e2e::local::sandbox::ARGUMENT, hide = true)]
     PodSandbox,
@@ -792,9 +796,10 @@ impl FromStr for ReportArg {
 }
 
 fn bytes(text: &str) -> Result<i64, String> {
-    match text.parse() {
-        Ok(bytes) if bytes > 0 => Ok(bytes),
-        _ => Err("write a whole number of bytes above 0, such as 1073741824".to_owned()),
+    let bytes = text.parse::<Quantity>().ok().and_then(|quantity| i64::try_from(quantity.bytes()).ok());
+    match bytes {
+        Some(bytes) if bytes > 0 => Ok(bytes),
+        _ => Err("write a size above 0, such as 1Gi, 500M or 1073741824".to_owned()),
     }
 }
 
@@ -840,6 +845,37 @@ Examples:
   csi-sanity init --endpoint /run/csi/csi.sock      try a driver of yours, and write its configuration
   csi-sanity --config csi-sanity.yaml --report html=report.html";
 
+/// Lines of the manual page: a command, and what it is good for.
+pub(crate) const MANUAL_EXAMPLES: [(&str, &str); 6] = [
+    ("csi-sanity", "See a run, on a driver that is built in."),
+    ("csi-sanity init --endpoint /run/csi/csi.sock", "Try a driver, and write its configuration."),
+    ("csi-sanity --config csi-sanity.yaml --suite sanity", "Check it against the specification."),
+    (
+        "csi-sanity --config csi-sanity.yaml --report html=report.html",
+        "Run everything, with a page to be shown.",
+    ),
+    ("csi-sanity explain CTRL-CREATEVOL-010", "Read the rule behind a check."),
+    ("csi-sanity --config csi-sanity.yaml --only-failed report.json", "Run again what failed."),
+];
+
+/// Variables of the environment that mean something, and what.
+pub(crate) const ENVIRONMENT: [(&str, &str); 5] = [
+    ("CSI_ENDPOINT", "Where the driver listens, where no flag and no configuration names it."),
+    (
+        "JOB_COMPLETION_INDEX",
+        "The number of the part that --shard index/N stands for, from 0; an Indexed Job of Kubernetes sets it.",
+    ),
+    (
+        "NO_COLOR",
+        "No colours, if set to anything, where --color is auto; CLICOLOR_FORCE has colours off a terminal.",
+    ),
+    ("PATH", "Where commands of the configuration are found, and the programs that mounts need."),
+    (
+        "TMPDIR",
+        "Directory for paths of volumes, for logs, and for what --cleanup goes by: the same for both commands.",
+    ),
+];
+
 fn after_help() -> String {
     format!("{EXAMPLES}\n\n{}", exit_codes())
 }
@@ -861,6 +897,14 @@ mod tests {
     #[test]
     fn the_command_line_is_consistent() {
         Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn a_size_has_a_unit_or_none() {
+        assert_eq!((bytes("1Gi"), bytes("500M"), bytes("7")), (Ok(1 << 30), Ok(500_000_000), Ok(7)));
+        for wrong in ["0", "-1Gi", "1GB", "", "16Ei"] {
+            assert!(bytes(wrong).unwrap_err().contains("1Gi"), "{wrong}");
+        }
     }
 
     #[test]
