@@ -1,4 +1,4 @@
-//! The command line, as clap reads it. Flags of the Go csi-sanity are translated before, in `go_flags`.
+//! The command line, as clap reads it. Flags of the Go csi-sanity are translated before, in `csi-go-flags`.
 
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -7,6 +7,7 @@ use std::time::Duration;
 use clap::builder::PossibleValuesParser;
 use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
 use csi_driver_definitions::Quantity;
+use csi_go_flags::parse_duration;
 use csi_harness::checks::shard::Shard;
 use csi_harness::config::profile::Profile;
 use csi_harness::config::{AccessType, PathLayout};
@@ -14,7 +15,6 @@ use csi_harness::protocol::capability::Capability;
 use csi_mock_driver::Defect;
 use csi_report::Format;
 
-use crate::duration::parse_duration;
 use crate::exit::Exit;
 
 /// Where a Pod of an Indexed Job has its index.
@@ -86,12 +86,11 @@ pub(crate) enum Command {
         /// Such as run
         command: Option<String>,
     },
-    /// Serve the containers of a pod; for e2e, which starts it in namespaces of its own
-    #[command(name = csi_suite_e2e::local::sandbox::ARGUMENT, hide = true)]
-    PodSandbox,
 }
 
-/// The reports have to be of one run: of one driver, the same checks and settings, each shard once, none missing.
+/// Reports of shards have to be of one run: of one driver, the same checks and settings, each shard once, none missing. Others are
+/// joined to one statement, such as those of a run and of e2e: of one driver and version, each of other suites. A single one is read
+/// again, to write other kinds of report of it.
 #[derive(Debug, Args)]
 pub(crate) struct MergeArgs {
     /// The reports, which --report json=FILE wrote, or directories in which all files named *.json are such reports
@@ -103,19 +102,19 @@ pub(crate) struct MergeArgs {
 
 /// How `compare` ends.
 const COMPARED: &str = "Exit codes:
-    0  nothing got worse
+    0  nothing got worse, by the last two reports
     1  something got worse: a new failure, crash or leak, a check that is inconclusive now; with --slower-than
        also an RPC that takes longer
     2  bad arguments or files";
 
 #[derive(Debug, Args)]
 pub(crate) struct CompareArgs {
-    /// The report of the earlier run, which --report json=FILE wrote
-    #[arg(value_name = "OLD", value_hint = ValueHint::FilePath)]
-    pub(crate) old: PathBuf,
-    /// The report of the later run
-    #[arg(value_name = "NEW", value_hint = ValueHint::FilePath)]
-    pub(crate) new: PathBuf,
+    /// The reports, the earliest first, which --report json=FILE wrote; of more than two, each is compared with the one before it
+    #[arg(value_name = "REPORT", num_args = 2.., required = true, value_hint = ValueHint::FilePath)]
+    pub(crate) reports: Vec<PathBuf>,
+    /// Also write a page on all of them, as html=FILE: what each area does in which version, and what changed
+    #[arg(long, value_name = "KIND=FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) report: Option<ReportArg>,
     /// Output for people, for programs, or for the summary of a CI step
     #[arg(long, value_enum, default_value_t)]
     pub(crate) format: CompareFormat,
@@ -433,7 +432,7 @@ pub(crate) enum CaseForm {
 #[command(next_help_heading = "Selection")]
 pub(crate) struct Selection {
     /// Suites, separated by commas
-    #[arg(long, value_name = "NAME", value_delimiter = ',', value_parser = PossibleValuesParser::new(crate::suites::NAMES))]
+    #[arg(long, value_name = "NAME", value_delimiter = ',', value_parser = PossibleValuesParser::new(crate::suites::names()))]
     pub(crate) suite: Vec<String>,
     #[command(flatten)]
     pub(crate) terms: Terms,
@@ -723,6 +722,9 @@ pub(crate) struct LimitArgs {
 pub(crate) struct OutputArgs {
     #[command(flatten)]
     pub(crate) words: WordsArgs,
+    /// The image that the driver was started of, with its digest, for reports to name
+    #[arg(long, value_name = "IMAGE")]
+    pub(crate) driver_image: Option<String>,
     /// File for the output of --driver-command [default: beside the first report; without one a temporary
     /// file, kept if something failed]
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
@@ -891,8 +893,23 @@ fn exit_codes() -> String {
 #[cfg(test)]
 mod tests {
     use clap::CommandFactory as _;
+    use csi_go_flags::{DEFINITION, FLAGS, KUBECONFIG, Means, OTHERS};
 
     use super::*;
+
+    #[test]
+    fn what_flags_of_go_become_exists() {
+        let command = Cli::command();
+        let run = command.find_subcommand("run").unwrap();
+        let longs: Vec<_> = run.get_arguments().filter_map(|argument| argument.get_long()).collect();
+        for flag in FLAGS.iter().chain(OTHERS).filter(|flag| ![DEFINITION, KUBECONFIG].contains(&flag.name)) {
+            if let Means::Flag(ours) | Means::Twice(ours) = flag.means
+                && ours != "--version"
+            {
+                assert!(longs.contains(&ours.trim_start_matches('-')), "{ours}");
+            }
+        }
+    }
 
     #[test]
     fn the_command_line_is_consistent() {

@@ -9,6 +9,7 @@ use csi_harness::config::profile::Profile;
 use csi_harness::spec::requirements::{Level, Party, Requirement, Testability, req};
 use csi_harness::text::pattern::Pattern;
 use csi_harness::text::suggest::did_you_mean;
+use csi_report::UntestedEntry;
 use csi_suite_sanity::untested::{ONLY_WARNED, SAID_AGAIN, UNTESTED};
 use serde::Serialize;
 
@@ -32,7 +33,7 @@ struct Row {
     binds_from: Profile,
     /// Components of Kubernetes that rely on it.
     relied_on_by: Vec<&'static str>,
-    checks: Vec<&'static str>,
+    checks: Vec<String>,
     /// Whether some driver with a known defect makes one of them blame it for this rule.
     proven: bool,
     /// Why they only warn of a breach of a rule that binds.
@@ -133,7 +134,7 @@ fn measure(registry: &Registry, proven: &BTreeSet<&str>, wanted: &Wanted) -> Cov
     let mut totals = Totals::default();
     let mut requirements = Vec::new();
     for rule in on_drivers().filter(|rule| wanted.has(rule)) {
-        let checks: Vec<_> = checks_of(rule, registry).collect();
+        let checks: Vec<_> = checks_of(rule, registry).map(str::to_owned).collect();
         let state = state(rule, !checks.is_empty(), proven);
         totals.count(rule, state);
         requirements.push(Row {
@@ -195,8 +196,11 @@ fn cannot_be_tested(rule: &Requirement) -> bool {
 }
 
 /// Ids of the checks that test a requirement.
-pub(crate) fn checks_of(rule: &Requirement, registry: &Registry) -> impl Iterator<Item = &'static str> {
-    registry.checks().filter(move |(_, check)| check.requirements.contains(&rule)).map(|(_, check)| check.id)
+pub(crate) fn checks_of<'a>(rule: &Requirement, registry: &'a Registry) -> impl Iterator<Item = &'a str> {
+    registry
+        .checks()
+        .filter(move |(_, check)| check.requirements.contains(&rule))
+        .map(|(_, check)| &*check.id)
 }
 
 /// Why checks only warn of a breach, where the rule binds.
@@ -238,6 +242,19 @@ pub(crate) fn untested_because(rule: &Requirement) -> Cow<'static, str> {
         }
     };
     why.into()
+}
+
+/// The requirements that drivers MUST or SHOULD keep and that no check tests, as reports have them.
+pub(crate) fn untested() -> Vec<UntestedEntry> {
+    let registry = suites::all();
+    let is_untested =
+        |rule: &&Requirement| rule.level != Level::May && checks_of(rule, &registry).next().is_none();
+    let entry = |rule: &'static Requirement| UntestedEntry {
+        requirement: rule.id.to_owned(),
+        because: untested_because(rule).into_owned(),
+        same_as: said_again(rule).unwrap_or_default().iter().map(|other| other.id.to_owned()).collect(),
+    };
+    on_drivers().filter(is_untested).map(entry).collect()
 }
 
 fn text(mut out: impl Write, coverage: &Coverage) -> io::Result<()> {

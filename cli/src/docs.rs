@@ -14,13 +14,13 @@ use std::fs;
 use std::path::PathBuf;
 
 use clap::{Command, CommandFactory as _};
+use csi_go_flags::{FLAGS, Means, OTHERS};
 use csi_harness::config::{Config, read_yaml};
 use csi_mock_driver::MockDriver;
 use csi_mock_driver::options::Options;
 
 use crate::args::Cli;
 use crate::exit::Exit;
-use crate::go_flags::table::{FLAGS, Means, OTHERS};
 
 const BEGIN: &str = "<!-- generated: begin -->\n";
 const END: &str = "<!-- generated: end -->\n";

@@ -176,7 +176,7 @@ fn print_plan(
     let filter = args.terms.filter(&registry)?;
     let checks: Vec<&Check> = registry.checks().map(|(_, check)| check).collect();
     let chosen: BTreeSet<&str> =
-        checks.iter().filter(|check| filter.selects(check, check.id)).map(|check| check.id).collect();
+        checks.iter().filter(|check| filter.selects(check, &check.id)).map(|check| &*check.id).collect();
     instances.retain(|instance| chosen.contains(instance.id.as_str()));
     if instances.is_empty() {
         return Err(Error::NothingSelected);

@@ -1,12 +1,12 @@
 //! The mock driver, served in this process where no other driver is named.
 
 use std::io;
-use std::sync::{Mutex, PoisonError};
 
 use csi_harness::config::{AccessType, Config, NodeConfig, Pairs, Secret, StaticVolume, TimeLimits};
 use csi_harness::driver::Driver;
 use csi_mock_driver::{Capability, Defect, MockDriver};
 use csi_proto::Endpoint;
+use csi_proto::lock::Mutex;
 
 /// Makes a mock driver with these defects, and with every capability but these, and enters in the configuration where it
 /// is: on sockets of its own, one for each of three nodes, of which the last is in another place. What it has answered for survives
@@ -27,7 +27,7 @@ pub(crate) fn driver(
     Ok(Driver::in_process(move || {
         // The directory lives as long as the driver.
         let _ = &directory;
-        let mut latest = latest.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut latest = latest.lock();
         *latest = latest.restarted()?;
         let nodes = (0..).map_while(|node| latest.at_node(node)).map(|driver| driver.routes());
         Ok(sockets.iter().cloned().zip(nodes).collect())

@@ -7,10 +7,10 @@ use csi_driver_definitions::{ClassError, LoadError};
 use csi_harness::checks::known::KnownFailingError;
 use csi_harness::client::target::TargetError;
 use csi_harness::config::ConfigError;
+use csi_harness::results::stored::CaseError;
 use csi_report::{DestinationError, MergeError, StoredError};
 use csi_suite_e2e::real::connect::ConnectError;
 use csi_suite_e2e::real::definition::DefinedError;
-use csi_suite_stateful::case::CaseError;
 
 use crate::embedded::EmbeddedError;
 use crate::exit::Exit;
@@ -42,8 +42,6 @@ pub(crate) enum Error {
     IdleRequirement(String),
     #[error(transparent)]
     Case(#[from] CaseError),
-    #[error(transparent)]
-    FuzzCase(#[from] csi_suite_hostile::fuzz::case::CaseError),
     #[error(transparent)]
     Definition(#[from] LoadError),
     #[error("--driver-definition: {0}")]
@@ -101,7 +99,6 @@ impl Error {
             | Error::DriverLog { .. }
             | Error::Draft { .. }
             | Error::Case(_)
-            | Error::FuzzCase(_)
             | Error::Definition(_)
             | Error::DefinedClass(_)
             | Error::Connect(_)

@@ -47,11 +47,12 @@ fn explain_several(mut out: impl Write, id: &str, registry: &Registry) -> Result
         .filter(|rule| rule.rpc.eq_ignore_ascii_case(id) || upper.matches(rule.id))
         .collect();
     let area = format!("{}/", kebab(id));
-    let checks: Vec<&'static Check> = registry
+    let checks: Vec<&Check> = registry
         .checks()
         .map(|(_, check)| check)
         .filter(|check| {
-            pattern.matches(check.id) || check.id.split_once('/').is_some_and(|(_, id)| id.starts_with(&area))
+            pattern.matches(&check.id)
+                || check.id.split_once('/').is_some_and(|(_, id)| id.starts_with(&area))
         })
         .collect();
     for rule in &rules {
@@ -99,7 +100,7 @@ fn rule(id: &str, registry: &Registry) -> Option<&'static Requirement> {
 }
 
 fn unknown(id: &str, registry: &Registry) -> String {
-    let checks = registry.checks().map(|(_, check)| check.id);
+    let checks = registry.checks().map(|(_, check)| &*check.id);
     let rules = req::ALL.iter().map(|rule| rule.id);
     let rpcs = req::ALL.iter().map(|rule| rule.rpc).collect::<BTreeSet<_>>();
     let near = match id.contains('/') {
@@ -136,9 +137,9 @@ fn explain_check(mut out: impl Write, check: &Check) -> io::Result<()> {
 fn course(runs: Runs) -> &'static str {
     match runs {
         Runs::Parallel => "in parallel with others",
-        Runs::Alone => "alone, since it looks at the driver as a whole",
+        Runs::Serial => "alone, since it looks at the driver as a whole",
         Runs::Odd => "alone and late, since drivers are known to stumble over it for good",
-        Runs::Last => "alone and last, since drivers are known to crash on it",
+        Runs::CrashProne => "alone and last, since drivers are known to crash on it",
         Runs::Restarts => "alone and after those, since it ends the driver",
         Runs::Erases => "alone and after those, since drivers are known to lose everything over it",
         Runs::Finally => "after everything else, since it judges what was seen in the whole run",

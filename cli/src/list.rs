@@ -15,10 +15,10 @@ use crate::exit::Exit;
 /// One check, in the shape programs read.
 #[derive(Serialize)]
 struct Entry {
-    id: &'static str,
+    id: String,
     suite: &'static str,
     since: &'static str,
-    title: &'static str,
+    title: String,
     requirements: Vec<&'static str>,
     needs: Vec<String>,
     refuted_by: &'static [&'static str],
@@ -33,7 +33,7 @@ pub(crate) fn list(args: &ListArgs) -> Result<Exit, Error> {
     }
     let filter = args.selection.filter()?;
     let registry = args.selection.registry();
-    let selected = |check: &'static Check| {
+    let selected = |check: &Check| {
         [AccessType::Mount, AccessType::Block]
             .iter()
             .any(|access| filter.selects(check, &check.label(*access)))
@@ -85,12 +85,12 @@ pub(crate) fn json(mut out: impl Write, value: &impl Serialize) -> io::Result<()
     writeln!(out)
 }
 
-fn entry(suite: &'static str, check: &'static Check) -> Entry {
+fn entry(suite: &'static str, check: &Check) -> Entry {
     Entry {
-        id: check.id,
+        id: check.id.to_string(),
         suite,
         since: check.since,
-        title: check.title,
+        title: check.title.to_string(),
         requirements: check.requirements.iter().map(|rule| rule.id).collect(),
         needs: check.needs.iter().map(Need::describe).collect(),
         refuted_by: check.refuted_by,

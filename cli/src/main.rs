@@ -10,7 +10,6 @@ mod coverage;
 mod docs;
 mod doctor;
 mod driver_log;
-mod duration;
 mod e2e;
 mod embedded;
 mod error;
@@ -18,12 +17,12 @@ mod exit;
 mod explain;
 mod export;
 mod fuzz;
-mod go_flags;
 mod init;
 mod list;
 mod manual;
 mod merge;
 mod next;
+mod provenance;
 mod repeat;
 mod replay;
 mod run;
@@ -38,17 +37,23 @@ use std::io::Write as _;
 use std::process::ExitCode;
 
 use clap::{CommandFactory as _, FromArgMatches as _};
+use csi_suite_e2e::local::sandbox;
 
 use crate::args::{Cli, Command};
 use crate::error::Error;
 use crate::exit::Exit;
 
 fn main() -> ExitCode {
-    let (cli, repeat) = match read_arguments() {
-        Ok(read) => read,
-        Err(exit) => return exit.into(),
-    };
-    match execute(cli, repeat) {
+    // No command of a user: e2e starts this program again in the namespaces of a pod.
+    if std::env::args_os().nth(1).is_some_and(|first| first == sandbox::ARGUMENT) {
+        return code(sandbox::serve().map(|()| Exit::Success).map_err(Error::Sandbox));
+    }
+    code(read_arguments().map_or_else(Ok, |(cli, repeat)| execute(cli, repeat)))
+}
+
+/// The exit code of what a command came to; what went wrong is told.
+fn code(ended: Result<Exit, Error>) -> ExitCode {
+    match ended {
         Ok(exit) => exit.into(),
         Err(error) => {
             let exit = error.exit();
@@ -63,7 +68,7 @@ fn main() -> ExitCode {
 fn read_arguments() -> Result<(Cli, repeat::Repeat), Exit> {
     let arguments = std::env::args_os().skip(1).collect();
     let has_endpoint = std::env::var_os("CSI_ENDPOINT").is_some();
-    let translated = go_flags::translate(arguments, has_endpoint).map_err(|problem| {
+    let translated = csi_go_flags::translate(arguments, has_endpoint).map_err(|problem| {
         complain(&problem);
         Exit::Usage
     })?;
@@ -103,9 +108,6 @@ fn execute(cli: Cli, repeat: repeat::Repeat) -> Result<Exit, Error> {
         Command::Export(args) => export::export(&args),
         Command::Completions { shell } => manual::completions(shell),
         Command::Man { command } => manual::man(command.as_deref()),
-        Command::PodSandbox => {
-            csi_suite_e2e::local::sandbox::serve().map(|()| Exit::Success).map_err(Error::Sandbox)
-        }
     }
 }
 

@@ -17,6 +17,7 @@ use csi_harness::config::{AccessType, Config};
 use csi_harness::driver::Driver;
 use csi_harness::results::outcome::Summary;
 use csi_harness::run::runner::{RunOptions, Runner};
+use csi_harness::text::encoding::shell_word;
 use csi_harness::text::error::error_chain;
 use csi_report::{
     Destination, DestinationError, Detail, Format, Journal, Order, Run, Selection, ShardEntry, Terminal,
@@ -25,12 +26,14 @@ use csi_suite_stateful::case::Case;
 
 use crate::args::{Color, JunitNames, RunArgs, Terms, WordsArgs};
 use crate::cleanup;
+use crate::coverage;
 use crate::driver_log::LogFile;
 use crate::embedded;
 use crate::error::Error;
 use crate::exit::Exit;
 use crate::next::Next;
-use crate::repeat::{Repeat, quoted};
+use crate::provenance;
+use crate::repeat::Repeat;
 use crate::settings;
 use crate::stop::{Stopper, say};
 use crate::suites::known_failing;
@@ -61,7 +64,7 @@ pub(crate) fn run_case(file: PathBuf, case: &Case, args: &RunArgs, repeat: Repea
 
 /// How many checks of a suite that is made for the run the terms choose, for this shard if there are several.
 pub(crate) fn count(suite: &Suite, terms: &Terms, shard: Option<Shard>) -> Result<u64, Error> {
-    let registry = Registry::new([*suite]);
+    let registry = Registry::new([suite.clone()]);
     let checks = registry.select(&terms.filter(&registry)?, &[AccessType::Mount]);
     Ok(shard.map_or(checks.len(), |shard| shard.part(checks, &registry).len()) as u64)
 }
@@ -178,7 +181,7 @@ impl Plan {
         registry: Registry,
     ) -> Result<Plan, Error> {
         let selection = selection(chosen, terms);
-        let chosen = &Registry::new(chosen.suites().iter().copied().chain(expected::suite(&config)));
+        let chosen = &Registry::new(chosen.suites().iter().cloned().chain(expected::suite(&config)));
         let known = known_failing(args.course.known_failing.as_deref(), chosen)?;
         let all = chosen.select(&Default::default(), &config.access_types);
         let labels: Vec<String> = all.iter().map(Planned::label).collect();
@@ -187,13 +190,13 @@ impl Plan {
             return Err(Error::KnownFailingStale(unmatched));
         }
         let filter = terms.filter(chosen)?;
-        let is_chosen = |planned: &Planned| filter.selects(planned.check, &planned.label());
+        let is_chosen = |planned: &Planned| filter.selects(&planned.check, &planned.label());
         if !all.iter().any(is_chosen) {
             return Err(Error::NothingSelected);
         }
         let checks: Vec<Planned> = all
             .into_iter()
-            .filter(|planned| is_chosen(planned) || expected::is_expectation(planned.check))
+            .filter(|planned| is_chosen(planned) || expected::is_expectation(&planned.check))
             .collect();
         let reports = open_reports(&args.output.words)?;
         let (shard, in_turn) = (None, false);
@@ -226,7 +229,7 @@ fn selection(chosen: &Registry, terms: &Terms) -> Selection {
 
 /// Whether these are all checks that there are of the specification.
 pub(crate) fn is_whole(suites: &[String], terms: &[String]) -> bool {
-    terms.is_empty() && suites == crate::suites::NAMES
+    terms.is_empty() && suites.iter().map(String::as_str).eq(crate::suites::names())
 }
 
 /// The settings of a run that has somewhere to go.
@@ -274,7 +277,7 @@ pub(crate) fn open_reports(args: &WordsArgs) -> Result<Vec<(Format, Destination)
 /// Names what would run, but for those of which it is known that they would skip.
 fn dry_run(plan: &Plan, skips: &BTreeSet<String>) -> Result<Exit, Error> {
     let mut out = std::io::stdout().lock();
-    for planned in plan.checks.iter().filter(|planned| !skips.contains(planned.check.id)) {
+    for planned in plan.checks.iter().filter(|planned| !skips.contains(&*planned.check.id)) {
         writeln!(out, "{}", planned.label())?;
     }
     Ok(Exit::Success)
@@ -375,6 +378,7 @@ async fn run_plan(
     log: Option<&mut LogFile>,
 ) -> Result<Exit, Error> {
     let Plan { config, registry, checks, selection, shard, known, reports, in_turn } = plan;
+    let settings = provenance::settings(&config);
     let seed = args.course.seed.unwrap_or_else(fresh_seed);
     let seed = args.course.shard.map_or(seed, |shard| shard.seed(seed));
     let target = tokio::select! {
@@ -394,6 +398,10 @@ async fn run_plan(
         command: repeat.command_line(),
         selection,
         shard,
+        settings,
+        driver_image: args.output.driver_image.clone(),
+        machine: Some(provenance::machine()),
+        untested: coverage::untested(),
     });
     let next = next(args, &repeat);
     let options = run_options(args, seed, registry, known, repeat);
@@ -425,7 +433,7 @@ async fn run_plan(
 fn next(args: &RunArgs, repeat: &Repeat) -> Next {
     let mut reports = args.output.words.report.iter().filter(|report| report.format == Format::Json);
     let report = reports.find(|report| report.path != Path::new("-"));
-    let report = report.map(|report| quoted(&report.path.to_string_lossy()));
+    let report = report.map(|report| shell_word(&report.path.to_string_lossy()));
     Next::new(args.target.is_embedded() && args.target.mock_defect.is_empty(), repeat, report)
 }
 

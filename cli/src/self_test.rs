@@ -4,7 +4,7 @@
 use std::collections::VecDeque;
 use std::io::{self, Write};
 
-use csi_harness::checks::check::Check;
+use csi_harness::checks::check::{Check, CheckRef};
 use csi_harness::checks::filter::Filter;
 use csi_harness::checks::registry::Registry;
 use csi_harness::client::target::Target;
@@ -25,7 +25,7 @@ use crate::standing::Standing;
 
 /// One check with all its trials.
 struct Row {
-    check: &'static Check,
+    check: CheckRef,
     healthy: Trial,
     defects: Vec<(&'static str, Trial)>,
 }
@@ -34,8 +34,8 @@ struct Row {
 pub(crate) fn self_test(args: &SelfTestArgs) -> Result<Exit, Error> {
     let registry = args.selection.registry();
     let filter = args.selection.filter()?;
-    let checks: Vec<&'static Check> =
-        registry.checks().map(|(_, check)| check).filter(|check| filter.selects(check, check.id)).collect();
+    let checks: Vec<CheckRef> =
+        registry.check_refs().filter(|check| filter.selects(check, &check.id)).collect();
     if checks.is_empty() {
         return Err(Error::NothingSelected);
     }
@@ -51,20 +51,20 @@ pub(crate) fn self_test(args: &SelfTestArgs) -> Result<Exit, Error> {
     Ok(if rows.iter().any(bad) { Exit::Failed } else { Exit::Success })
 }
 
-async fn try_all(registry: &Registry, checks: Vec<&'static Check>, jobs: usize) -> Result<Vec<Row>, Error> {
+async fn try_all(registry: &Registry, checks: Vec<CheckRef>, jobs: usize) -> Result<Vec<Row>, Error> {
     let mut standing = Standing::begin();
     let healthy = standing.during("the driver without defects", play(registry, Wanted::All, None)).await?;
     let mut rows: Vec<Row> = checks
         .into_iter()
         .map(|check| Row {
+            healthy: on_a_right_driver(&outcomes_of(&healthy, &check)),
             check,
-            healthy: on_a_right_driver(&outcomes_of(&healthy, check)),
             defects: Vec::new(),
         })
         .collect();
     let mut waiting: VecDeque<(usize, Against)> = VecDeque::new();
     for (at, row) in rows.iter().enumerate() {
-        if !absent(row.check).is_empty() {
+        if !absent(&row.check).is_empty() {
             waiting.push_back((at, Against::Healthy));
         }
         waiting.extend(row.check.refuted_by.iter().map(|defect| (at, Against::Defect(defect))));
@@ -75,8 +75,8 @@ async fn try_all(registry: &Registry, checks: Vec<&'static Check>, jobs: usize) 
         while running.len() < jobs
             && let Some((at, against)) = waiting.pop_front()
         {
-            let (registry, check) = (registry.clone(), rows[at].check);
-            running.spawn_local(async move { (at, against, try_one(&registry, check, against).await) });
+            let (registry, check) = (registry.clone(), rows[at].check.clone());
+            running.spawn_local(async move { (at, against, try_one(&registry, &check, against).await) });
         }
         let at = format!("{} of {trials} trials done", trials - waiting.len() - running.len());
         let Some(done) = standing.during(&at, running.join_next()).await else { break };
@@ -104,7 +104,7 @@ enum Against {
     Defect(&'static str),
 }
 
-async fn try_one(registry: &Registry, check: &'static Check, against: Against) -> Result<Trial, Error> {
+async fn try_one(registry: &Registry, check: &Check, against: Against) -> Result<Trial, Error> {
     let defect = match against {
         Against::Healthy => None,
         Against::Defect(id) if id.starts_with(OF_REFERENCE_DRIVER) => {
@@ -131,16 +131,16 @@ fn absent(check: &Check) -> Vec<Capability> {
 
 /// Which checks to run.
 #[derive(Clone, Copy)]
-enum Wanted {
+enum Wanted<'a> {
     All,
-    One(&'static Check),
+    One(&'a Check),
 }
 
 /// What came of each check.
-type Outcomes = Vec<(&'static str, Outcome)>;
+type Outcomes = Vec<(String, Outcome)>;
 
 /// Runs checks against a mock driver of their own; one check gets a driver without what has to be absent for it.
-async fn play(registry: &Registry, wanted: Wanted, defect: Option<Defect>) -> Result<Outcomes, Error> {
+async fn play(registry: &Registry, wanted: Wanted<'_>, defect: Option<Defect>) -> Result<Outcomes, Error> {
     let without = match wanted {
         Wanted::All => Vec::new(),
         Wanted::One(check) => absent(check),
@@ -171,7 +171,7 @@ struct Collector(Outcomes);
 impl Reporter for Collector {
     fn event(&mut self, event: &Event<'_>) {
         if let Event::CheckFinished(report) = event {
-            self.0.push((report.planned.check.id, report.outcome.clone()));
+            self.0.push((report.planned.check.id.to_string(), report.outcome.clone()));
         }
     }
 }

@@ -15,6 +15,7 @@ use csi_harness::checks::known::KnownFailing;
 use csi_harness::checks::registry::{Registry, Suite};
 use csi_harness::results::outcome::Kind;
 use csi_harness::run::refutation::{Accused, accused};
+use csi_harness::text::encoding::shell_word;
 use csi_harness::text::pattern::Pattern;
 use csi_report::Stored;
 use csi_suite_sanity::untested::ONLY_WARNED;
@@ -22,12 +23,11 @@ use csi_suite_sanity::untested::ONLY_WARNED;
 use crate::args::{Selection, Terms};
 use crate::error::Error;
 use crate::note;
-use crate::repeat::quoted;
 
 /// Checks that are named where none of them is there.
 const GONE_NAMED_MAX: usize = 5;
 
-const SUITES: [Suite; 7] = [
+static SUITES: [Suite; 7] = [
     csi_suite_sanity::SUITE,
     csi_suite_data::SUITE,
     csi_suite_stateful::idempotency::SUITE,
@@ -38,19 +38,13 @@ const SUITES: [Suite; 7] = [
 ];
 
 /// Their names, as `--suite` takes them.
-pub(crate) const NAMES: [&str; SUITES.len()] = [
-    SUITES[0].name,
-    SUITES[1].name,
-    SUITES[2].name,
-    SUITES[3].name,
-    SUITES[4].name,
-    SUITES[5].name,
-    SUITES[6].name,
-];
+pub(crate) fn names() -> impl Iterator<Item = &'static str> {
+    SUITES.iter().map(|suite| suite.name)
+}
 
 /// All suites.
 pub(crate) fn all() -> Registry {
-    Registry::new(SUITES)
+    Registry::new(SUITES.iter().cloned())
 }
 
 /// Ids of the rules of which it is proved that checks judge them.
@@ -74,8 +68,8 @@ impl Selection {
     /// The suites asked for; all of them if none is named.
     pub(crate) fn registry(&self) -> Registry {
         let wanted =
-            |suite: &Suite| self.suite.is_empty() || self.suite.iter().any(|name| name == suite.name);
-        Registry::new(SUITES.into_iter().filter(wanted))
+            |suite: &&Suite| self.suite.is_empty() || self.suite.iter().any(|name| name == suite.name);
+        Registry::new(SUITES.iter().filter(wanted).cloned())
     }
 
     /// The filter asked for.
@@ -145,7 +139,7 @@ impl Terms {
             ("--only-failed", &only),
         ];
         let each = |(flag, terms): (&'static str, &Vec<String>)| -> Vec<String> {
-            terms.iter().map(|term| format!("{flag} {}", quoted(term))).collect()
+            terms.iter().map(|term| format!("{flag} {}", shell_word(term))).collect()
         };
         flags.into_iter().flat_map(each).collect()
     }

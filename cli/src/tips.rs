@@ -43,7 +43,7 @@ fn tip(word: &str) -> Option<String> {
         _ if ends(&[".sock"]) || word.contains("://") => {
             format!("to test the driver that listens there: csi-sanity --endpoint {word}")
         }
-        _ if suites::NAMES.contains(&word) => format!("to run a suite: csi-sanity --suite {word}"),
+        _ if suites::names().any(|name| name == word) => format!("to run a suite: csi-sanity --suite {word}"),
         _ if suites::all().find(word).is_ok() => {
             format!(
                 "to run this check alone: csi-sanity --filter {word}; to explain it: csi-sanity explain {word}"

@@ -1,7 +1,8 @@
 //! A failing case is read or refused with the name of its file; what was read can be shown in every form, and is the same once
 //! it was written.
 
-use csi_suite_stateful::case::{Case, CaseError, Format};
+use csi_harness::results::stored::CaseError;
+use csi_suite_stateful::case::{Case, Format};
 
 use crate::{CANARY, Target, file};
 

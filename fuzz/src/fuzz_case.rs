@@ -85,7 +85,7 @@ fn seeds() -> Vec<Vec<u8>> {
 csi-sanity-fuzz-case: 1
 check: fuzz/requests/delete-volume
 requirement: HOSTILE-PATH-001
-message: DeleteVolume reaches files outside of what it is for
+message: DeleteVolume reaches files outside the driver's directory
 expected: a text that is taken for what it is
 actual: \"'x' is gone\"
 driver: a.example 1.0.0

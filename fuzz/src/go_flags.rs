@@ -4,7 +4,8 @@
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt as _;
 
-use crate::cli::go_flags::translate;
+use csi_go_flags::translate;
+
 use crate::{CANARY, Target};
 
 /// The first byte says whether the environment names an endpoint; the others are the arguments, one to a line.

@@ -9,14 +9,14 @@ use csi_suite_stateful::model::around::Terms;
 use csi_suite_stateful::model::call::Call;
 use csi_suite_stateful::model::names::Name;
 use csi_suite_stateful::model::possible::STEPS_MAX;
-use tonic::Code;
-
-use crate::plain::has_order;
-use crate::story::{
+use csi_test_support::histories::plain::has_order;
+use csi_test_support::histories::story::{
     self, GIB, N1, N2, T1, attach, create, delete, detach, expand, look_up, ok, publish, stage, unpublish,
     unstage, wanted,
 };
-use crate::toy::Toy;
+use csi_test_support::histories::toy::Toy;
+use tonic::Code;
+
 use crate::{CANARY, Target};
 
 /// Each four bytes are a call: what, when, how long, and how it is answered.

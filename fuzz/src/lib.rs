@@ -22,24 +22,6 @@ pub mod model_mock;
 pub mod reference_driver;
 pub mod state_file;
 
-/// What a binary keeps to itself.
-#[path = "../../cli/src"]
-mod cli {
-    pub(crate) mod duration;
-    pub(crate) mod go_flags;
-}
-use cli::duration;
-
-/// What a test keeps to itself: a search that tries every order, and a driver of a few lines.
-#[path = "../../suites/stateful/tests/it/plain.rs"]
-mod plain;
-#[expect(dead_code, reason = "the tests use all of it")]
-#[path = "../../suites/stateful/tests/it/story.rs"]
-mod story;
-#[expect(dead_code, reason = "the tests use all of it")]
-#[path = "../../suites/stateful/tests/it/toy.rs"]
-mod toy;
-
 use std::path::{Path, PathBuf};
 
 /// A property, and where to begin to look for bytes that break it.

@@ -2,12 +2,12 @@
 
 pub mod answer;
 pub(crate) mod call;
-pub mod calling;
 pub(crate) mod learnt;
 pub mod patience;
 pub mod record;
-pub mod replies;
 pub mod reply;
+pub mod response_rules;
+pub mod retry;
 pub mod session;
 pub mod spent;
 pub mod stages;

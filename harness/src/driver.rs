@@ -12,10 +12,11 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, MutexGuard, OnceLock};
 use std::time::{Duration, Instant};
 
 use csi_proto::Endpoint;
+use csi_proto::lock::Mutex;
 use futures_util::FutureExt as _;
 use tonic::service::Routes;
 
@@ -216,7 +217,7 @@ impl Driver {
     }
 
     fn starts(&self) -> MutexGuard<'_, Starts> {
-        self.0.starts.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.starts.lock()
     }
 
     /// Has the processes of the driver noted, that of now and those to come.
@@ -282,7 +283,7 @@ impl Driver {
 
     /// Notes what is done to it.
     fn note(&self, what: &'static str) {
-        let mut history = self.0.history.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut history = self.0.history.lock();
         if history.len() >= HISTORY_MAX {
             history.pop_front();
         }
@@ -291,7 +292,7 @@ impl Driver {
 
     /// What was done to it from some time on, and how long after that.
     pub(crate) fn history_since(&self, from: Instant) -> Vec<(Duration, String)> {
-        let history = self.0.history.lock().unwrap_or_else(PoisonError::into_inner);
+        let history = self.0.history.lock();
         let since = history.iter().filter_map(|(at, what)| Some((at.checked_duration_since(from)?, what)));
         since.map(|(after, what)| (after, (*what).to_owned())).collect()
     }

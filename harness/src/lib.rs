@@ -38,9 +38,9 @@ pub mod prelude {
 
     pub use crate::checks::check::Check;
     pub use crate::client::answer::{Answer, Refused};
-    pub use crate::client::calling::Calling;
     pub use crate::client::patience::Settles;
     pub use crate::client::reply::{Reply, invalid_value, missing_field, refused_with};
+    pub use crate::client::retry::PendingCall;
     pub use crate::client::spent::Part;
     pub use crate::config::{AccessType, Setting};
     pub use crate::lifecycle::cx::Cx;

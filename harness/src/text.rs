@@ -1,5 +1,6 @@
 //! Texts: patterns, suggestions, errors and messages as people read them.
 
+pub mod encoding;
 pub mod error;
 pub mod pattern;
 pub mod shorten;

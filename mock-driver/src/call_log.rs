@@ -3,9 +3,9 @@
 use std::fs::{File, OpenOptions};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use csi_proto::lock::Mutex;
 use csi_proto::{code_name, redact};
 use serde_json::{Value, json};
 use tonic::{Code, Status};
@@ -52,7 +52,7 @@ impl CallLog {
             Ok(responses) => line["responses"] = Value::from(responses.len()),
             Err(status) => line["message"] = Value::from(status.message()),
         }
-        let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut file = self.file.lock();
         // A line is written at once, so that lines of parallel calls do not mix.
         file.write_all(format!("{line}\n").as_bytes())
             .map_err(|error| Status::internal(format!("write call log {}: {error}", self.path.display())))

@@ -4,9 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write as _;
 use std::ops::Deref;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
+use csi_proto::lock::Mutex;
 use csi_proto::reflect::TEXT_BYTES_MAX;
 use csi_proto::v1::controller_server::ControllerServer;
 use csi_proto::v1::controller_service_capability::rpc::Type as ControllerType;
@@ -149,7 +150,7 @@ impl MockDriver {
         };
         let state = found.unwrap_or_else(|| Arc::new(Mutex::new(State::new(config.seed))));
         let inherited = {
-            let mut state = state.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut state = state.lock();
             state.recount(zones.len());
             let inherited = state.paths_in_use().cloned().collect();
             add_static_volumes(&mut state, &config);
@@ -227,17 +228,17 @@ impl MockDriver {
 impl Shared {
     /// The state, also after a handler panicked: a defect that panics does so before it changes anything.
     pub(crate) fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     /// Whether a volume was staged or published at the path before this driver started, and not again since.
     pub(crate) fn has_inherited(&self, path: &str) -> bool {
-        self.inherited.lock().unwrap_or_else(PoisonError::into_inner).contains(path)
+        self.inherited.lock().contains(path)
     }
 
     /// Notes that a volume is in use at the path by what this driver did.
     pub(crate) fn takes_over(&self, path: &str) {
-        self.inherited.lock().unwrap_or_else(PoisonError::into_inner).remove(path);
+        self.inherited.lock().remove(path);
     }
 
     /// Makes the state survive a restart.

@@ -2,7 +2,6 @@
 
 use std::future::{Future, pending};
 use std::pin::Pin;
-use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
@@ -142,7 +141,7 @@ impl MockDriver {
             return Ok(());
         }
         let call = (R::METHOD, request.encode_to_vec());
-        let mut put_off = self.put_off.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut put_off = self.put_off.lock();
         let again = put_off.contains(&call) || put_off.len() == PUT_OFF_MAX;
         if again || self.calls.fetch_add(1, Ordering::Relaxed) % 5 != 4 {
             return Ok(());
@@ -169,7 +168,7 @@ impl MockDriver {
         if self.has(Defect::LockCoversAllObjects) {
             object = "everything".to_owned();
         }
-        let mut busy = self.busy.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut busy = self.busy.lock();
         let is_free = match busy.get(&object) {
             None => true,
             Some(owner) => owner.is_some() && *owner == connection,
@@ -202,7 +201,7 @@ impl MockDriver {
     }
 
     fn injected_failure(&self, method: &'static str) -> Option<Status> {
-        let mut failures = self.failures.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut failures = self.failures.lock();
         let failure = failures.get_mut(method).filter(|failure| failure.times > 0)?;
         failure.times -= 1;
         Some(Status::new(failure.code, format!("{method} fails, as it was told to")))
@@ -237,7 +236,7 @@ impl Pending<'_> {
 
 impl Drop for Pending<'_> {
     fn drop(&mut self) {
-        let mut busy = self.driver.busy.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut busy = self.driver.busy.lock();
         if self.stuck {
             busy.insert(self.object.clone(), self.owner);
         } else {

@@ -1,7 +1,7 @@
 //! The suites as the judge of this driver as it is compiled now, for ci/mutate: with `CSI_SANITY` the path of a csi-sanity that was
 //! built before, it has to pass. Without, nothing is tried, and that is said; the suites' own tests try the driver as it should be.
 
-mod judge;
+use csi_test_support::judge;
 
 /// What a call, or some in a row, can show. The rest takes longer than a mutant is worth.
 const SUITES: &str = "sanity,idempotency,property";

@@ -4,11 +4,11 @@
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
-use std::sync::{PoisonError, RwLock};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD_NO_PAD, URL_SAFE_NO_PAD};
 
+use crate::lock::RwLock;
 use crate::redact::STRIPPED;
 
 /// Bytes of the shortest text that is hidden: shorter ones stand in any text by chance.
@@ -24,7 +24,7 @@ static HIDDEN: RwLock<BTreeSet<LongestFirst>> = RwLock::new(BTreeSet::new());
 
 /// Hides a secret from now on, in each of its [forms], for as long as this process lives.
 pub fn hide(secret: &str) {
-    let mut hidden = HIDDEN.write().unwrap_or_else(PoisonError::into_inner);
+    let mut hidden = HIDDEN.write();
     for form in forms(secret).into_iter().filter(|form| form.len() >= HIDDEN_BYTES_MIN) {
         if hidden.len() < TEXTS_MAX {
             hidden.insert(LongestFirst(std::cmp::Reverse(form.len()), form));
@@ -34,7 +34,7 @@ pub fn hide(secret: &str) {
 
 /// The text with [`STRIPPED`] in place of each secret that is hidden.
 pub fn strip(text: &str) -> Cow<'_, str> {
-    let hidden = HIDDEN.read().unwrap_or_else(PoisonError::into_inner);
+    let hidden = HIDDEN.read();
     let mut shown = Cow::Borrowed(text);
     for LongestFirst(_, secret) in hidden.iter() {
         if shown.contains(secret) {

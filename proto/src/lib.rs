@@ -9,6 +9,7 @@ mod connection;
 mod dial;
 mod endpoint;
 pub mod hidden;
+pub mod lock;
 pub mod redact;
 pub mod reflect;
 mod request_log;

@@ -12,9 +12,10 @@ use std::fs::{File, OpenOptions};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
+use csi_hostpath_driver::BackendRef;
 use csi_hostpath_driver::args::Args;
 use csi_hostpath_driver::ids::{ObjectId, ObjectKind};
-use csi_hostpath_driver::store::{Backend, Change, FsState, Store, Volume};
+use csi_hostpath_driver::store::{Change, FsState, Store, Volume};
 use csi_hostpath_driver::{HostpathDriver, mount};
 use csi_proto::v1::controller_server::Controller;
 use csi_proto::v1::snapshot_metadata_server::SnapshotMetadata;
@@ -89,7 +90,7 @@ fn volume() -> Volume {
         name: format!("pvc-{key}"),
         key,
         inline_id: None,
-        backend: Backend::Directory,
+        backend: BackendRef::named("directory").unwrap(),
         capacity_bytes: 1 << 30,
         pool: None,
         fs: FsState::Unknown,

@@ -9,12 +9,13 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::str::FromStr;
 
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{ArgAction, CommandFactory, FromArgMatches, Parser, ValueEnum};
 use csi_proto::Endpoint;
 
+use crate::backend::{self, BackendRef};
 use crate::config::{Config, ConfigError, Pool};
 use crate::fs::FsType;
-use crate::store::Backend;
 
 /// The name that logs and replies carry unless told otherwise.
 const DRIVER_NAME: &str = "hostpath.csi.k8s.io";
@@ -98,8 +99,8 @@ pub struct Args {
     pub version: bool,
 
     /// Where volumes live that do not say it themselves.
-    #[arg(long, value_enum, default_value = "directory", help_heading = "Beyond the Go driver")]
-    backend: BackendArg,
+    #[arg(long, value_parser = backend_name(), default_value = "directory", help_heading = "Beyond the Go driver")]
+    backend: BackendRef,
     /// The file system of images whose capability names none.
     #[arg(long, default_value = "ext4", value_parser = fs_type, help_heading = "Beyond the Go driver")]
     fs_type: FsType,
@@ -180,12 +181,6 @@ pub enum LogFormat {
     Json,
 }
 
-#[derive(Clone, Copy, Debug, ValueEnum)]
-enum BackendArg {
-    Directory,
-    Image,
-}
-
 /// How SnapshotMetadata describes blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum BlockType {
@@ -219,10 +214,7 @@ impl Args {
             node_id: self.nodeid,
             other_nodes: self.node_endpoint.into_iter().map(|node| node.node_id).collect(),
             state_dir: self.statedir,
-            backend: match self.backend {
-                BackendArg::Directory => Backend::Directory,
-                BackendArg::Image => Backend::Image,
-            },
+            backend: self.backend,
             fs_type: self.fs_type,
             default_volume_bytes: self.default_volume_size,
             max_volume_bytes: self.max_volume_size,
@@ -298,6 +290,11 @@ fn go_bool(text: &str) -> Result<bool, String> {
         "0" | "f" | "F" | "false" | "FALSE" | "False" => Ok(false),
         _ => Err("expected true or false".to_owned()),
     }
+}
+
+fn backend_name() -> impl TypedValueParser<Value = BackendRef> {
+    let known = PossibleValuesParser::new(backend::names());
+    known.try_map(|name| BackendRef::named(&name).ok_or("there is no such back end"))
 }
 
 fn fs_type(text: &str) -> Result<FsType, String> {

@@ -5,10 +5,9 @@ use csi_proto::v1::volume_capability::{AccessType, MountVolume, access_mode};
 use serde::{Deserialize, Serialize};
 
 use crate::error::{DriverError, Result};
-use crate::fs::FsType;
 use crate::ids::Shown;
 use crate::mount::MountOptions;
-use crate::store::{Backend, FsState, Volume};
+use crate::store::{FsState, Volume};
 
 /// The field that errors name.
 const FIELD: &str = "volume_capability";
@@ -147,40 +146,20 @@ impl Capability {
 
     /// Why a volume cannot be used like this, if it cannot.
     pub fn unfit_for(&self, volume: &Volume, host_fs_type: &str) -> Option<String> {
-        self.unfit_for_backend(volume.backend, host_fs_type).or_else(|| match volume.fs {
+        volume.backend().unfit(self, host_fs_type).or_else(|| match volume.fs {
             FsState::Formatted { fs_type, .. } => self.other_fs_type(fs_type.name()),
             _ => match volume.fs_types.first() {
-                Some(made_for) if volume.backend == Backend::Image => self.other_fs_type(made_for),
+                Some(made_for) if volume.backend().formats(made_for) => self.other_fs_type(made_for),
                 _ => None,
             },
         })
     }
 
-    fn other_fs_type(&self, present: &str) -> Option<String> {
+    /// Why a file system of that type is not what is asked for, if it is not.
+    pub(crate) fn other_fs_type(&self, present: &str) -> Option<String> {
         let asked = self.fs_type();
         let differs = !asked.is_empty() && asked != present;
         differs.then(|| format!("the volume holds {present}, not {}", Shown(asked)))
-    }
-
-    /// Why no volume of that backend can be used like this, if none can. Directories have the file system of the host.
-    pub fn unfit_for_backend(&self, backend: Backend, host_fs_type: &str) -> Option<String> {
-        match (backend, &self.access) {
-            (Backend::Block, Access::Block) => None,
-            (Backend::Block, Access::Mount { .. }) => Some("a block volume cannot be mounted".to_owned()),
-            (_, Access::Block) => Some("a file system volume cannot be used as a block device".to_owned()),
-            (Backend::Image, Access::Mount { fs_type, .. }) => {
-                let known = fs_type.is_empty() || FsType::parse(fs_type).is_some();
-                (!known).then(|| format!("fs_type {} is not one of ext3, ext4, xfs, btrfs", Shown(fs_type)))
-            }
-            (Backend::Directory, Access::Mount { flags, .. }) => {
-                self.other_fs_type(host_fs_type).or_else(|| {
-                    let data = MountOptions::parse(flags).data;
-                    let refused =
-                        || format!("a directory cannot be mounted with the options {}", Shown(&data));
-                    (!data.is_empty()).then(refused)
-                })
-            }
-        }
     }
 }
 

@@ -5,7 +5,9 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard};
+
+use csi_proto::lock::Mutex;
 
 use crate::error::{DriverError, IoContext, Result};
 use crate::ids::Shown;
@@ -230,7 +232,7 @@ impl Ledger {
     }
 
     fn promised(&self) -> MutexGuard<'_, Promised> {
-        self.promised.lock().unwrap_or_else(PoisonError::into_inner)
+        self.promised.lock()
     }
 }
 

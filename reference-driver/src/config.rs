@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::str::FromStr;
 
+use crate::backend::BackendRef;
 use crate::fs::FsType;
-use crate::store::Backend;
 
 /// The longest name of a node.
 const NODE_ID_BYTES_MAX: usize = 256;
@@ -22,7 +22,7 @@ pub struct Config {
     /// Where everything is kept.
     pub state_dir: PathBuf,
     /// Where volumes live that do not say it themselves.
-    pub backend: Backend,
+    pub backend: BackendRef,
     /// The file system of images whose capability names none.
     pub fs_type: FsType,
     /// The size of volumes for which the CO names none.

@@ -48,7 +48,7 @@ fn volume_message(driver: &Driver, volume: &Volume) -> v1::Volume {
 
 /// What later calls get to see; it never changes (MSG-VOLUME-008).
 fn volume_context(volume: &Volume) -> std::collections::BTreeMap<String, String> {
-    let backend = ("backend".to_owned(), volume.backend.name().to_owned());
+    let backend = ("backend".to_owned(), volume.backend().name().to_owned());
     let pool = volume.pool.iter().map(|pool| ("kind".to_owned(), pool.clone()));
     pool.chain([backend]).collect()
 }

@@ -51,6 +51,7 @@ mod storage;
 pub mod store;
 mod tool;
 
+pub use backend::BackendRef;
 pub use capability::{Access, AccessMode, Capability};
 pub use config::{Config, ConfigError};
 pub use driver::StartError;

@@ -8,8 +8,10 @@
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::fmt;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard};
 use std::time::Duration;
+
+use csi_proto::lock::{Condvar, Mutex};
 
 use crate::error::{DriverError, Result};
 use crate::ids::{ObjectId, Shown};
@@ -76,8 +78,7 @@ impl Locks {
     /// Holds the object alone, once those are done who hold it now. Blocks for 5 s at the most.
     pub fn in_turn(&self, key: Key) -> Result<Guard> {
         let freed = &self.shared.freed;
-        let waited = freed.wait_timeout_while(self.table(), PATIENCE, |held| held.contains_key(&key));
-        let (table, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        let table = freed.wait_timeout_while(self.table(), PATIENCE, |held| held.contains_key(&key));
         self.take(table, key)
     }
 
@@ -103,7 +104,7 @@ impl Locks {
     }
 
     fn table(&self) -> MutexGuard<'_, Holders> {
-        self.shared.held.lock().unwrap_or_else(PoisonError::into_inner)
+        self.shared.held.lock()
     }
 }
 

@@ -11,7 +11,7 @@ use std::fs::File;
 
 use crate::driver::Driver;
 use crate::error::{DriverError, IoContext, Result};
-use crate::store::{Backend, Snapshot};
+use crate::store::Snapshot;
 
 pub(crate) use allocated::Allocated;
 pub(crate) use delta::Delta;
@@ -25,7 +25,7 @@ const SECTOR_BYTES: u64 = 512;
 /// Opens the image of a snapshot.
 fn open_image(driver: &Driver, field: &'static str, id: &str) -> Result<(Snapshot, File)> {
     let snapshot = driver.snapshot(&driver.store.view()?, field, id)?;
-    if snapshot.backend == Backend::Directory {
+    if !snapshot.backend.get().is_file() {
         let reason = "the snapshot is of a directory and has no blocks";
         return Err(DriverError::precondition(snapshot.key.to_string(), reason));
     }

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::io;
 use std::net::SocketAddr;
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use csi_proto::lock::Mutex;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tonic::Code;
@@ -39,7 +39,7 @@ impl Metrics {
     /// Counts a call that has ended.
     pub(crate) fn count(&self, method: &'static str, code: Code, took: Duration) {
         let seconds = took.as_secs_f64();
-        let mut calls = self.calls.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut calls = self.calls.lock();
         let latencies = calls.entry((method, csi_proto::code_name(code))).or_default();
         latencies.count += 1;
         latencies.sum_seconds += seconds;
@@ -50,7 +50,7 @@ impl Metrics {
 
     /// Writes the counts of calls.
     fn write_calls(&self, text: &mut String) {
-        let calls = self.calls.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let calls = self.calls.lock().clone();
         text.push_str("# HELP csi_hostpath_call_seconds How long calls took, by RPC and gRPC code.\n");
         text.push_str("# TYPE csi_hostpath_call_seconds histogram\n");
         for ((method, code), latencies) in calls {

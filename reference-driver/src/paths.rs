@@ -166,6 +166,11 @@ fn found(result: rustix::io::Result<Statx>) -> rustix::io::Result<Option<Occupan
 }
 
 impl Place {
+    /// The place that a record names, if its parent still exists.
+    pub(crate) fn recorded(path: &str) -> Result<Option<Place>> {
+        CheckedPath::parse("path", path)?.place()
+    }
+
     /// The path, for messages.
     pub fn path(&self) -> &Path {
         &self.path

@@ -5,7 +5,9 @@ use std::fs::File;
 use std::io;
 use std::os::fd::AsFd;
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
+
+use csi_proto::lock::Mutex;
 
 use crate::error::{IoContext, Result};
 use crate::kernel::{self, ProjectUsage};
@@ -31,7 +33,7 @@ impl Quota {
 
     /// Puts an empty directory into a project that nothing else is in, and makes that durable.
     pub(crate) fn claim(&self, directory: &Path) -> Result<u32> {
-        let _alone = self.choosing.lock().unwrap_or_else(PoisonError::into_inner);
+        let _alone = self.choosing.lock();
         let project = self.free_project().on("find a free project for", directory)?;
         self.assign(directory, project)?;
         Ok(project)

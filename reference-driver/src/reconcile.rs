@@ -13,11 +13,10 @@ use crate::error::{IoContext, Result};
 use crate::freeze;
 use crate::ids::{ObjectId, ObjectKind};
 use crate::loopdev::{self, LoopDevice};
-use crate::mount;
 use crate::node;
-use crate::paths::CheckedPath;
+use crate::paths::Place;
 use crate::storage;
-use crate::store::{Backend, Change, Phase, Published, View, Volume};
+use crate::store::{Phase, Volume};
 
 /// How many records are looked at in one view.
 const PAGE_LENGTH: usize = 1000;
@@ -67,17 +66,17 @@ fn thaw_all(driver: &Driver) -> Result<()> {
     let staged = view.all_staged()?.into_iter().map(|staged| (staged.volume, staged.path));
     let published = view.all_published()?.into_iter().map(|published| (published.volume, published.path));
     for (key, path) in staged.chain(published) {
-        log("a frozen file system", thaw(driver, &key, &path));
+        if let Some(volume) = view.volume_by_key(&key)?.filter(|volume| volume.backend().can_freeze()) {
+            log("a frozen file system", thaw(driver, &volume, &path));
+        }
     }
     Ok(())
 }
 
-fn thaw(driver: &Driver, key: &ObjectId, path: &str) -> Result<()> {
-    let image = driver.layout.volume(key);
-    let Some(place) = CheckedPath::parse("path", path)?.place()? else { return Ok(()) };
-    let shown = place.occupant()?.is_some_and(|o| o.is_mount_root && mount::shows_image(&o, &image));
-    if shown && freeze::thaw_leftover(&place)? {
-        tracing::info!(volume = %key, "thawed");
+fn thaw(driver: &Driver, volume: &Volume, path: &str) -> Result<()> {
+    let Some(place) = Place::recorded(path)? else { return Ok(()) };
+    if volume.backend().is_mounted(driver, volume, &place)? && freeze::thaw_leftover(&place)? {
+        tracing::info!(volume = %volume.key, "thawed");
     }
     Ok(())
 }
@@ -119,10 +118,12 @@ fn tend_devices(driver: &Driver) -> Result<()> {
         }
         let needed = match view.volume_by_key(&key)? {
             None => false,
-            Some(volume) => is_needed(&view, &volume, &device, &image).unwrap_or_else(|error| {
-                log("a loop device", Err(error));
-                true
-            }),
+            Some(volume) => {
+                volume.backend().needs_device(driver, &view, &volume, &device).unwrap_or_else(|error| {
+                    log("a loop device", Err(error));
+                    true
+                })
+            }
         };
         if needed {
             log("a loop device", LoopDevice::open(&device).and_then(|device| device.refresh_size()));
@@ -139,41 +140,11 @@ fn key_of(file: &Path) -> Option<ObjectId> {
     ObjectId::parse(ObjectKind::Volume, file.file_name()?.to_str()?).ok()
 }
 
-fn is_needed(view: &View, volume: &Volume, device: &Path, image: &Path) -> Result<bool> {
-    let (staged, published) = (view.staged_of(&volume.key)?, view.published_of(&volume.key)?);
-    Ok(match volume.backend {
-        Backend::Block => !staged.is_empty() && !is_stray_readonly(device, image, &published)?,
-        Backend::Image | Backend::Directory => !staged.is_empty() || !published.is_empty(),
-    })
-}
-
-/// Whether a device refuses writes and no target shows it.
-fn is_stray_readonly(device: &Path, image: &Path, targets: &[Published]) -> Result<bool> {
-    let mut of_image = LoopDevice::of_image(image)?.into_iter();
-    let Some(found) = of_image.find(|candidate| candidate.path() == device) else { return Ok(false) };
-    if !found.is_readonly()? {
-        return Ok(false);
-    }
-    for target in targets {
-        let place = CheckedPath::parse("path", &target.path)?.place()?;
-        let occupant = place.map(|place| place.occupant()).transpose()?.flatten();
-        if occupant.and_then(|occupant| loopdev::node_of(occupant.device_number)).as_deref() == Some(device) {
-            return Ok(false);
-        }
-    }
-    Ok(true)
-}
-
-/// Brings the data of each volume and what its record says together. An expansion that was not committed leaves an image
-/// larger than its record or a limit too high; a directory made again has no limit.
+/// Brings the data of each volume and what its record says together.
 fn match_records(driver: &Driver) -> Result<()> {
     let mut unlimited = 0usize;
     each_volume(driver, |volume| {
-        if volume.backend.is_file() {
-            log("an image", match_image(driver, volume.clone()));
-        }
-        log("an empty volume", storage::restore_untouched(driver, &volume));
-        log("a quota", storage::set_limit(driver, &volume, volume.capacity_bytes));
+        log("the data of a volume", volume.backend().match_record(driver, &volume));
         unlimited += usize::from(volume.project.is_some() && driver.quota.is_none());
         Ok(())
     })?;
@@ -182,29 +153,6 @@ fn match_records(driver: &Driver) -> Result<()> {
             volumes = unlimited,
             "the file system no longer enforces quotas: mount it with prjquota"
         );
-    }
-    Ok(())
-}
-
-/// Makes an image as large as its record says, or the record say how large the image is. Nothing is ever cut off.
-fn match_image(driver: &Driver, mut volume: Volume) -> Result<()> {
-    let path = driver.layout.volume(&volume.key);
-    let Ok(metadata) = fs::symlink_metadata(&path) else {
-        tracing::error!(volume = %volume.key, "the data of a volume are missing");
-        return Ok(());
-    };
-    let (present, recorded) = (metadata.len(), volume.capacity_bytes);
-    if present < recorded {
-        let image = fs::OpenOptions::new().write(true).open(&path).on("open", &path)?;
-        image.set_len(recorded).on("resize", &path)?;
-        if driver.privileged {
-            storage::refresh_devices(driver, &volume)?;
-        }
-    } else if present > recorded {
-        tracing::info!(volume = %volume.key, recorded, present, "an expansion that was begun is recorded");
-        volume.capacity_bytes = present;
-        driver.store.commit(vec![Change::PutVolume(volume.clone())])?;
-        driver.ledger.enter_volume(volume.pool.as_deref(), present - recorded);
     }
     Ok(())
 }

@@ -25,7 +25,7 @@ use std::sync::Arc;
 
 use group::Job;
 use handle::{Handle, Open};
-pub use records::{Attachment, Backend, FsState, Group, Phase, Published, Snapshot, Source, Staged, Volume};
+pub use records::{Attachment, FsState, Group, Phase, Published, Snapshot, Source, Staged, Volume};
 pub use tables::{Change, View};
 
 /// The state could not be opened, read or written.

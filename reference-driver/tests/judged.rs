@@ -1,7 +1,6 @@
 //! The suites as the judge of this driver as it is compiled now, as of the mock driver. As root, with real mounts.
 
-#[path = "../../mock-driver/tests/judge/mod.rs"]
-mod judge;
+use csi_test_support::judge;
 
 /// What a call, or some in a row, can show, and what is mounted. The rest takes longer than a mutant is worth.
 const SUITES: &str = "sanity,data,idempotency";

@@ -156,6 +156,8 @@ mod tests {
 
     fn run() -> Stored {
         Stored {
+            started: String::new(),
+            statement: Vec::new(),
             tool: Program { version: "0.1.0".to_owned() },
             specification: "1.12".to_owned(),
             shard: None,

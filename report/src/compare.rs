@@ -124,13 +124,18 @@ pub fn compare(old: &Stored, new: &Stored, slower_than: Option<f64>) -> Comparis
     comparison
 }
 
+/// Compares each of several runs with the one before it.
+pub fn compare_each(runs: &[Stored], slower_than: Option<f64>) -> Vec<Comparison> {
+    runs.windows(2).map(|pair| compare(&pair[0], &pair[1], slower_than)).collect()
+}
+
 fn named<S: Serializer>(kind: &Option<Kind>, serializer: S) -> Result<S::Ok, S::Error> {
     kind.map(Kind::name).serialize(serializer)
 }
 
 /// Whether the driver breaks a rule, listed as known or not, and whichever check reports it.
 fn fails(kind: Kind) -> bool {
-    matches!(kind, Kind::Failed | Kind::KnownFailure | Kind::SameFault)
+    matches!(kind, Kind::Failed | Kind::KnownFailure)
 }
 
 fn passes(kind: Kind) -> bool {
@@ -139,7 +144,8 @@ fn passes(kind: Kind) -> bool {
 
 impl Comparison {
     fn add(&mut self, old: Option<&Check>, new: Option<&Check>) {
-        let (was, is) = (old.map(Check::outcome), new.map(Check::outcome));
+        // A fault that only warns stays a warning where another check shows it.
+        let (was, is) = (old.map(Check::counts_as), new.map(Check::counts_as));
         let judged = was.is_some_and(|kind| fails(kind) || passes(kind));
         let list = match is {
             Some(kind) if fails(kind) && was.is_some_and(fails) => &mut self.still_failing,
@@ -152,6 +158,7 @@ impl Comparison {
             _ => return,
         };
         let Some(told) = new.or(old) else { return };
+        let (was, is) = (old.map(Check::outcome), new.map(Check::outcome));
         list.push(Entry { id: told.id.clone(), was, is, message: told.message.clone() });
     }
 }
@@ -238,7 +245,7 @@ impl Comparison {
         if self.is_worse { "something got worse" } else { "nothing got worse" }
     }
 
-    fn slower_text(slower: &Slower) -> String {
+    pub(crate) fn slower_text(slower: &Slower) -> String {
         let (was, is) = (duration_text(slower.old_median_us), duration_text(slower.new_median_us));
         format!("{} takes {is}, formerly {was}: {:.1} times as long", slower.rpc, slower.factor)
     }
@@ -418,6 +425,20 @@ mod tests {
             let found = compare(&report("a", &[("x", was)], 1), &report("a", &[("x", is)], 1), None);
             assert!(!found.is_worse, "{was} → {is}");
         }
+    }
+
+    #[test]
+    fn a_warning_that_another_check_shows_is_no_new_failure() {
+        let passed = report("a", &[("x", "passed")], 1);
+        let mut shows = report("a", &[("x", "same_fault")], 1);
+        assert_eq!(ids(&compare(&passed, &shows, None).new_failures), ["x"]);
+        if let Some(same) = &mut shows.checks[0].same_fault {
+            same.outcome = Kind::Warned;
+        }
+        let found = compare(&passed, &shows, None);
+        assert_eq!((ids(&found.new_failures), ids(&found.newly_warned)), (vec![], vec!["x"]), "{found:?}");
+        assert!(!found.is_worse);
+        assert!(compare(&shows, &passed, None).fixed.is_empty());
     }
 
     #[test]

@@ -25,23 +25,26 @@ pub enum Format {
     Verdict,
 }
 
-impl Format {
-    const ALL: [Format; 6] =
-        [Format::Junit, Format::Json, Format::Markdown, Format::Html, Format::Github, Format::Verdict];
+/// Those that a user can name, in the order in which help lists them.
+const NAMED: [(&str, Format); 6] = [
+    ("junit", Format::Junit),
+    ("json", Format::Json),
+    ("md", Format::Markdown),
+    ("html", Format::Html),
+    ("github", Format::Github),
+    ("verdict", Format::Verdict),
+];
 
+impl Format {
     /// The names a user can give, in the order in which help lists them.
-    pub const NAMES: &'static [&'static str] = &["junit", "json", "md", "html", "github", "verdict"];
+    pub fn names() -> impl Iterator<Item = &'static str> {
+        NAMED.into_iter().map(|(name, _)| name)
+    }
 
     /// The name a user gives.
     pub fn name(self) -> &'static str {
-        match self {
-            Format::Junit | Format::JunitAsGo => "junit",
-            Format::Json => "json",
-            Format::Markdown => "md",
-            Format::Html => "html",
-            Format::Github => "github",
-            Format::Verdict => "verdict",
-        }
+        let shown = if self == Format::JunitAsGo { Format::Junit } else { self };
+        NAMED.into_iter().find(|(_, format)| *format == shown).map_or("", |(name, _)| name)
     }
 
     /// The report as text.
@@ -65,8 +68,10 @@ impl FromStr for Format {
     type Err = String;
 
     fn from_str(name: &str) -> Result<Format, String> {
-        Format::ALL.into_iter().find(|format| format.name() == name).ok_or_else(|| {
-            format!("{name:?} is not a kind of report; there are {}", Format::NAMES.join(", "))
+        let found = NAMED.into_iter().find(|(known, _)| *known == name);
+        found.map(|(_, format)| format).ok_or_else(|| {
+            let names = Format::names().collect::<Vec<_>>().join(", ");
+            format!("{name:?} is not a kind of report; there are {names}")
         })
     }
 }

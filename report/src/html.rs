@@ -1,10 +1,17 @@
 //! The run as one page to show: nothing is loaded from elsewhere, and a reader without scripts misses nothing.
 
+mod calls;
+mod checks;
 mod durations;
 mod faults;
+mod first;
+pub(crate) mod history;
 mod lifecycle;
 mod markup;
 mod overview;
+mod requirements;
+mod sequence;
+mod tested;
 mod timeline;
 
 use std::collections::BTreeMap;
@@ -16,7 +23,8 @@ use sha2::{Digest as _, Sha256};
 
 use crate::fault::{self, Fault};
 use crate::journal::{CheckEntry, Run};
-use crate::words::{again, count, duration_text};
+use crate::rules::{self, Rule};
+use crate::words::{again, count};
 use markup::Html;
 
 const STYLE: &str = include_str!("html/page.css");
@@ -27,15 +35,34 @@ const LISTED_MAX: usize = 100;
 
 /// The page.
 pub(crate) fn render(run: &Run) -> String {
+    let rules = rules::each(run);
+    let title = format!("{} {}", driver(run), run.conclude().words);
+    let made_by = format!("{} {}", run.tool.name, run.tool.version);
+    page(&title, |header| first::write(header, run, &rules), &sections(run, &rules), &made_by)
+}
+
+/// A page of sections below a header.
+fn page(title: &str, header: impl FnOnce(&mut Html), sections: &[Section<'_>], made_by: &str) -> String {
     let mut page = Html::default();
     page.element("html", &[("lang", "en")], |html| {
-        html.element("head", &[], |head| write_head(head, run));
-        html.element("body", &[], |body| write_body(body, run));
+        html.element("head", &[], |head| write_head(head, title));
+        html.element("body", &[], |body| {
+            body.leaf("a", &[("class", "skip"), ("href", "#main")], "Skip to the statement");
+            body.element("header", &[], header);
+            write_contents(body, sections);
+            body.element("main", &[("id", "main"), ("tabindex", "-1")], |main| {
+                sections.iter().for_each(|section| write_section(main, section));
+            });
+            body.element("footer", &[], |footer| {
+                footer.leaf("p", &[], &format!("Made by {made_by}."));
+            });
+            body.ours("script", SCRIPT);
+        });
     });
     page.into_page()
 }
 
-fn write_head(head: &mut Html, run: &Run) {
+fn write_head(head: &mut Html, title: &str) {
     head.empty("meta", &[("charset", "utf-8")]);
     // A text that found a way around the escaping would still be run by no browser, nor load anything.
     let policy = format!(
@@ -46,7 +73,7 @@ fn write_head(head: &mut Html, run: &Run) {
     head.empty("meta", &[("http-equiv", "Content-Security-Policy"), ("content", &policy)]);
     head.empty("meta", &[("name", "viewport"), ("content", "width=device-width, initial-scale=1")]);
     head.empty("meta", &[("name", "color-scheme"), ("content", "light dark")]);
-    head.leaf("title", &[], &format!("{} {}", driver(run), run.conclude().words));
+    head.leaf("title", &[], title);
     head.ours("style", STYLE);
 }
 
@@ -58,48 +85,40 @@ fn hash(text: &str) -> String {
 /// The sections that the run has something for, in their order: id, heading, and what is in it.
 type Section<'a> = (&'static str, String, Box<dyn Fn(&mut Html) + 'a>);
 
-fn write_body(body: &mut Html, run: &Run) {
-    let sections = sections(run);
-    body.leaf("a", &[("class", "skip"), ("href", "#main")], "Skip to the statement");
-    body.element("header", &[], |header| overview::write_header(header, run));
+fn write_contents(body: &mut Html, sections: &[Section<'_>]) {
     body.element("nav", &[("aria-label", "Contents")], |nav| {
         nav.element("ul", &[], |list| {
-            for (id, heading, _) in &sections {
+            for (id, heading, _) in sections {
                 let to = format!("#{id}");
                 list.element("li", &[], |item| item.leaf("a", &[("href", &to)], heading));
             }
         });
     });
-    body.element("main", &[("id", "main"), ("tabindex", "-1")], |main| {
-        for (id, heading, write) in &sections {
-            let title = format!("{id}-title");
-            main.element("section", &[("id", id), ("aria-labelledby", &title)], |section| {
-                section.leaf("h2", &[("id", &title)], heading);
-                write(section);
-            });
-        }
-    });
-    body.element("footer", &[], |footer| {
-        let tool = &run.tool;
-        footer.leaf(
-            "p",
-            &[],
-            &format!(
-                "Made by {} {} in {}.",
-                tool.name,
-                tool.version,
-                duration_text(run.duration_ms.saturating_mul(1000))
-            ),
-        );
-    });
-    body.ours("script", SCRIPT);
 }
 
-fn sections(run: &Run) -> Vec<Section<'_>> {
-    let mut sections: Vec<Section<'_>> = vec![
-        ("areas", "Areas".to_owned(), Box::new(|html| overview::write_areas(html, run))),
-        ("tested", "What was tested".to_owned(), Box::new(|html| overview::write_tested(html, run))),
-    ];
+fn write_section(main: &mut Html, (id, heading, write): &Section<'_>) {
+    let title = format!("{id}-title");
+    main.element("section", &[("id", id), ("aria-labelledby", &title)], |section| {
+        section.element("h2", &[("id", &title)], |h2| {
+            h2.text(heading);
+            link_here(h2, id);
+        });
+        write(section);
+    });
+}
+
+/// A link by which others can be sent to this place.
+fn link_here(html: &mut Html, id: &str) {
+    html.leaf(
+        "a",
+        &[("class", "at"), ("href", &format!("#{id}")), ("aria-label", "Link to this place")],
+        "#",
+    );
+}
+
+fn sections<'a>(run: &'a Run, rules: &'a [Rule<'a>]) -> Vec<Section<'a>> {
+    let mut sections: Vec<Section<'_>> =
+        vec![("areas", "Areas".to_owned(), Box::new(|html| overview::write_areas(html, run)))];
     let mut kind = |id, heading: &str, kind| {
         let faults = fault::each(run, kind);
         let others = faults.iter().map(|fault| fault.others.len()).sum();
@@ -126,20 +145,24 @@ fn sections(run: &Run) -> Vec<Section<'_>> {
         let heading = format!("Left behind ({left})");
         sections.push(("leaks", heading, Box::new(|html| faults::write_leaks(html, run))));
     }
+    let heading = format!("Requirements ({})", rules.len());
+    sections.push(("requirements", heading, Box::new(|html| requirements::write(html, run, rules))));
     if run.checks.iter().any(|check| check.outcome() == Kind::Skipped) {
         let heading = format!("Skipped ({})", run.summary.skipped);
         sections.push(("skipped", heading, Box::new(|html| faults::write_skipped(html, run))));
     }
+    let heading = format!("All checks ({})", run.checks.len());
+    sections.push(("checks", heading, Box::new(|html| checks::write(html, run))));
+    sections.push(("durations", "Durations".to_owned(), Box::new(|html| durations::write_suites(html, run))));
     if !run.rpcs.is_empty() {
+        sections.push(("calls", "Calls".to_owned(), Box::new(|html| durations::write(html, run))));
         let write = |html: &mut Html| lifecycle::write(html, run);
         sections.push(("life-cycle", "The life of a volume".to_owned(), Box::new(write)));
-        sections.push(("calls", "Calls".to_owned(), Box::new(|html| durations::write(html, run))));
     }
     if !run.remarks.is_empty() {
         sections.push(("remarks", "Remarks".to_owned(), Box::new(|html| faults::write_remarks(html, run))));
     }
-    let heading = format!("All checks ({})", run.checks.len());
-    sections.push(("checks", heading, Box::new(|html| overview::write_checks(html, run))));
+    sections.push(("tested", "What was tested".to_owned(), Box::new(|html| tested::write(html, run))));
     sections
 }
 
@@ -152,23 +175,36 @@ fn driver(run: &Run) -> String {
 /// A sign and words for what came of a check: a colour is never all there is.
 fn outcome(kind: Kind) -> (&'static str, &'static str, &'static str) {
     match kind {
-        Kind::Passed => ("good", "✓", "passed"),
-        Kind::Failed => ("bad", "✗", "failed"),
-        Kind::Warned => ("odd", "!", "warned"),
-        Kind::Skipped => ("dim", "–", "skipped"),
-        Kind::SameFault => ("odd", "=", "same fault"),
-        Kind::Broken => ("odd", "?", "inconclusive"),
-        Kind::KnownFailure => ("odd", "≈", "known failure"),
-        Kind::UnexpectedPass => ("odd", "↑", "unexpected pass"),
+        Kind::Passed => ("good yes", "✓", "passed"),
+        Kind::Failed => ("bad no", "✗", "failed"),
+        Kind::Warned => ("odd warn", "!", "warned"),
+        Kind::Skipped => ("dim none", "–", "skipped"),
+        Kind::SameFault => ("odd same", "=", "same fault"),
+        Kind::Broken => ("odd open", "?", "inconclusive"),
+        Kind::KnownFailure => ("odd known", "≈", "known failure"),
+        Kind::UnexpectedPass => ("odd up", "↑", "unexpected pass"),
     }
 }
 
-/// A word with a sign in front, in the colour of its class.
-fn mark(html: &mut Html, (class, sign, words): (&str, &str, &str)) {
-    html.element("span", &[("class", &format!("mark {class}"))], |html| {
-        html.leaf("span", &[("aria-hidden", "true"), ("class", "sign")], sign);
-        html.text(words);
+/// Words in the colour of their class, with its sign in front, which the style adds.
+fn mark(html: &mut Html, (class, _, words): (&str, &str, &str)) {
+    html.leaf("span", &[("class", &format!("mark {class}"))], words);
+}
+
+/// A table whose rows are stacks of named values where the screen is narrow.
+fn stacking(html: &mut Html, label: &str, names: &[&str], rows: impl FnOnce(&mut Html)) {
+    scrolling(html, label, |html| {
+        html.element("table", &[("class", "stack")], |table| {
+            table.leaf("caption", &[], label);
+            columns(table, names);
+            table.element("tbody", &[], rows);
+        });
     });
+}
+
+/// A cell of such a table, which knows its column.
+fn labelled(row: &mut Html, name: &str, inside: impl FnOnce(&mut Html)) {
+    row.element("td", &[("data-name", name)], inside);
 }
 
 /// A box that scrolls sideways where the screen is narrower than what is in it; also with the keyboard.
@@ -203,10 +239,13 @@ fn place(check: &CheckEntry) -> String {
     format!("check-{}", check.id.chars().map(plain).collect::<String>())
 }
 
+/// Where checks are told of, by their labels.
+type Places<'a> = BTreeMap<&'a str, String>;
+
 /// Where each deviation is told of: the place of the first check that met the fault.
-fn places(run: &Run) -> BTreeMap<&str, String> {
+fn places(run: &Run) -> Places<'_> {
     let mut places = BTreeMap::new();
-    for kind in [Kind::Failed, Kind::KnownFailure] {
+    for kind in [Kind::Failed, Kind::KnownFailure, Kind::Warned] {
         for Fault { first, others } in fault::each(run, kind).into_iter().take(LISTED_MAX) {
             let labels = others.into_iter().chain([first.id.as_str()]);
             places.extend(labels.map(|label| (label, place(first))));

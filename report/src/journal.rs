@@ -11,11 +11,11 @@ use csi_harness::client::target::Target;
 use csi_harness::config::profile::Profile;
 use csi_harness::resources::left_behind::{LeftBehind, Removal};
 use csi_harness::results::events::{Event, Reporter};
+use csi_harness::results::failure_report::{self, ToldCall};
 use csi_harness::results::fault;
 use csi_harness::results::outcome::{
     Aftermath, Again, CheckReport, Crash, Halt, Kind, Leak, Outcome, SameFault, Summary, Verdict,
 };
-use csi_harness::results::story;
 use csi_harness::spec::verdict::CallSpan;
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -68,6 +68,18 @@ pub struct Run {
     /// What each profile says of what was seen; nothing where the report is of a version that knew none.
     #[serde(default)]
     pub by_profile: Vec<ProfileEntry>,
+    /// The runs of other suites against the same driver that it is joined of, if it is.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub joined: Vec<PartEntry>,
+    /// What is set in the configuration, beside flags, as `name: value`; without secrets.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub settings: Vec<String>,
+    /// The image that the driver was started of, if the user has named it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub driver_image: Option<String>,
+    /// Where csi-sanity ran.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub machine: Option<MachineEntry>,
     /// The verdict on the driver: the gravest that applies.
     pub verdict: Verdict,
     /// The same, with what it is said of: a part of the checks, or all; with known failures, or without.
@@ -94,6 +106,30 @@ pub struct Run {
     pub rpcs: Vec<RpcEntry>,
     /// News that are no verdict.
     pub remarks: Vec<String>,
+    /// The requirements on drivers, of those that MUST or SHOULD be kept, that no check tests.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub untested: Vec<UntestedEntry>,
+}
+
+/// The machine that csi-sanity ran on.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct MachineEntry {
+    /// Its kernel, such as `linux 6.1.0-18-amd64 x86_64`.
+    pub kernel: String,
+    /// Whether csi-sanity ran as root.
+    pub is_root: bool,
+}
+
+/// A requirement that no check tests.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct UntestedEntry {
+    /// Its id.
+    pub requirement: String,
+    /// Why no check does.
+    pub because: String,
+    /// Requirements that ask for the same and are checked, if that is why.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub same_as: Vec<String>,
 }
 
 /// Which checks were asked for.
@@ -154,6 +190,14 @@ pub struct Order {
     pub selection: Selection,
     /// Which part of them, if they are divided.
     pub shard: Option<ShardEntry>,
+    /// What is set in the configuration, without secrets.
+    pub settings: Vec<String>,
+    /// The image that the driver was started of.
+    pub driver_image: Option<String>,
+    /// Where csi-sanity runs.
+    pub machine: Option<MachineEntry>,
+    /// The requirements that no check tests.
+    pub untested: Vec<UntestedEntry>,
 }
 
 /// The calls of one RPC, those of undoing included.
@@ -171,9 +215,12 @@ pub struct RpcEntry {
     pub median_us: u64,
     /// The same for 95 of 100.
     pub percentile_95_us: u64,
+    /// The same for 99 of 100.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub percentile_99_us: Option<u64>,
     /// The longest of them, in microseconds.
     pub longest_us: u64,
-    /// All that it did by how long they took, in steps of a 16th, where the run is a shard.
+    /// All that it did by how long they took, in steps of a 16th.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub steps: Vec<StepEntry>,
 }
@@ -290,6 +337,9 @@ pub struct CheckEntry {
     /// Calls left out behind the first ones, since there were too many.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub calls_left_out: usize,
+    /// What happened between the calls and was none, where something is to be explained.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub incidents: Vec<IncidentEntry>,
     /// The command that runs it alone.
     pub repeat: String,
     /// What a right driver does, as one sentence.
@@ -315,6 +365,15 @@ pub struct CheckEntry {
     /// The calls that lead there, likewise.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub transcript: String,
+}
+
+/// Something that happened between calls, such as an end of the driver.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct IncidentEntry {
+    /// When, in whole milliseconds from the start of the check.
+    pub after_ms: u64,
+    /// What.
+    pub what: String,
 }
 
 /// What a check found beside something graver.
@@ -436,6 +495,13 @@ pub struct CallEntry {
     /// Why there is no answer.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub no_answer: Option<String>,
+    /// Where it has to do with what came of the check: how often it was made in a row, with the same answer. Those that repeat it
+    /// have none of their own.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub told: usize,
+    /// Whether the driver is accused for it, as far as one can tell.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub accused: bool,
 }
 
 /// A gRPC status.
@@ -593,6 +659,10 @@ impl Journal {
             shards: Vec::new(),
             profile: Profile::default(),
             by_profile: Vec::new(),
+            joined: Vec::new(),
+            settings: order.settings,
+            driver_image: order.driver_image,
+            machine: order.machine,
             verdict: Verdict::default(),
             conclusion: Conclusion::default(),
             interrupted: false,
@@ -605,6 +675,7 @@ impl Journal {
             crashes: Vec::new(),
             rpcs: Vec::new(),
             remarks: Vec::new(),
+            untested: order.untested,
         };
         Journal { run, areas: Areas::default(), statement: Statement::default() }
     }
@@ -656,8 +727,7 @@ impl Reporter for Journal {
                 self.run.interrupted = summary.halt != Halt::None;
                 self.run.profile = summary.profile;
                 self.run.conclude_from(summary);
-                let is_part = self.run.shard.is_some();
-                self.run.rpcs = summary.calls.iter().map(|calls| rpc_entry(calls, is_part)).collect();
+                self.run.rpcs = summary.calls.iter().map(rpc_entry).collect();
             }
         }
     }
@@ -705,18 +775,16 @@ impl From<LeftBehindEntry> for LeftBehind {
     }
 }
 
-fn rpc_entry(calls: &RpcCalls, with_steps: bool) -> RpcEntry {
+fn rpc_entry(calls: &RpcCalls) -> RpcEntry {
     let mut entry = RpcEntry {
         rpc: calls.rpc.method.to_owned(),
         done: calls.done,
         refused: calls.refused,
         unanswered: calls.unanswered,
+        steps: calls.times.steps().map(|(us, calls)| StepEntry { us, calls }).collect(),
         ..RpcEntry::default()
     };
     entry.took(&calls.times);
-    if with_steps {
-        entry.steps = calls.times.steps().map(|(us, calls)| StepEntry { us, calls }).collect();
-    }
     entry
 }
 
@@ -725,6 +793,7 @@ impl RpcEntry {
     pub(crate) fn took(&mut self, times: &Times) {
         self.median_us = us(times.percentile(50));
         self.percentile_95_us = us(times.percentile(95));
+        self.percentile_99_us = Some(us(times.percentile(99)));
         self.longest_us = us(times.longest());
     }
 }
@@ -762,7 +831,7 @@ impl CheckEntry {
         self.binds_from = None;
         self.told_in = Some(same.first.clone()).filter(|_| same.deviates);
         self.same_fault = Some(SameFaultEntry { check: same.first.clone(), outcome: same.counts_as });
-        self.message = same.told();
+        self.message = same.sentence();
         self.fault = fault::shape(&self.message);
     }
 
@@ -770,7 +839,7 @@ impl CheckEntry {
     pub fn story(&self) -> String {
         match self.findings.is_empty() {
             true => String::new(),
-            false => story::whole(&self.findings, &self.transcript, &self.repeat),
+            false => failure_report::whole(&self.findings, &self.transcript, &self.repeat),
         }
     }
 }
@@ -785,7 +854,7 @@ fn check_entry(report: &CheckReport) -> CheckEntry {
     let mut requirements: Vec<String> =
         report.planned.check.requirements.iter().map(|rule| rule.id.to_owned()).collect();
     let violation = report.outcome.violation();
-    if let Some(broken) = violation.and_then(|violation| story::rule(report, violation)) {
+    if let Some(broken) = violation.and_then(|violation| failure_report::rule(report, violation)) {
         requirements.retain(|id| *id != broken.id);
         requirements.insert(0, broken.id.to_owned());
     }
@@ -793,15 +862,14 @@ fn check_entry(report: &CheckReport) -> CheckEntry {
         Outcome::Passed => (String::new(), None),
         Outcome::Failed(violation) | Outcome::Warned(violation) => (violation.message.clone(), None),
         Outcome::Skipped(why) | Outcome::Broken(why) => (why.clone(), None),
-        Outcome::SameFault(same) => (same.told(), None),
+        Outcome::SameFault(same) => (same.sentence(), None),
         Outcome::KnownFailure { violation, reason } => (violation.message.clone(), Some(reason.clone())),
         Outcome::UnexpectedPass { reason } => {
             ("passes, but is listed as known to fail".to_owned(), Some(reason.clone()))
         }
     };
     let told = !matches!(report.outcome, Outcome::Passed | Outcome::SameFault(_) | Outcome::Skipped(_));
-    let (first, rest) = report.calls.split_at(report.calls.len().min(CALLS_FIRST_MAX));
-    let last = &rest[rest.len().saturating_sub(CALLS_LAST_MAX)..];
+    let calls = call_entries(report, told);
     let mut entry = CheckEntry {
         id: report.label(),
         word: report.outcome.kind(),
@@ -813,7 +881,7 @@ fn check_entry(report: &CheckReport) -> CheckEntry {
         expected: violation.map(|violation| violation.expected.clone()).unwrap_or_default(),
         actual: violation.map(|violation| violation.actual.clone()).unwrap_or_default(),
         driver_printed: violation.map(|violation| violation.printed.to_vec()).unwrap_or_default(),
-        told: violation.map(|violation| violation.told.to_vec()).unwrap_or_default(),
+        told: violation.map(|violation| violation.transcript.to_vec()).unwrap_or_default(),
         timeline: violation
             .map(|violation| violation.timeline.iter().map(span_entry).collect())
             .unwrap_or_default(),
@@ -822,17 +890,18 @@ fn check_entry(report: &CheckReport) -> CheckEntry {
         known_because,
         began_with: report.began_with.as_ref().map(began_entry),
         left_behind: report.leftovers.clone(),
-        calls: first.iter().chain(last).map(call_entry).collect(),
-        calls_left_out: report.calls.len() - first.len() - last.len() + report.calls_dropped,
+        calls_left_out: report.calls.len() - calls.len() + report.calls_dropped,
+        calls,
+        incidents: if told { report.incidents.iter().map(incident_entry).collect() } else { Vec::new() },
         repeat: report.repeat.clone(),
-        title: report.planned.check.title.to_owned(),
-        known_as: report.planned.check.known_as.map(str::to_owned),
+        title: report.planned.check.title.to_string(),
+        known_as: report.planned.check.known_as.as_deref().map(str::to_owned),
         go_names: report.planned.check.replaces.iter().map(|name| (*name).to_owned()).collect(),
         fault: fault::key(report),
         told_in: None,
         same_fault: None,
-        findings: if told { story::findings(report) } else { String::new() },
-        transcript: if told { story::transcript(report) } else { String::new() },
+        findings: if told { failure_report::findings(report) } else { String::new() },
+        transcript: if told { failure_report::transcript(report) } else { String::new() },
     };
     if let Outcome::SameFault(same) = &report.outcome {
         entry.shows_again(same);
@@ -848,11 +917,11 @@ fn also_entry(report: &CheckReport, outcome: &Outcome) -> Option<AlsoEntry> {
     let violation = outcome.violation()?;
     Some(AlsoEntry {
         outcome: outcome.kind(),
-        requirement: story::rule(report, violation).map_or(String::new(), |rule| rule.id.to_owned()),
+        requirement: failure_report::rule(report, violation).map_or(String::new(), |rule| rule.id.to_owned()),
         message: violation.message.clone(),
         expected: violation.expected.clone(),
         actual: violation.actual.clone(),
-        told: violation.told.to_vec(),
+        told: violation.transcript.to_vec(),
     })
 }
 
@@ -864,6 +933,26 @@ fn span_entry(span: &CallSpan) -> SpanEntry {
         from_us: us(span.from),
         to_us: us(span.to),
     }
+}
+
+fn incident_entry((after, what): &(Duration, String)) -> IncidentEntry {
+    IncidentEntry { after_ms: ms(*after), what: what.clone() }
+}
+
+/// The first and the last calls of a check, and which of them explain what came of it.
+fn call_entries(report: &CheckReport, told: bool) -> Vec<CallEntry> {
+    let (first, rest) = report.calls.split_at(report.calls.len().min(CALLS_FIRST_MAX));
+    let left_out = rest.len().saturating_sub(CALLS_LAST_MAX);
+    let mut entries: Vec<CallEntry> = first.iter().chain(&rest[left_out..]).map(call_entry).collect();
+    let explaining = if told { failure_report::told_calls(report) } else { Vec::new() };
+    for ToldCall { place, times, is_accused } in explaining {
+        let behind = place.checked_sub(left_out).filter(|place| *place >= first.len());
+        let place = if place < first.len() { Some(place) } else { behind };
+        if let Some(entry) = place.and_then(|place| entries.get_mut(place)) {
+            (entry.told, entry.accused) = (times, is_accused);
+        }
+    }
+    entries
 }
 
 fn call_entry(call: &CallRecord) -> CallEntry {
@@ -886,6 +975,8 @@ fn call_entry(call: &CallRecord) -> CallEntry {
         response,
         status,
         no_answer,
+        told: 0,
+        accused: false,
     }
 }
 

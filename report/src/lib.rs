@@ -18,6 +18,7 @@ mod json;
 mod junit;
 mod markdown;
 mod merge;
+mod rules;
 mod statement;
 mod stored;
 mod terminal;
@@ -25,14 +26,15 @@ mod words;
 
 pub use areas::{Area, Verdict};
 pub use badge::Badge;
-pub use compare::{Comparison, compare};
+pub use compare::{Comparison, compare, compare_each};
 pub use conclusion::{Concluded, Conclusion, ProfileEntry};
 pub use destination::{Destination, DestinationError};
 pub use format::Format;
+pub use html::history::history_page;
 pub use journal::{
-    BeganEntry, CallEntry, CheckEntry, CrashEntry, Journal, LeakEntry, LeftBehindEntry, Order, PartEntry,
-    RpcEntry, Run, SCHEMA, SPECIFICATION, SameFaultEntry, Selection, ShardEntry, SpanEntry, Status,
-    StepEntry, SummaryEntry, TargetEntry, Tool,
+    BeganEntry, CallEntry, CheckEntry, CrashEntry, IncidentEntry, Journal, LeakEntry, LeftBehindEntry,
+    MachineEntry, Order, PartEntry, RpcEntry, Run, SCHEMA, SPECIFICATION, SameFaultEntry, Selection,
+    ShardEntry, SpanEntry, Status, StepEntry, SummaryEntry, TargetEntry, Tool, UntestedEntry,
 };
 pub use merge::{MergeError, Part, Whole, merge};
 pub use statement::{Line, Says, areas_of};

@@ -26,11 +26,25 @@ pub enum MergeError {
         "there is no report; name those that the shards have written with --report json=FILE, or the directory they are in"
     )]
     None,
-    /// A report is not of a shard.
-    #[error("{file}: not the report of a shard, which a run with --shard writes")]
+    /// Reports of shards stand beside others.
+    #[error(
+        "{file}: not the report of a shard, as others are; put the shards together first, then join what they make with it"
+    )]
     NotAShard {
         /// Which file.
         file: String,
+    },
+    /// Two reports tell of the same suite.
+    #[error(
+        "{file} and {other} both tell of the suite {suite}; name only one of them, and see with `csi-sanity compare` what differs"
+    )]
+    SameSuite {
+        /// Which suite.
+        suite: String,
+        /// One of the files.
+        file: String,
+        /// The other file.
+        other: String,
     },
     /// A report holds what no run writes.
     #[error("{file}: {problem}; write it again, and do not edit it")]
@@ -100,12 +114,18 @@ pub struct Whole {
 /// A report, and the file that it was read from.
 pub type Part = (String, Run);
 
-/// Puts the reports of all shards of a run together.
+/// Puts the reports of all shards of a run together, or joins those of several suites.
 ///
 /// # Errors
-/// They are not of one run, or not all of them are there.
+/// They are not of one run, or not all of them are there; or not of one driver.
 pub fn merge(mut parts: Vec<Part>, registry: &Registry, whole: &Whole) -> Result<Run, MergeError> {
     parts.iter().try_for_each(|part| is_usable(part, whole.version))?;
+    if parts.iter().all(|(_, run)| run.shard.is_none()) {
+        return join(parts, registry, whole);
+    }
+    if let Some((file, _)) = parts.iter().find(|(_, run)| run.shard.is_none()) {
+        return Err(MergeError::NotAShard { file: file.clone() });
+    }
     parts.sort_by_key(|(_, run)| run.shard.as_ref().map(|shard| shard.index));
     let shards = shards(&parts)?;
     let checks = checks(&mut parts);
@@ -113,8 +133,59 @@ pub fn merge(mut parts: Vec<Part>, registry: &Registry, whole: &Whole) -> Result
     Ok(put_together(parts, folded(checks, registry), whole))
 }
 
+/// Joins the reports of runs of different suites against one driver to one statement.
+fn join(mut parts: Vec<Part>, registry: &Registry, whole: &Whole) -> Result<Run, MergeError> {
+    let Some((first, rest)) = parts.split_first() else { return Err(MergeError::None) };
+    rest.iter().try_for_each(|part| is_of_one_driver(first, part))?;
+    for (at, part) in parts.iter().enumerate() {
+        parts[at + 1..].iter().try_for_each(|other| have_no_suite_in_common(part, other))?;
+    }
+    let selection = joined_selection(&parts);
+    let joined = parts.iter().enumerate().map(|(at, (_, run))| part_entry(at, run)).collect();
+    let is_alone = parts.len() == 1;
+    let checks = checks(&mut parts);
+    let command = parts.first().map(|(_, run)| run.command.clone()).unwrap_or_default();
+    let mut run = put_together(parts, folded(checks, registry), whole);
+    run.selection = selection;
+    run.conclusion = run.conclude();
+    match is_alone {
+        true => run.command = command,
+        false => run.joined = joined,
+    }
+    Ok(run)
+}
+
+fn is_of_one_driver(one: &Part, other: &Part) -> Result<(), MergeError> {
+    let of_driver = |run: &Run| {
+        let [name, version, _, specification, ..] = facts(run);
+        [name, version, specification]
+    };
+    agree(one, other, &of_driver(&one.1), &of_driver(&other.1))
+}
+
+fn have_no_suite_in_common((file, one): &Part, (other, another): &Part) -> Result<(), MergeError> {
+    match one.selection.suites.iter().find(|suite| another.selection.suites.contains(suite)) {
+        Some(suite) => {
+            let (suite, file, other) = (suite.clone(), file.clone(), other.clone());
+            Err(MergeError::SameSuite { suite, file, other })
+        }
+        None => Ok(()),
+    }
+}
+
+/// Everything that was asked for. Where one run was whole, others only add to it.
+fn joined_selection(parts: &[Part]) -> Selection {
+    let all = |of: fn(&Selection) -> &[String]| {
+        parts.iter().flat_map(|(_, run)| of(&run.selection)).cloned().collect::<Vec<_>>()
+    };
+    Selection {
+        suites: all(|selection| &selection.suites),
+        terms: all(|selection| &selection.terms),
+        is_whole: parts.iter().any(|(_, run)| run.selection.is_whole),
+    }
+}
+
 fn is_usable((file, run): &Part, ours: &'static str) -> Result<(), MergeError> {
-    let Some(shard) = &run.shard else { return Err(MergeError::NotAShard { file: file.clone() }) };
     let spoilt = |problem: &str| Err(MergeError::Spoilt { file: file.clone(), problem: problem.to_owned() });
     // It becomes a part of pages and of what a terminal is told.
     let strange = |c: char| c.is_control() || "<>|`".contains(c);
@@ -122,7 +193,7 @@ fn is_usable((file, run): &Part, ours: &'static str) -> Result<(), MergeError> {
         let theirs = run.tool.version.clone();
         return Err(MergeError::OtherVersion { file: file.clone(), theirs, ours });
     }
-    if shard::Shard::new(shard.index, shard.of).is_none() {
+    if run.shard.as_ref().is_some_and(|shard| shard::Shard::new(shard.index, shard.of).is_none()) {
         return spoilt("there is no such shard");
     }
     match run.checks.iter().any(|check| check.id.contains(strange)) {
@@ -153,14 +224,26 @@ fn shards(parts: &[Part]) -> Result<Vec<ShardEntry>, MergeError> {
     if missing.is_empty() { Ok(shards) } else { Err(MergeError::Missing { missing }) }
 }
 
-fn is_of_one_run((file, one): &Part, (other, another): &Part) -> Result<(), MergeError> {
-    let facts = facts(one).into_iter().zip(facts(another));
-    match facts.into_iter().find(|(a, b)| a != b) {
+fn is_of_one_run(one: &Part, other: &Part) -> Result<(), MergeError> {
+    agree(one, other, &facts(&one.1), &facts(&other.1))
+}
+
+/// Whether two reports say the same of these.
+fn agree(
+    (file, _): &Part,
+    (other, _): &Part,
+    ours: &[(&'static str, String)],
+    theirs: &[(&'static str, String)],
+) -> Result<(), MergeError> {
+    match ours.iter().zip(theirs).find(|(a, b)| a != b) {
         None => Ok(()),
-        Some(((what, one), (_, another))) => {
-            let (file, other) = (file.clone(), other.clone());
-            Err(MergeError::Differ { file, other, what, one, another })
-        }
+        Some(((what, one), (_, another))) => Err(MergeError::Differ {
+            file: file.clone(),
+            other: other.clone(),
+            what,
+            one: one.clone(),
+            another: another.clone(),
+        }),
     }
 }
 
@@ -233,7 +316,7 @@ fn folded(mut checks: BTreeMap<String, CheckEntry>, registry: &Registry) -> BTre
     let order: BTreeMap<&str, (usize, bool)> = registry
         .checks()
         .enumerate()
-        .map(|(at, (_, check))| (check.id, (at, check.follows == Some(SAME_RULE))))
+        .map(|(at, (_, check))| (&*check.id, (at, check.duplicate_of == Some(SAME_RULE))))
         .collect();
     let of = |check: &CheckEntry| {
         let id = check.id.split('@').next().unwrap_or_default();
@@ -312,6 +395,10 @@ fn put_together(mut parts: Vec<Part>, checks: BTreeMap<String, CheckEntry>, whol
         shards: runs.iter().filter_map(|run| part(run)).collect(),
         profile,
         by_profile: Vec::new(),
+        joined: Vec::new(),
+        settings: distinct(runs.iter().flat_map(|run| run.settings.clone())),
+        driver_image: runs.iter().find_map(|run| run.driver_image.clone()),
+        machine: runs.first().and_then(|run| run.machine.clone()),
         verdict: if halted(Verdict::Interrupted) { Verdict::Interrupted } else { Verdict::default() },
         conclusion: Conclusion::default(),
         interrupted: runs.iter().any(|run| run.interrupted),
@@ -324,6 +411,12 @@ fn put_together(mut parts: Vec<Part>, checks: BTreeMap<String, CheckEntry>, whol
         crashes: runs.iter().flat_map(|run| run.crashes.clone()).collect(),
         rpcs: Vec::new(),
         remarks: distinct(runs.iter().flat_map(|run| run.remarks.clone())),
+        untested: runs
+            .iter()
+            .map(|run| &run.untested)
+            .max_by_key(|untested| untested.len())
+            .cloned()
+            .unwrap_or_default(),
     };
     run.selection.is_whole = (whole.is_whole)(&run.selection);
     run.rpcs = rpcs(parts.iter_mut().flat_map(|(_, run)| std::mem::take(&mut run.rpcs)));
@@ -334,15 +427,20 @@ fn put_together(mut parts: Vec<Part>, checks: BTreeMap<String, CheckEntry>, whol
 }
 
 fn part(run: &Run) -> Option<PartEntry> {
-    Some(PartEntry {
-        index: run.shard.as_ref()?.index,
+    Some(PartEntry { index: run.shard.as_ref()?.index, ..part_entry(0, run) })
+}
+
+/// A run among others, by its place from 0.
+fn part_entry(at: usize, run: &Run) -> PartEntry {
+    PartEntry {
+        index: u32::try_from(at + 1).unwrap_or(u32::MAX),
         started: run.started.clone(),
         duration_ms: run.duration_ms,
         endpoint: run.target.endpoint.clone(),
         seed: run.seed,
         command: run.command.clone(),
         verdict: run.verdict,
-    })
+    }
 }
 
 /// Each thing that stayed once: what is new to one shard may be what another one made.

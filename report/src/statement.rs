@@ -212,7 +212,7 @@ impl Area {
 /// The areas that a check belongs to.
 pub fn areas_of(check: &Check) -> impl Iterator<Item = &'static str> {
     let is_kubernetes = check.known_as.is_some();
-    AREAS.iter().filter(move |area| area.has_check(check.id, is_kubernetes)).map(|area| area.name)
+    AREAS.iter().filter(move |area| area.has_check(&check.id, is_kubernetes)).map(|area| area.name)
 }
 
 /// The statement, while the run goes on.
@@ -231,8 +231,10 @@ impl Statement {
 
     /// The same for a driver of which others have stated what it offers.
     pub(crate) fn again(stated: &[Line]) -> Statement {
+        // A run that was told less of the driver than another one knows no better.
         Statement::of(|area| {
-            !stated.iter().any(|line| line.area == area.name && line.says == Says::NotOffered)
+            let mut lines = stated.iter().filter(|line| line.area == area.name).peekable();
+            lines.peek().is_none() || lines.any(|line| line.says != Says::NotOffered)
         })
     }
 

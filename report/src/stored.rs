@@ -11,6 +11,7 @@ use serde::de::DeserializeOwned;
 
 use crate::conclusion::{Conclusion, Facts};
 use crate::journal::{Run, SCHEMA, SameFaultEntry, Selection, ShardEntry};
+use crate::statement::Line;
 
 /// Bytes of a report that is read.
 const REPORT_BYTES_MAX: u64 = 256 << 20;
@@ -27,6 +28,9 @@ pub struct Stored {
     /// Which part of a run it is, if it is one.
     #[serde(default)]
     pub shard: Option<ShardEntry>,
+    /// When the run began, in UTC as RFC 3339 has it.
+    #[serde(default)]
+    pub started: String,
     /// The driver.
     pub target: Plugin,
     /// What made a check fail.
@@ -40,6 +44,9 @@ pub struct Stored {
     pub summary: Counts,
     /// Every check, by id.
     pub checks: Vec<Check>,
+    /// What is said of each area.
+    #[serde(default)]
+    pub statement: Vec<Line>,
     /// What stayed behind.
     pub leaks: Vec<Leak>,
     /// Deaths of the driver.
@@ -101,6 +108,16 @@ impl Check {
     pub fn outcome(&self) -> Kind {
         let shows_again = self.same_fault.is_some() || (self.told_in.is_some() && self.word == Kind::Skipped);
         if shows_again { Kind::SameFault } else { self.word }
+    }
+
+    /// The same, with that of the other check for one that shows the same fault.
+    pub(crate) fn counts_as(&self) -> Kind {
+        match (&self.same_fault, self.outcome()) {
+            (Some(same), _) => same.outcome,
+            // Of an older version, which did not say more.
+            (None, Kind::SameFault) => Kind::Failed,
+            (None, outcome) => outcome,
+        }
     }
 }
 

@@ -12,8 +12,8 @@ use csi_harness::client::patience::Waiting;
 use csi_harness::client::target::Target;
 use csi_harness::resources::left_behind::LeftBehind;
 use csi_harness::results::events::{Event, Reporter};
+use csi_harness::results::failure_report;
 use csi_harness::results::outcome::{Aftermath, CheckReport, Crash, Halt, Kind, Leak, Outcome, Summary};
-use csi_harness::results::story;
 use csi_harness::text::shorten::{named, shortened};
 
 use crate::areas::{Area, Areas, Verdict};
@@ -296,7 +296,12 @@ impl<W: Write> Reporter for Terminal<W> {
 fn write_trace(out: &mut impl Write, report: &CheckReport) -> io::Result<()> {
     writeln!(out, "{BOLD}calls of {}{BOLD:#}", report.label())?;
     for call in &report.calls {
-        writeln!(out, "  {:>9.3} {}", call.sent_after.as_secs_f64(), plain(&story::call_line(call)))?;
+        writeln!(
+            out,
+            "  {:>9.3} {}",
+            call.sent_after.as_secs_f64(),
+            plain(&failure_report::call_line(call))
+        )?;
     }
     match report.calls_dropped {
         0 => Ok(()),
@@ -366,7 +371,7 @@ fn write_line(out: &mut impl Write, outcome: Kind, label: &str, time: &str, why:
 fn reason(outcome: &Outcome) -> String {
     match outcome {
         Outcome::Passed => String::new(),
-        Outcome::SameFault(same) => same.told(),
+        Outcome::SameFault(same) => same.sentence(),
         Outcome::Failed(violation) | Outcome::Warned(violation) => violation.message.clone(),
         Outcome::Skipped(why) | Outcome::Broken(why) => why.clone(),
         Outcome::KnownFailure { reason, .. } | Outcome::UnexpectedPass { reason } => reason.clone(),

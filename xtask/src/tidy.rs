@@ -19,6 +19,7 @@ const EDGES: &[(&str, &[&str])] = &[
     ("csi-proto", &[]),
     ("csi-driver-definitions", &[]),
     ("csi-harness", &["csi-proto", "csi-driver-definitions"]),
+    ("csi-go-flags", &["csi-proto", "csi-driver-definitions", "csi-harness"]),
     ("csi-suite-sanity", &["csi-harness", "csi-proto"]),
     ("csi-suite-stateful", &["csi-harness", "csi-proto"]),
     ("csi-suite-hostile", &["csi-harness", "csi-proto"]),
@@ -33,6 +34,7 @@ const EDGES: &[(&str, &[&str])] = &[
         &[
             "csi-proto",
             "csi-driver-definitions",
+            "csi-go-flags",
             "csi-harness",
             "csi-suite-sanity",
             "csi-suite-stateful",
@@ -45,15 +47,28 @@ const EDGES: &[(&str, &[&str])] = &[
         ],
     ),
     (
+        "csi-test-support",
+        &[
+            "csi-proto",
+            "csi-harness",
+            "csi-suite-stateful",
+            "csi-mock-driver",
+            "csi-hostpath-driver",
+            "csi-faulty-driver",
+        ],
+    ),
+    (
         "csi-fuzz",
         &[
             "csi-proto",
             "csi-driver-definitions",
+            "csi-go-flags",
             "csi-harness",
             "csi-suite-stateful",
             "csi-suite-hostile",
             "csi-mock-driver",
             "csi-hostpath-driver",
+            "csi-test-support",
         ],
     ),
     ("xtask", &[]),
@@ -98,6 +113,7 @@ const BANNED: &[(&str, &str)] = &[
     (concat!("FIX", "ME"), "fix it, or describe it in an issue"),
     (concat!("#[ign", "ore"), "a test runs, or skips at run time and prints the reason"),
     (concat!("/wo", "rk/"), "a path of one machine"),
+    (concat!("#[pa", "th"), "what several crates' tests share is in test-support, all else in its crate"),
 ];
 
 /// Files that are read, by extension.

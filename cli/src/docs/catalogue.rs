@@ -13,8 +13,9 @@ use crate::suites;
 
 #[test]
 fn the_checks() {
+    let registry = suites::all();
     let mut areas: BTreeMap<&str, Vec<&Check>> = BTreeMap::new();
-    for (_, check) in suites::all().checks() {
+    for (_, check) in registry.checks() {
         areas.entry(check.area()).or_default().push(check);
     }
     let count: usize = areas.values().map(Vec::len).sum();
@@ -23,7 +24,7 @@ fn the_checks() {
         writeln!(text, "| [{area}](#{}) | {} |", anchor(area), checks.len()).unwrap();
     }
     for (area, checks) in &mut areas {
-        checks.sort_by_key(|check| check.id);
+        checks.sort_by_key(|check| &*check.id);
         write!(text, "\n## {area}\n").unwrap();
         checks.iter().for_each(|check| text.push_str(&entry(check)));
     }
@@ -36,7 +37,7 @@ fn anchor(heading: &str) -> String {
 }
 
 fn entry(check: &Check) -> String {
-    let mut text = format!("\n### `{}`\n\n**{}.**", check.id, escaped(check.title));
+    let mut text = format!("\n### `{}`\n\n**{}.**", check.id, escaped(&check.title));
     let doc: Vec<&str> = check.doc.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
     if !doc.is_empty() {
         write!(text, " {}", escaped(&doc.join(" "))).unwrap();
@@ -50,9 +51,9 @@ fn entry(check: &Check) -> String {
     list(&mut text, "In the Go csi-sanity", check.replaces.iter().copied());
     let course = match check.course() {
         Runs::Parallel => None,
-        Runs::Alone => Some("alone, since it looks at the driver as a whole"),
+        Runs::Serial => Some("alone, since it looks at the driver as a whole"),
         Runs::Odd => Some("alone and late, since drivers are known to stumble over it for good"),
-        Runs::Last => Some("alone and last, since drivers are known to crash on it"),
+        Runs::CrashProne => Some("alone and last, since drivers are known to crash on it"),
         Runs::Restarts => Some("alone and after those, since it ends the driver"),
         Runs::Erases => Some("alone and after those, since drivers are known to lose everything over it"),
         Runs::Finally => Some("after everything else, since it judges what was seen in the whole run"),

@@ -1,14 +1,15 @@
 //! Volumes that are made, used and deleted to see what a driver does.
 
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
-use csi_harness::checks::check::{Check, CheckFuture, Runs, Variants};
-use csi_harness::checks::registry::Suite;
+use csi_harness::checks::check::{Body, Check, Runs};
+use csi_harness::checks::registry::{Checks, Suite};
 use csi_harness::prelude::*;
 use csi_harness::resources::mounts;
 use csi_harness::resources::workload;
 use csi_proto::Service;
+use csi_proto::lock::Mutex;
 
 /// What the workload of a trial writes, and where.
 const MARK: (u8, u32) = (0, 1);
@@ -45,41 +46,25 @@ pub(super) struct Findings(Arc<Mutex<Tried>>);
 
 impl Findings {
     fn note(&self, change: impl FnOnce(&mut Tried)) {
-        change(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner));
+        change(&mut self.0.lock());
     }
 
     pub(super) fn take(&self) -> Tried {
-        std::mem::take(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+        std::mem::take(&mut self.0.lock())
     }
 }
 
 /// The trial as a check, so that its calls are bounded and what it makes is undone. It blames nobody.
 pub(super) fn suite(findings: &Findings) -> Suite {
     let findings = findings.clone();
-    let check = check(move |cx| {
+    let body = Body::made(move |cx| {
         let findings = findings.clone();
         Box::pin(async move { run(cx, &findings).await })
     });
-    Suite { name: "init", checks: Vec::leak(vec![&*Vec::leak(vec![check])]), retired: &[] }
-}
-
-fn check(body: impl for<'a> Fn(&'a Cx) -> CheckFuture<'a> + Send + Sync + 'static) -> &'static Check {
-    Box::leak(Box::new(Check {
-        id: "init/trial",
-        since: "0.1.0",
-        title: "a volume is made, published, written to, and deleted",
-        doc: "",
-        requirements: &[],
-        needs: &[VOLUME],
-        refuted_by: &[],
-        replaces: &[],
-        known_as: None,
-        plain: &[],
-        follows: None,
-        runs: Runs::Alone,
-        access: Variants::First,
-        body: Box::leak(Box::new(body)),
-    }))
+    let title = "a volume is made, published, written to, and deleted";
+    let check =
+        Check { needs: &[VOLUME], runs: Runs::Serial, ..Check::new("init/trial".into(), title.into(), body) };
+    Suite { name: "init", checks: Checks::made([check]), retired: &[] }
 }
 
 async fn run(cx: &Cx, findings: &Findings) -> CheckResult {

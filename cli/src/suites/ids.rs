@@ -22,9 +22,9 @@ fn new_ids_are_entered_with_this_version() {
     let committed = committed();
     let mut entered = committed.clone();
     for (_, check) in all().checks() {
-        let since = committed.get(check.id).map_or(env!("CARGO_PKG_VERSION"), String::as_str);
+        let since = committed.get(&*check.id).map_or(env!("CARGO_PKG_VERSION"), String::as_str);
         assert_eq!(check.since, since, "`since` of {}", check.id);
-        entered.insert(check.id.to_owned(), since.to_owned());
+        entered.insert(check.id.to_string(), since.to_owned());
     }
     if std::env::var_os("UPDATE").is_some() {
         let lines: String = entered.iter().map(|(id, since)| format!("{id} {since}\n")).collect();
@@ -37,7 +37,7 @@ fn new_ids_are_entered_with_this_version() {
 #[test]
 fn no_id_is_lost_or_used_twice() {
     let registry = all();
-    let current = registry.checks().map(|(_, check)| check.id);
+    let current = registry.checks().map(|(_, check)| &*check.id);
     let retired = registry.suites().iter().flat_map(|suite| suite.retired.iter().map(|retired| retired.id));
     let mut ids: Vec<_> = current.chain(retired).collect();
     ids.sort_unstable();

@@ -67,7 +67,7 @@ fn a_driver_that_dies_is_started_again_and_the_run_goes_on() {
     let output = run.args(["--filter", "controller/create-volume/*name*"]).output().unwrap();
     let stderr = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(1), "{stderr}");
-    assert!(stderr.contains("did not survive CreateVolume"), "{stderr}");
+    assert!(stderr.contains("crashed on CreateVolume"), "{stderr}");
     assert!(stderr.contains("CreateVolume crashes, as the defect asks"), "its last words: {stderr}");
     let told = format!("what the driver printed is in {}", path("driver.log"));
     assert!(stderr.contains(&told) && !stderr.contains(SECRET), "{stderr}");

@@ -181,6 +181,68 @@ fn two_runs_are_compared() {
     );
 }
 
+/// Of several runs, each is compared with the one before it, and the last step decides.
+#[test]
+fn several_runs_are_a_history() {
+    let directory = tempfile::tempdir().unwrap();
+    let filter = ["--filter", "controller/create-volume/repeated*"];
+    let right = report(directory.path(), "right.json", 0, &filter);
+    let wrong =
+        report(directory.path(), "wrong.json", 1, &[&filter[..], &["--mock-defect", CHANGES]].concat());
+    let (right, wrong) = (right.to_str().unwrap(), wrong.to_str().unwrap());
+    let page = directory.path().join("history.html");
+    let flag = format!("html={}", page.display());
+
+    let said = check(&["compare", right, wrong, right, "--report", &flag], 0, &[]);
+    assert_eq!(said.stdout.matches("something got worse: ").count(), 1, "{}", said.stdout);
+    assert_eq!(said.stdout.matches("nothing got worse: ").count(), 1, "{}", said.stdout);
+    let page = fs::read_to_string(page).unwrap();
+    assert!(page.contains("newly failing: 1") && page.contains("fixed: 1"), "{page}");
+    let said = check(&["compare", right, right, wrong, "--format", "json"], 1, &[]);
+    let told: Value = serde_json::from_str(&said.stdout).unwrap();
+    assert_eq!(told.as_array().unwrap().len(), 2, "{told}");
+
+    check(&["compare", right], 2, &["2 values required"]);
+    check(&["compare", right, wrong, "--report", "junit=x"], 2, &["--report", "html=FILE"]);
+}
+
+#[test]
+fn runs_of_other_suites_are_joined_to_one_statement() {
+    let directory = tempfile::tempdir().unwrap();
+    let sanity = ["--suite", "sanity", "--filter", "identity/"];
+    let sanity = report(directory.path(), "sanity.json", 0, &sanity);
+    let repeated = ["--suite", "idempotency", "--filter", "idempotency/after-an-error"];
+    let repeated = report(directory.path(), "repeated.json", 0, &repeated);
+    let [sanity, repeated] = [&sanity, &repeated].map(|path| path.to_str().unwrap());
+    let joined = directory.path().join("joined.json");
+    let flag = format!("json={}", joined.display());
+
+    check(&["merge", sanity, repeated, "--report", &flag], 0, &[]);
+    let told: Value = serde_json::from_str(&fs::read_to_string(&joined).unwrap()).unwrap();
+    assert_eq!(told["selection"]["suites"], json!(["sanity", "idempotency"]));
+    assert_eq!(told["joined"].as_array().unwrap().len(), 2);
+    let area = |name: &str| {
+        told["statement"].as_array().unwrap().iter().find(|line| line["area"] == name).unwrap().clone()
+    };
+    assert_eq!(
+        (&area("identity")["says"], &area("retries")["says"]),
+        (&json!("conforms"), &json!("conforms"))
+    );
+    let probe = told["rpcs"].as_array().unwrap().iter().find(|calls| calls["rpc"] == "Probe").unwrap();
+    assert!(probe["percentile_99_us"].as_u64().unwrap() > 0, "{probe}");
+    assert!(faults(&schema(), &schema(), &told, "").is_empty());
+
+    check(&["merge", sanity, sanity], 2, &["both tell of the suite sanity"]);
+    // One alone is read again, to write other reports of it.
+    let page = directory.path().join("page.html");
+    check(&["merge", sanity, "--report", &format!("html={}", page.display())], 0, &[]);
+    let page = fs::read_to_string(page).unwrap();
+    assert!(
+        page.contains("csi-sanity run --suite sanity --filter identity/"),
+        "the command is that of the run: {page}"
+    );
+}
+
 #[test]
 fn a_file_that_is_no_report_of_this_version_is_refused() {
     let directory = tempfile::tempdir().unwrap();

@@ -5,8 +5,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use csi_harness::protocol::capability::Capability;
 use csi_harness::config::Pairs;
+use csi_harness::protocol::capability::Capability;
 use csi_mock_driver::MockDriver;
 use csi_proto::v1::controller_server::Controller as _;
 use csi_proto::v1::group_controller_server::GroupController as _;

@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use csi_harness::protocol::capability::Capability;
 use csi_harness::config::AccessType;
 use csi_harness::lifecycle::volume_capability::Mode;
+use csi_harness::protocol::capability::Capability;
 use csi_mock_driver::{Config, MockDriver, NodeConfig};
 use csi_proto::v1::controller_server::Controller as _;
 use csi_proto::v1::group_controller_server::GroupController as _;

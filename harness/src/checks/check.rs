@@ -1,8 +1,11 @@
 //! A check: one declaration that the list, the filter, the coverage table, the documentation and the self-test read.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::future::Future;
+use std::ops::Deref;
 use std::pin::Pin;
+use std::sync::Arc;
 
 use crate::config::AccessType;
 use crate::lifecycle::cx::Cx;
@@ -13,20 +16,41 @@ use crate::spec::verdict::CheckResult;
 /// The body of a check at work.
 pub type CheckFuture<'a> = Pin<Box<dyn Future<Output = CheckResult> + Send + 'a>>;
 
-/// The body of a check. A check of this program is a function; one that is made for what a user describes holds that.
-pub type Body = &'static (dyn for<'a> Fn(&'a Cx) -> CheckFuture<'a> + Send + Sync);
+/// The body of a check.
+pub enum Body {
+    /// That of a check of this program.
+    Declared(for<'a> fn(&'a Cx) -> CheckFuture<'a>),
+    /// That of a check which is made for what a user describes, and holds that.
+    Made(Box<dyn for<'a> Fn(&'a Cx) -> CheckFuture<'a> + Send + Sync>),
+}
 
-/// What [`Check::follows`] says of a check that judges many things at once.
+impl Body {
+    /// The body of a check that is made while the program runs.
+    pub fn made(body: impl for<'a> Fn(&'a Cx) -> CheckFuture<'a> + Send + Sync + 'static) -> Body {
+        Body::Made(Box::new(body))
+    }
+}
+
+impl fmt::Debug for Body {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Body::Declared(_) => "Declared",
+            Body::Made(_) => "Made",
+        })
+    }
+}
+
+/// What [`Check::duplicate_of`] says of a check that judges many things at once.
 pub const SAME_RULE: &str = "*";
 
 /// One check, declared with [`check!`](crate::check!).
 pub struct Check {
     /// Stable path of the check, such as `controller/create-volume/no-name`; never reused for something else.
-    pub id: &'static str,
+    pub id: Cow<'static, str>,
     /// The first version that has it.
     pub since: &'static str,
     /// What a right driver does, as one sentence.
-    pub title: &'static str,
+    pub title: Cow<'static, str>,
     /// Why it matters, for the catalogue.
     pub doc: &'static str,
     /// The requirements it tests; a violation is of the first one unless it names another.
@@ -39,12 +63,12 @@ pub struct Check {
     /// go on selecting the same things.
     pub replaces: &'static [&'static str],
     /// The name that other tools and their dashboards know the test by, where it is one of theirs.
-    pub known_as: Option<&'static str>,
+    pub known_as: Option<Cow<'static, str>>,
     /// RPCs whose plain call it judges. While that is refused, no other check holds a refusal of the RPC against the driver.
     pub plain: &'static [&'static str],
     /// A check that shows the same fault: where that one accuses the driver, this one does not. [`SAME_RULE`] stands for
     /// any check that accuses the driver by the same rule.
-    pub follows: Option<&'static str>,
+    pub duplicate_of: Option<&'static str>,
     /// With which other checks it may run at the same time.
     pub runs: Runs,
     /// For which of the configured access types it runs.
@@ -54,6 +78,34 @@ pub struct Check {
 }
 
 impl Check {
+    /// A check that needs nothing, runs with any other for the first access type, and is there since 0.1.0.
+    pub const fn new(id: Cow<'static, str>, title: Cow<'static, str>, body: Body) -> Check {
+        Check {
+            id,
+            since: "0.1.0",
+            title,
+            doc: "",
+            requirements: &[],
+            needs: &[],
+            refuted_by: &[],
+            replaces: &[],
+            known_as: None,
+            plain: &[],
+            duplicate_of: None,
+            runs: Runs::Parallel,
+            access: Variants::First,
+            body,
+        }
+    }
+
+    /// Does what it does.
+    pub fn run<'a>(&self, cx: &'a Cx) -> CheckFuture<'a> {
+        match &self.body {
+            Body::Declared(body) => body(cx),
+            Body::Made(body) => body(cx),
+        }
+    }
+
     /// When it runs, which for one that ends the driver is not its own choice.
     pub fn course(&self) -> Runs {
         let restarts = self.needs.iter().any(|need| matches!(need, Need::Restarts));
@@ -61,20 +113,21 @@ impl Check {
     }
 
     /// The part of the id before the last slash: the area a report sums up.
-    pub fn area(&self) -> &'static str {
-        self.id.rsplit_once('/').map_or(self.id, |(area, _)| area)
+    pub fn area(&self) -> &str {
+        self.id.rsplit_once('/').map_or(&self.id, |(area, _)| area)
     }
 
-    /// The check that it follows, as catalogues tell it.
+    /// The check whose faults it shows again, as catalogues tell it.
     pub fn leader(&self) -> Option<&'static str> {
-        self.follows.map(|leader| if leader == SAME_RULE { "any check, by the same rule" } else { leader })
+        self.duplicate_of
+            .map(|leader| if leader == SAME_RULE { "any check, by the same rule" } else { leader })
     }
 
     /// The name of its run for one access type: the id, with `@block` behind it for block access.
     pub fn label(&self, access: AccessType) -> String {
         match access {
             AccessType::Block => format!("{}@block", self.id),
-            AccessType::Mount => self.id.to_owned(),
+            AccessType::Mount => self.id.to_string(),
         }
     }
 }
@@ -85,17 +138,43 @@ impl fmt::Debug for Check {
     }
 }
 
+/// A check, as suites and runs hold it.
+#[derive(Clone, Debug)]
+pub enum CheckRef {
+    /// One of this program.
+    Declared(&'static Check),
+    /// One that was made while it runs.
+    Made(Arc<Check>),
+}
+
+impl Deref for CheckRef {
+    type Target = Check;
+
+    fn deref(&self) -> &Check {
+        match self {
+            CheckRef::Declared(check) => check,
+            CheckRef::Made(check) => check,
+        }
+    }
+}
+
+impl From<&'static Check> for CheckRef {
+    fn from(check: &'static Check) -> CheckRef {
+        CheckRef::Declared(check)
+    }
+}
+
 /// When a check runs, and with which others at the same time: what may harm those after it comes later, in order of harm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Runs {
     /// With any other of this kind.
     Parallel,
     /// With no other: it looks at the driver as a whole.
-    Alone,
+    Serial,
     /// With no other, and after those: what it sends is allowed, but odd, and drivers are known to stumble over it for good.
     Odd,
     /// With no other, and after those: drivers are known to crash on it.
-    Last,
+    CrashProne,
     /// With no other, and after those: it ends the driver. So does every check that needs restarts.
     Restarts,
     /// With no other, and after those: drivers are known to lose everything over it, by a request that names nothing, or by an
@@ -108,7 +187,7 @@ pub enum Runs {
 impl Runs {
     /// Whether calls after it may fail because of it.
     pub fn may_harm(self) -> bool {
-        matches!(self, Runs::Odd | Runs::Last | Runs::Restarts | Runs::Erases)
+        matches!(self, Runs::Odd | Runs::CrashProne | Runs::Restarts | Runs::Erases)
     }
 }
 
@@ -145,7 +224,7 @@ pub enum Variants {
 /// In place of the list in brackets, `spec` can be the name of one: `&'static [&'static Requirement]`.
 ///
 /// Optional keys, in this order: `since` (after `id`; without it, the check is there since 0.1.0), `needs`, `refuted_by`,
-/// `replaces`, `plain` (names of RPCs), `follows` (the id of a check), `runs` (`Alone`, `Odd`, `Last`, `Erases`, `Finally`), `access` (`Each`).
+/// `replaces`, `plain` (names of RPCs), `duplicate_of` (the id of a check), `runs` (`Serial`, `Odd`, `CrashProne`, `Erases`, `Finally`), `access` (`Each`).
 #[macro_export]
 macro_rules! check {
     (
@@ -159,7 +238,7 @@ macro_rules! check {
             refuted_by: [$($defect:literal),+ $(,)?],
             $(replaces: [$($replaced:literal),+ $(,)?],)?
             $(plain: [$($plain:literal),+ $(,)?],)?
-            $(follows: $follows:literal,)?
+            $(duplicate_of: $duplicate_of:literal,)?
             $(runs: $runs:ident,)?
             $(access: $access:ident,)?
         }
@@ -171,9 +250,9 @@ macro_rules! check {
                 ::std::boxed::Box::pin(async move { $body })
             }
             $crate::checks::check::Check {
-                id: $id,
+                id: ::std::borrow::Cow::Borrowed($id),
                 since: $crate::check!(@Since $($since)?),
-                title: $title,
+                title: ::std::borrow::Cow::Borrowed($title),
                 doc: ::core::concat!($($doc, "\n"),*),
                 requirements: $crate::check!(@Spec $spec),
                 needs: const { &[$($($need),*)?] },
@@ -181,10 +260,10 @@ macro_rules! check {
                 replaces: &[$($($replaced),+)?],
                 known_as: ::core::option::Option::None,
                 plain: &[$($($plain),+)?],
-                follows: $crate::check!(@Follows $($follows)?),
+                duplicate_of: $crate::check!(@DuplicateOf $($duplicate_of)?),
                 runs: $crate::check!(@Runs $($runs)?),
                 access: $crate::check!(@Variants $($access)?),
-                body: &body,
+                body: $crate::checks::check::Body::Declared(body),
             }
         };
     };
@@ -192,8 +271,8 @@ macro_rules! check {
     (@Spec $list:ident) => { $list };
     (@Since) => { "0.1.0" };
     (@Since $since:literal) => { $since };
-    (@Follows) => { ::core::option::Option::None };
-    (@Follows $follows:literal) => { ::core::option::Option::Some($follows) };
+    (@DuplicateOf) => { ::core::option::Option::None };
+    (@DuplicateOf $duplicate_of:literal) => { ::core::option::Option::Some($duplicate_of) };
     (@Runs) => { $crate::checks::check::Runs::Parallel };
     (@Runs $runs:ident) => { $crate::checks::check::Runs::$runs };
     (@Variants) => { $crate::checks::check::Variants::First };

@@ -1,30 +1,21 @@
 //! What a user expects a driver to advertise. A capability that is gone turns failing checks into skipped ones; this check fails
 //! instead, and is reported, listed as known and compared as any other.
 
-use crate::checks::check::{Check, CheckFuture, Runs, Variants};
-use crate::checks::registry::Suite;
+use std::borrow::Cow;
+
+use crate::checks::check::{Body, Check, CheckFuture};
+use crate::checks::registry::{Checks, Suite};
 use crate::config::Config;
 use crate::lifecycle::cx::Cx;
 use crate::protocol::capability::Capability;
 use crate::spec::verdict::{CheckResult, Stop, Violation};
 
 /// It is no rule of the specification, so it has no requirement, and stands in no list of checks.
-static ADVERTISED: Check = Check {
-    id: "expected/capabilities",
-    since: "0.1.0",
-    title: "the driver advertises what is expected of it",
-    doc: "",
-    requirements: &[],
-    needs: &[],
-    refuted_by: &[],
-    replaces: &[],
-    known_as: None,
-    plain: &[],
-    follows: None,
-    runs: Runs::Parallel,
-    access: Variants::First,
-    body: &body,
-};
+static ADVERTISED: Check = Check::new(
+    Cow::Borrowed("expected/capabilities"),
+    Cow::Borrowed("the driver advertises what is expected of it"),
+    Body::Declared(body),
+);
 
 /// What the area of its check is called.
 pub const AREA: &str = "expected";
@@ -34,7 +25,7 @@ static FILES: &[&[&Check]] = &[&[&ADVERTISED]];
 /// The suite of a run for which `expect-capabilities` names any. A driver that is not dialled is not asked.
 pub fn suite(config: &Config) -> Option<Suite> {
     let is_asked = config.elsewhere.is_none() && !config.expect_capabilities.is_empty();
-    is_asked.then_some(Suite { name: AREA, checks: FILES, retired: &[] })
+    is_asked.then_some(Suite { name: AREA, checks: Checks::Declared(FILES), retired: &[] })
 }
 
 /// Whether a check is of that suite: it runs whichever others are chosen.

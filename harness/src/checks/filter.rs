@@ -86,16 +86,16 @@ impl Filter {
     ///
     /// # Errors
     /// There is one. It would go unnoticed beside others that match some.
-    pub fn check_terms(&self, checks: impl Iterator<Item = &'static Check> + Clone) -> Result<(), String> {
+    pub fn check_terms<'a>(&self, checks: impl Iterator<Item = &'a Check> + Clone) -> Result<(), String> {
         let idle = |term: &&Term| {
             !checks.clone().any(|check| {
-                term.matches(check, check.id) || term.matches(check, &check.label(AccessType::Block))
+                term.matches(check, &check.id) || term.matches(check, &check.label(AccessType::Block))
             })
         };
         let Some(term) = self.wanted.iter().find(idle) else { return Ok(()) };
         Err(match term {
             Term::Id(pattern) => {
-                let near = did_you_mean(&pattern.to_string(), checks.map(|check| check.id));
+                let near = did_you_mean(&pattern.to_string(), checks.map(|check| &*check.id));
                 format!("no check matches {pattern}{near}")
             }
             Term::Requirement(pattern) => match Requirement::find(&pattern.to_string()) {
@@ -131,23 +131,23 @@ impl Filter {
 impl Registry {
     /// The checks that a filter chooses, once for each access type they run for.
     pub fn select(&self, filter: &Filter, access_types: &[AccessType]) -> Vec<Planned> {
-        let variants = self.checks().flat_map(|(_, check)| {
+        let variants = self.check_refs().flat_map(|check| {
             let types = match check.access {
                 Variants::Each => access_types,
                 Variants::First => &access_types[..access_types.len().min(1)],
             };
-            types.iter().map(move |access| (check, *access))
+            types.iter().map(move |access| (check.clone(), *access))
         });
         variants
             .enumerate()
             .map(|(number, (check, access))| Planned { check, access, number })
-            .filter(|planned| filter.selects(planned.check, &planned.label()))
+            .filter(|planned| filter.selects(&planned.check, &planned.label()))
             .collect()
     }
 }
 
-fn names(check: &Check) -> impl Iterator<Item = &'static str> {
-    [check.id, check.title].into_iter().chain(check.replaces.iter().copied())
+fn names(check: &Check) -> impl Iterator<Item = &str> {
+    [&*check.id, &*check.title].into_iter().chain(check.replaces.iter().copied())
 }
 
 fn regex(expression: &str) -> Result<regex_lite::Regex, String> {
@@ -168,7 +168,7 @@ impl Term {
     fn matches(&self, check: &Check, label: &str) -> bool {
         match self {
             Term::Id(pattern) => {
-                pattern.matches(label) || pattern.matches(check.id) || pattern.is_above(check.id)
+                pattern.matches(label) || pattern.matches(&check.id) || pattern.is_above(&check.id)
             }
             Term::Requirement(pattern) => check.requirements.iter().any(|row| pattern.matches(row.id)),
             Term::Needs(capability) => check.needs.iter().any(|need| need.describe() == *capability),

@@ -1,13 +1,13 @@
 //! A check that is to run.
 
-use crate::checks::check::Check;
+use crate::checks::check::CheckRef;
 use crate::config::AccessType;
 
 /// A check chosen to run, for one access type.
 #[derive(Clone, Debug)]
 pub struct Planned {
     /// The check.
-    pub check: &'static Check,
+    pub check: CheckRef,
     /// The access type it runs for.
     pub access: AccessType,
     /// Its place among all runs of checks, chosen or not: its names are made of it.

@@ -1,20 +1,58 @@
 //! All checks that are linked in, in the order in which they are listed and run.
 
-use crate::checks::check::Check;
+use std::sync::Arc;
+
+use crate::checks::check::{Check, CheckRef};
 use crate::checks::planned::Planned;
 use crate::checks::retired::{Fate, Retired};
 use crate::text::pattern::Pattern;
 use crate::text::suggest::did_you_mean;
 
 /// A suite: a name and its checks.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Suite {
     /// The name, as `--suite` takes it.
     pub name: &'static str,
-    /// Its checks, a slice for each file of them.
-    pub checks: &'static [&'static [&'static Check]],
+    /// Its checks.
+    pub checks: Checks,
     /// Ids that checks of it once had.
     pub retired: &'static [Retired],
+}
+
+/// The checks of a suite.
+#[derive(Clone, Debug)]
+pub enum Checks {
+    /// Those of this program, a slice for each file of them.
+    Declared(&'static [&'static [&'static Check]]),
+    /// Those that were made while it runs.
+    Made(Arc<[Arc<Check>]>),
+}
+
+impl Checks {
+    /// Checks that were made while the program runs.
+    pub fn made(checks: impl IntoIterator<Item = Check>) -> Checks {
+        Checks::Made(checks.into_iter().map(Arc::new).collect())
+    }
+
+    /// All of them.
+    pub fn iter(&self) -> impl Iterator<Item = &Check> + Clone {
+        let (declared, made) = self.parts();
+        declared.map(|check| -> &Check { check }).chain(made.iter().map(|check| &**check))
+    }
+
+    /// All of them, to be held.
+    fn refs(&self) -> impl Iterator<Item = CheckRef> + Clone + '_ {
+        let (declared, made) = self.parts();
+        declared.map(CheckRef::Declared).chain(made.iter().cloned().map(CheckRef::Made))
+    }
+
+    fn parts(&self) -> (impl Iterator<Item = &'static Check> + Clone + use<>, &[Arc<Check>]) {
+        let (declared, made): (&'static [&'static [&'static Check]], &[Arc<Check>]) = match self {
+            Checks::Declared(files) => (files, &[]),
+            Checks::Made(made) => (&[], made),
+        };
+        (declared.iter().copied().flatten().copied(), made)
+    }
 }
 
 /// Several suites.
@@ -35,19 +73,20 @@ impl Registry {
     }
 
     /// Every check, with the name of its suite.
-    pub fn checks(&self) -> impl Iterator<Item = (&'static str, &'static Check)> + Clone + '_ {
-        self.suites.iter().flat_map(|suite| {
-            suite.checks.iter().flat_map(|file| file.iter().map(|check| (suite.name, *check)))
-        })
+    pub fn checks(&self) -> impl Iterator<Item = (&'static str, &Check)> + Clone + '_ {
+        self.suites.iter().flat_map(|suite| suite.checks.iter().map(|check| (suite.name, check)))
+    }
+
+    /// Every check, to be held.
+    pub fn check_refs(&self) -> impl Iterator<Item = CheckRef> + Clone + '_ {
+        self.suites.iter().flat_map(|suite| suite.checks.refs())
     }
 
     /// The chosen checks of each suite, and in the end those of others.
     pub(crate) fn by_suite(&self, mut planned: Vec<Planned>) -> Vec<Vec<Planned>> {
         let mut parts = Vec::new();
         for suite in &self.suites {
-            let is_of = |planned: &Planned| {
-                suite.checks.iter().copied().flatten().any(|check| check.id == planned.check.id)
-            };
+            let is_of = |planned: &Planned| suite.checks.iter().any(|check| check.id == planned.check.id);
             let (part, rest) = planned.into_iter().partition(is_of);
             parts.push(part);
             planned = rest;
@@ -74,10 +113,10 @@ impl Registry {
     ///
     /// # Errors
     /// There is none; the text names the likeliest ones.
-    pub fn find(&self, id: &str) -> Result<&'static Check, String> {
+    pub fn find(&self, id: &str) -> Result<&Check, String> {
         let id = without_access(id);
         self.checks().map(|(_, check)| check).find(|check| check.id == id).ok_or_else(|| {
-            let ids = self.checks().map(|(_, check)| check.id);
+            let ids = self.checks().map(|(_, check)| &*check.id);
             format!("there is no check {id:?}{}", did_you_mean(id, ids))
         })
     }

@@ -39,7 +39,7 @@ mod tests {
     use crate::checks::check::Check;
     use crate::checks::filter::Filter;
     use crate::checks::known::KnownFailing;
-    use crate::checks::registry::{Registry, Suite};
+    use crate::checks::registry::{Checks, Registry, Suite};
     use crate::spec::requirements::req;
 
     check! {
@@ -58,7 +58,7 @@ mod tests {
             Retired { id: "a/b/old", since: "0.2.0", fate: Fate::Renamed("a/b/new") },
             Retired { id: "a/b/wrong", since: "0.3.0", fate: Fate::Gone("it was unjust") },
         ];
-        Registry::new([Suite { name: "s", checks: &[CHECKS], retired: RETIRED }])
+        Registry::new([Suite { name: "s", checks: Checks::Declared(&[CHECKS]), retired: RETIRED }])
     }
 
     fn filter(terms: &str) -> (Filter, Vec<String>) {

@@ -9,6 +9,7 @@ use sha2::{Digest as _, Sha256};
 use crate::checks::check::{Check, Runs, SAME_RULE};
 use crate::checks::planned::Planned;
 use crate::checks::registry::Registry;
+use crate::text::encoding::hex;
 
 /// Parts that a run can have.
 pub const SHARDS_MAX: u32 = 1_000;
@@ -46,11 +47,13 @@ impl Shard {
     pub fn part(self, plan: Vec<Planned>, registry: &Registry) -> Vec<Planned> {
         let leaders: BTreeMap<&str, &str> = registry
             .checks()
-            .filter_map(|(_, check)| Some((check.id, check.follows.filter(|leader| *leader != SAME_RULE)?)))
+            .filter_map(|(_, check)| {
+                Some((&*check.id, check.duplicate_of.filter(|leader| *leader != SAME_RULE)?))
+            })
             .collect();
         plan.into_iter()
             .filter(|planned| {
-                planned.check.runs == Runs::Finally || self.has(first_leader(planned.check, &leaders))
+                planned.check.runs == Runs::Finally || self.has(first_leader(&planned.check, &leaders))
             })
             .collect()
     }
@@ -69,7 +72,7 @@ impl Shard {
 
 /// Follows the leaders of a check to one that follows nobody.
 fn first_leader<'a>(check: &'a Check, leaders: &BTreeMap<&'a str, &'a str>) -> &'a str {
-    let mut id = check.id;
+    let mut id = &*check.id;
     // Checks that followed each other in a ring would never end.
     for _ in 0..leaders.len() {
         match leaders.get(id) {
@@ -85,7 +88,7 @@ pub fn digest(labels: impl IntoIterator<Item = String>) -> String {
     let mut labels: Vec<String> = labels.into_iter().collect();
     labels.sort();
     let labels: Vec<&str> = labels.iter().map(String::as_str).collect();
-    hash(&labels)[..DIGEST_BYTES].iter().map(|byte| format!("{byte:02x}")).collect()
+    hex(&hash(&labels)[..DIGEST_BYTES])
 }
 
 /// A number that is the same on every machine and in every version.

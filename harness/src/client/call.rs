@@ -19,7 +19,7 @@ use tower::util::MapResponse;
 
 use crate::client::answer::{Answer, NoAnswer, Refused, Streamed};
 use crate::client::patience::Patience;
-use crate::client::replies::{Heard, Replies};
+use crate::client::response_rules::{Heard, ResponseRules};
 use crate::text::error::error_chain;
 
 /// Messages read of a stream whose first one is all that matters.
@@ -34,7 +34,7 @@ pub(crate) struct Exchange<'a, Q> {
     /// Also travels to the driver, as kubelet's deadlines do.
     pub(crate) limit: Duration,
     pub(crate) patience: &'a Patience,
-    pub(crate) replies: &'a Replies,
+    pub(crate) response_rules: &'a ResponseRules,
     /// Label of the check that makes the call; `None` outside of checks.
     pub(crate) check: Option<&'a str>,
 }
@@ -119,7 +119,7 @@ where
         ended: Result<Result<T, Status>, Duration>,
         look_at: impl FnOnce(&Heard<'_, Q>, &T),
     ) -> Answer<T> {
-        let heard = self.replies.heard(&self.request, self.check);
+        let heard = self.response_rules.heard(&self.request, self.check);
         if let Some(code) = code.0.get() {
             heard.odd_code(code);
         }

@@ -3,8 +3,9 @@
 use std::any::{Any, TypeId};
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
+use csi_proto::lock::Mutex;
 use tokio::sync::OnceCell;
 
 use crate::config::AccessType;
@@ -33,7 +34,7 @@ impl Learnt {
         find: impl Future<Output = Result<T, Stop>>,
     ) -> Result<Arc<T>, Stop> {
         let cell = {
-            let mut facts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut facts = self.0.lock();
             facts.entry((TypeId::of::<T>(), access)).or_default().clone()
         };
         let found = async { Ok::<Fact, Stop>(Arc::new(find.await?)) };

@@ -3,10 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::future::Future;
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use csi_proto::Rpc;
+use csi_proto::lock::Mutex;
 use tokio::sync::watch;
 
 /// Time limit of a call of an RPC that has never been done and has been silent once for all of its time.
@@ -295,7 +295,7 @@ fn again(in_vain: &InVain, rpc: Rpc) -> Again {
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+    mutex.lock()
 }
 
 #[cfg(test)]

@@ -4,9 +4,10 @@
 use std::any::Any;
 use std::collections::VecDeque;
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use csi_proto::lock::Mutex;
 use csi_proto::reflect::prost_reflect::{DynamicMessage, MessageDescriptor};
 use csi_proto::{Rpc, redact};
 use serde_json::Value;
@@ -26,7 +27,8 @@ const CALL_BYTES: usize = 256;
 const RESPONSE_BYTES_MAX: usize = 64 << 10;
 
 /// A message of any type, or the messages of a stream.
-pub struct Message(Box<dyn Body>);
+#[derive(Clone)]
+pub struct Message(Arc<dyn Body>);
 
 trait Body: Any + Send + Sync {
     fn json(&self) -> Value;
@@ -98,17 +100,17 @@ impl Body for TooLong {
 impl Message {
     /// Keeps a request.
     pub(crate) fn request<M: prost::Name + Send + Sync + 'static>(message: M) -> Message {
-        Message(Box::new(message))
+        Message(Arc::new(message))
     }
 
     /// Keeps a message as it goes over the wire, unless it is too long for that.
     pub(crate) fn raw(form: Option<MessageDescriptor>, bytes: &[u8]) -> Message {
-        Message::unless_too_long(bytes.len(), || Box::new(Raw { form, bytes: bytes.to_vec() }))
+        Message::unless_too_long(bytes.len(), || Arc::new(Raw { form, bytes: bytes.to_vec() }))
     }
 
     /// Keeps a response, unless it is too long for that.
     pub(crate) fn response<M: prost::Name + Clone + Send + Sync + 'static>(message: &M) -> Message {
-        Message::unless_too_long(message.encoded_len(), || Box::new(message.clone()))
+        Message::unless_too_long(message.encoded_len(), || Arc::new(message.clone()))
     }
 
     /// Keeps what was read of a stream, unless that is too long.
@@ -116,11 +118,11 @@ impl Message {
     where
         M: prost::Name + Clone + Send + Sync + 'static,
     {
-        Message::unless_too_long(encoded_len(&streamed.messages), || Box::new(streamed.clone()))
+        Message::unless_too_long(encoded_len(&streamed.messages), || Arc::new(streamed.clone()))
     }
 
-    fn unless_too_long(bytes: usize, keep: impl FnOnce() -> Box<dyn Body>) -> Message {
-        Message(if bytes > RESPONSE_BYTES_MAX { Box::new(TooLong(bytes)) } else { keep() })
+    fn unless_too_long(bytes: usize, keep: impl FnOnce() -> Arc<dyn Body>) -> Message {
+        Message(if bytes > RESPONSE_BYTES_MAX { Arc::new(TooLong(bytes)) } else { keep() })
     }
 
     /// The message as JSON, without secrets.
@@ -142,7 +144,7 @@ impl fmt::Debug for Message {
 }
 
 /// One recorded call.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct CallRecord {
     /// Which RPC.
     pub rpc: Rpc,
@@ -224,7 +226,7 @@ struct Inner {
 
 /// What a check said, remarked and lost.
 #[derive(Debug, Default)]
-pub(crate) struct Told {
+pub(crate) struct Recorded {
     pub(crate) calls: Vec<CallRecord>,
     pub(crate) calls_dropped: usize,
     pub(crate) blamed: Vec<Violation>,
@@ -369,7 +371,7 @@ impl CallLog {
     }
 
     /// Everything so far; the log is empty afterwards.
-    pub(crate) fn take(&self) -> Told {
+    pub(crate) fn take(&self) -> Recorded {
         let now = self.started.elapsed();
         let mut inner = std::mem::take(&mut *self.lock());
         for (_, call) in &mut inner.calls {
@@ -381,11 +383,11 @@ impl CallLog {
         let calls = inner.calls.into_iter().map(|(_, call)| call).collect();
         let spent = self.clock.spent();
         let Inner { blamed, warnings, notes, incidents, .. } = inner;
-        Told { calls, calls_dropped, blamed, warnings, notes, incidents, spent }
+        Recorded { calls, calls_dropped, blamed, warnings, notes, incidents, spent }
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Inner> {
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+        self.inner.lock()
     }
 }
 
@@ -418,9 +420,9 @@ mod tests {
     fn a_call_that_nobody_waited_for_is_told() {
         let log = CallLog::new();
         send(&log, "a");
-        let told = log.take();
-        assert_eq!(told.calls.len(), 1);
-        assert!(matches!(told.calls[0].outcome, Answer::Unknown(NoAnswer::CutOff)));
+        let recorded = log.take();
+        assert_eq!(recorded.calls.len(), 1);
+        assert!(matches!(recorded.calls[0].outcome, Answer::Unknown(NoAnswer::CutOff)));
     }
 
     #[test]
@@ -430,9 +432,9 @@ mod tests {
         log.let_go(1);
         log.let_go(0);
         send(&log, "b");
-        let told = log.take();
+        let recorded = log.take();
         let is_let_go = |call: &CallRecord| matches!(call.outcome, Answer::Unknown(NoAnswer::LetGo(_)));
-        assert_eq!(told.calls.iter().map(is_let_go).collect::<Vec<_>>(), [true, false]);
+        assert_eq!(recorded.calls.iter().map(is_let_go).collect::<Vec<_>>(), [true, false]);
     }
 
     #[test]
@@ -452,11 +454,11 @@ mod tests {
             after_messages: 0,
         };
         log.ended(ticket, Answer::Refused(refused));
-        let told = log.take();
-        assert_eq!((name(&told.calls[0]), name(&told.calls[CALLS_FIRST - 1])), ("0", "99"));
-        let last = told.calls.last().unwrap();
+        let recorded = log.take();
+        assert_eq!((name(&recorded.calls[0]), name(&recorded.calls[CALLS_FIRST - 1])), ("0", "99"));
+        let last = recorded.calls.last().unwrap();
         assert!(name(last) == "last" && matches!(last.outcome, Answer::Refused(_)));
-        assert!(told.calls_dropped >= 4, "{}", told.calls_dropped);
-        assert_eq!(told.calls.len() + told.calls_dropped, CALLS_FIRST + 21);
+        assert!(recorded.calls_dropped >= 4, "{}", recorded.calls_dropped);
+        assert_eq!(recorded.calls.len() + recorded.calls_dropped, CALLS_FIRST + 21);
     }
 }

@@ -210,7 +210,7 @@ impl<T> Reply<T> {
             Answer::Unknown(no_answer) => Err(unanswered(rpc, &no_answer)),
             Answer::Refused(refused) if refusal.accepts(refused.code) => Ok(refused),
             Answer::Refused(refused) => {
-                let mut wrong = wrong(format!("{rpc} {what} is refused with the wrong code"))
+                let mut wrong = wrong(format!("{rpc} {what} is rejected with the wrong code"))
                     .actual(&refused)
                     .refused(rpc, refused.code);
                 wrong.requirement = refusal.named_by;

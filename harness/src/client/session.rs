@@ -10,10 +10,10 @@ use tonic::transport::Channel;
 
 use crate::client::answer::{Answer, NoAnswer, Streamed};
 use crate::client::call::{self, Exchange};
-use crate::client::calling::Calling;
 use crate::client::patience::{Patience, Pauses, Settles, Waiting};
 use crate::client::record::{CallLog, Message, Ticket};
 use crate::client::reply::Reply;
+use crate::client::retry::PendingCall;
 use crate::client::spent::{Begun, Part};
 use crate::client::stages::Stage;
 use crate::client::target::Target;
@@ -169,7 +169,7 @@ impl Session {
     }
 
     /// A call, recorded when it is sent. Secrets configured for the RPC are filled in unless the request has some.
-    pub fn call<Q>(&self, mut request: Q) -> Calling<'_, Q::Response>
+    pub fn call<Q>(&self, mut request: Q) -> PendingCall<'_, Q::Response>
     where
         Q: UnaryCall + Send + Sync,
         Q::Response: Send + Sync,
@@ -179,7 +179,7 @@ impl Session {
     }
 
     /// A call with a request as it is, so also without secrets.
-    pub fn call_as_it_is<Q>(&self, request: Q) -> Calling<'_, Q::Response>
+    pub fn call_as_it_is<Q>(&self, request: Q) -> PendingCall<'_, Q::Response>
     where
         Q: UnaryCall + Send + Sync,
         Q::Response: Send + Sync,
@@ -188,24 +188,24 @@ impl Session {
     }
 
     /// A call with a request as it is to the endpoint that has another service: Identity is on every endpoint.
-    pub fn call_at<Q>(&self, service: Service, request: Q) -> Calling<'_, Q::Response>
+    pub fn call_at<Q>(&self, service: Service, request: Q) -> PendingCall<'_, Q::Response>
     where
         Q: UnaryCall + Send + Sync,
         Q::Response: Send + Sync,
     {
-        Calling::new(self, Q::RPC, move || {
+        PendingCall::new(self, Q::RPC, move || {
             self.recorded(service, request.clone(), Message::response, Exchange::unary)
         })
     }
 
     /// A call that is answered by a stream, all of which is read. One that is longer than any that can be judged gives no answer.
-    pub fn stream<Q>(&self, mut request: Q) -> Calling<'_, Vec<Q::Response>>
+    pub fn stream<Q>(&self, mut request: Q) -> PendingCall<'_, Vec<Q::Response>>
     where
         Q: StreamingCall + Send + Sync,
         Q::Response: Send + Sync,
     {
         self.fill_secrets(&mut request);
-        Calling::new(self, Q::RPC, move || {
+        PendingCall::new(self, Q::RPC, move || {
             let streamed = self.streamed(request.clone(), STREAM_MESSAGES_MAX);
             async move {
                 streamed.await.and_then(|streamed| match streamed.is_whole {
@@ -218,13 +218,17 @@ impl Session {
 
     /// A call that is answered by a stream, of which so many messages are read at the most. Then it is cut off, as by a caller
     /// that goes away.
-    pub fn stream_up_to<Q>(&self, mut request: Q, messages_max: usize) -> Calling<'_, Streamed<Q::Response>>
+    pub fn stream_up_to<Q>(
+        &self,
+        mut request: Q,
+        messages_max: usize,
+    ) -> PendingCall<'_, Streamed<Q::Response>>
     where
         Q: StreamingCall + Send + Sync,
         Q::Response: Send + Sync,
     {
         self.fill_secrets(&mut request);
-        Calling::new(self, Q::RPC, move || self.streamed(request.clone(), messages_max))
+        PendingCall::new(self, Q::RPC, move || self.streamed(request.clone(), messages_max))
     }
 
     fn streamed<Q>(
@@ -383,7 +387,7 @@ impl Session {
         send: impl FnOnce(Duration) -> F,
     ) -> Reply<T> {
         if let Some(judge) = self.target.deadly(rpc) {
-            let why = format!("the driver does not survive a plain {rpc}, as {judge} says");
+            let why = format!("the driver crashes on a plain {rpc}, as {judge} reports");
             return Reply::new(rpc, Answer::Unknown(NoAnswer::Withheld(why)), self.log.clone());
         }
         if let Some(elsewhere) = &self.config().elsewhere {
@@ -422,8 +426,8 @@ impl Session {
     fn exchange<Q>(&self, service: Service, request: Q, limit: Duration) -> Exchange<'_, Q> {
         let target = &self.target;
         let channel: Channel = target.channel(self.node, service);
-        let (patience, replies) = (&target.patience, &target.replies);
-        Exchange { channel, request, limit, patience, replies, check: Some(&self.check) }
+        let (patience, response_rules) = (&target.patience, &target.response_rules);
+        Exchange { channel, request, limit, patience, response_rules, check: Some(&self.check) }
     }
 
     fn fill_secrets<Q: Call>(&self, request: &mut Q) {

@@ -1,7 +1,8 @@
 //! What a check spends its time on, beside the calls that it is about.
 
-use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
+
+use csi_proto::lock::Mutex;
 
 /// A part of the work of a check.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -84,7 +85,7 @@ impl Clock {
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Counting> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::{Mutex, PoisonError};
+
+use csi_proto::lock::Mutex;
 
 /// How far a check is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,15 +32,15 @@ pub(crate) struct Stages(Mutex<BTreeMap<String, Stage>>);
 
 impl Stages {
     pub(crate) fn set(&self, label: &str, stage: Stage) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(label.to_owned(), stage);
+        self.0.lock().insert(label.to_owned(), stage);
     }
 
     pub(crate) fn end(&self, label: &str) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(label);
+        self.0.lock().remove(label);
     }
 
     pub(crate) fn all(&self) -> Vec<(String, Stage)> {
-        let stages = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let stages = self.0.lock();
         stages.iter().map(|(label, stage)| (label.clone(), *stage)).collect()
     }
 }

@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::MutexGuard;
 use std::time::Duration;
 
 use csi_proto::Rpc;
+use csi_proto::lock::Mutex;
 
 use crate::client::answer::Answer;
 
@@ -170,7 +171,7 @@ impl Tally {
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<&'static str, Counted>> {
-        self.rpcs.lock().unwrap_or_else(PoisonError::into_inner)
+        self.rpcs.lock()
     }
 }
 

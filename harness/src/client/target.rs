@@ -5,9 +5,10 @@ mod interview;
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::ExitStatus;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
+use csi_proto::lock::Mutex;
 use csi_proto::{Breaker, DialError, Endpoint, Rpc, Service, v1};
 use tonic::transport::Channel;
 
@@ -15,7 +16,7 @@ use crate::client::answer::{Answer, NoAnswer};
 use crate::client::call::Exchange;
 use crate::client::learnt::Learnt;
 use crate::client::patience::Patience;
-use crate::client::replies::{Breach, Replies};
+use crate::client::response_rules::{Breach, ResponseRules};
 use crate::client::stages::Stages;
 use crate::client::tally::Tally;
 use crate::config::{Config, Elsewhere};
@@ -57,10 +58,10 @@ pub struct Target {
     /// Ids and paths, and the checks that made them.
     made: Mutex<BTreeMap<String, String>>,
     /// RPCs whose plain call the driver does not survive, and the checks that say so.
-    deadly: Mutex<BTreeMap<&'static str, &'static str>>,
+    deadly: Mutex<BTreeMap<&'static str, String>>,
     pub(crate) volumes: Pool,
     pub(crate) room: Room,
-    pub(crate) replies: Replies,
+    pub(crate) response_rules: ResponseRules,
     pub(crate) patience: Patience,
     pub(crate) learnt: Learnt,
     pub(crate) tally: Tally,
@@ -232,7 +233,7 @@ impl Target {
         let info = found.identity().await?;
         found.services().await?;
         let ids = found.nodes(&info).await?;
-        let Interview { capabilities, services, mut remarks, replies, patience, .. } = found;
+        let Interview { capabilities, services, mut remarks, response_rules, patience, .. } = found;
         let logbook = match config.logbook.then(|| {
             Logbook::begin(RunOf::new(&config, driver.as_ref().is_some_and(Driver::ends_with_this_process)))
         }) {
@@ -258,7 +259,7 @@ impl Target {
             capabilities,
             services,
             remarks,
-            replies,
+            response_rules,
             patience,
             learnt: Learnt::default(),
             logbook,
@@ -288,7 +289,7 @@ impl Target {
             deadly: Mutex::default(),
             volumes: Pool::new(&config),
             room: Room::default(),
-            replies: Replies::default(),
+            response_rules: ResponseRules::default(),
             patience: Patience::default(),
             learnt: Learnt::default(),
             tally: Tally::default(),
@@ -394,12 +395,12 @@ impl Target {
 
     /// Whether the configuration has a secret that is looked for in all replies.
     pub fn looks_for_secrets(&self) -> bool {
-        self.replies.knows_secrets()
+        self.response_rules.knows_secrets()
     }
 
     /// Where replies of this run, to whichever call, broke a rule that holds for all of them.
     pub fn breaches(&self, requirement: &Requirement) -> Vec<Breach> {
-        self.replies.breaches(requirement)
+        self.response_rules.breaches(requirement)
     }
 
     /// Faults that the checks of this run tell.
@@ -452,7 +453,7 @@ impl Target {
                 request: v1::GetPluginInfoRequest {},
                 limit: Duration::from_millis(self.config.time_limits.alive_ms),
                 patience: &self.patience,
-                replies: &self.replies,
+                response_rules: &self.response_rules,
                 check: None,
             };
             !matches!(ask.unary().await, Answer::Unknown(NoAnswer::Timeout(_) | NoAnswer::Broken(_)))
@@ -532,23 +533,23 @@ impl Target {
     }
 
     /// The check that says of an RPC that the driver does not survive its plain call, which then nobody makes again.
-    pub(crate) fn deadly(&self, rpc: Rpc) -> Option<&'static str> {
-        self.deadly.lock().unwrap_or_else(PoisonError::into_inner).get(rpc.method).copied()
+    pub(crate) fn deadly(&self, rpc: Rpc) -> Option<String> {
+        self.deadly.lock().get(rpc.method).cloned()
     }
 
     /// Notes what a check has found: the driver does not survive a plain call.
-    pub(crate) fn is_killed_by(&self, rpc: Rpc, check: &'static str) {
-        self.deadly.lock().unwrap_or_else(PoisonError::into_inner).insert(rpc.method, check);
+    pub(crate) fn is_killed_by(&self, rpc: Rpc, check: &str) {
+        self.deadly.lock().insert(rpc.method, check.to_owned());
     }
 
     /// The check that has made something with this id or path.
     pub(crate) fn maker_of(&self, id: &str) -> Option<String> {
-        self.made.lock().unwrap_or_else(PoisonError::into_inner).get(id).cloned()
+        self.made.lock().get(id).cloned()
     }
 
     /// Notes that a check has made something.
     pub(crate) fn made(&self, id: &str, check: &str) {
-        let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut made = self.made.lock();
         made.entry(id.to_owned()).or_insert_with(|| check.to_owned());
     }
 }

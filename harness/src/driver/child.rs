@@ -1,11 +1,12 @@
 //! A driver that the harness starts itself.
 
 use std::process::{ExitStatus, Stdio};
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use csi_proto::Endpoint;
+use csi_proto::lock::Mutex;
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, kill_process_group, test_kill_process_group};
 use serde::{Deserialize, Serialize};
@@ -236,11 +237,11 @@ impl Child {
     }
 
     fn runs(&self, running: Running) {
-        *self.running.lock().unwrap_or_else(PoisonError::into_inner) = Some(running);
+        *self.running.lock() = Some(running);
     }
 
     fn running(&self) -> Option<Running> {
-        self.running.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.running.lock().clone()
     }
 }
 

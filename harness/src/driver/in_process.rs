@@ -1,9 +1,10 @@
 //! A driver that this process serves itself, with threads of its own, so that it can be killed like any other.
 
 use std::fmt;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::MutexGuard;
 use std::time::Duration;
 
+use csi_proto::lock::Mutex;
 use csi_proto::{Endpoint, Listener};
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::watch;
@@ -81,7 +82,7 @@ impl InProcess {
     }
 
     fn lock(&self) -> MutexGuard<'_, Option<Running>> {
-        self.running.lock().unwrap_or_else(PoisonError::into_inner)
+        self.running.lock()
     }
 }
 

@@ -1,6 +1,6 @@
 use csi_proto::{Call as _, v1};
 
-use crate::client::calling::Calling;
+use crate::client::retry::PendingCall;
 use crate::lifecycle::cx::Cx;
 use crate::resources::thing::Thing;
 use crate::spec::verdict::Stop;
@@ -34,8 +34,8 @@ impl Cx {
     }
 
     /// Sends CreateVolume. Whatever comes of it is deleted after the check, also if there was no answer.
-    pub fn create_volume(&self, request: v1::CreateVolumeRequest) -> Calling<'_, v1::Volume> {
-        Calling::new(self, v1::CreateVolumeRequest::RPC, move || {
+    pub fn create_volume(&self, request: v1::CreateVolumeRequest) -> PendingCall<'_, v1::Volume> {
+        PendingCall::new(self, v1::CreateVolumeRequest::RPC, move || {
             let call = self.call(request.clone()).once();
             let pending = Thing::VolumeNamed(Box::new(request.clone()));
             async move {
@@ -75,7 +75,7 @@ impl Cx {
     }
 
     /// Sends DeleteVolume.
-    pub fn delete_volume(&self, id: &str) -> Calling<'_, v1::DeleteVolumeResponse> {
+    pub fn delete_volume(&self, id: &str) -> PendingCall<'_, v1::DeleteVolumeResponse> {
         let request = v1::DeleteVolumeRequest { volume_id: id.to_owned(), ..Default::default() };
         self.unmake(Thing::Volume(id.to_owned()), request)
     }

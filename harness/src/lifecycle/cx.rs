@@ -9,8 +9,8 @@ use csi_proto::{UnaryCall, v1};
 use tokio::sync::OwnedSemaphorePermit;
 
 use crate::client::answer::{Answer, Exists};
-use crate::client::calling::Calling;
 use crate::client::reply::Reply;
+use crate::client::retry::PendingCall;
 use crate::client::session::Session;
 use crate::client::spent::Part;
 use crate::config::{AccessType, Pairs, Secret};
@@ -21,6 +21,7 @@ use crate::resources::removal::{Removals, Remove};
 use crate::resources::thing::Thing;
 use crate::resources::volumes::Lease;
 use crate::spec::verdict::Stop;
+use crate::text::encoding::fnv1a;
 
 /// What the body of a check gets: a [`Session`] to send calls with, names and paths of its own, and a ledger that
 /// undoes whatever is made through it.
@@ -255,21 +256,21 @@ impl Cx {
     }
 
     /// A call that makes a thing, which is undone after the check.
-    pub(super) fn make<Q>(&self, thing: Thing, request: Q) -> Calling<'_, Q::Response>
+    pub(super) fn make<Q>(&self, thing: Thing, request: Q) -> PendingCall<'_, Q::Response>
     where
         Q: UnaryCall + Send + Sync,
         Q::Response: Send + Sync,
     {
-        Calling::new(self, Q::RPC, move || self.making(thing.clone(), self.call(request.clone()).once()))
+        PendingCall::new(self, Q::RPC, move || self.making(thing.clone(), self.call(request.clone()).once()))
     }
 
     /// A call that undoes a thing.
-    pub(super) fn unmake<Q>(&self, thing: Thing, request: Q) -> Calling<'_, Q::Response>
+    pub(super) fn unmake<Q>(&self, thing: Thing, request: Q) -> PendingCall<'_, Q::Response>
     where
         Q: UnaryCall + Send + Sync,
         Q::Response: Send + Sync,
     {
-        Calling::new(self, Q::RPC, move || self.undoing(thing.clone(), self.call(request.clone()).once()))
+        PendingCall::new(self, Q::RPC, move || self.undoing(thing.clone(), self.call(request.clone()).once()))
     }
 
     /// Enters a thing in the ledger that is there.
@@ -345,8 +346,7 @@ impl Deref for Cx {
     }
 }
 
-/// The seed of one check (FNV-1a).
+/// The seed of one check.
 fn mixed(seed: u64, label: &str) -> u64 {
-    let step = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3);
-    seed.to_le_bytes().iter().chain(label.as_bytes()).fold(0xcbf2_9ce4_8422_2325, step)
+    fnv1a(seed.to_le_bytes().into_iter().chain(label.bytes()))
 }

@@ -1,6 +1,6 @@
 use csi_proto::{Call as _, v1};
 
-use crate::client::calling::Calling;
+use crate::client::retry::PendingCall;
 use crate::lifecycle::cx::Cx;
 use crate::resources::thing::Thing;
 
@@ -23,8 +23,8 @@ impl Cx {
     pub fn create_group_snapshot(
         &self,
         request: v1::CreateVolumeGroupSnapshotRequest,
-    ) -> Calling<'_, v1::VolumeGroupSnapshot> {
-        Calling::new(self, v1::CreateVolumeGroupSnapshotRequest::RPC, move || {
+    ) -> PendingCall<'_, v1::VolumeGroupSnapshot> {
+        PendingCall::new(self, v1::CreateVolumeGroupSnapshotRequest::RPC, move || {
             let call = self.call(request.clone()).once();
             let pending = Thing::GroupSnapshotNamed(Box::new(request.clone()));
             async move {
@@ -48,7 +48,7 @@ impl Cx {
     pub fn delete_group_snapshot(
         &self,
         group: &v1::VolumeGroupSnapshot,
-    ) -> Calling<'_, v1::DeleteVolumeGroupSnapshotResponse> {
+    ) -> PendingCall<'_, v1::DeleteVolumeGroupSnapshotResponse> {
         let request = delete_request(group);
         self.unmake(thing(request.clone()), request)
     }
@@ -59,10 +59,10 @@ impl Cx {
         &self,
         group: &v1::VolumeGroupSnapshot,
         snapshot_id: &str,
-    ) -> Calling<'_, v1::DeleteSnapshotResponse> {
+    ) -> PendingCall<'_, v1::DeleteSnapshotResponse> {
         let of = thing(delete_request(group));
         let request = v1::DeleteSnapshotRequest { snapshot_id: snapshot_id.to_owned(), ..Default::default() };
-        Calling::new(self, v1::DeleteSnapshotRequest::RPC, move || {
+        PendingCall::new(self, v1::DeleteSnapshotRequest::RPC, move || {
             let call = self.call(request.clone()).once();
             self.parting(of.clone(), request.snapshot_id.clone(), call)
         })

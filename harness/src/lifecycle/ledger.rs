@@ -2,7 +2,9 @@
 //! that it is undone whatever happens: failure, timeout, panic, Ctrl-C.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
+
+use csi_proto::lock::Mutex;
 
 use crate::client::answer::Exists;
 use crate::client::session::Session;
@@ -315,7 +317,7 @@ impl Ledger {
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Inner> {
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+        self.inner.lock()
     }
 }
 

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use csi_proto::{Call as _, Service, v1};
 
-use crate::client::calling::Calling;
+use crate::client::retry::PendingCall;
 use crate::config::{AccessType, Pairs};
 use crate::lifecycle::cx::Cx;
 use crate::protocol::capability::Capability;
@@ -170,10 +170,10 @@ impl Cx {
     pub fn controller_publish(
         &self,
         request: v1::ControllerPublishVolumeRequest,
-    ) -> Calling<'_, v1::ControllerPublishVolumeResponse> {
+    ) -> PendingCall<'_, v1::ControllerPublishVolumeResponse> {
         let (volume_id, node_id) = (request.volume_id.clone(), request.node_id.clone());
         let thing = Thing::Attachment { volume_id, node_id };
-        Calling::new(self, v1::ControllerPublishVolumeRequest::RPC, move || {
+        PendingCall::new(self, v1::ControllerPublishVolumeRequest::RPC, move || {
             let (thing, request) = (thing.clone(), request.clone());
             async move {
                 self.enter_node().await;
@@ -187,7 +187,7 @@ impl Cx {
         &self,
         volume_id: &str,
         node_id: &str,
-    ) -> Calling<'_, v1::ControllerUnpublishVolumeResponse> {
+    ) -> PendingCall<'_, v1::ControllerUnpublishVolumeResponse> {
         let (volume_id, node_id) = (volume_id.to_owned(), node_id.to_owned());
         let request = v1::ControllerUnpublishVolumeRequest {
             volume_id: volume_id.clone(),
@@ -213,14 +213,18 @@ impl Cx {
     pub fn node_stage(
         &self,
         request: v1::NodeStageVolumeRequest,
-    ) -> Calling<'_, v1::NodeStageVolumeResponse> {
+    ) -> PendingCall<'_, v1::NodeStageVolumeResponse> {
         let (volume_id, path) = (request.volume_id.clone(), request.staging_target_path.clone());
         self.paths().renew_staging(Path::new(&path));
         self.make(Thing::Staging { volume_id, path }, request)
     }
 
     /// Sends NodeUnstageVolume.
-    pub fn node_unstage(&self, volume_id: &str, path: &str) -> Calling<'_, v1::NodeUnstageVolumeResponse> {
+    pub fn node_unstage(
+        &self,
+        volume_id: &str,
+        path: &str,
+    ) -> PendingCall<'_, v1::NodeUnstageVolumeResponse> {
         let (volume_id, path) = (volume_id.to_owned(), path.to_owned());
         let request =
             v1::NodeUnstageVolumeRequest { volume_id: volume_id.clone(), staging_target_path: path.clone() };
@@ -245,7 +249,7 @@ impl Cx {
     pub fn node_publish(
         &self,
         request: v1::NodePublishVolumeRequest,
-    ) -> Calling<'_, v1::NodePublishVolumeResponse> {
+    ) -> PendingCall<'_, v1::NodePublishVolumeResponse> {
         let (volume_id, path) = (request.volume_id.clone(), request.target_path.clone());
         self.make(Thing::Publication { volume_id, path }, request)
     }
@@ -255,7 +259,7 @@ impl Cx {
         &self,
         volume_id: &str,
         path: &str,
-    ) -> Calling<'_, v1::NodeUnpublishVolumeResponse> {
+    ) -> PendingCall<'_, v1::NodeUnpublishVolumeResponse> {
         let (volume_id, path) = (volume_id.to_owned(), path.to_owned());
         let request =
             v1::NodeUnpublishVolumeRequest { volume_id: volume_id.clone(), target_path: path.clone() };

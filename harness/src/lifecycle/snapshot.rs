@@ -1,7 +1,7 @@
 use csi_proto::{Call as _, v1};
 
-use crate::client::calling::Calling;
 use crate::client::patience::Settles;
+use crate::client::retry::PendingCall;
 use crate::lifecycle::cx::Cx;
 use crate::resources::thing::Thing;
 use crate::spec::verdict::Stop;
@@ -18,8 +18,8 @@ impl Cx {
     }
 
     /// Sends CreateSnapshot. Whatever comes of it is deleted after the check, also if there was no answer.
-    pub fn create_snapshot(&self, request: v1::CreateSnapshotRequest) -> Calling<'_, v1::Snapshot> {
-        Calling::new(self, v1::CreateSnapshotRequest::RPC, move || {
+    pub fn create_snapshot(&self, request: v1::CreateSnapshotRequest) -> PendingCall<'_, v1::Snapshot> {
+        PendingCall::new(self, v1::CreateSnapshotRequest::RPC, move || {
             let call = self.call(request.clone()).once();
             let pending = Thing::SnapshotNamed(Box::new(request.clone()));
             async move {
@@ -61,7 +61,7 @@ impl Cx {
     }
 
     /// Sends DeleteSnapshot.
-    pub fn delete_snapshot(&self, id: &str) -> Calling<'_, v1::DeleteSnapshotResponse> {
+    pub fn delete_snapshot(&self, id: &str) -> PendingCall<'_, v1::DeleteSnapshotResponse> {
         let request = v1::DeleteSnapshotRequest { snapshot_id: id.to_owned(), ..Default::default() };
         self.unmake(Thing::Snapshot(id.to_owned()), request)
     }

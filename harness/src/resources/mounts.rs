@@ -57,7 +57,7 @@ pub fn at(path: &Path) -> Vec<Mount> {
 impl Mount {
     /// Reads `30 22 0:40 / /mnt rw,nosuid shared:1 - tmpfs tmpfs rw`; between the options and the dash there may be any
     /// number of words.
-    fn read(line: &str) -> Option<Mount> {
+    pub fn read(line: &str) -> Option<Mount> {
         let set = |field: &str| field.split(',').map(str::to_owned).collect();
         let mut fields = line.split(' ').skip(3);
         let (root, point, options) = (fields.next()?, fields.next()?, fields.next()?);

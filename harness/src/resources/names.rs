@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
+
+use csi_proto::lock::Mutex;
 
 /// Digits of what tells runs on one back end apart.
 const RUN_DIGITS: usize = 6;
@@ -38,7 +39,7 @@ impl Names {
     /// The names of one check, by its number. They are the same in each run but for the prefix; where a check runs again,
     /// it gets others.
     pub(crate) fn of_check(&self, check: usize) -> CheckNames {
-        let mut runs = self.runs.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut runs = self.runs.lock();
         let before = runs.entry(check).or_default();
         let check = format!("{check:x}{}", "r".repeat(*before));
         *before += 1;

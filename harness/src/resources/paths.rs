@@ -9,9 +9,10 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard};
 use std::time::Duration;
 
+use csi_proto::lock::Mutex;
 use tokio::fs::DirBuilder;
 
 use crate::config::{Config, PathCommands, PathLayout};
@@ -330,7 +331,7 @@ fn levels_below(above: &Path, path: &Path) -> Vec<PathBuf> {
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+    mutex.lock()
 }
 
 /// Directories that were made for all paths of a run. They are removed with the value.

@@ -68,6 +68,8 @@ mod encoded {
 
     use csi_proto::Call;
 
+    use crate::text::encoding::{from_hex, hex};
+
     // The signature that serde wants for a field of this type.
     #[expect(clippy::borrowed_box)]
     pub(super) fn serialize<Q: Call + Message, S: Serializer>(
@@ -78,20 +80,14 @@ mod encoded {
         if let Some(secrets) = request.secrets_mut() {
             secrets.clear();
         }
-        let digits: String = request.encode_to_vec().iter().map(|byte| format!("{byte:02x}")).collect();
-        serializer.serialize_str(&digits)
+        serializer.serialize_str(&hex(&request.encode_to_vec()))
     }
 
     pub(super) fn deserialize<'de, Q: Message + Default, D: Deserializer<'de>>(
         deserializer: D,
     ) -> Result<Box<Q>, D::Error> {
         let digits = String::deserialize(deserializer)?;
-        let byte = |pair: &[u8]| {
-            let pair = std::str::from_utf8(pair).ok()?;
-            u8::from_str_radix(pair, 16).ok()
-        };
-        let bytes: Option<Vec<u8>> = digits.as_bytes().chunks(2).map(byte).collect();
-        let bytes = bytes.ok_or_else(|| D::Error::custom("a request is not hexadecimal"))?;
+        let bytes = from_hex(&digits).ok_or_else(|| D::Error::custom("a request is not hexadecimal"))?;
         Q::decode(bytes.as_slice()).map(Box::new).map_err(D::Error::custom)
     }
 }

@@ -1,7 +1,8 @@
 //! Volumes that an administrator made: one check at a time has some of them.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
+use csi_proto::lock::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::config::{AccessType, Config, StaticVolume};
@@ -35,7 +36,7 @@ impl Pool {
             Some(lease) => lease.turn.clone(),
             None => Arc::new(self.turn.clone().acquire_owned().await.ok()?),
         };
-        let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut free = self.free.lock();
         let usable = |volume: &StaticVolume| {
             volume.access_type.is_none_or(|only| only == access) && !(writable && volume.readonly)
         };
@@ -56,6 +57,6 @@ pub(crate) struct Lease {
 
 impl Drop for Lease {
     fn drop(&mut self) {
-        self.free.lock().unwrap_or_else(PoisonError::into_inner).push(self.volume.clone());
+        self.free.lock().push(self.volume.clone());
     }
 }

@@ -3,8 +3,8 @@
 use crate::client::answer::{Answer, NoAnswer};
 use crate::client::record::CallRecord;
 use crate::client::tally::{FirstFailure, Tally};
+use crate::results::failure_report;
 use crate::results::outcome::{CheckReport, Outcome};
-use crate::results::story;
 
 /// A key that outcomes with the same cause share.
 ///
@@ -14,7 +14,7 @@ use crate::results::story;
 pub fn key(report: &CheckReport) -> String {
     match &report.outcome {
         Outcome::Passed => String::new(),
-        Outcome::SameFault(same) => shape(&same.told()),
+        Outcome::SameFault(same) => shape(&same.sentence()),
         Outcome::Skipped(why) => shape(why),
         Outcome::Broken(why) if is_undoing(report, why) => shape(why),
         Outcome::Broken(why) => obstacle(report).unwrap_or_else(|| shape(why)),
@@ -23,7 +23,7 @@ pub fn key(report: &CheckReport) -> String {
             if let Some(rpc) = missing(report) {
                 return rpc;
             }
-            let rule = story::rule(report, violation).map_or("", |rule| rule.id);
+            let rule = failure_report::rule(report, violation).map_or("", |rule| rule.id);
             format!("{rule} {}{}", shape(&violation.message), deadly_fields(report))
         }
     }

@@ -59,7 +59,7 @@ pub struct SameFault {
 
 impl SameFault {
     /// As a sentence.
-    pub fn told(&self) -> String {
+    pub fn sentence(&self) -> String {
         format!("the same fault as in {}: {}", self.first, self.message)
     }
 }
@@ -201,7 +201,7 @@ impl Verdict {
 }
 
 /// One finished check, with everything that explains it.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct CheckReport {
     /// Which check, for which access type.
     pub planned: Planned,

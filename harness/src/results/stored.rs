@@ -1,16 +1,120 @@
-//! Files that a run leaves for later ones, such as failing cases.
+//! Failing cases as files, which a run leaves for later ones.
 
 use std::error::Error;
 use std::path::{Path, PathBuf};
 use std::{fs, io};
 
+use serde::de::DeserializeOwned;
+
+use crate::config::{ConfigError, read_yaml};
 use crate::text::error::error_chain;
+
+/// Why a case cannot be read or written.
+#[derive(Debug, thiserror::Error)]
+pub enum CaseError {
+    /// The file cannot be read.
+    #[error("failed to read {}", path.display())]
+    Read {
+        /// Which file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// The folder cannot be read.
+    #[error("failed to read the folder {}", folder.display())]
+    ReadFolder {
+        /// Which folder.
+        folder: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// There are too many files in the folder.
+    #[error("{} has more than {files_max} cases; take out those that are fixed", folder.display())]
+    TooMany {
+        /// Which folder.
+        folder: PathBuf,
+        /// How many are read.
+        files_max: usize,
+    },
+    /// The file is too large to be a case.
+    #[error("{} has {bytes} bytes; a case has {bytes_max} at the most", path.display())]
+    TooLarge {
+        /// Which file.
+        path: PathBuf,
+        /// How large it is.
+        bytes: u64,
+        /// How large it may be.
+        bytes_max: u64,
+    },
+    /// The file is not what a case looks like.
+    #[error(transparent)]
+    Parse(#[from] ConfigError),
+    /// A value cannot be.
+    #[error("{}: {problem}", path.display())]
+    Invalid {
+        /// Which file.
+        path: PathBuf,
+        /// Which value and why.
+        problem: String,
+    },
+    /// The case cannot be put into words.
+    #[error("failed to write the case as YAML")]
+    Serialize(#[from] serde_saphyr::ser::Error),
+    /// The file cannot be written.
+    #[error("failed to write {}", path.display())]
+    Write {
+        /// Which file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+}
+
+/// Reads a case from a file that is no larger than that.
+///
+/// # Errors
+/// The file cannot be read, or is not a case; the text names file, line and column.
+pub fn read<T: DeserializeOwned>(path: &Path, bytes_max: u64) -> Result<T, CaseError> {
+    let bytes = fs::metadata(path).map_err(|source| CaseError::Read { path: path.to_owned(), source })?.len();
+    if bytes > bytes_max {
+        return Err(CaseError::TooLarge { path: path.to_owned(), bytes, bytes_max });
+    }
+    Ok(read_yaml(path)?)
+}
+
+/// The files of a folder whose names end so. A folder that is not there has none.
+///
+/// # Errors
+/// The folder cannot be read, or has more such files than that.
+pub fn files(folder: &Path, extension: &str, files_max: usize) -> Result<Vec<PathBuf>, CaseError> {
+    let unread = |source| CaseError::ReadFolder { folder: folder.to_owned(), source };
+    let entries = match fs::read_dir(folder) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) => return Err(unread(error)),
+    };
+    let mut paths = Vec::new();
+    for entry in entries {
+        let path = entry.map_err(unread)?.path();
+        if path.extension().is_some_and(|end| end == extension) {
+            paths.push(path);
+        }
+        if paths.len() > files_max {
+            return Err(CaseError::TooMany { folder: folder.to_owned(), files_max });
+        }
+    }
+    Ok(paths)
+}
 
 /// Writes a file in one step, so that nobody ever reads half of it. Directories above it are made.
 ///
 /// # Errors
 /// It cannot be written.
-pub fn write(path: &Path, text: &str) -> io::Result<()> {
+pub fn write(path: &Path, text: &str) -> Result<(), CaseError> {
+    replace(path, text).map_err(|source| CaseError::Write { path: path.to_owned(), source })
+}
+
+fn replace(path: &Path, text: &str) -> io::Result<()> {
     if let Some(folder) = path.parent() {
         fs::create_dir_all(folder)?;
     }

@@ -31,7 +31,7 @@ fn outcome(outcome: &mut Outcome) {
 fn violation(told: &mut Violation) {
     [&mut told.message, &mut told.expected, &mut told.actual].into_iter().for_each(text);
     texts(&mut told.printed);
-    texts(&mut told.told);
+    texts(&mut told.transcript);
     for call in &mut told.timeline {
         [&mut call.call, &mut call.answer].into_iter().for_each(text);
     }

@@ -4,8 +4,8 @@ use std::sync::LazyLock;
 
 use regex_lite::Regex;
 
+use crate::results::failure_report::{self, FailureReport};
 use crate::results::outcome::{CheckReport, Outcome};
-use crate::results::story::{self, Story};
 use crate::text::shorten::{is_of_word, shortened};
 
 /// Characters of a line that is shown.
@@ -26,8 +26,8 @@ static DEBUG_TEXTS: LazyLock<Vec<Regex>> = LazyLock::new(|| {
 
 /// What is wrong with the texts of a report: those of its verdict, and all that a terminal shows of it.
 pub fn complaints(report: &CheckReport) -> Vec<String> {
-    let story = Story(report).to_string();
-    let calls = report.calls.iter().map(story::call_line);
+    let story = FailureReport(report).to_string();
+    let calls = report.calls.iter().map(failure_report::call_line);
     let shown: Vec<String> =
         calls.chain(report.notes.iter().map(|note| shortened(note))).chain([story]).collect();
     let long = shown.iter().flat_map(|text| long_lines(text)).map(|line| format!("a long line: {line}"));
@@ -59,7 +59,7 @@ fn sentences(report: &CheckReport) -> Vec<&str> {
 /// The calls that a check tells, in columns.
 fn tables(report: &CheckReport) -> Vec<&str> {
     let violations = report.outcome.violation().into_iter().chain(&report.warnings);
-    violations.flat_map(|violation| &violation.told).map(String::as_str).collect()
+    violations.flat_map(|violation| &violation.transcript).map(String::as_str).collect()
 }
 
 /// The beginnings of lines that are too long.

@@ -5,7 +5,7 @@
 //! // tests/csi.rs, with `harness = false` in Cargo.toml
 //! use csi_harness::config::Config;
 //!
-//! # const SUITE: csi_harness::checks::registry::Suite = csi_harness::checks::registry::Suite { name: "", checks: &[], retired: &[] };
+//! # const SUITE: csi_harness::checks::registry::Suite = csi_harness::checks::registry::Suite { name: "", checks: csi_harness::checks::registry::Checks::Declared(&[]), retired: &[] };
 //! fn main() -> std::process::ExitCode {
 //!     let endpoint = Some("unix:///run/my-driver/csi.sock".to_owned());
 //!     csi_harness::run::embed::run(SUITE, Config { endpoint, ..Config::default() })
@@ -15,8 +15,9 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::Arc;
 
+use csi_proto::lock::{Condvar, Mutex};
 use libtest_mimic::{Arguments, Completion, Conclusion, Failed, Trial};
 use tokio::sync::watch;
 
@@ -28,8 +29,8 @@ use crate::checks::registry::{Registry, Suite};
 use crate::client::target::Target;
 use crate::config::Config;
 use crate::results::events::{Event, Reporter};
+use crate::results::failure_report::FailureReport;
 use crate::results::outcome::{CheckReport, Outcome, Summary};
-use crate::results::story::Story;
 use crate::run::runner::{JOBS, RunOptions, Runner};
 
 /// The test that looks at what the run as a whole left behind.
@@ -82,7 +83,7 @@ impl Plan {
         config.validate()?;
         let known = options.known_failing.as_deref().map_or(Ok(KnownFailing::default()), KnownFailing::load);
         let known = known.map_err(|error| crate::text::error::error_chain(&error))?;
-        let registry = Registry::new(suites.iter().copied().chain(expected::suite(&config)));
+        let registry = Registry::new(suites.iter().cloned().chain(expected::suite(&config)));
         let checks = registry.select(&Filter::default(), &config.access_types);
         let labels: Vec<String> = checks.iter().map(Planned::label).collect();
         let unmatched = known.unmatched(labels.iter().map(String::as_str));
@@ -145,9 +146,9 @@ struct Inner {
 
 impl Results {
     fn wait_for(&self, label: &str) -> Result<Completion, Failed> {
-        let inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
+        let inner = self.inner.lock();
         let open = |inner: &mut Inner| inner.over.is_none() && !inner.verdicts.contains_key(label);
-        let mut inner = self.news.wait_while(inner, open).unwrap_or_else(PoisonError::into_inner);
+        let mut inner = self.news.wait_while(inner, open);
         match inner.verdicts.remove(label) {
             Some(Ok(None)) => Ok(Completion::Completed),
             Some(Ok(Some(why))) => Ok(Completion::ignored_with(why)),
@@ -157,7 +158,7 @@ impl Results {
     }
 
     fn tell(&self, change: impl FnOnce(&mut Inner)) {
-        change(&mut self.inner.lock().unwrap_or_else(PoisonError::into_inner));
+        change(&mut self.inner.lock());
         self.news.notify_all();
     }
 
@@ -211,9 +212,9 @@ fn of_check(report: &CheckReport) -> Verdict {
     match &report.outcome {
         Outcome::Passed | Outcome::Warned(_) | Outcome::KnownFailure { .. } => Ok(None),
         Outcome::Skipped(why) => Ok(Some(why.clone())),
-        Outcome::SameFault(same) => Ok(Some(same.told())),
+        Outcome::SameFault(same) => Ok(Some(same.sentence())),
         Outcome::Failed(_) | Outcome::Broken(_) | Outcome::UnexpectedPass { .. } => {
-            Err(Story(report).to_string())
+            Err(FailureReport(report).to_string())
         }
     }
 }
@@ -236,6 +237,7 @@ mod tests {
     use csi_proto::{Endpoint, Listener};
 
     use super::*;
+    use crate::checks::registry::Checks;
     use crate::prelude::*;
 
     check! {
@@ -273,7 +275,7 @@ mod tests {
             title: "kills",
             spec: [req::CTRL_LISTVOL_001],
             refuted_by: ["none"],
-            runs: Last,
+            runs: CrashProne,
         }
         async |cx| {
             cx.call(v1::ListVolumesRequest { max_entries: -1, ..Default::default() }).await.any_answer()?.ok();
@@ -295,8 +297,11 @@ mod tests {
         }
     }
 
-    const SUITE: Suite =
-        Suite { name: "embed", checks: &[&[&LEAVES, &FAILS, &KILLS, &PASSES]], retired: &[] };
+    const SUITE: Suite = Suite {
+        name: "embed",
+        checks: Checks::Declared(&[&[&LEAVES, &FAILS, &KILLS, &PASSES]]),
+        retired: &[],
+    };
 
     /// Runs these tests on a driver that deletes nothing and breaks off at a negative number of entries: how many passed,
     /// and how many failed.

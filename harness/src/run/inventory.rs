@@ -13,6 +13,7 @@ use crate::resources::mounts;
 use crate::resources::paths::Paths;
 use crate::results::outcome::Leak;
 use crate::spec::verdict::Stop;
+use crate::text::encoding::shell_word;
 use crate::text::shorten::named;
 
 /// Everything that can be counted.
@@ -136,7 +137,7 @@ impl Surroundings {
         let elsewhere = news.filter(|point| !roots.iter().any(|root| point.starts_with(root)));
         let mounts = elsewhere.filter_map(|point| {
             let path = point.to_string_lossy().into_owned();
-            let remove = format!("umount {}", quoted(&path));
+            let remove = format!("umount {}", shell_word(&path));
             found(format!("mount {}", named(&path)), path.clone(), &path, remove, target, reason)
         });
         let news = now.loops.iter().filter(|(device, file)| self.loops.get(*device) != Some(file));
@@ -167,12 +168,6 @@ fn found(
     // Nobody is to be told to take away what others use.
     let remove = is_named.then_some(Removal::Command(remove));
     Some(LeftBehind { what, id: Some(id), why: why.to_owned(), in_doubt: true, check, remove })
-}
-
-/// The text as a shell takes it for one word.
-fn quoted(text: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:@=,%+".contains(c);
-    if text.chars().all(plain) { text.to_owned() } else { format!("'{}'", text.replace('\'', r"'\''")) }
 }
 
 fn text(stop: Stop) -> String {

@@ -9,7 +9,7 @@ use csi_proto::{Rpc, Service};
 use tokio::sync::Mutex;
 use tonic::{Code, async_trait};
 
-use crate::checks::check::Check;
+use crate::checks::check::{Check, CheckRef};
 use crate::checks::planned::Planned;
 use crate::client::answer::{Answer, NoAnswer};
 use crate::client::record::{CallLog, CallRecord, Ticket};
@@ -19,8 +19,8 @@ use crate::config::AccessType;
 use crate::lifecycle::cx::Cx;
 use crate::protocol::effect;
 use crate::protocol::rpc::{Facts, Resource};
-use crate::results::story;
-use crate::run::premise::Premises;
+use crate::results::failure_report;
+use crate::run::precondition::Preconditions;
 use crate::run::run_check::body;
 use crate::text::shorten::shortened;
 
@@ -64,7 +64,7 @@ const FIRST_NUMBER: usize = 0x10000;
 #[derive(Debug)]
 pub(crate) struct PlainCall {
     target: Arc<Target>,
-    judge: &'static Check,
+    judge: CheckRef,
     rpc: Rpc,
     objects: Objects,
     access: AccessType,
@@ -108,7 +108,7 @@ impl Lost {
             _ => return None,
         };
         let answer = shortened(&call.outcome().to_string());
-        let (line, failure) = (story::call_line(call), call.outcome.failure());
+        let (line, failure) = (failure_report::call_line(call), call.outcome.failure());
         Some(Lost { rpc: call.rpc, code, answer, line, failure })
     }
 
@@ -121,15 +121,16 @@ impl Lost {
 
 impl PlainCall {
     /// Those to make of this driver, of all that checks of the suites judge: what others build on comes first.
-    pub(crate) fn all(premises: &Premises, target: &Arc<Target>, seed: u64) -> Vec<PlainCall> {
+    pub(crate) fn all(preconditions: &Preconditions, target: &Arc<Target>, seed: u64) -> Vec<PlainCall> {
         let Some(&access) = target.config().access_types.first() else { return Vec::new() };
         let offered = |judge: &Check| judge.needs.iter().all(|need| need.unmet(target, access).is_none());
         let made = Arc::new(AtomicUsize::new(0));
-        let plain = premises.plain().filter(|(method, judge)| is_telling(method) && offered(judge));
+        let plain = preconditions.plain().filter(|(method, judge)| is_telling(method) && offered(judge));
         let mut all: Vec<PlainCall> = plain
             .filter_map(|(method, judge)| {
                 let rpc = Facts::named(method)?.rpc;
-                let (objects, made, target) = (Objects::of(rpc)?, made.clone(), target.clone());
+                let (objects, made, target, judge) =
+                    (Objects::of(rpc)?, made.clone(), target.clone(), judge.clone());
                 Some(PlainCall { target, judge, rpc, objects, access, seed, made })
             })
             .collect();
@@ -138,8 +139,8 @@ impl PlainCall {
     }
 
     /// The check that judges it.
-    pub(crate) fn judge(&self) -> &'static Check {
-        self.judge
+    pub(crate) fn judge(&self) -> &Check {
+        &self.judge
     }
 
     /// Which one it is.
@@ -161,7 +162,7 @@ impl PlainCall {
     pub(crate) async fn make(&self) -> Result<Made, Lost> {
         let limit = Duration::from_millis(self.target.config().time_limits.check_ms);
         let number = FIRST_NUMBER + self.made.fetch_add(1, Ordering::Relaxed);
-        let planned = Planned { check: self.judge, access: self.access, number };
+        let planned = Planned { check: self.judge.clone(), access: self.access, number };
         let log = CallLog::new();
         let session = Session::new(self.target.clone(), log.clone(), &planned.label(), limit);
         let cx = Cx::new(session, self.access, number, self.seed);
@@ -209,7 +210,11 @@ impl AfterCall for Probe {
             return;
         }
         if let Err(lost) = self.plain.make().await {
-            *found = log.look_at(call, |call| Found { line: story::call_line(call), rpc: call.rpc, lost });
+            *found = log.look_at(call, |call| Found {
+                line: failure_report::call_line(call),
+                rpc: call.rpc,
+                lost,
+            });
         }
     }
 

@@ -33,7 +33,7 @@ pub fn on_a_right_driver(outcomes: &[&Outcome]) -> Trial {
                 ));
             }
             Outcome::SameFault(same) => {
-                return Trial::Bad(format!("accuses the right driver: {}", same.told()));
+                return Trial::Bad(format!("accuses the right driver: {}", same.sentence()));
             }
             Outcome::UnexpectedPass { reason } => return Trial::Bad(reason.clone()),
         }

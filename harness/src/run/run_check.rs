@@ -10,17 +10,17 @@ use tokio::sync::watch;
 use crate::checks::known::KnownFailing;
 use crate::checks::planned::Planned;
 use crate::client::answer::{Answer, NoAnswer};
-use crate::client::record::{CallLog, CallRecord, Silence, Told};
+use crate::client::record::{CallLog, CallRecord, Recorded, Silence};
 use crate::client::session::{AfterCall, Session};
 use crate::client::spent::Spent;
 use crate::client::target::Target;
 use crate::config::profile::Profile;
 use crate::driver::Driver;
 use crate::lifecycle::cx::Cx;
+use crate::results::failure_report::{self, have_to_do};
 use crate::results::fault;
 use crate::results::outcome::{CheckReport, Halt, Outcome};
-use crate::results::story::{self, have_to_do};
-use crate::run::premise::Premises;
+use crate::run::precondition::Preconditions;
 use crate::spec::faults::Fault;
 use crate::spec::verdict::{CheckResult, Stop, Violation};
 
@@ -34,7 +34,7 @@ pub(crate) struct Rules {
     pub(crate) profile: Profile,
     pub(crate) keep_calls: bool,
     pub(crate) known: Arc<KnownFailing>,
-    pub(crate) premises: Arc<Premises>,
+    pub(crate) preconditions: Arc<Preconditions>,
     pub(crate) repeat: Arc<dyn Fn(&str) -> String + Send + Sync>,
     /// Looks at the driver after each call.
     pub(crate) probe: Option<Arc<dyn AfterCall>>,
@@ -146,7 +146,7 @@ async fn run_and_undo(
     cx.make_way().await;
     target.stages.end(&label);
     let silence = log.silence();
-    let Told { calls, calls_dropped, blamed, warnings, mut notes, mut incidents, spent } = log.take();
+    let Recorded { calls, calls_dropped, blamed, warnings, mut notes, mut incidents, spent } = log.take();
     incidents.extend(target.driver().map(|driver| driver.history_since(log.started())).unwrap_or_default());
     incidents.sort();
 
@@ -157,7 +157,7 @@ async fn run_and_undo(
     let also: Vec<Outcome> = also.into_iter().map(|one| listed(one, reason)).collect();
     let violations = std::iter::once(&outcome).chain(&also).filter_map(Outcome::violation);
     let own: Vec<&Fault> = violations.filter_map(|one| one.fault.as_deref()).collect();
-    target.faults().keep_told(&label, &own);
+    target.faults().keep_reported(&label, &own);
     let told = !matches!(outcome, Outcome::Passed | Outcome::SameFault(_) | Outcome::Skipped(_));
     let keep = told || rules.keep_calls || silence.is_some();
     let repeat = rules.repeat_command(&label, &outcome);
@@ -200,12 +200,12 @@ fn unmet(planned: &Planned, target: &Target) -> Option<String> {
 /// What the body ends with, and what that is worth.
 async fn judged(planned: &Planned, cx: &Cx, limit: Duration, rules: &Rules) -> CheckResult {
     let ended = body(planned, cx, limit).await;
-    rules.premises.weigh(planned.check, cx, ended).await
+    rules.preconditions.weigh(&planned.check, cx, ended).await
 }
 
 /// The body, with its deadline, and with a panic caught: that is a fault of the check.
 pub(crate) async fn body(planned: &Planned, cx: &Cx, limit: Duration) -> CheckResult {
-    let run = AssertUnwindSafe((planned.check.body)(cx)).catch_unwind();
+    let run = AssertUnwindSafe(planned.check.run(cx)).catch_unwind();
     match tokio::time::timeout(limit, run).await {
         Ok(Ok(ended)) => ended,
         Ok(Err(panic)) => Err(Stop::broken(format!("the check itself panicked: {}", panic_text(&*panic)))),
@@ -308,9 +308,9 @@ pub(crate) fn killed(done: &Done, alive: bool) -> Violation {
     calls.extend(let_go);
     let message = match alive {
         true => format!("the driver lives on, but {call} ends without a gRPC status"),
-        false => format!("the driver did not survive {call}"),
+        false => format!("the driver crashed on {call}"),
     };
-    let told: Vec<String> = calls.into_iter().take(CALLS_TOLD_MAX).map(story::call_line).collect();
+    let told: Vec<String> = calls.into_iter().take(CALLS_TOLD_MAX).map(failure_report::call_line).collect();
     cut_off(message).actual(told.join("\n      "))
 }
 
@@ -347,15 +347,14 @@ fn under_way_with<'a>(fatal: &'a CallRecord, calls: &'a [CallRecord]) -> Vec<&'a
 
 /// The violation of checks that were under way when the driver died, none of which is known to have killed it.
 pub(crate) fn killed_by_one_of(under_way: &[String]) -> Violation {
-    let message =
-        "the driver died while several calls were under way; alone, none of them is known to kill it";
+    let message = "the driver crashed while several calls were under way; none of them crashes it alone";
     cut_off(message.to_owned()).actual(under_way.join("; "))
 }
 
 fn cut_off(message: String) -> Violation {
     Violation::new(message)
         .of(&crate::spec::requirements::req::GEN_ERR_001)
-        .expected("an answer, whatever the request, and a driver that goes on serving")
+        .expected("an answer to any request, and a driver that keeps serving")
 }
 
 #[cfg(test)]

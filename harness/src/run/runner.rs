@@ -24,13 +24,13 @@ use crate::lifecycle::size::{self, Found};
 use crate::protocol::capability::Capability;
 use crate::resources::left_behind::{LeftBehind, Removal};
 use crate::results::events::{Event, Reporter};
+use crate::results::failure_report;
 use crate::results::fault;
 use crate::results::outcome::{Aftermath, CheckReport, Crash, Halt, Leak, Outcome, Summary};
-use crate::results::story;
 use crate::results::stripping;
-use crate::run::folding::Folding;
+use crate::run::dedup::Dedup;
 use crate::run::inventory::{self, Inventory, Surroundings};
-use crate::run::premise::Premises;
+use crate::run::precondition::Preconditions;
 use crate::run::run_check::{Done, Rules, killed, killed_by_one_of, raised, run_check};
 use crate::spec::need::Need;
 use crate::spec::verdict::Violation;
@@ -111,10 +111,10 @@ pub struct Runner<'a> {
     rules: Rules,
     reporters: Vec<&'a mut dyn Reporter>,
     stop: watch::Receiver<Halt>,
-    folding: Folding,
+    dedup: Dedup,
     harm: Harm,
     /// Ids of the checks that have passed.
-    passed: BTreeSet<&'static str>,
+    passed: BTreeSet<String>,
     summary: Summary,
     around: Surroundings,
     dead: bool,
@@ -171,7 +171,7 @@ impl<'a> Runner<'a> {
             profile,
             keep_calls: options.keep_calls,
             known: Arc::new(options.known.clone()),
-            premises: Arc::new(Premises::of(&options.registry)),
+            preconditions: Arc::new(Preconditions::of(&options.registry)),
             repeat: options.repeat.clone(),
             probe: None,
         };
@@ -181,7 +181,7 @@ impl<'a> Runner<'a> {
             rules,
             reporters: Vec::new(),
             stop,
-            folding: Folding::default(),
+            dedup: Dedup::default(),
             harm: Harm::default(),
             passed: BTreeSet::new(),
             summary: Summary { profile, ..Summary::default() },
@@ -216,13 +216,13 @@ impl<'a> Runner<'a> {
             self.find_size().await;
         }
         if !self.options.tell_each {
-            self.folding = Folding::of(&plan);
+            self.dedup = Dedup::of(&plan);
         }
         let parts = if self.in_turn { self.options.registry.by_suite(plan) } else { vec![plan] };
         for part in parts {
             self.run_phases(part).await;
         }
-        let rest = self.folding.rest();
+        let rest = self.dedup.rest();
         self.tell(rest);
         if let Some(before) = before {
             self.report_leaks(&before).await;
@@ -251,7 +251,7 @@ impl<'a> Runner<'a> {
             plan.drain(..end).collect()
         };
         let parallel = take(&|runs| runs == Runs::Parallel);
-        let alone = take(&|runs| runs == Runs::Alone);
+        let alone = take(&|runs| runs == Runs::Serial);
         let harmful = take(&Runs::may_harm);
         self.run_parallel(parallel.into()).await;
         // Many calls at the same time may spoil a driver, too.
@@ -364,7 +364,7 @@ impl<'a> Runner<'a> {
     /// that is told once.
     async fn judges_first(&mut self, involved: &[Done], waiting: &mut VecDeque<Planned>) {
         for done in involved {
-            let judge = done.fatal_call().and_then(|call| self.rules.premises.judge_of(call.rpc));
+            let judge = done.fatal_call().and_then(|call| self.rules.preconditions.judge_of(call.rpc));
             let at =
                 waiting.iter().position(|planned| judge.is_some_and(|judge| planned.check.id == judge.id));
             if let Some(planned) = at.and_then(|at| waiting.remove(at)) {
@@ -375,7 +375,7 @@ impl<'a> Runner<'a> {
     }
 
     fn judges_its_fatal_call(&self, done: &Done) -> bool {
-        let judge = done.fatal_call().and_then(|call| self.rules.premises.judge_of(call.rpc));
+        let judge = done.fatal_call().and_then(|call| self.rules.preconditions.judge_of(call.rpc));
         judge.is_some_and(|judge| judge.id == done.report.planned.check.id)
     }
 
@@ -416,7 +416,7 @@ impl<'a> Runner<'a> {
 
     async fn run_one(&mut self, planned: Planned) -> Done {
         // What it told before, when it ran with others, it tells again.
-        self.target.faults().keep_told(&planned.label(), &[]);
+        self.target.faults().keep_reported(&planned.label(), &[]);
         let check = run_check(self.target.clone(), planned, self.rules.clone(), self.stop.clone());
         let done = self.with_news(check).await;
         self.emit(&Event::CheckEnded(&done.report.planned));
@@ -452,10 +452,10 @@ impl<'a> Runner<'a> {
         let printed = if alive { Vec::new() } else { self.target.last_lines() };
         let violation = killed(done, alive).printed(printed);
         if let Some(call) = done.fatal_call().filter(|_| !alive)
-            && let Some(judge) = self.rules.premises.judge_of(call.rpc)
+            && let Some(judge) = self.rules.preconditions.judge_of(call.rpc)
             && judge.id == done.report.planned.check.id
         {
-            self.target.is_killed_by(call.rpc, judge.id);
+            self.target.is_killed_by(call.rpc, &judge.id);
         }
         self.accuse_of(&mut done.report, violation);
     }
@@ -573,12 +573,12 @@ impl<'a> Runner<'a> {
         for outcome in std::iter::once(&report.outcome).chain(&report.also) {
             if let Outcome::Failed(violation) | Outcome::KnownFailure { violation, .. } = outcome
                 && violation.fault.is_none()
-                && let Some(rule) = story::rule(&report, violation)
+                && let Some(rule) = failure_report::rule(&report, violation)
             {
                 self.target.faults().failed_by(rule, &report.label());
             }
         }
-        let ready = self.folding.take(report);
+        let ready = self.dedup.take(report);
         self.tell(ready);
     }
 
@@ -591,7 +591,7 @@ impl<'a> Runner<'a> {
         for mut report in reports {
             stripping::strip(&mut report);
             if report.outcome == Outcome::Passed {
-                self.passed.insert(report.planned.check.id);
+                self.passed.insert(report.planned.check.id.to_string());
             }
             let (outcome, counts_as) = (report.outcome.kind(), report.outcome.counts_as());
             self.summary.count(outcome, counts_as, &fault::key(&report), report.outcome.binds_from());

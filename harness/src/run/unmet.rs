@@ -55,7 +55,7 @@ impl Need {
                 }
                 _ => None,
             },
-            Need::MayHarm => (!config.allow_harm).then(|| {
+            Need::Destructive => (!config.allow_harm).then(|| {
                 "a driver that is wrong here could harm what is not the tests'; --allow-harm runs it, for a machine and \
                  a back end that may be lost"
                     .to_owned()

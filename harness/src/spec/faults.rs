@@ -1,7 +1,9 @@
-//! Faults of the driver that checks of a run tell, so that others look behind them.
+//! Faults of the driver that checks of a run report, so that others look behind them.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::MutexGuard;
+
+use csi_proto::lock::Mutex;
 
 use crate::spec::requirements::{Requirement, req};
 
@@ -28,25 +30,25 @@ pub fn asks_for_several(rule: &str) -> bool {
     OF_SEVERAL.iter().any(|one| one.id == rule)
 }
 
-/// The faults that the checks of a run tell, each with the label of the check.
+/// The faults that the checks of a run report, each with the label of the check.
 #[derive(Debug, Default)]
 pub struct Faults {
-    told: Mutex<BTreeMap<Fault, String>>,
+    reported: Mutex<BTreeMap<Fault, String>>,
     /// Rules by which a check that looks for nothing else has failed.
     rules: Mutex<BTreeMap<&'static str, String>>,
 }
 
 impl Faults {
-    /// Leaves it to this check to tell a fault.
+    /// Leaves it to this check to report a fault.
     ///
     /// # Errors
-    /// The check that tells it already.
+    /// The check that reports it already.
     pub fn claim(&self, fault: &Fault, check: &str) -> Result<(), String> {
-        let mut told = self.lock();
-        match told.get(fault) {
+        let mut reported = self.lock();
+        match reported.get(fault) {
             Some(other) => Err(other.clone()),
             None => {
-                told.insert(fault.clone(), check.to_owned());
+                reported.insert(fault.clone(), check.to_owned());
                 Ok(())
             }
         }
@@ -57,7 +59,7 @@ impl Faults {
         self.lock().remove(fault);
     }
 
-    /// All of them, with the checks that tell them.
+    /// All of them, with the checks that report them.
     pub fn all(&self) -> BTreeMap<Fault, String> {
         self.lock().clone()
     }
@@ -70,22 +72,22 @@ impl Faults {
     }
 
     /// The check that has failed by a rule, where that stands for all that others find by it.
-    pub fn teller(&self, rule: &Requirement) -> Option<String> {
+    pub fn reported_by(&self, rule: &Requirement) -> Option<String> {
         lock(&self.rules).get(rule.id).cloned()
     }
 
-    /// Releases what a check meant to tell, and did not.
-    pub(crate) fn keep_told(&self, check: &str, told: &[&Fault]) {
-        self.lock().retain(|fault, by| by != check || told.contains(&fault));
+    /// Releases what a check meant to report, and did not.
+    pub(crate) fn keep_reported(&self, check: &str, reported: &[&Fault]) {
+        self.lock().retain(|fault, by| by != check || reported.contains(&fault));
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<Fault, String>> {
-        lock(&self.told)
+        lock(&self.reported)
     }
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+    mutex.lock()
 }
 
 #[cfg(test)]
@@ -99,7 +101,7 @@ mod tests {
         assert_eq!(faults.claim(&fault("a"), "one"), Ok(()));
         assert_eq!(faults.claim(&fault("a"), "two"), Err("one".to_owned()));
         assert_eq!(faults.claim(&fault("b"), "one"), Ok(()));
-        faults.keep_told("one", &[&fault("a")]);
+        faults.keep_reported("one", &[&fault("a")]);
         assert_eq!(faults.all(), [(fault("a"), "one".to_owned())].into());
         assert_eq!(faults.claim(&fault("b"), "two"), Ok(()));
         faults.release(&fault("b"));
@@ -113,8 +115,8 @@ mod tests {
             faults.failed_by(rule, "one");
             faults.failed_by(rule, "two");
         }
-        assert_eq!(faults.teller(&req::CTRL_EXPAND_011).as_deref(), Some("one"));
-        assert_eq!(faults.teller(&req::CTRL_CREATEVOL_002), None);
-        assert_eq!(faults.teller(&req::GEN_ERR_001), None);
+        assert_eq!(faults.reported_by(&req::CTRL_EXPAND_011).as_deref(), Some("one"));
+        assert_eq!(faults.reported_by(&req::CTRL_CREATEVOL_002), None);
+        assert_eq!(faults.reported_by(&req::GEN_ERR_001), None);
     }
 }

@@ -29,7 +29,7 @@ pub enum Need {
     /// There are two nodes, which say that they are different ones.
     TwoNodes,
     /// The user has said that nothing is lost if the driver goes wrong.
-    MayHarm,
+    Destructive,
     /// The run may end and start the driver. A check that does so runs alone, whatever it says.
     Restarts,
 }
@@ -53,7 +53,7 @@ impl Need {
             Need::Configured(setting) => setting.flag().to_owned(),
             Need::Root => "root".to_owned(),
             Need::TwoNodes => "two nodes".to_owned(),
-            Need::MayHarm => "--allow-harm".to_owned(),
+            Need::Destructive => "--allow-harm".to_owned(),
             Need::Restarts => "restarts of the driver".to_owned(),
         }
     }
@@ -133,7 +133,7 @@ names! {
     /// [`Cx::at_node`](crate::lifecycle::cx::Cx::at_node)`(1)` to the second one.
     TWO_NODES = Need::TwoNodes;
     /// Runs only where nothing is lost if the driver goes wrong.
-    MAY_HARM = Need::MayHarm;
+    DESTRUCTIVE = Need::Destructive;
     /// The run may end and start the driver.
     RESTARTS = Need::Restarts;
 }

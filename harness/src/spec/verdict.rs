@@ -85,10 +85,10 @@ pub struct Violation {
     /// nothing.
     pub refused: Option<Box<(Rpc, Code)>>,
     /// The calls that lead there, a line each, where the check tells them better than the record of all its calls does.
-    pub told: Box<[String]>,
+    pub transcript: Box<[String]>,
     /// The same calls with their times, where that they overlapped is what matters.
     pub timeline: Box<[CallSpan]>,
-    /// What tells it from all others, where checks look behind what was told.
+    /// What tells it from all others, where checks look behind what was reported.
     pub fault: Option<Box<Fault>>,
     /// Whether another check tells it, and this one has only met it again.
     pub met_again: bool,
@@ -124,7 +124,7 @@ impl Violation {
             along_with: Vec::new(),
             printed: Box::default(),
             refused: None,
-            told: Box::default(),
+            transcript: Box::default(),
             timeline: Box::default(),
             fault: None,
             met_again: false,
@@ -170,8 +170,8 @@ impl Violation {
 
     /// Tells the calls that lead there, line by line, in place of those that were recorded.
     #[must_use]
-    pub fn told(mut self, lines: Vec<String>) -> Violation {
-        self.told = lines.into();
+    pub fn transcript(mut self, lines: Vec<String>) -> Violation {
+        self.transcript = lines.into();
         self
     }
 

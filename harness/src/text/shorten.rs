@@ -67,16 +67,17 @@ fn cut(text: &str, most: usize, end: usize) -> String {
 
 /// A message with the middle of each long text in it cut out, so that the rest of it is still seen.
 pub(crate) fn shortened_json(value: &Value) -> String {
-    shortened(&with_short_texts(value.clone()).to_string())
+    shortened(&short_texts(value.clone()).to_string())
 }
 
-fn with_short_texts(value: Value) -> Value {
+/// The same message with the middle of each long text in it cut out.
+pub fn short_texts(value: Value) -> Value {
     let short = |text: String| cut(&text, VALUE_CHARS_MAX, VALUE_CHARS_MAX / 4);
     match value {
         Value::String(text) => Value::String(short(text)),
-        Value::Array(values) => values.into_iter().map(with_short_texts).collect(),
+        Value::Array(values) => values.into_iter().map(short_texts).collect(),
         Value::Object(fields) => {
-            fields.into_iter().map(|(name, value)| (short(name), with_short_texts(value))).collect()
+            fields.into_iter().map(|(name, value)| (short(name), short_texts(value))).collect()
         }
         Value::Null | Value::Bool(_) | Value::Number(_) => value,
     }

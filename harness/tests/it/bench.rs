@@ -7,8 +7,8 @@ use csi_harness::client::target::Target;
 use csi_harness::config::{Config, TimeLimits};
 use csi_harness::prelude::*;
 use csi_harness::results::events::{Event, Reporter};
+use csi_harness::results::failure_report::FailureReport;
 use csi_harness::results::outcome::{Halt, Outcome, Summary};
-use csi_harness::results::story::Story;
 use csi_harness::run::runner::{RunOptions, Runner};
 use csi_mock_driver::MockDriver;
 use csi_proto::{Endpoint, Listener};
@@ -108,7 +108,8 @@ pub(crate) async fn run(
     checks: &[&'static Check],
 ) -> Ran {
     let access = target.config().access_types[0];
-    let planned = |(number, check): (usize, &&'static Check)| Planned { check, access, number };
+    let planned =
+        |(number, check): (usize, &&'static Check)| Planned { check: (*check).into(), access, number };
     let plan = checks.iter().enumerate().map(planned).collect();
     let mut ran = Ran::default();
     let mut runner = Runner::new(target, options, stop);
@@ -120,7 +121,7 @@ pub(crate) async fn run(
 
 impl Ran {
     pub(crate) fn outcome(&self, check: &Check) -> &Outcome {
-        let found = self.outcomes.iter().find(|(label, _)| label == check.id);
+        let found = self.outcomes.iter().find(|(label, _)| *label == check.id);
         &found.expect("the check ran").1
     }
 }
@@ -133,7 +134,7 @@ impl Reporter for Ran {
         if let Event::CheckFinished(report) = event {
             self.outcomes.push((report.label(), report.outcome.clone()));
             self.leftovers.extend(report.leftovers.clone());
-            self.stories.push_str(&Story(report).to_string());
+            self.stories.push_str(&FailureReport(report).to_string());
             self.calls.extend(report.calls.iter().map(|call| Call {
                 rpc: call.rpc.method,
                 request: call.request().to_string(),

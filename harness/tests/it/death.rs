@@ -60,7 +60,7 @@ check! {
         title: "the driver goes away",
         spec: [req::GEN_ERR_001],
         refuted_by: ["none"],
-        runs: Alone,
+        runs: Serial,
     }
     async |cx| {
         cx.call(v1::GetCapacityRequest::default()).await.must("be answered")?;

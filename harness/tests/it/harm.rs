@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use csi_harness::checks::registry::{Registry, Suite};
+use csi_harness::checks::registry::{Checks, Registry, Suite};
 use csi_harness::client::target::Target;
 use csi_harness::config::Config;
 use csi_harness::driver::Driver;
@@ -92,7 +92,7 @@ check! {
         title: "what is built on a volume works",
         spec: [req::CTRL_VALIDATE_001],
         refuted_by: ["none"],
-        runs: Last,
+        runs: CrashProne,
     }
     async |cx| {
         cx.new_volume().await?;
@@ -107,7 +107,7 @@ check! {
         title: "Probe is answered",
         spec: [req::ID_PROBE_001],
         refuted_by: ["none"],
-        runs: Last,
+        runs: CrashProne,
     }
     async |cx| {
         cx.call(v1::ProbeRequest {}).await.must("be answered")?;
@@ -158,7 +158,7 @@ check! {
         title: "a snapshot is in the list",
         spec: [req::CTRL_LISTSNAP_002],
         refuted_by: ["list-snapshots-fails-after-path-names"],
-        runs: Last,
+        runs: CrashProne,
     }
     async |cx| {
         cx.call(v1::ListSnapshotsRequest::default()).await.setup("the list")?;
@@ -173,8 +173,8 @@ check! {
         title: "many callers are served",
         spec: [req::CTRL_VALIDATE_001, req::CTRL_CREATEVOL_001],
         refuted_by: ["create-volume-fails-after-quotes"],
-        follows: "*",
-        runs: Alone,
+        duplicate_of: "*",
+        runs: Serial,
     }
     async |cx| {
         named(cx, &["", "'quoted'"]).await?;
@@ -197,7 +197,7 @@ check! {
 }
 
 const ALL: &[&Check] = &[&SPACES, &QUOTES, &QUOTES_AGAIN, &BUILDS, &PROBES, &MAKES];
-const SUITE: Suite = Suite { name: "harm", checks: &[ALL], retired: &[] };
+const SUITE: Suite = Suite { name: "harm", checks: Checks::Declared(&[ALL]), retired: &[] };
 const DEFECT: &str = "create-volume-fails-after-quotes";
 
 async fn owned(defects: &str) -> Ran {
@@ -227,7 +227,7 @@ async fn a_driver_that_can_be_started_anew_is_spoilt_for_nobody() {
     assert!(violation.message.contains("CreateVolume stopped working after CreateVolume"), "{violation:?}");
     assert!(violation.actual.contains("UNKNOWN \"Exception"), "{violation:?}");
     assert_eq!(violation.requirement, Some(&req::CTRL_CREATEVOL_001));
-    assert!(violation.told[1].contains("'quoted'"), "{violation:?}");
+    assert!(violation.transcript[1].contains("'quoted'"), "{violation:?}");
     let Outcome::SameFault(same) = ran.outcome(&QUOTES_AGAIN) else { panic!("{:?}", ran.outcomes) };
     assert_eq!((same.first.as_str(), same.counts_as), ("harm/quotes", Kind::Failed), "{same:?}");
     for check in [&MAKES, &SPACES, &BUILDS, &PROBES] {
@@ -247,8 +247,8 @@ async fn a_driver_that_stays_spoilt_is_blamed_once() {
     let ran = bench.run(ALL).await;
     let Outcome::Failed(violation) = ran.outcome(&QUOTES) else { panic!("{:?}", ran.outcomes) };
     assert!(violation.message.contains("CreateVolume stopped working after this check"), "{violation:?}");
-    assert!(violation.told.iter().any(|line| line.contains("'quoted'")), "{violation:?}");
-    assert_eq!(violation.told[0], "one or more of these calls caused it");
+    assert!(violation.transcript.iter().any(|line| line.contains("'quoted'")), "{violation:?}");
+    assert_eq!(violation.transcript[0], "one or more of these calls caused it");
     for check in [&QUOTES_AGAIN, &BUILDS] {
         let Outcome::Broken(why) = ran.outcome(check) else { panic!("{:?}", ran.outcomes) };
         assert!(why.starts_with("CreateVolume has failed since harm/quotes: UNKNOWN \"Exception"), "{why}");
@@ -307,7 +307,7 @@ check! {
         title: "one more volume is attached",
         spec: [req::CTRL_PUBLISH_001],
         refuted_by: ["none"],
-        runs: Last,
+        runs: CrashProne,
     }
     async |cx| {
         cx.attached(cx.node_volume().await?).await?;
@@ -315,8 +315,11 @@ check! {
     }
 }
 
-const USES_NODES: Suite =
-    Suite { name: "harm", checks: &[&[&PUBLISHES, &FILLS_THE_NODE, &ATTACHES]], retired: &[] };
+const USES_NODES: Suite = Suite {
+    name: "harm",
+    checks: Checks::Declared(&[&[&PUBLISHES, &FILLS_THE_NODE, &ATTACHES]]),
+    retired: &[],
+};
 
 /// What a driver only puts off is no fault of it; but it would be put off for all checks that follow.
 #[tokio::test]
@@ -346,7 +349,7 @@ check! {
         title: "a call without an answer is given up",
         spec: [req::GEN_ERR_001],
         refuted_by: ["none"],
-        runs: Last,
+        runs: CrashProne,
     }
     async |cx| {
         let answered = cx.give_up_after(Duration::from_secs(4), cx.call(v1::NodeGetInfoRequest {})).await;
@@ -355,7 +358,8 @@ check! {
     }
 }
 
-const HANGS: Suite = Suite { name: "harm", checks: &[&[&MAKES, &LEAVES_A_CALL, &BUILDS]], retired: &[] };
+const HANGS: Suite =
+    Suite { name: "harm", checks: Checks::Declared(&[&[&MAKES, &LEAVES_A_CALL, &BUILDS]]), retired: &[] };
 
 /// It may be busy with that call for ever, and slow for all others.
 #[tokio::test]
@@ -381,7 +385,7 @@ async fn a_driver_that_left_a_call_without_an_answer_is_restarted() {
 
 const LISTS_TOO: Suite = Suite {
     name: "harm",
-    checks: &[&[&LISTS, &MAKES, &SLASHES, &LOOKS, &BUILDS, &MANY_AT_ONCE, &TELLS]],
+    checks: Checks::Declared(&[&[&LISTS, &MAKES, &SLASHES, &LOOKS, &BUILDS, &MANY_AT_ONCE, &TELLS]]),
     retired: &[],
 };
 
@@ -399,7 +403,7 @@ async fn a_list_that_fails_for_good_is_laid_to_the_check_before() {
     let Outcome::Failed(violation) = ran.outcome(&SLASHES) else { panic!("{:?}", ran.outcomes) };
     assert!(violation.message.contains("ListSnapshots stopped working after this check"), "{violation:?}");
     assert_eq!(violation.requirement, Some(&req::CTRL_LISTSNAP_001));
-    assert!(violation.told.iter().any(|line| line.starts_with("DeleteSnapshot")), "{violation:?}");
+    assert!(violation.transcript.iter().any(|line| line.starts_with("DeleteSnapshot")), "{violation:?}");
     let Outcome::Broken(why) = ran.outcome(&LOOKS) else { panic!("{:?}", ran.outcomes) };
     assert!(why.starts_with("ListSnapshots has failed since harm/slashes: UNKNOWN"), "{why}");
     assert_eq!(ran.outcome(&BUILDS), &Outcome::Passed, "volumes are made as before: {:?}", ran.outcomes);

@@ -1,7 +1,7 @@
 //! One fault of the driver is one failure.
 
 use csi_harness::checks::check::Check;
-use csi_harness::checks::registry::{Registry, Suite};
+use csi_harness::checks::registry::{Checks, Registry, Suite};
 use csi_harness::client::target::Target;
 use csi_harness::driver::Driver;
 use csi_harness::prelude::*;
@@ -82,7 +82,8 @@ check! {
 }
 
 const ALL: &[&Check] = &[&TAKES_ODD, &REFUSES_ODD, &CONCLUDES, &TAKES];
-const SUITE: Suite = Suite { name: "one-fault", checks: &[ALL, FAMILY, DEADLY], retired: &[] };
+const SUITE: Suite =
+    Suite { name: "one-fault", checks: Checks::Declared(&[ALL, FAMILY, DEADLY]), retired: &[] };
 
 async fn ran_with(defects: Vec<Defect>, checks: &[&'static Check]) -> Ran {
     let mock = csi_mock_driver::Config { defects, ..Default::default() };
@@ -150,7 +151,7 @@ async fn a_refusal_proves_nothing_where_the_plain_call_is_refused() {
         for check in &ALL[..3] {
             let Outcome::Broken(why) = ran.outcome(check) else { panic!("{:?}", ran.outcomes) };
             assert!(why.contains("a plain CreateSnapshot is refused as well: UNIMPLEMENTED"), "{why}");
-            assert!(why.contains(TAKES.id), "{why}");
+            assert!(why.contains(&*TAKES.id), "{why}");
         }
         assert_eq!(ran.summary.failed, checks.len() - 3);
     }
@@ -189,7 +190,7 @@ check! {
         title: "limits count for another request, too",
         spec: [req::CTRL_CREATEVOL_047],
         refuted_by: ["create-volume-accepts-crossed-range"],
-        follows: "one-fault/leads",
+        duplicate_of: "one-fault/leads",
     }
     async |cx| {
         crossed(cx, cx.create_volume_request()).await
@@ -203,7 +204,7 @@ check! {
         title: "limits count for a third request",
         spec: [req::CTRL_CREATEVOL_047],
         refuted_by: ["create-volume-accepts-crossed-range"],
-        follows: "one-fault/passes",
+        duplicate_of: "one-fault/passes",
     }
     async |cx| {
         crossed(cx, cx.create_volume_request()).await
@@ -231,7 +232,7 @@ check! {
         title: "limits count among other things",
         spec: [req::CTRL_CREATEVOL_047],
         refuted_by: ["create-volume-accepts-crossed-range"],
-        follows: "*",
+        duplicate_of: "*",
     }
     async |cx| {
         crossed(cx, cx.create_volume_request()).await
@@ -245,7 +246,7 @@ check! {
         title: "limits count, and something else",
         spec: [req::CTRL_CREATEVOL_047, req::CTRL_CREATEVOL_001],
         refuted_by: ["create-volume-accepts-crossed-range"],
-        follows: "*",
+        duplicate_of: "*",
     }
     async |cx| {
         cx.warn(Violation::new("worth a word").of(&req::CTRL_CREATEVOL_014));
@@ -261,7 +262,7 @@ check! {
         title: "nothing new",
         spec: [req::CTRL_CREATEVOL_002],
         refuted_by: ["none"],
-        follows: "*",
+        duplicate_of: "*",
     }
     async |_cx| { Err(repeated("the size differs", true).into()) }
 }
@@ -273,7 +274,7 @@ check! {
         title: "the size is the same each time",
         spec: [req::CTRL_CREATEVOL_002],
         refuted_by: ["none"],
-        follows: "*",
+        duplicate_of: "*",
     }
     async |_cx| { Err(repeated("the size differs", false).into()) }
 }
@@ -301,7 +302,7 @@ check! {
         title: "something else breaks off as well",
         spec: [req::GEN_ERR_001],
         refuted_by: ["none"],
-        follows: "*",
+        duplicate_of: "*",
     }
     async |_cx| {
         ensure!(false, "broken off");
@@ -340,7 +341,7 @@ async fn a_fault_that_others_show_again_is_told_once() {
     let defect = || vec![Defect::CreateVolumeAcceptsCrossedRange];
     let ran = ran_with(defect(), FAMILY).await;
     let Outcome::SameFault(same) = ran.outcome(&FOLLOWS) else { panic!("{:?}", ran.outcomes) };
-    assert!(same.told().starts_with("the same fault as in one-fault/leads: "), "{same:?}");
+    assert!(same.sentence().starts_with("the same fault as in one-fault/leads: "), "{same:?}");
     assert_eq!((same.counts_as, same.deviates), (Kind::Failed, true));
     for check in [&LEADS, &FOLLOWS_ANOTHER] {
         assert!(matches!(ran.outcome(check), Outcome::Failed(_)), "{:?}", ran.outcomes);
@@ -353,7 +354,7 @@ async fn a_fault_that_others_show_again_is_told_once() {
 
     let ran = ran_with(defect(), &[&FOLLOWS_ANY, &LEADS]).await;
     let Outcome::SameFault(same) = ran.outcome(&FOLLOWS_ANY) else { panic!("{:?}", ran.outcomes) };
-    assert_eq!(same.told(), "the same fault as in one-fault/leads: CTRL-CREATEVOL-047");
+    assert_eq!(same.sentence(), "the same fault as in one-fault/leads: CTRL-CREATEVOL-047");
     let ran = ran_with(defect(), &[&DIES, &DIES_AS_WELL]).await;
     let failed = |check| matches!(ran.outcome(check), Outcome::Failed(_));
     assert!(failed(&DIES) && failed(&DIES_AS_WELL), "one death does not explain another: {:?}", ran.outcomes);
@@ -380,13 +381,13 @@ async fn a_fault_is_told_where_it_is_told_in_full() {
     let ran = ran_with(vec![], &[&TELLS_ANOTHER, &MEETS_AGAIN, &TELLS]).await;
     let Outcome::SameFault(same) = ran.outcome(&MEETS_AGAIN) else { panic!("{:?}", ran.outcomes) };
     let why = "the same fault as in one-fault/tells: CTRL-CREATEVOL-002, and nothing else behind it";
-    assert_eq!(same.told(), why);
+    assert_eq!(same.sentence(), why);
     assert_eq!(ran.summary.failed, 2);
     let ran = ran_with(vec![], &[&MEETS_AGAIN]).await;
     assert_eq!(ran.summary.failed, 1, "nobody else tells it");
 }
 
-fn ask(cx: &Cx) -> Calling<'_, v1::DeleteVolumeResponse> {
+fn ask(cx: &Cx) -> PendingCall<'_, v1::DeleteVolumeResponse> {
     cx.call(v1::DeleteVolumeRequest { volume_id: "..".to_owned(), ..Default::default() })
 }
 
@@ -492,7 +493,7 @@ async fn the_first_call_without_an_answer_is_named() {
     for jobs in [1, 4] {
         let ran = killed_with("probe-crashes", jobs, true, &[&MAKES_AND_KILLS]).await;
         let Outcome::Failed(violation) = ran.outcome(&MAKES_AND_KILLS) else { panic!("{:?}", ran.outcomes) };
-        assert!(violation.message.contains("did not survive Probe"), "{violation:?}");
+        assert!(violation.message.contains("crashed on Probe"), "{violation:?}");
     }
 }
 
@@ -501,7 +502,7 @@ async fn the_first_call_without_an_answer_is_named() {
 async fn a_death_while_undoing_is_told() {
     let ran = killed(4, true, &[&LEAVES_DEADLY, &PASSES]).await;
     let Outcome::Failed(violation) = ran.outcome(&LEAVES_DEADLY) else { panic!("{:?}", ran.outcomes) };
-    assert!(violation.message.contains("did not survive DeleteVolume"), "{violation:?}");
+    assert!(violation.message.contains("crashed on DeleteVolume"), "{violation:?}");
     assert_eq!((ran.summary.failed, ran.summary.passed), (1, 1));
 }
 
@@ -510,11 +511,11 @@ async fn a_death_while_undoing_is_told() {
 async fn a_driver_that_dies_of_a_plain_call_is_told_once() {
     let ran = killed(4, true, DEADLY).await;
     let Outcome::Failed(violation) = ran.outcome(&DELETES) else { panic!("{:?}", ran.outcomes) };
-    assert!(violation.message.contains("did not survive DeleteVolume"), "{violation:?}");
+    assert!(violation.message.contains("crashed on DeleteVolume"), "{violation:?}");
     for check in [&BUILDS, &BUILDS_TOO] {
         let Outcome::Broken(why) = ran.outcome(check) else { panic!("{:?}", ran.outcomes) };
         assert!(
-            why.contains("not sent: the driver does not survive a plain") && why.contains(DELETES.id),
+            why.contains("not sent: the driver crashes on a plain") && why.contains(&*DELETES.id),
             "{why}"
         );
     }
@@ -528,7 +529,7 @@ async fn a_death_without_restart_names_the_call() {
     for jobs in [1, 4] {
         let ran = killed(jobs, false, &[&BUILDS]).await;
         let Outcome::Failed(violation) = ran.outcome(&BUILDS) else { panic!("{jobs}: {:?}", ran.outcomes) };
-        assert!(violation.message.contains("did not survive DeleteVolume"), "{violation:?}");
+        assert!(violation.message.contains("crashed on DeleteVolume"), "{violation:?}");
         assert_eq!(ran.summary.failed, 1);
         assert_eq!(ran.summary.crashes.len(), 1);
         assert_eq!(ran.summary.crashes[0].aftermath, Aftermath::Gone);

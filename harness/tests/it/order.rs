@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use csi_harness::checks::planned::Planned;
-use csi_harness::checks::registry::{Registry, Suite};
+use csi_harness::checks::registry::{Checks, Registry, Suite};
 use csi_harness::prelude::*;
 use csi_harness::results::outcome::Outcome;
 use csi_harness::run::runner::{RunOptions, Runner};
@@ -54,7 +54,7 @@ check! {
         title: "runs alone, after the parallel ones",
         spec: [req::GEN_ERR_001],
         refuted_by: ["none"],
-        runs: Alone,
+        runs: Serial,
     }
     async |cx| {
         let (most, before) = observed(cx).await?;
@@ -86,7 +86,7 @@ check! {
         title: "runs after all others",
         spec: [req::GEN_ERR_001],
         refuted_by: ["none"],
-        runs: Last,
+        runs: CrashProne,
     }
     async |cx| {
         let (most, before) = observed(cx).await?;
@@ -126,7 +126,7 @@ check! {
         title: "is of the first suite",
         spec: [req::GEN_ERR_001],
         refuted_by: ["none"],
-        runs: Alone,
+        runs: Serial,
     }
     async |_cx| {
         Ok(())
@@ -149,8 +149,8 @@ check! {
 /// The order of two suites, the first of which has a check that runs alone.
 async fn order(in_turn: bool) -> Vec<String> {
     const SUITES: [Suite; 2] = [
-        Suite { name: "one", checks: &[&[&FIRST]], retired: &[] },
-        Suite { name: "two", checks: &[&[&SECOND]], retired: &[] },
+        Suite { name: "one", checks: Checks::Declared(&[&[&FIRST]]), retired: &[] },
+        Suite { name: "two", checks: Checks::Declared(&[&[&SECOND]]), retired: &[] },
     ];
     let bench = Bench::start(Default::default(), config()).await;
     let registry = Registry::new(SUITES);
@@ -168,6 +168,6 @@ async fn order(in_turn: bool) -> Vec<String> {
 
 #[tokio::test]
 async fn suites_run_together_or_in_turn() {
-    assert_eq!(order(false).await, [SECOND.id, FIRST.id]);
-    assert_eq!(order(true).await, [FIRST.id, SECOND.id]);
+    assert_eq!(order(false).await, [&*SECOND.id, &*FIRST.id]);
+    assert_eq!(order(true).await, [&*FIRST.id, &*SECOND.id]);
 }

@@ -1,7 +1,7 @@
 //! GetMetadataAllocated and GetMetadataDelta.
 
 use std::collections::BTreeSet;
-use std::sync::{Arc, MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard};
 use std::time::Duration;
 
 use csi_proto::v1::{
@@ -221,7 +221,7 @@ fn check_busy(driver: &MockDriver, snapshot_id: &str) -> Result<(), Status> {
 }
 
 fn cut_off(driver: &Shared) -> MutexGuard<'_, BTreeSet<String>> {
-    driver.cut_off.lock().unwrap_or_else(PoisonError::into_inner)
+    driver.cut_off.lock()
 }
 
 /// The messages on their way.

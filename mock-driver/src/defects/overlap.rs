@@ -1,7 +1,5 @@
 //! What goes wrong when calls overlap or are given up, or when another caller connects.
 
-use std::sync::PoisonError;
-
 use csi_proto::ConnectionNumber;
 use csi_proto::v1::CreateVolumeRequest;
 
@@ -71,7 +69,7 @@ pub(crate) fn serve_first_connection(
 ) {
     let Some(connection) = connection.filter(|_| driver.has(Defect::EndsWithFirstConnection)) else { return };
     let is_first = {
-        let mut first = driver.first_connections.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut first = driver.first_connections.lock();
         *first.entry(driver.this_node().id.clone()).or_insert(connection) == connection
     };
     if !is_first {

@@ -1,6 +1,8 @@
 //! What survives the end of a driver.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
+
+use csi_proto::lock::Mutex;
 
 use super::{State, StateFile, StateFileError};
 
@@ -20,7 +22,7 @@ impl Store {
         match self {
             Store::Memory => Ok(()),
             Store::Saved(saved) => {
-                *saved.lock().unwrap_or_else(PoisonError::into_inner) = Some(Box::new(state.clone()));
+                *saved.lock() = Some(Box::new(state.clone()));
                 Ok(())
             }
             Store::File(file) => file.save(state),
@@ -32,7 +34,7 @@ impl Store {
         match self {
             Store::Memory => Ok(()),
             Store::Saved(saved) => {
-                *saved.lock().unwrap_or_else(PoisonError::into_inner) = None;
+                *saved.lock() = None;
                 Ok(())
             }
             Store::File(file) => file.truncate(),
@@ -43,7 +45,7 @@ impl Store {
     pub(crate) fn remembered(&self, now: &Arc<Mutex<State>>) -> Option<Arc<Mutex<State>>> {
         match self {
             Store::Saved(saved) => {
-                let saved = saved.lock().unwrap_or_else(PoisonError::into_inner).as_deref().cloned();
+                let saved = saved.lock().as_deref().cloned();
                 saved.map(|saved| Arc::new(Mutex::new(saved)))
             }
             Store::Memory => Some(now.clone()),

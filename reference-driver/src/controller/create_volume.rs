@@ -6,21 +6,17 @@ use csi_proto::v1::volume_content_source::Type as SourceType;
 use csi_proto::v1::{CreateVolumeRequest, CreateVolumeResponse, VolumeContentSource};
 
 use super::{modify, topology, volume_message};
-use crate::backend;
+use crate::backend::{self, Backend, BackendRef};
 use crate::capability::Capability;
 use crate::capacity_range::{Range, Sizes};
 use crate::config::Config;
 use crate::driver::{Driver, checked_map, checked_name};
 use crate::error::{DriverError, Result};
-use crate::freeze::Frozen;
 use crate::fs::FsType;
 use crate::ids::{ObjectId, ObjectKind, Shown};
 use crate::locks::{Guard, Key};
 use crate::storage;
-use crate::store::{Backend, Change, FsState, Source, Volume, may_be_there};
-
-/// The size unit of loop devices.
-const SECTOR_BYTES: u64 = 512;
+use crate::store::{Change, FsState, Source, Volume, may_be_there};
 
 pub(crate) fn create_volume(driver: &Driver, request: &CreateVolumeRequest) -> Result<CreateVolumeResponse> {
     let wish = Wish::read(driver, request)?;
@@ -38,7 +34,7 @@ pub(crate) fn create_volume(driver: &Driver, request: &CreateVolumeRequest) -> R
     let room = driver.ledger.reserve_volume(wish.parameters.pool(), volume.capacity_bytes)?;
     volume.pool = room.pool();
     let data = match &origin {
-        None => storage::make_empty(driver, &volume)?,
+        None => volume.backend().make(driver, &volume)?,
         Some(origin) => origin.copy_to(driver, &volume)?,
     };
     volume.project = data.project();
@@ -59,7 +55,7 @@ pub(crate) fn create_volume(driver: &Driver, request: &CreateVolumeRequest) -> R
 /// The parameters that mean something to us. Others are accepted, kept and compared, but have no effect.
 #[derive(Debug)]
 pub(crate) struct Parameters<'a> {
-    backend: Option<Backend>,
+    backend: Option<BackendRef>,
     pool: Option<&'a str>,
 }
 
@@ -67,12 +63,12 @@ impl<'a> Parameters<'a> {
     /// Reads the values of `backend` and `kind`.
     pub(crate) fn read(get: impl Fn(&str) -> Option<&'a String>, config: &Config) -> Result<Parameters<'a>> {
         let invalid = |reason: String| Err(DriverError::invalid("parameters", reason));
-        let backend = match get("backend").map(String::as_str) {
+        let backend = match get("backend") {
             None => None,
-            Some("directory") => Some(Backend::Directory),
-            Some("image") => Some(Backend::Image),
+            Some(name) if backend::names().any(|known| known == name) => BackendRef::named(name),
             Some(other) => {
-                return invalid(format!("backend {} is neither directory nor image", Shown(other)));
+                let known = backend::names().collect::<Vec<_>>().join(", ");
+                return invalid(format!("backend {} is not one of {known}", Shown(other)));
             }
         };
         let pool = get("kind").map(String::as_str).filter(|pool| !pool.is_empty());
@@ -93,7 +89,7 @@ impl<'a> Parameters<'a> {
     }
 
     /// Where a volume without a source goes.
-    pub(crate) fn backend(&self) -> Option<Backend> {
+    pub(crate) fn backend(&self) -> Option<BackendRef> {
         self.backend
     }
 }
@@ -160,13 +156,15 @@ impl<'a> Wish<'a> {
 
     /// What is to be made.
     fn plan(&self, driver: &Driver, origin: Option<&Origin>) -> Result<Volume> {
-        let backend = self.backend(driver, origin)?;
+        let asked = self.parameters.backend();
+        let backend = match origin {
+            None => backend::choose(driver, asked, &self.capabilities),
+            Some(origin) => backend::choose_for_copy(origin.backend, asked, &self.capabilities)?,
+        };
         if let Some(reason) = backend::unfit(driver, backend, &self.capabilities) {
             return Err(DriverError::invalid("volume_capabilities", reason));
         }
-        if backend.is_file() {
-            driver.require_privileges("a volume in an image")?;
-        }
+        backend.get().check_host(driver)?;
         let fs_types = self.capabilities.iter().map(|c| c.fs_type().to_owned()).filter(|t| !t.is_empty());
         let mut volume = Volume {
             key: ObjectId::generate(ObjectKind::Volume)?,
@@ -183,9 +181,9 @@ impl<'a> Wish<'a> {
             fs_types: fs_types.collect(),
             source: self.source.clone(),
             attachments: BTreeMap::new(),
-            untouched: backend == Backend::Directory && origin.is_none(),
+            untouched: backend.get().makes_empty_again() && origin.is_none(),
         };
-        if volume.fs_types.len() > 1 && backend == Backend::Image {
+        if volume.fs_types.len() > 1 {
             return Err(DriverError::invalid("volume_capabilities", "they name different file systems"));
         }
         if let Some(reason) =
@@ -197,34 +195,13 @@ impl<'a> Wish<'a> {
         Ok(volume)
     }
 
-    /// The backend asked for by access type, by parameter, by the source, or by a file system type that directories
-    /// on this host do not have; otherwise the default.
-    fn backend(&self, driver: &Driver, origin: Option<&Origin>) -> Result<Backend> {
-        let asked = if self.capabilities.iter().any(Capability::is_block) {
-            Some(Backend::Block)
-        } else {
-            self.parameters.backend()
-        };
-        match (asked, origin) {
-            (asked, None) => Ok(backend::choose(driver, asked, &self.capabilities)),
-            (None, Some(origin)) if origin.backend == Backend::Directory => Ok(Backend::Directory),
-            (None, Some(_)) => Ok(Backend::Image),
-            (Some(asked), Some(origin)) if asked.is_file() == origin.backend.is_file() => Ok(asked),
-            (Some(asked), Some(origin)) => {
-                let reason =
-                    format!("a {} volume cannot come from a {}", asked.name(), origin.backend.name());
-                Err(DriverError::invalid("volume_content_source", reason))
-            }
-        }
-    }
-
     fn choose_size(&self, driver: &Driver, volume: &Volume, origin: Option<&Origin>) -> Result<u64> {
         let source_bytes = origin.map_or(0, |origin| origin.size_bytes);
         if self.range.is_below(source_bytes) {
             let reason = format!("limit_bytes is below the {source_bytes} bytes of the source");
             return Err(DriverError::out_of_range(reason));
         }
-        let mut sizes = sizes_of(driver, volume.backend, volume.fs_types.first().map(String::as_str));
+        let mut sizes = sizes_of(driver, volume.backend(), volume.fs_types.first().map(String::as_str));
         sizes.min_bytes = sizes.min_bytes.max(source_bytes);
         if origin.is_some() {
             sizes.default_bytes = source_bytes;
@@ -234,20 +211,19 @@ impl<'a> Wish<'a> {
 }
 
 /// The sizes that volumes of a kind can have.
-fn sizes_of(driver: &Driver, backend: Backend, fs_type: Option<&str>) -> Sizes {
+fn sizes_of(driver: &Driver, backend: &dyn Backend, fs_type: Option<&str>) -> Sizes {
     let fs_type = fs_type.and_then(FsType::parse).unwrap_or(driver.config.fs_type);
-    let (min_bytes, unit_bytes) = match backend {
-        Backend::Directory => (1, 1),
-        Backend::Block => (SECTOR_BYTES, SECTOR_BYTES),
-        Backend::Image => (fs_type.size_bytes_min(), SECTOR_BYTES),
-    };
-    let default_bytes = driver.config.default_volume_bytes;
-    Sizes { default_bytes, min_bytes, max_bytes: driver.config.max_volume_bytes, unit_bytes }
+    Sizes {
+        default_bytes: driver.config.default_volume_bytes,
+        min_bytes: backend.size_bytes_min(fs_type),
+        max_bytes: driver.config.max_volume_bytes,
+        unit_bytes: backend.unit_bytes(),
+    }
 }
 
-/// The largest size of an image or directory, and the unit, for growing.
+/// The sizes to which a volume can grow.
 pub(crate) fn largest_allowed(driver: &Driver, volume: &Volume, max_bytes: u64) -> Sizes {
-    let sizes = sizes_of(driver, volume.backend, None);
+    let sizes = sizes_of(driver, volume.backend(), None);
     Sizes { default_bytes: volume.capacity_bytes, min_bytes: volume.capacity_bytes, max_bytes, ..sizes }
 }
 
@@ -267,7 +243,7 @@ fn read_source(source: &VolumeContentSource) -> Result<Source> {
 
 /// The snapshot or volume that a new volume is copied from, kept as it is meanwhile.
 struct Origin {
-    backend: Backend,
+    backend: BackendRef,
     size_bytes: u64,
     fs: FsState,
     volume: Option<Volume>,
@@ -305,12 +281,10 @@ impl Origin {
     }
 
     fn copy_to(&self, driver: &Driver, volume: &Volume) -> Result<storage::NewData> {
-        let frozen: Option<Frozen> = match &self.volume {
-            Some(source) => storage::quiesce(driver, source)?,
+        let _frozen = match &self.volume {
+            Some(source) => source.backend().quiesce(driver, source)?,
             None => None,
         };
-        let data = storage::make_volume_copy(driver, &self.path, volume);
-        drop(frozen);
-        data
+        volume.backend().copy(driver, &self.path, volume)
     }
 }

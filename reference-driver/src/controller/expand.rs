@@ -8,8 +8,8 @@ use crate::capability::Capability;
 use crate::capacity_range::Range;
 use crate::driver::{Driver, required};
 use crate::error::{DriverError, Result};
-use crate::store::{Backend, Change, FsState, Volume, may_be_there};
-use crate::{node, storage};
+use crate::storage;
+use crate::store::{Change, Volume, may_be_there};
 
 pub(crate) fn controller_expand_volume(
     driver: &Driver,
@@ -26,10 +26,10 @@ pub(crate) fn controller_expand_volume(
         return Err(DriverError::invalid("volume_capability", reason));
     }
     expand(driver, &mut volume, range, driver.config.max_volume_bytes)?;
-    let mut behind = is_file_system_behind(&volume);
+    let mut behind = volume.backend().is_file_system_behind(&volume);
     if behind && !driver.config.node_expansion {
         // Nobody will ask the node, so what is mounted is grown here, and what is not at its next staging.
-        node::grow_mounted(driver, &mut volume)?;
+        volume.backend().grow_mounted(driver, &mut volume)?;
         behind = false;
     }
     Ok(ControllerExpandVolumeResponse {
@@ -38,8 +38,8 @@ pub(crate) fn controller_expand_volume(
     })
 }
 
-/// Makes a volume as large as asked; the file system on it is left to the node. Its devices take over the size in any
-/// case, as an earlier call may have ended before they did.
+/// Makes a volume as large as asked; the file system on it is left to the node. The new size is shown in any
+/// case, as an earlier call may have ended before it was.
 pub(crate) fn expand(driver: &Driver, volume: &mut Volume, range: Range, max_bytes: u64) -> Result<()> {
     let present = volume.capacity_bytes;
     if range.is_below(present) {
@@ -48,7 +48,7 @@ pub(crate) fn expand(driver: &Driver, volume: &mut Volume, range: Range, max_byt
     if range.required_bytes() > present {
         grow(driver, volume, range, max_bytes)?;
     }
-    if volume.backend.is_file() { storage::refresh_devices(driver, volume) } else { Ok(()) }
+    volume.backend().show_growth(driver, volume)
 }
 
 fn grow(driver: &Driver, volume: &mut Volume, range: Range, max_bytes: u64) -> Result<()> {
@@ -66,13 +66,4 @@ fn grow(driver: &Driver, volume: &mut Volume, range: Range, max_bytes: u64) -> R
     committed?;
     *volume = larger;
     Ok(())
-}
-
-/// Whether the file system is smaller than the volume. One that does not exist yet will be made large enough.
-fn is_file_system_behind(volume: &Volume) -> bool {
-    let grown_to = match volume.fs {
-        FsState::Formatted { size_bytes, .. } => size_bytes,
-        FsState::Unknown | FsState::Formatting { .. } => return volume.backend == Backend::Image,
-    };
-    volume.backend == Backend::Image && grown_to < volume.capacity_bytes
 }

@@ -35,7 +35,7 @@ pub(crate) fn create_snapshot(
         return Ok(CreateSnapshotResponse { snapshot: Some(snapshot_message(&existing)) });
     }
     let (volume, _guard) = driver.volume_in_turn(&request.source_volume_id)?;
-    let frozen = storage::quiesce(driver, &volume)?;
+    let frozen = volume.backend().quiesce(driver, &volume)?;
     let cut = cut(driver, &volume, name, None);
     drop(frozen);
     let (snapshot, data) = cut?;
@@ -66,7 +66,7 @@ pub(crate) fn cut(
         fs: volume.fs,
         created_ns: now_ns(),
     };
-    let data = storage::make_snapshot(driver, volume, driver.layout.snapshot(&snapshot.key))?;
+    let data = volume.backend().snapshot(driver, volume, &driver.layout.snapshot(&snapshot.key))?;
     Ok((snapshot, data))
 }
 

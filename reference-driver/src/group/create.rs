@@ -11,8 +11,8 @@ use crate::error::{DriverError, Result};
 use crate::freeze::Frozen;
 use crate::ids::{ObjectId, ObjectKind, Shown};
 use crate::locks::{Guard, Key};
-use crate::storage::{self, NewData};
-use crate::store::{Backend, Change, Group, Snapshot, Volume, may_be_there};
+use crate::storage::NewData;
+use crate::store::{Change, Group, Snapshot, Volume, may_be_there};
 
 /// How many volumes one group may have.
 const VOLUMES_MAX: usize = 1024;
@@ -98,10 +98,10 @@ fn hold(driver: &Driver, volume_ids: &BTreeSet<String>) -> Result<Vec<(Volume, G
     if held.len() > 1 {
         let view = driver.store.view()?;
         for (volume, _) in &held {
-            // Only a mounted image can be kept from being written; one point in time cannot be had otherwise.
-            if volume.backend != Backend::Image && !view.published_of(&volume.key)?.is_empty() {
+            // One point in time cannot be had otherwise.
+            if !volume.backend().can_freeze() && !view.published_of(&volume.key)?.is_empty() {
                 let reason =
-                    format!("a {} volume cannot be frozen while it is published", volume.backend.name());
+                    format!("a {} volume cannot be frozen while it is published", volume.backend().name());
                 return Err(DriverError::precondition(format!("volume {}", Shown(volume.id())), reason));
             }
         }
@@ -117,7 +117,7 @@ fn cut_together(
 ) -> Result<Vec<(Snapshot, NewData)>> {
     let mut frozen: Vec<Option<Frozen>> = Vec::with_capacity(volumes.len());
     for (volume, _) in volumes {
-        frozen.push(storage::quiesce(driver, volume)?);
+        frozen.push(volume.backend().quiesce(driver, volume)?);
     }
     volumes.iter().map(|(volume, _)| cut(driver, volume, "", Some(group))).collect()
 }

@@ -3,10 +3,9 @@
 use std::collections::BTreeMap;
 
 use csi_proto::v1::NodePublishVolumeRequest;
-use rustix::mount::MountFlags;
 
-use super::{file_system, is_mounted, publish, undo};
-use crate::backend;
+use super::{publish, undo};
+use crate::backend::{self, Backend};
 use crate::capability::Capability;
 use crate::config::parse_quantity;
 use crate::controller::Parameters;
@@ -15,11 +14,9 @@ use crate::error::{DriverError, Result};
 use crate::fs::FsType;
 use crate::ids::{ObjectId, ObjectKind, STRING_BYTES_MAX, Shown};
 use crate::locks::Key;
-use crate::mount;
-use crate::mount::MountOptions;
 use crate::paths::{CheckedPath, Place};
 use crate::storage;
-use crate::store::{Backend, Change, FsState, Phase, Published, Volume, may_be_there};
+use crate::store::{Change, FsState, Phase, Published, Volume, may_be_there};
 
 /// The key by which a CO says that a volume is inline.
 const EPHEMERAL_KEY: &str = "csi.storage.k8s.io/ephemeral";
@@ -87,28 +84,15 @@ fn publish_made(
         made_path: true,
         phase: Phase::Begun,
     };
-    if publish::match_present(driver, volume, &wanted)? && is_mounted(driver, volume, place)? {
+    let present = publish::match_present(driver, volume, &wanted)?;
+    if present && volume.backend().is_published(driver, volume, place)? {
         return Ok(());
     }
     let mut mounted = volume.clone();
     publish::publish(driver, volume, wanted, place, |wanted| {
-        bring_to(driver, &mut mounted, wanted, place)?;
+        volume.backend().publish_inline(driver, &mut mounted, wanted, place)?;
         Ok(driver.store.commit(vec![Change::PutVolume(mounted.clone())])?)
     })
-}
-
-/// Mounts writable, so that a fresh image can be formatted and handed to a group, and restricts the mount afterwards.
-fn bring_to(driver: &Driver, volume: &mut Volume, wanted: &Published, at: &Place) -> Result<()> {
-    if !driver.privileged {
-        return publish::link(driver, volume, wanted, at);
-    }
-    at.make_directory()?;
-    file_system::mount(driver, volume, &wanted.capability, false, at)?;
-    if wanted.readonly {
-        let flags = MountOptions::parse(wanted.capability.flags()).flags | MountFlags::RDONLY;
-        mount::restrict(flags, at)?;
-    }
-    Ok(())
 }
 
 /// Makes the volume that the attributes describe.
@@ -130,7 +114,7 @@ fn make(
         inline_id: Some(id.to_owned()),
         name: String::new(),
         backend,
-        capacity_bytes: size_of(driver, &attributes, backend, capability)?,
+        capacity_bytes: size_of(driver, &attributes, backend.get(), capability)?,
         pool: None,
         project: None,
         fs: FsState::Unknown,
@@ -144,7 +128,7 @@ fn make(
     };
     driver.check_fit(&volume, capability)?;
     let room = driver.ledger.reserve_volume(parameters.pool(), volume.capacity_bytes)?;
-    let data = storage::make_empty(driver, &volume)?;
+    let data = volume.backend().make(driver, &volume)?;
     let volume = Volume { pool: room.pool(), project: data.project(), ..volume };
     let record = Change::PutVolume(volume.clone());
     let committed = driver.store.commit_after_flush(driver.layout.volumes_directory(), vec![record]);
@@ -156,11 +140,11 @@ fn make(
     Ok(volume)
 }
 
-/// The size in the attribute `size`, at least what the file system needs.
+/// The size in the attribute `size`, at least what the back end needs.
 fn size_of(
     driver: &Driver,
     attributes: &BTreeMap<String, String>,
-    backend: Backend,
+    backend: &dyn Backend,
     capability: &Capability,
 ) -> Result<u64> {
     let asked = match attributes.get("size") {
@@ -170,10 +154,7 @@ fn size_of(
         })?,
     };
     let fs_type = FsType::parse(capability.fs_type()).unwrap_or(driver.config.fs_type);
-    let bytes = match backend {
-        Backend::Image => asked.max(fs_type.size_bytes_min()).checked_next_multiple_of(512),
-        _ => Some(asked),
-    };
+    let bytes = asked.max(backend.size_bytes_min(fs_type)).checked_next_multiple_of(backend.unit_bytes());
     bytes.filter(|bytes| *bytes <= driver.config.max_volume_bytes).ok_or_else(|| {
         DriverError::out_of_range(format!("the largest volume has {} bytes", driver.config.max_volume_bytes))
     })

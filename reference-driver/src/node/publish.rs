@@ -6,14 +6,14 @@ use csi_proto::v1::{
 };
 use rustix::mount::MountFlags;
 
-use super::{block, inline, is_mounted, recorded_place, require_free, stage, undo};
+use super::{inline, require_free, undo};
 use crate::capability::Capability;
 use crate::driver::{Driver, checked_map, required};
 use crate::error::{DriverError, Result};
 use crate::ids::Shown;
-use crate::mount::{self, MountOptions};
+use crate::mount::MountOptions;
 use crate::paths::{CheckedPath, Place};
-use crate::store::{Backend, Change, Phase, Published, Volume};
+use crate::store::{Change, Phase, Published, Volume};
 
 pub(crate) fn node_publish_volume(
     driver: &Driver,
@@ -43,11 +43,13 @@ pub(crate) fn node_publish_volume(
     };
     let place = target.existing_place(driver.layout.root())?;
     let present = match_present(driver, &volume, &wanted)?;
-    if present && is_published(driver, &volume, &place)? {
+    if present && volume.backend().is_published(driver, &volume, &place)? {
         return Ok(NodePublishVolumeResponse {});
     }
     let staged = staged_place(driver, &volume, &wanted)?;
-    publish(driver, &volume, wanted, &place, |wanted| bring_to(driver, &volume, wanted, &staged, &place))?;
+    publish(driver, &volume, wanted, &place, |wanted| {
+        volume.backend().publish(driver, &volume, wanted, &staged, &place)
+    })?;
     Ok(NodePublishVolumeResponse {})
 }
 
@@ -102,10 +104,6 @@ fn check_same(present: &Published, wanted: &Published) -> Result<()> {
     Err(DriverError::Exists { what, reason: reason.to_owned() })
 }
 
-fn is_published(driver: &Driver, volume: &Volume, place: &Place) -> Result<bool> {
-    if driver.privileged { is_mounted(driver, volume, place) } else { Ok(place.occupant()?.is_some()) }
-}
-
 /// Where the volume is staged; fails if it is not (NODE-PUBLISH-042).
 fn staged_place(driver: &Driver, volume: &Volume, wanted: &Published) -> Result<Place> {
     let what = || format!("volume {}", Shown(volume.id()));
@@ -118,8 +116,8 @@ fn staged_place(driver: &Driver, volume: &Volume, wanted: &Published) -> Result<
     if staged.capability.access != wanted.capability.access {
         return Err(DriverError::precondition(what(), "it is staged with another volume_capability"));
     }
-    let place = recorded_place(&staged.path)?.ok_or_else(not_staged)?;
-    if stage::is_staged(driver, volume, &place)? { Ok(place) } else { Err(not_staged()) }
+    let place = Place::recorded(&staged.path)?.ok_or_else(not_staged)?;
+    if volume.backend().is_staged(driver, volume, &place)? { Ok(place) } else { Err(not_staged()) }
 }
 
 /// Publishes a volume by `bring`. The record goes first, so that what follows can be undone after a crash.
@@ -149,28 +147,6 @@ pub(super) fn publish(
 fn recorded(driver: &Driver, wanted: &Published) -> Result<Option<Published>> {
     let mut present = driver.store.view()?.published_of(&wanted.volume)?.into_iter();
     Ok(present.find(|published| published.path == wanted.path))
-}
-
-fn bring_to(driver: &Driver, volume: &Volume, wanted: &Published, staged: &Place, at: &Place) -> Result<()> {
-    if volume.backend == Backend::Block {
-        at.make_file()?;
-        return block::publish(driver, volume, wanted.readonly, at);
-    }
-    if !driver.privileged {
-        return link(driver, volume, wanted, at);
-    }
-    at.make_directory()?;
-    let mut flags = MountOptions::parse(wanted.capability.flags()).flags;
-    flags.set(MountFlags::RDONLY, wanted.readonly);
-    mount::bind(&staged.hold()?.path(), flags, at)
-}
-
-/// Without mounts the target is a link to the directory, which cannot be made read-only.
-pub(super) fn link(driver: &Driver, volume: &Volume, wanted: &Published, at: &Place) -> Result<()> {
-    if wanted.readonly {
-        driver.require_privileges("publishing a volume read-only")?;
-    }
-    at.make_link(&driver.layout.volume(&volume.key))
 }
 
 pub(crate) fn node_unpublish_volume(

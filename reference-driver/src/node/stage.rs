@@ -4,14 +4,14 @@ use csi_proto::v1::{
     NodeStageVolumeRequest, NodeStageVolumeResponse, NodeUnstageVolumeRequest, NodeUnstageVolumeResponse,
 };
 
-use super::{block, file_system, is_mounted, require_free, undo};
+use super::{require_free, undo};
 use crate::capability::Capability;
 use crate::driver::{Driver, checked_map, required};
 use crate::error::{DriverError, Result};
 use crate::ids::Shown;
 use crate::paths::{CheckedPath, Place};
 use crate::storage;
-use crate::store::{Backend, Change, Phase, Staged, Volume};
+use crate::store::{Change, Phase, Staged, Volume};
 
 pub(crate) fn node_stage_volume(
     driver: &Driver,
@@ -31,7 +31,7 @@ pub(crate) fn node_stage_volume(
     match present {
         Some(staged) if staged.phase == Phase::Done => {
             check_same(&staged, &capability)?;
-            if is_staged(driver, &volume, &place)? {
+            if volume.backend().is_staged(driver, &volume, &place)? {
                 return Ok(NodeStageVolumeResponse {});
             }
             stage(driver, &mut volume, staged, &place)?; // A reboot took the mount away.
@@ -52,15 +52,6 @@ fn check_same(staged: &Staged, capability: &Capability) -> Result<()> {
     }
     let what = format!("the staging at {}", Shown(&staged.path));
     Err(DriverError::Exists { what, reason: "it has another volume_capability".to_owned() })
-}
-
-/// Whether a volume is where its record says.
-pub(super) fn is_staged(driver: &Driver, volume: &Volume, place: &Place) -> Result<bool> {
-    match volume.backend {
-        Backend::Block => block::is_attached(driver, volume),
-        Backend::Directory if !driver.privileged => Ok(true),
-        Backend::Directory | Backend::Image => is_mounted(driver, volume, place),
-    }
 }
 
 fn stage_anew(
@@ -87,7 +78,8 @@ fn stage(driver: &Driver, volume: &mut Volume, mut staged: Staged, place: &Place
     require_free(driver, volume, place)?;
     staged.phase = Phase::Begun;
     commit_begun(driver, volume, &staged)?;
-    let done = place.make_directory().and_then(|_| bring_in(driver, volume, &staged, place));
+    let brought = |_| volume.backend().stage(driver, volume, &staged.capability, place);
+    let done = place.make_directory().and_then(brought);
     let done = done.and_then(|()| {
         staged.phase = Phase::Done;
         let changes = vec![Change::PutStaged(staged.clone()), Change::PutVolume(volume.clone())];
@@ -110,15 +102,6 @@ fn commit_begun(driver: &Driver, volume: &mut Volume, staged: &Staged) -> Result
     driver.store.commit_after_flush(driver.layout.volumes_directory(), changes)?;
     *volume = touched;
     Ok(())
-}
-
-fn bring_in(driver: &Driver, volume: &mut Volume, staged: &Staged, place: &Place) -> Result<()> {
-    match volume.backend {
-        Backend::Block => block::attach(driver, volume),
-        Backend::Directory | Backend::Image => {
-            file_system::mount(driver, volume, &staged.capability, false, place)
-        }
-    }
 }
 
 pub(crate) fn node_unstage_volume(

@@ -1,11 +1,9 @@
 //! Undoing stagings and publications: asked for, after a failure, or after a crash.
 
-use super::{block, is_ours, recorded_place};
 use crate::driver::Driver;
-use crate::error::{DriverError, Result};
-use crate::mount;
+use crate::error::Result;
 use crate::paths::Place;
-use crate::store::{Backend, Change, Published, Staged, Volume};
+use crate::store::{Change, Published, Staged, Volume};
 
 /// Logs that undoing has failed, where the caller is told what failed before. The next start tries again.
 pub(super) fn report(undone: Result<()>) {
@@ -16,17 +14,12 @@ pub(super) fn report(undone: Result<()>) {
 
 /// Removes a staging and its record. What is gone already is no error.
 pub(crate) fn undo_staged(driver: &Driver, volume: &Volume, staged: &Staged) -> Result<()> {
-    if let Some(place) = recorded_place(&staged.path)? {
-        if volume.backend != Backend::Block {
-            unmount(driver, volume, &place)?;
-        }
-        if staged.made_path {
-            place.remove()?;
-        }
-    }
+    let place = Place::recorded(&staged.path)?;
     let others = driver.store.view()?.staged_of(&volume.key)?;
-    if volume.backend == Backend::Block && others.iter().all(|other| other.path == staged.path) {
-        block::detach(driver, volume)?;
+    let is_last = others.iter().all(|other| other.path == staged.path);
+    volume.backend().unstage(driver, volume, place.as_ref(), is_last)?;
+    if let Some(place) = place.filter(|_| staged.made_path) {
+        place.remove()?;
     }
     Ok(driver.store.commit(vec![Change::DeleteStaged(staged.clone())])?)
 }
@@ -39,22 +32,7 @@ pub(crate) fn undo_published(driver: &Driver, volume: &Volume, published: &Publi
 
 /// Removes a publication, but not its record.
 pub(super) fn clear_published(driver: &Driver, volume: &Volume, published: &Published) -> Result<()> {
-    let Some(place) = recorded_place(&published.path)? else { return Ok(()) };
-    let device = match volume.backend {
-        Backend::Block if published.readonly => block::device_at(&place)?,
-        _ => None,
-    };
-    unmount(driver, volume, &place)?;
-    if let Some(device) = device {
-        block::detach_readonly(&driver.layout.volume(&volume.key), &device)?;
-    }
+    let Some(place) = Place::recorded(&published.path)? else { return Ok(()) };
+    volume.backend().unpublish(driver, volume, published, &place)?;
     if published.made_path { place.remove() } else { Ok(()) }
-}
-
-fn unmount(driver: &Driver, volume: &Volume, place: &Place) -> Result<()> {
-    if mount::unmount(place, |occupant| is_ours(driver, volume, occupant))? {
-        return Ok(());
-    }
-    let what = place.path().display().to_string();
-    Err(DriverError::precondition(what, "something else is mounted there"))
 }

@@ -4,7 +4,9 @@
 
 use std::fs::File;
 use std::sync::mpsc::{SyncSender, sync_channel};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard};
+
+use csi_proto::lock::Mutex;
 
 use super::{Change, StoreError};
 
@@ -71,7 +73,7 @@ impl Group {
     }
 
     fn queue(&self) -> MutexGuard<'_, Queue> {
-        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+        self.queue.lock()
     }
 }
 

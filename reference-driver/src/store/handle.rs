@@ -3,8 +3,9 @@
 
 use std::fmt;
 use std::path::{Path, PathBuf};
-use std::sync::{PoisonError, RwLock, RwLockReadGuard};
+use std::sync::RwLockReadGuard;
 
+use csi_proto::lock::RwLock;
 use redb::{Database, DatabaseError, ReadTransaction, ReadableDatabase, WriteTransaction};
 
 use super::StoreError;
@@ -41,13 +42,13 @@ impl Handle {
 
     /// The database; one that could not be opened again is tried anew.
     fn opened(&self) -> Result<RwLockReadGuard<'_, Option<Database>>, StoreError> {
-        let db = self.db.read().unwrap_or_else(PoisonError::into_inner);
+        let db = self.db.read();
         if db.is_some() {
             return Ok(db);
         }
         drop(db);
         self.open_again(false)?;
-        Ok(self.db.read().unwrap_or_else(PoisonError::into_inner))
+        Ok(self.db.read())
     }
 
     /// Closes the database and opens it again, with what is on disk then.
@@ -56,7 +57,7 @@ impl Handle {
     }
 
     fn open_again(&self, close: bool) -> Result<(), StoreError> {
-        let mut db = self.db.write().unwrap_or_else(PoisonError::into_inner);
+        let mut db = self.db.write();
         if db.is_some() && !close {
             return Ok(()); // Somebody else was faster.
         }

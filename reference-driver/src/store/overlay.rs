@@ -5,8 +5,8 @@ use std::fs::File;
 use std::io;
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
-use std::sync::{PoisonError, RwLock};
 
+use csi_proto::lock::RwLock;
 use redb::StorageBackend;
 
 /// In what parts changes are kept, in bytes.
@@ -39,7 +39,7 @@ impl Overlay {
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.above.read().unwrap_or_else(PoisonError::into_inner).len == 0
+        self.above.read().len == 0
     }
 }
 
@@ -87,11 +87,11 @@ fn shared(number: u64, range: &Range<u64>) -> (Range<usize>, Range<usize>) {
 
 impl StorageBackend for Overlay {
     fn len(&self) -> io::Result<u64> {
-        Ok(self.above.read().unwrap_or_else(PoisonError::into_inner).len)
+        Ok(self.above.read().len)
     }
 
     fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
-        let above = self.above.read().unwrap_or_else(PoisonError::into_inner);
+        let above = self.above.read();
         above.check(offset, out.len())?;
         above.read_file(&self.file, offset, out)?;
         let range = offset..offset + out.len() as u64;
@@ -106,7 +106,7 @@ impl StorageBackend for Overlay {
         if len > self.len_max {
             return Err(io::ErrorKind::FileTooLarge.into());
         }
-        let mut above = self.above.write().unwrap_or_else(PoisonError::into_inner);
+        let mut above = self.above.write();
         let gone = len..above.len.max(len);
         above.parts.retain(|number, part| {
             if parts_of(&gone).contains(number) {
@@ -124,7 +124,7 @@ impl StorageBackend for Overlay {
     }
 
     fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
-        let mut above = self.above.write().unwrap_or_else(PoisonError::into_inner);
+        let mut above = self.above.write();
         above.check(offset, data.len())?;
         let range = offset..offset + data.len() as u64;
         for number in parts_of(&range) {

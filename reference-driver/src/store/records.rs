@@ -5,37 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
+use crate::backend::{Backend, BackendRef};
 use crate::capability::Capability;
 use crate::fs::FsType;
 use crate::ids::ObjectId;
-
-/// Where the data of a volume or a snapshot live.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Backend {
-    /// A directory that is bind-mounted.
-    Directory,
-    /// A sparse file with a file system, behind a loop device.
-    Image,
-    /// A sparse file behind a loop device that is handed out as it is.
-    Block,
-}
-
-impl Backend {
-    /// The value of the `backend` parameter, and what messages say.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Backend::Directory => "directory",
-            Backend::Image => "image",
-            Backend::Block => "block",
-        }
-    }
-
-    /// Whether the data are one file.
-    pub const fn is_file(self) -> bool {
-        matches!(self, Backend::Image | Backend::Block)
-    }
-}
 
 /// What is known of the file system in an image.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -91,7 +64,7 @@ pub struct Volume {
     /// The name it was made under.
     pub name: String,
     /// Where the data live.
-    pub backend: Backend,
+    pub backend: BackendRef,
     /// Its size.
     pub capacity_bytes: u64,
     /// The pool that its size counts against.
@@ -132,6 +105,11 @@ impl Volume {
     pub fn id(&self) -> &str {
         self.inline_id.as_deref().unwrap_or(self.key.as_str())
     }
+
+    /// What keeps the data.
+    pub(crate) fn backend(&self) -> &'static dyn Backend {
+        self.backend.get()
+    }
 }
 
 /// A snapshot.
@@ -149,7 +127,7 @@ pub struct Snapshot {
     /// The size of the volume when it was cut.
     pub size_bytes: u64,
     /// Where the data live.
-    pub backend: Backend,
+    pub backend: BackendRef,
     /// The file system inside.
     #[serde(default)]
     pub fs: FsState,

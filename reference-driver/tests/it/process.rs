@@ -257,6 +257,20 @@ async fn without_privileges_directories_are_linked_and_the_rest_is_refused() {
     let in_the_way = NodePublishVolumeRequest { target_path: text("targets/occupied"), ..publish.clone() };
     node.node_publish_volume(in_the_way).await.unwrap_err();
     assert_eq!(std::fs::read(&occupied).unwrap(), b"precious", "what somebody else made stays");
+    let inline = NodePublishVolumeRequest {
+        volume_id: "csi-inline".to_owned(),
+        volume_context: map(&[("csi.storage.k8s.io/ephemeral", "true")]),
+        staging_target_path: String::new(),
+        target_path: text("targets/inline"),
+        ..publish.clone()
+    };
+    for call in ["the first", "the repeated"] {
+        node.node_publish_volume(inline.clone()).await.expect(call);
+    }
+    let NodePublishVolumeRequest { volume_id: inline_id, target_path, .. } = inline;
+    node.node_unpublish_volume(NodeUnpublishVolumeRequest { volume_id: inline_id, target_path })
+        .await
+        .unwrap();
     node.node_publish_volume(publish).await.unwrap();
     std::fs::write(ground.root.join("targets/t/file"), b"x").unwrap();
     let target_path = text("targets/t");

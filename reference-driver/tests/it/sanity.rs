@@ -8,11 +8,11 @@ use csi_harness::checks::registry::Registry;
 use csi_harness::client::target::Target;
 use csi_harness::config::profile::Profile;
 use csi_harness::config::{AccessType, Config, Secret};
-use csi_harness::results::events::{Event, Reporter};
-use csi_harness::results::outcome::Outcome;
-use csi_harness::run::runner::{RunOptions, Runner};
+use csi_harness::results::outcome::{CheckReport, Outcome};
+use csi_harness::run::runner::RunOptions;
 use csi_proto::{Endpoint, Listener};
-use tokio::sync::{oneshot, watch};
+use csi_test_support::run::Run;
+use tokio::sync::oneshot;
 
 use crate::support::*;
 
@@ -48,20 +48,15 @@ const MAY_BE_SKIPPED: [&str; 9] = [
     "the file system cannot grow while staged or published",
 ];
 
-/// What was said against the driver.
-#[derive(Debug, Default)]
-struct Accusations(Vec<String>);
-
-impl Reporter for Accusations {
-    fn event(&mut self, event: &Event<'_>) {
-        let Event::CheckFinished(report) = event else { return };
-        match &report.outcome {
-            Outcome::Passed => {}
-            Outcome::Skipped(reason) if MAY_BE_SKIPPED.iter().any(|known| reason.starts_with(known)) => {}
-            outcome => self.0.push(format!("{}: {outcome:?}", report.label())),
-        }
-        self.0.extend(report.warnings.iter().map(|warning| format!("{}: {warning:?}", report.label())));
-    }
+/// What is said against the driver.
+fn accusations(report: &CheckReport) -> Vec<String> {
+    let warnings = report.warnings.iter().map(|warning| format!("{}: {warning:?}", report.label()));
+    let outcome = match &report.outcome {
+        Outcome::Passed => None,
+        Outcome::Skipped(reason) if MAY_BE_SKIPPED.iter().any(|known| reason.starts_with(known)) => None,
+        outcome => Some(format!("{}: {outcome:?}", report.label())),
+    };
+    outcome.into_iter().chain(warnings).collect()
 }
 
 fn settings(root: &Path, backend: &str, fs_type: &str) -> Config {
@@ -102,15 +97,13 @@ async fn run_suite(backend: &str, fs_type: &str) {
         RunOptions { seed: 1, registry: Registry::new([csi_suite_sanity::SUITE]), ..RunOptions::default() };
     let plan =
         Registry::new([csi_suite_sanity::SUITE]).select(&Filter::default(), &target.config().access_types);
-    let mut accusations = Accusations::default();
-    let (_never, signal) = watch::channel(Default::default());
-    let mut runner = Runner::new(target.clone(), options, signal);
-    runner.report_to(&mut accusations);
-    let summary = runner.run(plan).await;
-    assert!(accusations.0.is_empty(), "{:#?}", accusations.0);
+    let run = Run::of(target, plan, options).await;
+    let accusations: Vec<String> = run.reports.iter().flat_map(accusations).collect();
+    assert!(accusations.is_empty(), "{accusations:#?}");
+    let summary = &run.summary;
     assert!(summary.leaks.is_empty() && summary.crashes.is_empty(), "{summary:?}");
     assert!(summary.passed > 300, "{summary:?}");
-    drop((target, stop));
+    drop((run, stop));
     serving.await.unwrap().unwrap();
 }
 

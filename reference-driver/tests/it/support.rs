@@ -6,14 +6,14 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use csi_hostpath_driver::args::Args;
+use csi_hostpath_driver::HostpathDriver;
 use csi_hostpath_driver::mount::mounts;
-use csi_hostpath_driver::{Config, HostpathDriver};
 use csi_proto::v1::controller_server::Controller;
 use csi_proto::v1::node_server::Node;
 use csi_proto::v1::volume_capability::{AccessMode, AccessType, BlockVolume, MountVolume, access_mode::Mode};
 use csi_proto::v1::volume_content_source::{SnapshotSource, Type, VolumeSource};
 use csi_proto::v1::*;
+pub(crate) use csi_test_support::hostpath::config;
 use tempfile::TempDir;
 use tonic::{Request, Status};
 
@@ -100,17 +100,6 @@ impl Drop for Ground {
 pub(crate) struct Rig {
     pub(crate) driver: HostpathDriver,
     pub(crate) ground: Ground,
-}
-
-/// Settings for a driver with its state under the directory.
-pub(crate) fn config(root: &Path, flags: &[&str]) -> Config {
-    let fixed = [
-        "csi-hostpath-driver".to_owned(),
-        "--nodeid=node1".to_owned(),
-        format!("--statedir={}/state", root.display()),
-    ];
-    let arguments = fixed.into_iter().chain(flags.iter().map(|flag| (*flag).to_owned()));
-    Args::read(arguments.map(Into::into)).unwrap().into_config().unwrap()
 }
 
 impl Rig {

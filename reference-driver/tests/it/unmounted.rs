@@ -10,9 +10,8 @@ use csi_harness::checks::registry::Registry;
 use csi_harness::client::target::Target;
 use csi_harness::config::{AccessType, Config};
 use csi_harness::driver::Driver;
-use csi_harness::results::events::{Event, Reporter};
-use csi_harness::results::outcome::Outcome;
-use csi_harness::run::runner::{RunOptions, Runner};
+use csi_harness::results::outcome::{CheckReport, Outcome};
+use csi_harness::run::runner::RunOptions;
 use csi_hostpath_driver::HostpathDriver;
 use csi_proto::Endpoint;
 use csi_proto::v1::controller_server::ControllerServer;
@@ -20,8 +19,8 @@ use csi_proto::v1::identity_server::IdentityServer;
 use csi_proto::v1::node_server::Node;
 use csi_proto::v1::node_server::NodeServer;
 use csi_proto::v1::*;
+use csi_test_support::run::Run;
 use rustix::mount::{UnmountFlags, mount_bind, unmount};
-use tokio::sync::watch;
 use tonic::service::Routes;
 use tonic::{Request, Response, Status};
 
@@ -125,22 +124,16 @@ impl Node for Faulty {
     }
 }
 
-/// What was said against the driver: the check, and the rule that it broke.
-#[derive(Debug, Default)]
-struct Accusations(Vec<(String, Option<&'static str>)>);
-
-impl Reporter for Accusations {
-    fn event(&mut self, event: &Event<'_>) {
-        let Event::CheckFinished(report) = event else { return };
-        match &report.outcome {
-            Outcome::Failed(violation) | Outcome::Warned(violation) => {
-                let first = report.planned.check.requirements[0];
-                self.0.push((report.label(), Some(violation.requirement.unwrap_or(first).id)));
-            }
-            Outcome::Passed => self.0.push((report.label(), None)),
-            other => panic!("{}: {other:?}", report.label()),
+/// What a check says against the driver: the rule that it broke.
+fn accusation(report: &CheckReport) -> (String, Option<&'static str>) {
+    let rule = match &report.outcome {
+        Outcome::Failed(violation) | Outcome::Warned(violation) => {
+            Some(violation.requirement.unwrap_or(report.planned.check.requirements[0]).id)
         }
-    }
+        Outcome::Passed => None,
+        other => panic!("{}: {other:?}", report.label()),
+    };
+    (report.label(), rule)
 }
 
 fn suites() -> Registry {
@@ -177,16 +170,12 @@ async fn accuse(
     let mut filter = Filter::default();
     filter.add(check).unwrap();
     let plan = suites().select(&filter, &target.config().access_types);
-    let mut said = Accusations::default();
-    let (_never, signal) = watch::channel(Default::default());
-    let mut runner = Runner::new(target.clone(), options, signal);
-    runner.report_to(&mut said);
-    runner.run(plan).await;
+    let run = Run::of(target, plan, options).await;
     driver.leave().await.unwrap();
     for left in ground.mount_points().iter().rev() {
         unmount(left, UnmountFlags::DETACH).unwrap();
     }
-    said.0
+    run.reports.iter().map(accusation).collect()
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -5,7 +5,7 @@ use csi_harness::spec::requirements::Requirement;
 use csi_harness::text::shorten::{named, shortened};
 
 use super::markup::Html;
-use super::{LISTED_MAX, checks, mark, names, outcome, place, timeline};
+use super::{LISTED_MAX, calls, checks, link_here, mark, names, outcome, place, requirements, timeline};
 use crate::fault::{self, Fault};
 use crate::journal::{CheckEntry, LeftBehindEntry, Run};
 use crate::words::count;
@@ -32,6 +32,7 @@ fn write_fault(html: &mut Html, Fault { first, others }: &Fault<'_>) {
             mark(h3, outcome(first.outcome()));
             h3.text(" ");
             h3.leaf("bdi", &[], &shortened(&first.message));
+            link_here(h3, &id);
         });
         article.element("p", &[("class", "dim")], |p| {
             p.leaf("code", &[], &first.id);
@@ -39,7 +40,8 @@ fn write_fault(html: &mut Html, Fault { first, others }: &Fault<'_>) {
         });
         article.element("dl", &[], |list| write_facts(list, first));
         timeline::write(article, first);
-        write_transcript(article, first);
+        calls::write(article, first);
+        write_printed(article, first);
         if !others.is_empty() {
             article.element("details", &[], |details| {
                 details.leaf("summary", &[], &format!("The same in {}", count(others.len(), "more check")));
@@ -50,7 +52,7 @@ fn write_fault(html: &mut Html, Fault { first, others }: &Fault<'_>) {
 }
 
 fn write_facts(list: &mut Html, check: &CheckEntry) {
-    let mut fact = |name: &str, value: &str| {
+    let fact = |list: &mut Html, name: &str, value: &str| {
         if !value.is_empty() {
             list.leaf("dt", &[], name);
             list.element("dd", &[], |item| item.leaf("bdi", &[], &shortened(value)));
@@ -58,50 +60,39 @@ fn write_facts(list: &mut Html, check: &CheckEntry) {
     };
     let is_breach = matches!(check.outcome(), Kind::Failed | Kind::Warned | Kind::KnownFailure);
     let broken = check.requirements.first().filter(|_| is_breach);
-    if let Some(rule) = broken.and_then(|id| Requirement::find(id)) {
-        fact("requirement", &format!("{} ({}), {}", rule.id, rule.level, rule.section));
-        fact("it says", &rule.sentence());
+    let row = broken.and_then(|id| Requirement::find(id));
+    if let Some(rule) = broken.filter(|_| row.is_none()) {
+        fact(list, "requirement", &format!("{rule}, a rule of ours: csi-sanity explain {rule}"));
     }
-    fact("known because", check.known_because.as_deref().unwrap_or_default());
-    fact("expected", &check.expected);
-    fact("actual", &check.actual);
+    if let Some(rule) = row {
+        list.leaf("dt", &[], "requirement");
+        list.element("dd", &[], |item| {
+            requirements::write_link(item, rule);
+            item.text(&format!(" ({}), {}", rule.level, rule.section));
+        });
+        fact(list, "it says", &rule.sentence());
+    }
+    fact(list, "known because", check.known_because.as_deref().unwrap_or_default());
+    fact(list, "expected", &check.expected);
+    fact(list, "actual", &check.actual);
     if let Some(began) = &check.began_with {
-        fact("began with", &format!("{}: {} ended with {}", began.check, began.rpc, began.how));
+        fact(list, "began with", &format!("{}: {} ended with {}", began.check, began.rpc, began.how));
     }
-    check.notes.iter().take(NOTES_MAX).for_each(|note| fact("note", note));
-    check.left_behind.iter().take(NOTES_MAX).for_each(|left| fact("left behind", left));
+    check.notes.iter().take(NOTES_MAX).for_each(|note| fact(list, "note", note));
+    check.left_behind.iter().take(NOTES_MAX).for_each(|left| fact(list, "left behind", left));
     list.leaf("dt", &[], "repeat");
-    list.element("dd", &[], |item| item.leaf("code", &[], &check.repeat));
+    list.element("dd", &[], |item| item.leaf("code", &[("data-copy", "the command")], &check.repeat));
 }
 
-/// The calls that led there, as the other reports tell them, and what the driver printed.
-fn write_transcript(html: &mut Html, check: &CheckEntry) {
-    if !check.transcript.is_empty() {
-        html.element("details", &[("open", "")], |details| {
-            details.leaf("summary", &[], "The calls that lead there");
-            write_block(details, "The calls that lead there", &outdented(&check.transcript));
-        });
-    }
+/// What the driver printed, if it died.
+fn write_printed(html: &mut Html, check: &CheckEntry) {
     if !check.driver_printed.is_empty() {
         let last = &check.driver_printed[check.driver_printed.len().saturating_sub(PRINTED_MAX)..];
         html.element("details", &[], |details| {
             details.leaf("summary", &[], "What the driver printed last");
-            write_block(details, "What the driver printed last", &last.join("\n"));
+            details.leaf("pre", &[("data-copy", "what the driver printed")], &last.join("\n"));
         });
     }
-}
-
-/// Without the heading, and without the space at the left, that the transcript has among other text.
-fn outdented(transcript: &str) -> String {
-    let lines = transcript.strip_prefix("  calls\n").unwrap_or(transcript).lines();
-    let space = |line: &str| line.len() - line.trim_start().len();
-    let least = lines.clone().filter(|line| !line.trim().is_empty()).map(space).min().unwrap_or(0);
-    lines.map(|line| line.get(least..).unwrap_or_default()).collect::<Vec<_>>().join("\n")
-}
-
-fn write_block(html: &mut Html, label: &str, text: &str) {
-    let attributes = [("tabindex", "0"), ("role", "group"), ("aria-label", label)];
-    html.element("pre", &attributes, |pre| pre.text(text));
 }
 
 pub(super) fn write_crashes(html: &mut Html, run: &Run) {

@@ -74,7 +74,10 @@ impl Html {
 
 /// Elements behind which a new line makes no difference.
 fn is_block(name: &str) -> bool {
-    !matches!(name, "a" | "b" | "bdi" | "code" | "span" | "summary" | "td" | "th" | "tspan")
+    !matches!(
+        name,
+        "a" | "b" | "bdi" | "code" | "small" | "span" | "strong" | "summary" | "td" | "th" | "tspan"
+    )
 }
 
 /// The text, without power over the page: what has a meaning in HTML is spelled out, and what cannot be seen, or turns the

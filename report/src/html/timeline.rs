@@ -141,6 +141,8 @@ mod tests {
             response: None,
             status: None,
             no_answer: None,
+            told: 0,
+            accused: false,
         }
     }
 

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::io::{self, Write};
 
 use anstyle::Style;
+use csi_harness::results::failure_report::FailureReport;
 use csi_harness::results::outcome::{self, CheckReport, Outcome};
-use csi_harness::results::story::Story;
 use csi_harness::text::shorten::shortened;
 
 use super::wrap::wrapped;
@@ -97,8 +97,8 @@ impl Stories {
         if let Outcome::SameFault(same) = &report.outcome {
             return self.again(&report.label(), &same.first);
         }
-        let title = report.planned.check.title.to_owned();
-        let words = || Words { title, headline: headline(report), text: Story(report).to_string() };
+        let title = report.planned.check.title.to_string();
+        let words = || Words { title, headline: headline(report), text: FailureReport(report).to_string() };
         self.tell(report.outcome.kind(), csi_harness::results::fault::key(report), report.label(), words);
     }
 
@@ -176,7 +176,7 @@ fn headline(report: &CheckReport) -> String {
     match &report.outcome {
         Outcome::Passed => String::new(),
         Outcome::Skipped(why) | Outcome::Broken(why) => why.clone(),
-        Outcome::SameFault(same) => same.told(),
+        Outcome::SameFault(same) => same.sentence(),
         Outcome::Failed(violation) | Outcome::Warned(violation) => violation.message.clone(),
         Outcome::KnownFailure { violation, reason } => format!("{} ({reason})", violation.message),
         Outcome::UnexpectedPass { reason } => reason.clone(),

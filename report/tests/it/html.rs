@@ -3,10 +3,13 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use csi_report::{Detail, Format, Run};
+use csi_report::{Detail, Format, Run, Stored, compare_each, history_page};
 use regex_lite::Regex;
 
 use crate::snapshots::{settled, tell};
+
+/// The one place elsewhere that links lead to, and only where the reader follows one.
+const SPECIFICATION: &str = "https://github.com/container-storage-interface/spec/blob/v1.12.0/spec.md";
 
 /// What a driver may not do to the page, wherever its texts stand.
 const HOSTILE: &str = "<script>alert('x')</script>\" onload=\"x\u{202e}\u{0}&amp;";
@@ -21,6 +24,7 @@ fn still(mut run: Run) -> Run {
     }
     for calls in &mut run.rpcs {
         (calls.median_us, calls.percentile_95_us, calls.longest_us) = (250, 1_000, 2_000);
+        calls.percentile_99_us = Some(1_500);
     }
     run
 }
@@ -75,7 +79,66 @@ fn elements(page: &str) -> Vec<Element> {
 async fn the_page_of_a_run() {
     let told = tell(Detail::Quiet).await;
     let page = Format::Html.render(&still(told.journal));
-    insta::assert_snapshot!("html", settled(&page, &told.socket));
+    insta::assert_snapshot!("html", settled(&without_idle_rows(&page), &told.socket));
+}
+
+/// The page without the requirements that the run says nothing of.
+fn without_idle_rows(page: &str) -> String {
+    let row = Regex::new(r#"<tr id="[A-Z0-9-]+" class="dim none">.*?</tr>\n"#).unwrap();
+    let page = row.replace_all(page, "");
+    let section = Regex::new(r#"<tbody data-of="[^"]*"><tr class="group">.*?</tr>\n</tbody>\n"#).unwrap();
+    section.replace_all(&page, "").into_owned()
+}
+
+#[tokio::test]
+async fn each_requirement_has_a_row_and_those_that_were_looked_at_say_so() {
+    let run = tell(Detail::Quiet).await.journal;
+    let page = Format::Html.render(&run);
+    let row = |id: &str| {
+        let from = page.find(&format!("<tr id=\"{id}\"")).unwrap();
+        page[from..].split("</tr>").next().unwrap()
+    };
+    let broken = row("ID-PROBE-001");
+    assert!(broken.contains("class=\"s\">broken<") && broken.contains("identity/probe/answers"), "{broken}");
+    assert!(row("ID-INFO-001").contains("class=\"s\">kept<"), "{}", row("ID-INFO-001"));
+    assert!(row("CTRL-LISTVOL-007").contains("class=\"s\">skipped<"), "{}", row("CTRL-LISTVOL-007"));
+    assert!(row("CTRL-EXPAND-001").contains("class=\"s\">not run<"), "{}", row("CTRL-EXPAND-001"));
+    let link = format!("href=\"{SPECIFICATION}#nodestagevolume\"");
+    assert!(page.contains(&link), "the section of the specification");
+}
+
+#[tokio::test]
+async fn the_calls_of_a_failure_are_laid_out_and_the_accused_one_is_marked() {
+    let page = Format::Html.render(&tell(Detail::Quiet).await.journal);
+    let from = page.find("id=\"check-identity.probe.answers\"").unwrap();
+    let article = page[from..].split("</article>").next().unwrap();
+    assert_eq!(article.matches("class=\"call here\"").count(), 1, "{article}");
+    assert!(article.contains("INTERNAL"), "{article}");
+}
+
+/// Several runs, written and read again as `compare` does.
+async fn stored(versions: &[&str]) -> Vec<Stored> {
+    let mut run = tell(Detail::Quiet).await.journal;
+    let mut read = |version: &&str| {
+        run.target.vendor_version = (*version).to_owned();
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(&file, Format::Json.render(&run)).unwrap();
+        Stored::load(file.path()).unwrap()
+    };
+    versions.iter().map(&mut read).collect()
+}
+
+#[tokio::test]
+async fn several_runs_have_a_page_with_a_column_each() {
+    let mut runs = stored(&["v1", "v2", HOSTILE]).await;
+    runs[2].checks.retain(|check| check.id != "identity/probe/answers");
+    let page = history_page(&runs, &compare_each(&runs, None), "0.0.0");
+    let found = elements(&page);
+    assert_eq!(found.iter().filter(|element| element.name == "script").count(), 1);
+    let columns = found.iter().filter(|element| element.get("scope") == Some("col")).count();
+    assert_eq!(columns, 2 * (1 + runs.len()), "of the areas, and of the checks that failed");
+    assert!(page.contains("gone: 1") && page.contains("not there"), "{page}");
+    assert!(page.contains("&lt;script&gt;") && !page.contains(['\u{202e}', '\0']));
 }
 
 #[tokio::test]
@@ -116,9 +179,10 @@ async fn nothing_is_loaded_from_elsewhere() {
         );
         for (name, value) in &element.attributes {
             assert!(!matches!(name.as_str(), "src" | "srcset" | "style" | "action"), "{name}={value}");
-            assert!(name != "href" || value.starts_with('#'), "{value}");
+            assert!(name != "href" || value.starts_with('#') || value.starts_with(SPECIFICATION), "{value}");
         }
     }
+    let page = page.replace(SPECIFICATION, "");
     for loads in ["url(", "@import", "http://", "https://", "fetch(", "innerHTML"] {
         assert!(!page.contains(loads), "{loads}");
     }
@@ -133,7 +197,8 @@ async fn links_lead_somewhere_and_headings_stand_in_order() {
     assert_eq!(unique.len(), ids.len(), "{ids:?}");
     for element in &found {
         let links = ["aria-labelledby", "for"].iter().filter_map(|name| element.get(name));
-        for id in links.chain(element.get("href").map(|to| &to[1..])) {
+        let here = element.get("href").and_then(|to| to.strip_prefix('#'));
+        for id in links.chain(here) {
             assert!(unique.contains(id), "nothing has the id {id}");
         }
         assert!(

@@ -13,12 +13,12 @@ mod readonly;
 mod sharing;
 mod used;
 
-use csi_harness::checks::registry::Suite;
+use csi_harness::checks::registry::{Checks, Suite};
 
 /// Every check of data.
 pub const SUITE: Suite = Suite {
     name: "data",
-    checks: &[
+    checks: Checks::Declared(&[
         kept::CHECKS,
         copies::CHECKS,
         files::CHECKS,
@@ -28,6 +28,6 @@ pub const SUITE: Suite = Suite {
         mount_group::CHECKS,
         mounts::CHECKS,
         expansion::CHECKS,
-    ],
+    ]),
     retired: &[],
 };

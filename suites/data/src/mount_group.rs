@@ -43,7 +43,7 @@ check! {
         let look = looked.map_err(|error| Stop::broken(format!("failed to make a file: {error}")))?;
         ensure!(
             look.by_option || look.directory.0 == GROUP || look.file.0 == GROUP,
-            "volume_mount_group is nowhere to be seen in what is mounted";
+            "the mount does not show volume_mount_group";
             of: &req::MSG_VOLCAP_005,
             expected: format!("group {GROUP}, by an option of the mount, of the directory, or of a new file"),
             actual: look.told()

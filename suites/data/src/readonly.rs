@@ -16,7 +16,7 @@ async fn cannot_be_written(cx: &Cx, usage: Usage, rule: &'static Requirement) ->
     let written = used.try_to_write(2).await?;
     ensure!(
         written.is_err(),
-        "a workload can write to a volume that it was given for reading";
+        "a workload can write to a volume published readonly";
         of: rule,
         expected: "any error that keeps it from writing",
         actual: "it was written, and is durable"

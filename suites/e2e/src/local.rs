@@ -41,13 +41,14 @@ mod topology;
 use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use csi_driver_definitions::Objects as Installed;
 use csi_harness::config::PathLayout;
 use csi_harness::prelude::{Capability, Cx, PathKind, Stop, Violation};
 use csi_harness::resources::removal::Remove;
+use csi_proto::lock::Mutex;
 use csi_proto::{Service, v1};
 use futures_util::future::BoxFuture;
 use tokio::sync::mpsc;
@@ -160,8 +161,8 @@ impl Local {
     }
 
     fn start(&self, node: usize) {
-        let mut kubelets = self.kubelets.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut components = self.components.tasks.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut kubelets = self.kubelets.lock();
+        let mut components = self.components.tasks.lock();
         let shared = self.shared.clone();
         kubelets.entry(node).or_insert_with(|| components.spawn(Kubelet::run(shared, node)));
     }
@@ -202,7 +203,7 @@ impl Remove for Components {
     }
 
     async fn remove(&self) -> Result<(), String> {
-        self.tasks.lock().unwrap_or_else(PoisonError::into_inner).abort_all();
+        self.tasks.lock().abort_all();
         let mut over = self.over.lock().await;
         match tokio::time::timeout(END_LIMIT, over.recv()).await {
             Ok(_) => Ok(()),
@@ -565,7 +566,7 @@ impl Cluster for Local {
 
     async fn stop_kubelet(&self, node: &str) -> Done {
         let node = self.node_number(node)?;
-        let mut kubelets = self.kubelets.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut kubelets = self.kubelets.lock();
         if let Some(kubelet) = kubelets.remove(&node) {
             kubelet.abort();
         }

@@ -6,8 +6,8 @@ use csi_driver_definitions::{
     ClassError, DriverDefinition, Loaded, StorageClass, VolumeAttributesClass, VolumeGroupSnapshotClass,
     VolumeSnapshotClass,
 };
-use csi_harness::checks::check::{Body, Check, CheckFuture, Runs, Variants};
-use csi_harness::checks::registry;
+use csi_harness::checks::check::{Body, Check, Runs};
+use csi_harness::checks::registry::{self, Checks};
 use csi_harness::prelude::{CheckResult, Cx, Stop};
 use tonic::async_trait;
 
@@ -166,7 +166,7 @@ impl Instance {
         let scene =
             Scene::new(cx, cluster.clone(), definition.clone(), self.pattern, claim_bytes, clusters.say());
         let ended = match (self.test.body)(&scene).await {
-            Err(Stop::Violation(violation)) => Err(violation.told(cluster.evidence().await).into()),
+            Err(Stop::Violation(violation)) => Err(violation.transcript(cluster.evidence().await).into()),
             ended => ended,
         };
         // What a test leaves behind after a failure of its own is not held against the driver a second time.
@@ -195,11 +195,11 @@ fn full_name(definition: &DriverDefinition, suite: &Suite, pattern: &Pattern, te
     words.join(" ")
 }
 
-/// The instances as checks of the harness. They live as long as the program, as its own checks do.
+/// The instances as checks of the harness.
 pub fn suite(definition: Arc<Definition>, clusters: Arc<dyn Clusters>) -> registry::Suite {
     suite_of(&instances(&definition.driver), |instance| {
         let (instance, definition, clusters) = (instance.clone(), definition.clone(), clusters.clone());
-        body(move |cx| {
+        Body::made(move |cx| {
             let (instance, definition, clusters) = (instance.clone(), definition.clone(), clusters.clone());
             Box::pin(async move { instance.run(cx, &definition, &*clusters).await })
         })
@@ -208,40 +208,22 @@ pub fn suite(definition: Arc<Definition>, clusters: Arc<dyn Clusters>) -> regist
 
 /// The same to be chosen from, and not to be run.
 pub fn suite_to_list(instances: &[Instance]) -> registry::Suite {
-    suite_of(instances, |_| body(|_| Box::pin(async { Err(Stop::skip("only listed")) })))
+    suite_of(instances, |_| Body::made(|_| Box::pin(async { Err(Stop::skip("only listed")) })))
 }
 
 fn suite_of(instances: &[Instance], body_of: impl Fn(&Instance) -> Body) -> registry::Suite {
-    let checks: Vec<&'static Check> =
-        instances.iter().map(|instance| check(instance, body_of(instance))).collect();
-    let files: Vec<&'static [&'static Check]> = vec![Vec::leak(checks)];
-    registry::Suite { name: "e2e", checks: Vec::leak(files), retired: &[] }
+    let checks = Checks::made(instances.iter().map(|instance| check(instance, body_of(instance))));
+    registry::Suite { name: "e2e", checks, retired: &[] }
 }
 
-fn check(instance: &Instance, body: Body) -> &'static Check {
-    let leak = |text: String| -> &'static str { String::leak(text) };
-    let runs = if instance.test.is_serial(instance.suite) { Runs::Alone } else { Runs::Parallel };
-    let (id, title) = (leak(instance.id.clone()), leak(instance.name.clone()));
-    let doc = instance.test.doc;
-    Box::leak(Box::new(Check {
-        id,
+fn check(instance: &Instance, body: Body) -> Check {
+    let runs = if instance.test.is_serial(instance.suite) { Runs::Serial } else { Runs::Parallel };
+    let (id, title) = (instance.id.clone(), instance.name.clone());
+    Check {
         since: env!("CARGO_PKG_VERSION"),
-        title,
-        doc,
-        requirements: &[],
-        needs: &[],
-        refuted_by: &[],
-        replaces: &[],
-        known_as: Some(title),
-        plain: &[],
-        follows: None,
+        doc: instance.test.doc,
+        known_as: Some(title.clone().into()),
         runs,
-        access: Variants::First,
-        body,
-    }))
-}
-
-/// A body that holds what it works with.
-fn body(of: impl for<'a> Fn(&'a Cx) -> CheckFuture<'a> + Send + Sync + 'static) -> Body {
-    Box::leak(Box::new(of))
+        ..Check::new(id.into(), title.into(), body)
+    }
 }

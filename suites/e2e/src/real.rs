@@ -31,12 +31,13 @@ mod volumes;
 mod watch;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use csi_harness::prelude::{Capability, Stop, Violation};
 use csi_harness::resources::removal::Remove;
+use csi_proto::lock::Mutex;
 use futures_util::future::BoxFuture;
 use serde_json::{Value, json};
 use tokio::sync::OnceCell;
@@ -133,7 +134,6 @@ impl Real {
         say: Say,
     ) -> Real {
         let watches = Watches::new(found.server.clone(), namespace);
-        let (pods, going, kept, reminders, nodes, granted, opened, is_begun, is_closed) = Default::default();
         let names = Names::new(namespace);
         Real {
             found,
@@ -142,17 +142,17 @@ impl Real {
             marks,
             names,
             watches,
-            pods,
-            going,
-            kept,
-            reminders,
-            nodes,
             say,
             _share: share,
-            granted,
-            opened,
-            is_begun,
-            is_closed,
+            pods: Mutex::default(),
+            going: Mutex::default(),
+            kept: Mutex::default(),
+            reminders: Reminders::default(),
+            nodes: Nodes::default(),
+            granted: OnceCell::new(),
+            opened: OnceCell::new(),
+            is_begun: AtomicBool::new(false),
+            is_closed: AtomicBool::new(false),
         }
     }
 
@@ -215,14 +215,14 @@ impl Real {
     /// that they are to go.
     async fn delete_with(&self, kind: Kind, name: &str, retained: Vec<Object>) -> Done {
         let key = (kind, name.to_owned());
-        self.going.lock().unwrap_or_else(PoisonError::into_inner).insert(key, retained);
+        self.going.lock().insert(key, retained);
         self.server().delete(kind, self.namespace(), name, None).await
     }
 
     /// A content that is there still although its snapshot is gone; it is deleted, unless it is on its way.
     async fn rest_of(&self, kind: Kind, name: &str) -> Done<Option<Value>> {
         let key = (kind, name.to_owned());
-        let going = self.going.lock().unwrap_or_else(PoisonError::into_inner).get(&key).cloned();
+        let going = self.going.lock().get(&key).cloned();
         let mut rest = None;
         for (content, one) in going.unwrap_or_default() {
             if let Some(object) = self.look(content, &one).await? {
@@ -238,7 +238,7 @@ impl Real {
 
     /// Notes that an object stands for a snapshot again.
     fn is_kept_no_more(&self, handle: &str) {
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner).remove(handle);
+        self.kept.lock().remove(handle);
     }
 
     /// Imports a snapshot that the driver keeps, so that it goes with its object, and waits until that is taken up: before, only the
@@ -274,7 +274,7 @@ impl Real {
         }
         let (server, namespace) = (self.server(), self.names.namespace.as_str());
         let until = Instant::now() + CLOSE_LIMIT;
-        let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let kept = self.kept.lock().clone();
         let mut taken_up = Ok(());
         for (handle, spec) in &kept {
             taken_up = taken_up.and(self.take_up(handle, spec).await);
@@ -443,13 +443,13 @@ impl Cluster for Real {
 
     async fn create_pod(&self, spec: &PodSpec) -> Done {
         let manifest = pods::manifest(&self.names, &self.ground, spec);
-        self.pods.lock().unwrap_or_else(PoisonError::into_inner).insert(spec.name.clone(), spec.clone());
+        self.pods.lock().insert(spec.name.clone(), spec.clone());
         self.create(Kind::Pod, manifest).await
     }
 
     async fn pod(&self, name: &str) -> Done<Option<Pod>> {
         let object = self.look(Kind::Pod, name).await?;
-        let spec = self.pods.lock().unwrap_or_else(PoisonError::into_inner).get(name).cloned();
+        let spec = self.pods.lock().get(name).cloned();
         Ok(object.map(|object| pods::read(spec.unwrap_or_default(), &object)))
     }
 
@@ -502,7 +502,7 @@ impl Cluster for Real {
         if let Some(handle) = content.as_ref().and_then(snapshots::handle).filter(|_| retained.is_some()) {
             let spec = snapshots::read(&self.names, &object, content.as_ref()).spec;
             let spec = SnapshotSpec { origin: SnapshotOrigin::Handle(handle.clone()), ..spec };
-            self.kept.lock().unwrap_or_else(PoisonError::into_inner).insert(handle, spec);
+            self.kept.lock().insert(handle, spec);
         }
         self.delete_with(Kind::Snapshot, name, retained.into_iter().collect()).await
     }
@@ -607,7 +607,7 @@ impl Cluster for Real {
         Err(Violation::new("what a test has made does not go")
             .expected("pods, snapshots, claims and their volumes can be deleted, in this order")
             .actual(close::sentence(&left))
-            .told(self.evidence().await)
+            .transcript(self.evidence().await)
             .into())
     }
 }

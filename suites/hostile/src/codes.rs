@@ -47,10 +47,13 @@ impl Codes {
             return;
         }
         self.first.get_or_insert_with(|| {
-            Violation::new(format!("{} is refused with a code for faults of the driver", shot.told()))
-                .of(&HOSTILE_CODE_001)
-                .expected("INVALID_ARGUMENT, or another code for faults of the caller; or OK")
-                .actual(refused)
+            Violation::new(format!(
+                "{} is rejected with a code for internal faults of the driver",
+                shot.told()
+            ))
+            .of(&HOSTILE_CODE_001)
+            .expected("INVALID_ARGUMENT, or another code for faults of the caller; or OK")
+            .actual(refused)
         });
     }
 

@@ -187,8 +187,8 @@ fn is_answered(shot: &Shot, answer: &Answer<Value>) -> CheckResult {
 pub fn canary_is_unchanged(canary: &Canary, shot: &Shot, answer: &Answer<Value>) -> CheckResult {
     let Some(changed) = canary.changed() else { return Ok(()) };
     canary.sweep();
-    Err(Violation::new(format!("{} reaches files outside of what it is for", shot.told()))
-        .expected("a text that is taken for what it is; outside of the driver's own place nothing changes")
+    Err(Violation::new(format!("{} reaches files outside the driver's directory", shot.told()))
+        .expected("the text is taken literally, and nothing outside the driver's directory changes")
         .actual(format!("{changed}; the call was answered with {answer}"))
         .into())
 }

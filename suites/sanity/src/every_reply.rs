@@ -9,7 +9,7 @@ pub(crate) mod secrets;
 pub(crate) mod sizes;
 pub(crate) mod status;
 
-use csi_harness::client::replies::Breach;
+use csi_harness::client::response_rules::Breach;
 use csi_harness::prelude::*;
 use csi_harness::spec::requirements::Requirement;
 use csi_harness::text::shorten::shortened;
@@ -71,7 +71,7 @@ fn seen_with(violation: Violation, breaches: &[Breach]) -> Violation {
     breaches
         .iter()
         .fold(violation, |violation, breach| violation.along_with(breach.check.as_deref()))
-        .told(std::iter::once("calls".to_owned()).chain(calls).collect())
+        .transcript(std::iter::once("calls".to_owned()).chain(calls).collect())
 }
 
 fn call(breach: &Breach) -> String {

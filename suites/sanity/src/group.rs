@@ -40,7 +40,7 @@ pub(crate) async fn ready_group(cx: &Cx) -> CheckResult<v1::VolumeGroupSnapshot>
 }
 
 /// Sends CreateVolume for a volume made from a member of a group snapshot.
-pub(crate) fn restore<'a>(cx: &'a Cx, member: &v1::Snapshot) -> Calling<'a, v1::Volume> {
+pub(crate) fn restore<'a>(cx: &'a Cx, member: &v1::Snapshot) -> PendingCall<'a, v1::Volume> {
     cx.create_volume(source::request(cx, source::snapshot(&member.snapshot_id), member.size_bytes))
 }
 

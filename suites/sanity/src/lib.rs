@@ -17,13 +17,13 @@ pub mod proven;
 mod topology;
 pub mod untested;
 
-use csi_harness::checks::registry::Suite;
+use csi_harness::checks::registry::{Checks, Suite};
 use csi_harness::checks::retired::{Fate, Retired};
 
 /// Every check of the specification.
 pub const SUITE: Suite = Suite {
     name: "sanity",
-    checks: &[
+    checks: Checks::Declared(&[
         identity::get_plugin_info::CHECKS,
         identity::get_plugin_capabilities::CHECKS,
         identity::probe::CHECKS,
@@ -88,7 +88,7 @@ pub const SUITE: Suite = Suite {
         node::node_expand_volume::paths::CHECKS,
         lifecycle::created::CHECKS,
         lifecycle::provisioned::CHECKS,
-    ],
+    ]),
     retired: &[
         Retired {
             id: "controller/create-volume/mutable-parameters-win",

@@ -179,17 +179,18 @@ pub static ONLY_WARNED: &[(&Requirement, &str)] = &[
 mod tests {
     use super::*;
 
-    fn named() -> impl Iterator<Item = &'static Requirement> {
-        let checks = crate::SUITE.checks.iter().copied().flatten();
-        checks.flat_map(|check| check.requirements.iter().copied())
+    fn named() -> Vec<&'static Requirement> {
+        let suite = crate::SUITE;
+        suite.checks.iter().flat_map(|check| check.requirements.iter().copied()).collect()
     }
 
     #[test]
     fn rows_are_sorted_and_have_no_check() {
         assert!(UNTESTED.is_sorted_by(|(a, _), (b, _)| a.id < b.id));
         assert!(SAID_AGAIN.is_sorted_by(|(a, _), (b, _)| a.id < b.id));
+        let named = named();
         for row in UNTESTED.iter().map(|(row, _)| row).chain(SAID_AGAIN.iter().map(|(row, _)| row)) {
-            assert!(!named().any(|rule| rule == *row), "{} is tested", row.id);
+            assert!(!named.contains(row), "{} is tested", row.id);
         }
     }
 

@@ -5,24 +5,13 @@
 //! cargo bench -p csi-suite-stateful
 //! ```
 
-#[path = "../tests/it/plain.rs"]
-mod plain;
-#[path = "../tests/it/simulation.rs"]
-mod simulation;
-#[path = "../tests/it/story.rs"]
-#[expect(dead_code, reason = "shared with the tests")]
-mod story;
-#[path = "../tests/it/toy.rs"]
-#[expect(dead_code, reason = "shared with the tests")]
-mod toy;
-
 use std::fmt;
 
 use csi_suite_stateful::history::{History, Parts, check};
+use csi_test_support::histories::plain;
+use csi_test_support::histories::simulation::{Plan, Race, simulate};
 use divan::Bencher;
 use divan::counter::ItemsCount;
-
-use crate::simulation::{Plan, Race, simulate};
 
 fn main() {
     divan::main();

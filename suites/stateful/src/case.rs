@@ -13,13 +13,11 @@ pub use rust_test::call_in_rust;
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::fs;
-use std::io;
 use std::path::{Path, PathBuf};
 
-use csi_harness::config::{AccessType, ConfigError, read_yaml};
+use csi_harness::config::AccessType;
 use csi_harness::protocol::capability::Capability;
-use csi_harness::results::stored;
+use csi_harness::results::stored::{self, CaseError};
 use csi_proto::code_name;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -157,75 +155,13 @@ mod capabilities {
     }
 }
 
-/// Why a case cannot be read or written.
-#[derive(Debug, thiserror::Error)]
-pub enum CaseError {
-    /// The file cannot be read.
-    #[error("failed to read {}", path.display())]
-    Read {
-        /// Which file.
-        path: PathBuf,
-        /// Why.
-        source: io::Error,
-    },
-    /// The folder cannot be read.
-    #[error("failed to read the folder {}", folder.display())]
-    ReadFolder {
-        /// Which folder.
-        folder: PathBuf,
-        /// Why.
-        source: io::Error,
-    },
-    /// There are too many files in the folder.
-    #[error("{} has more than {FILES_MAX} cases; take out those that are fixed", folder.display())]
-    TooMany {
-        /// Which folder.
-        folder: PathBuf,
-    },
-    /// The file is too large to be a case.
-    #[error("{} has {bytes} bytes; a case has {CASE_BYTES_MAX} at the most", path.display())]
-    TooLarge {
-        /// Which file.
-        path: PathBuf,
-        /// How large it is.
-        bytes: u64,
-    },
-    /// The file is not what a case looks like.
-    #[error(transparent)]
-    Parse(#[from] ConfigError),
-    /// A value cannot be.
-    #[error("{}: {problem}", path.display())]
-    Invalid {
-        /// Which file.
-        path: PathBuf,
-        /// Which value and why.
-        problem: String,
-    },
-    /// The case cannot be put into words.
-    #[error("failed to write the case as YAML")]
-    Serialize(#[source] serde_saphyr::ser::Error),
-    /// The file cannot be written.
-    #[error("failed to write {}", path.display())]
-    Write {
-        /// Which file.
-        path: PathBuf,
-        /// Why.
-        source: io::Error,
-    },
-}
-
 impl Case {
     /// Reads a case.
     ///
     /// # Errors
     /// The file cannot be read, or is not a case; the text names file, line and column.
     pub fn load(path: &Path) -> Result<Case, CaseError> {
-        let read = |source| CaseError::Read { path: path.to_owned(), source };
-        let bytes = fs::metadata(path).map_err(read)?.len();
-        if bytes > CASE_BYTES_MAX {
-            return Err(CaseError::TooLarge { path: path.to_owned(), bytes });
-        }
-        let case: Case = read_yaml(path)?;
+        let case: Case = stored::read(path, CASE_BYTES_MAX)?;
         case.validate().map_err(|problem| CaseError::Invalid { path: path.to_owned(), problem })?;
         Ok(case)
     }
@@ -235,22 +171,7 @@ impl Case {
     /// # Errors
     /// The folder or one of its files cannot be read, or there are more than [`FILES_MAX`].
     pub fn load_all(folder: &Path) -> Result<Vec<(PathBuf, Case)>, CaseError> {
-        let read = |source| CaseError::ReadFolder { folder: folder.to_owned(), source };
-        let entries = match fs::read_dir(folder) {
-            Ok(entries) => entries,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-            Err(error) => return Err(read(error)),
-        };
-        let mut paths = Vec::new();
-        for entry in entries {
-            let path = entry.map_err(read)?.path();
-            if path.extension().is_some_and(|extension| extension == "yaml") {
-                paths.push(path);
-            }
-            if paths.len() > FILES_MAX {
-                return Err(CaseError::TooMany { folder: folder.to_owned() });
-            }
-        }
+        let mut paths = stored::files(folder, "yaml", FILES_MAX)?;
         paths.sort();
         paths.into_iter().map(|path| Case::load(&path).map(|case| (path, case))).collect()
     }
@@ -275,8 +196,7 @@ impl Case {
     /// The file cannot be written.
     pub fn store(&self, folder: &Path) -> Result<PathBuf, CaseError> {
         let path = folder.join(self.file_name());
-        let write = |source| CaseError::Write { path: path.clone(), source };
-        stored::write(&path, &self.to_yaml()?).map_err(write)?;
+        stored::write(&path, &self.to_yaml()?)?;
         Ok(path)
     }
 

@@ -5,7 +5,7 @@ mod pairs;
 
 use std::sync::Arc;
 
-use csi_harness::checks::registry::Suite;
+use csi_harness::checks::registry::{Checks, Suite};
 use csi_harness::prelude::*;
 
 use crate::budget::Budget;
@@ -27,7 +27,7 @@ const LANES: u16 = 4;
 const LANE_PAIRS: u32 = 10;
 
 /// The concurrency suite.
-pub const SUITE: Suite = Suite { name: "concurrency", checks: &[CHECKS], retired: &[] };
+pub const SUITE: Suite = Suite { name: "concurrency", checks: Checks::Declared(&[CHECKS]), retired: &[] };
 
 const CHECKS: &[&Check] = &[&CONTROLLER_CALLS, &PAIRS];
 
@@ -40,8 +40,8 @@ check! {
         spec: ALL,
         needs: [CREATE_DELETE_VOLUME],
         refuted_by: ["create-volume-counts-overlaps-twice", "create-volume-loses-updates", "create-volume-races-on-name", "create-volume-revives-deleted"],
-        follows: "*",
-        runs: Alone,
+        duplicate_of: "*",
+        runs: Serial,
     }
     async |cx| {
         in_rounds(cx, Calls::OfManyWorkers).await
@@ -57,8 +57,8 @@ check! {
         spec: ALL,
         needs: [CREATE_DELETE_VOLUME],
         refuted_by: ["create-volume-loses-updates", "create-volume-races-on-name"],
-        follows: "*",
-        runs: Alone,
+        duplicate_of: "*",
+        runs: Serial,
         access: Each,
     }
     async |cx| {

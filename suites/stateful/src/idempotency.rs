@@ -6,7 +6,7 @@ mod path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use csi_harness::checks::registry::Suite;
+use csi_harness::checks::registry::{Checks, Suite};
 use csi_harness::prelude::*;
 
 use crate::budget::Budget;
@@ -24,7 +24,7 @@ const UNANSWERED_MAX: Duration = Duration::from_millis(50);
 const UNANSWERED_TIMES: usize = 3;
 
 /// The idempotency suite.
-pub const SUITE: Suite = Suite { name: "idempotency", checks: &[CHECKS], retired: &[] };
+pub const SUITE: Suite = Suite { name: "idempotency", checks: Checks::Declared(&[CHECKS]), retired: &[] };
 
 const CHECKS: &[&Check] =
     &[&EACH_CALL, &EVERY_POINT, &AFTER_ERRORS, &GIVEN_UP_AND_REPEATED, &BROKEN_AND_REPEATED];
@@ -37,7 +37,7 @@ check! {
         spec: ALL,
         needs: [CREATE_DELETE_VOLUME],
         refuted_by: ["create-volume-forgets-names", "controller-publish-refuses-repeats", "node-stage-refuses-repeats", "create-snapshot-refuses-repeats"],
-        follows: "*",
+        duplicate_of: "*",
         access: Each,
     }
     async |cx| {
@@ -57,7 +57,7 @@ check! {
         spec: ALL,
         needs: [CREATE_DELETE_VOLUME],
         refuted_by: ["controller-unpublish-refuses-repeats", "node-unstage-refuses-repeats", "node-unpublish-refuses-repeats", "node-publish-refuses-repeats"],
-        follows: "*",
+        duplicate_of: "*",
         access: Each,
     }
     async |cx| {
@@ -84,7 +84,7 @@ check! {
             "controller-publish-forgets-readonly",
             "node-publish-forgets-readonly",
         ],
-        follows: "*",
+        duplicate_of: "*",
         access: Each,
     }
     async |cx| {
@@ -120,8 +120,8 @@ check! {
             "create-volume-leaks-after-timeout",
             "lock-kept-after-cancel",
         ],
-        follows: "*",
-        runs: Alone,
+        duplicate_of: "*",
+        runs: Serial,
         access: Each,
     }
     async |cx| {
@@ -137,8 +137,8 @@ check! {
         spec: GIVEN_UP,
         needs: [CREATE_DELETE_VOLUME],
         refuted_by: ["lock-owned-by-connection"],
-        follows: "*",
-        runs: Alone,
+        duplicate_of: "*",
+        runs: Serial,
         access: Each,
     }
     async |cx| {

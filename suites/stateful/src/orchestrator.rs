@@ -10,12 +10,13 @@ mod parameters;
 mod snapshot;
 mod workload;
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard};
 use std::time::{Duration, Instant};
 
 use csi_harness::client::answer;
 use csi_harness::prelude::*;
 use csi_harness::protocol::effect::is_not_now;
+use csi_proto::lock::Mutex;
 use csi_proto::redact;
 use serde_json::Value;
 
@@ -217,7 +218,7 @@ impl Orchestrator {
     async fn send<'a, Q: csi_proto::Call, T: Send + 'a>(
         &self,
         request: &Q,
-        calling: Calling<'a, T>,
+        calling: PendingCall<'a, T>,
         shown: impl FnOnce(&T) -> Value,
         said: impl FnOnce(&mut Memory, &T) -> Said,
     ) -> Made {
@@ -259,7 +260,7 @@ impl Orchestrator {
     }
 
     fn memory(&self) -> MutexGuard<'_, Memory> {
-        self.memory.lock().unwrap_or_else(PoisonError::into_inner)
+        self.memory.lock()
     }
 
     /// The id as the driver gave it.

@@ -5,7 +5,7 @@ mod stored;
 
 use std::sync::Arc;
 
-use csi_harness::checks::registry::Suite;
+use csi_harness::checks::registry::{Checks, Suite};
 use csi_harness::prelude::*;
 use proptest::strategy::{Strategy as _, ValueTree as _};
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
@@ -18,7 +18,7 @@ use crate::sequence::Item;
 use crate::trial::{Came, Trial};
 
 /// The property suite.
-pub const SUITE: Suite = Suite { name: "property", checks: &[CHECKS], retired: &[] };
+pub const SUITE: Suite = Suite { name: "property", checks: Checks::Declared(&[CHECKS]), retired: &[] };
 
 const CHECKS: &[&Check] = &[&VOLUMES_AT_RANDOM, &SNAPSHOTS_AT_RANDOM, &GROUPS_AT_RANDOM, &NODES_AT_RANDOM];
 
@@ -40,7 +40,7 @@ check! {
             "create-volume-keeps-parameters-in-part",
             "controller-expand-exceeds-limit",
         ],
-        follows: "*",
+        duplicate_of: "*",
     }
     async |cx| {
         use Verb::*;
@@ -59,7 +59,7 @@ check! {
         spec: SNAPSHOTS,
         needs: [CREATE_DELETE_VOLUME, CREATE_DELETE_SNAPSHOT],
         refuted_by: ["create-snapshot-forgets-names", "create-snapshot-repeat-changes-time", "delete-volume-deletes-snapshots"],
-        follows: "*",
+        duplicate_of: "*",
     }
     async |cx| {
         use Verb::*;
@@ -83,7 +83,7 @@ check! {
             "create-group-snapshot-drops-last-source",
             "delete-snapshot-group-member-as-internal",
         ],
-        follows: "*",
+        duplicate_of: "*",
     }
     async |cx| {
         use Verb::*;
@@ -109,7 +109,7 @@ check! {
             "node-stage-refuses-repeats",
             "node-unpublish-refuses-repeats",
         ],
-        follows: "*",
+        duplicate_of: "*",
         access: Each,
     }
     async |cx| {

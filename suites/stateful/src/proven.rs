@@ -4,7 +4,7 @@ use csi_harness::run::refutation::Accused;
 use csi_harness::spec::requirements::Requirement;
 
 /// The defect and the check, then how soon it is found, and the rules that the check blames it for in brackets, with a word if it warns.
-const TRIES: &str = include_str!("../tests/refutation/tries.txt");
+const TRIES: &str = include_str!("proven/tries.txt");
 
 /// Which rules a check blames a driver with a defect for.
 pub fn accused() -> impl Iterator<Item = Accused> {

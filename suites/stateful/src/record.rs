@@ -1,9 +1,10 @@
 //! What several callers do at the same time, written down to be judged afterwards.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use csi_harness::prelude::*;
+use csi_proto::lock::Mutex;
 
 use crate::case::{BreachText, Case};
 use crate::history::{Entry, History, Report, Timeline, Unordered, check};
@@ -102,7 +103,7 @@ impl Recorder {
     }
 
     fn ends(&self) -> std::sync::MutexGuard<'_, Vec<End>> {
-        self.ends.lock().unwrap_or_else(PoisonError::into_inner)
+        self.ends.lock()
     }
 
     /// The calls that were not answered, a line each.
@@ -174,11 +175,11 @@ impl Recorder {
                 Case { steps: steps.collect(), ..case(&self.cx, seed, BreachText::from(&unordered.breach)) };
             lines.push(case.store_in(folder));
         }
-        Violation::from(unordered.breach.clone()).told(lines).timeline(timeline.into_spans())
+        Violation::from(unordered.breach.clone()).transcript(lines).timeline(timeline.into_spans())
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Vec<(u16, Call, Made)>> {
-        self.made.lock().unwrap_or_else(PoisonError::into_inner)
+        self.made.lock()
     }
 }
 

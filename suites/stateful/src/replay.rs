@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use csi_harness::checks::registry::Suite;
+use csi_harness::checks::registry::{Checks, Suite};
 use csi_harness::prelude::*;
 use tokio::task::JoinSet;
 
@@ -21,7 +21,7 @@ use crate::trial::{Came, Trial};
 const AT_ONCE_TIMES: u32 = 50;
 
 /// The one check that runs a case. It is in no list: only `csi-sanity replay` has it.
-pub const SUITE: Suite = Suite { name: "replay", checks: &[&[&CASE]], retired: &[] };
+pub const SUITE: Suite = Suite { name: "replay", checks: Checks::Declared(&[&[&CASE]]), retired: &[] };
 
 check! {
     /// Runs the case that the configuration names.
@@ -31,7 +31,7 @@ check! {
         spec: RESTARTED,
         needs: [CREATE_DELETE_VOLUME],
         refuted_by: ["create-volume-forgets-names"],
-        runs: Alone,
+        runs: Serial,
     }
     async |cx| {
         let path = cx.config().effort.replay.as_ref().ok_or_else(|| Stop::skip("no case is named"))?;

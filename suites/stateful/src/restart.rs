@@ -12,7 +12,7 @@ mod used;
 
 use std::time::{Duration, Instant};
 
-use csi_harness::checks::registry::Suite;
+use csi_harness::checks::registry::{Checks, Suite};
 use csi_harness::driver::{Away, Driver, DriverError, End};
 use csi_harness::prelude::*;
 
@@ -34,7 +34,7 @@ const LOAD_MAX: Duration = Duration::from_millis(60);
 const STOP_GRACE: Duration = Duration::from_secs(10);
 
 /// The restart suite.
-pub const SUITE: Suite = Suite { name: "restart", checks: &[CHECKS], retired: &[] };
+pub const SUITE: Suite = Suite { name: "restart", checks: Checks::Declared(&[CHECKS]), retired: &[] };
 
 const CHECKS: &[&Check] = &[
     &memory::REMEMBERS,
@@ -56,7 +56,7 @@ check! {
         spec: RESTARTED,
         needs: [CREATE_DELETE_VOLUME, RESTARTS],
         refuted_by: ["restart-forgets-last-write", "restart-takes-truncated-for-empty", "saves-after-answer"],
-        follows: "*",
+        duplicate_of: "*",
         runs: Erases,
         access: Each,
     }
@@ -122,12 +122,12 @@ async fn bring_back(cx: &Cx, driver: &Driver, how: &str, unanswered: Vec<String>
     if !away.is_fault() {
         return Err(too_slow(how, &away, &printed));
     }
-    Err(Violation::new(format!("the driver does not answer any more after it was {how} and started again"))
+    Err(Violation::new(format!("the driver does not answer after it was {how} and started again"))
         .of(&req::GEN_ERR_001)
-        .expected("a driver that starts from whatever state it was ended in")
+        .expected("a driver that starts from any state that a kill can leave")
         .actual(away)
         .printed(printed)
-        .told(unanswered)
+        .transcript(unanswered)
         .into())
 }
 

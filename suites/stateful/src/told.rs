@@ -13,13 +13,13 @@ use crate::model::expectation::{Breach, Known};
 struct Again {
     breach: Breach,
     /// The check that tells it.
-    teller: String,
+    reported_by: String,
     times: u32,
 }
 
 /// The check that tells a fault by its rule, in words of its own.
 pub(crate) fn told_elsewhere(cx: &Cx, breach: &Breach) -> Option<String> {
-    cx.target().faults().teller(breach.rule).filter(|_| breach.rule.is_binding())
+    cx.target().faults().reported_by(breach.rule).filter(|_| breach.rule.is_binding())
 }
 
 /// What was told so far.
@@ -66,11 +66,11 @@ impl Told {
     /// Takes it on to tell a fault. `false` if that is done already, and then it is counted.
     pub(crate) fn takes_on(&mut self, breach: &Breach) -> bool {
         let elsewhere = told_elsewhere(&self.cx, breach);
-        let teller = elsewhere.as_deref().unwrap_or(self.cx.label());
-        match (self.cx.target().faults().claim(&breach.fault(), teller), elsewhere) {
+        let reported_by = elsewhere.as_deref().unwrap_or(self.cx.label());
+        match (self.cx.target().faults().claim(&breach.fault(), reported_by), elsewhere) {
             (Ok(()), None) => true,
-            (Err(teller), _) | (Ok(()), Some(teller)) => {
-                self.meet_again(breach, &teller);
+            (Err(reported_by), _) | (Ok(()), Some(reported_by)) => {
+                self.meet_again(breach, &reported_by);
                 false
             }
         }
@@ -90,8 +90,8 @@ impl Told {
 
     /// Takes in what was only remarked on: recommendations, and faults that were known by then.
     pub(crate) fn remark(&mut self, remark: &Breach, known: &Known) {
-        if let Some(teller) = known.teller(remark) {
-            self.meet_again(remark, teller);
+        if let Some(reported_by) = known.reported_by(remark) {
+            self.meet_again(remark, reported_by);
         } else if self.remarked.insert(remark.fault()) {
             self.cx.warn(remark.clone().into());
         }
@@ -104,9 +104,9 @@ impl Told {
         report.remarks.iter().for_each(|(_, remark)| self.remark(remark, known));
     }
 
-    fn meet_again(&mut self, breach: &Breach, teller: &str) {
+    fn meet_again(&mut self, breach: &Breach, reported_by: &str) {
         self.leaves_doubt |= breach.leaves_doubt;
-        let first = || Again { breach: breach.clone(), teller: teller.to_owned(), times: 0 };
+        let first = || Again { breach: breach.clone(), reported_by: reported_by.to_owned(), times: 0 };
         self.again.entry(breach.fault()).or_insert_with(first).times += 1;
     }
 
@@ -118,10 +118,10 @@ impl Told {
         if self.undecided > 0 {
             self.cx.note(format!("{} of {} objects are undecided", self.undecided, self.objects));
         }
-        for (fault, Again { breach, teller, times }) in &self.again {
+        for (fault, Again { breach, reported_by, times }) in &self.again {
             let by = match self.own.contains(fault) {
                 true => "this fault again",
-                false => &format!("the fault that {teller} tells"),
+                false => &format!("the fault that {reported_by} tells"),
             };
             let times = if *times == 1 { "once".to_owned() } else { format!("{times} times") };
             self.cx.note(format!("went on {times} beyond {by}: {} ({})", breach.message, fault.rule));

@@ -125,6 +125,6 @@ impl<'a> Trial<'a> {
             let case = case(self.cx, self.seed, BreachText::from(breach));
             told.push(Case { steps: sequence.steps.clone(), ..case }.store_in(folder));
         }
-        Violation::from(breach.clone()).told(told)
+        Violation::from(breach.clone()).transcript(told)
     }
 }

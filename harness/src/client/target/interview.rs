@@ -10,7 +10,7 @@ use crate::client::answer::Answer;
 use crate::client::call::Exchange;
 use crate::client::patience::Patience;
 use crate::client::patience::Pauses;
-use crate::client::replies::Replies;
+use crate::client::response_rules::ResponseRules;
 use crate::config::Config;
 use crate::protocol::capability::{Capabilities, Capability, sets};
 use crate::protocol::effect;
@@ -26,7 +26,7 @@ pub(super) struct Interview<'a> {
     pub(super) capabilities: Capabilities,
     pub(super) services: BTreeSet<Service>,
     pub(super) remarks: Vec<String>,
-    pub(super) replies: Replies,
+    pub(super) response_rules: ResponseRules,
     pub(super) patience: Patience,
 }
 
@@ -40,7 +40,7 @@ impl<'a> Interview<'a> {
             capabilities: Capabilities::default(),
             services: BTreeSet::from([Service::Identity]),
             remarks: Vec::new(),
-            replies: Replies::new(config),
+            response_rules: ResponseRules::new(config),
             patience: Patience::default(),
         }
     }
@@ -178,7 +178,7 @@ impl<'a> Interview<'a> {
                 request: request.clone(),
                 limit: self.config.time_limits.call(rpc.method),
                 patience: &self.patience,
-                replies: &self.replies,
+                response_rules: &self.response_rules,
                 check: None,
             };
             match ask.unary().await {

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use sha2::{Digest as _, Sha256};
 
 use crate::config::{AccessType, PathLayout};
+use crate::text::encoding::{hex, uid};
 
 /// Stands for the driver where its name cannot be one of a directory.
 const NAMELESS: &str = "driver.invalid";
@@ -49,7 +50,7 @@ impl Layout {
 
     /// Where a volume is published: below a pod of its own, and under this name of the volume.
     pub(crate) fn target(&self, name: &str, access: AccessType) -> Place {
-        self.target_in(&pod_uid(name), name, access)
+        self.target_in(&uid(name), name, access)
     }
 
     /// Where a volume of this name is published for the pod with this UID.
@@ -99,17 +100,6 @@ impl Layout {
     }
 }
 
-/// A UID in its usual form, another one for each name.
-fn pod_uid(name: &str) -> String {
-    let digits = hex(&Sha256::digest(name));
-    let groups = [0..8, 8..12, 12..16, 16..20, 20..32].map(|group| &digits[group]);
-    groups.join("-")
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use std::path::Path;
@@ -128,7 +118,7 @@ mod tests {
         let published = |access| whole(&layout.target("pv-1", access));
         // printf vol-1 | sha256sum
         let hash = "d2e8363faaac7ae76def3b14091d8eb5755f6b92e9531627aeec833a8731cc49";
-        let uid = pod_uid("pv-1");
+        let uid = super::uid("pv-1");
         for (path, expected) in [
             (
                 staged(AccessType::Mount),
@@ -144,7 +134,7 @@ mod tests {
             assert_eq!(path, Path::new(&expected));
         }
         assert_eq!(uid.split('-').map(str::len).collect::<Vec<_>>(), [8, 4, 4, 4, 12]);
-        assert_ne!(uid, pod_uid("pv-2"));
+        assert_ne!(uid, super::uid("pv-2"));
     }
 
     #[test]

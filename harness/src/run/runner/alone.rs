@@ -87,14 +87,15 @@ impl Runner<'_> {
         let rule = &req::GEN_CONC_003;
         let message = format!("{method} is refused while other calls are under way, and not alone");
         let fault = Fault { rule: rule.id, what: Fault::BESIDE_ANOTHER_CALL.to_owned() };
-        if let Err(teller) = self.target.faults().claim(&fault, &report.label()) {
-            report.notes.push(format!("{message}: {actual}; {teller} tells that"));
+        if let Err(reported_by) = self.target.faults().claim(&fault, &report.label()) {
+            report.notes.push(format!("{message}: {actual}; {reported_by} tells that"));
             return;
         }
         let mut told = vec!["checks that ran at the same time".to_owned()];
         told.extend(beside.iter().map(|label| format!("  {label}")));
         let expected = "OK, or ABORTED, which tells the caller that another call is pending";
-        let mut violation = Violation::new(message).of(rule).expected(expected).actual(actual).told(told);
+        let mut violation =
+            Violation::new(message).of(rule).expected(expected).actual(actual).transcript(told);
         violation.fault = Some(Box::new(fault));
         let warned = Outcome::weighed(violation, Profile::Strict, self.rules.profile);
         match report.outcome {

@@ -11,8 +11,8 @@ use crate::client::answer::{Answer, NoAnswer};
 use crate::client::record::CallRecord;
 use crate::config::profile::Profile;
 use crate::protocol::rpc::Facts;
+use crate::results::failure_report;
 use crate::results::outcome::{CheckReport, Kind, Outcome, SameFault};
-use crate::results::story;
 use crate::run::plain_call::{Found, Lost, Made, PlainCall, Probe};
 use crate::run::run_check::{Rules, raised, run_check};
 use crate::spec::verdict::Violation;
@@ -120,7 +120,7 @@ impl Runner<'_> {
         }
         let keep_calls = std::mem::replace(&mut self.rules.keep_calls, true);
         for planned in plan {
-            self.rules.premises.forget_what_works();
+            self.rules.preconditions.forget_what_works();
             let report = self.run_alone(planned).await;
             let hangs = report.calls.iter().any(hangs).then(|| report.label());
             self.harm.held.push(report);
@@ -139,7 +139,7 @@ impl Runner<'_> {
         let why =
             format!("{label} left a call without an answer; the driver is restarted before the next check");
         self.emit(&super::Event::Remark(&why));
-        self.rules.premises.forget();
+        self.rules.preconditions.forget();
         // What matters is whether it is there afterwards.
         let _ = driver.stop(STOP_GRACE).await;
         let target = self.target.clone();
@@ -150,7 +150,7 @@ impl Runner<'_> {
     /// spoilt the driver.
     async fn begin_harm(&mut self) {
         self.harm.has_begun = true;
-        for call in PlainCall::all(&self.rules.premises, &self.target, self.rules.seed) {
+        for call in PlainCall::all(&self.rules.preconditions, &self.target, self.rules.seed) {
             if self.is_over() {
                 return;
             }
@@ -161,7 +161,7 @@ impl Runner<'_> {
             }
             let mut watched = Watched { call: call.clone(), took, seen: 0, is_mute: false, lasts: None };
             if let Err(lost) = made {
-                if !self.passed.contains(call.judge().id) {
+                if !self.passed.contains(&*call.judge().id) {
                     continue;
                 }
                 let Some(lost) = self.fails_for_good(&call, lost).await else { continue };
@@ -289,7 +289,7 @@ impl Runner<'_> {
     /// Ends the driver and starts it, if the run may.
     async fn start_afresh(&mut self, plain: &PlainCall) -> Fresh {
         let Some(driver) = self.target.driver().cloned() else { return Fresh::Unavailable };
-        self.rules.premises.forget();
+        self.rules.preconditions.forget();
         self.harm.plain.iter_mut().for_each(|watched| watched.is_mute = false);
         // What matters is whether it is there afterwards.
         let _ = driver.stop(STOP_GRACE).await;
@@ -392,7 +392,7 @@ impl Runner<'_> {
     fn proven(&self, plain: &PlainCall, found: &Found) -> Violation {
         let told = ["the call, in a fresh start", &found.line, "the plain call after it", &found.lost.line];
         let message = format!("{} stopped working after {}", found.lost.rpc, found.rpc);
-        violation(plain, message, &found.lost).told(told.map(str::to_owned).into())
+        violation(plain, message, &found.lost).transcript(told.map(str::to_owned).into())
     }
 
     /// What is wrong where it is known only what the check has sent.
@@ -405,10 +405,10 @@ impl Runner<'_> {
             let calls = if hidden == 1 { "call" } else { "calls" };
             told.push(format!("… {hidden} earlier {calls}; --report json=FILE has them"));
         }
-        told.extend(calls.into_iter().skip(hidden).map(story::call_line));
+        told.extend(calls.into_iter().skip(hidden).map(failure_report::call_line));
         told.extend(["the plain call after the check".to_owned(), lost.line.clone()]);
         let message = format!("{} stopped working after this check", lost.rpc);
-        violation(plain, message, lost).told(told)
+        violation(plain, message, lost).transcript(told)
     }
 
     /// Blames a check that waits to be told. Whatever else came of it is another fault.
@@ -461,7 +461,7 @@ impl Runner<'_> {
                 report.outcome = Outcome::SameFault(same);
                 report.calls.clear();
             }
-            _ => report.notes.push(same.told()),
+            _ => report.notes.push(same.sentence()),
         }
     }
 
@@ -480,7 +480,7 @@ impl Runner<'_> {
 /// That a plain call fails breaks the rule that its check judges first.
 fn violation(plain: &PlainCall, message: String, lost: &Lost) -> Violation {
     let violation = Violation::new(message)
-        .expected(format!("a {} like any other is done, whatever was asked before it", lost.rpc))
+        .expected(format!("{} succeeds, as it did before", lost.rpc))
         .actual(&lost.answer);
     let violation = Violation { harms: true, ..violation };
     plain.judge().requirements.first().copied().map_or(violation.clone(), |rule| violation.of(rule))

@@ -10,9 +10,8 @@ mod matrix;
 use std::collections::BTreeSet;
 use std::process::ExitCode;
 
-use bench::{Backend, Played};
+use bench::Backend;
 use csi_faulty_driver::Defect;
-use csi_harness::results::outcome::Outcome;
 use csi_harness::run::refutation::{Trial, on_a_right_driver};
 use csi_suite_data::SUITE;
 use libtest_mimic::{Arguments, Failed};
@@ -35,9 +34,9 @@ fn main() -> ExitCode {
 /// Nothing is said of a right driver, and where it has file systems and devices, no check is left out.
 fn a_right_driver_passes(backend: Backend) -> Result<(), Failed> {
     let Some(played) = bench::play(backend, None)? else { return Ok(()) };
-    let mut wrong: Vec<String> = played.left();
-    for check in SUITE.checks.iter().copied().flatten() {
-        match on_a_right_driver(&played.of(check.id)) {
+    let mut wrong: Vec<String> = played.left().collect();
+    for check in SUITE.checks.iter() {
+        match on_a_right_driver(&played.outcomes_of(&check.id)) {
             Trial::Good => {}
             Trial::Skipped(_) if backend == Backend::Directories => {}
             Trial::Skipped(why) | Trial::Bad(why) => wrong.push(format!("{}: {why}", check.id)),
@@ -49,24 +48,10 @@ fn a_right_driver_passes(backend: Backend) -> Result<(), Failed> {
 /// Each defect that a check names exists, and each check names one.
 fn names_agree() -> Result<(), Failed> {
     let all: BTreeSet<&str> = Defect::ALL.iter().map(|defect| defect.id()).collect();
-    for check in SUITE.checks.iter().copied().flatten() {
+    for check in SUITE.checks.iter() {
         if let Some(unknown) = check.refuted_by.iter().find(|id| !all.contains(*id)) {
             return Err(Failed::from(format!("{} names {unknown}, which does not exist", check.id)));
         }
     }
     Ok(())
-}
-
-impl Played {
-    /// What the run has left behind, or died of.
-    fn left(&self) -> Vec<String> {
-        let leaks = self.summary.leaks.iter().map(|leak| format!("left behind: {} {}", leak.kind, leak.id));
-        leaks.chain(self.summary.crashes.iter().map(|crash| format!("died: {crash:?}"))).collect()
-    }
-
-    /// What the runs of a check came to.
-    fn of<'a>(&'a self, check: &'a str) -> Vec<&'a Outcome> {
-        let runs = self.said.iter().filter(|(label, _)| label.split('@').next() == Some(check));
-        runs.map(|(_, outcome)| outcome).collect()
-    }
 }

@@ -2,16 +2,18 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use csi_faulty_driver::Defect;
 use csi_harness::config::profile::Profile;
 use csi_harness::results::outcome::Outcome;
 use csi_harness::run::refutation::{Trial, on_a_defect};
+use csi_proto::lock::Mutex;
 use csi_suite_data::SUITE;
+use csi_test_support::run::Run;
 use libtest_mimic::Failed;
 
-use crate::bench::{self, Backend, Played};
+use crate::bench::{self, Backend};
 
 const HEADER: &str = "\
 # Which checks say something of the reference driver with one defect: the defect, then the checks, a line each, with the rule
@@ -32,15 +34,16 @@ pub(crate) fn trials() -> impl Iterator<Item = libtest_mimic::Trial> {
 }
 
 /// The checks that name a defect.
-fn refuted(defect: Defect) -> Vec<&'static str> {
-    let checks = SUITE.checks.iter().copied().flatten();
-    checks.filter(|check| check.refuted_by.contains(&defect.id())).map(|check| check.id).collect()
+fn refuted(defect: Defect) -> Vec<String> {
+    let suite = SUITE;
+    let checks = suite.checks.iter().filter(|check| check.refuted_by.contains(&defect.id()));
+    checks.map(|check| check.id.to_string()).collect()
 }
 
 fn is_found(rows: &Rows, defect: Defect) -> Result<(), Failed> {
     let Some(played) = bench::play(Backend::Images, Some(defect))? else { return Ok(()) };
     for check in refuted(defect) {
-        match on_a_defect(&played.of(check)) {
+        match on_a_defect(&played.outcomes_of(&check)) {
             Trial::Good => {}
             Trial::Skipped(why) | Trial::Bad(why) => {
                 return Err(Failed::from(format!("{check} does not find {}: {why}", defect.id())));
@@ -48,7 +51,7 @@ fn is_found(rows: &Rows, defect: Defect) -> Result<(), Failed> {
         }
     }
     let row = row(&played)?;
-    let mut seen = rows.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut seen = rows.lock();
     seen.insert(defect.id(), row.clone());
     if std::env::var_os("UPDATE").is_some() {
         return write(&seen);
@@ -62,17 +65,15 @@ fn is_found(rows: &Rows, defect: Defect) -> Result<(), Failed> {
 }
 
 /// A line for each check that has something to say.
-fn row(played: &Played) -> Result<String, Failed> {
+fn row(played: &Run) -> Result<String, Failed> {
     let mut lines = String::new();
-    for (label, outcome) in &played.said {
-        let (violation, warns) = match outcome {
+    for (label, report) in played.by_label() {
+        let (violation, warns) = match &report.outcome {
             Outcome::Failed(violation) => (violation, ""),
             Outcome::Warned(violation) => (violation, " (warns)"),
             _ => continue,
         };
-        let id = label.split('@').next().unwrap_or_default();
-        let check = SUITE.checks.iter().copied().flatten().find(|check| check.id == id);
-        let check = check.ok_or_else(|| format!("{label} is no check"))?;
+        let check = &report.planned.check;
         let rule = violation.requirement.unwrap_or(check.requirements[0]);
         let expected = rule.binds_from();
         if violation.binds_from != expected && expected == Profile::Kubernetes {
@@ -90,7 +91,7 @@ fn row(played: &Played) -> Result<String, Failed> {
 }
 
 fn path() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/refutation/matrix.txt")
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("src/proven/matrix.txt")
 }
 
 fn read() -> BTreeMap<String, String> {

@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use csi_harness::client::answer::NoAnswer;
 use csi_harness::prelude::{Answer, Reply};
 use csi_proto::code_name;
+use csi_proto::lock::Mutex;
 use tokio::time::Instant;
 use tonic::Code;
 
@@ -111,7 +111,7 @@ impl Streaks {
     }
 
     fn note(&self, method: &'static str, is_ok: bool) {
-        let mut streaks = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut streaks = self.0.lock();
         if is_ok {
             streaks.remove(method);
         } else {
@@ -125,7 +125,7 @@ impl Streaks {
         if caller.judges(failure.code) == Verdict::Infeasible {
             return Some(failure.to_string());
         }
-        let streaks = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let streaks = self.0.lock();
         let (since, times) = streaks.get(failure.method)?;
         let failing = since.elapsed();
         (failing >= BELIEVED_AFTER)

@@ -9,9 +9,10 @@ mod republish;
 mod volumes;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use csi_harness::prelude::Cx;
+use csi_proto::lock::Mutex;
 use csi_proto::v1;
 use tokio::task::JoinSet;
 
@@ -84,7 +85,7 @@ impl Kubelet {
 
     /// What is kept of a volume under this key.
     fn device(&self, key: &str) -> Arc<tokio::sync::Mutex<Device>> {
-        let mut devices = self.devices.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut devices = self.devices.lock();
         let scope = || self.shared.scope(self.node, format!("device {key}"));
         let new = || Arc::new(tokio::sync::Mutex::new(Device::new(scope())));
         devices.entry(key.to_owned()).or_insert_with(new).clone()

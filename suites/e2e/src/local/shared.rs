@@ -2,10 +2,12 @@
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 
 use csi_driver_definitions::CsiDriver;
 use csi_harness::prelude::{Capability, Cx, Reply, Stop};
+use csi_harness::text::encoding::{hex, uid};
+use csi_proto::lock::Mutex;
 use csi_proto::v1::{self, volume_capability};
 use sha2::{Digest as _, Sha256};
 use tokio::sync::mpsc;
@@ -89,24 +91,23 @@ impl Shared {
 
     /// A UID that no other object of any run has.
     pub(super) fn uid(&self) -> String {
-        let digits = hex_sha256(&self.cx.unique_name());
-        [0..8, 8..12, 12..16, 16..20, 20..32].map(|group| &digits[group]).join("-")
+        uid(&self.cx.unique_name())
     }
 
     /// The process of a pod.
     pub(super) fn sandbox(&self, pod_uid: &str) -> Option<Arc<Sandbox>> {
-        self.sandboxes.lock().unwrap_or_else(PoisonError::into_inner).get(pod_uid).cloned()
+        self.sandboxes.lock().get(pod_uid).cloned()
     }
 
     /// Keeps the process of a pod.
     pub(super) fn keep(&self, pod_uid: &str, sandbox: Arc<Sandbox>) {
-        let mut sandboxes = self.sandboxes.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut sandboxes = self.sandboxes.lock();
         sandboxes.insert(pod_uid.to_owned(), sandbox);
     }
 
     /// Ends the process of a pod.
     pub(super) async fn kill(&self, pod_uid: &str) {
-        let sandbox = self.sandboxes.lock().unwrap_or_else(PoisonError::into_inner).remove(pod_uid);
+        let sandbox = self.sandboxes.lock().remove(pod_uid);
         if let Some(sandbox) = sandbox {
             sandbox.stop().await;
         }
@@ -114,7 +115,7 @@ impl Shared {
 
     /// What is made under one name on a node is undone together, whichever kubelet has made it.
     pub(super) fn scope(&self, node: usize, name: String) -> Cx {
-        let mut scopes = self.scopes.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut scopes = self.scopes.lock();
         scopes.entry((node, name)).or_insert_with(|| self.cx.at_node(node).scope()).clone()
     }
 
@@ -133,7 +134,7 @@ impl Shared {
 
     /// Notes where a volume is published for a pod.
     pub(super) fn publishes(&self, node: usize, pod_uid: &str, target: &str) {
-        let mut targets = self.targets.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut targets = self.targets.lock();
         let known = targets.entry((node, pod_uid.to_owned())).or_default();
         if !known.iter().any(|path| path == target) {
             known.push(target.to_owned());
@@ -142,20 +143,20 @@ impl Shared {
 
     /// UIDs of the pods that volumes were ever published for on a node: several clusters may share the directory of kubelet.
     pub(super) fn pods_ever_on(&self, node: usize) -> Vec<String> {
-        let targets = self.targets.lock().unwrap_or_else(PoisonError::into_inner);
+        let targets = self.targets.lock();
         targets.keys().filter(|(at, _)| *at == node).map(|(_, uid)| uid.clone()).collect()
     }
 
     /// Where volumes were ever published for a pod on a node.
     pub(super) fn paths_of_pod(&self, node: usize, pod_uid: &str) -> Vec<String> {
-        let targets = self.targets.lock().unwrap_or_else(PoisonError::into_inner);
+        let targets = self.targets.lock();
         targets.get(&(node, pod_uid.to_owned())).cloned().unwrap_or_default()
     }
 }
 
 /// A hash as Kubernetes writes it into names.
 pub(super) fn hex_sha256(text: &str) -> String {
-    Sha256::digest(text).iter().map(|byte| format!("{byte:02x}")).collect()
+    hex(&Sha256::digest(text))
 }
 
 /// A capability for a volume.

@@ -1,8 +1,8 @@
 //! The API server: objects by name, and a version of all of them that grows with each change.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Mutex, PoisonError};
 
+use csi_proto::lock::Mutex;
 use csi_proto::v1;
 use tokio::sync::watch;
 
@@ -131,12 +131,12 @@ impl Default for Store {
 impl Store {
     /// Looks at the objects.
     pub(super) fn look<T>(&self, look: impl FnOnce(&Objects) -> T) -> T {
-        look(&self.objects.lock().unwrap_or_else(PoisonError::into_inner))
+        look(&self.objects.lock())
     }
 
     /// Changes the objects, and tells those who wait.
     pub(super) fn change<T>(&self, change: impl FnOnce(&mut Objects) -> T) -> T {
-        let changed = change(&mut self.objects.lock().unwrap_or_else(PoisonError::into_inner));
+        let changed = change(&mut self.objects.lock());
         self.version.send_modify(|version| *version += 1);
         changed
     }

@@ -2,8 +2,9 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
+use csi_proto::lock::Mutex;
 use k8s_openapi::api::core::v1::Pod;
 use kube::Api;
 use kube::api::Portforwarder;
@@ -47,7 +48,7 @@ impl Forward {
 
     /// Why the last connection that failed did.
     pub fn problem(&self) -> Option<String> {
-        self.problem.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.problem.lock().clone()
     }
 }
 
@@ -66,7 +67,7 @@ async fn serve(listener: UnixListener, api: Api<Pod>, pod: String, port: u16, pr
         let (api, pod, problem) = (api.clone(), pod.clone(), problem.clone());
         connections.spawn(async move {
             if let Err(why) = join(here, &api, &pod, port).await {
-                *problem.lock().unwrap_or_else(PoisonError::into_inner) = Some(why);
+                *problem.lock() = Some(why);
             }
             drop(permit);
         });

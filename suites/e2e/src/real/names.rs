@@ -1,7 +1,8 @@
 //! Names of a test: inside of its namespace as they are, outside of namespaces with that of the namespace in front.
 
 use std::collections::BTreeSet;
-use std::sync::{Mutex, PoisonError};
+
+use csi_proto::lock::Mutex;
 
 /// What the names of volumes begin with that are made for claims, unless the provisioner is told otherwise.
 const PROVISIONED: &str = "pvc-";
@@ -41,14 +42,14 @@ impl Names {
 
     /// Notes that the test makes a PersistentVolume, or a content of a snapshot, by itself; returns what the cluster calls it.
     pub(crate) fn by_hand(&self, name: &str) -> String {
-        let mut volumes = self.volumes.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut volumes = self.volumes.lock();
         volumes.insert(name.to_owned());
         self.outside(name)
     }
 
     /// What the cluster calls a PersistentVolume.
     pub(crate) fn of_volume(&self, name: &str) -> String {
-        let volumes = self.volumes.lock().unwrap_or_else(PoisonError::into_inner);
+        let volumes = self.volumes.lock();
         if volumes.contains(name) { self.outside(name) } else { name.to_owned() }
     }
 

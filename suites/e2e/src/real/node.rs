@@ -4,10 +4,10 @@
 mod scripts;
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use csi_harness::prelude::Stop;
+use csi_proto::lock::Mutex;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
@@ -103,7 +103,7 @@ impl Real {
             stopped = fails => return Err(unfit(node, stop_command, &stopped, "see --kubelet-stop-command")),
             silent = self.falls_silent(node, &pod) => silent?,
         }
-        self.nodes.stopped.lock().unwrap_or_else(PoisonError::into_inner).insert(node.to_owned(), begun);
+        self.nodes.stopped.lock().insert(node.to_owned(), begun);
         Ok(())
     }
 
@@ -124,7 +124,7 @@ impl Real {
 
     /// Waits until kubelet is back, which the node sees to.
     pub(super) async fn start_kubelet_on(&self, node: &str) -> Done {
-        let begun = self.nodes.stopped.lock().unwrap_or_else(PoisonError::into_inner).remove(node);
+        let begun = self.nodes.stopped.lock().remove(node);
         let Some(begun) = begun else { return Ok(()) };
         let was_in_time = begun.elapsed() < DOWN;
         let pod = self.node_pod(node).await?;

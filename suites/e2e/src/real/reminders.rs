@@ -3,9 +3,9 @@
 //! in that, so the content is changed a little, and the sidecar looks at once.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use csi_proto::lock::Mutex;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
@@ -43,7 +43,7 @@ impl Reminders {
 
     /// How often the sidecar has been reminded with this time, if it is time.
     fn due(&self, kind: Kind, name: &str) -> Option<u32> {
-        let mut seen = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut seen = self.0.lock();
         let (last, times) = seen.entry((kind, name.to_owned())).or_insert_with(|| (Instant::now(), 0));
         if last.elapsed() < AFTER {
             return None;

@@ -1,9 +1,9 @@
 //! Waits for changes: a watch for each kind in use, begun when the first look is taken, and ended with the cluster.
 
 use std::collections::BTreeSet;
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use csi_proto::lock::Mutex;
 use futures_util::StreamExt as _;
 use futures_util::future::BoxFuture;
 use kube::api::{Api, DynamicObject, WatchEvent, WatchParams};
@@ -39,7 +39,7 @@ impl Watches {
 
     /// Watches a kind from now on.
     pub(crate) fn begin(&self, kind: Kind) {
-        let mut begun = self.begun.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut begun = self.begun.lock();
         let (kinds, tasks) = &mut *begun;
         if kinds.contains(&kind) {
             return;

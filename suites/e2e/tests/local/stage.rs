@@ -4,17 +4,16 @@ use std::path::Path;
 use std::sync::Arc;
 
 use csi_driver_definitions::{DriverDefinition, Objects};
-use csi_harness::checks::check::{Body, Check, CheckFuture, Runs, Variants};
+use csi_harness::checks::check::{Body, Check};
 use csi_harness::checks::filter::Filter;
-use csi_harness::checks::registry::{Registry, Suite};
+use csi_harness::checks::registry::{Checks, Registry, Suite};
 use csi_harness::client::record::CallRecord;
 use csi_harness::client::target::Target;
 use csi_harness::config::profile::Profile;
 use csi_harness::config::{Config, NodeConfig, PathLayout};
 use csi_harness::prelude::{CheckResult, Cx};
-use csi_harness::results::events::{Event, Reporter};
-use csi_harness::results::outcome::{Halt, Outcome};
-use csi_harness::run::runner::{RunOptions, Runner};
+use csi_harness::results::outcome::{CheckReport, Halt, Outcome};
+use csi_harness::run::runner::RunOptions;
 use csi_hostpath_driver::HostpathDriver;
 use csi_mock_driver::MockDriver;
 use csi_proto::{Endpoint, Listener};
@@ -25,6 +24,8 @@ use csi_suite_e2e::cluster::{
 use csi_suite_e2e::local::{Local, LocalClusters, Settings};
 use csi_suite_e2e::plan::{self, Definition};
 use csi_suite_e2e::room::Room;
+use csi_test_support::hostpath;
+use csi_test_support::run::Run;
 use tokio::sync::{oneshot, watch};
 use tonic::service::Routes;
 
@@ -47,24 +48,24 @@ pub(crate) const FLAGS: [&str; 7] = [
 pub(crate) struct Played {
     label: String,
     outcome: Outcome,
-    calls: Vec<Sent>,
+    calls: Vec<CallRecord>,
     /// What is still there after it.
     left: Vec<String>,
 }
 
-/// One call.
-#[derive(Debug)]
-struct Sent {
-    method: &'static str,
-    request: String,
-    /// It was made to undo what the check had left.
-    cleanup: bool,
-}
-
 impl Played {
+    fn of(report: CheckReport) -> Played {
+        let label = report.label();
+        Played { label, outcome: report.outcome, calls: report.calls, left: report.leftovers }
+    }
+
     /// The calls, without those that only ask who the driver is and what it can do.
     pub(crate) fn calls(&self) -> Vec<&'static str> {
-        self.calls.iter().map(|call| call.method).filter(|method| !method.starts_with("NodeGet")).collect()
+        self.calls
+            .iter()
+            .map(|call| call.rpc.method)
+            .filter(|method| !method.starts_with("NodeGet"))
+            .collect()
     }
 
     /// The check passed, left nothing, and nothing had to be undone for it.
@@ -76,7 +77,7 @@ impl Played {
 
     /// How often kubelet and the sidecars made a call, without what was undone after the check.
     pub(crate) fn times(&self, method: &str) -> usize {
-        self.calls.iter().filter(|call| call.method == method && !call.cleanup).count()
+        self.calls.iter().filter(|call| call.rpc.method == method && !call.cleanup).count()
     }
 
     /// The check failed for this reason: a warning, where these are strict. All that was left could be undone.
@@ -97,8 +98,8 @@ impl Played {
 
     /// The requests of one RPC, printed.
     pub(crate) fn requests(&self, method: &str) -> Vec<String> {
-        let calls = self.calls.iter().filter(|call| call.method == method);
-        calls.map(|call| call.request.clone()).collect()
+        let calls = self.calls.iter().filter(|call| call.rpc.method == method);
+        calls.map(|call| format!("{:?}", call.request)).collect()
     }
 }
 
@@ -151,14 +152,9 @@ fn with_hostpath<T>(flags: &[&str], play: impl AsyncFnOnce(&Path, &HostpathDrive
     }
     let ground = tempfile::Builder::new().prefix("local-test-").tempdir().unwrap();
     let root = ground.path().canonicalize().unwrap();
-    let fixed = ["csi-hostpath-driver".to_owned(), "--nodeid=node1".to_owned()];
-    let state = format!("--statedir={}/state", root.display());
-    let arguments = fixed.into_iter().chain([state]).chain(flags.iter().map(|flag| (*flag).to_owned()));
-    let arguments: Vec<std::ffi::OsString> = arguments.map(Into::into).collect();
-    let args = csi_hostpath_driver::args::Args::read(arguments).unwrap();
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let played = runtime.block_on(async {
-        let driver = HostpathDriver::new(args.into_config().unwrap()).unwrap();
+        let driver = HostpathDriver::new(hostpath::config(&root, flags)).unwrap();
         assert!(driver.ready().await);
         play(&root, &driver).await
     });
@@ -270,7 +266,7 @@ where
     F: Future<Output = CheckResult> + Send + 'static,
 {
     let check = check(settings(manifests), body);
-    let suite = Suite { name: "local", checks: Vec::leak(vec![check]), retired: &[] };
+    let suite = Suite { name: "local", checks: Checks::made([check]), retired: &[] };
     let (mut played, leaks) = run(root, nodes, suite, &Filter::default(), check_ms, signal).await;
     let mut played = played.remove(0);
     played.left.extend(leaks);
@@ -315,47 +311,22 @@ async fn run(
     let plan = registry.select(filter, &target.config().access_types);
     let options =
         RunOptions { jobs: 4, seed: 1, keep_calls: true, tell_each: true, registry, ..RunOptions::default() };
-    let mut reports = Reports(Vec::new());
-    let mut runner = Runner::new(target, options, signal);
-    runner.report_to(&mut reports);
-    let summary = runner.run(plan).await;
+    let run = Run::until(signal, target, plan, options).await;
     drop(stops);
     for serving in serving {
         serving.await.unwrap().unwrap();
     }
-    (reports.0, summary.leaks.iter().map(|leak| format!("{leak:?}")).collect())
+    let leaks = run.summary.leaks.iter().map(|leak| format!("{leak:?}")).collect();
+    (run.reports.into_iter().map(Played::of).collect(), leaks)
 }
 
-struct Reports(Vec<Played>);
-
-impl Reporter for Reports {
-    fn event(&mut self, event: &Event<'_>) {
-        if let Event::CheckFinished(report) = event {
-            let sent = |call: &CallRecord| Sent {
-                method: call.rpc.method,
-                request: format!("{:?}", call.request),
-                cleanup: call.cleanup,
-            };
-            self.0.push(Played {
-                label: report.label(),
-                outcome: report.outcome.clone(),
-                calls: report.calls.iter().map(sent).collect(),
-                left: report.leftovers.clone(),
-            });
-        }
-    }
-}
-
-/// A check that has a cluster of its own. It lives as long as the program, as all checks do.
-fn check<F>(
-    settings: Settings,
-    body: impl Fn(Local, Cx) -> F + Send + Sync + 'static,
-) -> &'static [&'static Check]
+/// A check that has a cluster of its own.
+fn check<F>(settings: Settings, body: impl Fn(Local, Cx) -> F + Send + Sync + 'static) -> Check
 where
     F: Future<Output = CheckResult> + Send + 'static,
 {
     let body = Arc::new(body);
-    let body: Body = Box::leak(Box::new(of_check(move |cx: &Cx| {
+    let body = Body::made(move |cx: &Cx| {
         let (cx, settings, body) = (cx.clone(), settings.clone(), body.clone());
         Box::pin(async move {
             let local = Local::open(&cx, settings, &Room::default()).await?;
@@ -363,30 +334,12 @@ where
             drop(body);
             ended.await
         })
-    })));
-    let check = Check {
-        id: "local/plays",
-        since: "0.1.0",
-        title: "plays",
-        doc: "",
+    });
+    Check {
         requirements: const { &[&csi_harness::spec::requirements::req::ID_PROBE_001] },
-        needs: &[],
         refuted_by: &["none"],
-        replaces: &[],
-        known_as: None,
-        plain: &[],
-        follows: None,
-        runs: Runs::Parallel,
-        access: Variants::First,
-        body,
-    };
-    let check: &'static Check = Box::leak(Box::new(check));
-    Vec::leak(vec![check])
-}
-
-/// Says what a closure has to be to be the body of a check.
-fn of_check<B: for<'a> Fn(&'a Cx) -> CheckFuture<'a> + Send + Sync>(body: B) -> B {
-    body
+        ..Check::new("local/plays".into(), "plays".into(), body)
+    }
 }
 
 /// A class of the driver, made.

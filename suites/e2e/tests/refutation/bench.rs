@@ -1,7 +1,6 @@
 //! Runs tests of Kubernetes on the reference driver, right or with a defect.
 
-use std::ffi::OsString;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,25 +11,17 @@ use csi_harness::checks::registry::{Registry, Suite};
 use csi_harness::client::target::Target;
 use csi_harness::config::profile::Profile;
 use csi_harness::config::{Config, PathLayout};
-use csi_harness::driver::Driver;
-use csi_harness::results::events::{Event, Reporter};
 use csi_harness::results::outcome::Outcome;
-use csi_harness::results::wording;
-use csi_harness::run::runner::{RunOptions, Runner};
-use csi_hostpath_driver::HostpathDriver;
-use csi_hostpath_driver::args::Args;
-use csi_proto::Endpoint;
+use csi_harness::run::runner::RunOptions;
 use csi_suite_e2e::local::{LocalClusters, Settings};
 use csi_suite_e2e::plan::{self, Definition};
-use rustix::mount::{UnmountFlags, unmount};
-use tokio::sync::watch;
+use csi_test_support::hostpath;
+use csi_test_support::run::Run;
 
 use crate::table::{ROWS, Row};
 
 /// What the definition takes for granted.
-const FLAGS: [&str; 8] = [
-    "csi-hostpath-driver",
-    "--nodeid=node1",
+const FLAGS: [&str; 6] = [
     "--enable-attach",
     "--check-volume-lifecycle",
     "--enable-topology",
@@ -49,78 +40,35 @@ const RIGHT_MS: u64 = 600_000;
 /// Without a defect, every test of the table passes.
 pub(crate) fn a_right_driver_passes() {
     let tests = ROWS.iter().map(|row| row.test).collect();
-    let Some(ended) = run(None, tests) else { return };
-    let bad: Vec<_> = ended.0.iter().filter(|(_, outcome)| !matches!(outcome, Outcome::Passed)).collect();
-    assert!(!ended.0.is_empty() && bad.is_empty(), "{bad:#?}");
+    let Some(run) = run(None, tests) else { return };
+    let bad: Vec<_> = run.reports.iter().filter(|report| report.outcome != Outcome::Passed).collect();
+    assert!(!run.reports.is_empty() && bad.is_empty(), "{bad:#?}");
 }
 
 /// With the defect, the test fails, and its words say why.
 pub(crate) fn is_found(row: &Row) {
-    let Some(ended) = run(Some(row.defect), vec![row.test]) else { return };
-    let [(_, Outcome::Failed(violation))] = &ended.0[..] else { panic!("{row:#?} is not found: {ended:#?}") };
+    let Some(run) = run(Some(row.defect), vec![row.test]) else { return };
+    let outcomes: Vec<&Outcome> = run.reports.iter().map(|report| &report.outcome).collect();
+    let [Outcome::Failed(violation)] = outcomes[..] else { panic!("{row:#?} is not found: {outcomes:#?}") };
     let text = format!("{}; {}; {}", violation.message, violation.expected, violation.actual);
     assert!(text.contains(row.says), "{row:#?} is found for another reason: {text}");
 }
 
-/// What came of each test.
-#[derive(Debug, Default)]
-struct Ended(Vec<(String, Outcome)>);
-
-impl Reporter for Ended {
-    fn event(&mut self, event: &Event<'_>) {
-        if let Event::CheckFinished(report) = event {
-            assert_eq!(wording::complaints(report), [""; 0]);
-            self.0.push((report.label(), report.outcome.clone()));
-        }
-    }
-}
-
 /// Runs tests; without root it prints that it does not.
-#[expect(clippy::print_stdout, reason = "a test that does not run says so")]
-fn run(defect: Option<Defect>, tests: Vec<&str>) -> Option<Ended> {
-    if !rustix::process::geteuid().is_root() {
-        println!("skipped: needs root for mounts and loop devices");
-        return None;
-    }
-    let ground = tempfile::Builder::new().prefix("refutation-").tempdir().unwrap();
-    let root = ground.path().canonicalize().unwrap();
-    let runtime = tokio::runtime::Runtime::new().unwrap();
-    let ended = runtime.block_on(run_in(&root, defect, &tests));
-    // Defects may leave mounts behind.
-    for left in mount_points(&root).iter().rev() {
-        unmount(left, UnmountFlags::DETACH).unwrap();
-    }
-    Some(ended)
+fn run(defect: Option<Defect>, tests: Vec<&str>) -> Option<Run> {
+    hostpath::in_directory(async |root| run_in(root, defect, &tests).await)
 }
 
-async fn run_in(root: &Path, defect: Option<Defect>, tests: &[&str]) -> Ended {
-    let driver = driver(root, defect);
+async fn run_in(root: &Path, defect: Option<Defect>, tests: &[&str]) -> Run {
+    let driver = hostpath::driver(root, &FLAGS, defect);
     let target = Target::connect_to(driver.clone(), config(root, defect)).await.unwrap();
     let registry = Registry::new([suite(defect)]);
     let mut filter = Filter::default();
     tests.iter().for_each(|test| filter.add(test).unwrap());
     let plan = registry.select(&filter, &target.config().access_types);
-    let mut ended = Ended::default();
-    let (_never, signal) = watch::channel(Default::default());
-    let mut runner = Runner::new(target, options(registry), signal);
-    runner.report_to(&mut ended);
-    runner.run(plan).await;
+    let run = Run::of(target, plan, options(registry)).await;
     driver.leave().await.unwrap();
-    ended
-}
-
-fn endpoint(root: &Path) -> Endpoint {
-    Endpoint::Unix(root.join("csi.sock"))
-}
-
-fn driver(root: &Path, defect: Option<Defect>) -> Driver {
-    let (endpoint, state) = (endpoint(root), format!("--statedir={}/state", root.display()));
-    Driver::in_process(move || {
-        let arguments = FLAGS.into_iter().chain([state.as_str()]).map(OsString::from);
-        let config = Args::read(arguments).unwrap().into_config().unwrap();
-        let driver = HostpathDriver::new(config)?;
-        Ok(vec![(endpoint.clone(), csi_faulty_driver::routes(&driver, defect))])
-    })
+    run.check_wording().unwrap_or_else(|failed| panic!("{failed:?}"))
 }
 
 fn suite(defect: Option<Defect>) -> Suite {
@@ -138,7 +86,7 @@ fn suite(defect: Option<Defect>) -> Suite {
 
 fn config(root: &Path, defect: Option<Defect>) -> Config {
     let mut config = Config {
-        endpoint: Some(endpoint(root).to_string()),
+        endpoint: Some(hostpath::endpoint(root).to_string()),
         mount_dir: Some(root.join("kubelet")),
         staging_dir: Some(root.join("kubelet")),
         path_layout: PathLayout::Kubelet,
@@ -151,11 +99,4 @@ fn config(root: &Path, defect: Option<Defect>) -> Config {
 
 fn options(registry: Registry) -> RunOptions {
     RunOptions { jobs: 4, seed: 1, leak_check: false, registry, ..RunOptions::default() }
-}
-
-/// Where something is mounted below a directory, outer mounts first.
-fn mount_points(root: &Path) -> Vec<PathBuf> {
-    let table = std::fs::read_to_string("/proc/self/mountinfo").unwrap();
-    let points = table.lines().filter_map(|line| line.split(' ').nth(4)).map(PathBuf::from);
-    points.filter(|point| point.starts_with(root)).collect()
 }

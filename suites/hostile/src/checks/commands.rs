@@ -28,7 +28,7 @@ check! {
             "node-publish-runs-fs-type",
             "delete-volume-runs-ids",
         ],
-        runs: Last,
+        runs: CrashProne,
     }
     async |cx| {
         let trap = Trap::set(cx).await?;
@@ -58,7 +58,7 @@ check! {
         spec: [HOSTILE_COMMAND_001],
         needs: [VOLUME, NODE],
         refuted_by: ["node-unpublish-runs-paths"],
-        runs: Last,
+        runs: CrashProne,
     }
     async |cx| {
         let trap = Trap::set(cx).await?;
@@ -91,7 +91,7 @@ check! {
         spec: [HOSTILE_COMMAND_001],
         needs: [VOLUME],
         refuted_by: ["node-publish-passes-context-as-option"],
-        runs: Last,
+        runs: CrashProne,
     }
     async |cx| {
         let unseen = || Stop::skip("needs to see which commands the driver calls: --driver-command starts it so");

@@ -22,7 +22,7 @@ check! {
         spec: [HOSTILE_COPY_001],
         needs: [NODE, CREATE_DELETE_VOLUME, any_of(&[Capability::CreateDeleteSnapshot, Capability::CloneVolume]), MOUNT_ACCESS],
         refuted_by: ["copies-follow-links"],
-        runs: Last,
+        runs: CrashProne,
     }
     async |cx| {
         let canary = Canary::set(cx).await?;

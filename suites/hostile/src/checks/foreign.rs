@@ -31,7 +31,7 @@ check! {
         spec: [HOSTILE_ID_002],
         needs: [CREATE_DELETE_VOLUME],
         refuted_by: ["delete-volume-matches-beginnings", "delete-volume-trims-ids"],
-        runs: Last,
+        runs: CrashProne,
     }
     async |cx| { volume_outlives(cx, |id| resembling(id).into()).await }
 }
@@ -84,7 +84,7 @@ check! {
         spec: [HOSTILE_ID_002],
         needs: [CREATE_DELETE_VOLUME, CREATE_DELETE_SNAPSHOT],
         refuted_by: ["delete-snapshot-matches-beginnings"],
-        runs: Last,
+        runs: CrashProne,
     }
     async |cx| { snapshot_outlives(cx, |id| resembling(id).into()).await }
 }
@@ -125,7 +125,7 @@ check! {
         spec: [HOSTILE_ID_001],
         needs: [CREATE_DELETE_VOLUME],
         refuted_by: ["create-volume-adopts-ids"],
-        runs: Last,
+        runs: CrashProne,
     }
     async |cx| {
         let request = cx.create_volume_request();

@@ -13,9 +13,9 @@ check! {
         id: "hostile/harm/near-volume-ids",
         title: "deleting an id that is one letter away from that of a volume deletes another volume at the most",
         spec: [HOSTILE_ID_003],
-        needs: [CREATE_DELETE_VOLUME, MAY_HARM],
+        needs: [CREATE_DELETE_VOLUME, DESTRUCTIVE],
         refuted_by: ["delete-volume-completes-ids", "delete-volume-ignores-last-letters"],
-        runs: Last,
+        runs: CrashProne,
     }
     async |cx| { volume_outlives(cx, near).await }
 }
@@ -26,9 +26,9 @@ check! {
         id: "hostile/harm/near-snapshot-ids",
         title: "deleting an id that is one letter away from that of a snapshot deletes another snapshot at the most",
         spec: [HOSTILE_ID_003],
-        needs: [CREATE_DELETE_VOLUME, CREATE_DELETE_SNAPSHOT, MAY_HARM],
+        needs: [CREATE_DELETE_VOLUME, CREATE_DELETE_SNAPSHOT, DESTRUCTIVE],
         refuted_by: ["delete-snapshot-completes-ids"],
-        runs: Last,
+        runs: CrashProne,
     }
     async |cx| { snapshot_outlives(cx, near).await }
 }
@@ -40,9 +40,9 @@ check! {
         id: "hostile/harm/root-as-volume-id",
         title: "a dot or a slash as a volume id deletes no other volume",
         spec: [HOSTILE_PATH_001],
-        needs: [CREATE_DELETE_VOLUME, MAY_HARM],
+        needs: [CREATE_DELETE_VOLUME, DESTRUCTIVE],
         refuted_by: ["delete-volume-takes-dots-for-all"],
-        runs: Last,
+        runs: CrashProne,
     }
     async |cx| { volume_outlives(cx, |_| roots()).await }
 }
@@ -53,9 +53,9 @@ check! {
         id: "hostile/harm/root-as-snapshot-id",
         title: "a dot or a slash as a snapshot id deletes no other snapshot",
         spec: [HOSTILE_PATH_001],
-        needs: [CREATE_DELETE_VOLUME, CREATE_DELETE_SNAPSHOT, MAY_HARM],
+        needs: [CREATE_DELETE_VOLUME, CREATE_DELETE_SNAPSHOT, DESTRUCTIVE],
         refuted_by: ["delete-snapshot-takes-dots-for-all"],
-        runs: Last,
+        runs: CrashProne,
     }
     async |cx| { snapshot_outlives(cx, |_| roots()).await }
 }

@@ -24,7 +24,7 @@ check! {
         spec: [HOSTILE_CODE_001, req::GEN_ERR_001],
         needs: [VOLUME],
         refuted_by: ["create-volume-crashes-on-long-names", "invalid-argument-as-internal"],
-        runs: Last,
+        runs: CrashProne,
     }
     async |cx| {
         let texts: Vec<String> = TEXT_BYTES.iter().map(|bytes| "x".repeat(*bytes)).collect();
@@ -42,7 +42,7 @@ check! {
         spec: [HOSTILE_CODE_001, req::GEN_ERR_001],
         needs: [VOLUME],
         refuted_by: ["node-publish-crashes-on-large-context", "invalid-argument-as-unknown"],
-        runs: Last,
+        runs: CrashProne,
     }
     async |cx| {
         let scene = Scene::set(cx).await?;

@@ -23,7 +23,7 @@ check! {
         spec: [HOSTILE_MIX_001],
         needs: [VOLUME, NODE, MOUNT_ACCESS],
         refuted_by: ["node-publish-mixes-up-volumes"],
-        runs: Last,
+        runs: CrashProne,
     }
     async |cx| {
         if !cx.shares_files_with_driver().await || cx.config().paths.any() {

@@ -29,7 +29,7 @@ check! {
         spec: [HOSTILE_MOUNT_001],
         needs: [VOLUME, NODE, MOUNT_ACCESS, ROOT],
         refuted_by: ["node-publish-joins-mount-options"],
-        runs: Last,
+        runs: CrashProne,
     }
     async |cx| {
         let attached = cx.attached(cx.node_volume().await?).await?;

@@ -21,7 +21,7 @@ check! {
             "create-volume-internal-on-negative-size",
             "get-metadata-offset-as-internal",
         ],
-        runs: Last,
+        runs: CrashProne,
     }
     async |cx| {
         let scene = Scene::set(cx).await?;

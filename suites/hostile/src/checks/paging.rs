@@ -21,7 +21,7 @@ check! {
         spec: [req::CTRL_LISTVOL_019, req::CTRL_LISTVOL_010],
         needs: [LIST_VOLUMES, CREATE_DELETE_VOLUME],
         refuted_by: ["list-volumes-ignores-token", "list-volumes-keeps-few-listings"],
-        runs: Last,
+        runs: CrashProne,
     }
     async |cx| {
         for _ in 0..VOLUMES {

@@ -14,11 +14,11 @@ check! {
     /// joins one to its own directory deletes, mounts or copies what is somewhere else (CVE-2026-3864, CVE-2026-3865).
     IDS {
         id: "hostile/paths/ids",
-        title: "ids with steps up reach nothing outside of the driver's place",
+        title: "ids with .. reach nothing outside the driver's directory",
         spec: [HOSTILE_PATH_001],
         needs: [VOLUME],
         refuted_by: ["delete-volume-follows-paths", "delete-volume-follows-ends-of-ids", "delete-snapshot-follows-paths"],
-        runs: Last,
+        runs: CrashProne,
     }
     async |cx| {
         let canary = Canary::set(cx).await?;
@@ -35,11 +35,11 @@ check! {
     /// Names are the caller's choice; some drivers name directories after them.
     NAMES {
         id: "hostile/paths/names",
-        title: "names with steps up reach nothing outside of the driver's place",
+        title: "names with .. reach nothing outside the driver's directory",
         spec: [HOSTILE_PATH_001],
         needs: [VOLUME],
         refuted_by: ["create-volume-makes-directory-of-name"],
-        runs: Last,
+        runs: CrashProne,
     }
     async |cx| { nothing_outside(cx, &[Kind::Name], &[]).await }
 }
@@ -52,7 +52,7 @@ check! {
         spec: [HOSTILE_PATH_001],
         needs: [VOLUME],
         refuted_by: ["create-volume-follows-subdir"],
-        runs: Last,
+        runs: CrashProne,
     }
     async |cx| { nothing_outside(cx, &[Kind::Parameter], &PATH_KEYS).await }
 }
@@ -66,7 +66,7 @@ check! {
         spec: [HOSTILE_PATH_001],
         needs: [VOLUME],
         refuted_by: ["node-publish-writes-files-of-context", "node-stage-follows-context"],
-        runs: Last,
+        runs: CrashProne,
     }
     async |cx| { nothing_outside(cx, &[Kind::Context, Kind::Secret], &PATH_KEYS).await }
 }
@@ -79,7 +79,7 @@ check! {
         spec: [HOSTILE_PATH_001],
         needs: [VOLUME],
         refuted_by: ["list-volumes-opens-tokens"],
-        runs: Last,
+        runs: CrashProne,
     }
     async |cx| { nothing_outside(cx, &[Kind::FileSystem, Kind::Token, Kind::Other], &[]).await }
 }

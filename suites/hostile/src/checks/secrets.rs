@@ -28,7 +28,7 @@ check! {
         spec: [req::GEN_SECRET_001],
         needs: [VOLUME],
         refuted_by: ["secrets-in-errors", "create-volume-context-holds-secrets"],
-        runs: Last,
+        runs: CrashProne,
     }
     async |cx| { marked(cx, is_any, "secrets", "csi-sanity-mark", MARK, not_in_reply).await }
 }
@@ -41,7 +41,7 @@ check! {
         spec: [req::GEN_SECRET_001],
         needs: [VOLUME],
         refuted_by: ["prints-secrets"],
-        runs: Last,
+        runs: CrashProne,
     }
     async |cx| {
         let log = Log::of(cx)?;
@@ -59,7 +59,7 @@ check! {
         spec: [HOSTILE_SECRET_001],
         needs: [VOLUME, NODE],
         refuted_by: ["node-publish-errors-show-context"],
-        runs: Last,
+        runs: CrashProne,
     }
     async |cx| { marked(cx, is_of_node, "volume_context", TOKENS_KEY, &tokens(), not_in_reply).await }
 }
@@ -72,7 +72,7 @@ check! {
         spec: [HOSTILE_SECRET_001],
         needs: [VOLUME, NODE],
         refuted_by: ["node-publish-prints-context"],
-        runs: Last,
+        runs: CrashProne,
     }
     async |cx| {
         let log = Log::of(cx)?;

@@ -23,7 +23,7 @@ check! {
             "node-stage-panics-without-capability",
             "node-publish-panics-without-capability",
         ],
-        runs: Last,
+        runs: CrashProne,
     }
     async |cx| {
         let scene = Scene::set(cx).await?;

@@ -17,7 +17,7 @@ check! {
         spec: [HOSTILE_PATH_002],
         needs: [VOLUME, NODE],
         refuted_by: ["node-unpublish-removes-everything", "node-unstage-removes-everything"],
-        runs: Last,
+        runs: CrashProne,
     }
     async |cx| {
         let canary = Canary::set(cx).await?;
@@ -59,7 +59,7 @@ check! {
         spec: [HOSTILE_PATH_003],
         needs: [VOLUME, NODE],
         refuted_by: ["node-publish-follows-links"],
-        runs: Last,
+        runs: CrashProne,
         access: Each,
     }
     async |cx| {
@@ -102,7 +102,7 @@ check! {
         spec: [HOSTILE_PATH_004],
         needs: [VOLUME, NODE],
         refuted_by: ["node-unpublish-forgets-links"],
-        runs: Last,
+        runs: CrashProne,
     }
     async |cx| {
         if !cx.shares_files_with_driver().await || cx.config().paths.any() {

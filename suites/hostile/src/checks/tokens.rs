@@ -35,7 +35,7 @@ check! {
         spec: [HOSTILE_CODE_001, req::GEN_ERR_001],
         needs: [any_of(&[Capability::ListVolumes, Capability::ListSnapshots])],
         refuted_by: ["list-volumes-panics-on-numeric-token", "list-snapshots-cuts-letters-of-tokens"],
-        runs: Last,
+        runs: CrashProne,
     }
     async |cx| {
         let texts = TEXTS.map(str::to_owned);
@@ -53,7 +53,7 @@ check! {
         spec: [HOSTILE_CODE_001, req::GEN_ERR_001],
         needs: [LIST_VOLUMES, LIST_SNAPSHOTS, CREATE_DELETE_VOLUME],
         refuted_by: ["list-snapshots-internal-on-other-tokens"],
-        runs: Last,
+        runs: CrashProne,
     }
     async |cx| {
         for _ in 0..2 {

@@ -2,12 +2,11 @@
 //! driver, so that it can be sent to any. Secrets are not in it.
 
 use std::fs;
-use std::io;
 use std::path::{Path, PathBuf};
 
-use csi_harness::config::{ConfigError, read_yaml};
 use csi_harness::prelude::*;
-use csi_harness::results::stored;
+use csi_harness::results::stored::{self, CaseError};
+use csi_harness::text::encoding::{fnv1a, from_hex, hex};
 use csi_proto::reflect::prost_reflect::{DynamicMessage, SerializeOptions};
 use csi_proto::{RPCS, reflect};
 use serde::{Deserialize, Serialize};
@@ -60,33 +59,6 @@ pub enum WireText {
     Twice,
 }
 
-/// Why a case cannot be read or written.
-#[derive(Debug, thiserror::Error)]
-pub enum CaseError {
-    /// The file cannot be read or written.
-    #[error("failed to access {}", path.display())]
-    File {
-        /// Which file.
-        path: PathBuf,
-        /// Why.
-        source: io::Error,
-    },
-    /// The file is not what a case looks like.
-    #[error(transparent)]
-    Parse(#[from] ConfigError),
-    /// A value cannot be.
-    #[error("{}: {problem}", path.display())]
-    Invalid {
-        /// Which file.
-        path: PathBuf,
-        /// Which value and why.
-        problem: String,
-    },
-    /// The case cannot be put into words.
-    #[error("failed to write the case as YAML")]
-    Serialize(#[source] serde_saphyr::ser::Error),
-}
-
 impl Case {
     pub(super) fn of(cx: &Cx, Finding { fault, input }: &Finding) -> Case {
         let info = cx.target().info();
@@ -115,13 +87,8 @@ impl Case {
     /// # Errors
     /// The file cannot be read, or is not a case.
     pub fn load(path: &Path) -> Result<Case, CaseError> {
-        let file = |source| CaseError::File { path: path.to_owned(), source };
         let invalid = |problem| CaseError::Invalid { path: path.to_owned(), problem };
-        let bytes = fs::metadata(path).map_err(file)?.len();
-        if bytes > CASE_BYTES_MAX {
-            return Err(invalid(format!("it has {bytes} bytes; a case has {CASE_BYTES_MAX} at the most")));
-        }
-        let case: Case = read_yaml(path)?;
+        let case: Case = stored::read(path, CASE_BYTES_MAX)?;
         if case.csi_sanity_fuzz_case != FORM {
             let form = case.csi_sanity_fuzz_case;
             return Err(invalid(format!("csi-sanity-fuzz-case is {form}; this version reads {FORM}")));
@@ -170,25 +137,20 @@ impl Case {
         let title: String = self.message.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
         let path = folder.join(self.file_name(&text));
         let text = format!("# {title}\n# csi-sanity replay FILE sends it to any driver.\n{text}");
-        match stored::write(&path, &text) {
-            Ok(()) => Ok(path),
-            Err(source) => Err(CaseError::File { path, source }),
-        }
+        stored::write(&path, &text)?;
+        Ok(path)
     }
 
     /// A name that says what is in the file, and tells one input from another.
     fn file_name(&self, text: &str) -> String {
-        let hash = text.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
-            (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
-        });
-        format!("fuzz-{}-{}-{hash:016x}.yaml", self.rpc, self.requirement)
+        format!("fuzz-{}-{}-{:016x}.yaml", self.rpc, self.requirement, fnv1a(text.bytes()))
     }
 }
 
 impl WireText {
     fn of(wire: &Wire) -> WireText {
         match wire {
-            Wire::Append(bytes) => WireText::Append(bytes.iter().map(|byte| format!("{byte:02x}")).collect()),
+            Wire::Append(bytes) => WireText::Append(hex(bytes)),
             Wire::Cut(missing) => WireText::Cut(*missing),
             Wire::Twice => WireText::Twice,
         }
@@ -197,8 +159,7 @@ impl WireText {
     fn read(&self) -> Result<Wire, String> {
         Ok(match self {
             WireText::Append(digits) => {
-                let byte = |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok();
-                let bytes = digits.as_bytes().chunks(2).map(byte).collect::<Option<_>>();
+                let bytes = from_hex(digits);
                 Wire::Append(bytes.ok_or_else(|| format!("wire: {digits:?} is not hexadecimal"))?)
             }
             WireText::Cut(missing) => Wire::Cut(*missing),

@@ -60,14 +60,14 @@ impl Fault {
     /// The driver did not live through it, or broke it off.
     pub(crate) fn broken(rpc: Rpc, died: bool, why: &str, printed: &[String]) -> Fault {
         let message = match died {
-            true => format!("the driver does not survive {rpc}"),
+            true => format!("the driver crashes on {rpc}"),
             false => format!("the driver lives on, but {rpc} ends without a gRPC status"),
         };
         let last = printed.first().map(|line| format!("; it printed: {line}")).unwrap_or_default();
         Fault {
             rule: &req::GEN_ERR_001,
             message,
-            expected: "an answer, whatever the request, and a driver that goes on serving",
+            expected: "an answer to any request, and a driver that keeps serving",
             actual: format!("{why}{last}"),
             cause: format!("{rpc} broken {}", printed.first().map(|line| shape(line)).unwrap_or_default()),
         }
@@ -89,8 +89,8 @@ impl Fault {
         let (rule, message, expected, actual) = match trouble {
             Trouble::Files(changed) => (
                 &HOSTILE_PATH_001,
-                format!("{rpc} reaches files outside of what it is for"),
-                "a text that is taken for what it is; outside of the driver's own place nothing changes",
+                format!("{rpc} reaches files outside the driver's directory"),
+                "the text is taken literally, and nothing outside the driver's directory changes",
                 changed,
             ),
             Trouble::Command(changed) => (
@@ -122,7 +122,11 @@ impl Fault {
 
     /// The violation that it is.
     pub(crate) fn violation(&self, told: Vec<String>) -> Violation {
-        Violation::new(&self.message).of(self.rule).expected(self.expected).actual(&self.actual).told(told)
+        Violation::new(&self.message)
+            .of(self.rule)
+            .expected(self.expected)
+            .actual(&self.actual)
+            .transcript(told)
     }
 }
 

@@ -214,7 +214,7 @@ pub(super) async fn abuse(cx: &Cx, abuse: Abuse) -> CheckResult {
         let printed = cx.target().last_lines();
         // The run tells it if that is in vain.
         let _ = cx.target().bring_back().await;
-        return Err(Violation::new(format!("the driver does not survive {}", abuse.title))
+        return Err(Violation::new(format!("the driver crashes on {}", abuse.title))
             .of(&req::GEN_ERR_001)
             .expected("a driver that goes on serving others")
             .actual("no answer to GetPluginInfo on another connection")

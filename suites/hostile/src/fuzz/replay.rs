@@ -1,6 +1,6 @@
 //! A stored finding, sent again.
 
-use csi_harness::checks::registry::Suite;
+use csi_harness::checks::registry::{Checks, Suite};
 use csi_harness::prelude::*;
 use csi_harness::spec::requirements::Requirement;
 
@@ -10,7 +10,7 @@ use super::finding::Finding;
 use super::suite::{RULES, told};
 
 /// The one check that sends a case. It is in no list: only `csi-sanity replay` has it.
-pub const SUITE: Suite = Suite { name: "replay", checks: &[&[&CASE]], retired: &[] };
+pub const SUITE: Suite = Suite { name: "replay", checks: Checks::Declared(&[&[&CASE]]), retired: &[] };
 
 const ALL: &[&Requirement] = RULES;
 
@@ -22,7 +22,7 @@ check! {
         spec: ALL,
         needs: [VOLUME],
         refuted_by: ["delete-volume-follows-paths"],
-        runs: Last,
+        runs: CrashProne,
     }
     async |cx| {
         let path = cx.config().effort.replay.as_ref().ok_or_else(|| Stop::skip("no case is named"))?;

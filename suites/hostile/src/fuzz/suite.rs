@@ -2,8 +2,8 @@
 
 use std::time::Instant;
 
-use csi_harness::checks::check::{Check, CheckFuture, Runs, Variants};
-use csi_harness::checks::registry::Suite;
+use csi_harness::checks::check::{Body, Check, CheckFuture, Runs};
+use csi_harness::checks::registry::{Checks, Suite};
 use csi_harness::prelude::*;
 use csi_harness::spec::requirements::Requirement;
 use csi_proto::{RPCS, Rpc};
@@ -31,17 +31,16 @@ pub(super) const RULES: &[&Requirement] = &[
     &HOSTILE_TIME_001,
 ];
 
-/// The checks, which live as long as the program: they are made once in its life.
+/// The checks.
 pub fn suite(allowance: &Allowance) -> Suite {
     let frames = ABUSES.iter().map(|abuse| of_frames(*abuse, allowance));
     // Where there is little time, all of them mixed say most.
     let requests =
         [None].into_iter().chain(RPCS.iter().map(Some)).map(|rpc| of_requests(rpc.copied(), allowance));
-    let checks: &'static [&'static Check] = Vec::leak(requests.chain(frames).collect());
-    Suite { name: "fuzz", checks: Vec::leak(vec![checks]), retired: &[] }
+    Suite { name: "fuzz", checks: Checks::made(requests.chain(frames)), retired: &[] }
 }
 
-fn of_frames(abuse: Abuse, allowance: &Allowance) -> &'static Check {
+fn of_frames(abuse: Abuse, allowance: &Allowance) -> Check {
     let title = format!("others are served as before: {}", abuse.title);
     let allowance = allowance.clone();
     check(format!("fuzz/frames/{}", abuse.name), title, &[], move |cx| {
@@ -55,7 +54,7 @@ fn of_frames(abuse: Abuse, allowance: &Allowance) -> &'static Check {
 }
 
 /// Requests of one RPC, or of all of them mixed.
-fn of_requests(rpc: Option<Rpc>, allowance: &Allowance) -> &'static Check {
+fn of_requests(rpc: Option<Rpc>, allowance: &Allowance) -> Check {
     let (id, title) = match rpc {
         Some(rpc) => {
             (format!("fuzz/requests/{}", kebab(rpc.method)), format!("hostile requests do no harm: {rpc}"))
@@ -69,29 +68,19 @@ fn of_requests(rpc: Option<Rpc>, allowance: &Allowance) -> &'static Check {
     })
 }
 
-/// A check that holds what it works with, and lives as long as the program.
+/// A check that holds what it works with.
 fn check(
     id: String,
     title: String,
     needs: &'static [Need],
     body: impl for<'a> Fn(&'a Cx) -> CheckFuture<'a> + Send + Sync + 'static,
-) -> &'static Check {
-    Box::leak(Box::new(Check {
-        id: id.leak(),
-        since: "0.1.0",
-        title: title.leak(),
-        doc: "",
+) -> Check {
+    Check {
         requirements: RULES,
         needs,
-        refuted_by: &[],
-        replaces: &[],
-        known_as: None,
-        plain: &[],
-        follows: None,
-        runs: Runs::Last,
-        access: Variants::First,
-        body: Box::leak(Box::new(body)),
-    }))
+        runs: Runs::CrashProne,
+        ..Check::new(id.into(), title.into(), Body::made(body))
+    }
 }
 
 /// `CreateVolume` as `create-volume`.
@@ -168,7 +157,7 @@ mod tests {
     #[test]
     fn every_rpc_has_a_check() {
         let suite = suite(&Allowance::new(std::time::Duration::ZERO, 0));
-        let ids: Vec<&str> = suite.checks[0].iter().map(|check| check.id).collect();
+        let ids: Vec<&str> = suite.checks.iter().map(|check| &*check.id).collect();
         assert_eq!(ids.len(), ABUSES.len() + RPCS.len() + 1);
         assert!(ids.contains(&"fuzz/requests/node-get-volume-stats"), "{ids:?}");
     }

@@ -3,12 +3,13 @@
 use std::collections::BTreeSet;
 
 use csi_harness::checks::check::Check;
-use csi_harness::results::outcome::Outcome;
+use csi_harness::results::outcome::{CheckReport, Outcome};
 use csi_harness::run::refutation::{Trial, on_a_defect};
 use csi_mock_driver::Defect;
+use csi_test_support::mock::{self, everything_set};
+use csi_test_support::run::check_rules;
 use libtest_mimic::Failed;
 
-use crate::bench::{Said, everything_set, misattributed, play};
 use crate::process::IN_PROCESSES;
 use crate::registry;
 
@@ -18,12 +19,12 @@ const SEED: u64 = 1;
 pub(crate) fn trials() -> Vec<libtest_mimic::Trial> {
     let registry = registry();
     let pairs = registry
-        .checks()
-        .flat_map(|(_, check)| check.refuted_by.iter().map(move |defect| (check, *defect)))
+        .check_refs()
+        .flat_map(|check| check.refuted_by.iter().map(move |defect| (check.clone(), *defect)))
         .filter(|(_, defect)| !IN_PROCESSES.contains(defect))
         .map(|(check, defect)| {
             libtest_mimic::Trial::test(format!("defect/{defect}/{}", check.id), move || {
-                is_found(check, &played(check, defect)?)
+                is_found(&check, &played(&check, defect)?)
             })
         });
     pairs
@@ -40,30 +41,30 @@ fn what_stays_ends_no_check() -> Result<(), Failed> {
         csi_mock_driver::Config { defects: vec![Defect::DeleteVolumeRefusesOddNames], ..Default::default() };
     let mut config = everything_set();
     config.time_limits.settle_ms = Some(100);
-    let played = play(mock, config, SEED, |check| check.id == "hostile/commands/texts")?;
-    let said = played.said.values().next().ok_or("it did not run")?;
+    let run = mock::run(registry(), mock, config, SEED, |check| check.id == "hostile/commands/texts")?;
+    let said = run.reports.first().ok_or("it did not run")?;
     if said.outcome != Outcome::Passed {
         return Err(Failed::from(format!("{:?}", said.outcome)));
     }
     let is_noted = said.notes.iter().any(|note| note.contains("of the requests have made stays"));
-    match is_noted && !played.summary.leaks.is_empty() {
+    match is_noted && !run.summary.leaks.is_empty() {
         true => Ok(()),
         false => Err(Failed::from(format!("what stays is not told: {:?}", said.notes))),
     }
 }
 
-fn played(check: &'static Check, defect: &str) -> Result<Vec<Said>, Failed> {
+fn played(check: &Check, defect: &str) -> Result<Vec<CheckReport>, Failed> {
     let defect: Defect = defect.parse().map_err(|_| format!("there is no defect {defect}"))?;
     let mock = csi_mock_driver::Config { defects: vec![defect], ..Default::default() };
     let mut config = everything_set();
     config.time_limits.settle_ms = Some(100);
-    Ok(play(mock, config, SEED, |other| other.id == check.id)?.said.into_values().collect())
+    Ok(mock::run(registry(), mock, config, SEED, |other| other.id == check.id)?.reports)
 }
 
-pub(crate) fn is_found(check: &'static Check, said: &[Said]) -> Result<(), Failed> {
+pub(crate) fn is_found(check: &Check, said: &[CheckReport]) -> Result<(), Failed> {
     let outcomes: Vec<&Outcome> = said.iter().map(|said| &said.outcome).collect();
     match on_a_defect(&outcomes) {
-        Trial::Good => misattributed(check, said),
+        Trial::Good => check_rules(check, said),
         Trial::Bad(why) => Err(Failed::from(why)),
         // Nothing can be mounted then.
         Trial::Skipped(why) if why.contains("root") => Ok(()),

@@ -1,16 +1,13 @@
 //! Shows that the suite can be trusted: a right driver passes, however unusual it is, and each check finds the defects
 //! that it names.
 
-#[path = "../../../stateful/tests/refutation/bench.rs"]
-mod bench;
 mod defects;
 mod process;
-#[path = "../../../stateful/tests/refutation/quirks.rs"]
-mod quirks;
 
 use std::process::ExitCode;
 
 use csi_harness::checks::registry::Registry;
+use csi_test_support::quirks;
 use libtest_mimic::Arguments;
 
 const TRIALS_AT_ONCE: usize = 4;
@@ -23,7 +20,7 @@ fn main() -> ExitCode {
     arguments.test_threads.get_or_insert(TRIALS_AT_ONCE);
     // Some defects crash the mock driver; the run reports that.
     std::panic::set_hook(Box::new(|_| {}));
-    let mut trials = quirks::trials();
+    let mut trials = quirks::trials(registry);
     trials.extend(defects::trials());
     trials.extend(process::trials());
     libtest_mimic::run(&arguments, trials).exit_code()

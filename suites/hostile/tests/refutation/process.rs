@@ -3,15 +3,16 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use csi_harness::checks::check::Check;
+use csi_harness::checks::check::{Check, CheckRef};
 use csi_harness::config::Config;
 use csi_harness::driver::{Driver, DriverLog};
+use csi_harness::results::outcome::CheckReport;
 use csi_mock_driver::{Defect, MockDriver};
 use csi_proto::{Endpoint, Listener};
+use csi_test_support::mock::{everything_set, run_on};
 use libtest_mimic::{Failed, Trial};
 use tokio::runtime::Builder;
 
-use crate::bench::{Said, everything_set, play_on};
 use crate::defects::is_found;
 use crate::registry;
 
@@ -24,22 +25,20 @@ pub(crate) const IN_PROCESSES: &[&str] =
     &["node-publish-passes-context-as-option", "node-publish-prints-context", "prints-secrets"];
 
 pub(crate) fn trials() -> Vec<Trial> {
-    let checks =
-        || registry().checks().map(|(_, check)| check).filter(|check| needs_process(check)).collect();
-    let checks: Vec<&'static Check> = checks();
+    let checks: Vec<CheckRef> = registry().check_refs().filter(|check| needs_process(check)).collect();
     let found = checks.iter().flat_map(|check| {
         let printed = check.refuted_by.iter().filter(|defect| IN_PROCESSES.contains(defect));
         printed.map(|defect| {
-            let (check, defect) = (*check, *defect);
+            let (check, defect) = (check.clone(), *defect);
             Trial::test(format!("defect/{defect}/{}", check.id), move || {
-                is_found(check, &played(check, defect)?)
+                is_found(&check, &played(&check, defect)?)
             })
         })
     });
     let healthy = checks.iter().map(|check| {
-        let check = *check;
+        let check = check.clone();
         Trial::test(format!("healthy-process/{}", check.id), move || {
-            let accused: Vec<String> = played(check, "")?
+            let accused: Vec<String> = played(&check, "")?
                 .iter()
                 .filter_map(|said| said.outcome.violation())
                 .map(|v| format!("{v:#?}"))
@@ -49,7 +48,8 @@ pub(crate) fn trials() -> Vec<Trial> {
     });
     // The command that names call is lent to a driver that the run has started.
     let lent = Trial::test("process/create-volume-runs-names/hostile/commands/texts", || {
-        let check = registry().find("hostile/commands/texts")?;
+        let registry = registry();
+        let check = registry.find("hostile/commands/texts")?;
         is_found(check, &played(check, "create-volume-runs-names")?)
     });
     found.chain(healthy).chain([lent]).collect()
@@ -60,7 +60,7 @@ fn needs_process(check: &Check) -> bool {
 }
 
 /// What the check says of a driver that is a child of this process, with a log.
-fn played(check: &'static Check, defect: &str) -> Result<Vec<Said>, Failed> {
+fn played(check: &Check, defect: &str) -> Result<Vec<CheckReport>, Failed> {
     let dir = tempfile::tempdir()?;
     let socket = dir.path().join("csi.sock");
     let program = std::env::current_exe()?;
@@ -69,8 +69,7 @@ fn played(check: &'static Check, defect: &str) -> Result<Vec<Said>, Failed> {
     let command = format!("{SOCKET}='{}' {DEFECT}='{defect}' exec '{}'", socket.display(), program.display());
     let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     let driver = Driver::child(&command, None, Some(log));
-    let played = runtime.block_on(play_on(registry(), driver, config, 1, |other| other.id == check.id))?;
-    Ok(played.said.into_values().collect())
+    Ok(runtime.block_on(run_on(registry(), driver, config, 1, |other| other.id == check.id))?.reports)
 }
 
 /// Is the driver.

@@ -34,7 +34,7 @@ pub(crate) async fn must_become_unknown<'a, T: Send + 'a>(
     cx: &'a Cx,
     thing: Settles,
     what: &str,
-    mut ask: impl FnMut() -> Calling<'a, T>,
+    mut ask: impl FnMut() -> PendingCall<'a, T>,
 ) -> CheckResult {
     let refusal = || refused_with(Code::NotFound);
     let gone = cx.eventually(thing, || {

@@ -84,7 +84,7 @@ check! {
         spec: [req::MSG_CAPRANGE_007, req::GEN_ERR_005],
         needs: [EXPAND_VOLUME, CREATE_DELETE_VOLUME],
         refuted_by: ["controller-expand-accepts-negative-size"],
-        runs: Last,
+        runs: CrashProne,
     }
     async |cx| {
         let volume = expandable(cx).await?;
@@ -141,7 +141,7 @@ check! {
         spec: [req::CTRL_EXPAND_011, req::CTRL_EXPAND_017],
         needs: [EXPAND_VOLUME, CREATE_DELETE_VOLUME],
         refuted_by: ["controller-expand-exceeds-limit"],
-        follows: "controller/controller-expand-volume/crossed-range",
+        duplicate_of: "controller/controller-expand-volume/crossed-range",
     }
     async |cx| {
         let volume = expandable(cx).await?;
@@ -310,7 +310,7 @@ check! {
         spec: [req::CTRL_EXPAND_017],
         needs: [EXPAND_VOLUME, CREATE_DELETE_VOLUME],
         refuted_by: ["controller-expand-out-of-range-as-internal"],
-        runs: Last,
+        runs: CrashProne,
     }
     async |cx| {
         let volume = expandable(cx).await?;
@@ -370,7 +370,7 @@ check! {
         spec: [req::CTRL_EXPAND_015],
         needs: [EXPAND_VOLUME],
         refuted_by: ["controller-expand-unknown-ok", "not-found-as-internal"],
-        follows: "controller/controller-expand-volume/deleted-volume",
+        duplicate_of: "controller/controller-expand-volume/deleted-volume",
     }
     async |cx| {
         let reply = cx.call(expand_request(cx, &cx.unknown_volume_id())).await;

@@ -201,7 +201,7 @@ check! {
         spec: [req::CTRL_GETVOL_015],
         needs: [GET_VOLUME],
         refuted_by: ["controller-get-volume-unknown-ok", "not-found-as-internal"],
-        follows: "controller/controller-get-volume/deleted-volume",
+        duplicate_of: "controller/controller-get-volume/deleted-volume",
     }
     async |cx| {
         let reply = cx.call(request(&cx.unknown_volume_id())).await;

@@ -295,7 +295,7 @@ check! {
         needs: [MODIFY_VOLUME, Need::Configured(Setting::MutableParameters)],
         refuted_by: ["controller-modify-unknown-ok", "not-found-as-internal"],
         replaces: ["ModifyVolume [Controller Server] should fail if volume does not exist"],
-        follows: "controller/controller-modify-volume/deleted-volume",
+        duplicate_of: "controller/controller-modify-volume/deleted-volume",
     }
     async |cx| {
         let reply = cx.call(request(cx, &cx.unknown_volume_id())).await;

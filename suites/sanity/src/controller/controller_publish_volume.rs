@@ -13,7 +13,7 @@ fn publish<'a>(
     cx: &'a Cx,
     volume: &NodeVolume,
     node_id: &str,
-) -> Calling<'a, v1::ControllerPublishVolumeResponse> {
+) -> PendingCall<'a, v1::ControllerPublishVolumeResponse> {
     cx.controller_publish(cx.controller_publish_request(volume, node_id))
 }
 
@@ -197,7 +197,7 @@ check! {
         replaces: [
             "Controller Service [Controller Server] ControllerPublishVolume should fail when the volume does not exist",
         ],
-        follows: "controller/controller-publish-volume/deleted-volume",
+        duplicate_of: "controller/controller-publish-volume/deleted-volume",
     }
     async |cx| {
         let node_id = cx.node_id().await?;
@@ -348,7 +348,7 @@ check! {
         replaces: [
             "Controller Service [Controller Server] ControllerPublishVolume should fail when publishing more volumes than the node max attach limit",
         ],
-        runs: Alone,
+        runs: Serial,
     }
     async |cx| {
         let node = cx.call(v1::NodeGetInfoRequest {}).setup("the limit of the node").await?;

@@ -304,7 +304,7 @@ check! {
         spec: [req::CTRL_CREATESNAP_004],
         needs: [CREATE_DELETE_SNAPSHOT],
         refuted_by: ["create-snapshot-unknown-source-as-internal"],
-        follows: "controller/create-snapshot/deleted-source",
+        duplicate_of: "controller/create-snapshot/deleted-source",
     }
     async |cx| {
         let reply = cx.create_snapshot(cx.create_snapshot_request(&cx.unknown_volume_id())).await;

@@ -97,7 +97,7 @@ check! {
         spec: [req::GEN_ERR_001, req::CTRL_DELETEVOL_004],
         needs: [CREATE_DELETE_VOLUME],
         refuted_by: ["delete-volume-crashes-on-paths"],
-        runs: Last,
+        runs: CrashProne,
     }
     async |cx| {
         // Paths of which nothing exists: a driver that follows them does no harm.
@@ -117,7 +117,7 @@ check! {
         spec: [req::CTRL_DELETEVOL_002, req::CTRL_VALIDATE_018],
         needs: [CONTROLLER, CREATE_DELETE_VOLUME],
         refuted_by: ["delete-volume-keeps-volume"],
-        follows: "controller/validate-volume-capabilities/deleted-volume",
+        duplicate_of: "controller/validate-volume-capabilities/deleted-volume",
     }
     async |cx| {
         let volume = cx.new_volume().await?;
@@ -207,7 +207,7 @@ check! {
         if let Some(refused) = refused {
             ensure!(
                 refused.code == Code::FailedPrecondition,
-                "the deletion of a volume with snapshots is refused with the wrong code";
+                "the deletion of a volume with snapshots is rejected with the wrong code";
                 of: &req::CTRL_DELETEVOL_007,
                 expected: "OK, or FAILED_PRECONDITION",
                 actual: &refused

@@ -218,7 +218,7 @@ check! {
         spec: [req::CTRL_CAPACITY_007, req::CTRL_CREATEVOL_047],
         needs: [GET_CAPACITY, CREATE_DELETE_VOLUME],
         refuted_by: ["get-capacity-maximum-too-small", "create-volume-accepts-any-size"],
-        runs: Last,
+        runs: CrashProne,
     }
     async |cx| {
         let maximum = capacity(cx).await?.maximum_volume_size.unwrap_or_default();
@@ -252,7 +252,7 @@ check! {
         spec: [req::CTRL_CAPACITY_008],
         needs: [GET_CAPACITY, CREATE_DELETE_VOLUME],
         refuted_by: ["get-capacity-hides-size-limits"],
-        runs: Last,
+        runs: CrashProne,
     }
     async |cx| {
         if capacity(cx).await?.maximum_volume_size.is_some() {
@@ -279,7 +279,7 @@ check! {
         spec: [req::CTRL_CAPACITY_010],
         needs: [GET_CAPACITY, CREATE_DELETE_VOLUME],
         refuted_by: ["get-capacity-minimum-above-maximum"],
-        runs: Last,
+        runs: CrashProne,
     }
     async |cx| {
         let minimum = capacity(cx).await?.minimum_volume_size.unwrap_or_default();

@@ -114,7 +114,7 @@ check! {
         replaces: [
             "GetSnapshot [Controller Server] should return an error when the specified snapshot id does not exist",
         ],
-        follows: "controller/get-snapshot/deleted-snapshot",
+        duplicate_of: "controller/get-snapshot/deleted-snapshot",
     }
     async |cx| {
         let reply = cx.call(request(&cx.unknown_snapshot_id())).await;

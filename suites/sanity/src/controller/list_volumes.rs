@@ -32,7 +32,7 @@ fn missing<'a>(wanted: impl Iterator<Item = &'a String>, entries: &[Entry]) -> V
     wanted.filter(|id| !listed.contains(id.as_str())).collect()
 }
 
-fn page<'a>(cx: &'a Cx, max_entries: i32, starting_token: &str) -> Calling<'a, v1::ListVolumesResponse> {
+fn page<'a>(cx: &'a Cx, max_entries: i32, starting_token: &str) -> PendingCall<'a, v1::ListVolumesResponse> {
     cx.call(v1::ListVolumesRequest { max_entries, starting_token: starting_token.to_owned() })
 }
 
@@ -212,7 +212,7 @@ check! {
             "list-volumes-token-on-last-page",
             "list-volumes-repeats-first-entry",
         ],
-        runs: Alone,
+        runs: Serial,
     }
     async |cx| {
         let volumes = new_volumes(cx).await?;
@@ -235,7 +235,7 @@ check! {
         replaces: [
             "Controller Service [Controller Server] ListVolumes pagination should detect volumes added between pages and accept tokens when the last volume from a page is deleted",
         ],
-        runs: Alone,
+        runs: Serial,
     }
     async |cx| {
         let volumes = new_volumes(cx).await?;
@@ -310,7 +310,7 @@ check! {
         spec: [req::CTRL_LISTVOL_022, req::GEN_ERR_001],
         needs: [LIST_VOLUMES],
         refuted_by: ["list-volumes-panics-on-numeric-token", "list-volumes-invalid-token-as-invalid-argument"],
-        runs: Last,
+        runs: CrashProne,
     }
     async |cx| {
         for token in ["0", "-1", "999999", "18446744073709551616"] {
@@ -329,7 +329,7 @@ check! {
         spec: [req::CTRL_LISTVOL_009, req::GEN_ERR_005, req::GEN_ERR_001],
         needs: [LIST_VOLUMES],
         refuted_by: ["list-volumes-accepts-negative-max", "list-volumes-panics-on-negative-max"],
-        runs: Last,
+        runs: CrashProne,
     }
     async |cx| {
         for max_entries in [-1, i32::MIN] {

@@ -19,7 +19,7 @@ struct Reached {
 
 impl Reached {
     /// The call to publish the volume in its mode.
-    fn publish<'a>(&self, cx: &'a Cx, node_id: &str) -> Calling<'a, v1::ControllerPublishVolumeResponse> {
+    fn publish<'a>(&self, cx: &'a Cx, node_id: &str) -> PendingCall<'a, v1::ControllerPublishVolumeResponse> {
         cx.controller_publish(v1::ControllerPublishVolumeRequest {
             volume_capability: Some(cx.capability_with_mode(self.mode)),
             ..cx.controller_publish_request(&self.volume, node_id)
@@ -111,7 +111,7 @@ check! {
         spec: [req::CTRL_PUBLISH_006],
         needs: [PUBLISH_UNPUBLISH_VOLUME, CREATE_DELETE_VOLUME, NODE, TWO_NODES],
         refuted_by: ["controller-publish-refuses-second-node"],
-        follows: "controller/controller-publish-volume/other-node",
+        duplicate_of: "controller/controller-publish-volume/other-node",
     }
     async |cx| {
         let reached = reached(cx, &SHARED_MODES).await?;
@@ -154,7 +154,7 @@ check! {
         spec: [req::CTRL_PUBLISH_027, req::CTRL_PUBLISH_028],
         needs: [PUBLISH_UNPUBLISH_VOLUME, CREATE_DELETE_VOLUME, NODE, TWO_NODES],
         refuted_by: ["controller-publish-ignores-access-mode", "controller-publish-other-node-not-named"],
-        follows: "controller/controller-publish-volume/other-node",
+        duplicate_of: "controller/controller-publish-volume/other-node",
     }
     async |cx| {
         let reached = reached(cx, &[Mode::SingleNodeWriter]).await?;

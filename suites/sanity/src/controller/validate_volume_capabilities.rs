@@ -316,7 +316,7 @@ check! {
         replaces: [
             "Controller Service [Controller Server] ValidateVolumeCapabilities should fail when the requested volume does not exist",
         ],
-        follows: "controller/validate-volume-capabilities/deleted-volume",
+        duplicate_of: "controller/validate-volume-capabilities/deleted-volume",
     }
     async |cx| {
         let volume = unknown_volume(cx);

@@ -31,7 +31,7 @@ check! {
         spec: [req::GEN_RPC_002],
         needs: [lacks_one_of(PROMISES)],
         refuted_by: ["unsupported-as-internal"],
-        runs: Last,
+        runs: CrashProne,
     }
     async |cx| {
         let mut wrong = Vec::new();

@@ -37,7 +37,7 @@ check! {
         spec: [req::GEN_SECRET_001],
         needs: [CREATE_DELETE_VOLUME],
         refuted_by: ["secrets-in-errors", "create-volume-context-holds-secrets"],
-        runs: Last,
+        runs: CrashProne,
     }
     async |cx| {
         let secrets = marked(cx, "CreateVolume");
@@ -60,7 +60,7 @@ check! {
         spec: [req::MSG_VOLCAP_002],
         needs: [CREATE_DELETE_VOLUME, MOUNT_ACCESS],
         refuted_by: ["mount-flags-in-errors"],
-        runs: Last,
+        runs: CrashProne,
     }
     async |cx| {
         use v1::volume_capability::{AccessType as Kind, MountVolume};

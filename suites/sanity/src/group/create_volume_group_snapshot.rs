@@ -192,7 +192,7 @@ check! {
         spec: [req::GROUP_CREATE_009, req::GROUP_CREATE_008],
         needs: [CREATE_DELETE_GET_VOLUME_GROUP_SNAPSHOT, CREATE_DELETE_SNAPSHOT, CREATE_DELETE_VOLUME],
         refuted_by: ["create-volume-refuses-group-members", "group-snapshot-members-claim-ready"],
-        follows: "controller/create-snapshot/ready-restores",
+        duplicate_of: "controller/create-snapshot/ready-restores",
     }
     async |cx| {
         for member in ready_group(cx).await?.snapshots {

@@ -73,7 +73,7 @@ check! {
             GET_SNAPSHOT,
         ],
         refuted_by: ["delete-group-snapshot-keeps-members"],
-        follows: "group/delete-volume-group-snapshot/members-gone",
+        duplicate_of: "group/delete-volume-group-snapshot/members-gone",
     }
     async |cx| {
         let group = new_group(cx).await?;

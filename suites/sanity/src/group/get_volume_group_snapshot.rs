@@ -79,7 +79,7 @@ check! {
         replaces: [
             "GroupController Service [GroupController VolumeGroupSnapshots] GetVolumeGroupSnapshot should fail when an invalid volume id is used",
         ],
-        follows: "group/get-volume-group-snapshot/deleted-group",
+        duplicate_of: "group/get-volume-group-snapshot/deleted-group",
     }
     async |cx| {
         let request = v1::GetVolumeGroupSnapshotRequest {

@@ -98,7 +98,7 @@ check! {
         spec: [req::META_ALLOC_018, req::META_ALLOC_016],
         needs: [SNAPSHOT_METADATA_SERVICE],
         refuted_by: ["get-metadata-allocated-unknown-ok", "not-found-as-internal"],
-        follows: "metadata/get-metadata-allocated/deleted-snapshot",
+        duplicate_of: "metadata/get-metadata-allocated/deleted-snapshot",
     }
     async |cx| { judge::is_unknown(cx, about(cx.unknown_snapshot_id()), "of an unknown snapshot").await }
 }
@@ -195,7 +195,7 @@ check! {
         spec: [req::META_STREAM_005, req::META_STREAM_001],
         needs: [SNAPSHOT_METADATA_SERVICE, CREATE_DELETE_SNAPSHOT, CREATE_DELETE_VOLUME],
         refuted_by: ["get-metadata-resume-skips-block"],
-        follows: "metadata/get-metadata-allocated/starting-offset",
+        duplicate_of: "metadata/get-metadata-allocated/starting-offset",
     }
     async |cx| { judge::can_be_continued(cx, &question(cx).await?).await }
 }
@@ -232,7 +232,7 @@ check! {
         spec: [req::META_ALLOC_017],
         needs: [SNAPSHOT_METADATA_SERVICE, CREATE_DELETE_SNAPSHOT, CREATE_DELETE_VOLUME],
         refuted_by: ["invalid-argument-as-internal"],
-        runs: Last,
+        runs: CrashProne,
     }
     async |cx| { judge::negative_max_results(cx, &question(cx).await?).await }
 }
@@ -245,7 +245,7 @@ check! {
         spec: [req::META_ALLOC_002],
         needs: [SNAPSHOT_METADATA_SERVICE, CREATE_DELETE_SNAPSHOT, CREATE_DELETE_VOLUME, NODE],
         refuted_by: ["get-metadata-allocated-misses-writes"],
-        follows: "metadata/get-metadata-allocated/starting-offset",
+        duplicate_of: "metadata/get-metadata-allocated/starting-offset",
     }
     async |cx| {
         let volume = BlockVolume::new(cx).await?;

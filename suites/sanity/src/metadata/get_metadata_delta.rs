@@ -130,7 +130,7 @@ check! {
         spec: [req::META_DELTA_020, req::META_DELTA_018],
         needs: [SNAPSHOT_METADATA_SERVICE, CREATE_DELETE_SNAPSHOT, CREATE_DELETE_VOLUME],
         refuted_by: ["get-metadata-delta-unknown-ok", "not-found-as-internal"],
-        follows: "metadata/get-metadata-delta/deleted-snapshot",
+        duplicate_of: "metadata/get-metadata-delta/deleted-snapshot",
     }
     async |cx| {
         let there = BlockVolume::new(cx).await?.snapshot().await?;
@@ -259,7 +259,7 @@ check! {
         spec: [req::META_STREAM_005, req::META_STREAM_001],
         needs: [SNAPSHOT_METADATA_SERVICE, CREATE_DELETE_SNAPSHOT, CREATE_DELETE_VOLUME],
         refuted_by: ["get-metadata-resume-skips-block"],
-        follows: "metadata/get-metadata-delta/starting-offset",
+        duplicate_of: "metadata/get-metadata-delta/starting-offset",
     }
     async |cx| { judge::can_be_continued(cx, &question(cx).await?).await }
 }
@@ -296,7 +296,7 @@ check! {
         spec: [req::META_DELTA_019],
         needs: [SNAPSHOT_METADATA_SERVICE, CREATE_DELETE_SNAPSHOT, CREATE_DELETE_VOLUME],
         refuted_by: ["invalid-argument-as-internal"],
-        runs: Last,
+        runs: CrashProne,
     }
     async |cx| { judge::negative_max_results(cx, &question(cx).await?).await }
 }
@@ -309,7 +309,7 @@ check! {
         spec: [req::META_DELTA_002],
         needs: [SNAPSHOT_METADATA_SERVICE, CREATE_DELETE_SNAPSHOT, CREATE_DELETE_VOLUME, NODE],
         refuted_by: ["get-metadata-delta-answers-nothing", "get-metadata-delta-misses-first-block"],
-        follows: "metadata/get-metadata-delta/starting-offset",
+        duplicate_of: "metadata/get-metadata-delta/starting-offset",
     }
     async |cx| {
         let volume = BlockVolume::new(cx).await?;

@@ -215,7 +215,7 @@ check! {
         spec: [req::NODE_STAGE_023],
         needs: [NODE, STAGE_UNSTAGE_VOLUME, CREATE_DELETE_VOLUME],
         refuted_by: ["node-stage-accepts-any-capability"],
-        follows: "node/node-publish-volume/unsupported-access-type",
+        duplicate_of: "node/node-publish-volume/unsupported-access-type",
     }
     async |cx| {
         let attached = attached(cx).await?;

@@ -198,7 +198,7 @@ check! {
         spec: [req::NODE_UNSTAGE_008],
         needs: [NODE, STAGE_UNSTAGE_VOLUME, CREATE_DELETE_VOLUME],
         refuted_by: ["lock-never-released-after-error"],
-        follows: "node/node-unstage-volume/never-staged",
+        duplicate_of: "node/node-unstage-volume/never-staged",
         access: Each,
     }
     async |cx| {

@@ -1,21 +1,19 @@
 //! Plays the suite against a mock driver in this process, over a socket.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
+use std::collections::BTreeMap;
 
 use csi_harness::checks::check::Check;
 use csi_harness::checks::filter::Filter;
 use csi_harness::checks::registry::Registry;
 use csi_harness::client::target::Target;
-use csi_harness::config::{AccessType, Config, NodeConfig, Secret, StaticVolume, TimeLimits};
-use csi_harness::results::events::{Event, Reporter};
-use csi_harness::results::outcome::{Outcome, Summary};
-use csi_harness::results::wording;
+use csi_harness::config::{AccessType, Config, NodeConfig, Secret, StaticVolume};
 use csi_harness::run::refutation::absent_for;
-use csi_harness::run::runner::{RunOptions, Runner};
+use csi_harness::run::runner::RunOptions;
 use csi_harness::spec::need::Need;
 use csi_mock_driver::{Capability, MockDriver};
 use csi_proto::{Endpoint, Listener};
+use csi_test_support::mock::{self, pairs};
+use csi_test_support::run::Run;
 use libtest_mimic::Failed;
 use tokio::runtime::Builder;
 use tokio::sync::watch;
@@ -27,48 +25,8 @@ pub(crate) const JOBS: usize = 8;
 /// Nodes of the driver that are served: two in one zone, and one in another. There is a third zone, too.
 const NODES: usize = 3;
 
-/// What one check said of one driver.
-#[derive(Debug)]
-pub(crate) struct Said {
-    pub(crate) outcome: Outcome,
-    /// Names of the RPCs it called.
-    pub(crate) called: BTreeSet<&'static str>,
-}
-
-/// What all checks said of one driver, by label, and what the run as a whole came to.
-#[derive(Debug)]
-pub(crate) struct Played {
-    pub(crate) said: BTreeMap<String, Said>,
-    pub(crate) summary: Summary,
-    pub(crate) target: Arc<Target>,
-}
-
-impl Played {
-    /// Everything that is no verdict on a right driver: failures, broken checks, leaks, deaths.
-    pub(crate) fn accusations(&self) -> Vec<String> {
-        let mut all: Vec<String> = self
-            .said
-            .iter()
-            .filter_map(|(label, said)| match &said.outcome {
-                Outcome::Failed(violation) => {
-                    let (expected, actual) = (&violation.expected, &violation.actual);
-                    Some(format!(
-                        "{label} failed: {}; expected {expected}; actual {actual}",
-                        violation.message
-                    ))
-                }
-                Outcome::Broken(why) => Some(format!("{label} is broken: {why}")),
-                _ => None,
-            })
-            .collect();
-        all.extend(self.summary.leaks.iter().map(|leak| format!("left behind: {} {}", leak.kind, leak.id)));
-        all.extend(self.summary.crashes.iter().map(|crash| format!("died: {crash:?}")));
-        all
-    }
-}
-
 /// Plays all checks, so many at a time, against a mock driver of this configuration.
-pub(crate) fn play(jobs: usize, mock: csi_mock_driver::Config, config: Config) -> Result<Played, Failed> {
+pub(crate) fn play(jobs: usize, mock: csi_mock_driver::Config, config: Config) -> Result<Run, Failed> {
     play_those(jobs, mock, config, |_| true)
 }
 
@@ -79,35 +37,27 @@ pub(crate) fn play_those(
     mock: csi_mock_driver::Config,
     config: Config,
     wanted: impl Fn(&Check) -> bool,
-) -> Result<Played, Failed> {
+) -> Result<Run, Failed> {
     let runtime = Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(run(jobs, mock, config, wanted))
 }
 
 /// Settings with which every check of the suite runs on the mock driver.
 pub(crate) fn everything_set() -> Config {
-    Config {
-        access_types: vec![AccessType::Mount, AccessType::Block],
-        volume_size_bytes: Some(2 << 30),
-        expand_size_bytes: Some(4 << 30),
+    let mut config = Config {
         size_min_bytes: Some(1 << 20),
         size_max_bytes: Some(16 << 40),
-        parameters: pairs(&[("pool", "mock"), ("tier", "silver")]),
         mutable_parameters: pairs(&[("iops", "3000"), ("tier", "gold")]),
         attach_limit: true,
+        allow_harm: false,
         secrets: [("CreateVolume", "user"), ("ControllerPublishVolume", "token")]
             .map(|(rpc, key)| (rpc.to_owned(), Secret(pairs(&[(key, "mock-7f3a91c2d45e")]))))
             .into(),
         volumes: vec![provisioned(AccessType::Mount), provisioned(AccessType::Block)],
-        time_limits: TimeLimits {
-            dial_ms: 10_000,
-            call_ms: 10_000,
-            check_ms: 60_000,
-            settle_ms: Some(1_500),
-            ..TimeLimits::default()
-        },
-        ..Config::default()
-    }
+        ..mock::everything_set()
+    };
+    config.time_limits.check_ms = 60_000;
+    config
 }
 
 /// A mock driver on which every check of the suite runs. The limit of a node leaves room for all checks that run at
@@ -140,16 +90,12 @@ fn provisioned(access: AccessType) -> StaticVolume {
     }
 }
 
-pub(crate) fn pairs(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
-    pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
-}
-
 async fn run(
     jobs: usize,
     mock: csi_mock_driver::Config,
     mut config: Config,
     wanted: impl Fn(&Check) -> bool,
-) -> Result<Played, Failed> {
+) -> Result<Run, Failed> {
     let dir = tempfile::tempdir()?;
     let driver = MockDriver::new(mock)?;
     let (stop_driver, stopped) = watch::channel(());
@@ -183,20 +129,12 @@ async fn run(
         ..RunOptions::default()
     };
     let mut plan = registry().select(&Filter::default(), &target.config().access_types);
-    plan.retain(|planned| wanted(planned.check));
-    let mut listening = Listening::default();
-    // Nobody raises it.
-    let (_stop, never) = watch::channel(Default::default());
-    let mut runner = Runner::new(target.clone(), options, never);
-    runner.report_to(&mut listening);
-    let summary = runner.run(plan).await;
+    plan.retain(|planned| wanted(&planned.check));
+    let run = Run::of(target, plan, options).await;
     drop(stop_driver);
     // A handler that panicked, as some defects do, may have taken the server along.
     serving.abort_all();
-    if let [first, ..] = &listening.wording[..] {
-        return Err(first.as_str().into());
-    }
-    Ok(Played { said: listening.said, summary, target })
+    run.check_wording()
 }
 
 /// The capabilities that the driver must not have for the check to run.
@@ -224,22 +162,4 @@ fn of_the_mock(capability: csi_harness::protocol::capability::Capability) -> Cap
 
 pub(crate) fn registry() -> Registry {
     Registry::new([csi_suite_sanity::SUITE])
-}
-
-#[derive(Default)]
-struct Listening {
-    said: BTreeMap<String, Said>,
-    /// What is wrong with the words of reports.
-    wording: Vec<String>,
-}
-
-impl Reporter for Listening {
-    fn event(&mut self, event: &Event<'_>) {
-        if let Event::CheckFinished(report) = event {
-            self.wording.extend(wording::complaints(report));
-            let called =
-                report.calls.iter().filter(|call| !call.cleanup).map(|call| call.rpc.method).collect();
-            self.said.insert(report.label(), Said { outcome: report.outcome.clone(), called });
-        }
-    }
 }

@@ -4,7 +4,7 @@ use csi_harness::results::outcome::Outcome;
 use csi_mock_driver::Capability;
 use libtest_mimic::{Failed, Trial};
 
-use crate::bench::{self, JOBS, everything_on, everything_set, registry};
+use crate::bench::{self, JOBS, everything_on, everything_set};
 
 pub(crate) fn trials() -> Vec<Trial> {
     Capability::ALL
@@ -20,15 +20,11 @@ fn skips_what_needs_it(capability: Capability) -> Result<(), Failed> {
     mock.without = vec![capability];
     let played = bench::play(JOBS, mock, everything_set())?;
     let mut wrong = played.accusations();
-    for (label, said) in &played.said {
-        let check = registry().find(label)?;
-        let access = if label.ends_with("@block") {
-            csi_harness::config::AccessType::Block
-        } else {
-            csi_harness::config::AccessType::Mount
-        };
+    for (label, report) in played.by_label() {
+        let check = &report.planned.check;
+        let access = report.planned.access;
         let unmet = check.needs.iter().find_map(|need| need.unmet(&played.target, access));
-        match (&said.outcome, unmet) {
+        match (&report.outcome, unmet) {
             (Outcome::Skipped(why), None) => {
                 wrong.push(format!("{label} is skipped although it could run: {why}"))
             }

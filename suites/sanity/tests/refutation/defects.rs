@@ -4,17 +4,19 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
-use csi_harness::checks::check::Check;
+use csi_harness::checks::check::{Check, CheckRef};
 use csi_harness::config::AccessType;
 use csi_harness::results::outcome::Outcome;
 use csi_harness::run::refutation::{Trial, by_its_rules};
 use csi_harness::spec::requirements::req;
 use csi_mock_driver::{Capability, Defect};
+use csi_proto::lock::Mutex;
+use csi_test_support::run::Run;
 use libtest_mimic::Failed;
 
-use crate::bench::{self, Played, everything_on, everything_set, lacks, lacks_for_rules, registry};
+use crate::bench::{self, everything_on, everything_set, lacks, lacks_for_rules, registry};
 
 const HEADER: &str = "\
 # Which checks say something of a driver with one defect: the defect, then the checks, a line each, with the rule that they
@@ -49,12 +51,13 @@ fn is_found(rows: &Rows, defect: Defect) -> Result<(), Failed> {
     let id = defect.id();
     let committed = read_matrix()?.remove(id).unwrap_or_default();
     let tried = tried_on(id, &committed);
-    let play =
-        |without| play(defect, without, |check| tried.as_ref().is_none_or(|tried| tried.contains(check.id)));
+    let play = |without| {
+        play(defect, without, |check| tried.as_ref().is_none_or(|tried| tried.contains(&*check.id)))
+    };
     let played = play(Vec::new())?;
     let mut wrong = misattributed(&played)?;
     let mut lines = lines(&played)?;
-    for check in refuted_by(id) {
+    for check in &refuted_by(id).collect::<Vec<_>>() {
         let absent = lacks(check);
         let said = if absent.is_empty() {
             not_found(&played, check)
@@ -72,7 +75,7 @@ fn is_found(rows: &Rows, defect: Defect) -> Result<(), Failed> {
     }
 
     let row = lines.into_iter().map(|(_, line)| line).collect::<Vec<_>>().join("\n");
-    let mut seen = rows.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut seen = rows.lock();
     seen.insert(id, row.clone());
     if std::env::var_os("UPDATE").is_some() {
         write_matrix(&seen)?;
@@ -102,16 +105,16 @@ fn tried_on(defect: &'static str, committed: &str) -> Option<BTreeSet<String>> {
         return None;
     }
     let accuse = committed.lines().filter_map(|line| line.trim_start().split([' ', '@']).next());
-    Some(accuse.chain(refuted_by(defect).map(|check| check.id)).map(str::to_owned).collect())
+    Some(accuse.map(str::to_owned).chain(refuted_by(defect).map(|check| check.id.to_string())).collect())
 }
 
 /// The lines of one check.
-fn lines_of(played: &Played, check: &Check) -> Result<Lines, Failed> {
+fn lines_of(played: &Run, check: &Check) -> Result<Lines, Failed> {
     Ok(lines(played)?.into_iter().filter(|(label, _)| is_run_of(label, check)).collect())
 }
 
 /// One check at a time, so that a row says what each of them finds by itself.
-fn play(defect: Defect, without: Vec<Capability>, wanted: impl Fn(&Check) -> bool) -> Result<Played, Failed> {
+fn play(defect: Defect, without: Vec<Capability>, wanted: impl Fn(&Check) -> bool) -> Result<Run, Failed> {
     let mut config = everything_set();
     // What the mock driver does at all it does at once.
     config.time_limits.settle_ms = Some(100);
@@ -129,31 +132,29 @@ fn play(defect: Defect, without: Vec<Capability>, wanted: impl Fn(&Check) -> boo
     bench::play_those(1, mock, config, wanted)
 }
 
-fn refuted_by(defect: &'static str) -> impl Iterator<Item = &'static Check> {
-    let checks: Vec<_> = registry().checks().map(|(_, check)| check).collect();
+fn refuted_by(defect: &'static str) -> impl Iterator<Item = CheckRef> {
+    let checks: Vec<_> = registry().check_refs().collect();
     checks.into_iter().filter(move |check| check.refuted_by.contains(&defect))
 }
 
 /// What the check said, unless it accuses the driver in at least one of its runs.
-fn not_found(played: &Played, check: &Check) -> Option<String> {
-    let said = played.said.iter().filter(|(label, _)| is_run_of(label, check));
-    let outcomes: Vec<_> = said.map(|(_, said)| &said.outcome).collect();
-    match by_its_rules(check, &outcomes) {
+fn not_found(played: &Run, check: &Check) -> Option<String> {
+    match by_its_rules(check, &played.outcomes_of(&check.id)) {
         Trial::Good => None,
         Trial::Skipped(why) | Trial::Bad(why) => Some(why),
     }
 }
 
 fn is_run_of(label: &str, check: &Check) -> bool {
-    label.split('@').next() == Some(check.id)
+    label.split('@').next() == Some(&*check.id)
 }
 
 /// Accusations by rules that the check does not name, or that do not bind a driver with these capabilities.
-fn misattributed(played: &Played) -> Result<Vec<String>, Failed> {
+fn misattributed(played: &Run) -> Result<Vec<String>, Failed> {
     let mut wrong = Vec::new();
-    for (label, said) in &played.said {
-        let check = registry().find(label)?;
-        let Some(rule) = said.outcome.violation().and_then(|violation| violation.requirement) else {
+    for (label, report) in played.by_label() {
+        let check = &report.planned.check;
+        let Some(rule) = report.outcome.violation().and_then(|violation| violation.requirement) else {
             continue;
         };
         // The runner's own rule, for calls that a driver does not survive.
@@ -167,23 +168,24 @@ fn misattributed(played: &Played) -> Result<Vec<String>, Failed> {
 }
 
 /// One line for each check that has something to say, by label.
-fn lines(played: &Played) -> Result<Lines, Failed> {
+fn lines(played: &Run) -> Result<Lines, Failed> {
     let mut lines = Lines::new();
-    for (label, said) in &played.said {
-        let (violation, warns) = match &said.outcome {
+    for (label, report) in played.by_label() {
+        let (violation, warns) = match &report.outcome {
             Outcome::Failed(violation) => (violation, ""),
             Outcome::Warned(violation) => (violation, " (warns)"),
             _ => continue,
         };
-        let first = registry().find(label)?.requirements[0];
+        let first = report.planned.check.requirements[0];
         let rule = violation.requirement.unwrap_or(first).id;
-        lines.insert((label.clone(), format!("  {label} {rule}{warns}")));
+        let line = format!("  {label} {rule}{warns}");
+        lines.insert((label, line));
     }
     Ok(lines)
 }
 
 fn matrix_path() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/refutation/matrix.txt")
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("src/proven/matrix.txt")
 }
 
 fn read_matrix() -> Result<BTreeMap<String, String>, Failed> {

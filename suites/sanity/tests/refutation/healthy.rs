@@ -5,11 +5,12 @@ use std::sync::{Arc, OnceLock};
 use csi_harness::checks::check::Runs;
 use csi_harness::results::outcome::Outcome;
 use csi_proto::RPCS;
+use csi_test_support::run::{Run, called};
 use libtest_mimic::{Failed, Trial};
 
-use crate::bench::{self, JOBS, Played, everything_on, everything_set, lacks, registry};
+use crate::bench::{self, JOBS, everything_on, everything_set, lacks, registry};
 
-type Shared = Arc<OnceLock<Result<Played, String>>>;
+type Shared = Arc<OnceLock<Result<Run, String>>>;
 
 pub(crate) fn trials() -> Vec<Trial> {
     let shared = Shared::default();
@@ -22,7 +23,7 @@ pub(crate) fn trials() -> Vec<Trial> {
     ]
 }
 
-fn played(shared: &Shared) -> Result<&Played, Failed> {
+fn played(shared: &Shared) -> Result<&Run, Failed> {
     let play = || {
         bench::play(JOBS, everything_on(), everything_set())
             .map_err(|failed| failed.message().unwrap_or("no message").to_owned())
@@ -30,13 +31,13 @@ fn played(shared: &Shared) -> Result<&Played, Failed> {
     shared.get_or_init(play).as_ref().map_err(Failed::from)
 }
 
-fn all_pass(played: &Played) -> Result<(), Failed> {
+fn all_pass(played: &Run) -> Result<(), Failed> {
     let mut wrong = played.accusations();
-    for (label, said) in &played.said {
-        match &said.outcome {
+    for (label, report) in played.by_label() {
+        match &report.outcome {
             Outcome::Passed | Outcome::Failed(_) | Outcome::Broken(_) => {}
             // Runs where its capability is taken away.
-            Outcome::Skipped(_) if needs_an_absence(label) => {}
+            Outcome::Skipped(_) if needs_an_absence(&label) => {}
             other => wrong.push(format!("{label}: {other:?}")),
         }
     }
@@ -66,19 +67,19 @@ fn empty_ids_come_last() -> Result<(), Failed> {
     };
     let registry = registry();
     let found: Vec<_> =
-        registry.checks().map(|(_, check)| check).filter(|one| names_nothing(one.id)).collect();
+        registry.checks().map(|(_, check)| check).filter(|one| names_nothing(&one.id)).collect();
     let early: Vec<&str> =
-        found.iter().filter(|one| one.course() != Runs::Erases).map(|check| check.id).collect();
+        found.iter().filter(|one| one.course() != Runs::Erases).map(|check| &*check.id).collect();
     if found.len() >= 8 && early.is_empty() { Ok(()) } else { Err(Failed::from(format!("{early:?}"))) }
 }
 
-fn all_call(played: &Played) -> Result<(), Failed> {
+fn all_call(played: &Run) -> Result<(), Failed> {
     let wrong: Vec<String> = played
-        .said
-        .iter()
-        .filter_map(|(label, said)| {
-            let rpc = rpc_of(label).filter(|_| !needs_an_absence(label))?;
-            (!said.called.contains(rpc)).then(|| format!("{label} does not call {rpc}"))
+        .by_label()
+        .into_iter()
+        .filter_map(|(label, report)| {
+            let rpc = rpc_of(&label).filter(|_| !needs_an_absence(&label))?;
+            (!called(report).any(|method| method == rpc)).then(|| format!("{label} does not call {rpc}"))
         })
         .collect();
     if wrong.is_empty() { Ok(()) } else { Err(Failed::from(wrong.join("\n"))) }

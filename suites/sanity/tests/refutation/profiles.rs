@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use csi_harness::checks::check::Check;
 use csi_harness::config::Config;
 use csi_harness::config::profile::Profile;
 use csi_harness::results::outcome::{Kind, Outcome};
@@ -67,14 +68,15 @@ fn played(one: &Accused, profile: Profile) -> Result<Vec<Outcome>, Failed> {
     let defect: Defect = one.defect.parse()?;
     let mut config = Config { profile, ..everything_set() };
     config.time_limits.settle_ms = Some(100);
-    let lacking = |check| [bench::lacks(check), bench::lacks_for_rules(check)].concat();
-    let check = bench::registry().find(one.check)?;
+    let lacking = |check: &Check| [bench::lacks(check), bench::lacks_for_rules(check)].concat();
+    let registry = bench::registry();
+    let check = registry.find(one.check)?;
     let mut said = Vec::new();
     for without in [Vec::new(), lacking(check)] {
         let mock =
             csi_mock_driver::Config { seed: Some(1), defects: vec![defect], without, ..everything_on() };
         let played = bench::play_those(1, mock, config.clone(), |check| check.id == one.check)?;
-        said.extend(played.said.into_values().map(|said| said.outcome));
+        said.extend(played.outcomes_of(one.check).into_iter().cloned());
     }
     Ok(said)
 }

@@ -2,12 +2,13 @@
 
 use std::time::Duration;
 
-use csi_harness::config::{AccessType, Config, Secret};
+use csi_harness::config::Config;
 use csi_harness::results::outcome::Outcome;
 use csi_mock_driver::{Delay, Quirk};
+use csi_test_support::mock::{self, pairs};
 use libtest_mimic::{Failed, Trial};
 
-use crate::bench::{self, JOBS, everything_on, everything_set, pairs};
+use crate::bench::{self, JOBS, everything_on, everything_set};
 
 pub(crate) fn trials() -> Vec<Trial> {
     let mut trials: Vec<Trial> = Quirk::ALL
@@ -30,7 +31,8 @@ fn is_published_for_reading() -> Result<(), Failed> {
     let mut config = everything_set();
     config.volumes.iter_mut().for_each(|volume| volume.readonly = true);
     let played = bench::play(JOBS, mock, config)?;
-    let outcome = |id: &str| played.said.get(id).map(|said| &said.outcome);
+    let reports = played.by_label();
+    let outcome = |id: &str| reports.get(id).map(|report| &report.outcome);
     let mut wrong = played.accusations();
     if !matches!(outcome("node/node-publish-volume/repeated"), Some(Outcome::Passed)) {
         wrong.push("nothing is published".to_owned());
@@ -49,10 +51,10 @@ fn is_not_blamed_for_the_user(parameters: &[(&str, &str)]) -> Result<(), Failed>
     let played = bench::play(JOBS, mock, config)?;
     let blamed = |outcome: &Outcome| matches!(outcome, Outcome::Failed(_) | Outcome::Warned(_));
     let wrong: Vec<String> = played
-        .said
+        .reports
         .iter()
-        .filter(|(_, said)| blamed(&said.outcome))
-        .map(|(label, said)| format!("{label}: {:?}", said.outcome))
+        .filter(|report| blamed(&report.outcome))
+        .map(|report| format!("{}: {:?}", report.label(), report.outcome))
         .collect();
     if wrong.is_empty() { Ok(()) } else { Err(Failed::from(wrong.join("\n"))) }
 }
@@ -71,7 +73,8 @@ fn is_not_accused(quirk: Quirk) -> Result<(), Failed> {
     adapt(quirk, &mut config);
     let played = bench::play(JOBS, mock, config)?;
     let accusations = played.accusations();
-    let judged = played.said.values().filter(|said| !matches!(said.outcome, Outcome::Skipped(_))).count();
+    let judged =
+        played.reports.iter().filter(|report| !matches!(report.outcome, Outcome::Skipped(_))).count();
     if judged == 0 {
         return Err(Failed::from("every check was skipped"));
     }
@@ -81,15 +84,8 @@ fn is_not_accused(quirk: Quirk) -> Result<(), Failed> {
 /// What the user of such a driver has to tell the harness.
 fn adapt(quirk: Quirk, config: &mut Config) {
     match quirk {
-        Quirk::BlockOnly => config.access_types = vec![AccessType::Block],
-        Quirk::MountOnly => config.access_types = vec![AccessType::Mount],
-        Quirk::SecretsDemanded => {
-            for rpc in csi_proto::RPCS {
-                config.secrets.insert(rpc.method.to_owned(), Secret(pairs(&[("password", "mock")])));
-            }
-        }
         Quirk::SmallSizesRefused => config.volume_size_bytes = None,
         Quirk::ExactSizesRefused | Quirk::MinimumSize => config.size_min_bytes = Some(1 << 30),
-        _ => {}
+        quirk => mock::adapt(quirk, config),
     }
 }

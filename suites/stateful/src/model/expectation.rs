@@ -133,7 +133,7 @@ impl Expectation {
         let listed = self.refusals.iter().find(|refusal| refusal.code == code);
         let message = match self.done {
             Done::Due => format!("{method} must {}, but failed", self.what),
-            _ => format!("{method} {} is refused with the wrong code", self.what),
+            _ => format!("{method} {} is rejected with the wrong code", self.what),
         };
         let breach = Breach { message, code: Some(code), ..self.breach(code) };
         match listed {
@@ -314,7 +314,7 @@ impl Known {
     }
 
     /// The check that tells it, if one does.
-    pub fn teller(&self, breach: &Breach) -> Option<&String> {
+    pub fn reported_by(&self, breach: &Breach) -> Option<&String> {
         self.0.get(&breach.fault())
     }
 }

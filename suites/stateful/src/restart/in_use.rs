@@ -27,7 +27,7 @@ check! {
             "restart-refuses-published",
             "restart-refuses-unstaging",
         ],
-        follows: "*",
+        duplicate_of: "*",
         access: Each,
     }
     async |cx| {
@@ -57,7 +57,7 @@ check! {
         ],
         needs: [NODE, VOLUME, RESTARTS],
         refuted_by: ["restart-forgets-published", "restart-forgets-staged"],
-        follows: "restart/in-use",
+        duplicate_of: "restart/in-use",
         access: Each,
     }
     async |cx| {

@@ -48,11 +48,11 @@ check! {
             false => &req::CTRL_VALIDATE_001,
         };
         driver.forgets();
-        Err(Violation::new("the driver forgets everything when it ends")
+        Err(Violation::new("the driver loses everything when it stops")
             .of(rule)
             .expected("a driver that knows the volumes it has answered for, however it ends")
             .actual(format!("none of {} volumes is known after it was killed", made.len()))
-            .told(story.0)
+            .transcript(story.0)
             .into())
     }
 }
@@ -134,4 +134,4 @@ pub(super) fn unless_forgotten(driver: &Driver, ended: CheckResult) -> CheckResu
     }
 }
 
-const FORGETFUL: &str = "the driver forgets everything when it ends, as restart/remembers says";
+const FORGETFUL: &str = "the driver loses everything when it stops, as restart/remembers says";

@@ -26,7 +26,7 @@ check! {
         spec: RESTARTED,
         needs: [CREATE_DELETE_VOLUME, RESTARTS],
         refuted_by: ["second-start-deletes-volumes"],
-        follows: "restart/reboot",
+        duplicate_of: "restart/reboot",
         access: Each,
     }
     async |cx| {
@@ -82,7 +82,7 @@ async fn look_for_one(cx: &Cx, driver: &Driver) -> CheckResult {
         return Ok(());
     }
     cx.warn(
-        Violation::new("nobody answers at the socket after the driver was started while it ran")
+        Violation::new("no answer at the socket after a second driver was started beside the first")
             .of(&req::GEN_ERR_001)
             .expected("one of the two drivers")
             .actual(format!("no answer within {} s", wait.as_secs()))

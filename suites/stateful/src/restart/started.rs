@@ -56,7 +56,7 @@ check! {
         spec: [req::CTRL_CREATEVOL_004, req::GEN_ERR_001],
         needs: [CREATE_DELETE_VOLUME, RESTARTS],
         refuted_by: ["restart-forgets-names"],
-        follows: "restart/under-load",
+        duplicate_of: "restart/under-load",
     }
     async |cx| {
         let driver = driver(cx)?;

@@ -13,7 +13,7 @@ use csi_suite_stateful::model::names::Name;
 use csi_suite_stateful::model::possible::Stop;
 use tonic::Code;
 
-use crate::story::*;
+use csi_test_support::histories::story::*;
 
 fn known<'a>(breaches: impl IntoIterator<Item = &'a Breach>) -> Known {
     let told = breaches.into_iter().map(|breach| (breach.fault(), "another/check".to_owned()));

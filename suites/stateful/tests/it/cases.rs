@@ -18,7 +18,7 @@ use serde_json::json;
 use tonic::Code;
 
 use crate::printed;
-use crate::story::*;
+use csi_test_support::histories::story::*;
 
 const NAME: &str = "csi-sanity-\"it's\" 50% é";
 

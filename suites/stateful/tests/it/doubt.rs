@@ -7,7 +7,7 @@ use csi_suite_stateful::model::names::{Name, Node};
 use csi_suite_stateful::model::possible::WORLDS_MAX;
 use tonic::Code;
 
-use crate::story::*;
+use csi_test_support::histories::story::*;
 
 #[test]
 fn a_volume_may_have_been_made() {

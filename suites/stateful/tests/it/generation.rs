@@ -13,8 +13,8 @@ use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::{Config, RngAlgorithm, TestError, TestRng, TestRunner};
 
-use crate::story;
-use crate::toy::{Toy, Trait};
+use csi_test_support::histories::story;
+use csi_test_support::histories::toy::{Toy, Trait};
 
 const STEPS: usize = 100;
 

@@ -6,7 +6,7 @@ use csi_suite_stateful::model::call::{GroupCall, Wanted};
 use csi_suite_stateful::model::names::{Id, Name};
 use tonic::Code;
 
-use crate::story::*;
+use csi_test_support::histories::story::*;
 
 fn of_two_volumes() -> Story {
     let mut story = Story::of_a_volume();

@@ -13,10 +13,10 @@ use csi_suite_stateful::model::names::{Id, Name};
 use csi_suite_stateful::model::possible::{Bound, STEPS_MAX};
 use tonic::Code;
 
-use crate::plain::has_order;
-use crate::simulation::{Dice, Plan, Race, simulate};
-use crate::story::*;
-use crate::toy::Trait;
+use csi_test_support::histories::plain::has_order;
+use csi_test_support::histories::simulation::{Dice, Plan, Race, simulate};
+use csi_test_support::histories::story::*;
+use csi_test_support::histories::toy::Trait;
 
 /// A history written by hand: worker, from, to (milliseconds), call, answer.
 fn history(calls: Vec<(u16, u64, u64, Call, Answer<Said>)>) -> History {

@@ -7,13 +7,9 @@ mod generation;
 mod groups;
 mod histories;
 mod nodes;
-mod plain;
 #[rustfmt::skip]
 #[expect(unreachable_pub, clippy::unwrap_used, reason = "as it is printed for the tests of others")]
 mod printed;
 mod sequences;
-mod simulation;
 mod snapshots;
-mod story;
-mod toy;
 mod volumes;

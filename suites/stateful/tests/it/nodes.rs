@@ -8,7 +8,7 @@ use csi_suite_stateful::model::call::{Size, Usage, VolumeCall, Wanted};
 use csi_suite_stateful::model::names::{Id, Slot, Stamp};
 use tonic::Code;
 
-use crate::story::*;
+use csi_test_support::histories::story::*;
 
 fn attached() -> Story {
     let mut story = Story::of_a_volume();

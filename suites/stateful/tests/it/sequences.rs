@@ -7,7 +7,7 @@ use csi_suite_stateful::model::call::{Size, VolumeCall, Wanted};
 use csi_suite_stateful::model::names::Name;
 use tonic::Code;
 
-use crate::story::*;
+use csi_test_support::histories::story::*;
 
 /// From a claim to a running pod.
 fn running() -> Story {

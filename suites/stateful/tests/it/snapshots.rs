@@ -5,7 +5,7 @@ use csi_suite_stateful::model::call::{Call, SnapshotCall, Wanted};
 use csi_suite_stateful::model::names::{Id, Name};
 use tonic::Code;
 
-use crate::story::*;
+use csi_test_support::histories::story::*;
 
 fn of_a_snapshot() -> Story {
     let mut story = Story::of_a_volume();

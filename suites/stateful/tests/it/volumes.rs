@@ -7,7 +7,7 @@ use csi_suite_stateful::model::call::{Call, MODES_FOR_MANY_NODES, Size, Usage, V
 use csi_suite_stateful::model::names::{Id, Name};
 use tonic::Code;
 
-use crate::story::*;
+use csi_test_support::histories::story::*;
 
 #[test]
 fn a_new_volume_is_as_it_was_asked_for() {

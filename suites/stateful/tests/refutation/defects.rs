@@ -3,16 +3,18 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
-use csi_harness::checks::check::Check;
+use csi_harness::checks::check::{Check, CheckRef};
 use csi_harness::config::Config;
-use csi_harness::results::outcome::Outcome;
+use csi_harness::results::outcome::{CheckReport, Outcome};
 use csi_harness::run::refutation::{Trial, on_a_defect};
 use csi_mock_driver::Defect;
+use csi_proto::lock::Mutex;
+use csi_test_support::mock::{self, everything_set};
+use csi_test_support::run::check_rules;
 use libtest_mimic::Failed;
 
-use crate::bench::{Said, everything_set, misattributed, play};
 use crate::registry;
 
 /// Seeds at which a defect has to be found.
@@ -33,20 +35,20 @@ type Rows = Arc<Mutex<BTreeMap<String, String>>>;
 
 pub(crate) fn trials() -> Vec<libtest_mimic::Trial> {
     let rows = Rows::default();
-    let pairs: Vec<(&'static Check, &'static str)> = registry()
-        .checks()
-        .flat_map(|(_, check)| check.refuted_by.iter().map(move |defect| (check, *defect)))
+    let pairs: Vec<(CheckRef, &'static str)> = registry()
+        .check_refs()
+        .flat_map(|check| check.refuted_by.iter().map(move |defect| (check.clone(), *defect)))
         .collect();
-    let trial = |(check, defect): (&'static Check, &'static str)| {
+    let trial = |(check, defect): (CheckRef, &'static str)| {
         let rows = rows.clone();
         libtest_mimic::Trial::test(format!("defect/{defect}/{}", check.id), move || {
-            is_found(&rows, check, defect)
+            is_found(&rows, &check, defect)
         })
     };
     pairs.into_iter().map(trial).collect()
 }
 
-fn is_found(rows: &Rows, check: &'static Check, defect: &'static str) -> Result<(), Failed> {
+fn is_found(rows: &Rows, check: &Check, defect: &'static str) -> Result<(), Failed> {
     let updates = std::env::var_os("UPDATE").is_some();
     let mut tries = Vec::new();
     let mut blamed = BTreeSet::new();
@@ -59,11 +61,11 @@ fn is_found(rows: &Rows, check: &'static Check, defect: &'static str) -> Result<
             }
             Trial::Skipped(_) | Trial::Bad(_) => "-".to_owned(),
         });
-        misattributed(check, &said)?;
+        check_rules(check, &said)?;
         blamed.extend(said.iter().filter_map(|said| blamed_by(check, &said.outcome)));
     }
     if updates {
-        let mut rows = rows.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut rows = rows.lock();
         let blamed: String = blamed.iter().map(|rule| format!(" ({rule})")).collect();
         rows.insert(format!("{defect} {}", check.id), tries.join(" ") + &blamed);
         write(&rows)?;
@@ -71,7 +73,7 @@ fn is_found(rows: &Rows, check: &'static Check, defect: &'static str) -> Result<
     Ok(())
 }
 
-fn played_at(check: &'static Check, defect: &str, seed: u64) -> Result<(Vec<Said>, Trial), Failed> {
+fn played_at(check: &Check, defect: &str, seed: u64) -> Result<(Vec<CheckReport>, Trial), Failed> {
     let plays = if check.id.starts_with("concurrency/") { PLAYS_OF_A_RACE } else { 1 };
     for _ in 1..plays {
         let (said, trial) = play_once(check, defect, seed)?;
@@ -82,21 +84,20 @@ fn played_at(check: &'static Check, defect: &str, seed: u64) -> Result<(Vec<Said
     play_once(check, defect, seed)
 }
 
-fn play_once(check: &'static Check, defect: &str, seed: u64) -> Result<(Vec<Said>, Trial), Failed> {
+fn play_once(check: &Check, defect: &str, seed: u64) -> Result<(Vec<CheckReport>, Trial), Failed> {
     let said = said_at(check, defect, seed)?;
     let outcomes: Vec<&Outcome> = said.iter().map(|said| &said.outcome).collect();
     let trial = on_a_defect(&outcomes);
     Ok((said, trial))
 }
 
-fn said_at(check: &'static Check, defect: &str, seed: u64) -> Result<Vec<Said>, Failed> {
+fn said_at(check: &Check, defect: &str, seed: u64) -> Result<Vec<CheckReport>, Failed> {
     let defect: Defect = defect.parse().map_err(|_| format!("there is no defect {defect}"))?;
     let mock = csi_mock_driver::Config { defects: vec![defect], ..Default::default() };
     let mut config: Config = everything_set();
     config.time_limits.settle_ms = Some(100);
     config.effort.faults = 1;
-    let played = play(mock, config, seed, |other| other.id == check.id)?;
-    Ok(played.said.into_values().collect())
+    Ok(mock::run(registry(), mock, config, seed, |other| other.id == check.id)?.reports)
 }
 
 /// The rule that a check blames, and whether it warns.
@@ -107,7 +108,7 @@ fn blamed_by(check: &Check, outcome: &Outcome) -> Option<String> {
 }
 
 /// How many tries it took, as the check says.
-fn tries_of(said: &[Said]) -> String {
+fn tries_of(said: &[CheckReport]) -> String {
     let number = |note: &String| {
         let mut words = note.split(' ').skip_while(|word| !["sequence", "round"].contains(word));
         note.contains("was the first to go wrong")
@@ -118,7 +119,7 @@ fn tries_of(said: &[Said]) -> String {
 }
 
 fn path() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/refutation/tries.txt")
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("src/proven/tries.txt")
 }
 
 /// Writes the rows of this run, and keeps the others that are still named.

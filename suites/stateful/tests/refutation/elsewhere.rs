@@ -1,14 +1,13 @@
 //! What another check tells by the same rule, in words of its own, is neither made small nor confirmed.
 
-use csi_harness::checks::registry::{Registry, Suite};
+use csi_harness::checks::registry::{Checks, Registry, Suite};
 use csi_harness::prelude::*;
 use csi_harness::results::outcome::Outcome;
 use csi_mock_driver::Defect;
+use csi_test_support::mock::{self, everything_set, little};
 use libtest_mimic::{Failed, Trial};
 
-use crate::bench::{everything_set, little, play_of};
-
-const SUITE: Suite = Suite { name: "elsewhere", checks: &[&[&TELLS]], retired: &[] };
+const SUITE: Suite = Suite { name: "elsewhere", checks: Checks::Declared(&[&[&TELLS]]), retired: &[] };
 
 check! {
     /// A check that looks for one thing.
@@ -31,11 +30,12 @@ fn is_left_to_the_other() -> Result<(), Failed> {
     let defects = vec![Defect::ControllerExpandAnswersOldSize];
     let mock = csi_mock_driver::Config { defects, ..Default::default() };
     let suites = [SUITE, csi_suite_stateful::concurrency::SUITE];
-    let wanted = |check: &Check| ["elsewhere/tells", "concurrency/controller-calls"].contains(&check.id);
+    let wanted = |check: &Check| ["elsewhere/tells", "concurrency/controller-calls"].contains(&&*check.id);
     let mut config = everything_set();
     config.effort = csi_harness::config::Effort { check_budget_ms: 3_000, ..little() };
-    let played = play_of(Registry::new(suites), mock, config, 1, wanted)?;
-    let said = played.said.get("concurrency/controller-calls").ok_or("it was not run")?;
+    let run = mock::run(Registry::new(suites), mock, config, 1, wanted)?;
+    let reports = run.by_label();
+    let said = reports.get("concurrency/controller-calls").ok_or("it was not run")?;
     let is_same = matches!(&said.outcome, Outcome::SameFault(same) if same.first == TELLS.id);
     let is_left = said.notes.iter().any(|note| note.contains("beyond the fault that elsewhere/tells tells"));
     match is_same && is_left {

@@ -1,17 +1,16 @@
 //! Shows that the suites can be trusted: a right driver passes, however unusual it is, and each check finds the defects
 //! that it names.
 
-mod bench;
 mod defects;
 mod elsewhere;
 mod minimal;
 mod pairs;
-mod quirks;
 mod refused_once;
 
 use std::process::ExitCode;
 
 use csi_harness::checks::registry::Registry;
+use csi_test_support::quirks;
 use libtest_mimic::Arguments;
 
 const TRIALS_AT_ONCE: usize = 4;
@@ -22,7 +21,7 @@ fn main() -> ExitCode {
     arguments.test_threads.get_or_insert(TRIALS_AT_ONCE);
     // Some defects crash the mock driver; the run reports that.
     std::panic::set_hook(Box::new(|_| {}));
-    let mut trials = quirks::trials();
+    let mut trials = quirks::trials(registry);
     trials.extend(defects::trials());
     trials.extend(pairs::trials());
     trials.extend(minimal::trials());

@@ -2,9 +2,10 @@
 
 use csi_harness::config::Config;
 use csi_mock_driver::Defect;
+use csi_test_support::mock::{self, everything_set};
 use libtest_mimic::{Failed, Trial};
 
-use crate::bench::{everything_set, play};
+use crate::registry;
 
 /// Seeds at which that has to be so: what is found at first differs, what is left does not.
 const SEEDS: [u64; 2] = [1, 2];
@@ -71,14 +72,14 @@ fn is_minimal(defect: &str, check: &str, calls: &[&str]) -> Result<(), Failed> {
         let mock = csi_mock_driver::Config { defects: vec![defect], ..Default::default() };
         let mut config: Config = everything_set();
         config.time_limits.settle_ms = Some(100);
-        let played = play(mock, config, seed, |other| other.id == check)?;
+        let run = mock::run(registry(), mock, config, seed, |other| other.id == check)?;
         // One access type tells what both have found.
-        let all = played.said.values().filter_map(|said| said.outcome.violation());
+        let all = run.reports.iter().filter_map(|report| report.outcome.violation());
         let mut violations = all.filter(|violation| !violation.met_again);
         let violation = violations.next().ok_or_else(|| format!("nothing is found at seed {seed}"))?;
-        let told: Vec<&str> = violation.told.iter().filter_map(|line| call(line)).collect();
+        let told: Vec<&str> = violation.transcript.iter().filter_map(|line| call(line)).collect();
         if told != calls {
-            return Err(Failed::from(format!("at seed {seed}:\n{}", violation.told.join("\n"))));
+            return Err(Failed::from(format!("at seed {seed}:\n{}", violation.transcript.join("\n"))));
         }
     }
     Ok(())

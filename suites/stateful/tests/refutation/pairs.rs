@@ -3,15 +3,17 @@
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use csi_harness::checks::check::Check;
 use csi_harness::config::Effort;
-use csi_harness::results::outcome::Outcome;
+use csi_harness::results::outcome::{CheckReport, Outcome};
 use csi_mock_driver::Defect;
+use csi_proto::lock::Mutex;
+use csi_test_support::mock::{self, everything_set};
+use csi_test_support::run::outcomes;
 use libtest_mimic::{Failed, Trial};
 
-use crate::bench::{Said, everything_set, play};
 use crate::registry;
 
 /// What is the same for all pairs, so that each takes little time.
@@ -66,7 +68,7 @@ fn is_found_behind(rows: &Rows, pair: Pair) -> Result<(), Failed> {
             let of_grave = blamed(pair.check, &[pair.grave])?;
             let words: BTreeSet<String> = of_grave.difference(&of_shallow).cloned().collect();
             let joined = words.iter().map(String::as_str).collect::<Vec<_>>().join(" | ");
-            let mut rows = rows.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut rows = rows.lock();
             rows.insert(format!("{} {} {}: {joined}\n", pair.shallow, pair.grave, pair.check));
             std::fs::write(
                 path(),
@@ -105,14 +107,15 @@ fn blamed(check: &str, defects: &[&str]) -> Result<BTreeSet<String>, Failed> {
         check_budget_ms: 4_000,
         ..Effort::default()
     };
-    let played = play(mock, config, SEED, |other| other.id == check)?;
-    let check = registry().checks().find(|(_, other)| other.id == check).map(|(_, check)| check);
+    let run = mock::run(registry(), mock, config, SEED, |other| other.id == check)?;
+    let registry = registry();
+    let check = registry.checks().find(|(_, other)| other.id == check).map(|(_, check)| check);
     let check = check.ok_or("there is no such check")?;
-    Ok(played.said.values().flat_map(|said| words(check, said)).collect())
+    Ok(run.reports.iter().flat_map(|report| words(check, report)).collect())
 }
 
-fn words(check: &'static Check, said: &Said) -> Vec<String> {
-    let violations = std::iter::once(&said.outcome).chain(&said.also).filter_map(Outcome::violation);
+fn words(check: &Check, report: &CheckReport) -> Vec<String> {
+    let violations = outcomes(report).filter_map(Outcome::violation);
     let text = |one: &csi_harness::spec::verdict::Violation| {
         format!("{} {}", one.requirement.unwrap_or(check.requirements[0]).id, one.message)
     };

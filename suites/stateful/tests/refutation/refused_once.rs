@@ -2,9 +2,11 @@
 
 use csi_harness::config::Config;
 use csi_harness::results::outcome::Outcome;
+use csi_test_support::mock::{self, everything_set, little};
+use csi_test_support::run::outcomes;
 use libtest_mimic::{Failed, Trial};
 
-use crate::bench::{everything_set, little, play};
+use crate::registry;
 
 pub(crate) fn trials() -> Vec<Trial> {
     let trial = |(method, times, check): (&'static str, u32, &'static str)| {
@@ -26,12 +28,13 @@ const REFUSED_ONCE: [(&str, u32, &str); 3] = [
 fn is_no_fault_once(method: &str, times: u32, check: &'static str) -> Result<(), Failed> {
     let mut mock = csi_mock_driver::Config::default();
     mock.fail.insert(method.parse()?, format!("INTERNAL:{times}").parse()?);
-    let played = play(mock, Config { effort: little(), ..everything_set() }, 1, |one| one.id == check)?;
-    let warned = played.said.values().flat_map(|said| std::iter::once(&said.outcome).chain(&said.also));
+    let config = Config { effort: little(), ..everything_set() };
+    let run = mock::run(registry(), mock, config, 1, |one| one.id == check)?;
+    let warned = run.reports.iter().flat_map(outcomes);
     let is_told = warned
         .filter_map(Outcome::violation)
         .any(|violation| violation.requirement.is_some_and(|rule| rule.id == "GEN-CONC-003"));
-    match played.accusations() {
+    match run.accusations() {
         wrong if !wrong.is_empty() => Err(Failed::from(wrong.join("\n"))),
         _ if !is_told => Err(Failed::from("nobody says that it was refused")),
         _ => Ok(()),

@@ -5,10 +5,11 @@ use std::io::{self, BufRead as _, ErrorKind, Read, Write as _};
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::path::{Component, Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
+use std::sync::Arc;
 use std::sync::mpsc::{self, RecvTimeoutError};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use csi_proto::lock::Mutex;
 use rustix::fs::{Gid, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 use rustix::mount::{MountFlags, UnmountFlags};
@@ -56,7 +57,7 @@ pub fn serve() -> io::Result<()> {
 fn answer(out: &Mutex<io::Stdout>, number: u64, answer: Result<Ended, String>) {
     let Ok(mut line) = serde_json::to_vec(&NumberedAnswer { number, answer }) else { return };
     line.push(b'\n');
-    let mut out = out.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut out = out.lock();
     // Nobody to tell it to: the end of the standard input follows.
     let _ = out.write_all(&line).and_then(|()| out.flush());
 }

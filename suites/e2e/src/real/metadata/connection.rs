@@ -1,10 +1,11 @@
 //! The way to a service in the cluster from outside of it: the port of a pod that is ready behind it, and TLS through that.
 
 use std::io;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use csi_harness::prelude::Stop;
 use csi_harness::text::error::error_chain;
+use csi_proto::lock::Mutex;
 use hyper_util::rt::TokioIo;
 use k8s_openapi::api::core::v1::Pod;
 use kube::Api;
@@ -107,7 +108,7 @@ async fn dial(
     // There is this connection, and no other.
     let stream = Mutex::new(Some(TokioIo::new(stream)));
     let connector = tower::service_fn(move |_: tonic::codegen::http::Uri| {
-        let stream = stream.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let stream = stream.lock().take();
         async move { stream.ok_or_else(|| io::Error::other("the connection has ended")) }
     });
     let endpoint =

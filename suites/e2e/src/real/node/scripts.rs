@@ -2,6 +2,9 @@
 
 use std::time::Duration;
 
+use csi_harness::resources::mounts::Mount;
+use csi_harness::text::encoding::shell_word;
+
 /// The exit code of [`STOPPED`] as long as kubelet is not started again.
 pub(super) const NOT_YET: i32 = 75;
 
@@ -37,7 +40,7 @@ rm guard
 
 /// A shell command in the root directory of the node.
 pub(super) fn on_host(host: &str, command: &str) -> String {
-    format!("env -i {ENVIRONMENT} chroot {host} sh -c {} 2>&1", quoted(command))
+    format!("env -i {ENVIRONMENT} chroot {host} sh -c {} 2>&1", shell_word(command))
 }
 
 /// Has kubelet stopped, and after `down` started again, by a process that neither the end of the connection nor that of kubelet
@@ -47,8 +50,8 @@ pub(super) fn stop(host: &str, stop: &str, start: &str, down: Duration) -> Strin
 }
 
 fn guarded(dir: &str, on_host: &str, [stop, start]: [&str; 2], down: Duration) -> String {
-    let guard = quoted(&format!("on_host() {{ {on_host}; }}\n{GUARD}"));
-    let (stop, start, seconds) = (quoted(stop), quoted(start), down.as_secs());
+    let guard = shell_word(&format!("on_host() {{ {on_host}; }}\n{GUARD}"));
+    let (stop, start, seconds) = (shell_word(stop), shell_word(start), down.as_secs());
     format!(
         "cd {dir} && rm -f stop.code && touch guard || exit 1\n\
          STOP={stop} START={start} DOWN_SECONDS={seconds} setsid sh -c {guard} < /dev/null > /dev/null 2>&1 &\n\
@@ -60,7 +63,7 @@ fn guarded(dir: &str, on_host: &str, [stop, start]: [&str; 2], down: Duration) -
 /// Prints what kubelet has of the volumes of a pod, and then everything that is mounted. What is mounted is not entered: the driver
 /// may be about to unmount it.
 pub(super) fn paths_of_pod(kubelet: &str, uid: &str) -> String {
-    let uid = quoted(uid);
+    let uid = shell_word(uid);
     format!(
         "cd {kubelet} || exit 1\n\
          for path in pods/{uid}/volumes/kubernetes.io~csi/* pods/{uid}/volumeDevices/kubernetes.io~csi/* \
@@ -76,17 +79,13 @@ pub(super) fn paths(printed: &str, kubelet: &str, kubelet_dir: &str, uid: &str) 
     let places = ["volumes/kubernetes.io~csi", "volumeDevices/kubernetes.io~csi", "volume-subpaths"];
     let of_pod = places.map(|place| format!("pods/{uid}/{place}/"));
     let mounted = |line: &str| {
-        let path = line.split(' ').nth(4)?.strip_prefix(kubelet)?.strip_prefix('/')?;
+        let mount = Mount::read(line)?;
+        let path = mount.point.to_str()?.strip_prefix(kubelet)?.strip_prefix('/')?;
         of_pod.iter().any(|place| path.starts_with(place)).then(|| path.to_owned())
     };
     let path = |line: &str| if line.contains(' ') { mounted(line) } else { Some(line.to_owned()) };
     let on_node = |path: String| format!("{}/{path}", kubelet_dir.trim_end_matches('/'));
     printed.lines().filter_map(path).map(on_node).collect()
-}
-
-/// A text as one word of a shell.
-fn quoted(text: &str) -> String {
-    format!("'{}'", text.replace('\'', r"'\''"))
 }
 
 #[cfg(test)]

@@ -4,9 +4,10 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::convert::Infallible;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
+use csi_proto::lock::Mutex;
 use http_body::Frame;
 use kube::client::Body;
 use serde_json::{Value, json};
@@ -69,7 +70,7 @@ struct Asked {
 
 impl Api {
     pub(crate) fn store<T>(&self, look: impl FnOnce(&mut Store) -> T) -> T {
-        look(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+        look(&mut self.0.lock())
     }
 
     /// Puts objects there as somebody else has made them.

@@ -243,7 +243,7 @@ async fn what_does_not_go_is_told_with_its_holders_and_with_what_there_is_to_see
     assert_eq!(violation.message, "what a test has made does not go");
     let expected = format!("PersistentVolume {volume} (held by kubernetes.io/pv-protection)");
     assert!(violation.actual.contains(&expected), "{}", violation.actual);
-    assert!(!violation.told.is_empty());
+    assert!(!violation.transcript.is_empty());
 }
 
 #[tokio::test]

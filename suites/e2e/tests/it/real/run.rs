@@ -8,10 +8,10 @@ use csi_harness::checks::filter::Filter;
 use csi_harness::checks::registry::Registry;
 use csi_harness::client::target::Target;
 use csi_harness::config::{Config, Elsewhere};
-use csi_harness::results::events::{Event, Reporter};
 use csi_harness::results::outcome::{Halt, Outcome, Summary};
-use csi_harness::run::runner::{RunOptions, Runner};
+use csi_harness::run::runner::RunOptions;
 use csi_suite_e2e::plan::{self, Definition};
+use csi_test_support::run::Run;
 use serde_json::json;
 use tokio::sync::watch;
 
@@ -22,24 +22,16 @@ use super::{cluster, clusters};
 /// The test that needs no command in a pod.
 const TEST: &str = "capacity/dynamic-pv-default-fs:provides-storage-capacity-information";
 
-/// What came of each check, and what it could not undo.
-#[derive(Default)]
-struct Told(Vec<(Outcome, Vec<String>)>);
-
-impl Reporter for Told {
-    fn event(&mut self, event: &Event<'_>) {
-        if let Event::CheckFinished(report) = event {
-            self.0.push((report.outcome.clone(), report.leftovers.clone()));
-        }
-    }
-}
-
 /// Runs the test until it ends, or the signal is raised.
-async fn run(api: &Api, signal: watch::Receiver<Halt>) -> (Told, Summary) {
+async fn run(api: &Api, signal: watch::Receiver<Halt>) -> (Vec<(Outcome, Vec<String>)>, Summary) {
     run_test(api, TEST, signal).await
 }
 
-async fn run_test(api: &Api, test: &str, signal: watch::Receiver<Halt>) -> (Told, Summary) {
+async fn run_test(
+    api: &Api,
+    test: &str,
+    signal: watch::Receiver<Halt>,
+) -> (Vec<(Outcome, Vec<String>)>, Summary) {
     let folder = tempfile::tempdir().unwrap();
     let class = format!(
         "kind: VolumeAttributesClass\napiVersion: storage.k8s.io/v1\nmetadata: {{name: gold}}\ndriverName: {DRIVER}\n\
@@ -63,11 +55,9 @@ async fn run_test(api: &Api, test: &str, signal: watch::Receiver<Halt>) -> (Told
     filter.add(test).unwrap();
     let planned = registry.select(&filter, &target.config().access_types);
     let options = RunOptions { jobs: 1, seed: 1, tell_each: true, registry, ..RunOptions::default() };
-    let mut told = Told::default();
-    let mut runner = Runner::new(target, options, signal);
-    runner.report_to(&mut told);
-    let summary = runner.run(planned).await;
-    (told, summary)
+    let run = Run::until(signal, target, planned, options).await;
+    let told = run.reports.into_iter().map(|report| (report.outcome, report.leftovers)).collect();
+    (told, run.summary)
 }
 
 #[tokio::test]
@@ -76,10 +66,10 @@ async fn a_failure_shows_what_was_reported_and_the_objects_and_leaves_nothing() 
     api.store(|store| store.capacity_of = Some("elsewhere"));
     let (_never, signal) = watch::channel(Halt::None);
     let (told, summary) = run(&api, signal).await;
-    let [(Outcome::Failed(violation), left)] = &told.0[..] else { panic!("{:?}", told.0) };
+    let [(Outcome::Failed(violation), left)] = &told[..] else { panic!("{:?}", told) };
     assert_eq!(violation.message, "capacity is not published once for each segment");
     assert!(
-        violation.told.iter().any(|line| line.starts_with("events in namespace sanity-")),
+        violation.transcript.iter().any(|line| line.starts_with("events in namespace sanity-")),
         "{violation:?}"
     );
     assert_eq!(left, &[""; 0]);
@@ -106,7 +96,7 @@ async fn what_is_about_kubernetes_alone_runs_in_a_cluster() {
         api.store(|store| store.refused.extend(refused.map(str::to_owned)));
         let (_never, signal) = watch::channel(Halt::None);
         let (told, _) = run_test(&api, &test, signal).await;
-        assert!(matches!(&told.0[..], [(Outcome::Passed, left)] if left.is_empty()), "{test}: {:?}", told.0);
+        assert!(matches!(&told[..], [(Outcome::Passed, left)] if left.is_empty()), "{test}: {:?}", told);
         assert_eq!(api.names("namespaces"), [""; 0]);
         assert_eq!(api.names("volumeattributesclasses"), [""; 0]);
     }
@@ -115,9 +105,9 @@ async fn what_is_about_kubernetes_alone_runs_in_a_cluster() {
     let (told, _) =
         run_test(&cluster(), &format!("volume-expand/dynamic-pv-default-fs{FIXED}"), signal).await;
     assert!(
-        matches!(&told.0[..], [(Outcome::Failed(why), _)] if why.message.contains("must not")),
+        matches!(&told[..], [(Outcome::Failed(why), _)] if why.message.contains("must not")),
         "{:?}",
-        told.0
+        told
     );
 }
 
@@ -133,7 +123,7 @@ async fn what_an_interruption_leaves_is_told_as_an_error() {
         raise.send(Halt::Interrupted).unwrap();
     };
     let ((told, summary), ()) = tokio::join!(run(&api, signal), interrupting);
-    let [(Outcome::Broken(why), left)] = &told.0[..] else { panic!("{:?}", told.0) };
+    let [(Outcome::Broken(why), left)] = &told[..] else { panic!("{:?}", told) };
     assert!(why.starts_with("interrupted; could not undo: namespace sanity-"), "{why}");
     assert_eq!((left.len(), summary.halt), (1, Halt::Interrupted));
 }
@@ -150,7 +140,7 @@ async fn an_interruption_leaves_nothing() {
         raise.send(Halt::Interrupted).unwrap();
     };
     let ((told, summary), ()) = tokio::join!(run(&api, signal), interrupting);
-    let [(Outcome::Skipped(why), left)] = &told.0[..] else { panic!("{:?}", told.0) };
+    let [(Outcome::Skipped(why), left)] = &told[..] else { panic!("{:?}", told) };
     assert_eq!((why.as_str(), left.len()), ("interrupted", 0));
     assert_eq!(summary.halt, Halt::Interrupted);
     assert_eq!(api.names("namespaces"), [""; 0]);
@@ -163,7 +153,7 @@ async fn a_test_passes_when_the_cluster_does_as_it_should() {
     api.store(|store| store.capacity_of = Some("a"));
     let (_never, signal) = watch::channel(Halt::None);
     let (told, _) = run(&api, signal).await;
-    assert!(matches!(&told.0[..], [(Outcome::Passed, left)] if left.is_empty()), "{:?}", told.0);
+    assert!(matches!(&told[..], [(Outcome::Passed, left)] if left.is_empty()), "{:?}", told);
     let made =
         api.store(|store| store.sent.iter().find(|one| one["kind"] == "StorageClass").cloned()).unwrap();
     assert_eq!(made["provisioner"], json!(DRIVER));
@@ -182,6 +172,6 @@ async fn what_comes_behind_a_look_is_seen_at_once() {
     let (_never, signal) = watch::channel(Halt::None);
     let since = tokio::time::Instant::now();
     let (told, _) = run(&api, signal).await;
-    assert!(matches!(&told.0[..], [(Outcome::Passed, _)]), "{:?}", told.0);
+    assert!(matches!(&told[..], [(Outcome::Passed, _)]), "{:?}", told);
     assert_eq!(since.elapsed(), Duration::ZERO, "on a clock that moves when nobody has anything to do");
 }

@@ -12,7 +12,7 @@ fn range(required_bytes: i64, limit_bytes: i64) -> Option<v1::CapacityRange> {
     Some(v1::CapacityRange { required_bytes, limit_bytes })
 }
 
-fn make(cx: &Cx, required_bytes: i64, limit_bytes: i64) -> Calling<'_, v1::Volume> {
+fn make(cx: &Cx, required_bytes: i64, limit_bytes: i64) -> PendingCall<'_, v1::Volume> {
     let capacity_range = range(required_bytes, limit_bytes);
     cx.create_volume(v1::CreateVolumeRequest { capacity_range, ..cx.create_volume_request() })
 }
@@ -75,7 +75,7 @@ check! {
         spec: [req::MSG_CAPRANGE_008, req::MSG_CAPRANGE_005, req::CTRL_CREATEVOL_047],
         needs: [CREATE_DELETE_VOLUME],
         refuted_by: ["create-volume-exceeds-limit"],
-        follows: "controller/create-volume/crossed-capacity-range",
+        duplicate_of: "controller/create-volume/crossed-capacity-range",
         runs: Odd,
     }
     async |cx| {
@@ -102,7 +102,7 @@ check! {
         spec: [req::MSG_CAPRANGE_005, req::MSG_CAPRANGE_008, req::CTRL_CREATEVOL_047],
         needs: [CREATE_DELETE_VOLUME],
         refuted_by: ["create-volume-exceeds-limit", "create-volume-rounds-down"],
-        follows: "controller/create-volume/limit-bytes",
+        duplicate_of: "controller/create-volume/limit-bytes",
         runs: Odd,
     }
     async |cx| {
@@ -158,7 +158,7 @@ check! {
         spec: [req::CTRL_CREATEVOL_047, req::MSG_CAPRANGE_005],
         needs: [CREATE_DELETE_VOLUME],
         refuted_by: ["create-volume-out-of-range-as-internal", "create-volume-out-of-range-as-invalid-argument"],
-        runs: Last,
+        runs: CrashProne,
     }
     async |cx| {
         cx.new_volume().await?;
@@ -177,8 +177,8 @@ check! {
         spec: [req::CTRL_CREATEVOL_047, req::MSG_CAPRANGE_008],
         needs: [CREATE_DELETE_VOLUME],
         refuted_by: ["create-volume-out-of-range-as-internal", "create-volume-out-of-range-as-invalid-argument"],
-        follows: "controller/create-volume/limit-bytes",
-        runs: Last,
+        duplicate_of: "controller/create-volume/limit-bytes",
+        runs: CrashProne,
     }
     async |cx| {
         cx.new_volume().await?;

@@ -272,7 +272,7 @@ check! {
         spec: [req::CTRL_CREATEVOL_045],
         needs: [CREATE_DELETE_VOLUME, CLONE_VOLUME],
         refuted_by: ["create-volume-ignores-source-conflict"],
-        follows: "controller/create-volume/taken-with-other-snapshot",
+        duplicate_of: "controller/create-volume/taken-with-other-snapshot",
     }
     async |cx| {
         let origin = cx.new_volume().await?;

@@ -90,7 +90,7 @@ check! {
         spec: [req::MSG_VOLCAP_013],
         needs: [CREATE_DELETE_VOLUME],
         refuted_by: ["create-volume-accepts-missing-access-mode"],
-        follows: "controller/create-volume/no-access-type",
+        duplicate_of: "controller/create-volume/no-access-type",
     }
     async |cx| {
         let spoil = |request: &mut _| spoil_capability(request, |capability| capability.access_mode = None);
@@ -106,7 +106,7 @@ check! {
         spec: [req::MSG_VOLCAP_010, req::GEN_ERR_005],
         needs: [CREATE_DELETE_VOLUME],
         refuted_by: ["create-volume-accepts-unknown-access-mode"],
-        follows: "controller/create-volume/no-access-mode",
+        duplicate_of: "controller/create-volume/no-access-mode",
     }
     async |cx| {
         use v1::volume_capability::AccessMode;
@@ -144,7 +144,7 @@ check! {
         spec: [req::MSG_CAPRANGE_007, req::GEN_ERR_005],
         needs: [CREATE_DELETE_VOLUME],
         refuted_by: ["create-volume-accepts-negative-size", "create-volume-internal-on-negative-size"],
-        runs: Last,
+        runs: CrashProne,
     }
     async |cx| {
         for (what, required_bytes, limit_bytes) in

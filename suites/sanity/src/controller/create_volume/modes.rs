@@ -5,7 +5,7 @@ use csi_harness::prelude::*;
 use super::super::common::{publish_as_said, unknown_fs_type};
 
 /// Sends CreateVolume for a volume of one access mode.
-fn create_with_mode(cx: &Cx, mode: Mode) -> Calling<'_, v1::Volume> {
+fn create_with_mode(cx: &Cx, mode: Mode) -> PendingCall<'_, v1::Volume> {
     let request = v1::CreateVolumeRequest {
         volume_capabilities: vec![cx.capability_with_mode(mode)],
         ..cx.create_volume_request()
@@ -21,7 +21,7 @@ check! {
         spec: [req::CTRL_CAPS_011],
         needs: [SINGLE_NODE_MULTI_WRITER, CREATE_DELETE_VOLUME],
         refuted_by: ["single-node-writer-refused"],
-        follows: "controller/create-volume/works",
+        duplicate_of: "controller/create-volume/works",
     }
     async |cx| {
         if create_with_mode(cx, Mode::SingleNodeSingleWriter).await.code()? != Code::Ok {
@@ -100,7 +100,7 @@ check! {
         spec: [req::CTRL_CREATEVOL_020],
         needs: [CREATE_DELETE_VOLUME, NODE],
         refuted_by: ["create-volume-keeps-first-capability"],
-        follows: "controller/create-volume/usable-as-made",
+        duplicate_of: "controller/create-volume/usable-as-made",
     }
     async |cx| {
         for mode in SHARED_MODES {

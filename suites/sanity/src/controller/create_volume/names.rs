@@ -178,7 +178,7 @@ check! {
         spec: [req::GEN_ERR_001],
         needs: [CREATE_DELETE_VOLUME],
         refuted_by: ["create-volume-crashes-on-long-names"],
-        runs: Last,
+        runs: CrashProne,
     }
     async |cx| {
         for length in [NAME_BYTES_MAX + 1, 64 << 10] {

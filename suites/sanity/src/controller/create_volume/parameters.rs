@@ -92,7 +92,7 @@ check! {
         spec: [req::MSG_VOLCAP_014],
         needs: [CREATE_DELETE_VOLUME, MOUNT_ACCESS],
         refuted_by: ["create-volume-demands-fs-type"],
-        follows: "controller/create-volume/works",
+        duplicate_of: "controller/create-volume/works",
     }
     async |cx| {
         let reply = cx.create_volume(on_file_system(cx, "")).await;

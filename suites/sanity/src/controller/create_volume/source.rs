@@ -168,7 +168,7 @@ check! {
         replaces: [
             "Controller Service [Controller Server] CreateVolume should fail when the volume source snapshot is not found",
         ],
-        follows: "controller/create-volume/from-deleted-snapshot",
+        duplicate_of: "controller/create-volume/from-deleted-snapshot",
     }
     async |cx| {
         refused_unknown(cx, snapshot(&cx.unknown_snapshot_id()), "from an unknown snapshot").await
@@ -190,7 +190,7 @@ check! {
         replaces: [
             "Controller Service [Controller Server] CreateVolume should fail when the volume source volume is not found",
         ],
-        follows: "controller/create-volume/from-deleted-volume",
+        duplicate_of: "controller/create-volume/from-deleted-volume",
     }
     async |cx| {
         refused_unknown(cx, volume(&cx.unknown_volume_id()), "from an unknown volume").await
@@ -257,7 +257,7 @@ check! {
             "create-volume-out-of-range-as-invalid-argument",
             "create-volume-shrinks-source",
         ],
-        follows: "controller/create-volume/limit-bytes",
+        duplicate_of: "controller/create-volume/limit-bytes",
     }
     async |cx| {
         let (source, size) = sized_source(cx).await?;

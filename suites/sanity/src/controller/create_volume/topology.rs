@@ -96,7 +96,7 @@ check! {
             "volume-topology-of-replicas",
             "volume-topology-twice",
         ],
-        follows: "controller/create-volume/requisite-topology",
+        duplicate_of: "controller/create-volume/requisite-topology",
     }
     async |cx| {
         let known = two_places(cx).await?;
@@ -178,7 +178,7 @@ check! {
             TWO_NODES,
         ],
         refuted_by: ["create-volume-echoes-requisite"],
-        follows: "controller/controller-publish-volume/other-node",
+        duplicate_of: "controller/controller-publish-volume/other-node",
     }
     async |cx| {
         let here = cx.call(v1::NodeGetInfoRequest {}).setup("the topology of the node").await?;
@@ -211,7 +211,7 @@ check! {
         spec: [req::CTRL_CREATEVOL_044],
         needs: [CREATE_DELETE_VOLUME, VOLUME_ACCESSIBILITY_CONSTRAINTS],
         refuted_by: ["create-volume-ignores-topology-conflict"],
-        follows: "controller/create-volume/requisite-topology",
+        duplicate_of: "controller/create-volume/requisite-topology",
     }
     async |cx| {
         let [one, other] = two_places(cx).await?;
@@ -240,7 +240,7 @@ check! {
         spec: [req::MSG_TOPOREQ_014],
         needs: [CREATE_DELETE_VOLUME, VOLUME_ACCESSIBILITY_CONSTRAINTS],
         refuted_by: ["create-volume-ignores-preferred", "create-volume-reverses-preferred"],
-        follows: "controller/create-volume/requisite-topology",
+        duplicate_of: "controller/create-volume/requisite-topology",
     }
     async |cx| {
         let places = two_places(cx).await?;

@@ -116,7 +116,7 @@ check! {
         replaces: [
             "ListSnapshots [Controller Server] should return next token when a limited number of entries are requested",
         ],
-        runs: Alone,
+        runs: Serial,
     }
     async |cx| {
         let own = some_snapshots(cx).await?;
@@ -141,7 +141,7 @@ check! {
         spec: [req::CTRL_LISTSNAP_016, req::CTRL_LISTSNAP_002],
         needs: [LIST_SNAPSHOTS, CREATE_DELETE_SNAPSHOT, VOLUME],
         refuted_by: ["list-snapshots-token-on-last-page", "list-snapshots-entry-without-snapshot"],
-        runs: Alone,
+        runs: Serial,
     }
     async |cx| {
         let own = some_snapshots(cx).await?;
@@ -194,7 +194,7 @@ check! {
         spec: [req::CTRL_LISTSNAP_010, req::GEN_ERR_005, req::GEN_ERR_001],
         needs: [LIST_SNAPSHOTS],
         refuted_by: ["list-snapshots-accepts-negative-max", "list-snapshots-panics-on-negative-max"],
-        runs: Last,
+        runs: CrashProne,
     }
     async |cx| {
         let reply = cx.call(page_request(-1, "")).await;
@@ -211,7 +211,7 @@ check! {
         spec: [req::CTRL_LISTSNAP_019],
         needs: [LIST_SNAPSHOTS],
         refuted_by: ["list-snapshots-invalid-token-as-invalid-argument"],
-        runs: Last,
+        runs: CrashProne,
     }
     async |cx| {
         for token in ["0", "999999", "4294967295", "-1", "9223372036854775808"] {

@@ -27,7 +27,7 @@ check! {
         spec: [req::NODE_PUBLISH_017],
         needs: [NODE, NODE_SINGLE_NODE_MULTI_WRITER, CREATE_DELETE_VOLUME],
         refuted_by: ["node-publish-refuses-single-node-writer"],
-        follows: "node/node-publish-volume/works",
+        duplicate_of: "node/node-publish-volume/works",
     }
     async |cx| {
         let staged = staged_for(cx, Mode::SingleNodeWriter).await?;

@@ -1,0 +1,103 @@
+//! What reports say of the circumstances of a run: where, and with which settings.
+
+use csi_harness::config::Config;
+use csi_proto::redact::STRIPPED;
+use csi_report::MachineEntry;
+use serde_json::Value;
+
+use crate::repeat::{speaks_of_secrets, without_secrets};
+
+/// Settings that reports have elsewhere: where the driver is they say themselves, and its secrets are files of their own.
+const ELSEWHERE: [&str; 4] = ["endpoint", "controller-endpoint", "nodes", "secrets"];
+
+/// The machine that this runs on.
+pub(crate) fn machine() -> MachineEntry {
+    let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    let parts = [std::env::consts::OS, release.trim(), std::env::consts::ARCH];
+    let kernel = parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(" ");
+    MachineEntry { kernel, is_root: rustix::process::geteuid().is_root() }
+}
+
+/// What differs from a configuration of which nothing is said, as `name: value`; without secrets.
+pub(crate) fn settings(config: &Config) -> Vec<String> {
+    let fields = |config: &Config| match serde_json::to_value(config) {
+        Ok(Value::Object(fields)) => fields,
+        _ => serde_json::Map::new(),
+    };
+    let usual = fields(&Config::default());
+    let set = fields(config).into_iter().filter(|(name, _)| !ELSEWHERE.contains(&name.as_str()));
+    set.flat_map(|(name, value)| differing(name.clone(), value, usual.get(&name))).collect()
+}
+
+/// The value where it is not the usual one; of a group of settings, those of them.
+fn differing(name: String, value: Value, usual: Option<&Value>) -> Vec<String> {
+    match (value, usual) {
+        (value, Some(usual)) if value == *usual => Vec::new(),
+        (Value::Object(fields), Some(Value::Object(usual))) if !usual.is_empty() => fields
+            .into_iter()
+            .flat_map(|(field, value)| differing(format!("{name}.{field}"), value, usual.get(&field)))
+            .collect(),
+        (value, _) => vec![setting(&name, value)],
+    }
+}
+
+fn setting(name: &str, value: Value) -> String {
+    match strip(value) {
+        Value::String(text) if name == "driver-command" => format!("{name}: {}", without_secrets(&text)),
+        Value::String(text) => format!("{name}: {text}"),
+        value => format!("{name}: {value}"),
+    }
+}
+
+/// The value without what has the name of a secret, wherever it is in it.
+fn strip(value: Value) -> Value {
+    match value {
+        Value::Object(fields) => {
+            let field = |(name, value): (String, Value)| match speaks_of_secrets(&name) {
+                true => (name, Value::from(STRIPPED)),
+                false => (name, strip(value)),
+            };
+            Value::Object(fields.into_iter().map(field).collect())
+        }
+        Value::Array(values) => Value::Array(values.into_iter().map(strip).collect()),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => value,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_is_set_is_told_and_no_secret() {
+        assert_eq!(settings(&Config::default()), [""; 0]);
+        let config = Config {
+            endpoint: Some("/s".to_owned()),
+            driver_command: Some("API_TOKEN=hunter2 ./driver".to_owned()),
+            fs_type: "xfs".to_owned(),
+            effort: csi_harness::config::Effort { cases: 8, ..Default::default() },
+            parameters: [
+                ("pool".to_owned(), "p".to_owned()),
+                ("adminPassword".to_owned(), "hunter2".to_owned()),
+            ]
+            .into(),
+            secrets: [(
+                "CreateVolume".to_owned(),
+                csi_harness::config::Secret([("key".to_owned(), "hunter2".to_owned())].into()),
+            )]
+            .into(),
+            ..Config::default()
+        };
+        let told = settings(&config);
+        assert!(!told.join("\n").contains("hunter2"), "{told:?}");
+        assert_eq!(
+            told,
+            [
+                format!("driver-command: API_TOKEN={STRIPPED} ./driver"),
+                "effort.cases: 8".to_owned(),
+                "fs-type: xfs".to_owned(),
+                format!("parameters: {{\"adminPassword\":\"{STRIPPED}\",\"pool\":\"p\"}}"),
+            ]
+        );
+    }
+}

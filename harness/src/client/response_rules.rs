@@ -1,0 +1,517 @@
+//! Rules that hold for every reply, whichever RPC it answers: watched over the whole run, for checks to report.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::MutexGuard;
+
+use csi_proto::lock::Mutex;
+use csi_proto::reflect::prost_reflect::{
+    DynamicMessage, FieldDescriptor, MapKey, ReflectMessage as _, Value,
+};
+use csi_proto::reflect::{self, MAP_BYTES_MAX, TEXT_BYTES_MAX};
+use csi_proto::{Call, Rpc, code_name, hidden, redact, v1};
+use prost::Message as _;
+use tonic::{Code, Status};
+
+use crate::config::Config;
+use crate::protocol::rpc::Facts;
+use crate::spec::requirements::{Requirement, req};
+use crate::text::shorten::shortened;
+
+/// Breaches kept for one run; one that has more has enough to mend.
+const BREACHES_MAX: usize = 200;
+/// Ids kept of what was made by requests beyond the limits.
+const OVERSIZED_MAX: usize = 10_000;
+/// Elements looked at of each list.
+const ELEMENTS_MAX: usize = 1_000;
+
+/// A rule for every reply, broken in one place. A place that breaks it again and again is told once.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Breach {
+    /// The rule.
+    pub requirement: &'static Requirement,
+    /// The RPC whose reply broke it.
+    pub rpc: Rpc,
+    /// The field, such as `Volume.volume_id`, or the part of the status.
+    pub place: String,
+    /// What was there.
+    pub actual: String,
+    /// Label of the check that made the call; `None` if it was made outside of checks.
+    pub check: Option<String>,
+    /// What was asked, as JSON without secrets.
+    pub request: serde_json::Value,
+    /// What was answered, as JSON or as a status, shortened.
+    pub answer: String,
+}
+
+/// What the replies of a run have been found to break.
+#[derive(Debug)]
+pub(crate) struct ResponseRules {
+    breaches: Mutex<BTreeMap<(&'static str, &'static str, String), Breach>>,
+    /// Bytes of the longest name that the user wants to be sent.
+    name_bytes_max: usize,
+    /// Secrets of the configuration that stand nowhere by chance, in all their forms.
+    secrets: Vec<String>,
+    /// Ids in answers to requests beyond the limits. Whatever else is told of these things may be made of such a request.
+    oversized: Mutex<BTreeSet<String>>,
+}
+
+impl Default for ResponseRules {
+    fn default() -> ResponseRules {
+        ResponseRules::new(&Config { name_length_max: TEXT_BYTES_MAX, ..Config::default() })
+    }
+}
+
+impl ResponseRules {
+    /// Nothing heard yet, of a driver that is configured so.
+    pub(crate) fn new(config: &Config) -> ResponseRules {
+        let secrets = config.secrets.values().flat_map(|secret| secret.0.values());
+        let forms =
+            secrets.filter(|secret| is_unlike_anything_else(secret)).flat_map(|secret| hidden::forms(secret));
+        ResponseRules {
+            breaches: Mutex::default(),
+            name_bytes_max: config.name_length_max,
+            secrets: forms.filter(|form| is_unlike_anything_else(form)).collect(),
+            oversized: Mutex::default(),
+        }
+    }
+
+    /// Whether the configuration has a secret that can be told from other text.
+    pub(crate) fn knows_secrets(&self) -> bool {
+        !self.secrets.is_empty()
+    }
+
+    fn oversized(&self) -> MutexGuard<'_, BTreeSet<String>> {
+        self.oversized.lock()
+    }
+
+    /// The breaches of one rule so far.
+    pub(crate) fn breaches(&self, requirement: &Requirement) -> Vec<Breach> {
+        let breaches = self.breaches.lock();
+        breaches.values().filter(|breach| breach.requirement == requirement).cloned().collect()
+    }
+
+    /// Whoever looks at the reply to this request.
+    pub(crate) fn heard<'a, Q: Call>(&'a self, request: &'a Q, check: Option<&'a str>) -> Heard<'a, Q> {
+        Heard { response_rules: self, request, check }
+    }
+}
+
+/// The reply to one request, as it is looked at.
+pub(crate) struct Heard<'a, Q> {
+    response_rules: &'a ResponseRules,
+    request: &'a Q,
+    check: Option<&'a str>,
+}
+
+impl<Q: Call> Heard<'_, Q> {
+    /// Looks at a message that came with OK. A field that only says again what the request says, or lacks, is the
+    /// caller's: that such a request was accepted is for another check to judge.
+    pub(crate) fn message<M: prost::Name>(&self, message: &M) {
+        // The filters of lists may be empty, and what is found is the plugin's all the same.
+        let request = reflect::message(self.request);
+        let legal = request.as_ref().is_none_or(|request| self.is_within_limits(request));
+        let lists = Facts::of(Q::RPC).is_some_and(Facts::lists);
+        let asked = request.filter(|_| !lists);
+        if let Some(reflected) = reflect::message(message) {
+            let answer = || format!("OK {}", redact::json(message));
+            // What is in publish_context is only recommended to be free of secrets: CTRL-PUBLISH-019.
+            let is_context = Q::RPC == v1::ControllerPublishVolumeRequest::RPC;
+            if !is_context && self.shows_secret(|| message.encode_to_vec()) {
+                self.note(&req::GEN_SECRET_001, "the response", "the value of a secret".to_owned(), &answer);
+            }
+            if !legal {
+                let mut oversized = self.response_rules.oversized();
+                ids(&reflected, &mut |id| {
+                    if oversized.len() < OVERSIZED_MAX {
+                        oversized.insert(id.to_owned());
+                    }
+                });
+            }
+            self.fields(&Asked { message: asked.as_ref(), legal, answer: &answer }, &reflected);
+        }
+    }
+
+    /// Looks at an error that the driver sent.
+    pub(crate) fn status(&self, status: &Status) {
+        let told = || format!("{} {:?}", code_name(status.code()), hidden::strip(status.message()));
+        if self.shows_secret(|| status.message().as_bytes().to_vec()) {
+            self.note(
+                &req::GEN_SECRET_001,
+                "the message of the status",
+                "the value of a secret".to_owned(),
+                &told,
+            );
+        }
+        // For services that a driver does not register, its gRPC library answers, and some say no more than this.
+        let by_the_library = status.code() == Code::Unimplemented;
+        if status.message().trim().is_empty() && !by_the_library {
+            self.note(&req::GEN_ERR_011, "the message of the status", told(), &told);
+        }
+        if has_details(status.details()) {
+            self.note(&req::GEN_ERR_013, "the details of the status", told(), &told);
+        }
+        if status.code() == Code::Unknown {
+            self.note(&req::GEN_ERR_002, "the code of the status", told(), &told);
+        }
+    }
+
+    /// Notes a code on the wire that is none of gRPC's.
+    pub(crate) fn odd_code(&self, code: &str) {
+        let told = || format!("grpc-status {code}");
+        self.note(&req::GEN_ERR_002, "the code of the status on the wire", told(), &told);
+    }
+
+    /// Whether a secret of the configuration stands in a reply, and not because the caller said it in another field as well.
+    fn shows_secret(&self, reply: impl Fn() -> Vec<u8>) -> bool {
+        // Most runs have none, and every reply comes by here.
+        if !self.response_rules.knows_secrets() {
+            return false;
+        }
+        let reply = reply();
+        let mut shown =
+            self.response_rules.secrets.iter().filter(|secret| contains(&reply, secret)).peekable();
+        shown.peek().is_some() && {
+            let mut open = self.request.clone();
+            open.secrets_mut().map(BTreeMap::clear);
+            let open = open.encode_to_vec();
+            shown.any(|secret| !contains(&open, secret))
+        }
+    }
+
+    fn fields(&self, asked: &Asked<'_>, message: &DynamicMessage) {
+        let asked = &Asked { legal: asked.legal && !self.is_oversized(message), ..*asked };
+        for field in message.descriptor().fields() {
+            if reflect::is_required(&field) && !message.has_field(&field) && !asked.says(&field, "") {
+                let rule = if field.is_list() { &req::GEN_FIELD_003 } else { &req::GEN_FIELD_002 };
+                self.note(rule, &place(&field), "nothing".to_owned(), asked.answer);
+            }
+        }
+        for (field, value) in message.fields() {
+            if !reflect::is_sent_by_the_caller(&field) {
+                self.value(asked, &field, value);
+            }
+        }
+    }
+
+    fn value(&self, asked: &Asked<'_>, field: &FieldDescriptor, value: &Value) {
+        match value {
+            Value::Message(message) => self.fields(asked, message),
+            Value::List(values) => {
+                values.iter().take(ELEMENTS_MAX).for_each(|value| self.value(asked, field, value));
+            }
+            Value::String(text)
+                if asked.legal && text.len() > reflect::text_bytes_max(field) && !asked.says(field, text) =>
+            {
+                self.note(&req::GEN_SIZE_001, &place(field), format!("{} bytes", text.len()), asked.answer);
+            }
+            Value::Map(entries) => {
+                let bytes = map_bytes(entries);
+                if asked.legal && bytes > MAP_BYTES_MAX {
+                    self.note(&req::GEN_SIZE_002, &place(field), format!("{bytes} bytes"), asked.answer);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Whether the strings and maps of a request are as short as the protocol and the user want them, and it is about
+    /// nothing that was made by one where they were not. What answers another one proves nothing about sizes: the driver may
+    /// have made its id of our name.
+    fn is_within_limits(&self, request: &DynamicMessage) -> bool {
+        !self.is_oversized(request) && request.fields().all(|(field, value)| self.is_short(&field, value))
+    }
+
+    fn is_short(&self, field: &FieldDescriptor, value: &Value) -> bool {
+        match value {
+            Value::String(text) if field.name() == "name" => text.len() <= self.response_rules.name_bytes_max,
+            Value::String(text) => text.len() <= reflect::text_bytes_max(field),
+            Value::Map(entries) => map_bytes(entries) <= MAP_BYTES_MAX,
+            Value::List(values) => values.iter().take(ELEMENTS_MAX).all(|value| self.is_short(field, value)),
+            Value::Message(message) => self.is_within_limits(message),
+            _ => true,
+        }
+    }
+
+    /// Whether a message names something that was made by a request beyond the limits.
+    fn is_oversized(&self, message: &DynamicMessage) -> bool {
+        let oversized = self.response_rules.oversized();
+        let mut is_known = false;
+        if !oversized.is_empty() {
+            own_ids(message, &mut |id| is_known |= oversized.contains(id));
+        }
+        is_known
+    }
+
+    fn note(
+        &self,
+        requirement: &'static Requirement,
+        place: &str,
+        actual: String,
+        answer: &dyn Fn() -> String,
+    ) {
+        let mut breaches = self.response_rules.breaches.lock();
+        if breaches.len() < BREACHES_MAX {
+            breaches.entry((requirement.id, Q::RPC.method, place.to_owned())).or_insert_with(|| Breach {
+                requirement,
+                rpc: Q::RPC,
+                place: place.to_owned(),
+                actual,
+                check: self.check.map(str::to_owned),
+                request: redact::json(self.request),
+                answer: shortened(&answer()),
+            });
+        }
+    }
+}
+
+/// Bytes of the shortest secret that is looked for in replies.
+const SECRET_BYTES_MIN: usize = 12;
+
+/// Whether a secret is found in no reply by chance: it is long, and has digits among its letters, other than a user's name.
+fn is_unlike_anything_else(secret: &str) -> bool {
+    let has = |kind: fn(&u8) -> bool| secret.as_bytes().iter().any(kind);
+    secret.len() >= SECRET_BYTES_MIN && has(u8::is_ascii_digit) && has(u8::is_ascii_alphabetic)
+}
+
+fn contains(bytes: &[u8], text: &str) -> bool {
+    bytes.windows(text.len()).any(|part| part == text.as_bytes())
+}
+
+/// The ids that a message has in its own fields.
+fn own_ids(message: &DynamicMessage, found: &mut dyn FnMut(&str)) {
+    for (field, value) in message.fields() {
+        match value {
+            Value::String(id) if field.name().ends_with("_id") => found(id),
+            Value::List(ids) if field.name().ends_with("_ids") => {
+                ids.iter().filter_map(|id| id.as_str()).for_each(&mut *found);
+            }
+            _ => {}
+        }
+    }
+}
+
+/// The ids in a message and in those inside it.
+fn ids(message: &DynamicMessage, found: &mut dyn FnMut(&str)) {
+    own_ids(message, found);
+    for (_, value) in message.fields() {
+        match value {
+            Value::Message(inner) => ids(inner, found),
+            Value::List(values) => {
+                values.iter().filter_map(|value| value.as_message()).for_each(|inner| ids(inner, found));
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Bytes of keys and values.
+fn map_bytes(entries: &HashMap<MapKey, Value>) -> usize {
+    let bytes = |(key, value): (&MapKey, &Value)| {
+        key.as_str().map_or(0, str::len) + value.as_str().map_or(0, str::len)
+    };
+    entries.iter().map(bytes).sum()
+}
+
+/// What is known of the request that a reply answers.
+#[derive(Clone, Copy)]
+struct Asked<'a> {
+    /// The request itself, unless it asks for a list.
+    message: Option<&'a DynamicMessage>,
+    /// Whether it keeps to the limits of size.
+    legal: bool,
+    /// The whole reply, for whoever reads of a breach.
+    answer: &'a dyn Fn() -> String,
+}
+
+impl Asked<'_> {
+    /// Whether the request has this text in its own field of the same name.
+    fn says(&self, field: &FieldDescriptor, text: &str) -> bool {
+        let value = self.message.and_then(|request| request.get_field_by_name(field.name()));
+        value.is_some_and(|value| value.as_str() == Some(text))
+    }
+}
+
+/// The field with its message, without the package.
+fn place(field: &FieldDescriptor) -> String {
+    let package = field.parent_message().package_name().to_owned();
+    field.full_name().trim_start_matches(&package).trim_start_matches('.').to_owned()
+}
+
+/// `google.rpc.Status`, as far as it tells whether there are details.
+#[derive(Clone, PartialEq, prost::Message)]
+struct RpcStatus {
+    #[prost(message, repeated, tag = "3")]
+    details: Vec<prost_types::Any>,
+}
+
+/// A status may be repeated in the details, as long as nothing is added to it.
+fn has_details(bytes: &[u8]) -> bool {
+    !bytes.is_empty() && RpcStatus::decode(bytes).map_or(true, |status| !status.details.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn look(response: &v1::GetPluginInfoResponse, requirement: &Requirement) -> Vec<String> {
+        let response_rules = ResponseRules::default();
+        for _ in 0..2 {
+            response_rules.heard(&v1::GetPluginInfoRequest {}, Some("a/check")).message(response);
+        }
+        response_rules.breaches(requirement).into_iter().map(|breach| breach.place).collect()
+    }
+
+    fn right() -> v1::GetPluginInfoResponse {
+        let manifest = [("k".to_owned(), "x".repeat(MAP_BYTES_MAX - 1))].into();
+        v1::GetPluginInfoResponse { name: "a.b".to_owned(), vendor_version: "1".repeat(128), manifest }
+    }
+
+    #[test]
+    fn what_is_within_the_limits_is_no_breach() {
+        for rule in [&req::GEN_SIZE_001, &req::GEN_SIZE_002, &req::GEN_FIELD_002] {
+            assert_eq!(look(&right(), rule), Vec::<String>::new());
+        }
+    }
+
+    #[test]
+    fn what_is_beyond_them_is_told_once() {
+        let long = v1::GetPluginInfoResponse { vendor_version: "1".repeat(129), ..right() };
+        assert_eq!(look(&long, &req::GEN_SIZE_001), ["GetPluginInfoResponse.vendor_version"]);
+        let mut large = right();
+        large.manifest.insert("l".to_owned(), String::new());
+        assert_eq!(look(&large, &req::GEN_SIZE_002), ["GetPluginInfoResponse.manifest"]);
+        let nameless = v1::GetPluginInfoResponse { name: String::new(), ..right() };
+        assert_eq!(look(&nameless, &req::GEN_FIELD_002), ["GetPluginInfoResponse.name"]);
+    }
+
+    #[test]
+    fn what_the_request_says_is_not_the_plugins() {
+        let volume = |volume_id: &str| v1::ControllerGetVolumeResponse {
+            volume: Some(v1::Volume { volume_id: volume_id.to_owned(), ..Default::default() }),
+            status: Some(Default::default()),
+        };
+        let long = "v".repeat(129);
+        for (asked, answered, breaches) in [("", "", 0), ("v", "", 1), (&long, &long, 0), ("v", &long, 1)] {
+            let response_rules = ResponseRules::default();
+            let request = v1::ControllerGetVolumeRequest { volume_id: asked.to_owned() };
+            response_rules.heard(&request, None).message(&volume(answered));
+            let found = response_rules.breaches.lock().len();
+            assert_eq!(found, breaches, "asked for {asked:?}");
+        }
+    }
+
+    #[test]
+    fn what_answers_an_illegal_request_proves_nothing_about_sizes() {
+        for (name_bytes, breaches) in [(128, 1), (129, 0)] {
+            let request = v1::CreateVolumeRequest { name: "n".repeat(name_bytes), ..Default::default() };
+            let volume = v1::Volume { volume_id: "v".repeat(133), ..Default::default() };
+            let response_rules = ResponseRules::default();
+            response_rules.heard(&request, None).message(&v1::CreateVolumeResponse { volume: Some(volume) });
+            assert_eq!(
+                response_rules.breaches(&req::GEN_SIZE_001).len(),
+                breaches,
+                "a name of {name_bytes} bytes"
+            );
+        }
+    }
+
+    /// How many sizes are found to be wrong in a list that has the volume with an id of 133 bytes which was the answer to this.
+    fn wrong_sizes(response_rules: &ResponseRules, request: &v1::CreateVolumeRequest) -> usize {
+        let volume = v1::Volume { volume_id: "v".repeat(133), ..Default::default() };
+        let made = v1::CreateVolumeResponse { volume: Some(volume.clone()) };
+        response_rules.heard(request, None).message(&made);
+        let entries = vec![v1::list_volumes_response::Entry { volume: Some(volume), ..Default::default() }];
+        let listed = v1::ListVolumesResponse { entries, ..Default::default() };
+        response_rules.heard(&v1::ListVolumesRequest::default(), None).message(&listed);
+        response_rules.breaches(&req::GEN_SIZE_001).len()
+    }
+
+    #[test]
+    fn what_was_made_by_an_illegal_request_proves_nothing_about_sizes_later() {
+        let named = |name: String| v1::CreateVolumeRequest { name, ..Default::default() };
+        let mount = v1::volume_capability::MountVolume { fs_type: "f".repeat(129), ..Default::default() };
+        let of_odd_type = v1::CreateVolumeRequest {
+            volume_capabilities: vec![v1::VolumeCapability {
+                access_type: Some(v1::volume_capability::AccessType::Mount(mount)),
+                ..Default::default()
+            }],
+            ..named("n".to_owned())
+        };
+        assert_eq!(wrong_sizes(&ResponseRules::default(), &named("n".repeat(128))), 2);
+        assert_eq!(wrong_sizes(&ResponseRules::default(), &named("n".repeat(129))), 0);
+        assert_eq!(wrong_sizes(&ResponseRules::default(), &of_odd_type), 0, "deep inside it");
+        assert_eq!(
+            wrong_sizes(
+                &ResponseRules::new(&Config { name_length_max: 63, ..Config::default() }),
+                &named("n".repeat(109))
+            ),
+            0,
+            "the user forbids it"
+        );
+        assert_eq!(
+            wrong_sizes(
+                &ResponseRules::new(&Config { name_length_max: 63, ..Config::default() }),
+                &named("n".repeat(63))
+            ),
+            2
+        );
+    }
+
+    #[test]
+    fn a_breach_says_where_it_was_seen() {
+        let response_rules = ResponseRules::default();
+        let secrets = [("password".to_owned(), "hunter2".to_owned())].into();
+        let request = v1::CreateVolumeRequest { name: "v".to_owned(), secrets, ..Default::default() };
+        response_rules.heard(&request, Some("a/check")).status(&Status::unknown("why?"));
+        response_rules.heard(&request, Some("another")).status(&Status::unknown("why again?"));
+        let [breach] = &response_rules.breaches(&req::GEN_ERR_002)[..] else { panic!("told once") };
+        assert_eq!(breach.check.as_deref(), Some("a/check"));
+        assert_eq!(breach.answer, "UNKNOWN \"why?\"");
+        let request = breach.request.to_string();
+        assert!(request.contains("\"name\":\"v\"") && !request.contains("hunter2"), "{request}");
+    }
+
+    #[test]
+    fn a_configured_secret_is_found_in_each_form_unless_the_caller_says_it_openly() {
+        let value = "k7Q2mZ9xT4vB";
+        let secret = crate::config::Secret([("key".to_owned(), value.to_owned())].into());
+        let secrets = [("CreateVolume".to_owned(), secret)].into();
+        let config = Config { secrets, ..Config::default() };
+        for (text, openly, breaches) in [
+            (format!("key={value}"), "", 1),
+            ("azdRMm1aOXhUNHZC".to_owned(), "", 1),
+            (format!("key={value}"), value, 0),
+            ("key=k7Q2mZ9xT4v".to_owned(), "", 0),
+        ] {
+            let response_rules = ResponseRules::new(&config);
+            let parameters = [("open".to_owned(), openly.to_owned())].into();
+            let request = v1::CreateVolumeRequest { parameters, ..Default::default() };
+            let volume_context = [("a".to_owned(), text.clone())].into();
+            let volume = v1::Volume { volume_id: "v".to_owned(), volume_context, ..Default::default() };
+            response_rules.heard(&request, None).message(&v1::CreateVolumeResponse { volume: Some(volume) });
+            response_rules.heard(&request, None).status(&Status::invalid_argument(text.clone()));
+            assert_eq!(
+                response_rules.breaches(&req::GEN_SECRET_001).len(),
+                2 * breaches,
+                "{text:?} {openly:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn what_may_stand_anywhere_is_not_looked_for() {
+        for value in ["hunter2", "kubernetes-admin", "20261123103015"] {
+            assert!(!is_unlike_anything_else(value), "{value}");
+        }
+    }
+
+    #[test]
+    fn details_are_told_from_a_repeated_status() {
+        let with = RpcStatus { details: vec![prost_types::Any::default()] };
+        assert!(has_details(&with.encode_to_vec()));
+        assert!(has_details(&[0xff]));
+        // Code 3 and a message.
+        assert!(!has_details(&[8, 3, 18, 1, b'x']));
+        assert!(!has_details(&[]));
+    }
+}

@@ -1,0 +1,141 @@
+//! A call about to be made, as often as its sender needs.
+
+use std::future::{Future, IntoFuture};
+use std::pin::Pin;
+use std::time::Instant;
+
+use csi_proto::Rpc;
+use tonic::Code;
+
+use crate::client::answer::{Answer, NoAnswer};
+use crate::client::patience::{Pauses, Settles};
+use crate::client::reply::Reply;
+use crate::client::session::Session;
+use crate::protocol::effect;
+use crate::spec::verdict::Stop;
+
+/// Times that a call to be judged is made while the driver says "not now".
+const JUDGED_TRIES_MAX: u32 = 6;
+/// The same where "not now" may be meant for ever: something is used up, or the driver has never said anything else.
+const EXHAUSTED_TRIES_MAX: u32 = 3;
+/// Times that a call to build on is made although no answer came.
+const UNANSWERED_TRIES_MAX: u32 = 3;
+
+/// A call under way.
+pub(crate) type Sending<'a, T> = Pin<Box<dyn Future<Output = Reply<T>> + Send + 'a>>;
+
+/// A call that nobody has sent yet.
+///
+/// Awaited, it is sent to be judged, and sent again a few times while the driver only says "not now" (`ABORTED`,
+/// `UNAVAILABLE`, `RESOURCE_EXHAUSTED`): that says nothing about the request. [`PendingCall::once`] sends it a single time.
+/// [`PendingCall::setup`] is for calls that only prepare, and as patient as an orchestrator.
+#[must_use = "a call is sent only when it is awaited"]
+pub struct PendingCall<'a, T> {
+    session: &'a Session,
+    rpc: Rpc,
+    send: Box<dyn FnMut() -> Sending<'a, T> + Send + 'a>,
+}
+
+impl<T> std::fmt::Debug for PendingCall<'_, T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "PendingCall({})", self.rpc)
+    }
+}
+
+impl<'a, T: Send + 'a> PendingCall<'a, T> {
+    pub(crate) fn new<F>(
+        session: &'a Session,
+        rpc: Rpc,
+        mut send: impl FnMut() -> F + Send + 'a,
+    ) -> PendingCall<'a, T>
+    where
+        F: Future<Output = Reply<T>> + Send + 'a,
+    {
+        PendingCall { session, rpc, send: Box::new(move || Box::pin(send())) }
+    }
+
+    /// Sends it a single time: for checks about calls at the same time, and for those that ask again themselves.
+    pub fn once(mut self) -> Sending<'a, T> {
+        (self.send)()
+    }
+
+    /// The check builds on it, but does not judge it: another check does. `what` names what is missing without it.
+    ///
+    /// The same request is sent again while the driver says "not now", until `time-limits: settle-ms` has passed, and a
+    /// few times after a time limit or a broken connection.
+    ///
+    /// # Errors
+    /// Broken, so that one fault of the driver is one failure.
+    pub async fn setup(mut self, what: &str) -> Result<T, Stop> {
+        let patience = self.session.patience();
+        let settled = Instant::now() + self.session.settle_limit();
+        let mut pauses = Pauses::default();
+        let mut unanswered = 0;
+        loop {
+            let reply = (self.send)().await;
+            let again = match reply.answer() {
+                Answer::Ok(_) => false,
+                Answer::Refused(refused) if effect::is_not_now(self.rpc.method, refused.code) => {
+                    let late = Instant::now() + pauses.next > settled;
+                    let known = patience.is_unwilling(self.rpc) && pauses.taken >= EXHAUSTED_TRIES_MAX;
+                    !late && !known
+                }
+                Answer::Refused(_) => false,
+                Answer::Unknown(NoAnswer::CutOff | NoAnswer::Withheld(_)) => false,
+                Answer::Unknown(_) => {
+                    unanswered += 1;
+                    unanswered < UNANSWERED_TRIES_MAX && !patience.is_silent(self.rpc)
+                }
+            };
+            if again && self.session.remaining() > pauses.next {
+                self.session.wait_to_repeat(Settles::Willing(self.rpc.method), &mut pauses, settled).await;
+                continue;
+            }
+            if pauses.taken > 0 {
+                patience.was_willing(self.rpc, matches!(reply.answer(), Answer::Ok(_)));
+            }
+            return reply.setup(what);
+        }
+    }
+
+    /// Sends it to be judged, and only a few times where sending this RPC again has never helped, unless the driver says that
+    /// something is pending.
+    pub fn sparing(self) -> Sending<'a, T> {
+        let in_vain = self.session.patience().is_judged_in_vain(self.rpc);
+        Box::pin(self.judged(if in_vain { EXHAUSTED_TRIES_MAX } else { JUDGED_TRIES_MAX }))
+    }
+
+    async fn judged(mut self, most: u32) -> Reply<T> {
+        let mut pauses = Pauses::default();
+        loop {
+            let reply = (self.send)().await;
+            let tries_max = match reply.answer() {
+                Answer::Refused(refused) if refused.code == Code::ResourceExhausted => EXHAUSTED_TRIES_MAX,
+                Answer::Refused(refused) if !effect::is_not_now(self.rpc.method, refused.code) => 0,
+                // What is still going on then must not be: that takes all the tries to know.
+                Answer::Refused(refused) if refused.code == Code::Aborted => JUDGED_TRIES_MAX,
+                Answer::Refused(_) => most,
+                Answer::Ok(_) | Answer::Unknown(_) => 0,
+            };
+            if pauses.taken + 1 >= tries_max || self.session.remaining() < pauses.next {
+                if pauses.taken > 0 {
+                    self.session.patience().was_judged(self.rpc, tries_max == 0);
+                }
+                return reply;
+            }
+            let pause = pauses.next;
+            self.session
+                .wait_to_repeat(Settles::Willing(self.rpc.method), &mut pauses, Instant::now() + pause)
+                .await;
+        }
+    }
+}
+
+impl<'a, T: Send + 'a> IntoFuture for PendingCall<'a, T> {
+    type Output = Reply<T>;
+    type IntoFuture = Sending<'a, T>;
+
+    fn into_future(self) -> Sending<'a, T> {
+        Box::pin(self.judged(JUDGED_TRIES_MAX))
+    }
+}

@@ -1,0 +1,268 @@
+//! A failure told once and in full, as plain text: the rule, what was expected, what came, the calls that led
+//! there, and the command that repeats it.
+
+mod relevant;
+
+use std::collections::BTreeSet;
+use std::fmt::{self, Write as _};
+use std::time::Duration;
+
+use crate::client::answer::Answer;
+use crate::client::record::CallRecord;
+use crate::results::outcome::{CheckReport, Outcome};
+use crate::spec::requirements::Requirement;
+use crate::spec::verdict::Violation;
+use crate::text::shorten::{shortened, shortened_json};
+pub(crate) use relevant::have_to_do;
+use relevant::{Relevant, makes_something, relevant};
+
+/// Calls shown at the most of those that made what the others speak of.
+const MAKING_SHOWN_MAX: usize = 4;
+/// Calls shown at the most of the last ones, since those led there.
+const LAST_SHOWN_MAX: usize = 8;
+
+/// Violations beside the gravest one that are shown at the most.
+const ALSO_SHOWN_MAX: usize = 5;
+
+/// Things left behind that are shown at the most.
+const LEFTOVERS_SHOWN_MAX: usize = 5;
+
+/// The story of a check that did not simply pass.
+#[derive(Debug)]
+pub struct FailureReport<'a>(pub &'a CheckReport);
+
+impl fmt::Display for FailureReport<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&whole(&findings(self.0), &transcript(self.0), &self.0.repeat))
+    }
+}
+
+/// A story out of its parts.
+pub fn whole(findings: &str, transcript: &str, repeat: &str) -> String {
+    format!("{findings}{transcript}  repeat       {repeat}\n")
+}
+
+/// What came of a check, but for the calls that lead there.
+pub fn findings(report: &CheckReport) -> String {
+    let mut text = String::new();
+    // Writing into a string cannot fail.
+    let _ = write_findings(&mut text, report);
+    text
+}
+
+fn write_findings(f: &mut String, report: &CheckReport) -> fmt::Result {
+    match &report.outcome {
+        Outcome::Failed(violation) | Outcome::Warned(violation) | Outcome::KnownFailure { violation, .. } => {
+            write_violation(f, report, violation)?;
+        }
+        Outcome::Skipped(why) | Outcome::Broken(why) => writeln!(f, "  {}", shortened(why))?,
+        Outcome::SameFault(same) => writeln!(f, "  {}", shortened(&same.sentence()))?,
+        Outcome::UnexpectedPass { reason } => {
+            writeln!(f, "  it passes, but is listed as known to fail: {reason}")?;
+        }
+        Outcome::Passed => {}
+    }
+    if let Some(first) = &report.began_with {
+        writeln!(f, "  began with   {}", shortened(&first.to_string()))?;
+    }
+    for leftover in report.leftovers.iter().take(LEFTOVERS_SHOWN_MAX) {
+        writeln!(f, "  left behind  {}", shortened(leftover))?;
+    }
+    match report.leftovers.len().checked_sub(LEFTOVERS_SHOWN_MAX) {
+        Some(hidden @ 1..) => {
+            writeln!(f, "               … and {hidden} more things; --report json=FILE has all")
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The calls that lead to what came of a check: as the check tells them, or else as they were recorded.
+pub fn transcript(report: &CheckReport) -> String {
+    let mut text = String::new();
+    // Writing into a string cannot fail.
+    let _ = match report.outcome.violation().map(|violation| &violation.transcript[..]) {
+        Some(told @ [_, ..]) => told.iter().try_for_each(|line| writeln!(text, "  {}", shortened(line))),
+        Some([]) | None => write_calls(&mut text, report),
+    };
+    let _ = write_also(&mut text, report);
+    text
+}
+
+/// What else came of the check, each once.
+fn write_also(f: &mut String, report: &CheckReport) -> fmt::Result {
+    let key = |one: &&Violation| (rule(report, one).map(|rule| rule.id), one.message.clone());
+    let mut seen: BTreeSet<_> = report.outcome.violation().iter().map(key).collect();
+    let also: Vec<&Violation> = report.also.iter().filter_map(Outcome::violation).collect();
+    let also: Vec<&Violation> = also.into_iter().filter(|one| seen.insert(key(one))).collect();
+    for violation in also.iter().take(ALSO_SHOWN_MAX) {
+        writeln!(f, "  also")?;
+        write_violation(f, report, violation)?;
+        violation.transcript.iter().try_for_each(|line| writeln!(f, "  {}", shortened(line)))?;
+    }
+    match also.len().checked_sub(ALSO_SHOWN_MAX) {
+        Some(1) => writeln!(f, "  … and 1 more fault; --report json=FILE has it"),
+        Some(hidden @ 2..) => writeln!(f, "  … and {hidden} more faults; --report json=FILE has them"),
+        _ => Ok(()),
+    }
+}
+
+fn write_violation(f: &mut String, report: &CheckReport, violation: &Violation) -> fmt::Result {
+    writeln!(f, "  {}", shortened(&violation.message))?;
+    if let Some(rule) = rule(report, violation) {
+        writeln!(f, "  requirement  {} ({}), {}", rule.id, rule.level, rule.section)?;
+        writeln!(f, "               {}", rule.sentence())?;
+    }
+    if !violation.expected.is_empty() {
+        writeln!(f, "  expected     {}", shortened(&violation.expected))?;
+    }
+    if !violation.actual.is_empty() {
+        writeln!(f, "  actual       {}", shortened(&violation.actual))?;
+    }
+    if !violation.printed.is_empty() {
+        writeln!(f, "  the driver printed last")?;
+    }
+    violation.printed.iter().try_for_each(|line| writeln!(f, "    {}", shortened(line)))
+}
+
+/// The requirement a violation is of.
+pub fn rule(report: &CheckReport, violation: &Violation) -> Option<&'static Requirement> {
+    violation.requirement.or_else(|| report.planned.check.requirements.first().copied())
+}
+
+fn write_calls(f: &mut String, report: &CheckReport) -> fmt::Result {
+    let calls: Vec<&CallRecord> = report.calls.iter().filter(|call| !call.cleanup).collect();
+    if calls.is_empty() {
+        return Ok(());
+    }
+    let runs = runs(&calls, &report.incidents);
+    let Shown { runs: shown, .. } = shown(report, &runs);
+    writeln!(f, "  calls")?;
+    let mut hidden = report.calls_dropped;
+    let mut incidents = report.incidents.iter().peekable();
+    for (at, run) in runs.iter().enumerate() {
+        while let Some((_, what)) = incidents.next_if(|(after, _)| *after <= run.0.sent_after) {
+            write_hidden(f, &mut hidden)?;
+            writeln!(f, "    {}", shortened(what))?;
+        }
+        if shown.contains(&at) {
+            write_hidden(f, &mut hidden)?;
+            write_run(f, run)?;
+        } else {
+            hidden += run.1;
+        }
+    }
+    write_hidden(f, &mut hidden)
+}
+
+/// A call by which it is told what came of a check.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ToldCall {
+    /// Its place among all calls of the check.
+    pub place: usize,
+    /// How often it was made in a row, with the same answer.
+    pub times: usize,
+    /// Whether it is the one that the driver is accused for, as far as one can tell.
+    pub is_accused: bool,
+}
+
+/// The calls that [`transcript`] tells, if the check does not tell them itself.
+pub fn told_calls(report: &CheckReport) -> Vec<ToldCall> {
+    let violation = report.outcome.violation();
+    if violation.is_some_and(|violation| !violation.transcript.is_empty()) {
+        return Vec::new();
+    }
+    let (places, calls): (Vec<usize>, Vec<&CallRecord>) =
+        report.calls.iter().enumerate().filter(|(_, call)| !call.cleanup).unzip();
+    let runs = runs(&calls, &report.incidents);
+    let Shown { accused, runs: shown } = shown(report, &runs);
+    let mut before = 0;
+    let mut told = Vec::new();
+    for (at, (_, times)) in runs.iter().enumerate() {
+        if let Some(place) = places.get(before).filter(|_| shown.contains(&at)) {
+            let is_accused = violation.is_some() && at == accused;
+            told.push(ToldCall { place: *place, times: *times, is_accused });
+        }
+        before += times;
+    }
+    told
+}
+
+/// Which of the calls are shown, by their places, those that repeat one another taken for one.
+struct Shown {
+    accused: usize,
+    runs: BTreeSet<usize>,
+}
+
+/// The calls to show, of those that have to do with what came of the check: the accused one, the first that made something, and
+/// the last.
+fn shown(report: &CheckReport, runs: &[(&CallRecord, usize)]) -> Shown {
+    let calls: Vec<&CallRecord> = runs.iter().map(|(call, _)| *call).collect();
+    let violation = report.outcome.violation();
+    let rpc = violation.and_then(|violation| rule(report, violation)).map_or("", |rule| rule.rpc);
+    let Relevant { accused, places } = relevant(&calls, rpc, violation);
+    let (early, last) = places.split_at(places.len().saturating_sub(LAST_SHOWN_MAX));
+    let making = early.iter().filter(|at| makes_something(calls[**at])).take(MAKING_SHOWN_MAX);
+    let shown: BTreeSet<usize> = making.chain(last).copied().chain([accused]).collect();
+    // A line that says that one call is left out would be no shorter than the call.
+    let is_alone = |at: &usize| {
+        at.checked_sub(1).is_none_or(|before| shown.contains(&before)) && shown.contains(&(at + 1))
+    };
+    let runs = (0..calls.len()).filter(|at| shown.contains(at) || is_alone(at)).collect();
+    Shown { accused, runs }
+}
+
+fn write_run(f: &mut String, (call, times): &(&CallRecord, usize)) -> fmt::Result {
+    writeln!(f, "    {}", call_line(call))?;
+    match times {
+        1 => Ok(()),
+        more => writeln!(f, "      … and the same {}", times_text(more - 1)),
+    }
+}
+
+fn write_hidden(f: &mut String, hidden: &mut usize) -> fmt::Result {
+    match std::mem::take(hidden) {
+        0 => Ok(()),
+        1 => writeln!(f, "    … 1 more call; --report json=FILE has it"),
+        hidden => writeln!(f, "    … {hidden} more calls; --report json=FILE has them"),
+    }
+}
+
+fn times_text(times: usize) -> String {
+    if times == 1 { "once more".to_owned() } else { format!("{times} times more") }
+}
+
+/// Calls that repeat the one before and get the same answer, as polling does, counted instead of told again, unless something
+/// happened in between.
+fn runs<'a>(calls: &[&'a CallRecord], incidents: &[(Duration, String)]) -> Vec<(&'a CallRecord, usize)> {
+    let mut runs: Vec<(&CallRecord, usize)> = Vec::new();
+    let mut happened = 0;
+    for call in calls {
+        let before = happened;
+        happened = incidents.partition_point(|(after, _)| *after <= call.sent_after);
+        match runs.last_mut() {
+            Some((last, times))
+                if before == happened
+                    && last.rpc == call.rpc
+                    && last.request() == call.request()
+                    && last.outcome().to_string() == call.outcome().to_string() =>
+            {
+                *times += 1;
+            }
+            _ => runs.push((call, 1)),
+        }
+    }
+    runs
+}
+
+/// One call on two lines: what was asked, what was answered.
+pub fn call_line(call: &CallRecord) -> String {
+    let node = if call.node > 0 { format!(" at node {}", call.node) } else { String::new() };
+    let mut line = format!("{}{node} {}", call.rpc, shortened_json(&call.request()));
+    let answer = match call.outcome() {
+        Answer::Ok(response) => format!("OK {}", shortened_json(&response)),
+        other => shortened(&other.to_string()),
+    };
+    // Writing into a string cannot fail.
+    let _ = write!(line, "\n      → {answer} ({} ms)", call.duration.as_millis());
+    line
+}

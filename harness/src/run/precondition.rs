@@ -1,0 +1,121 @@
+//! What a refusal proves: nothing, unless the driver does the plain form of the call. One that does not is told by the
+//! check of that plain form, and by no other.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use csi_proto::Rpc;
+use csi_proto::lock::Mutex;
+use tokio::sync::OnceCell;
+
+use crate::checks::check::{Check, CheckRef};
+use crate::checks::registry::Registry;
+use crate::config::AccessType;
+use crate::lifecycle::cx::Cx;
+use crate::protocol::effect;
+use crate::spec::verdict::{CheckResult, Stop};
+
+/// What came of a plain call, once it is known.
+type Found = Arc<OnceCell<Result<(), String>>>;
+
+/// The checks that judge plain calls, and what came of those that somebody has built on.
+#[derive(Debug, Default)]
+pub(crate) struct Preconditions {
+    plain: BTreeMap<&'static str, CheckRef>,
+    found: Mutex<BTreeMap<(&'static str, AccessType), Found>>,
+}
+
+/// Why the plain form of a call does not work: for good, as far as one can know, or just now.
+enum Fault {
+    Lasting(String),
+    Passing(String),
+}
+
+impl Preconditions {
+    /// The plain calls that these suites judge.
+    pub(crate) fn of(registry: &Registry) -> Preconditions {
+        let plain = registry
+            .check_refs()
+            .flat_map(|check| check.plain.iter().map(move |method| (*method, check.clone())))
+            .collect();
+        Preconditions { plain, found: Mutex::default() }
+    }
+
+    /// The check that judges the plain form of an RPC.
+    pub(crate) fn judge_of(&self, rpc: Rpc) -> Option<&CheckRef> {
+        self.plain.get(rpc.method)
+    }
+
+    /// The RPCs whose plain form is judged, with the checks that do so.
+    pub(crate) fn plain(&self) -> impl Iterator<Item = (&'static str, &CheckRef)> + '_ {
+        self.plain.iter().map(|(method, judge)| (*method, judge))
+    }
+
+    /// Has plain calls made again where it matters that were done: what was asked since may have spoilt the driver.
+    pub(crate) fn forget_what_works(&self) {
+        let failed = |found: &Found| found.get().is_some_and(Result::is_err);
+        self.found.lock().retain(|_, found| failed(found));
+    }
+
+    /// Has all of them made again: the driver was started anew.
+    pub(crate) fn forget(&self) {
+        self.found.lock().clear();
+    }
+
+    /// How a check ends: as it has, unless that rests on a refusal, and the plain call is refused as well. `cx` makes the
+    /// plain call for it.
+    pub(crate) async fn weigh(&self, check: &Check, cx: &Cx, ended: CheckResult) -> CheckResult {
+        let rpc = match &ended {
+            Err(Stop::Violation(violation)) if !violation.met_again => {
+                violation.refused.as_ref().map(|refused| refused.0)
+            }
+            Err(Stop::Declined(rpc, _)) => Some(*rpc),
+            _ => None,
+        };
+        let Some((rpc, judge)) = rpc.and_then(|rpc| Some((rpc, self.judge_of(rpc)?))) else { return ended };
+        if judge.id == check.id
+            || judge.needs.iter().any(|need| need.unmet(cx.target(), cx.access()).is_some())
+        {
+            return ended;
+        }
+        // What the check holds may be what stands in the way; what cannot be undone now is told at the end.
+        let _ = cx.undo().await;
+        match self.works(rpc, judge, cx).await {
+            Ok(()) => ended,
+            Err(why) => {
+                Err(Stop::broken(format!("{why}, so a refusal proves nothing; {} judges that", judge.id)))
+            }
+        }
+    }
+
+    async fn works(&self, rpc: Rpc, judge: &Check, cx: &Cx) -> Result<(), String> {
+        let found = {
+            let mut found = self.found.lock();
+            found.entry((rpc.method, cx.access())).or_default().clone()
+        };
+        let known = found.get_or_try_init(|| async {
+            match fault(rpc, &judge.run(cx).await) {
+                None => Ok(Ok(())),
+                Some(Fault::Lasting(why)) => Ok(Err(why)),
+                Some(Fault::Passing(why)) => Err(why),
+            }
+        });
+        known.await?.clone()
+    }
+}
+
+/// What the end of the plain check says against the call.
+fn fault(rpc: Rpc, ended: &CheckResult) -> Option<Fault> {
+    match ended {
+        Err(Stop::Violation(violation)) => {
+            let (_, code) = **violation.refused.as_ref().filter(|refused| refused.0 == rpc)?;
+            let why = format!("a plain {rpc} is refused as well: {}", violation.actual);
+            // Other checks may have used up what there is.
+            Some(if effect::is_not_now(rpc.method, code) { Fault::Passing(why) } else { Fault::Lasting(why) })
+        }
+        Err(Stop::Broken(why) | Stop::Unanswered(why)) => {
+            Some(Fault::Passing(format!("a plain {rpc} cannot be had: {why}")))
+        }
+        Ok(()) | Err(Stop::Skip(_) | Stop::Declined(..)) => None,
+    }
+}

@@ -1,0 +1,249 @@
+//! A sparse file behind a loop device that is handed out as it is, bound to the target path.
+
+use std::fs::File;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use csi_proto::v1::volume_usage::Unit;
+use csi_proto::v1::{VolumeCondition, VolumeUsage};
+use rustix::fs::FileType;
+use rustix::mount::MountFlags;
+
+use super::{Backend, file, unmount, used};
+use crate::capability::Capability;
+use crate::condition;
+use crate::driver::Driver;
+use crate::error::{DriverError, IoContext, Result};
+use crate::freeze::Frozen;
+use crate::fs::FsType;
+use crate::ids::Shown;
+use crate::loopdev::{self, LoopDevice};
+use crate::mount;
+use crate::paths::{Occupant, Place};
+use crate::storage::NewData;
+use crate::store::{Published, View, Volume};
+
+/// Staging makes one writable device, which all targets share; a read-only target has a device of its own.
+#[derive(Debug)]
+pub(super) struct Block;
+
+impl Backend for Block {
+    fn name(&self) -> &'static str {
+        "block"
+    }
+
+    fn is_block(&self) -> bool {
+        true
+    }
+
+    fn is_file(&self) -> bool {
+        true
+    }
+
+    fn unfit(&self, capability: &Capability, _host_fs_type: &str) -> Option<String> {
+        (!capability.is_block()).then(|| "a block volume cannot be mounted".to_owned())
+    }
+
+    fn check_host(&self, driver: &Driver) -> Result<()> {
+        file::check_host(driver)
+    }
+
+    fn size_bytes_min(&self, _fs_type: FsType) -> u64 {
+        file::SECTOR_BYTES
+    }
+
+    fn unit_bytes(&self) -> u64 {
+        file::SECTOR_BYTES
+    }
+
+    fn make(&self, driver: &Driver, volume: &Volume) -> Result<NewData> {
+        file::make(driver, volume)
+    }
+
+    fn copy(&self, driver: &Driver, source: &Path, volume: &Volume) -> Result<NewData> {
+        file::copy_to(driver, source, volume)
+    }
+
+    fn snapshot(&self, driver: &Driver, volume: &Volume, target: &Path) -> Result<NewData> {
+        file::copy_of(driver, volume, target)
+    }
+
+    /// Only writes out what devices have cached, since nothing can keep a workload from writing to them.
+    fn quiesce(&self, driver: &Driver, volume: &Volume) -> Result<Option<Frozen>> {
+        for device in LoopDevice::of_image(&driver.layout.volume(&volume.key))? {
+            device.flush()?;
+        }
+        Ok(None)
+    }
+
+    fn present_bytes(&self, driver: &Driver, volume: &Volume) -> Result<u64> {
+        file::present_bytes(driver, volume)
+    }
+
+    fn grow(&self, driver: &Driver, volume: &Volume, capacity_bytes: u64) -> Result<()> {
+        file::grow(driver, volume, capacity_bytes)
+    }
+
+    fn undo_growth(&self, driver: &Driver, volume: &Volume, before_bytes: u64) -> Result<()> {
+        file::undo_growth(driver, volume, before_bytes)
+    }
+
+    fn show_growth(&self, driver: &Driver, volume: &Volume) -> Result<()> {
+        file::show_growth(driver, volume)
+    }
+
+    fn match_record(&self, driver: &Driver, volume: &Volume) -> Result<()> {
+        file::match_record(driver, volume)
+    }
+
+    fn needs_device(&self, driver: &Driver, view: &View, volume: &Volume, device: &Path) -> Result<bool> {
+        let targets = view.published_of(&volume.key)?;
+        let image = driver.layout.volume(&volume.key);
+        Ok(!view.staged_of(&volume.key)?.is_empty() && !is_stray_readonly(device, &image, &targets)?)
+    }
+
+    fn shows(&self, driver: &Driver, volume: &Volume, mount: &Occupant) -> bool {
+        let has_lost_its_file = || {
+            let node = loopdev::node_of(mount.device_number);
+            node.is_some_and(|node| loopdev::backing_path(&node).is_none())
+        };
+        mount.file_type == FileType::BlockDevice
+            && (is_device_of(mount, &driver.layout.volume(&volume.key)) || has_lost_its_file())
+    }
+
+    /// As kubelet's global map does with the node of the device.
+    fn is_brought_to(&self, driver: &Driver, volume: &Volume, at: &Place) -> Result<bool> {
+        let image = driver.layout.volume(&volume.key);
+        Ok(at.occupant()?.is_some_and(|there| is_device_of(&there, &image)))
+    }
+
+    fn is_staged(&self, driver: &Driver, volume: &Volume, _at: &Place) -> Result<bool> {
+        Ok(writable_device(driver, volume)?.is_some())
+    }
+
+    fn stage(&self, driver: &Driver, volume: &mut Volume, _: &Capability, _at: &Place) -> Result<()> {
+        driver.require_privileges("staging a block volume")?;
+        if writable_device(driver, volume)?.is_none() {
+            LoopDevice::attach(&driver.layout.volume(&volume.key), false, false)?;
+        }
+        Ok(())
+    }
+
+    fn unstage(&self, driver: &Driver, volume: &Volume, _at: Option<&Place>, is_last: bool) -> Result<()> {
+        if !is_last {
+            return Ok(());
+        }
+        for device in LoopDevice::of_image(&driver.layout.volume(&volume.key))? {
+            device.flush()?;
+            device.detach()?;
+        }
+        Ok(())
+    }
+
+    /// A read-only target gets a device that refuses writes, since the mount flags of a device node do not concern what
+    /// is done to the device.
+    fn publish(
+        &self,
+        driver: &Driver,
+        volume: &Volume,
+        wanted: &Published,
+        _staged: &Place,
+        at: &Place,
+    ) -> Result<()> {
+        at.make_file()?;
+        let not_staged =
+            || DriverError::precondition(format!("volume {}", Shown(volume.id())), "it is not staged");
+        let writable = writable_device(driver, volume)?.ok_or_else(not_staged)?;
+        if !wanted.readonly {
+            return mount::bind(writable.path(), MountFlags::empty(), at);
+        }
+        writable.flush()?;
+        let device = LoopDevice::attach(&driver.layout.volume(&volume.key), true, false)?;
+        let bound = mount::bind(device.path(), MountFlags::empty(), at);
+        if bound.is_err() {
+            device.detach()?;
+        }
+        bound
+    }
+
+    fn unpublish(&self, driver: &Driver, volume: &Volume, published: &Published, at: &Place) -> Result<()> {
+        let own_device = if published.readonly { device_at(at)? } else { None };
+        unmount(self, driver, volume, at)?;
+        own_device.map_or(Ok(()), |device| detach_readonly(&driver.layout.volume(&volume.key), &device))
+    }
+
+    fn usage(
+        &self,
+        driver: &Driver,
+        volume: &Volume,
+        at: &Place,
+        _readonly: bool,
+    ) -> Result<(Vec<VolumeUsage>, VolumeCondition)> {
+        let total = volume.capacity_bytes;
+        let image = driver.layout.volume(&volume.key);
+        let allocated = allocated_bytes(&image)?.min(total);
+        // A staging path stays the directory it was.
+        let is_there =
+            |there: &Occupant| there.file_type == FileType::Directory || is_device_of(there, &image);
+        let condition = if writable_device(driver, volume)?.is_none() {
+            condition::abnormal("the device of the volume is gone")
+        } else if !at.occupant()?.as_ref().is_some_and(is_there) {
+            condition::abnormal("the mount of the volume is gone")
+        } else {
+            condition::normal()
+        };
+        Ok((vec![used(total, allocated, total - allocated, Unit::Bytes)], condition))
+    }
+}
+
+/// The device that staging has made, but not one that was detached and only lasts until its last user closes it.
+fn writable_device(driver: &Driver, volume: &Volume) -> Result<Option<LoopDevice>> {
+    for device in LoopDevice::of_image(&driver.layout.volume(&volume.key))? {
+        if !device.is_readonly()? && !device.goes_with_its_users()? {
+            return Ok(Some(device));
+        }
+    }
+    Ok(None)
+}
+
+/// The loop device that is bound to a target.
+fn device_at(at: &Place) -> Result<Option<PathBuf>> {
+    Ok(at.occupant()?.and_then(|occupant| loopdev::node_of(occupant.device_number)))
+}
+
+/// Whether a device node belongs to the image.
+fn is_device_of(occupant: &Occupant, image: &Path) -> bool {
+    occupant.file_type == FileType::BlockDevice
+        && loopdev::node_of(occupant.device_number).is_some_and(|node| loopdev::was_backed_by(&node, image))
+}
+
+/// Takes away a device that was made for one read-only target.
+fn detach_readonly(image: &Path, device: &Path) -> Result<()> {
+    for candidate in LoopDevice::of_image(image)? {
+        if candidate.path() == device && candidate.is_readonly()? {
+            candidate.detach()?;
+        }
+    }
+    Ok(())
+}
+
+/// Whether a device refuses writes and no target shows it.
+fn is_stray_readonly(device: &Path, image: &Path, targets: &[Published]) -> Result<bool> {
+    let mut of_image = LoopDevice::of_image(image)?.into_iter();
+    let Some(found) = of_image.find(|candidate| candidate.path() == device) else { return Ok(false) };
+    if !found.is_readonly()? {
+        return Ok(false);
+    }
+    for target in targets {
+        let shown = Place::recorded(&target.path)?.map(|place| device_at(&place)).transpose()?.flatten();
+        if shown.as_deref() == Some(device) {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// How many bytes of storage an image takes.
+fn allocated_bytes(image: &Path) -> Result<u64> {
+    Ok(File::open(image).and_then(|file| file.metadata()).on("look at", image)?.blocks() * 512)
+}

@@ -1,0 +1,342 @@
+//! A sparse file with a file system, mounted through a loop device.
+
+use std::fs::OpenOptions;
+use std::path::Path;
+
+use csi_proto::v1::{VolumeCondition, VolumeUsage};
+use rustix::fs::StatVfsMountFlags;
+use rustix::mount::MountFlags;
+
+use super::{Backend, file, mounted, unmount};
+use crate::capability::{Access, Capability};
+use crate::driver::Driver;
+use crate::error::{DriverError, IoContext, Result};
+use crate::freeze::Frozen;
+use crate::fs::{self, Content, FsType};
+use crate::ids::Shown;
+use crate::loopdev::LoopDevice;
+use crate::mount::{self, MountOptions};
+use crate::paths::{Occupant, Place};
+use crate::storage::NewData;
+use crate::store::{Change, FsState, Published, Volume};
+
+/// The device goes with its last mount, so that there is one exactly while the volume is mounted somewhere.
+#[derive(Debug)]
+pub(super) struct Image;
+
+impl Backend for Image {
+    fn name(&self) -> &'static str {
+        "image"
+    }
+
+    fn is_block(&self) -> bool {
+        false
+    }
+
+    fn is_file(&self) -> bool {
+        true
+    }
+
+    fn formats(&self, fs_type: &str) -> bool {
+        FsType::parse(fs_type).is_some()
+    }
+
+    fn can_freeze(&self) -> bool {
+        true
+    }
+
+    fn unfit(&self, capability: &Capability, _host_fs_type: &str) -> Option<String> {
+        let Access::Mount { fs_type, .. } = &capability.access else { return Some(mounted::no_device()) };
+        let known = fs_type.is_empty() || self.formats(fs_type);
+        (!known).then(|| format!("fs_type {} is not one of ext3, ext4, xfs, btrfs", Shown(fs_type)))
+    }
+
+    fn check_host(&self, driver: &Driver) -> Result<()> {
+        file::check_host(driver)
+    }
+
+    fn size_bytes_min(&self, fs_type: FsType) -> u64 {
+        fs_type.size_bytes_min()
+    }
+
+    fn unit_bytes(&self) -> u64 {
+        file::SECTOR_BYTES
+    }
+
+    fn make(&self, driver: &Driver, volume: &Volume) -> Result<NewData> {
+        file::make(driver, volume)
+    }
+
+    fn copy(&self, driver: &Driver, source: &Path, volume: &Volume) -> Result<NewData> {
+        file::copy_to(driver, source, volume)
+    }
+
+    fn snapshot(&self, driver: &Driver, volume: &Volume, target: &Path) -> Result<NewData> {
+        file::copy_of(driver, volume, target)
+    }
+
+    /// A mounted image takes no writes until the value is dropped.
+    fn quiesce(&self, driver: &Driver, volume: &Volume) -> Result<Option<Frozen>> {
+        mounted_place(driver, volume)?.map(|place| Frozen::freeze(&place)).transpose()
+    }
+
+    fn present_bytes(&self, driver: &Driver, volume: &Volume) -> Result<u64> {
+        file::present_bytes(driver, volume)
+    }
+
+    fn grow(&self, driver: &Driver, volume: &Volume, capacity_bytes: u64) -> Result<()> {
+        file::grow(driver, volume, capacity_bytes)
+    }
+
+    fn undo_growth(&self, driver: &Driver, volume: &Volume, before_bytes: u64) -> Result<()> {
+        file::undo_growth(driver, volume, before_bytes)
+    }
+
+    fn show_growth(&self, driver: &Driver, volume: &Volume) -> Result<()> {
+        file::show_growth(driver, volume)
+    }
+
+    /// A file system that does not exist yet will be made large enough, but nobody knows that yet.
+    fn is_file_system_behind(&self, volume: &Volume) -> bool {
+        match volume.fs {
+            FsState::Formatted { size_bytes, .. } => size_bytes < volume.capacity_bytes,
+            FsState::Unknown | FsState::Formatting { .. } => true,
+        }
+    }
+
+    fn grow_mounted(&self, driver: &Driver, volume: &mut Volume) -> Result<()> {
+        let Some(place) = mounted_place(driver, volume)? else { return Ok(()) };
+        let before = volume.fs;
+        if let Some(device) = LoopDevice::of_image(&driver.layout.volume(&volume.key))?.into_iter().next() {
+            grow(volume, &device, &place)?;
+        }
+        if volume.fs != before {
+            driver.store.commit(vec![Change::PutVolume(volume.clone())])?;
+        }
+        Ok(())
+    }
+
+    fn match_record(&self, driver: &Driver, volume: &Volume) -> Result<()> {
+        file::match_record(driver, volume)
+    }
+
+    fn shows(&self, driver: &Driver, volume: &Volume, mount: &Occupant) -> bool {
+        mount::shows_image(mount, &driver.layout.volume(&volume.key))
+    }
+
+    fn stage(&self, driver: &Driver, volume: &mut Volume, capability: &Capability, at: &Place) -> Result<()> {
+        mount_image(driver, volume, capability, &MountOptions::parse(capability.flags()), at)?;
+        mounted::give_to_group(capability, at)
+    }
+
+    fn unstage(&self, driver: &Driver, volume: &Volume, at: Option<&Place>, _is_last: bool) -> Result<()> {
+        at.map_or(Ok(()), |at| unmount(self, driver, volume, at))
+    }
+
+    fn publish(
+        &self,
+        _driver: &Driver,
+        _volume: &Volume,
+        wanted: &Published,
+        staged: &Place,
+        at: &Place,
+    ) -> Result<()> {
+        mounted::publish(wanted, staged, at)
+    }
+
+    fn publish_inline(
+        &self,
+        driver: &Driver,
+        volume: &mut Volume,
+        wanted: &Published,
+        at: &Place,
+    ) -> Result<()> {
+        mounted::publish_inline(self, driver, volume, wanted, at)
+    }
+
+    fn unpublish(&self, driver: &Driver, volume: &Volume, _published: &Published, at: &Place) -> Result<()> {
+        unmount(self, driver, volume, at)
+    }
+
+    fn usage(
+        &self,
+        driver: &Driver,
+        volume: &Volume,
+        at: &Place,
+        readonly: bool,
+    ) -> Result<(Vec<VolumeUsage>, VolumeCondition)> {
+        mounted::usage(self, driver, volume, at, readonly)
+    }
+}
+
+/// A place at which the volume is mounted, the staging path rather than a target, which may be read-only.
+fn mounted_place(driver: &Driver, volume: &Volume) -> Result<Option<Place>> {
+    let view = driver.store.view()?;
+    let staged = view.staged_of(&volume.key)?.into_iter().map(|staged| staged.path);
+    let published = view.published_of(&volume.key)?.into_iter().map(|published| published.path);
+    for path in staged.chain(published) {
+        if let Some(place) = Place::recorded(&path)?
+            && Image.is_mounted(driver, volume, &place)?
+        {
+            return Ok(Some(place));
+        }
+    }
+    Ok(None)
+}
+
+/// Mounts an image, formatting, checking and growing its file system where that is due.
+fn mount_image(
+    driver: &Driver,
+    volume: &mut Volume,
+    capability: &Capability,
+    options: &MountOptions,
+    at: &Place,
+) -> Result<()> {
+    driver.require_privileges("mounting an image")?;
+    let image = driver.layout.volume(&volume.key);
+    let (device, fs_type) = match LoopDevice::of_image(&image)?.into_iter().next() {
+        None => {
+            let device = LoopDevice::attach(&image, false, true)?;
+            let fs_type = prepare(driver, volume, capability, &image, device.path())?;
+            (device, fs_type)
+        }
+        Some(device) => (device, mounted_type(driver, volume)?),
+    };
+    mount_checked(fs_type, &device, options, at)?;
+    let grown = if options.flags.contains(MountFlags::RDONLY) { Ok(()) } else { grow(volume, &device, at) };
+    if let Err(error) = grown {
+        mount::unmount(at, |occupant| Image.shows(driver, volume, occupant))?;
+        return Err(error);
+    }
+    Ok(())
+}
+
+/// Mounts, and once more after a repair if the kernel finds the file system damaged.
+fn mount_checked(fs_type: FsType, device: &LoopDevice, options: &MountOptions, at: &Place) -> Result<()> {
+    /// `EUCLEAN`: the file system needs cleaning.
+    const NEEDS_CLEANING: i32 = 117;
+    match mount::mount_device(device.path(), fs_type, options, at) {
+        Err(DriverError::Io { source, .. }) if source.raw_os_error() == Some(NEEDS_CLEANING) => {
+            fs_type.repair(device.path())?;
+            mount::mount_device(device.path(), fs_type, options, at)
+        }
+        Err(DriverError::Io { source, .. }) if source.kind() == std::io::ErrorKind::InvalidInput => {
+            let reason = format!("{fs_type} does not mount with its mount_flags: {source}");
+            Err(DriverError::precondition("the volume_capability", reason))
+        }
+        result => result,
+    }
+}
+
+/// The file system of a volume that has a device already because it is mounted elsewhere. A device without a mount is
+/// held by a helper program that a killed driver has left running; until it ends, the volume is busy.
+fn mounted_type(driver: &Driver, volume: &Volume) -> Result<FsType> {
+    match volume.fs {
+        FsState::Formatted { fs_type, .. } if mounted_place(driver, volume)?.is_some() => Ok(fs_type),
+        _ => Err(DriverError::Busy { what: format!("the device of volume {}", Shown(volume.id())) }),
+    }
+}
+
+/// Makes sure that an image holds a sound file system, and says which.
+fn prepare(
+    driver: &Driver,
+    volume: &mut Volume,
+    capability: &Capability,
+    image: &Path,
+    device: &Path,
+) -> Result<FsType> {
+    match volume.fs {
+        FsState::Formatted { fs_type, size_bytes, copied } => {
+            fs_type.check(device)?;
+            if copied {
+                fs_type.make_unique(device)?;
+            }
+            let grown = size_bytes < volume.capacity_bytes && fs_type.grow_unmounted(device)?;
+            let size_bytes = if grown { volume.capacity_bytes } else { size_bytes };
+            volume.fs = FsState::Formatted { fs_type, size_bytes, copied: false };
+            Ok(fs_type)
+        }
+        FsState::Formatting { fs_type } => {
+            blank(image)?;
+            format(driver, volume, wanted_type(driver, volume, capability).unwrap_or(fs_type), device)
+        }
+        FsState::Unknown => match fs::probe(image)? {
+            Content::Blank => {
+                let fs_type = wanted_type(driver, volume, capability);
+                let fs_type = fs_type.unwrap_or(driver.config.fs_type);
+                format(driver, volume, fs_type, device)
+            }
+            Content::Fs(fs_type) => adopt(volume, fs_type, capability, device),
+            Content::Data => {
+                let what = format!("volume {}", Shown(volume.id()));
+                Err(DriverError::precondition(
+                    what,
+                    "it holds data that are no known file system, and is not formatted",
+                ))
+            }
+        },
+    }
+}
+
+/// Takes over a file system that came with the data, as from a snapshot of a block volume.
+fn adopt(volume: &mut Volume, fs_type: FsType, capability: &Capability, device: &Path) -> Result<FsType> {
+    if !capability.fs_type().is_empty() && capability.fs_type() != fs_type.name() {
+        let reason = format!("it holds {fs_type}, not {}", capability.fs_type());
+        return Err(DriverError::precondition(format!("volume {}", Shown(volume.id())), reason));
+    }
+    fs_type.check(device)?;
+    fs_type.make_unique(device)?;
+    let grown = fs_type.grow_unmounted(device)?;
+    let size_bytes = if grown { volume.capacity_bytes } else { 0 };
+    volume.fs = FsState::Formatted { fs_type, size_bytes, copied: false };
+    Ok(fs_type)
+}
+
+/// The type that the call names, or the one the volume was made for.
+fn wanted_type(driver: &Driver, volume: &Volume, capability: &Capability) -> Option<FsType> {
+    let made_for = volume.fs_types.first().map(String::as_str);
+    FsType::parse(capability.fs_type())
+        .or_else(|| made_for.and_then(FsType::parse))
+        .or(Some(driver.config.fs_type))
+}
+
+/// Formats a blank image. That it is being formatted is written down first: what a crash leaves is thrown away.
+fn format(driver: &Driver, volume: &mut Volume, fs_type: FsType, device: &Path) -> Result<FsType> {
+    if volume.capacity_bytes < fs_type.size_bytes_min() {
+        let reason = format!("{fs_type} needs at least {} bytes", fs_type.size_bytes_min());
+        return Err(DriverError::precondition(format!("volume {}", Shown(volume.id())), reason));
+    }
+    volume.fs = FsState::Formatting { fs_type };
+    driver.store.commit(vec![Change::PutVolume(volume.clone())])?;
+    fs_type.format(device)?;
+    let size_bytes = volume.capacity_bytes;
+    volume.fs = FsState::Formatted { fs_type, size_bytes, copied: false };
+    Ok(fs_type)
+}
+
+/// Grows a mounted file system to the size of the volume.
+fn grow(volume: &mut Volume, device: &LoopDevice, at: &Place) -> Result<()> {
+    let FsState::Formatted { fs_type, size_bytes, copied } = volume.fs else { return Ok(()) };
+    if size_bytes >= volume.capacity_bytes {
+        return Ok(());
+    }
+    let mounted = at.hold()?;
+    let flags = mounted.statvfs().on("look at the file system at", at.path())?.f_flag;
+    if flags.contains(StatVfsMountFlags::RDONLY) {
+        let reason = "its file system is mounted read-only, and grows at its next staging for writing";
+        return Err(DriverError::precondition(format!("volume {}", Shown(volume.id())), reason));
+    }
+    if device.size_bytes()? < volume.capacity_bytes {
+        device.refresh_size()?;
+    }
+    fs_type.grow_mounted(device.path(), &mounted.path_for_others())?;
+    volume.fs = FsState::Formatted { fs_type, size_bytes: volume.capacity_bytes, copied };
+    Ok(())
+}
+
+/// Throws away what a broken-off formatting left in an image, which keeps its size: a device shows it already.
+fn blank(image: &Path) -> Result<()> {
+    let file = OpenOptions::new().write(true).open(image).on("open", image)?;
+    let size_bytes = file.metadata().on("look at", image)?.len();
+    file.set_len(0).and_then(|()| file.set_len(size_bytes)).on("blank", image)
+}

@@ -1,0 +1,251 @@
+//! What a run says of each requirement on drivers: kept, broken, or why nobody knows.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+use csi_harness::results::outcome::Kind;
+use csi_harness::spec::requirements::{Level, Party, Requirement, Testability, req};
+
+use crate::journal::{CheckEntry, Run, UntestedEntry};
+
+/// What is known of a requirement, the gravest last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Standing {
+    /// No check tests it.
+    Untested,
+    /// Checks test it, and none of them was chosen.
+    NotRun,
+    /// None of its checks applies.
+    Skipped,
+    /// A check of it could not judge, or met something else first.
+    Inconclusive,
+    /// A check of it passed, and none found it broken.
+    Kept,
+    /// It is broken, and that only warns.
+    Warned,
+    /// It is broken, as the known-failing list says.
+    KnownFailure,
+    /// It is broken.
+    Broken,
+}
+
+impl Standing {
+    pub(crate) const ALL: [Standing; 8] = [
+        Standing::Broken,
+        Standing::KnownFailure,
+        Standing::Warned,
+        Standing::Kept,
+        Standing::Inconclusive,
+        Standing::Skipped,
+        Standing::NotRun,
+        Standing::Untested,
+    ];
+
+    /// In words.
+    pub(crate) fn words(self) -> &'static str {
+        match self {
+            Standing::Untested => "no check",
+            Standing::NotRun => "not run",
+            Standing::Skipped => "skipped",
+            Standing::Inconclusive => "inconclusive",
+            Standing::Kept => "kept",
+            Standing::Warned => "warned",
+            Standing::KnownFailure => "known failure",
+            Standing::Broken => "broken",
+        }
+    }
+
+    /// Whether a check has judged it.
+    pub(crate) fn is_judged(self) -> bool {
+        self >= Standing::Kept
+    }
+}
+
+/// A requirement, and what the run says of it.
+#[derive(Debug)]
+pub(crate) struct Rule<'a> {
+    pub(crate) row: &'static Requirement,
+    pub(crate) standing: Standing,
+    /// Why it was not judged, or the message of the check that says that it is broken.
+    pub(crate) because: Cow<'a, str>,
+    /// The checks that looked, those of the fewest requirements first.
+    pub(crate) checks: Vec<&'a CheckEntry>,
+}
+
+impl Rule<'_> {
+    /// Whether it is one of those that MUST be kept and can be tested from outside.
+    pub(crate) fn is_testable_must(&self) -> bool {
+        let is_hidden = matches!(self.row.test, Testability::Untestable | Testability::ModelOnly);
+        self.row.level == Level::Must && !is_hidden
+    }
+
+    /// The check that told what is said of it.
+    pub(crate) fn told_by(&self) -> Option<&CheckEntry> {
+        self.checks.iter().copied().find(|check| found(check, self.row.id) == Some(self.standing))
+    }
+}
+
+/// Every requirement that drivers MUST or SHOULD keep, in the order of the specification.
+pub(crate) fn each(run: &Run) -> Vec<Rule<'_>> {
+    let mut by_rule = BTreeMap::<&str, Vec<&CheckEntry>>::new();
+    for check in &run.checks {
+        for rule in &check.requirements {
+            by_rule.entry(rule).or_default().push(check);
+        }
+        for also in check.also.iter().filter(|also| !check.requirements.contains(&also.requirement)) {
+            by_rule.entry(&also.requirement).or_default().push(check);
+        }
+    }
+    let untested = run.untested.iter().map(|entry| (entry.requirement.as_str(), entry)).collect();
+    let rows = req::ALL.iter().copied().filter(|row| row.on == Party::Plugin && row.level != Level::May);
+    let mut rules: Vec<Rule<'_>> =
+        rows.map(|row| rule(row, by_rule.remove(row.id).unwrap_or_default(), &untested)).collect();
+    follow(&mut rules, &untested);
+    rules
+}
+
+fn rule<'a>(
+    row: &'static Requirement,
+    mut checks: Vec<&'a CheckEntry>,
+    untested: &BTreeMap<&str, &'a UntestedEntry>,
+) -> Rule<'a> {
+    checks.sort_by_key(|check| check.requirements.len());
+    let gravest = checks.iter().filter_map(|check| Some((found(check, row.id)?, *check)));
+    // Of several that say the same, the first one, which is about the fewest rules.
+    let gravest = gravest.reduce(|worst, next| if next.0 > worst.0 { next } else { worst });
+    let (standing, because) = match (gravest, untested.get(row.id)) {
+        (Some((standing, check)), _) => (standing, why(standing, check, row.id)),
+        (None, Some(entry)) => (Standing::Untested, entry.because.as_str().into()),
+        (None, None) => match row.test {
+            Testability::Untestable => (Standing::Untested, "it cannot be seen through gRPC".into()),
+            Testability::ModelOnly => (Standing::Untested, "it says how to judge".into()),
+            _ => (Standing::NotRun, "no check of it was selected".into()),
+        },
+    };
+    Rule { row, standing, because, checks }
+}
+
+/// What a check says of one of its requirements.
+fn found(check: &CheckEntry, rule: &str) -> Option<Standing> {
+    let of = |kind| match kind {
+        Kind::Failed => Standing::Broken,
+        Kind::KnownFailure => Standing::KnownFailure,
+        _ => Standing::Warned,
+    };
+    let outcome = check.outcome();
+    let also = check.also.iter().filter(|also| also.requirement == rule).map(|also| of(also.outcome)).max();
+    let is_first = check.requirements.first().is_some_and(|first| first == rule);
+    let itself = match outcome {
+        Kind::Failed | Kind::KnownFailure | Kind::Warned if is_first => of(outcome),
+        // It may have stopped before it came to this one; where the fault lies, the other check says.
+        Kind::Failed | Kind::KnownFailure | Kind::Warned | Kind::SameFault | Kind::Broken => {
+            Standing::Inconclusive
+        }
+        Kind::Skipped => Standing::Skipped,
+        Kind::Passed | Kind::UnexpectedPass => Standing::Kept,
+    };
+    also.max(Some(itself))
+}
+
+fn why<'a>(standing: Standing, check: &'a CheckEntry, rule: &str) -> Cow<'a, str> {
+    match standing {
+        Standing::Kept | Standing::Untested | Standing::NotRun => "".into(),
+        Standing::Inconclusive if check.outcome() != Kind::Broken => {
+            "its check met another fault first".into()
+        }
+        Standing::Broken | Standing::KnownFailure | Standing::Warned => {
+            let also = check.also.iter().find(|also| also.requirement == rule);
+            let is_first = check.requirements.first().is_some_and(|first| first == rule);
+            also.filter(|_| !is_first).map_or(check.message.as_str(), |also| also.message.as_str()).into()
+        }
+        Standing::Skipped | Standing::Inconclusive => check.message.as_str().into(),
+    }
+}
+
+/// A requirement that others ask for as well is judged as the gravest of them, where all of them are judged.
+fn follow(rules: &mut [Rule<'_>], untested: &BTreeMap<&str, &UntestedEntry>) {
+    let standings: BTreeMap<&str, Standing> = rules.iter().map(|rule| (rule.row.id, rule.standing)).collect();
+    for rule in rules.iter_mut().filter(|rule| rule.standing == Standing::Untested) {
+        let others = untested.get(rule.row.id).map_or(&[][..], |entry| &entry.same_as);
+        let others: Option<Vec<Standing>> =
+            others.iter().map(|other| standings.get(other.as_str()).copied()).collect();
+        match others.as_deref() {
+            Some(others @ [_, ..]) if others.iter().all(|other| other.is_judged()) => {
+                rule.standing = others.iter().copied().max().unwrap_or(Standing::Untested);
+            }
+            _ => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    const RULE: &str = "CTRL-CREATEVOL-002";
+
+    fn check(id: &str, outcome: &str, rules: &[&str]) -> Value {
+        json!({
+            "id": id, "outcome": outcome, "duration_ms": 1, "requirements": rules, "message": format!("{id} says"),
+            "expected": "", "actual": "", "calls": [], "repeat": "", "title": "",
+        })
+    }
+
+    /// What a run with these checks says of the rule, and why.
+    fn standing(checks: &[Value], untested: &[Value]) -> (Standing, String) {
+        let run = json!({
+            "schema": crate::SCHEMA, "tool": {"name": "", "version": ""}, "specification": "", "started": "", "command": "",
+            "selection": {"suites": [], "terms": [], "is_whole": true}, "target": {
+                "endpoint": "", "name": "", "vendor_version": "", "capabilities": [],
+            },
+            "seed": 1, "duration_ms": 1, "verdict": "conforms", "interrupted": false, "summary": {
+                "passed": 0, "failed": 0, "warned": 0, "skipped": 0, "broken": 0, "known_failures": 0, "unexpected_passes": 0,
+            },
+            "checks": checks, "statement": [], "areas": [], "leaks": [], "crashes": [], "rpcs": [], "remarks": [],
+            "untested": untested,
+        });
+        let run: Run = serde_json::from_value(run).unwrap();
+        let rules = each(&run);
+        let rule = rules.iter().find(|rule| rule.row.id == RULE).unwrap();
+        (rule.standing, rule.because.clone().into_owned())
+    }
+
+    #[test]
+    fn the_gravest_of_what_its_checks_say_counts() {
+        let of = |outcomes: &[&str]| {
+            let checks: Vec<Value> =
+                outcomes.iter().map(|outcome| check(outcome, outcome, &[RULE])).collect();
+            standing(&checks, &[]).0
+        };
+        assert_eq!(of(&[]), Standing::NotRun);
+        assert_eq!(of(&["skipped"]), Standing::Skipped);
+        assert_eq!(of(&["skipped", "broken"]), Standing::Inconclusive);
+        assert_eq!(of(&["broken", "passed"]), Standing::Kept);
+        assert_eq!(of(&["passed", "warned"]), Standing::Warned);
+        assert_eq!(of(&["failed", "passed"]), Standing::Broken);
+    }
+
+    /// A check that fails blames the driver for its first rule alone, and has perhaps not come to the others.
+    #[test]
+    fn a_failure_for_another_rule_says_nothing_of_this_one() {
+        let other = check("a", "failed", &["GEN-ERR-001", RULE]);
+        assert_eq!(standing(std::slice::from_ref(&other), &[]).0, Standing::Inconclusive);
+        assert_eq!(standing(&[other.clone(), check("b", "passed", &[RULE])], &[]).0, Standing::Kept);
+        let mut also = other;
+        also["also"] = json!([{
+            "outcome": "warned", "requirement": RULE, "message": "this as well", "expected": "", "actual": "",
+        }]);
+        assert_eq!(standing(&[also], &[]), (Standing::Warned, "this as well".to_owned()));
+    }
+
+    #[test]
+    fn what_others_ask_for_as_well_is_judged_by_them() {
+        let same = |others: &[&str]| json!({"requirement": RULE, "because": "said again", "same_as": others});
+        let kept = check("a", "passed", &["CTRL-CREATEVOL-010"]);
+        assert_eq!(standing(std::slice::from_ref(&kept), &[same(&["CTRL-CREATEVOL-010"])]).0, Standing::Kept);
+        let open = same(&["CTRL-CREATEVOL-010", "CTRL-CREATEVOL-001"]);
+        assert_eq!(standing(&[kept], &[open]), (Standing::Untested, "said again".to_owned()));
+    }
+}

@@ -1,0 +1,253 @@
+//! Sequences of calls with their answers, told to the model.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use csi_harness::config::AccessType;
+use csi_harness::lifecycle::volume_capability::Mode;
+use csi_harness::protocol::capability::Capability;
+use csi_suite_stateful::model::answer::{
+    Answer, GroupFacts, GroupSaid, Said, SnapshotFacts, SnapshotSaid, SourceTold, VolumeFacts, VolumeSaid,
+};
+use csi_suite_stateful::model::around::Terms;
+use csi_suite_stateful::model::call::{Call, GroupCall, Size, SnapshotCall, Usage, VolumeCall, Wanted};
+use csi_suite_stateful::model::names::{Id, Name, Node, Target};
+use csi_suite_stateful::model::possible::Stop;
+use csi_suite_stateful::model::{Model, Span, Taken};
+use tonic::Code;
+
+pub const GIB: i64 = 1 << 30;
+pub const WRITER: Usage = Usage { access: AccessType::Mount, mode: Mode::SingleNodeWriter };
+pub const MANY: Usage = Usage { access: AccessType::Mount, mode: Mode::MultiNodeMultiWriter };
+pub const N1: Node = Node(0);
+pub const N2: Node = Node(1);
+pub const T1: Target = Target(0);
+pub const T2: Target = Target(1);
+
+/// A driver with every capability.
+pub fn terms() -> Terms {
+    Terms {
+        capabilities: Capability::ALL.iter().copied().collect(),
+        settle: Duration::from_secs(5),
+        lists_lag: false,
+        usages: vec![WRITER, MANY],
+        size_bytes: GIB,
+        larger_bytes: 2 * GIB,
+        names: 4,
+        nodes: 2,
+        targets: 2,
+        parameters: 2,
+        mutable_parameters: 2,
+        known: Default::default(),
+    }
+}
+
+/// The first id of the first volume, and so on.
+pub fn v(number: u16) -> Id {
+    Name::volume(number - 1).id(0)
+}
+
+pub fn s(number: u16) -> Id {
+    Name::snapshot(number - 1).id(0)
+}
+
+pub fn g(number: u16) -> Id {
+    Name::group(number - 1).id(0)
+}
+
+pub fn wanted() -> Wanted {
+    Wanted::of(Size::at_least(GIB), WRITER)
+}
+
+pub fn create(volume: Id, wanted: Wanted) -> VolumeCall {
+    VolumeCall::CreateVolume { name: volume.name, wanted }
+}
+
+pub fn delete(volume: Id) -> VolumeCall {
+    VolumeCall::DeleteVolume { volume }
+}
+
+pub fn attach(volume: Id, node: Node) -> VolumeCall {
+    VolumeCall::ControllerPublishVolume { volume, node, usage: WRITER, readonly: false }
+}
+
+pub fn detach(volume: Id, node: Node) -> VolumeCall {
+    VolumeCall::ControllerUnpublishVolume { volume, node: Some(node) }
+}
+
+pub fn stage(volume: Id, node: Node) -> VolumeCall {
+    VolumeCall::NodeStageVolume { volume, node, usage: WRITER }
+}
+
+pub fn unstage(volume: Id, node: Node) -> VolumeCall {
+    VolumeCall::NodeUnstageVolume { volume, node }
+}
+
+pub fn publish(volume: Id, node: Node, target: Target) -> VolumeCall {
+    VolumeCall::NodePublishVolume { volume, node, target, usage: WRITER, readonly: false }
+}
+
+pub fn unpublish(volume: Id, node: Node, target: Target) -> VolumeCall {
+    VolumeCall::NodeUnpublishVolume { volume, node, target }
+}
+
+pub fn expand(volume: Id, bytes: i64) -> VolumeCall {
+    VolumeCall::ControllerExpandVolume { volume, size: Size::at_least(bytes) }
+}
+
+pub fn look_up(volume: Id) -> VolumeCall {
+    VolumeCall::ControllerGetVolume { volume }
+}
+
+pub fn cut(snapshot: Id, volume: Id) -> SnapshotCall {
+    SnapshotCall::CreateSnapshot { name: snapshot.name, volume }
+}
+
+pub fn drop_snapshot(snapshot: Id) -> SnapshotCall {
+    SnapshotCall::DeleteSnapshot { snapshot }
+}
+
+pub fn cut_group(group: Id, volumes: &[Id]) -> GroupCall {
+    GroupCall::CreateVolumeGroupSnapshot { name: group.name, volumes: volumes.to_vec() }
+}
+
+/// What a right driver says of a volume of a GiB.
+pub fn facts(id: Id) -> VolumeFacts {
+    VolumeFacts {
+        id: Some(id),
+        capacity_bytes: GIB,
+        context: "{\"pool\": \"a\"}".into(),
+        topology: "{}".into(),
+        source: SourceTold::LeftOut,
+    }
+}
+
+pub fn snapshot_facts(snapshot: Id, volume: Id) -> SnapshotFacts {
+    SnapshotFacts {
+        id: Some(snapshot),
+        source: Some(volume),
+        creation_time: Some((1_700_000_000, 0)),
+        size_bytes: GIB,
+        ready: true,
+    }
+}
+
+pub fn group_facts(group: Id, volumes: &[Id]) -> GroupFacts {
+    let member = |(nth, volume): (u16, &Id)| {
+        let id = group.name.members().id(nth);
+        (id, snapshot_facts(id, *volume))
+    };
+    GroupFacts {
+        id: Some(group),
+        creation_time: Some((1_700_000_000, 0)),
+        ready: true,
+        members: (0..).zip(volumes).map(member).collect::<BTreeMap<_, _>>(),
+    }
+}
+
+pub fn ok() -> Answer<Said> {
+    Answer::Done(Said::Volume(VolumeSaid::Nothing))
+}
+
+pub fn made(facts: VolumeFacts) -> Answer<Said> {
+    Answer::Done(Said::Volume(VolumeSaid::Made(facts)))
+}
+
+pub fn seen(facts: VolumeFacts) -> Answer<Said> {
+    Answer::Done(Said::Volume(VolumeSaid::Seen(facts, Some([N1, N2].into()))))
+}
+
+pub fn said(said: VolumeSaid) -> Answer<Said> {
+    Answer::Done(Said::Volume(said))
+}
+
+pub fn cut_ok(facts: SnapshotFacts) -> Answer<Said> {
+    Answer::Done(Said::Snapshot(SnapshotSaid::Seen(facts)))
+}
+
+pub fn group_ok(facts: GroupFacts) -> Answer<Said> {
+    Answer::Done(Said::Group(GroupSaid::Seen(facts)))
+}
+
+pub fn no(code: Code) -> Answer<Said> {
+    Answer::Refused(code)
+}
+
+/// A model that hears of one call after another, a millisecond apart.
+#[derive(Clone, Debug)]
+pub struct Story {
+    pub model: Model,
+    now: Duration,
+}
+
+impl Default for Story {
+    fn default() -> Story {
+        Story::new()
+    }
+}
+
+impl Story {
+    pub fn new() -> Story {
+        Story::with(terms())
+    }
+
+    pub fn with(terms: Terms) -> Story {
+        Story { model: Model::new(terms), now: Duration::ZERO }
+    }
+
+    pub fn without(capabilities: &[Capability]) -> Story {
+        let mut terms = terms();
+        terms.capabilities.retain(|capability| !capabilities.contains(capability));
+        Story::with(terms)
+    }
+
+    /// A story that begins with a volume.
+    pub fn of_a_volume() -> Story {
+        let mut story = Story::new();
+        story.right(create(v(1), wanted()), made(facts(v(1))));
+        story
+    }
+
+    /// Longer than a deletion may take.
+    pub fn wait(&mut self) {
+        self.now += Duration::from_secs(6);
+    }
+
+    pub fn take(&mut self, call: impl Into<Call>, answer: Answer<Said>) -> Taken {
+        let invoked = self.now;
+        self.now += Duration::from_millis(1);
+        self.model.take(&call.into(), &answer, Span { invoked, returned: self.now })
+    }
+
+    /// A call that is answered as it has to be.
+    #[track_caller]
+    pub fn right(&mut self, call: impl Into<Call>, answer: Answer<Said>) {
+        let call = call.into();
+        let taken = self.take(call.clone(), answer.clone());
+        assert_eq!(taken, Taken::default(), "{call}: {answer}");
+    }
+
+    /// Calls that have no more to say than OK.
+    #[track_caller]
+    pub fn done<const N: usize>(&mut self, calls: [VolumeCall; N]) {
+        calls.into_iter().for_each(|call| self.right(call, ok()));
+    }
+
+    /// What would be thought of each of these answers now: `fits`, or the rule that is broken, after `odd` where it is
+    /// no more than a remark.
+    #[track_caller]
+    pub fn judges<const N: usize>(&self, call: impl Into<Call>, answers: [(Answer<Said>, &str); N]) {
+        let call = call.into();
+        for (answer, expected) in answers {
+            let taken = self.clone().take(call.clone(), answer.clone());
+            let found = match (&taken.stop, taken.remarks.first()) {
+                (Some(Stop::Wrong(breach)), _) => breach.rule.id.to_owned(),
+                (Some(Stop::Known(breach)), _) => format!("known: {}", breach.rule.id),
+                (Some(Stop::TooMany(bound)), _) => bound.to_string(),
+                (None, Some(remark)) => format!("odd {}", remark.rule.id),
+                (None, None) => "fits".to_owned(),
+            };
+            assert_eq!(found, expected, "{call}: {answer:?}: {taken:?}");
+        }
+    }
+}

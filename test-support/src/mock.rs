@@ -1,0 +1,115 @@
+//! Runs on a mock driver in this process, which can be killed and started like any other.
+
+use csi_harness::checks::check::Check;
+use csi_harness::checks::filter::Filter;
+use csi_harness::checks::registry::Registry;
+use csi_harness::client::target::Target;
+use csi_harness::config::{AccessType, Config, Effort, NodeConfig, Pairs, Secret, TimeLimits};
+use csi_harness::driver::Driver;
+use csi_harness::run::runner::RunOptions;
+use csi_mock_driver::{MockDriver, Quirk};
+use csi_proto::Endpoint;
+use csi_proto::lock::Mutex;
+use libtest_mimic::Failed;
+use tokio::runtime::Builder;
+
+use crate::run::Run;
+
+/// Settings with which every check of calls in a row can run.
+pub fn everything_set() -> Config {
+    Config {
+        access_types: vec![AccessType::Mount, AccessType::Block],
+        volume_size_bytes: Some(2 << 30),
+        expand_size_bytes: Some(4 << 30),
+        parameters: pairs(&[("pool", "mock"), ("tier", "silver")]),
+        mutable_parameters: pairs(&[("tier", "gold")]),
+        allow_harm: true,
+        time_limits: TimeLimits {
+            dial_ms: 10_000,
+            call_ms: 10_000,
+            check_ms: 120_000,
+            settle_ms: Some(1_500),
+            ..TimeLimits::default()
+        },
+        ..Config::default()
+    }
+}
+
+/// So little effort that many drivers can be tried.
+pub fn little() -> Effort {
+    Effort { cases: 3, operations: 100, kills: 1, repeat: 2, check_budget_ms: 1_500, ..Effort::default() }
+}
+
+/// What the user of such a driver has to tell the harness.
+pub fn adapt(quirk: Quirk, config: &mut Config) {
+    match quirk {
+        Quirk::BlockOnly => config.access_types = vec![AccessType::Block],
+        Quirk::MountOnly => config.access_types = vec![AccessType::Mount],
+        Quirk::SecretsDemanded => {
+            for rpc in csi_proto::RPCS {
+                config.secrets.insert(rpc.method.to_owned(), Secret(pairs(&[("password", "mock")])));
+            }
+        }
+        _ => {}
+    }
+}
+
+pub fn pairs(pairs: &[(&str, &str)]) -> Pairs {
+    pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
+}
+
+/// Runs the checks of these suites that are wanted.
+pub fn run(
+    registry: Registry,
+    mock: csi_mock_driver::Config,
+    config: Config,
+    seed: u64,
+    wanted: impl Fn(&Check) -> bool,
+) -> Result<Run, Failed> {
+    let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+    let run = runtime.block_on(run_in_process(registry, mock, config, seed, wanted));
+    runtime.shutdown_background();
+    run
+}
+
+async fn run_in_process(
+    registry: Registry,
+    mock: csi_mock_driver::Config,
+    mut config: Config,
+    seed: u64,
+    wanted: impl Fn(&Check) -> bool,
+) -> Result<Run, Failed> {
+    // Defects that show on the host touch only what is named so.
+    let dir = tempfile::Builder::new().prefix("csi-sanity-").tempdir()?;
+    let sockets = ["csi.sock", "node-2.sock"].map(|name| Endpoint::Unix(dir.path().join(name)));
+    config.endpoint = Some(sockets[0].to_string());
+    // What a wrong driver leaves goes with it.
+    config.mount_dir = Some(dir.path().join("mount"));
+    config.staging_dir = Some(dir.path().join("staging"));
+    config.nodes = vec![NodeConfig { endpoint: sockets[1].to_string(), ..NodeConfig::default() }];
+    let latest = Mutex::new(MockDriver::new(mock)?);
+    let driver = Driver::in_process(move || {
+        let mut latest = latest.lock();
+        *latest = latest.restarted()?;
+        let nodes = (0..).map_while(|node| latest.at_node(node)).map(|driver| driver.routes());
+        Ok(sockets.iter().cloned().zip(nodes).collect())
+    });
+    run_on(registry, driver, config, seed, wanted).await
+}
+
+/// Runs the checks that are wanted on a driver of whichever kind.
+pub async fn run_on(
+    registry: Registry,
+    driver: Driver,
+    config: Config,
+    seed: u64,
+    wanted: impl Fn(&Check) -> bool,
+) -> Result<Run, Failed> {
+    let target = Target::connect_to(driver.clone(), config).await?;
+    let mut plan = registry.select(&Filter::default(), &target.config().access_types);
+    plan.retain(|planned| wanted(&planned.check));
+    let options = RunOptions { seed, tell_each: true, registry, ..RunOptions::default() };
+    let run = Run::of(target, plan, options).await;
+    driver.leave().await?;
+    run.check_wording()
+}
