@@ -6,8 +6,10 @@ use std::time::Duration;
 
 use clap::builder::PossibleValuesParser;
 use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
+use csi_driver_definitions::Quantity;
 use csi_go_flags::parse_duration;
 use csi_harness::checks::shard::Shard;
+use csi_harness::config::profile::Profile;
 use csi_harness::config::{AccessType, PathLayout};
 use csi_harness::protocol::capability::Capability;
 use csi_mock_driver::Defect;
@@ -79,8 +81,11 @@ pub(crate) enum Command {
         /// For which shell
         shell: clap_complete::Shell,
     },
-    /// Print the manual page
-    Man,
+    /// Print the manual page, or that of a command
+    Man {
+        /// Such as run
+        command: Option<String>,
+    },
 }
 
 /// Reports of shards have to be of one run: of one driver, the same checks and settings, each shard once, none missing. Others are
@@ -161,7 +166,7 @@ pub(crate) struct ExportArgs {
     /// The check, by its id as the report has it
     #[arg(value_name = "CHECK")]
     pub(crate) check: String,
-    /// As commands of a shell, or as a test in Go
+    /// As commands of a shell, or as a test in Go or Rust
     #[arg(long, value_name = "FORM", value_enum, default_value_t)]
     pub(crate) format: ExportForm,
 }
@@ -171,6 +176,7 @@ pub(crate) enum ExportForm {
     #[default]
     Grpcurl,
     Go,
+    Rust,
 }
 
 #[derive(Debug, Args)]
@@ -620,8 +626,12 @@ pub(crate) struct CourseArgs {
     /// checks that need it would only be skipped; repeatable, or separated by commas
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pub(crate) expect_capability: Vec<Capability>,
-    /// Let recommendations (SHOULD) count as rules
-    #[arg(long)]
+    /// What makes the run fail: csi, every MUST in the text of the specification; kubernetes, also what kubelet and the sidecars rely
+    /// on; strict, also recommendations (SHOULD) and remarks [default: csi]
+    #[arg(long, value_name = "PROFILE")]
+    pub(crate) profile: Option<Profile>,
+    /// The same as --profile strict, which came later
+    #[arg(long, hide = true, conflicts_with = "profile")]
     pub(crate) strict: bool,
     /// Stop at the first failure
     #[arg(long)]
@@ -788,9 +798,10 @@ impl FromStr for ReportArg {
 }
 
 fn bytes(text: &str) -> Result<i64, String> {
-    match text.parse() {
-        Ok(bytes) if bytes > 0 => Ok(bytes),
-        _ => Err("write a whole number of bytes above 0, such as 1073741824".to_owned()),
+    let bytes = text.parse::<Quantity>().ok().and_then(|quantity| i64::try_from(quantity.bytes()).ok());
+    match bytes {
+        Some(bytes) if bytes > 0 => Ok(bytes),
+        _ => Err("write a size above 0, such as 1Gi, 500M or 1073741824".to_owned()),
     }
 }
 
@@ -836,6 +847,37 @@ Examples:
   csi-sanity init --endpoint /run/csi/csi.sock      try a driver of yours, and write its configuration
   csi-sanity --config csi-sanity.yaml --report html=report.html";
 
+/// Lines of the manual page: a command, and what it is good for.
+pub(crate) const MANUAL_EXAMPLES: [(&str, &str); 6] = [
+    ("csi-sanity", "See a run, on a driver that is built in."),
+    ("csi-sanity init --endpoint /run/csi/csi.sock", "Try a driver, and write its configuration."),
+    ("csi-sanity --config csi-sanity.yaml --suite sanity", "Check it against the specification."),
+    (
+        "csi-sanity --config csi-sanity.yaml --report html=report.html",
+        "Run everything, with a page to be shown.",
+    ),
+    ("csi-sanity explain CTRL-CREATEVOL-010", "Read the rule behind a check."),
+    ("csi-sanity --config csi-sanity.yaml --only-failed report.json", "Run again what failed."),
+];
+
+/// Variables of the environment that mean something, and what.
+pub(crate) const ENVIRONMENT: [(&str, &str); 5] = [
+    ("CSI_ENDPOINT", "Where the driver listens, where no flag and no configuration names it."),
+    (
+        "JOB_COMPLETION_INDEX",
+        "The number of the part that --shard index/N stands for, from 0; an Indexed Job of Kubernetes sets it.",
+    ),
+    (
+        "NO_COLOR",
+        "No colours, if set to anything, where --color is auto; CLICOLOR_FORCE has colours off a terminal.",
+    ),
+    ("PATH", "Where commands of the configuration are found, and the programs that mounts need."),
+    (
+        "TMPDIR",
+        "Directory for paths of volumes, for logs, and for what --cleanup goes by: the same for both commands.",
+    ),
+];
+
 fn after_help() -> String {
     format!("{EXAMPLES}\n\n{}", exit_codes())
 }
@@ -872,6 +914,14 @@ mod tests {
     #[test]
     fn the_command_line_is_consistent() {
         Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn a_size_has_a_unit_or_none() {
+        assert_eq!((bytes("1Gi"), bytes("500M"), bytes("7")), (Ok(1 << 30), Ok(500_000_000), Ok(7)));
+        for wrong in ["0", "-1Gi", "1GB", "", "16Ei"] {
+            assert!(bytes(wrong).unwrap_err().contains("1Gi"), "{wrong}");
+        }
     }
 
     #[test]

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use std::io::{self, Write};
 
 use csi_harness::checks::registry::Registry;
+use csi_harness::config::profile::Profile;
 use csi_harness::spec::requirements::{Level, Party, Requirement, Testability, req};
 use csi_harness::text::pattern::Pattern;
 use csi_harness::text::suggest::did_you_mean;
@@ -28,6 +29,10 @@ struct Coverage {
 struct Row {
     id: &'static str,
     level: String,
+    /// The mildest profile under which a breach makes a run fail.
+    binds_from: Profile,
+    /// Components of Kubernetes that rely on it.
+    relied_on_by: Vec<&'static str>,
     checks: Vec<String>,
     /// Whether some driver with a known defect makes one of them blame it for this rule.
     proven: bool,
@@ -44,6 +49,8 @@ struct Totals {
     said_again: usize,
     untestable: usize,
     unchecked: usize,
+    /// Rows that bind under the profile kubernetes, and not under csi.
+    kubernetes: usize,
     testable_must: Share,
     testable_should: Share,
 }
@@ -133,6 +140,8 @@ fn measure(registry: &Registry, proven: &BTreeSet<&str>, wanted: &Wanted) -> Cov
         requirements.push(Row {
             id: rule.id,
             level: rule.level.to_string(),
+            binds_from: rule.binds_from(),
+            relied_on_by: rule.relied_on_by.iter().map(|reliance| reliance.component).collect(),
             untested_because: checks.is_empty().then(|| untested_because(rule)),
             only_warned_because: only_warned_because(rule).filter(|_| !checks.is_empty()),
             proven: state == State::Checked,
@@ -157,6 +166,7 @@ fn state(rule: &Requirement, has_checks: bool, proven: &BTreeSet<&str>) -> State
 impl Totals {
     fn count(&mut self, rule: &Requirement, state: State) {
         self.requirements += 1;
+        self.kubernetes += usize::from(rule.binds_from() == Profile::Kubernetes);
         *match state {
             State::Checked => &mut self.checked,
             State::Claimed => &mut self.claimed,
@@ -249,7 +259,8 @@ pub(crate) fn untested() -> Vec<UntestedEntry> {
 
 fn text(mut out: impl Write, coverage: &Coverage) -> io::Result<()> {
     for row in &coverage.requirements {
-        write!(out, "{:<20} {:<6} ", row.id, row.level)?;
+        let profile = if row.binds_from == Profile::Kubernetes { "kubernetes: " } else { "" };
+        write!(out, "{:<20} {:<6} {profile}", row.id, row.level)?;
         match (&row.untested_because, row.only_warned_because) {
             (Some(why), _) => writeln!(out, "- {why}")?,
             (None, _) if !row.proven => writeln!(out, "- claimed, not proven: {}", row.checks.join(", "))?,
@@ -269,6 +280,7 @@ fn text(mut out: impl Write, coverage: &Coverage) -> io::Result<()> {
         totals.unchecked,
         totals.untestable
     )?;
+    writeln!(out, "{} of them bind under the profile kubernetes, and not under csi", totals.kubernetes)?;
     writeln!(out, "of those that are no permission and that could show from outside:")?;
     share(&mut out, "MUST", &totals.testable_must)?;
     share(&mut out, "SHOULD", &totals.testable_should)

@@ -5,6 +5,7 @@ mod defects;
 mod definitions;
 mod driver_definition;
 mod mistakes;
+mod profiles;
 mod readme;
 mod report;
 

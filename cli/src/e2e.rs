@@ -43,10 +43,11 @@ pub(crate) fn e2e(args: E2eArgs, repeat: Repeat) -> Result<Exit, Error> {
         return run::clean_up(&run_args(args));
     }
     let loaded = load(&args)?;
+    let (storage, view) = (loaded.storage_class().ok().flatten(), LocalClusters::view(nodes(&args)));
     if args.plan {
-        let storage = loaded.storage_class().ok().flatten();
-        return print_plan(&args, &loaded.definition, storage.as_ref(), &LocalClusters::view(nodes(&args)));
+        return print_plan(&args, &loaded.definition, storage.as_ref(), &view);
     }
+    let skips = skips(&loaded.definition, storage.as_ref(), &view);
     if !args.course.dry_run && !rustix::process::geteuid().is_root() {
         let problem = "e2e mounts volumes and starts pods in namespaces of their own: run it as root on the driver's host";
         return Err(Error::Settings(problem.to_owned()));
@@ -64,7 +65,14 @@ pub(crate) fn e2e(args: E2eArgs, repeat: Repeat) -> Result<Exit, Error> {
     if with_sanity {
         fill(&mut config, &definition)?;
     }
-    run::run_suites(&args, config, suites, &terms, repeat)
+    run::run_suites(&args, config, suites, &terms, &skips, repeat)
+}
+
+/// Ids of the tests that would skip, whatever the driver says.
+fn skips(definition: &DriverDefinition, storage: Option<&StorageClass>, view: &View) -> BTreeSet<String> {
+    let skips =
+        |instance: &Instance| matches!(instance.unmet(definition, storage, view), Some(Unmet::Skips(_)));
+    plan::instances(definition).into_iter().filter(skips).map(|instance| instance.id).collect()
 }
 
 /// Kubernetes' tests first: what they find is not to be doubted because of what hostile calls before may have done.

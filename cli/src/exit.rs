@@ -9,7 +9,7 @@ use csi_harness::results::outcome::Verdict;
 pub(crate) enum Exit {
     /// The driver conforms, or the command did what it was asked.
     Success,
-    /// The driver broke a rule that binds (with `--strict` also a recommendation), left something behind, or died.
+    /// The driver broke a rule that binds (which ones bind, `--profile` says), left something behind, or died.
     Failed,
     /// Arguments or files are wrong; nothing was run.
     Usage,
@@ -30,7 +30,7 @@ impl Exit {
             Exit::Success,
             "the driver passes every check that was run, but for what is listed as known to fail",
         ),
-        (Exit::Failed, "the driver broke a MUST (or a SHOULD with --strict), leaked something, or crashed"),
+        (Exit::Failed, "the driver broke a rule that binds (by --profile), leaked something, or crashed"),
         (Exit::Usage, "bad arguments or files"),
         (
             Exit::Broken,

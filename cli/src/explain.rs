@@ -7,7 +7,7 @@ use csi_harness::checks::check::{Check, Runs, Variants};
 use csi_harness::checks::registry::Registry;
 use csi_harness::checks::retired::Fate;
 use csi_harness::spec::need::Need;
-use csi_harness::spec::requirements::{Requirement, req};
+use csi_harness::spec::requirements::{Reliance, Requirement, req};
 use csi_harness::text::pattern::Pattern;
 use csi_harness::text::suggest::did_you_mean;
 
@@ -191,6 +191,10 @@ fn write_rule(out: &mut impl Write, rule: &Requirement) -> io::Result<()> {
     }
     if let Some(caution) = rule.caution {
         writeln!(out, "    caution: {caution}")?;
+    }
+    for Reliance { component, breaks, place } in rule.relied_on_by {
+        writeln!(out, "    relied on by {component}: {place}")?;
+        writeln!(out, "      otherwise: {breaks}")?;
     }
     Ok(())
 }

@@ -8,6 +8,7 @@ use csi_harness::text::suggest::did_you_mean;
 use csi_proto::RPCS;
 use csi_proto::redact::STRIPPED;
 use csi_report::{CallEntry, CheckEntry, Run};
+use csi_suite_stateful::case::call_in_rust;
 use serde_json::Value;
 
 use crate::args::{ExportArgs, ExportForm};
@@ -22,6 +23,7 @@ pub(crate) fn export(args: &ExportArgs) -> Result<Exit, Error> {
     let text = match args.format {
         ExportForm::Grpcurl => grpcurl(check),
         ExportForm::Go => go(check),
+        ExportForm::Rust => rust(check),
     };
     io::stdout().write_all(text.as_bytes())?;
     Ok(Exit::Success)
@@ -108,6 +110,15 @@ fn given<'a>(
     found
         .filter(|(_, id)| !known.contains_key(*id) && later.contains(&Value::from(*id).to_string()))
         .collect()
+}
+
+/// Which of the calls is wrong: where a status is, the last one that came to it; else the last one. Behind it there may be calls that
+/// show whether the driver does them at all.
+fn accused(check: &CheckEntry) -> usize {
+    let is_named =
+        |call: &CallEntry| call.status.as_ref().is_some_and(|status| check.actual.contains(&status.code));
+    let named = calls(check).enumerate().filter(|(_, (call, _))| is_named(call)).last();
+    named.map_or_else(|| calls(check).count(), |(at, _)| at + 1)
 }
 
 /// The requests behind the one at this place.
@@ -198,7 +209,7 @@ fn go(check: &CheckEntry) -> String {
          \tctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)\n\tdefer cancel()\n{}",
         GO_READ.trim_start_matches('\n')
     );
-    let last = calls(check).count();
+    let accused = accused(check);
     let mut known = BTreeMap::<String, usize>::new();
     for (at, (call, path)) in calls(check).enumerate() {
         let service = path.split('/').next().and_then(|path| path.rsplit('.').next()).unwrap_or_default();
@@ -217,7 +228,7 @@ fn go(check: &CheckEntry) -> String {
             let _ = writeln!(text, "\tids[{}] = response{number}{getters}", Value::from(id));
             known.insert(id.to_owned(), number);
         }
-        if number == last {
+        if number == accused {
             text.push_str(&verdict(check, call));
         }
     }
@@ -225,7 +236,7 @@ fn go(check: &CheckEntry) -> String {
     text
 }
 
-/// What the test says of the last answer: where a status was wrong, that it still comes; else what there is to look at.
+/// What the test says of the answer that is wrong: where a status was, that it still comes; else what there is to look at.
 fn verdict(check: &CheckEntry, call: &CallEntry) -> String {
     let expected = Value::from(one_line(&check.expected));
     match &call.status {
@@ -240,6 +251,79 @@ fn verdict(check: &CheckEntry, call: &CallEntry) -> String {
         None => format!(
             "\tif status.Code(err) != 0 {{\n\t\tt.Logf(\"the call is refused by now\")\n\t}}\n\tt.Logf(\"expected: %s\", {expected})\n"
         ),
+    }
+}
+
+const RUST: &str = r#"//
+// A test for a crate that depends on csi-proto, tonic and tokio, with its features macros and rt. CSI_ENDPOINT names the driver, such as
+// unix:///csi/csi.sock; without it, nothing is tested.
+
+#[tokio::test]
+"#;
+
+/// What is done before the calls.
+const RUST_DIAL: &str = r#"    use csi_proto::v1;
+    let Ok(endpoint) = std::env::var("CSI_ENDPOINT") else { return };
+    let endpoint = endpoint.parse().expect("CSI_ENDPOINT is an endpoint");
+    let driver = csi_proto::dial(&endpoint, std::time::Duration::from_secs(30)).await.expect("the driver listens");
+"#;
+
+/// The calls as a test in Rust.
+fn rust(check: &CheckEntry) -> String {
+    let name: Vec<String> = check
+        .id
+        .split(|c: char| !c.is_ascii_alphanumeric())
+        .filter(|part| !part.is_empty())
+        .map(str::to_ascii_lowercase)
+        .collect();
+    let mut text = format!("{}{RUST}async fn {}() {{\n{RUST_DIAL}", heading(check, "//"), name.join("_"));
+    let accused = accused(check);
+    let mut known = BTreeMap::<String, usize>::new();
+    for (at, (call, path)) in calls(check).enumerate() {
+        let (number, came) = (at + 1, one_line(&came(call)));
+        let given = given(call, &later(check, at), &known);
+        let variable = |_: &str, text: &str| known.get(text).map(|number| format!("id{number}"));
+        let Some(made) = call_in_rust(path, &call.request, &variable) else {
+            let _ = writeln!(
+                text,
+                "\n    // {number}. {}: {came}; its request cannot be written in Rust",
+                call.rpc
+            );
+            continue;
+        };
+        let _ = write!(
+            text,
+            "\n    // {number}. {}: {came}\n    let answer = {made};\n    println!(\"{}: {{answer:?}}\");\n",
+            call.rpc, call.rpc
+        );
+        if number == accused {
+            text.push_str(&rust_verdict(check, call));
+        } else if let [(path, id)] = given[..] {
+            let number = known.len() + 1;
+            let [object, field] = [path[0], path[1]];
+            let _ = writeln!(
+                text,
+                "    let id{number} = answer.ok().and_then(|answer| answer.into_inner().{object}).unwrap_or_default().{field};"
+            );
+            known.insert(id.to_owned(), number);
+        }
+    }
+    text.push_str("}\n");
+    text
+}
+
+/// The same in Rust.
+fn rust_verdict(check: &CheckEntry, call: &CallEntry) -> String {
+    let expected = format!("expected {}", one_line(&check.expected));
+    match &call.status {
+        Some(refused) => {
+            let code = camel(&refused.code.to_ascii_lowercase(), true);
+            format!(
+                "    let code = answer.err().map(|status| status.code());\n    \
+                 assert_ne!(code, Some(tonic::Code::{code}), \"{{}}\", {expected:?});\n"
+            )
+        }
+        None => format!("    println!(\"{{}}\", {expected:?});\n"),
     }
 }
 
@@ -313,6 +397,22 @@ mod tests {
             "\tresponse1, err := csi.NewControllerClient(conn).CreateVolume(ctx, request1)",
             "\tids[\"vol-1\"] = response1.GetVolume().GetVolumeId()",
             "\tif code := status.Code(err).String(); code == \"NotFound\" {",
+        ] {
+            assert!(text.lines().any(|found| found == line), "{line}: {text}");
+        }
+        assert_eq!(text.matches('{').count(), text.matches('}').count(), "{text}");
+    }
+
+    #[test]
+    fn rust_makes_them_with_the_client_of_csi_proto() {
+        let text = rust(&check());
+        for line in [
+            "// expected: OK \"twice\"",
+            "async fn controller_delete_volume_it_s_block() {",
+            "            name: \"it's\".to_owned(),",
+            "    let id1 = answer.ok().and_then(|answer| answer.into_inner().volume).unwrap_or_default().volume_id;",
+            "            volume_id: id1.clone(),",
+            "    assert_ne!(code, Some(tonic::Code::NotFound), \"{}\", \"expected OK \\\"twice\\\"\");",
         ] {
             assert!(text.lines().any(|found| found == line), "{line}: {text}");
         }

@@ -1,5 +1,6 @@
 //! `csi-sanity fuzz`: hostile requests made up at random.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use csi_suite_hostile::fuzz::{Allowance, suite};
@@ -38,5 +39,5 @@ pub(crate) fn fuzz(args: FuzzArgs, repeat: Repeat) -> Result<Exit, Error> {
     let allowance = Allowance::new(duration, inputs.unwrap_or(u64::MAX));
     let suite = suite(&allowance);
     allowance.among(run::count(&suite, &terms, args.course.shard)?);
-    run::run_suites(&args, config, [suite], &terms, repeat)
+    run::run_suites(&args, config, [suite], &terms, &BTreeSet::new(), repeat)
 }

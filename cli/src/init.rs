@@ -107,7 +107,11 @@ fn tell(mut out: impl Write, survey: &Survey, directory: &Path, drafts: &[Draft]
 
 fn next(mut out: impl Write, config: &Path, definition: &Path) -> io::Result<()> {
     let (config, definition) = (config.display(), definition.display());
-    writeln!(out, "\nnext: csi-sanity --config {config}")?;
+    writeln!(out, "\nnext: csi-sanity --config {config} --suite sanity")?;
+    writeln!(
+        out,
+        "      csi-sanity --config {config}   # everything; with driver-command in it, the driver is also killed and started"
+    )?;
     writeln!(out, "      csi-sanity doctor --config {config}")?;
     writeln!(out, "      csi-sanity e2e --config {config} --driver-definition {definition}")
 }

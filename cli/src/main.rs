@@ -107,7 +107,7 @@ fn execute(cli: Cli, repeat: repeat::Repeat) -> Result<Exit, Error> {
         Command::Baseline(args) => baseline::baseline(&args),
         Command::Export(args) => export::export(&args),
         Command::Completions { shell } => manual::completions(shell),
-        Command::Man => manual::man(),
+        Command::Man { command } => manual::man(command.as_deref()),
     }
 }
 

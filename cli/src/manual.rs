@@ -2,9 +2,12 @@
 
 use std::io::Write as _;
 
-use clap::CommandFactory as _;
+use clap::{Command, CommandFactory as _};
+use clap_mangen::Man;
+use clap_mangen::roff::{Roff, bold, roman};
+use csi_harness::text::suggest::did_you_mean;
 
-use crate::args::Cli;
+use crate::args::{Cli, ENVIRONMENT, MANUAL_EXAMPLES};
 use crate::error::Error;
 use crate::exit::Exit;
 
@@ -16,15 +19,62 @@ pub(crate) fn completions(shell: clap_complete::Shell) -> Result<Exit, Error> {
     Ok(Exit::Success)
 }
 
-/// Prints the manual page: the program, then `run`, which has the flags.
-pub(crate) fn man() -> Result<Exit, Error> {
-    let mut command = Cli::command();
-    command.build();
-    let mut page = Vec::new();
-    clap_mangen::Man::new(command.clone()).render(&mut page)?;
-    if let Some(run) = command.find_subcommand("run") {
-        clap_mangen::Man::new(run.clone()).render_options_section(&mut page)?;
-    }
-    std::io::stdout().write_all(&page)?;
+/// Prints the manual page of the program, or of a command.
+pub(crate) fn man(name: Option<&str>) -> Result<Exit, Error> {
+    let mut program = Cli::command();
+    program.build();
+    let shown: Vec<&Command> = program.get_subcommands().filter(|command| !command.is_hide_set()).collect();
+    let command = match name {
+        None => &program,
+        Some(name) => shown.iter().find(|command| command.get_name() == name).ok_or_else(|| {
+            let names = shown.iter().map(|command| command.get_name());
+            Error::Flag {
+                flag: "man",
+                problem: format!("there is no command {name:?}{}", did_you_mean(name, names)),
+            }
+        })?,
+    };
+    std::io::stdout().write_all(&page(command, name.is_none())?)?;
     Ok(Exit::Success)
+}
+
+/// The page; what holds for all commands stands in that of the program.
+fn page(command: &Command, is_program: bool) -> std::io::Result<Vec<u8>> {
+    let title =
+        if is_program { "csi-sanity".to_owned() } else { format!("csi-sanity-{}", command.get_name()) };
+    // What follows the help stands in sections of its own.
+    let command = command.clone().after_help(None::<&str>).after_long_help(None::<&str>);
+    let man = Man::new(command.clone()).title(title);
+    let mut page = Vec::new();
+    man.render_title(&mut page)?;
+    man.render_name_section(&mut page)?;
+    man.render_synopsis_section(&mut page)?;
+    man.render_description_section(&mut page)?;
+    man.render_options_section(&mut page)?;
+    if is_program {
+        man.render_subcommands_section(&mut page)?;
+    }
+    let codes = Exit::ALL.map(|(exit, meaning)| (exit.code().to_string(), meaning));
+    section(&mut page, "EXIT STATUS", codes.iter().map(|(code, meaning)| (code.as_str(), *meaning)))?;
+    if is_program {
+        section(&mut page, "ENVIRONMENT", ENVIRONMENT.into_iter())?;
+        section(&mut page, "EXAMPLES", MANUAL_EXAMPLES.into_iter())?;
+    }
+    Ok(page)
+}
+
+/// A section of terms, each with what it means.
+fn section<'a>(
+    page: &mut Vec<u8>,
+    title: &str,
+    terms: impl Iterator<Item = (&'a str, &'a str)>,
+) -> std::io::Result<()> {
+    let mut roff = Roff::new();
+    roff.control("SH", [title]);
+    for (term, meaning) in terms {
+        roff.control("TP", []);
+        roff.text([bold(term)]);
+        roff.text([roman(meaning)]);
+    }
+    roff.to_writer(page)
 }

@@ -1,5 +1,6 @@
 //! `csi-sanity replay`: a stored case, run again or printed in another form.
 
+use std::collections::BTreeSet;
 use std::io::Write as _;
 
 use csi_suite_hostile::fuzz;
@@ -38,7 +39,7 @@ fn replay_fuzz(args: ReplayArgs, repeat: Repeat) -> Result<Exit, Error> {
     let args = run_args(args);
     let mut config = run::reachable(&args)?;
     config.effort.replay = Some(path);
-    run::run_suites(&args, config, [fuzz::replay::SUITE], &Terms::default(), repeat)
+    run::run_suites(&args, config, [fuzz::replay::SUITE], &Terms::default(), &BTreeSet::new(), repeat)
 }
 
 /// The arguments of a run of one check.

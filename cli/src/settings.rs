@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
+use csi_harness::config::profile::Profile;
 use csi_harness::config::{Config, NodeConfig, Pairs, Secret, read_yaml};
 use csi_harness::text::suggest::did_you_mean;
 use csi_proto::RPCS;
@@ -27,6 +28,7 @@ pub(crate) fn config(args: &RunArgs) -> Result<Config, Error> {
     paths(&mut config, &args.paths);
     limits(&mut config, &args.limits);
     effort(&mut config, &args.effort);
+    replace(&mut config.profile, &args.course.strict.then_some(Profile::Strict).or(args.course.profile));
     if !args.course.expect_capability.is_empty() {
         config.expect_capabilities = args.course.expect_capability.clone();
     }
@@ -243,6 +245,18 @@ mod tests {
         );
         assert_eq!(config.mount_flags, ["ro", "-x"]);
         assert_eq!(config.paths.create_timeout_ms, Some(3000));
+    }
+
+    #[test]
+    fn the_profile_is_the_one_that_the_flag_names_or_the_file() {
+        let yaml = file("endpoint: /csi.sock\nprofile: kubernetes\n");
+        let profile = |more: &[&str]| {
+            read(&[&["--config", yaml.path().to_str().unwrap()], more].concat()).unwrap().profile
+        };
+        assert_eq!(profile(&[]), Profile::Kubernetes);
+        assert_eq!(profile(&["--profile", "csi"]), Profile::Csi);
+        assert_eq!(profile(&["--strict"]), Profile::Strict);
+        assert_eq!(read(&["--endpoint", "/csi.sock"]).unwrap().profile, Profile::Csi);
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! What the user tells the harness about a driver: the schema of `--config FILE`. Every name is also a flag.
 
 pub(crate) mod command;
+pub mod profile;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -14,6 +15,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tonic::async_trait;
 
+use self::profile::Profile;
 use crate::protocol::capability::Capability;
 
 /// Longest time that can be set: 24 hours.
@@ -87,6 +89,8 @@ pub struct Config {
     /// Whether checks run with which a driver that is wrong could harm what is not the tests': for a machine and a back end
     /// that may be lost.
     pub allow_harm: bool,
+    /// What makes a run fail.
+    pub profile: Profile,
     /// Capabilities that the driver has to advertise. Checks that need a capability skip without it; this keeps a driver that has
     /// lost one from passing for that.
     pub expect_capabilities: Vec<Capability>,
@@ -146,6 +150,7 @@ impl Default for Config {
             attach_limit: false,
             attach_limit_max: 256,
             allow_harm: false,
+            profile: Profile::default(),
             expect_capabilities: Vec::new(),
             time_limits: TimeLimits::default(),
             effort: Effort::default(),

@@ -163,6 +163,7 @@ mod tests {
             shard: None,
             selection: Selection { suites: vec!["sanity".to_owned()], terms: Vec::new(), is_whole: true },
             target: Plugin { name: "<script>".to_owned(), vendor_version: "1".to_owned() },
+            profile: Default::default(),
             verdict: Verdict::Conforms,
             interrupted: false,
             summary: Counts { passed: 411, warned: 1, ..Counts::default() },

@@ -1,6 +1,7 @@
 //! What a run says of a driver: the one place that words it, for the terminal, every report, the badge and the gate.
 
-use csi_harness::results::outcome::Verdict;
+use csi_harness::config::profile::Profile;
+use csi_harness::results::outcome::{Summary, Verdict};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -60,6 +61,20 @@ impl Concluded {
         }
     }
 
+    /// In few words.
+    fn short(self) -> &'static str {
+        match self {
+            Concluded::Conforms => "conforms",
+            Concluded::ConformsButForKnownFailures => "conforms but for known failures",
+            Concluded::ConformsInPart => "conforms in part",
+            Concluded::ConformsInPartButForKnownFailures => "conforms in part but for known failures",
+            Concluded::KnownFailingListOutOfDate => "conforms, and the list of known failures is out of date",
+            Concluded::NotJudged => "could not be judged",
+            Concluded::Deviates => "does not conform",
+            Concluded::Interrupted => "was not judged to the end",
+        }
+    }
+
     /// How good that is, beside the words.
     pub(crate) fn mood(self) -> Mood {
         match self {
@@ -95,13 +110,55 @@ pub(crate) struct Facts<'a> {
     pub(crate) known_failures: u64,
     pub(crate) selection: &'a Selection,
     pub(crate) shard: Option<&'a ShardEntry>,
+    /// What made a check fail.
+    pub(crate) profile: Profile,
+}
+
+/// What is said of the driver by one profile.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ProfileEntry {
+    /// Which one.
+    pub profile: Profile,
+    /// The verdict on what was seen.
+    pub verdict: Verdict,
+    /// The same, with what it is said of.
+    pub conclusion: Concluded,
+    /// Faults that make a run fail under it.
+    pub faults: usize,
+}
+
+/// What each profile says, in words: `csi (this run) conforms, strict does not conform (2 faults)`.
+pub(crate) fn by_profile(entries: &[ProfileEntry], own: Profile) -> String {
+    let said = |entry: &ProfileEntry| {
+        let own = if entry.profile == own { " (this run)" } else { "" };
+        let faults = match entry.faults {
+            0 => String::new(),
+            faults => format!(" ({})", count(faults, "fault")),
+        };
+        format!("{}{own} {}{faults}", entry.profile, entry.conclusion.short())
+    };
+    entries.iter().map(said).collect::<Vec<_>>().join(", ")
 }
 
 impl Facts<'_> {
     /// What is said of the driver.
     pub(crate) fn conclude(&self) -> Conclusion {
         let name = self.name();
-        Conclusion { name, words: self.words(name) }
+        let words = self.words(name);
+        match self.profile {
+            Profile::Csi => Conclusion { name, words },
+            other => Conclusion { name, words: format!("{words} (profile {other})") },
+        }
+    }
+
+    /// What each profile says of what was seen.
+    pub(crate) fn under_each(&self, summary: &Summary) -> Vec<ProfileEntry> {
+        let entry = |profile| {
+            let verdict = summary.verdict_under(profile);
+            let conclusion = Facts { verdict, ..*self }.name();
+            ProfileEntry { profile, verdict, conclusion, faults: summary.faults_under(profile) }
+        };
+        Profile::ALL.into_iter().map(entry).collect()
     }
 
     fn is_part(&self) -> bool {
@@ -191,8 +248,15 @@ mod tests {
     }
 
     fn concluded(verdict: Verdict, known_failures: u64, selection: &Selection) -> (&'static str, String) {
-        let facts =
-            Facts { verdict, halted: false, says_nothing: false, known_failures, selection, shard: None };
+        let facts = Facts {
+            verdict,
+            halted: false,
+            says_nothing: false,
+            known_failures,
+            selection,
+            shard: None,
+            profile: Profile::Csi,
+        };
         let Conclusion { name, words } = facts.conclude();
         assert_eq!(serde_json::to_value(name).unwrap(), name.name());
         (name.name(), words)
@@ -236,12 +300,35 @@ mod tests {
             known_failures: 0,
             selection: &whole,
             shard: Some(&shard),
+            profile: Profile::Csi,
         };
         assert_eq!(facts.conclude().words, "passes shard 2 of 4 of the checks of all suites");
         (facts.verdict, facts.says_nothing) = (Verdict::NotJudged, true);
         assert_eq!(
             facts.conclude().words,
             "could not be tested: none of shard 2 of 4 of the checks of all suites applies to it"
+        );
+    }
+
+    #[test]
+    fn each_profile_has_its_say() {
+        let selection = selection(WHOLE, &[], true);
+        let mut summary =
+            Summary { profile: Profile::Kubernetes, passed: 1, failed: 1, ..Summary::default() };
+        summary.under.extend([(Profile::Kubernetes, 1), (Profile::Strict, 3)]);
+        let facts = Facts {
+            verdict: summary.verdict(),
+            halted: false,
+            says_nothing: false,
+            known_failures: 0,
+            selection: &selection,
+            shard: None,
+            profile: summary.profile,
+        };
+        assert_eq!(facts.conclude().words, "does not conform (profile kubernetes)");
+        assert_eq!(
+            by_profile(&facts.under_each(&summary), summary.profile),
+            "csi conforms, kubernetes (this run) does not conform (1 fault), strict does not conform (3 faults)"
         );
     }
 

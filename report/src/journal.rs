@@ -8,6 +8,7 @@ use csi_harness::client::record::CallRecord;
 use csi_harness::client::spent::Spent;
 use csi_harness::client::tally::{FirstFailure, RpcCalls, Times};
 use csi_harness::client::target::Target;
+use csi_harness::config::profile::Profile;
 use csi_harness::resources::left_behind::{LeftBehind, Removal};
 use csi_harness::results::events::{Event, Reporter};
 use csi_harness::results::failure_report::{self, ToldCall};
@@ -21,7 +22,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 
 use crate::areas::{Area, Areas};
-use crate::conclusion::{Conclusion, Facts};
+use crate::conclusion::{Conclusion, Facts, ProfileEntry};
 use crate::statement::{Line, Statement};
 
 /// Calls of one check that are kept: the first ones, which made what the others speak of, …
@@ -61,6 +62,12 @@ pub struct Run {
     /// The parts that it is put together of, if it is.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub shards: Vec<PartEntry>,
+    /// What made a check fail.
+    #[serde(default)]
+    pub profile: Profile,
+    /// What each profile says of what was seen; nothing where the report is of a version that knew none.
+    #[serde(default)]
+    pub by_profile: Vec<ProfileEntry>,
     /// The runs of other suites against the same driver that it is joined of, if it is.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub joined: Vec<PartEntry>,
@@ -287,6 +294,9 @@ pub struct CheckEntry {
     pub(crate) word: Kind,
     /// How long it took, its undoing included.
     pub duration_ms: u64,
+    /// The mildest profile under which it makes a run fail, where the driver broke something.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub binds_from: Option<Profile>,
     /// What of that went into other things than what it is about.
     #[serde(default, skip_serializing_if = "SpentEntry::is_nothing")]
     pub spent_ms: SpentEntry,
@@ -575,6 +585,8 @@ impl Run {
         };
         let leak = |LeakEntry { kind, id, ours, check }: LeakEntry| Leak { kind, id, ours, check };
         Summary {
+            profile: self.profile,
+            under: self.by_profile.iter().map(|entry| (entry.profile, entry.faults)).collect(),
             passed,
             failed,
             warned,
@@ -600,10 +612,16 @@ impl Run {
 
     /// What is said of the driver, also where the report is of a version that did not say it.
     pub fn conclude(&self) -> Conclusion {
-        self.concluded_of(&self.to_summary())
+        self.facts(&self.to_summary()).conclude()
     }
 
-    fn concluded_of(&self, summary: &Summary) -> Conclusion {
+    /// Enters what is said of the driver, by this run and by each profile.
+    pub(crate) fn conclude_from(&mut self, summary: &Summary) {
+        let facts = self.facts(summary);
+        (self.conclusion, self.by_profile) = (facts.conclude(), facts.under_each(summary));
+    }
+
+    fn facts(&self, summary: &Summary) -> Facts<'_> {
         Facts {
             verdict: self.verdict,
             halted: self.interrupted,
@@ -611,8 +629,8 @@ impl Run {
             known_failures: self.summary.known_failures as u64,
             selection: &self.selection,
             shard: self.shard.as_ref(),
+            profile: self.profile,
         }
-        .conclude()
     }
 }
 
@@ -639,6 +657,8 @@ impl Journal {
             duration_ms: 0,
             shard: order.shard,
             shards: Vec::new(),
+            profile: Profile::default(),
+            by_profile: Vec::new(),
             joined: Vec::new(),
             settings: order.settings,
             driver_image: order.driver_image,
@@ -705,7 +725,8 @@ impl Reporter for Journal {
                 self.run.duration_ms = ms(summary.duration);
                 self.run.verdict = summary.verdict();
                 self.run.interrupted = summary.halt != Halt::None;
-                self.run.conclusion = self.run.concluded_of(summary);
+                self.run.profile = summary.profile;
+                self.run.conclude_from(summary);
                 self.run.rpcs = summary.calls.iter().map(rpc_entry).collect();
             }
         }
@@ -807,6 +828,7 @@ impl CheckEntry {
     /// Has it only show again what another check reports.
     pub(crate) fn shows_again(&mut self, same: &SameFault) {
         self.word = Kind::Skipped;
+        self.binds_from = None;
         self.told_in = Some(same.first.clone()).filter(|_| same.deviates);
         self.same_fault = Some(SameFaultEntry { check: same.first.clone(), outcome: same.counts_as });
         self.message = same.sentence();
@@ -851,6 +873,7 @@ fn check_entry(report: &CheckReport) -> CheckEntry {
     let mut entry = CheckEntry {
         id: report.label(),
         word: report.outcome.kind(),
+        binds_from: report.outcome.binds_from(),
         duration_ms: ms(report.duration),
         spent_ms: SpentEntry::of(&report.spent),
         requirements,

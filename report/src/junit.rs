@@ -77,6 +77,7 @@ fn suite(run: &Run, name: &str) -> TestSuite {
         ("driver", run.target.name.as_str()),
         ("driver-version", run.target.vendor_version.as_str()),
         ("seed", &run.seed.to_string()),
+        ("profile", run.profile.name()),
         ("verdict", run.verdict.name()),
         ("conclusion", conclusion.name.name()),
         ("conclusion-words", conclusion.words.as_str()),

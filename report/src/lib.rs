@@ -27,7 +27,7 @@ mod words;
 pub use areas::{Area, Verdict};
 pub use badge::Badge;
 pub use compare::{Comparison, compare, compare_each};
-pub use conclusion::{Concluded, Conclusion};
+pub use conclusion::{Concluded, Conclusion, ProfileEntry};
 pub use destination::{Destination, DestinationError};
 pub use format::Format;
 pub use html::history::history_page;

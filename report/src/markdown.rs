@@ -6,6 +6,7 @@ use csi_harness::results::outcome::Kind;
 use csi_harness::text::shorten::{named, shortened};
 
 use crate::areas;
+use crate::conclusion::by_profile;
 use crate::fault::{self, Fault};
 use crate::journal::{Run, TargetEntry};
 use crate::statement::{FOUND_ELSEWHERE, Says};
@@ -28,6 +29,9 @@ pub(crate) fn render(run: &Run) -> String {
 fn write(text: &mut String, run: &Run) -> std::fmt::Result {
     let summary = &run.summary;
     writeln!(text, "## {}: {}\n", driver(&run.target), run.conclude().words)?;
+    if !run.by_profile.is_empty() {
+        writeln!(text, "By profile: {}.\n", by_profile(&run.by_profile, run.profile))?;
+    }
     writeln!(
         text,
         "| passed | failed | same fault | warned | skipped | inconclusive | known failures | unexpected passes |"

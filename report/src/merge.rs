@@ -373,11 +373,12 @@ fn put_together(mut parts: Vec<Part>, checks: BTreeMap<String, CheckEntry>, whol
     let runs: Vec<&Run> = parts.iter().map(|(_, run)| run).collect();
     let (mut areas, lines) = (Areas::default(), runs.iter().flat_map(|run| run.statement.clone()));
     let mut statement = Statement::again(&lines.collect::<Vec<_>>());
-    let mut summary = Summary::default();
+    let profile = runs.first().map(|run| run.profile).unwrap_or_default();
+    let mut summary = Summary { profile, ..Summary::default() };
     for check in checks.values() {
         areas.add(check.area(), check.counts_as());
         statement.add(check);
-        summary.count(check.outcome(), check.counts_as(), &check.fault);
+        summary.count(check.outcome(), check.counts_as(), &check.fault, check.binds_from);
     }
     let halted = |verdict| runs.iter().any(|run| run.interrupted && run.verdict == verdict);
     let mut run = Run {
@@ -392,6 +393,8 @@ fn put_together(mut parts: Vec<Part>, checks: BTreeMap<String, CheckEntry>, whol
         duration_ms: runs.iter().map(|run| run.duration_ms).max().unwrap_or_default(),
         shard: None,
         shards: runs.iter().filter_map(|run| part(run)).collect(),
+        profile,
+        by_profile: Vec::new(),
         joined: Vec::new(),
         settings: distinct(runs.iter().flat_map(|run| run.settings.clone())),
         driver_image: runs.iter().find_map(|run| run.driver_image.clone()),
@@ -417,8 +420,9 @@ fn put_together(mut parts: Vec<Part>, checks: BTreeMap<String, CheckEntry>, whol
     };
     run.selection.is_whole = (whole.is_whole)(&run.selection);
     run.rpcs = rpcs(parts.iter_mut().flat_map(|(_, run)| std::mem::take(&mut run.rpcs)));
-    run.verdict = run.to_summary().verdict();
-    run.conclusion = run.conclude();
+    let summary = Summary { under: summary.under, ..run.to_summary() };
+    run.verdict = summary.verdict();
+    run.conclude_from(&summary);
     run
 }
 

@@ -4,6 +4,7 @@ use std::fs::File;
 use std::io::Read as _;
 use std::path::Path;
 
+use csi_harness::config::profile::Profile;
 use csi_harness::results::outcome::{Again, Kind, Verdict};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -32,6 +33,9 @@ pub struct Stored {
     pub started: String,
     /// The driver.
     pub target: Plugin,
+    /// What made a check fail.
+    #[serde(default)]
+    pub profile: Profile,
     /// The verdict on it.
     pub verdict: Verdict,
     /// Whether the run was stopped before its end.
@@ -201,6 +205,7 @@ impl Stored {
             known_failures: self.summary.known_failures,
             selection: &self.selection,
             shard: self.shard.as_ref(),
+            profile: self.profile,
         }
         .conclude()
     }

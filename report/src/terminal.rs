@@ -17,7 +17,7 @@ use csi_harness::results::outcome::{Aftermath, CheckReport, Crash, Halt, Kind, L
 use csi_harness::text::shorten::{named, shortened};
 
 use crate::areas::{Area, Areas, Verdict};
-use crate::conclusion::{Conclusion, Facts, Mood};
+use crate::conclusion::{Conclusion, Facts, Mood, by_profile};
 use crate::journal::{Run, Selection, ShardEntry, SpentEntry, ms};
 use crate::words::{again, count};
 use progress::Progress;
@@ -237,15 +237,17 @@ impl<W: Write> Terminal<W> {
         failed.sort();
         let driver = std::mem::take(&mut self.driver);
         let (selection, shard) = &self.asked;
-        let conclusion = Facts {
+        let facts = Facts {
             verdict: summary.verdict(),
             halted: summary.halt != Halt::None,
             says_nothing: summary.says_nothing(),
             known_failures: summary.known_failures as u64,
             selection,
             shard: shard.as_ref(),
-        }
-        .conclude();
+            profile: summary.profile,
+        };
+        let conclusion = facts.conclude();
+        let profiles = by_profile(&facts.under_each(summary), summary.profile);
         self.tell(|out| {
             stories.write(out, detail, columns)?;
             write_left_behind(out, summary, columns)?;
@@ -255,6 +257,9 @@ impl<W: Write> Terminal<W> {
             }
             write_failed(out, &failed)?;
             write_conclusion(out, &driver, &conclusion)?;
+            if detail > Detail::Quiet {
+                writeln!(out, "by profile: {profiles}")?;
+            }
             write_summary(out, summary)?;
             write_skipped(out, summary, &skipped)
         });

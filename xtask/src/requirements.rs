@@ -29,6 +29,16 @@ struct Row {
     caution: Option<String>,
     maturity: String,
     basis: String,
+    #[serde(default)]
+    relied_on_by: Vec<Reliance>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Reliance {
+    component: String,
+    breaks: String,
+    place: String,
 }
 
 /// The source text of `harness/src/spec/requirements/req.rs`.
@@ -77,12 +87,20 @@ impl Row {
             ],
         )?;
         let Row { id, rpc, when, expect, code: grpc, section, lines: [first, last], caution, .. } = self;
-        writeln!(
+        write!(
             code,
-            "    {}: {id:?}, {rpc:?}, {level}, {on}, [{}], {when:?}, {expect:?}, {grpc:?}, {section:?}, ({first}, {last}), {test}, {caution:?}, {maturity}, {basis};",
+            "    {}: {id:?}, {rpc:?}, {level}, {on}, [{}], {when:?}, {expect:?}, {grpc:?}, {section:?}, ({first}, {last}), {test}, {caution:?}, {maturity}, {basis}",
             id.replace('-', "_"),
             requires.join(", "),
         )?;
+        let reliance = |Reliance { component, breaks, place }: &Reliance| {
+            format!("({component:?}, {breaks:?}, {place:?})")
+        };
+        let relied_on_by: Vec<String> = self.relied_on_by.iter().map(reliance).collect();
+        if !relied_on_by.is_empty() {
+            write!(code, ", [{}]", relied_on_by.join(", "))?;
+        }
+        code.push_str(";\n");
         Ok(())
     }
 }

@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use csi_harness::checks::check::{Check, Runs, Variants};
+use csi_harness::config::profile::Profile;
 use csi_harness::spec::need::Need;
-use csi_harness::spec::requirements::Requirement;
+use csi_harness::spec::requirements::{Level, Requirement};
 
 use super::{check_section, escaped};
 use crate::suites;
@@ -67,10 +68,10 @@ fn entry(check: &Check) -> String {
 }
 
 fn requirement(rule: &Requirement) -> String {
-    let inferred = if rule.is_binding() || rule.level != csi_harness::spec::requirements::Level::Must {
-        ""
-    } else {
-        ", inferred: warns"
+    let inferred = match rule.binds_from() {
+        Profile::Kubernetes => ", inferred or recommended: fails under the profile kubernetes",
+        Profile::Strict if rule.level == Level::Must => ", inferred: warns",
+        Profile::Csi | Profile::Strict => "",
     };
     let mut text = format!("  - {} ({}{inferred}): {}", rule.id, rule.level, escaped(&rule.sentence()));
     if let Some(code) = rule.code.filter(|code| !rule.expect.contains(code)) {

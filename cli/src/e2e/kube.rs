@@ -14,7 +14,7 @@ use csi_suite_e2e::real::{DEFAULT_IMAGE, NodeAccess, RealClusters, Settings, def
 use tokio::runtime::Runtime;
 
 use super::with_sanity::Reached;
-use super::{TEST_LIMIT, fill, load, print_plan, run_args, say_of, suites};
+use super::{TEST_LIMIT, fill, load, print_plan, run_args, say_of, skips, suites};
 use crate::args::E2eArgs;
 use crate::error::Error;
 use crate::exit::Exit;
@@ -62,8 +62,10 @@ pub(super) fn e2e(args: E2eArgs, repeat: Repeat) -> Result<Exit, Error> {
     let node_access = node_access(&args)?;
     let limit = args.limits.timeout.unwrap_or(RUN_LIMIT);
     let server = found.server.clone();
+    let written = loaded.definition.clone();
     let definition = Arc::new(runtime.block_on(definition::read(&server, loaded))?);
     let settings = settings_of(&args, &definition, &driver, node_access);
+    let skips = skips(&written, definition.storage_class(), &RealClusters::view(&found, &settings));
     let place = place(&found);
     let clusters = RealClusters::new(found, settings, limit + UNDO_LIMIT, say_of(&args));
     let suites = suites(plan::suite(definition.clone(), Arc::new(clusters)), &args);
@@ -75,12 +77,12 @@ pub(super) fn e2e(args: E2eArgs, repeat: Repeat) -> Result<Exit, Error> {
     if !calls {
         let mut config = settings::config(&args)?;
         config.elsewhere = Some(Elsewhere { driver, place });
-        return run::run_suites(&args, config, suites, &terms, repeat);
+        return run::run_suites(&args, config, suites, &terms, &skips, repeat);
     }
     let Some(reached) = reach(&runtime, &server, &driver)? else { return Ok(Exit::Interrupted) };
     let mut config = reached.config(&mut args, &place)?;
     fill(&mut config, &definition)?;
-    let ended = run::run_suites(&args, config, suites, &terms, repeat);
+    let ended = run::run_suites(&args, config, suites, &terms, &skips, repeat);
     runtime.block_on(reached.leave());
     ended
 }

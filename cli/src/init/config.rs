@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use csi_harness::config::profile::Profile;
 use csi_harness::config::{AccessType, Config};
 use csi_harness::protocol::capability::Capability;
 use csi_proto::Endpoint;
@@ -36,6 +37,7 @@ pub(super) fn draft(survey: &Survey) -> String {
             "nodes: [{endpoint: /run/csi-2/csi.sock}]",
         );
     }
+    profile(&mut text, &mut set);
     access_types(&mut text, survey);
     set.remove("access-types");
     if set.get("volume-size-bytes").is_none() && survey.has_grown {
@@ -107,6 +109,13 @@ fn given(text: &mut String, set: &mut Map<String, Value>, key: &str) {
 
 fn hint(text: &mut String, why: &str, line: &str) {
     let _ = write!(text, "\n# {why}\n# {line}\n");
+}
+
+/// Most drivers are made for Kubernetes.
+fn profile(text: &mut String, set: &mut Map<String, Value>) {
+    let proposed = set.remove("profile").unwrap_or_else(|| Profile::Kubernetes.name().into());
+    let why = "What makes a run fail: csi, the specification alone; kubernetes, also what kubelet and the sidecars rely on; strict.";
+    let _ = write!(text, "\n# {why}\nprofile: {proposed}\n");
 }
 
 fn access_types(text: &mut String, survey: &Survey) {

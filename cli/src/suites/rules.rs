@@ -1,8 +1,9 @@
 //! A check blames a driver only for rules that bind it: what its rules require stands in its `needs`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use csi_harness::checks::check::SAME_RULE;
+use csi_harness::config::profile::Profile;
 use csi_harness::protocol::capability::Capability::{ControllerService, GroupControllerService};
 use csi_harness::spec::need::Need;
 use csi_harness::spec::requirements::{Requirement, req};
@@ -96,4 +97,20 @@ fn every_check_belongs_to_an_area() {
     let areas = |id| csi_report::areas_of(super::all().find(id).unwrap()).collect::<Vec<_>>();
     assert_eq!(areas("metadata/get-metadata-delta/order"), ["snapshot metadata"]);
     assert_eq!(areas("controller/create-volume/requisite-topology"), ["provisioning", "topology"]);
+}
+
+/// What Kubernetes relies on is refuted: a check warns of a defect by that rule, which fails under the profile kubernetes.
+#[test]
+fn what_kubernetes_relies_on_is_proven() {
+    let proven: BTreeSet<&str> =
+        super::all_accused().filter(|accused| accused.warns).map(|accused| accused.rule.id).collect();
+    let relied_on = req::ALL.iter().filter(|rule| !rule.relied_on_by.is_empty());
+    let unproven: Vec<&str> = relied_on.map(|rule| rule.id).filter(|id| !proven.contains(id)).collect();
+    assert_eq!(unproven, Vec::<&str>::new());
+    let needless: Vec<&str> = req::ALL
+        .iter()
+        .filter(|rule| !rule.relied_on_by.is_empty() && rule.binds_from() != Profile::Kubernetes)
+        .map(|rule| rule.id)
+        .collect();
+    assert_eq!(needless, Vec::<&str>::new(), "they bind anyway");
 }

@@ -112,7 +112,15 @@ fn completions_and_manual_page_know_the_flags() {
     }
     let page = check(&["man"], 0, &[]).stdout;
     assert!(page.starts_with(".") || page.contains(".TH"), "{page}");
-    assert!(page.contains("known\\-failing"), "{page}");
+    for section in
+        [".SH \"EXIT STATUS\"", ".SH ENVIRONMENT", ".SH EXAMPLES", "CSI_ENDPOINT", "csi\\-sanity\\-export"]
+    {
+        assert!(page.contains(section), "{section}: {page}");
+    }
+    let page = check(&["man", "run"], 0, &[]).stdout;
+    assert!(page.contains(".TH csi-sanity-run") && page.contains("known\\-failing"), "{page}");
+    assert!(page.contains(".SH \"EXIT STATUS\"") && !page.contains("Exit codes:"), "{page}");
+    check(&["man", "exprt"], 2, &["did you mean export"]);
 }
 
 #[test]

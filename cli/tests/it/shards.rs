@@ -306,7 +306,8 @@ fn the_plan_of_a_shard_is_what_it_would_run() {
         assert_eq!(last, expected);
         let definition = concat!(env!("CARGO_MANIFEST_DIR"), "/../driver-definitions/mock.yaml");
         let dry = check(&["e2e", "--dry-run", "--driver-definition", definition, &shard], 0, &[]);
-        assert_eq!(dry.stdout.lines().count(), here, "{}", dry.stdout);
+        let may_run = part.iter().filter(|line| !line.starts_with("skip ")).count();
+        assert_eq!(dry.stdout.lines().count(), may_run, "{}", dry.stdout);
         parts.extend(part);
     }
     whole.sort();

@@ -74,7 +74,11 @@ fn goes_on(group: i32) -> bool {
     numbers.any(|process| {
         let fields = stat(process);
         let field = |number: usize| fields.get(number - 3).map(String::as_str);
-        field(5) == Some(group.to_string().as_str()) && !matches!(field(3), Some("Z" | "X"))
+        // The first thread may have ended before the others, which hold what the process had open, as a socket that still listens.
+        let has_others =
+            field(20).and_then(|threads| threads.parse().ok()).is_some_and(|threads: u32| threads > 1);
+        let has_ended = matches!(field(3), Some("Z" | "X")) && !has_others;
+        field(5) == Some(group.to_string().as_str()) && !has_ended
     })
 }
 

@@ -1,6 +1,6 @@
 //! What came of one check.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -11,6 +11,7 @@ use crate::checks::planned::Planned;
 use crate::client::record::CallRecord;
 use crate::client::spent::Spent;
 use crate::client::tally::{FirstFailure, RpcCalls};
+use crate::config::profile::Profile;
 use crate::resources::left_behind::{LeftBehind, Removal};
 use crate::spec::verdict::Violation;
 
@@ -125,9 +126,20 @@ impl Outcome {
         }
     }
 
+    /// A violation that binds from one profile on, judged under another.
+    pub(crate) fn weighed(violation: Violation, binds_from: Profile, profile: Profile) -> Outcome {
+        let violation = Violation { binds_from, ..violation };
+        if binds_from <= profile { Outcome::Failed(violation) } else { Outcome::Warned(violation) }
+    }
+
     /// Whether the driver broke a rule that binds.
     pub fn deviates(&self) -> bool {
         matches!(self, Outcome::Failed(_) | Outcome::KnownFailure { .. })
+    }
+
+    /// The mildest profile under which it makes a run fail, where the driver broke something.
+    pub fn binds_from(&self) -> Option<Profile> {
+        self.violation().map(|violation| violation.binds_from)
     }
 
     /// What is wrong, where the driver broke something.
@@ -284,6 +296,8 @@ impl Again {
 /// What came of a run.
 #[derive(Clone, Debug, Default)]
 pub struct Summary {
+    /// What made a check fail.
+    pub profile: Profile,
     /// Checks that passed.
     pub passed: usize,
     /// Faults by which the driver broke a rule that binds: one for all checks that show the same.
@@ -292,6 +306,8 @@ pub struct Summary {
     pub warned: usize,
     /// The other checks that show these faults.
     pub again: Again,
+    /// Faults that are not listed, by each profile under which they make a run fail.
+    pub under: BTreeMap<Profile, usize>,
     /// The faults that are counted.
     pub faults: BTreeSet<(Kind, String)>,
     /// Checks that do not apply.
@@ -319,8 +335,9 @@ pub struct Summary {
 }
 
 impl Summary {
-    /// Counts one check, which has this [fault](crate::results::fault::key) if it has any: of those that have the same, the first.
-    pub fn count(&mut self, outcome: Kind, counts_as: Kind, fault: &str) {
+    /// Counts one check, which has this [fault](crate::results::fault::key) if it has any, and makes a run fail from this profile on: of those
+    /// that have the same, the first.
+    pub fn count(&mut self, outcome: Kind, counts_as: Kind, fault: &str, binds_from: Option<Profile>) {
         let is_first = match outcome {
             Kind::SameFault => false,
             Kind::Failed | Kind::Warned | Kind::KnownFailure => {
@@ -328,6 +345,12 @@ impl Summary {
             }
             Kind::Passed | Kind::Skipped | Kind::Broken | Kind::UnexpectedPass => true,
         };
+        if is_first && matches!(outcome, Kind::Failed | Kind::Warned) {
+            let fails_under = |profile: &Profile| binds_from.is_some_and(|from| from <= *profile);
+            for profile in Profile::ALL.into_iter().filter(fails_under) {
+                *self.under.entry(profile).or_default() += 1;
+            }
+        }
         *match (counts_as, is_first) {
             (Kind::Failed | Kind::SameFault, false) => &mut self.again.failed,
             (Kind::Warned, false) => &mut self.again.warned,
@@ -361,10 +384,24 @@ impl Summary {
 
     /// The verdict on the whole run.
     pub fn verdict(&self) -> Verdict {
+        self.verdict_with(self.failed)
+    }
+
+    /// The verdict that another profile gives on what was seen.
+    pub fn verdict_under(&self, profile: Profile) -> Verdict {
+        if profile == self.profile { self.verdict() } else { self.verdict_with(self.faults_under(profile)) }
+    }
+
+    /// Faults that make a run fail under a profile.
+    pub fn faults_under(&self, profile: Profile) -> usize {
+        self.under.get(&profile).copied().unwrap_or_default()
+    }
+
+    fn verdict_with(&self, failed: usize) -> Verdict {
         let died = self.crashes.iter().any(|crash| !crash.known);
         if self.halt == Halt::Interrupted {
             Verdict::Interrupted
-        } else if self.failed > 0 || died || self.own_leaks().next().is_some() {
+        } else if failed > 0 || died || self.own_leaks().next().is_some() {
             Verdict::Deviates
         } else if self.broken > 0 || self.halt == Halt::TimeUp || self.judged() == 0 {
             Verdict::NotJudged
@@ -418,11 +455,31 @@ mod tests {
             (Kind::Passed, Kind::Passed, ""),
             (Kind::Passed, Kind::Passed, ""),
         ] {
-            summary.count(outcome, counts_as, fault);
+            summary.count(outcome, counts_as, fault, None);
         }
         assert_eq!((summary.failed, summary.known_failures, summary.warned, summary.passed), (2, 1, 0, 2));
         assert_eq!(summary.again, Again { failed: 1, warned: 1, known_failures: 1 });
         assert_eq!(summary.checks(), 8, "and each check is counted");
+    }
+
+    #[test]
+    fn each_profile_has_its_verdict() {
+        let mut summary = Summary::default();
+        summary.count(Kind::Passed, Kind::Passed, "", None);
+        for (fault, from) in [("a", Profile::Kubernetes), ("a", Profile::Kubernetes), ("b", Profile::Strict)]
+        {
+            summary.count(Kind::Warned, Kind::Warned, fault, Some(from));
+        }
+        summary.count(Kind::KnownFailure, Kind::KnownFailure, "c", Some(Profile::Csi));
+        let under =
+            Profile::ALL.map(|profile| (summary.verdict_under(profile), summary.faults_under(profile)));
+        use Verdict::*;
+        assert_eq!(
+            under,
+            [(Conforms, 0), (Deviates, 1), (Deviates, 2)],
+            "each fault once, and none that is listed"
+        );
+        assert_eq!(summary.verdict(), Conforms);
     }
 
     #[test]

@@ -39,8 +39,8 @@ struct Accusation {
 }
 
 impl Accusation {
-    /// Whether it tells what this one would tell again. A warning does not tell a failure, and one that has only met a fault
-    /// again does not tell it in full.
+    /// Whether it tells what this one would tell again. What binds from a stricter profile on does not tell what binds before, and
+    /// one that has only met a fault again does not tell it in full.
     fn tells(&self, other: &Accusation) -> bool {
         if self.violation.harms || other.violation.harms {
             // What becomes of a driver is no fault of the call that shows it.
@@ -53,7 +53,7 @@ impl Accusation {
         };
         self.rule == other.rule
             && is_same
-            && (self.counts_as != Kind::Warned || other.counts_as == Kind::Warned)
+            && self.violation.binds_from <= other.violation.binds_from
             && (!self.violation.met_again || other.violation.met_again)
     }
 }

@@ -41,8 +41,6 @@ const WHOLE_RUN: &str = "the-run/leaves-nothing-behind-and-the-driver-alive";
 pub struct Options {
     /// Checks that have to fail: `pattern  # reason` on each line.
     pub known_failing: Option<PathBuf>,
-    /// Whether recommendations count as rules.
-    pub strict: bool,
     /// Seed of everything random.
     pub seed: u64,
 }
@@ -96,7 +94,6 @@ impl Plan {
         let options = RunOptions {
             jobs: arguments.test_threads.unwrap_or(JOBS),
             seed: options.seed,
-            strict: options.strict,
             registry,
             known,
             repeat: Arc::new(|labels| match labels.contains(',') {

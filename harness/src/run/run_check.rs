@@ -14,6 +14,7 @@ use crate::client::record::{CallLog, CallRecord, Recorded, Silence};
 use crate::client::session::{AfterCall, Session};
 use crate::client::spent::Spent;
 use crate::client::target::Target;
+use crate::config::profile::Profile;
 use crate::driver::Driver;
 use crate::lifecycle::cx::Cx;
 use crate::results::failure_report::{self, have_to_do};
@@ -30,7 +31,7 @@ const CALLS_TOLD_MAX: usize = 4;
 #[derive(Clone)]
 pub(crate) struct Rules {
     pub(crate) seed: u64,
-    pub(crate) strict: bool,
+    pub(crate) profile: Profile,
     pub(crate) keep_calls: bool,
     pub(crate) known: Arc<KnownFailing>,
     pub(crate) preconditions: Arc<Preconditions>,
@@ -232,16 +233,12 @@ fn judge(
 ) -> (Outcome, Vec<Outcome>) {
     let by_level = |violation: Violation| {
         let rule = violation.requirement.or_else(|| planned.check.requirements.first().copied());
-        if rules.strict || rule.is_none_or(|rule| rule.is_binding()) {
-            Outcome::Failed(violation)
-        } else {
-            Outcome::Warned(violation)
-        }
+        let binds_from = rule.map_or(Profile::Csi, |rule| rule.binds_from());
+        Outcome::weighed(violation, binds_from, rules.profile)
     };
-    let warned = |violation: &Violation| match rules.strict {
-        true => Outcome::Failed(violation.clone()),
-        false => Outcome::Warned(violation.clone()),
-    };
+    // What a check only remarks on, it cannot be sure of: no caller who relies on the rule makes it surer.
+    let remarked =
+        |violation: &Violation| Outcome::weighed(violation.clone(), Profile::Strict, rules.profile);
     let mut all: Vec<Outcome> = blamed.into_iter().map(by_level).collect();
     let ended = match ended {
         Err(Stop::Violation(violation)) => {
@@ -250,7 +247,7 @@ fn judge(
         }
         other => other,
     };
-    all.sort_by_key(|one| !one.deviates());
+    all.sort_by_key(Outcome::binds_from);
     match ended {
         // Nobody looks for what is left behind a check that was skipped, or interrupted.
         Err(Stop::Skip(reason) | Stop::Declined(_, reason)) if all.is_empty() => {
@@ -267,7 +264,7 @@ fn judge(
             if let Err(Stop::Broken(reason) | Stop::Unanswered(reason)) = ended {
                 notes.push(format!("it did not come to its end: {reason}"));
             }
-            all.extend(warnings.iter().map(warned));
+            all.extend(warnings.iter().map(remarked));
             let mut all = all.into_iter();
             let first = all.next().unwrap_or_else(|| match leftovers.first() {
                 Some(leftover) => Outcome::Broken(format!("could not undo: {leftover}")),
@@ -282,7 +279,7 @@ fn judge(
 fn listed(outcome: Outcome, reason: Option<&str>) -> Outcome {
     let Some(reason) = reason.map(str::to_owned) else { return outcome };
     match outcome {
-        // One list serves runs with and without --strict, so what only warns is known as well.
+        // One list serves runs under every profile, so what only warns is known as well.
         Outcome::Failed(violation) | Outcome::Warned(violation) => {
             Outcome::KnownFailure { violation, reason }
         }

@@ -56,8 +56,6 @@ pub struct RunOptions {
     pub jobs: usize,
     /// Seed of everything random.
     pub seed: u64,
-    /// Whether recommendations count as rules.
-    pub strict: bool,
     /// Whether the first failure ends the run.
     pub fail_fast: bool,
     /// Whether to compare what exists before and after.
@@ -82,7 +80,6 @@ impl Default for RunOptions {
         RunOptions {
             jobs: JOBS,
             seed: 0,
-            strict: false,
             fail_fast: false,
             leak_check: true,
             keep_calls: false,
@@ -168,9 +165,10 @@ impl Running {
 impl<'a> Runner<'a> {
     /// Prepares a run. When the value of `stop` says so, checks end early, what they made is undone, and the run ends.
     pub fn new(target: Arc<Target>, options: RunOptions, stop: watch::Receiver<Halt>) -> Runner<'a> {
+        let profile = target.config().profile;
         let rules = Rules {
             seed: options.seed,
-            strict: options.strict,
+            profile,
             keep_calls: options.keep_calls,
             known: Arc::new(options.known.clone()),
             preconditions: Arc::new(Preconditions::of(&options.registry)),
@@ -186,7 +184,7 @@ impl<'a> Runner<'a> {
             dedup: Dedup::default(),
             harm: Harm::default(),
             passed: BTreeSet::new(),
-            summary: Summary::default(),
+            summary: Summary { profile, ..Summary::default() },
             around: Surroundings::default(),
             dead: false,
             gone: None,
@@ -596,7 +594,7 @@ impl<'a> Runner<'a> {
                 self.passed.insert(report.planned.check.id.to_string());
             }
             let (outcome, counts_as) = (report.outcome.kind(), report.outcome.counts_as());
-            self.summary.count(outcome, counts_as, &fault::key(&report));
+            self.summary.count(outcome, counts_as, &fault::key(&report), report.outcome.binds_from());
             self.remember_left_behind(&report);
             self.emit(&Event::CheckFinished(&report));
         }

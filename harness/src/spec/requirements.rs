@@ -8,10 +8,10 @@
 macro_rules! rows {
     ($($name:ident: $id:literal, $rpc:literal, $level:ident, $on:ident, [$($need:expr),*], $when:literal,
         $expect:literal, $code:expr, $section:literal, $lines:expr, $test:ident, $caution:expr, $maturity:ident,
-        $basis:ident;)+) => {
+        $basis:ident $(, [$(($component:literal, $breaks:literal, $place:literal)),+])?;)+) => {
         use crate::protocol::capability::Capability::*;
         use crate::spec::need::Need::{AnyOf, Has, Lacks};
-        use crate::spec::requirements::{Basis, Level, Maturity, Party, Requirement, Testability};
+        use crate::spec::requirements::{Basis, Level, Maturity, Party, Reliance, Requirement, Testability};
 
         $(
             #[doc = concat!($when, ": ", $expect)]
@@ -30,6 +30,7 @@ macro_rules! rows {
                 caution: $caution,
                 maturity: Maturity::$maturity,
                 basis: Basis::$basis,
+                relied_on_by: &[$($(Reliance { component: $component, breaks: $breaks, place: $place }),+)?],
             };
         )+
 
@@ -44,6 +45,7 @@ pub mod req;
 
 use std::fmt;
 
+use crate::config::profile::Profile;
 use crate::spec::need::Need;
 
 /// One checkable statement of the specification, in our own words.
@@ -77,6 +79,19 @@ pub struct Requirement {
     pub maturity: Maturity,
     /// What the statement rests on.
     pub basis: Basis,
+    /// Who of Kubernetes counts on it, whatever its level.
+    pub relied_on_by: &'static [Reliance],
+}
+
+/// A component of Kubernetes that counts on a requirement.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Reliance {
+    /// Such as `kubelet`, or the name of a sidecar.
+    pub component: &'static str,
+    /// What its users meet where a driver does otherwise.
+    pub breaks: &'static str,
+    /// Where it does so, in words.
+    pub place: &'static str,
 }
 
 impl Requirement {
@@ -85,10 +100,19 @@ impl Requirement {
         req::ALL.iter().copied().find(|row| row.id == id)
     }
 
-    /// Whether a breach makes a run fail. Statements without a keyword of their own only warn: they are a talking
-    /// point before they are a failure.
+    /// The mildest profile under which a breach makes a run fail. Statements without a keyword of their own are a talking point
+    /// before they are a failure, unless Kubernetes counts on them.
+    pub fn binds_from(&self) -> Profile {
+        match (self.level, self.basis) {
+            (Level::Must, basis) if basis != Basis::Derived => Profile::Csi,
+            _ if !self.relied_on_by.is_empty() => Profile::Kubernetes,
+            _ => Profile::Strict,
+        }
+    }
+
+    /// Whether a breach makes a run fail under every profile.
     pub fn is_binding(&self) -> bool {
-        self.level == Level::Must && self.basis != Basis::Derived
+        self.binds_from() == Profile::Csi
     }
 
     /// The statement as one sentence.

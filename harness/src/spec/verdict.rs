@@ -6,6 +6,7 @@ use std::time::Duration;
 use csi_proto::Rpc;
 use tonic::Code;
 
+use crate::config::profile::Profile;
 use crate::spec::faults::Fault;
 use crate::spec::requirements::Requirement;
 
@@ -93,6 +94,8 @@ pub struct Violation {
     pub met_again: bool,
     /// Whether it is what the check did to those after it, and not what the check is about.
     pub harms: bool,
+    /// The mildest profile under which it makes a run fail.
+    pub binds_from: Profile,
 }
 
 /// A call, from its beginning to its end.
@@ -126,6 +129,7 @@ impl Violation {
             fault: None,
             met_again: false,
             harms: false,
+            binds_from: Profile::default(),
         }
     }
 

@@ -1,6 +1,7 @@
 //! How answers become outcomes.
 
 use csi_harness::checks::known::KnownFailing;
+use csi_harness::config::profile::Profile;
 use csi_harness::config::{Config, Secret};
 use csi_harness::prelude::*;
 use csi_harness::results::outcome::Outcome;
@@ -32,6 +33,20 @@ check! {
     }
     async |_cx| {
         ensure!(false, "made to fail");
+        Ok(())
+    }
+}
+
+check! {
+    /// Breaks what is only inferred, and what Kubernetes counts on.
+    RELIED_ON {
+        id: "verdicts/relied-on",
+        title: "fails what kubelet relies on",
+        spec: [req::NODE_STATS_018],
+        refuted_by: ["none"],
+    }
+    async |_cx| {
+        ensure!(false, "made to fail as well");
         Ok(())
     }
 }
@@ -98,31 +113,32 @@ check! {
     }
 }
 
-async fn ran(strict: bool, known: &str) -> Ran {
-    let mut bench = Bench::start(Default::default(), config()).await;
-    bench.options.strict = strict;
+async fn ran(profile: Profile, known: &str) -> Ran {
+    let mut bench = Bench::start(Default::default(), Config { profile, ..config() }).await;
     if !known.is_empty() {
         let file = tempfile::NamedTempFile::new().expect("a file");
         std::fs::write(file.path(), known).expect("it is written");
         bench.options.known = KnownFailing::load(file.path()).expect("it is a list");
     }
-    bench.run(&[&MUST, &SHOULD, &SETUP, &TOLERATES, &KEPT]).await
+    bench.run(&[&MUST, &SHOULD, &RELIED_ON, &SETUP, &TOLERATES, &KEPT]).await
 }
 
 #[tokio::test]
 async fn levels_decide() {
-    let ran = ran(false, "").await;
+    let ran = ran(Profile::Csi, "").await;
     assert!(matches!(ran.outcome(&MUST), Outcome::Failed(_)));
     assert!(matches!(ran.outcome(&SHOULD), Outcome::Warned(_)));
+    assert!(matches!(ran.outcome(&RELIED_ON), Outcome::Warned(_)));
     assert!(matches!(ran.outcome(&TOLERATES), Outcome::Warned(_)));
     let Outcome::Broken(why) = ran.outcome(&SETUP) else { panic!("{:?}", ran.outcomes) };
     assert!(why.contains("CreateSnapshot was refused: NOT_FOUND"), "{why}");
-    assert_eq!((ran.summary.failed, ran.summary.warned, ran.summary.broken), (1, 2, 1));
+    assert_eq!((ran.summary.failed, ran.summary.warned, ran.summary.broken), (1, 3, 1));
+    assert_eq!(Profile::ALL.map(|profile| ran.summary.faults_under(profile)), [1, 2, 4]);
 }
 
 #[tokio::test]
 async fn a_story_has_rule_expectation_calls_and_the_command_that_repeats_it() {
-    let stories = ran(false, "").await.stories;
+    let stories = ran(Profile::Csi, "").await.stories;
     for part in [
         "CTRL-CREATEVOL-010 (MUST)",
         "expected     nothing",
@@ -136,16 +152,27 @@ async fn a_story_has_rule_expectation_calls_and_the_command_that_repeats_it() {
 
 #[tokio::test]
 async fn strict_makes_recommendations_count() {
-    let ran = ran(true, "").await;
+    let ran = ran(Profile::Strict, "").await;
     assert!(matches!(ran.outcome(&SHOULD), Outcome::Failed(_)));
     assert!(matches!(ran.outcome(&TOLERATES), Outcome::Failed(_)));
 }
 
+/// What a check only remarks on, no caller makes surer.
+#[tokio::test]
+async fn what_kubernetes_relies_on_counts_where_that_is_asked_for() {
+    let ran = ran(Profile::Kubernetes, "").await;
+    assert!(matches!(ran.outcome(&RELIED_ON), Outcome::Failed(_)));
+    assert!(matches!(ran.outcome(&SHOULD), Outcome::Warned(_)));
+    assert!(matches!(ran.outcome(&TOLERATES), Outcome::Warned(_)));
+    assert_eq!(Profile::ALL.map(|profile| ran.summary.faults_under(profile)), [1, 2, 4]);
+    assert_eq!(ran.summary.failed, 2);
+}
+
 #[tokio::test]
 async fn a_listed_check_has_to_fail_or_warn() {
-    for strict in [false, true] {
+    for profile in Profile::ALL {
         let known = "verdicts/must # as agreed\nverdicts/should # the same\nverdicts/kept # was so once\n";
-        let ran = ran(strict, known).await;
+        let ran = ran(profile, known).await;
         assert!(matches!(ran.outcome(&MUST), Outcome::KnownFailure { reason, .. } if reason == "as agreed"));
         assert!(matches!(ran.outcome(&SHOULD), Outcome::KnownFailure { reason, .. } if reason == "the same"));
         assert_eq!(ran.outcome(&KEPT), &Outcome::UnexpectedPass { reason: "was so once".to_owned() });

@@ -6,6 +6,7 @@ use std::path::Path;
 use csi_harness::checks::filter::Filter;
 use csi_harness::checks::registry::Registry;
 use csi_harness::client::target::Target;
+use csi_harness::config::profile::Profile;
 use csi_harness::config::{AccessType, Config, Secret};
 use csi_harness::results::outcome::{CheckReport, Outcome};
 use csi_harness::run::runner::RunOptions;
@@ -64,6 +65,7 @@ fn settings(root: &Path, backend: &str, fs_type: &str) -> Config {
     }
     Config {
         endpoint: Some(format!("unix://{}/csi.sock", root.display())),
+        profile: Profile::Strict,
         mount_dir: Some(root.join("mounts")),
         staging_dir: Some(root.join("staging")),
         access_types: vec![AccessType::Mount, AccessType::Block],
@@ -91,12 +93,8 @@ async fn run_suite(backend: &str, fs_type: &str) {
         let _ = stopped.await;
     }));
     let target = Target::connect(settings).await.unwrap();
-    let options = RunOptions {
-        seed: 1,
-        strict: true,
-        registry: Registry::new([csi_suite_sanity::SUITE]),
-        ..RunOptions::default()
-    };
+    let options =
+        RunOptions { seed: 1, registry: Registry::new([csi_suite_sanity::SUITE]), ..RunOptions::default() };
     let plan =
         Registry::new([csi_suite_sanity::SUITE]).select(&Filter::default(), &target.config().access_types);
     let run = Run::of(target, plan, options).await;

@@ -5,7 +5,7 @@ use csi_harness::text::shorten::shortened;
 
 use super::markup::Html;
 use super::{checks, driver, mark, outcome, place};
-use crate::conclusion::{Concluded, Mood};
+use crate::conclusion::{Concluded, Mood, by_profile};
 use crate::fault::{self, Fault};
 use crate::journal::Run;
 use crate::rules::Rule;
@@ -24,6 +24,9 @@ pub(super) fn write(html: &mut Html, run: &Run, rules: &[Rule<'_>]) {
     });
     html.element("p", &[], |p| {
         p.text(&(sentence(run) + &untested(run) + " "));
+        if !run.by_profile.is_empty() {
+            p.text(&format!("By profile: {}. ", by_profile(&run.by_profile, run.profile)));
+        }
         p.leaf("a", &[("href", "#requirements")], &super::requirements::sentence(rules));
     });
     if !run.selection.is_whole {

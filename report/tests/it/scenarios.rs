@@ -6,6 +6,7 @@ use csi_harness::checks::filter::Filter;
 use csi_harness::checks::known::KnownFailing;
 use csi_harness::checks::registry::Registry;
 use csi_harness::client::target::Target;
+use csi_harness::config::profile::Profile;
 use csi_harness::config::{AccessType, Config, TimeLimits};
 use csi_harness::results::events::{Event, Reporter};
 use csi_harness::results::outcome::Halt;
@@ -26,7 +27,7 @@ struct Scenario {
     detail: Detail,
     columns: Option<usize>,
     access_types: &'static [AccessType],
-    strict: bool,
+    profile: Profile,
     known_failing: &'static str,
     /// What happens once the first check has ended.
     then: Then,
@@ -46,7 +47,7 @@ const PLAIN: Scenario = Scenario {
     detail: Detail::Normal,
     columns: None,
     access_types: &[AccessType::Mount],
-    strict: false,
+    profile: Profile::Csi,
     known_failing: "",
     then: Then::Nothing,
 };
@@ -81,6 +82,7 @@ impl Scenario {
 
         let config = Config {
             endpoint: Some(endpoint.to_string()),
+            profile: self.profile,
             access_types: self.access_types.to_vec(),
             parameters: [("pool".to_owned(), "mock".to_owned())].into(),
             time_limits: TimeLimits { settle_ms: Some(100), restart_ms: Some(100), ..TimeLimits::default() },
@@ -109,7 +111,6 @@ impl Scenario {
         RunOptions {
             jobs: 1,
             seed: 7,
-            strict: self.strict,
             registry: Registry::new([csi_suite_sanity::SUITE]),
             known: KnownFailing::load(list.path()).unwrap(),
             repeat: Arc::new(|label| format!("csi-sanity run --filter {label} --seed 7")),
@@ -164,7 +165,7 @@ scenarios! {
     several_of_one_fault { defects: &[Defect::GetPluginInfoUnimplemented], ..PLAIN }
     a_warning { ..WARNING }
     a_warning_in_full { detail: Detail::Full, ..WARNING }
-    a_warning_strict { strict: true, ..WARNING }
+    a_warning_strict { profile: Profile::Strict, ..WARNING }
     not_judged { defects: &[Defect::CreateVolumeUnimplemented], filter: "controller/delete-volume/", ..PLAIN }
     a_known_failure { known_failing: "controller/create-volume/*  # our issue 12", ..FAILURE }
     an_unexpected_pass { known_failing: "identity/probe/ready  # starts slowly", ..PLAIN }

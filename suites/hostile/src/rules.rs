@@ -22,6 +22,7 @@ const fn rule(id: &'static str, level: Level, when: &'static str, expect: &'stat
         caution: None,
         maturity: Maturity::Stable,
         basis: Basis::Own,
+        relied_on_by: &[],
     }
 }
 

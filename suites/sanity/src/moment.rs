@@ -33,13 +33,13 @@ pub(crate) async fn another_moment(cx: &Cx, first: Option<&Timestamp>, again: Op
 /// How far the clocks of the driver's back end and of this machine may be apart.
 const CLOCKS_APART_SECONDS: u64 = 24 * 60 * 60;
 
-/// Warns of the creation_time of something just made that is not of these days, such as one that was never set: it has to be
-/// set, but by which clock is left open.
-pub(crate) fn warn_if_long_ago(cx: &Cx, rule: &'static Requirement, created: Option<&Timestamp>) {
+/// Blames the creation_time of something just made that is not of these days, such as one that was never set, or is in another unit.
+/// By which clock it is set is left open.
+pub(crate) fn is_of_these_days(cx: &Cx, rule: &'static Requirement, created: Option<&Timestamp>) {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |passed| passed.as_secs());
     let apart = |time: &Timestamp| now.abs_diff(u64::try_from(time.seconds).unwrap_or(0));
     if created.is_some_and(|time| apart(time) > CLOCKS_APART_SECONDS) {
-        cx.warn(
+        cx.blame(
             Violation::new("creation_time is more than a day away from now")
                 .of(rule)
                 .expected(format!("the moment at which it was cut, about {now} s"))

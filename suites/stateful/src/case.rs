@@ -9,6 +9,8 @@ mod grpcurl;
 mod rust_test;
 mod wire;
 
+pub use rust_test::call_in_rust;
+
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};

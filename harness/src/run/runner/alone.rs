@@ -7,6 +7,7 @@ use tonic::Code;
 
 use super::Runner;
 use crate::client::answer::Answer;
+use crate::config::profile::Profile;
 use crate::protocol::effect::{self, Effect};
 use crate::results::outcome::{CheckReport, Outcome};
 use crate::spec::faults::Fault;
@@ -96,10 +97,7 @@ impl Runner<'_> {
         let mut violation =
             Violation::new(message).of(rule).expected(expected).actual(actual).transcript(told);
         violation.fault = Some(Box::new(fault));
-        let warned = match self.options.strict {
-            true => Outcome::Failed(violation),
-            false => Outcome::Warned(violation),
-        };
+        let warned = Outcome::weighed(violation, Profile::Strict, self.rules.profile);
         match report.outcome {
             Outcome::Passed => report.outcome = warned,
             _ => report.also.push(warned),

@@ -9,6 +9,7 @@ use super::{Runner, STOP_GRACE};
 use crate::checks::planned::Planned;
 use crate::client::answer::{Answer, NoAnswer};
 use crate::client::record::CallRecord;
+use crate::config::profile::Profile;
 use crate::protocol::rpc::Facts;
 use crate::results::failure_report;
 use crate::results::outcome::{CheckReport, Kind, Outcome, SameFault};
@@ -413,8 +414,12 @@ impl Runner<'_> {
     /// Blames a check that waits to be told. Whatever else came of it is another fault.
     fn blame(&mut self, at: usize, violation: Violation, is_certain: bool) {
         let mut report = self.harm.held.remove(at);
-        let binds = self.rules.strict || violation.requirement.is_none_or(|rule| rule.is_binding());
-        let is_blamed = is_certain && binds;
+        let binds_from = match is_certain {
+            true => violation.requirement.map_or(Profile::Csi, |rule| rule.binds_from()),
+            false => Profile::Strict,
+        };
+        let violation = Violation { binds_from, ..violation };
+        let is_blamed = binds_from <= self.rules.profile;
         match &report.outcome {
             Outcome::Failed(_) | Outcome::KnownFailure { .. } if is_blamed => {
                 let own = std::mem::replace(&mut report.outcome, Outcome::Passed);

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use csi_faulty_driver::Defect;
+use csi_harness::config::profile::Profile;
 use csi_harness::results::outcome::Outcome;
 use csi_harness::run::refutation::{Trial, on_a_defect};
 use csi_proto::lock::Mutex;
@@ -74,6 +75,13 @@ fn row(played: &Run) -> Result<String, Failed> {
         };
         let check = &report.planned.check;
         let rule = violation.requirement.unwrap_or(check.requirements[0]);
+        let expected = rule.binds_from();
+        if violation.binds_from != expected && expected == Profile::Kubernetes {
+            return Err(Failed::from(format!(
+                "{label} only remarks on {}, which Kubernetes relies on",
+                rule.id
+            )));
+        }
         if !check.requirements.contains(&rule) {
             return Err(Failed::from(format!("{label} blames {}, which it does not name", rule.id)));
         }

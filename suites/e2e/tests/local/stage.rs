@@ -9,6 +9,7 @@ use csi_harness::checks::filter::Filter;
 use csi_harness::checks::registry::{Checks, Registry, Suite};
 use csi_harness::client::record::CallRecord;
 use csi_harness::client::target::Target;
+use csi_harness::config::profile::Profile;
 use csi_harness::config::{Config, NodeConfig, PathLayout};
 use csi_harness::prelude::{CheckResult, Cx};
 use csi_harness::results::outcome::{CheckReport, Halt, Outcome};
@@ -301,21 +302,15 @@ async fn run(
         mount_dir: Some(root.join("kubelet")),
         staging_dir: Some(root.join("kubelet")),
         path_layout: PathLayout::Kubelet,
+        profile: Profile::Strict,
         ..Config::default()
     };
     config.time_limits.check_ms = check_ms;
     let target = Target::connect(config).await.unwrap();
     let registry = Registry::new([suite]);
     let plan = registry.select(filter, &target.config().access_types);
-    let options = RunOptions {
-        jobs: 4,
-        seed: 1,
-        strict: true,
-        keep_calls: true,
-        tell_each: true,
-        registry,
-        ..RunOptions::default()
-    };
+    let options =
+        RunOptions { jobs: 4, seed: 1, keep_calls: true, tell_each: true, registry, ..RunOptions::default() };
     let run = Run::until(signal, target, plan, options).await;
     drop(stops);
     for serving in serving {

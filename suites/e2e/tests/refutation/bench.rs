@@ -9,6 +9,7 @@ use csi_faulty_driver::Defect;
 use csi_harness::checks::filter::Filter;
 use csi_harness::checks::registry::{Registry, Suite};
 use csi_harness::client::target::Target;
+use csi_harness::config::profile::Profile;
 use csi_harness::config::{Config, PathLayout};
 use csi_harness::results::outcome::Outcome;
 use csi_harness::run::runner::RunOptions;
@@ -89,6 +90,7 @@ fn config(root: &Path, defect: Option<Defect>) -> Config {
         mount_dir: Some(root.join("kubelet")),
         staging_dir: Some(root.join("kubelet")),
         path_layout: PathLayout::Kubelet,
+        profile: Profile::Strict,
         ..Config::default()
     };
     config.time_limits.check_ms = if defect.is_some() { DEFECT_MS } else { RIGHT_MS };
@@ -96,5 +98,5 @@ fn config(root: &Path, defect: Option<Defect>) -> Config {
 }
 
 fn options(registry: Registry) -> RunOptions {
-    RunOptions { jobs: 4, seed: 1, strict: true, leak_check: false, registry, ..RunOptions::default() }
+    RunOptions { jobs: 4, seed: 1, leak_check: false, registry, ..RunOptions::default() }
 }

@@ -4,7 +4,7 @@
 use csi_harness::client::reply::Refusal;
 use csi_harness::prelude::*;
 
-use crate::moment::{moment, same_moment, warn_if_long_ago};
+use crate::moment::{moment, same_moment};
 
 /// A volume that does not exist, by an id that is made up.
 pub(super) fn unknown_volume(cx: &Cx) -> NodeVolume {
@@ -199,7 +199,7 @@ pub(super) async fn still_listed(cx: &Cx, named: &Named, name: &str) -> CheckRes
 }
 
 /// Checks what every Snapshot message has to have, whichever RPC reports it.
-pub(super) fn complete_snapshot(cx: &Cx, snapshot: &v1::Snapshot, source_volume_id: &str) -> CheckResult {
+pub(super) fn complete_snapshot(snapshot: &v1::Snapshot, source_volume_id: &str) -> CheckResult {
     ensure!(
         !snapshot.snapshot_id.is_empty(),
         "the snapshot has no snapshot_id";
@@ -221,7 +221,6 @@ pub(super) fn complete_snapshot(cx: &Cx, snapshot: &v1::Snapshot, source_volume_
         expected: "the moment at which it was cut",
         actual: "no creation_time"
     );
-    warn_if_long_ago(cx, &req::MSG_SNAPSHOT_007, snapshot.creation_time.as_ref());
     ensure!(
         snapshot.size_bytes >= 0,
         "the snapshot has a negative size";

@@ -7,7 +7,7 @@ use super::common::{
     Named, complete_snapshot, cut_snapshot, list_refusal, ready_snapshot, same_snapshot, still_listed,
 };
 use super::create_volume::source;
-use crate::moment::another_moment;
+use crate::moment::{another_moment, is_of_these_days};
 
 /// Longest name that every driver has to take, in bytes.
 const NAME_BYTES: usize = 128;
@@ -64,6 +64,7 @@ check! {
             req::MSG_SNAPSHOT_003,
             req::MSG_SNAPSHOT_006,
             req::MSG_SNAPSHOT_007,
+            req::MSG_SNAPSHOT_014,
         ],
         needs: [CREATE_DELETE_SNAPSHOT, VOLUME],
         refuted_by: [
@@ -89,7 +90,9 @@ check! {
             expected: "snapshot, with all that is mandatory in it",
             actual: "no snapshot, or an empty one"
         );
-        complete_snapshot(cx, &snapshot, &volume.id)
+        complete_snapshot(&snapshot, &volume.id)?;
+        is_of_these_days(cx, &req::MSG_SNAPSHOT_014, snapshot.creation_time.as_ref());
+        Ok(())
     }
 }
 

@@ -65,7 +65,7 @@ check! {
             expected: format!("snapshot_id {:?}", made.snapshot_id),
             actual: format!("snapshot_id {:?}", found.snapshot_id)
         );
-        complete_snapshot(cx, &found, &volume.id)
+        complete_snapshot(&found, &volume.id)
     }
 }
 

@@ -165,7 +165,7 @@ check! {
         );
         let mut own = entries.into_iter().filter_map(|entry| entry.snapshot);
         match own.find(|snapshot| snapshot.snapshot_id == made.snapshot_id || snapshot.snapshot_id.is_empty()) {
-            Some(snapshot) => complete_snapshot(cx, &snapshot, &volume.id),
+            Some(snapshot) => complete_snapshot(&snapshot, &volume.id),
             None => Err(Stop::broken("needs the new snapshot in the list")),
         }
     }

@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use csi_harness::prelude::*;
 
 use super::{member_ids, new_group, ready_group, request_for, restore, two_volumes};
-use crate::moment::warn_if_long_ago;
+use crate::moment::is_of_these_days;
 
 check! {
     /// Without the message the orchestrator knows nothing of what was made.
@@ -136,7 +136,7 @@ check! {
     CREATION_TIME {
         id: "group/create-volume-group-snapshot/creation-time",
         title: "a new group snapshot has a creation_time",
-        spec: [req::GROUP_CREATE_023],
+        spec: [req::GROUP_CREATE_023, req::GROUP_CREATE_032],
         needs: [CREATE_DELETE_GET_VOLUME_GROUP_SNAPSHOT, CREATE_DELETE_VOLUME],
         refuted_by: ["group-snapshot-without-creation-time", "group-snapshot-from-1970"],
     }
@@ -148,7 +148,7 @@ check! {
             expected: "the point in time of the snapshot",
             actual: "none"
         );
-        warn_if_long_ago(cx, &req::GROUP_CREATE_023, group.creation_time.as_ref());
+        is_of_these_days(cx, &req::GROUP_CREATE_032, group.creation_time.as_ref());
         Ok(())
     }
 }

@@ -90,13 +90,15 @@ check! {
     async |cx| {
         let grown = grown(cx).await?;
         let expanded = expand(cx, grown.request(cx)).await?.must("expand a published volume that has grown")?;
-        ensure!(
-            expanded.capacity_bytes == 0 || expanded.capacity_bytes >= grown.size_bytes,
-            "NodeExpandVolume was done, and reports less than was asked for";
-            of: &req::NODE_EXPAND_024,
-            expected: format!("at least {} bytes, or 0 for unknown", grown.size_bytes),
-            actual: format!("{} bytes", expanded.capacity_bytes)
-        );
+        if expanded.capacity_bytes != 0 && expanded.capacity_bytes < grown.size_bytes {
+            // What has grown is not seen here, and the number may be wrong alone.
+            cx.warn(
+                Violation::new("NodeExpandVolume was done, and reports less than was asked for")
+                    .of(&req::NODE_EXPAND_024)
+                    .expected(format!("at least {} bytes, or 0 for unknown", grown.size_bytes))
+                    .actual(format!("{} bytes", expanded.capacity_bytes)),
+            );
+        }
         Ok(())
     }
 }

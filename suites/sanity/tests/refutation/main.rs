@@ -7,6 +7,7 @@ mod bench;
 mod capabilities;
 mod defects;
 mod healthy;
+mod profiles;
 mod quirks;
 
 use std::process::ExitCode;
@@ -25,5 +26,6 @@ fn main() -> ExitCode {
     trials.extend(capabilities::trials());
     trials.extend(quirks::trials());
     trials.extend(defects::trials());
+    trials.extend(profiles::trials());
     libtest_mimic::run(&arguments, trials).exit_code()
 }

@@ -26,7 +26,8 @@ pub(super) fn test(case: &Case) -> String {
     let mut ids = Ids::default();
     let broken = case.steps.len();
     for (number, step) in (1..).zip(&case.steps) {
-        let call = pool.as_ref().and_then(|pool| call(pool, step, &ids));
+        let id = |field: &str, text: &str| named(&ids, field, text).map(variable);
+        let call = pool.as_ref().and_then(|pool| call(pool, rpc_path(step)?, &step.request, &id));
         let given = needed(given(&mut ids, step), &case.steps[number..]);
         let _ = writeln!(text, "    // {number}. {}: {}", step.call, one_line(&step.came.to_string()));
         match call {
@@ -48,14 +49,27 @@ pub(super) fn test(case: &Case) -> String {
     text
 }
 
-/// The call of a step, or nothing if it is none.
-fn call(pool: &DescriptorPool, step: &Step, ids: &Ids) -> Option<String> {
-    let (service, method) = rpc_path(step)?.trim_start_matches('/').split_once('/')?;
+/// The variable that holds a text, by the field that it is in.
+type Variable<'a> = &'a dyn Fn(&str, &str) -> Option<String>;
+
+/// A call of an RPC, by its path, as an expression in Rust that awaits it over `driver`; nothing if the request is none of the RPC.
+/// Texts for which there is a variable are clones of that.
+pub fn call_in_rust(path: &str, request: &serde_json::Value, variable: Variable<'_>) -> Option<String> {
+    call(&DescriptorPool::decode(DESCRIPTOR_SET).ok()?, path, request, variable)
+}
+
+fn call(
+    pool: &DescriptorPool,
+    path: &str,
+    request: &serde_json::Value,
+    variable: Variable<'_>,
+) -> Option<String> {
+    let (service, method) = path.trim_start_matches('/').split_once('/')?;
     let input = pool.get_service_by_name(service)?.methods().find(|other| other.name() == method)?.input();
-    let request = input.deserialize(step.request.clone()).ok()?;
+    let request = input.deserialize(request.clone()).ok()?;
     let service = service.rsplit('.').next()?;
     let (module, method) = (snake(service), snake(method));
-    let request = literal(&request, ids, 1);
+    let request = literal(&request, variable, 1);
     Some(format!(
         "v1::{module}_client::{service}Client::new(driver.clone())\n        .{method}({request})\n        .await"
     ))
@@ -99,7 +113,7 @@ fn binding(Given { id, path, .. }: &Given) -> String {
 }
 
 /// A message as it is written in Rust, known ids as variables.
-fn literal(message: &DynamicMessage, ids: &Ids, depth: usize) -> String {
+fn literal(message: &DynamicMessage, variable: Variable<'_>, depth: usize) -> String {
     let indent = "    ".repeat(depth + 2);
     let mut text = format!("{} {{\n", path(&message.descriptor()));
     let mut left_out = false;
@@ -110,7 +124,7 @@ fn literal(message: &DynamicMessage, ids: &Ids, depth: usize) -> String {
                 continue;
             }
             let Some(set) = oneof.fields().find(|field| message.has_field(field)) else { continue };
-            let value = value(&message.get_field(&set), &set, ids, depth + 1);
+            let value = value(&message.get_field(&set), &set, variable, depth + 1);
             let parent = module(&message.descriptor());
             let _ = writeln!(
                 text,
@@ -121,7 +135,7 @@ fn literal(message: &DynamicMessage, ids: &Ids, depth: usize) -> String {
             );
             oneofs.push(oneof.name().to_owned());
         } else if message.has_field(&field) {
-            let value = value(&message.get_field(&field), &field, ids, depth + 1);
+            let value = value(&message.get_field(&field), &field, variable, depth + 1);
             let is_option = field.kind().as_message().is_some() && !field.is_list() && !field.is_map();
             let value = if is_option { format!("Some({value})") } else { value };
             let _ = writeln!(text, "{indent}{}: {value},", identifier(field.name()));
@@ -135,8 +149,8 @@ fn literal(message: &DynamicMessage, ids: &Ids, depth: usize) -> String {
     text + &"    ".repeat(depth + 1) + "}"
 }
 
-fn value(value: &Value, field: &FieldDescriptor, ids: &Ids, depth: usize) -> String {
-    let inner = |value: &Value| self::value(value, field, ids, depth);
+fn value(value: &Value, field: &FieldDescriptor, variable: Variable<'_>, depth: usize) -> String {
+    let inner = |value: &Value| self::value(value, field, variable, depth);
     match value {
         Value::Bool(bit) => bit.to_string(),
         Value::I32(number) => number.to_string(),
@@ -146,9 +160,12 @@ fn value(value: &Value, field: &FieldDescriptor, ids: &Ids, depth: usize) -> Str
         Value::U64(number) => number.to_string(),
         Value::F32(number) => format!("{number:?}"),
         Value::F64(number) => format!("{number:?}"),
-        Value::String(text) => string(field.name(), text, ids),
+        Value::String(text) => match variable(field.name(), text) {
+            Some(variable) => format!("{variable}.clone()"),
+            None => format!("{text:?}.to_owned()"),
+        },
         Value::Bytes(bytes) => format!("vec!{:?}", &bytes[..]),
-        Value::Message(message) => literal(message, ids, depth),
+        Value::Message(message) => literal(message, variable, depth),
         Value::List(values) => format!("vec![{}]", values.iter().map(inner).collect::<Vec<_>>().join(", ")),
         Value::Map(entries) => {
             // In an order of its own, so that the same case is the same text.
@@ -173,13 +190,6 @@ fn pair(key: &MapKey, value: &Value) -> Option<String> {
             Some(format!("({key:?}.to_owned(), {value:?}.to_owned())"))
         }
         _ => None,
-    }
-}
-
-fn string(field: &str, text: &str, ids: &Ids) -> String {
-    match named(ids, field, text) {
-        Some(id) => format!("{}.clone()", variable(id)),
-        None => format!("{text:?}.to_owned()"),
     }
 }
 

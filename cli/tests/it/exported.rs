@@ -1,0 +1,55 @@
+//! Tests that `export --format rust` writes: they compile, and show again what they were written of.
+
+#[rustfmt::skip]
+mod a_wrong_answer;
+#[rustfmt::skip]
+mod a_wrong_code;
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use csi_harness::results::fault::shape;
+use csi_mock_driver::{Config, Defect};
+
+use crate::driver::Driver;
+use crate::program::check;
+
+/// What is exported: a file, the defect, the check that finds it, and the name of the test.
+const EXPORTED: [(&str, Defect, &str); 2] = [
+    ("a_wrong_answer", Defect::CreateVolumeRepeatChangesContext, "controller/create-volume/repeated-reply"),
+    ("a_wrong_code", Defect::DeleteVolumeUnknownNotFound, "controller/delete-volume/repeated"),
+];
+
+/// `UPDATE=1` writes the files anew.
+#[test]
+fn snapshots_are_what_export_writes() {
+    let directory = tempfile::tempdir().unwrap();
+    for (file, defect, id) in EXPORTED {
+        let report = directory.path().join(file);
+        let json = format!("json={}", report.display());
+        check(&["--mock-defect", defect.id(), "--filter", id, "--seed", "7", "--report", &json], 1, &[]);
+        let text = check(&["export", report.to_str().unwrap(), id, "--format", "rust"], 0, &[]).stdout;
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/it/exported/{file}.rs"));
+        if std::env::var_os("UPDATE").is_some() {
+            fs::write(&path, &text).unwrap();
+        }
+        // Names and ids are others in each run.
+        let committed = fs::read_to_string(&path).unwrap();
+        assert!(shape(&committed) == shape(&text), "{file}.rs is not what export writes:\n{text}");
+    }
+}
+
+#[test]
+fn find_again_what_they_were_written_of() {
+    let (_, defect, id) = EXPORTED[1];
+    let name = format!("exported::a_wrong_code::{}", id.replace(['/', '-'], "_"));
+    for (defects, passes) in [(vec![defect], false), (Vec::new(), true)] {
+        let driver = Driver::start(Config { defects, ..Config::default() });
+        let mut again = Command::new(std::env::current_exe().unwrap());
+        let said = again.args(["--exact", &name]).env("CSI_ENDPOINT", &driver.endpoint).output().unwrap();
+        let told = String::from_utf8_lossy(&said.stdout).into_owned();
+        assert!(told.contains("1 passed") || told.contains("1 failed"), "{told}");
+        assert_eq!(said.status.success(), passes, "{told}");
+    }
+}
