@@ -90,7 +90,9 @@ mod tests {
             });
             assert!(dies.join().is_err());
         });
-        assert_eq!((*mutex.lock(), *lock.read(), *lock.write()), (1, 2, 2));
+        assert_eq!(*lock.write(), 2);
+        assert_eq!(*lock.read(), 2);
+        assert_eq!(*mutex.lock(), 1);
         assert_eq!(mutex.into_inner(), 1);
     }
 }
