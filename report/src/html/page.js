@@ -88,7 +88,9 @@
       });
     });
     group.append(new Option("every " + table.dataset.of, ""));
-    each(table.tBodies, function (body) { group.append(new Option(body.dataset.of, body.dataset.of)); });
+    var names = new Set();
+    each(table.tBodies, function (body) { names.add(body.dataset.of); });
+    names.forEach(function (name) { group.append(new Option(name, name)); });
     group.setAttribute("aria-label", table.dataset.of);
     group.addEventListener("change", changed);
     words.type = "search";
