@@ -29,7 +29,7 @@ impl Next {
                     .to_owned(),
             ),
             (Verdict::Deviates, Some(report)) if summary.failed > 0 => Some(format!(
-                "{again} --only-failed {report}   # once it is mended; what is to stay: csi-sanity baseline {report}"
+                "{again} --only-failed {report}   # once it is fixed; to accept what failed: csi-sanity baseline {report}"
             )),
             (Verdict::Deviates, None) if summary.failed > 0 => Some(format!(
                 "{again} --report json=report.json   # then --only-failed report.json runs again what failed"

@@ -17,7 +17,7 @@ use csi_harness::results::outcome::{Aftermath, CheckReport, Crash, Halt, Kind, L
 use csi_harness::text::shorten::{named, shortened};
 
 use crate::areas::{Area, Areas, Verdict};
-use crate::conclusion::{Conclusion, Facts, Mood, by_profile};
+use crate::conclusion::{Conclusion, Facts, Mood, by_profile, differ};
 use crate::journal::{Run, Selection, ShardEntry, SpentEntry, ms};
 use crate::words::{again, count};
 use progress::Progress;
@@ -247,7 +247,7 @@ impl<W: Write> Terminal<W> {
             profile: summary.profile,
         };
         let conclusion = facts.conclude();
-        let profiles = by_profile(&facts.under_each(summary), summary.profile);
+        let profiles = facts.under_each(summary);
         self.tell(|out| {
             stories.write(out, detail, columns)?;
             write_left_behind(out, summary, columns)?;
@@ -257,8 +257,8 @@ impl<W: Write> Terminal<W> {
             }
             write_failed(out, &failed)?;
             write_conclusion(out, &driver, &conclusion)?;
-            if detail > Detail::Quiet {
-                writeln!(out, "by profile: {profiles}")?;
+            if detail > Detail::Quiet && differ(&profiles) {
+                writeln!(out, "by profile: {}", by_profile(&profiles, summary.profile))?;
             }
             write_summary(out, summary)?;
             write_skipped(out, summary, &skipped)

@@ -202,7 +202,7 @@ fn what_is_known_to_fail_lets_the_gate_open_until_it_passes() {
     let said = job.check(5, "known_failing_list_out_of_date");
     let [command] = commands(&said.stdout)[..] else { panic!("one annotation: {}", said.stdout) };
     assert!(command.starts_with("::error title=identity/get-plugin-info/name::passes, but"), "{command}");
-    assert!(job.read("summary").contains("list of its known failures is out of date"));
+    assert!(job.read("summary").contains("its list of known failures is out of date"));
 }
 
 #[test]

@@ -12,8 +12,9 @@ use super::reminders::Reminders;
 use super::watch::Watches;
 use crate::cluster::Done;
 
-/// Time for each kind of object to go, at the most.
-const STEP_LIMIT: Duration = Duration::from_secs(180);
+/// Time for each kind of object to go, at the most: external-provisioner, whose pauses double up to 5 minutes, may be in one of them
+/// when a driver works again.
+const STEP_LIMIT: Duration = Duration::from_secs(6 * 60);
 /// After how long it is told what is waited for, and again.
 const TOLD_AFTER: Duration = Duration::from_secs(10);
 /// How long a claim is on its way before it is let go of, if nothing needs it any more.
