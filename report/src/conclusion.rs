@@ -142,7 +142,9 @@ pub(crate) fn by_profile(entries: &[ProfileEntry], own: Profile) -> String {
 
 /// Whether it matters by which profile the driver is judged.
 pub(crate) fn differ(entries: &[ProfileEntry]) -> bool {
-    entries.windows(2).any(|pair| (pair[0].conclusion, pair[0].faults) != (pair[1].conclusion, pair[1].faults))
+    entries
+        .windows(2)
+        .any(|pair| (pair[0].conclusion, pair[0].faults) != (pair[1].conclusion, pair[1].faults))
 }
 
 impl Facts<'_> {
