@@ -16,7 +16,7 @@ async fn controller_create_volume_repeated_reply() {
     // 1. CreateVolume: OK
     let answer = v1::controller_client::ControllerClient::new(driver.clone())
         .create_volume(v1::CreateVolumeRequest {
-            name: "sanity-gaaefc-1d-0".to_owned(),
+            name: "sanity-5rrkcq-1d-0".to_owned(),
             capacity_range: Some(v1::CapacityRange {
                 required_bytes: 335544320,
                 ..Default::default()
@@ -40,7 +40,7 @@ async fn controller_create_volume_repeated_reply() {
     // 2. CreateVolume: OK
     let answer = v1::controller_client::ControllerClient::new(driver.clone())
         .create_volume(v1::CreateVolumeRequest {
-            name: "sanity-gaaefc-1d-0".to_owned(),
+            name: "sanity-5rrkcq-1d-0".to_owned(),
             capacity_range: Some(v1::CapacityRange {
                 required_bytes: 335544320,
                 ..Default::default()

@@ -1,6 +1,6 @@
 // controller/delete-volume/repeated (CTRL-DELETEVOL-003): DeleteVolume must succeed for a volume that is deleted already, but failed
 // expected: OK
-// actual: NOT_FOUND "volume vol-64376e0b-00000006 does not exist"
+// actual: NOT_FOUND "volume vol-55eb1363-00000006 does not exist"
 // Put the secrets in where ***stripped*** stands.
 //
 // A test for a crate that depends on csi-proto, tonic and tokio, with its features macros and rt. CSI_ENDPOINT names the driver, such as
@@ -16,7 +16,7 @@ async fn controller_delete_volume_repeated() {
     // 1. CreateVolume: OK
     let answer = v1::controller_client::ControllerClient::new(driver.clone())
         .create_volume(v1::CreateVolumeRequest {
-            name: "sanity-tulh4h-58-0".to_owned(),
+            name: "sanity-ehndrc-58-0".to_owned(),
             capacity_range: Some(v1::CapacityRange {
                 required_bytes: 335544320,
                 ..Default::default()
@@ -47,7 +47,7 @@ async fn controller_delete_volume_repeated() {
         .await;
     println!("DeleteVolume: {answer:?}");
 
-    // 3. DeleteVolume: NOT_FOUND volume vol-64376e0b-00000006 does not exist
+    // 3. DeleteVolume: NOT_FOUND volume vol-55eb1363-00000006 does not exist
     let answer = v1::controller_client::ControllerClient::new(driver.clone())
         .delete_volume(v1::DeleteVolumeRequest {
             volume_id: id1.clone(),
@@ -61,7 +61,7 @@ async fn controller_delete_volume_repeated() {
     // 4. CreateVolume: OK
     let answer = v1::controller_client::ControllerClient::new(driver.clone())
         .create_volume(v1::CreateVolumeRequest {
-            name: "sanity-tulh4h-58-1".to_owned(),
+            name: "sanity-ehndrc-58-1".to_owned(),
             capacity_range: Some(v1::CapacityRange {
                 required_bytes: 335544320,
                 ..Default::default()
