@@ -1,8 +1,8 @@
 //! A filter is taken or refused in words; and a term chooses exactly the checks that its opposite leaves out.
 
-use csi_harness::config::AccessType;
 use csi_harness::checks::filter::Filter;
 use csi_harness::checks::registry::Registry;
+use csi_harness::config::AccessType;
 use csi_suite_stateful::{concurrency, idempotency, property, restart};
 
 use crate::{CANARY, Target};

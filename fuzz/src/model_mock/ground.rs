@@ -13,8 +13,8 @@ use csi_proto::v1::group_controller_server::GroupController as _;
 use csi_proto::v1::identity_server::Identity as _;
 use csi_proto::v1::node_server::Node as _;
 use csi_proto::v1::{self, plugin_capability};
-use csi_suite_stateful::model::call_context::DriverProfile;
 use csi_suite_stateful::model::call::Usage;
+use csi_suite_stateful::model::call_context::DriverProfile;
 use tonic::Request;
 
 use crate::CANARY;

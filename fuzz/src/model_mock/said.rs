@@ -5,7 +5,8 @@ use std::collections::BTreeSet;
 use csi_proto::v1;
 use csi_proto::v1::volume_content_source::Type;
 use csi_suite_stateful::model::answer::{
-    GroupFacts, GroupResponse, Response, SnapshotFacts, SnapshotResponse, SourceTold, VolumeFacts, VolumeResponse,
+    GroupFacts, GroupResponse, Response, SnapshotFacts, SnapshotResponse, SourceTold, VolumeFacts,
+    VolumeResponse,
 };
 use csi_suite_stateful::model::ids::Ids;
 use csi_suite_stateful::model::names::{Id, Kind, Node};
@@ -36,7 +37,10 @@ pub(super) fn volume_seen(ids: &Ids, response: v1::ControllerGetVolumeResponse) 
     ))
 }
 
-pub(super) fn volume_listed(ids: &Ids, entry: v1::list_volumes_response::Entry) -> Option<(Id, VolumeResponse)> {
+pub(super) fn volume_listed(
+    ids: &Ids,
+    entry: v1::list_volumes_response::Entry,
+) -> Option<(Id, VolumeResponse)> {
     let found = entry.volume?;
     let id = ids.find(&[Kind::Volume], &found.volume_id)?;
     let nodes = entry.status.map(|status| nodes(&status.published_node_ids));
