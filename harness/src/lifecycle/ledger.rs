@@ -9,6 +9,7 @@ use csi_proto::lock::Mutex;
 use crate::client::answer::Exists;
 use crate::client::session::Session;
 use crate::config::Secret;
+use crate::driver::Driver;
 use crate::resources::left_behind::{LeftBehind, Removal};
 use crate::resources::logbook::Logbook;
 use crate::resources::thing::{Stays, Thing};
@@ -201,7 +202,7 @@ impl Ledger {
     /// Tries to undo each thing in a scope once.
     async fn undo_once(&self, session: &Session, scope: Scope) -> Round {
         let mut round = Round::default();
-        let mut is_gone = false;
+        let mut is_gone = session.target().driver().is_some_and(Driver::has_ended);
         while let Some((thing, node, secrets, exists)) = self.youngest(scope, &round.left) {
             let session_of_thing = session.at_node(node).with_secrets(secrets);
             let mut undone = match is_gone && thing.takes_a_call() {
