@@ -10,6 +10,7 @@ use crate::checks::planned::Planned;
 use crate::client::answer::{Answer, NoAnswer};
 use crate::client::record::CallRecord;
 use crate::config::profile::Profile;
+use crate::driver::{Away, Driver};
 use crate::protocol::rpc::Facts;
 use crate::results::failure_report;
 use crate::results::outcome::{CheckReport, Kind, Outcome, SameFault};
@@ -139,11 +140,22 @@ impl Runner<'_> {
         let why =
             format!("{label} left a call without an answer; the driver is restarted before the next check");
         self.emit(&super::Event::Remark(&why));
+        if let Err(away) = self.restart(&driver).await {
+            let label = label.to_owned();
+            self.is_gone(&away, std::slice::from_ref(&label));
+            self.ended_in = vec![label];
+            self.dead = true;
+        }
+    }
+
+    /// Ends the driver and starts it. What was known of its calls may be so no more.
+    async fn restart(&mut self, driver: &Driver) -> Result<Duration, Away> {
         self.rules.preconditions.forget();
+        self.harm.plain.iter_mut().for_each(|watched| watched.is_mute = false);
         // What matters is whether it is there afterwards.
         let _ = driver.stop(STOP_GRACE).await;
         let target = self.target.clone();
-        self.dead = self.with_news(target.bring_back()).await.is_err();
+        self.with_news(target.bring_back()).await
     }
 
     /// Makes the plain calls for the first time. Where one fails although its check has passed, something that ran before has
@@ -289,11 +301,8 @@ impl Runner<'_> {
     /// Ends the driver and starts it, if the run may.
     async fn start_afresh(&mut self, plain: &PlainCall) -> Fresh {
         let Some(driver) = self.target.driver().cloned() else { return Fresh::Unavailable };
-        self.rules.preconditions.forget();
-        self.harm.plain.iter_mut().for_each(|watched| watched.is_mute = false);
-        // What matters is whether it is there afterwards.
-        let _ = driver.stop(STOP_GRACE).await;
-        let _ = self.target.bring_back().await;
+        // Another look says whether it is there.
+        let _ = self.restart(&driver).await;
         if !self.target.is_alive().await {
             self.dead = true;
             return Fresh::Fails;
