@@ -12,6 +12,7 @@ use csi_harness::checks::shard::Shard;
 use csi_harness::config::profile::Profile;
 use csi_harness::config::{AccessType, PathLayout};
 use csi_harness::protocol::capability::Capability;
+use csi_harness::protocol::version::{CsiVersion, Version};
 use csi_mock_driver::Defect;
 use csi_report::Format;
 
@@ -24,7 +25,7 @@ const JOBS_MAX: u64 = 256;
 
 const USAGE: &str = "csi-sanity [run] [OPTIONS]\n       csi-sanity <COMMAND>";
 
-/// Checks a CSI driver's conformance to the Container Storage Interface v1.12.
+/// Checks a CSI driver's conformance to the Container Storage Interface, v1.12 or v1.13.
 ///
 /// Without a command it runs the checks: against --endpoint, or, where none is given, against a correct driver that
 /// is built in. The flags of the Go csi-sanity (-csi.* and -ginkgo.*) work as well.
@@ -46,6 +47,9 @@ pub(crate) enum Command {
     Explain {
         /// Such as controller/create-volume/no-name, CTRL-CREATEVOL-010, CreateVolume, or a pattern over ids: 'CTRL-CREATEVOL-*'
         id: String,
+        /// Of several requirements, only those of this version of CSI: 1.12 or 1.13
+        #[arg(long, value_name = "VERSION")]
+        csi_version: Option<Version>,
     },
     /// Show which requirements are checked, and why others are not
     Coverage(CoverageArgs),
@@ -188,6 +192,9 @@ pub(crate) struct CoverageArgs {
     /// separated by commas
     #[arg(long, value_name = "EXPR", value_delimiter = ',')]
     pub(crate) filter: Vec<String>,
+    /// Only requirements of this version of CSI: 1.12 or 1.13
+    #[arg(long, value_name = "VERSION")]
+    pub(crate) csi_version: Option<Version>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
@@ -630,6 +637,9 @@ pub(crate) struct CourseArgs {
     /// on; strict, also recommendations (SHOULD) and remarks [default: csi]
     #[arg(long, value_name = "PROFILE")]
     pub(crate) profile: Option<Profile>,
+    /// The version of CSI that the driver is judged by: 1.12, 1.13, or auto, which goes by what it advertises and sends
+    #[arg(long, value_name = "VERSION")]
+    pub(crate) csi_version: Option<CsiVersion>,
     /// The same as --profile strict, which came later
     #[arg(long, hide = true, conflicts_with = "profile")]
     pub(crate) strict: bool,

@@ -17,6 +17,7 @@ use tonic::async_trait;
 
 use self::profile::Profile;
 use crate::protocol::capability::Capability;
+use crate::protocol::version::CsiVersion;
 
 /// Longest time that can be set: 24 hours.
 const LONGEST_MS: u64 = 24 * 60 * 60 * 1000;
@@ -91,6 +92,10 @@ pub struct Config {
     pub allow_harm: bool,
     /// What makes a run fail.
     pub profile: Profile,
+    /// Commands that make volumes and the back end ill, and well again.
+    pub health: HealthHooks,
+    /// The version of CSI that the driver is judged by; auto goes by what it advertises and sends.
+    pub csi_version: CsiVersion,
     /// Capabilities that the driver has to advertise. Checks that need a capability skip without it; this keeps a driver that has
     /// lost one from passing for that.
     pub expect_capabilities: Vec<Capability>,
@@ -151,6 +156,8 @@ impl Default for Config {
             attach_limit_max: 256,
             allow_harm: false,
             profile: Profile::default(),
+            health: HealthHooks::default(),
+            csi_version: CsiVersion::Auto,
             expect_capabilities: Vec::new(),
             time_limits: TimeLimits::default(),
             effort: Effort::default(),
@@ -219,6 +226,9 @@ impl Config {
         }
         if let Some(rpc) = self.secrets.keys().find(|name| !is_rpc(name)) {
             return Err(format!("secrets: {rpc:?} is not an RPC; write for example CreateVolume"));
+        }
+        if self.health.make_ill.is_some() != self.health.make_well.is_some() {
+            return Err("health: break and heal belong together".to_owned());
         }
         self.effort.validate()?;
         self.time_limits.validate()
@@ -663,6 +673,27 @@ impl Effort {
     }
 }
 
+/// Commands that make a volume or the back end ill, and well again. Without them a driver on a back end that is well has nothing to
+/// tell of health, so that checks of what it tells are skipped.
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
+pub struct HealthHooks {
+    /// Shell command that makes something ill: `$1` is the id of a volume, or `backend`.
+    #[serde(rename = "break")]
+    pub make_ill: Option<String>,
+    /// Shell command that makes it well again.
+    #[serde(rename = "heal")]
+    pub make_well: Option<String>,
+    /// Time limit of either.
+    pub timeout_ms: u64,
+}
+
+impl Default for HealthHooks {
+    fn default() -> HealthHooks {
+        HealthHooks { make_ill: None, make_well: None, timeout_ms: 30_000 }
+    }
+}
+
 /// Something that only some users configure, and some checks need.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Setting {
@@ -678,6 +709,8 @@ pub enum Setting {
     SizeMax,
     /// `volumes` of `--config`
     Volumes,
+    /// `health` of `--config`
+    Health,
 }
 
 impl Setting {
@@ -690,6 +723,7 @@ impl Setting {
             Setting::SizeMin => "--size-min-bytes",
             Setting::SizeMax => "--size-max-bytes",
             Setting::Volumes => "volumes of --config",
+            Setting::Health => "health of --config",
         }
     }
 
@@ -701,6 +735,7 @@ impl Setting {
             Setting::SizeMin => config.size_min_bytes.is_some(),
             Setting::SizeMax => config.size_max_bytes.is_some(),
             Setting::Volumes => !config.volumes.is_empty(),
+            Setting::Health => config.health.make_ill.is_some(),
         }
     }
 }

@@ -21,7 +21,8 @@ use crate::client::stages::Stages;
 use crate::client::tally::Tally;
 use crate::config::{Config, Elsewhere};
 use crate::driver::{Away, Driver, DriverError, START_FACTOR};
-use crate::protocol::capability::Capabilities;
+use crate::protocol::capability::{Capabilities, Capability};
+use crate::protocol::version::Judged;
 use crate::resources::logbook::{Logbook, RunOf};
 use crate::resources::mounts;
 use crate::resources::names::Names;
@@ -50,6 +51,8 @@ pub struct Target {
     controller: Option<Peer>,
     info: v1::GetPluginInfoResponse,
     capabilities: Capabilities,
+    /// What it advertises beside that, of later versions than it is judged by.
+    hidden: BTreeSet<Capability>,
     services: BTreeSet<Service>,
     remarks: Vec<String>,
     pub(crate) names: Names,
@@ -233,7 +236,7 @@ impl Target {
         let info = found.identity().await?;
         found.services().await?;
         let ids = found.nodes(&info).await?;
-        let Interview { capabilities, services, mut remarks, response_rules, patience, .. } = found;
+        let Interview { capabilities, hidden, services, mut remarks, response_rules, patience, .. } = found;
         let logbook = match config.logbook.then(|| {
             Logbook::begin(RunOf::new(&config, driver.as_ref().is_some_and(Driver::ends_with_this_process)))
         }) {
@@ -257,6 +260,7 @@ impl Target {
             nodes,
             controller,
             capabilities,
+            hidden,
             services,
             remarks,
             response_rules,
@@ -281,6 +285,7 @@ impl Target {
             controller: None,
             info,
             capabilities: Capabilities::default(),
+            hidden: BTreeSet::new(),
             services: BTreeSet::new(),
             remarks: Vec::new(),
             names: Names::new(&config.name_prefix, config.name_length_max),
@@ -376,6 +381,29 @@ impl Target {
     /// What the driver advertises.
     pub fn capabilities(&self) -> &Capabilities {
         &self.capabilities
+    }
+
+    /// Whether the driver advertises it, and is judged by a version that does not have it.
+    pub(crate) fn hides(&self, capability: Capability) -> bool {
+        self.hidden.contains(&capability)
+    }
+
+    /// Those of the capabilities that a version has which the driver is judged by.
+    pub(crate) fn known_of(&self, some: &[Capability]) -> impl Iterator<Item = Capability> {
+        let judged = self.judged();
+        some.iter()
+            .copied()
+            .filter(move |one| judged.versions.iter().any(|version| one.versions().has(*version)))
+    }
+
+    /// By which version of the protocol the driver is judged, as far as it shows by now.
+    pub fn judged(&self) -> Judged {
+        let advertised = self
+            .capabilities
+            .iter()
+            .filter_map(|one| Some((one.versions().only()?, format!("it advertises {one}"))));
+        let signs: Vec<_> = advertised.chain(self.response_rules.signs()).collect();
+        Judged::by(self.config.csi_version, &signs)
     }
 
     /// Whether an endpoint serves the service.

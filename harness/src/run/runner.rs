@@ -237,6 +237,7 @@ impl<'a> Runner<'a> {
         self.summary.halt = *self.stop.borrow();
         self.summary.duration = started.elapsed();
         self.summary.calls = target.tally.calls();
+        self.summary.judged = (!target.nodes().is_empty()).then(|| target.judged());
         let summary = std::mem::take(&mut self.summary);
         self.emit(&Event::Finished(&summary));
         summary

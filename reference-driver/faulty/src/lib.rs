@@ -128,6 +128,8 @@ service! {
     faults.controller_expand_volume(ControllerExpandVolumeRequest) -> ControllerExpandVolumeResponse;
     driver.controller_get_volume(ControllerGetVolumeRequest) -> ControllerGetVolumeResponse;
     faults.controller_modify_volume(ControllerModifyVolumeRequest) -> ControllerModifyVolumeResponse;
+    driver.controller_list_volume_health(ControllerListVolumeHealthRequest) -> ControllerListVolumeHealthResponse;
+    driver.controller_get_volume_health(ControllerGetVolumeHealthRequest) -> ControllerGetVolumeHealthResponse;
 }
 
 service! {
@@ -148,4 +150,6 @@ service! {
     faults.node_expand_volume(NodeExpandVolumeRequest) -> NodeExpandVolumeResponse;
     driver.node_get_capabilities(NodeGetCapabilitiesRequest) -> NodeGetCapabilitiesResponse;
     driver.node_get_info(NodeGetInfoRequest) -> NodeGetInfoResponse;
+    driver.node_get_volume_health(NodeGetVolumeHealthRequest) -> NodeGetVolumeHealthResponse;
+    driver.node_get_storage_health(NodeGetStorageHealthRequest) -> NodeGetStorageHealthResponse;
 }
