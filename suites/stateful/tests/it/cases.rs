@@ -14,6 +14,7 @@ use csi_suite_stateful::model::answer::Answer;
 use csi_suite_stateful::model::call::{Call, Size, VolumeCall, Wanted};
 use csi_suite_stateful::model::call_context::DriverProfile;
 use csi_suite_stateful::model::names::Name;
+use csi_suite_stateful::sequence::How;
 use serde_json::json;
 use tonic::Code;
 
@@ -55,6 +56,7 @@ fn case() -> Case {
     let made = json!({"volume": {"volume_id": "vol-1", "capacity_bytes": GIB}});
     let step = |call: Call, request, expected: &str, came| Step {
         call,
+        how: How::Once,
         worker: 0,
         from_us: 0,
         to_us: 1500,

@@ -42,7 +42,7 @@ fn read(volume: Id) -> VolumeCall {
 
 fn found(stamps: &[(u8, u32)]) -> Answer<csi_suite_stateful::model::answer::Response> {
     let found = stamps.iter().map(|(slot, stamp)| (Slot(*slot), Found::Stamp(Stamp(*stamp))));
-    said(VolumeResponse::Read(found.collect()))
+    said(VolumeResponse::Read(found.collect(), None))
 }
 
 #[test]
@@ -224,7 +224,7 @@ fn what_was_written_stays_in_the_volume() {
     );
     // Through everything that a volume goes through.
     story.done([unpublish(v(1), N1, T1), unstage(v(1), N1), detach(v(1), N1)]);
-    story.right(expand(v(1), 2 * GIB), said(VolumeResponse::Grown(2 * GIB)));
+    story.right(expand(v(1), 2 * GIB), said(VolumeResponse::Grown(2 * GIB, true)));
     story.right(attach(v(1), N2), ok());
     story.done([stage(v(1), N2), publish(v(1), N2, T1)]);
     let elsewhere = VolumeCall::Read { volume: v(1), node: N2, target: T1 };
