@@ -664,7 +664,7 @@ pub(crate) struct EffortArgs {
     /// Times the idempotency suite repeats each call [default: 3]
     #[arg(long, value_name = "NUMBER")]
     pub(crate) repeat: Option<u32>,
-    /// Random sequences per check of the property suite [default: 256]
+    /// Random sequences per check of the property suite [default: 256; 64 on the driver that is built in]
     #[arg(long, value_name = "NUMBER")]
     pub(crate) cases: Option<u32>,
     /// Most calls in a random sequence [default: 40]
