@@ -513,6 +513,16 @@ pub(crate) struct TargetArgs {
     /// once, as by SIGKILL), `stop` (gracefully) or `start`, and returns when that is done
     #[arg(long, value_name = "COMMAND", value_hint = ValueHint::ExecutablePath, conflicts_with = "driver_command")]
     pub(crate) restart_command: Option<PathBuf>,
+    /// Process of the driver on this machine, to see what it takes up [default: who listens at its socket]
+    #[arg(long, value_name = "PID")]
+    pub(crate) driver_pid: Option<u32>,
+    /// Directory in which the driver keeps what it knows and has, to see whether it grows
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub(crate) state_dir: Option<PathBuf>,
+    /// Nobody else uses the driver and its back end, so that the run fails for whatever stays there; so it does where it has started
+    /// a driver that had nothing
+    #[arg(long)]
+    pub(crate) exclusive: bool,
     /// Give the built-in driver this defect; `csi-sanity list --defects` names them; repeatable
     #[arg(long, value_name = "ID", value_parser = defect, conflicts_with_all = ["endpoint", "controller_endpoint", "node_endpoint", "config", "driver_command", "restart_command", "secrets"])]
     pub(crate) mock_defect: Vec<Defect>,

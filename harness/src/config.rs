@@ -41,6 +41,13 @@ pub struct Config {
     pub driver_command: Option<String>,
     /// Command that ends and starts a driver which runs elsewhere; it gets `kill`, `stop` or `start` as its argument.
     pub restart_command: Option<PathBuf>,
+    /// Process of the driver, where the tests cannot find it out: who listens at its socket is another one, or in another place.
+    pub driver_pid: Option<u32>,
+    /// Directory in which the driver keeps what it knows and has; what grows there is told.
+    pub state_dir: Option<PathBuf>,
+    /// Whether nobody but the tests uses the driver and its back end, so that whatever stays there is the driver's to answer for. A
+    /// driver that the run has started, and that had nothing, is taken for that.
+    pub exclusive: bool,
     /// Directory in which target paths of NodePublishVolume are made.
     pub mount_dir: Option<PathBuf>,
     /// Directory in which staging paths of NodeStageVolume are made.
@@ -135,6 +142,9 @@ impl Default for Config {
             nodes: Vec::new(),
             driver_command: None,
             restart_command: None,
+            driver_pid: None,
+            state_dir: None,
+            exclusive: false,
             mount_dir: None,
             staging_dir: None,
             path_layout: PathLayout::default(),
