@@ -10,5 +10,6 @@ pub mod paths;
 pub mod removal;
 pub(crate) mod room;
 pub(crate) mod thing;
+pub mod usage;
 pub(crate) mod volumes;
 pub mod workload;

@@ -6,6 +6,7 @@ mod budget;
 pub mod case;
 pub mod concurrency;
 pub mod contents;
+pub mod growth;
 pub mod history;
 pub mod idempotency;
 mod load;

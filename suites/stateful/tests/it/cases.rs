@@ -185,6 +185,8 @@ fn every_kind_of_call_can_be_stored() {
         VolumeCall::NodeGetVolumeStats { volume, node, target }.into(),
         VolumeCall::Write { volume, node, target, slot: Slot(1), stamp: Stamp(2) }.into(),
         VolumeCall::Read { volume, node, target }.into(),
+        VolumeCall::Unmount { volume, node, target: Some(target) }.into(),
+        VolumeCall::Unmount { volume, node, target: None }.into(),
         cut(s(1), volume).into(),
         drop_snapshot(s(1)).into(),
         SnapshotCall::GetSnapshot { snapshot: s(1) }.into(),
@@ -200,6 +202,18 @@ fn every_kind_of_call_can_be_stored() {
     let step = case.steps[0].clone();
     case.steps = calls.into_iter().map(|call| Step { call, ..step.clone() }).collect();
     assert_eq!(Case::load(&case.store(folder.path()).unwrap()).unwrap(), case);
+}
+
+#[test]
+fn how_a_call_was_made_is_kept() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut case = case();
+    let (step, time) = (case.steps[0].clone(), Duration::from_micros(1500));
+    let hows = [How::Once, How::GivenUp(time), How::Broken(time), How::Killed(time), How::Insisting];
+    case.steps = hows.map(|how| Step { how, ..step.clone() }).into();
+    assert_eq!(Case::load(&case.store(folder.path()).unwrap()).unwrap(), case);
+    let yaml = case.to_yaml().unwrap();
+    assert!(yaml.contains("killed-after-us: 1500") && yaml.matches("how:").count() == 4, "{yaml}");
 }
 
 #[test]
