@@ -313,7 +313,7 @@ pub(crate) struct E2eArgs {
     /// and how to fix it
     #[arg(long, conflicts_with_all = ["plan", "cleanup", "dry_run", "shard"])]
     pub(crate) preflight: bool,
-    /// Let everything that Kubernetes passes over in a definition without a word be an error
+    /// Make every warning about the definition an error: keys that Kubernetes ignores, and files that are missing
     #[arg(long)]
     pub(crate) strict_definition: bool,
     /// Directory that kubelet has its paths in [default: a new temporary one; with --node-access /var/lib/kubelet]
@@ -520,6 +520,16 @@ pub(crate) struct TargetArgs {
     /// once, as by SIGKILL), `stop` (gracefully) or `start`, and returns when that is done
     #[arg(long, value_name = "COMMAND", value_hint = ValueHint::ExecutablePath, conflicts_with = "driver_command")]
     pub(crate) restart_command: Option<PathBuf>,
+    /// Process of the driver on this machine, to see what it takes up [default: who listens at its socket]
+    #[arg(long, value_name = "PID")]
+    pub(crate) driver_pid: Option<u32>,
+    /// Directory in which the driver keeps what it knows and has, to see whether it grows
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub(crate) state_dir: Option<PathBuf>,
+    /// Nobody else uses the driver and its back end, so that the run fails for whatever stays there; so it does where it has started
+    /// a driver that had nothing
+    #[arg(long)]
+    pub(crate) exclusive: bool,
     /// Give the built-in driver this defect; `csi-sanity list --defects` names them; repeatable
     #[arg(long, value_name = "ID", value_parser = defect, conflicts_with_all = ["endpoint", "controller_endpoint", "node_endpoint", "config", "driver_command", "restart_command", "secrets"])]
     pub(crate) mock_defect: Vec<Defect>,
@@ -674,7 +684,7 @@ pub(crate) struct EffortArgs {
     /// Times the idempotency suite repeats each call [default: 3]
     #[arg(long, value_name = "NUMBER")]
     pub(crate) repeat: Option<u32>,
-    /// Random sequences per check of the property suite [default: 256]
+    /// Random sequences per check of the property suite [default: 256; 64 on the driver that is built in]
     #[arg(long, value_name = "NUMBER")]
     pub(crate) cases: Option<u32>,
     /// Most calls in a random sequence [default: 40]

@@ -52,6 +52,9 @@ fn target(config: &mut Config, args: &TargetArgs) -> Result<(), Error> {
         config.driver_command = args.driver_command.clone();
         config.restart_command = args.restart_command.clone();
     }
+    replace(&mut config.driver_pid, &args.driver_pid.map(Some));
+    replace(&mut config.state_dir, &args.state_dir.clone().map(Some));
+    config.exclusive |= args.exclusive;
     if let Some(path) = &args.secrets {
         config.secrets = secrets(path)?;
     }

@@ -2,6 +2,7 @@
 
 pub(crate) mod command;
 pub mod profile;
+mod size;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -41,6 +42,13 @@ pub struct Config {
     pub driver_command: Option<String>,
     /// Command that ends and starts a driver which runs elsewhere; it gets `kill`, `stop` or `start` as its argument.
     pub restart_command: Option<PathBuf>,
+    /// Process of the driver, where the tests cannot find it out: who listens at its socket is another one, or in another place.
+    pub driver_pid: Option<u32>,
+    /// Directory in which the driver keeps what it knows and has; what grows there is told.
+    pub state_dir: Option<PathBuf>,
+    /// Whether nobody but the tests uses the driver and its back end, so that whatever stays there is the driver's to answer for. A
+    /// driver that the run has started, and that had nothing, is taken for that.
+    pub exclusive: bool,
     /// Directory in which target paths of NodePublishVolume are made.
     pub mount_dir: Option<PathBuf>,
     /// Directory in which staging paths of NodeStageVolume are made.
@@ -55,13 +63,21 @@ pub struct Config {
     pub fs_type: String,
     /// mount_flags of mount volumes.
     pub mount_flags: Vec<String>,
-    /// Size of the volumes made, in bytes; without it, a small one that the driver takes.
+    /// Size of the volumes made, in bytes or such as 1Gi; without it, a small one that the driver takes.
+    #[serde(deserialize_with = "size::optional_bytes")]
+    #[schemars(schema_with = "size::optional_schema")]
     pub volume_size_bytes: Option<i64>,
-    /// Size that volumes are expanded to, in bytes; without it, twice the size of the volumes made.
+    /// Size that volumes are expanded to, in bytes or such as 2Gi; without it, twice the size of the volumes made.
+    #[serde(deserialize_with = "size::optional_bytes")]
+    #[schemars(schema_with = "size::optional_schema")]
     pub expand_size_bytes: Option<i64>,
-    /// Smallest volume the back end can make, in bytes.
+    /// Smallest volume the back end can make, in bytes or such as 1Mi.
+    #[serde(deserialize_with = "size::optional_bytes")]
+    #[schemars(schema_with = "size::optional_schema")]
     pub size_min_bytes: Option<i64>,
-    /// Largest volume the back end can make, in bytes.
+    /// Largest volume the back end can make, in bytes or such as 16Ti.
+    #[serde(deserialize_with = "size::optional_bytes")]
+    #[schemars(schema_with = "size::optional_schema")]
     pub size_max_bytes: Option<i64>,
     /// What the names of volumes and snapshots begin with; a number of the run and one of the check follow.
     pub name_prefix: String,
@@ -131,6 +147,9 @@ impl Default for Config {
             nodes: Vec::new(),
             driver_command: None,
             restart_command: None,
+            driver_pid: None,
+            state_dir: None,
+            exclusive: false,
             mount_dir: None,
             staging_dir: None,
             path_layout: PathLayout::default(),
@@ -502,8 +521,9 @@ pub struct StaticVolume {
     /// Access type it can be used with; any if not given.
     #[serde(default)]
     pub access_type: Option<AccessType>,
-    /// Size in bytes, where known.
-    #[serde(default)]
+    /// Size in bytes, or such as 1Gi, where known.
+    #[serde(default, deserialize_with = "size::bytes")]
+    #[schemars(schema_with = "size::schema")]
     pub size_bytes: i64,
     /// Whether it can only be published with `readonly`. Checks that need to write leave it out.
     #[serde(default)]

@@ -48,6 +48,24 @@ named! {
     SavesAfterAnswer, "saves-after-answer", "a change is answered for some time before it is written";
     SecondStartDeletesVolumes, "second-start-deletes-volumes", "a driver that is started while another one runs takes its volumes for left behind and deletes them";
 
+    // What calls take up and do not give back.
+    ConnectionKeepsFile, "connection-keeps-file", "each connection leaves a file open";
+    ControllerPublishKeepsSocket, "controller-publish-keeps-socket", "each volume that is attached leaves a socket open";
+    ControllerPublishRefusalKeepsSocket, "controller-publish-refusal-keeps-socket", "each ControllerPublishVolume that is refused leaves a socket open";
+    CreateGroupSnapshotKeepsMemory, "create-group-snapshot-keeps-memory", "each group snapshot takes memory that is not given back";
+    CreateSnapshotKeepsThread, "create-snapshot-keeps-thread", "some snapshots leave a thread";
+    CreateSnapshotRefusalKeepsThread, "create-snapshot-refusal-keeps-thread", "some CreateSnapshot that are refused leave a thread";
+    CreateVolumeFromSourceKeepsFile, "create-volume-from-source-keeps-file", "each copy leaves a file open";
+    CreateVolumeGivenUpKeepsFile, "create-volume-given-up-keeps-file", "each CreateVolume that is given up leaves a file open";
+    CreateVolumeKeepsMemory, "create-volume-keeps-memory", "each volume takes memory that is not given back";
+    CreateVolumeRefusalKeepsMemory, "create-volume-refusal-keeps-memory", "each CreateVolume that is refused takes memory that is not given back";
+    DeleteVolumeKeepsFile, "delete-volume-keeps-file", "each volume that is deleted leaves a file open";
+    ListVolumesKeepsMemory, "list-volumes-keeps-memory", "each ListVolumes takes memory that is not given back";
+    NodePublishRefusalKeepsFile, "node-publish-refusal-keeps-file", "each NodePublishVolume that is refused leaves a file open";
+    NodeStageKeepsChild, "node-stage-keeps-child", "some volumes that are staged leave a child process";
+    NodeStageRefusalLeavesZombie, "node-stage-refusal-leaves-zombie", "some NodeStageVolume that are refused leave a child process that has ended and was not waited for";
+    NodeUnpublishLeavesZombie, "node-unpublish-leaves-zombie", "some NodeUnpublishVolume leave a child process that has ended and was not waited for";
+
     // GetPluginInfo.
     GetPluginInfoUnimplemented, "get-plugin-info-unimplemented", "GetPluginInfo answers UNIMPLEMENTED although it is mandatory or advertised";
     GetPluginInfoFails, "get-plugin-info-fails", "GetPluginInfo answers INTERNAL";
@@ -778,6 +796,30 @@ impl Defect {
         ]
     };
 
+    /// Defects that show only when calls are made many times, in what the process of the driver takes up. The growth suite has to
+    /// find them.
+    pub const OVER_TIME: &[Defect] = {
+        use Defect::*;
+        &[
+            ConnectionKeepsFile,
+            ControllerPublishKeepsSocket,
+            ControllerPublishRefusalKeepsSocket,
+            CreateGroupSnapshotKeepsMemory,
+            CreateSnapshotKeepsThread,
+            CreateSnapshotRefusalKeepsThread,
+            CreateVolumeFromSourceKeepsFile,
+            CreateVolumeGivenUpKeepsFile,
+            CreateVolumeKeepsMemory,
+            CreateVolumeRefusalKeepsMemory,
+            DeleteVolumeKeepsFile,
+            ListVolumesKeepsMemory,
+            NodePublishRefusalKeepsFile,
+            NodeStageKeepsChild,
+            NodeStageRefusalLeavesZombie,
+            NodeUnpublishLeavesZombie,
+        ]
+    };
+
     /// Those that show under hostile input only, many of them on the driver's host. The hostile suite has to find them.
     pub const UNDER_ATTACK: &[Defect] = {
         use Defect::*;
@@ -830,6 +872,7 @@ impl Defect {
             self,
             CreateVolumeCountsOverlapsTwice
                 | CreateVolumeDoublesAfterTimeout
+                | CreateVolumeGivenUpKeepsFile
                 | CreateVolumeLeaksAfterTimeout
                 | CreateVolumeLosesUpdates
                 | CreateVolumeRacesOnName

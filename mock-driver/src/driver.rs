@@ -29,7 +29,7 @@ use crate::call_log::CallLog;
 use crate::capability::{Capabilities, Capability};
 use crate::config::{Config, ConfigError, CrashMode, Failure, NodeConfig};
 use crate::defect::Defect;
-use crate::defects::SAVING;
+use crate::defects::{Kept, SAVING};
 use crate::quirk::Quirk;
 use crate::state::{Access, Content, Map, State, StateFile, Store, Usage, Volume};
 use crate::validate::{self, invalid};
@@ -82,6 +82,9 @@ pub struct Shared {
     pub(crate) started: Instant,
     /// The first connection to each node; for a defect.
     pub(crate) first_connections: Mutex<BTreeMap<String, ConnectionNumber>>,
+    /// The connections that were seen, and what is never given back; for defects.
+    pub(crate) connections: Mutex<BTreeSet<ConnectionNumber>>,
+    pub(crate) kept: Mutex<Vec<Kept>>,
     /// Paths at which volumes were staged or published before this driver started; for defects.
     pub(crate) inherited: Mutex<BTreeSet<String>>,
 }
@@ -180,6 +183,8 @@ impl MockDriver {
             busy: Mutex::default(),
             started: Instant::now(),
             first_connections: Mutex::default(),
+            connections: Mutex::default(),
+            kept: Mutex::default(),
             inherited: Mutex::new(inherited),
             config,
         };

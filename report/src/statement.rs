@@ -209,6 +209,7 @@ const AREAS: &[Area] = &[
     Area { name: "concurrency", checks: &["concurrency/"], rules: &[], needs: &[] },
     Area { name: "restarts", checks: &["restart/"], rules: &[], needs: &[] },
     Area { name: KUBERNETES, checks: &[], rules: &[], needs: &[] },
+    Area { name: "growth", checks: &["growth/"], rules: &["GROWTH-"], needs: &[] },
     Area { name: "hostile input", checks: &["hostile/", "fuzz/"], rules: &["HOSTILE-"], needs: &[] },
 ];
 

@@ -342,6 +342,11 @@ impl Target {
         self.driver.as_ref()
     }
 
+    /// Whether nobody else calls the driver: the run has started it, or the user says so.
+    pub fn is_owned(&self) -> bool {
+        self.config.exclusive || self.driver().is_some_and(Driver::is_started_here)
+    }
+
     /// The last lines that the driver has printed, as far as the run hears them.
     pub fn last_lines(&self) -> Vec<String> {
         self.driver.as_ref().map(Driver::last_lines).unwrap_or_default()

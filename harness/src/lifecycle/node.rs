@@ -482,9 +482,12 @@ impl Cx {
         Some(written)
     }
 
-    /// The process that listens at the endpoint of this node, by the number that it has here; none where it cannot be known, as
-    /// over TCP.
+    /// The process of the driver, by the number that it has here: the one that listens at the endpoint of this node, unless the user
+    /// names another; none where it cannot be known, as over TCP.
     pub async fn driver_process(&self) -> Option<u32> {
+        if self.config().driver_pid.is_some() {
+            return self.config().driver_pid;
+        }
         let pid = mounts::listener(self.target().node(self.node()).endpoint()).await?;
         u32::try_from(pid).ok()
     }

@@ -10,6 +10,7 @@ mod mount_group;
 mod mounts;
 pub mod proven;
 mod readonly;
+mod sequences;
 mod sharing;
 mod used;
 
@@ -28,6 +29,7 @@ pub const SUITE: Suite = Suite {
         mount_group::CHECKS,
         mounts::CHECKS,
         expansion::CHECKS,
+        sequences::CHECKS,
     ]),
     retired: &[],
 };
