@@ -14,6 +14,9 @@ const GIVEN_UP_MAX: Duration = Duration::from_millis(60);
 
 pub(super) fn all(ground: &Ground<'_>, rng: &mut fastrand::Rng) -> Vec<Vec<Item>> {
     let mut all = Vec::new();
+    if ground.has(Capability::CreateDeleteGetVolumeGroupSnapshot) {
+        all.push(members(ground.script()));
+    }
     if ground.has(Capability::CreateDeleteSnapshot) && ground.has(Capability::CloneVolume) {
         all.push(chain(ground.script()));
     }
@@ -29,9 +32,6 @@ pub(super) fn all(ground: &Ground<'_>, rng: &mut fastrand::Rng) -> Vec<Vec<Item>
     }
     if ground.has(Capability::CloneVolume) {
         all.extend([source_of_a_clone(ground.script()), given_up_clone(ground.script(), soon(rng))]);
-    }
-    if ground.has(Capability::CreateDeleteGetVolumeGroupSnapshot) {
-        all.push(members(ground.script()));
     }
     all.into_iter().map(Script::done).collect()
 }
