@@ -27,7 +27,7 @@ use crate::note;
 /// Checks that are named where none of them is there.
 const GONE_NAMED_MAX: usize = 5;
 
-static SUITES: [Suite; 7] = [
+static SUITES: [Suite; 8] = [
     csi_suite_sanity::SUITE,
     csi_suite_data::SUITE,
     csi_suite_stateful::idempotency::SUITE,
@@ -35,6 +35,7 @@ static SUITES: [Suite; 7] = [
     csi_suite_stateful::concurrency::SUITE,
     csi_suite_stateful::restart::SUITE,
     csi_suite_hostile::SUITE,
+    csi_suite_faults::SUITE,
 ];
 
 /// Their names, as `--suite` takes them.
@@ -54,7 +55,8 @@ pub(crate) fn proven() -> BTreeSet<&'static str> {
 
 /// What the refutation tests have seen.
 fn all_accused() -> impl Iterator<Item = Accused> {
-    let matrices = [csi_suite_sanity::proven::MATRIX, csi_suite_data::proven::MATRIX];
+    let matrices =
+        [csi_suite_sanity::proven::MATRIX, csi_suite_data::proven::MATRIX, csi_suite_faults::proven::MATRIX];
     matrices.into_iter().flat_map(accused).chain(csi_suite_stateful::proven::accused())
 }
 

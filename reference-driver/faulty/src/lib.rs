@@ -6,6 +6,7 @@
 mod controller;
 mod defect;
 mod node;
+pub mod plain;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
