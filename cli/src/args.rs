@@ -64,6 +64,9 @@ pub(crate) enum Command {
     /// Send random hostile requests, and check that they do no harm
     #[command(after_help = exit_codes())]
     Fuzz(Box<FuzzArgs>),
+    /// Break commands, system calls and resources of a driver one at a time, and check what it does meanwhile and afterwards
+    #[command(after_help = exit_codes())]
+    Faults(Box<FaultsArgs>),
     /// Probe a driver, and write a configuration and a DriverDefinition for it
     Init(Box<InitArgs>),
     /// Check this machine, a driver and its settings, and list the checks that each gap costs
@@ -351,6 +354,35 @@ pub(crate) struct FuzzArgs {
     /// Directory to store findings in, as YAML
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub(crate) regressions: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) terms: Terms,
+    #[command(flatten)]
+    pub(crate) target: TargetArgs,
+    #[command(flatten)]
+    pub(crate) volumes: VolumeArgs,
+    #[command(flatten)]
+    pub(crate) paths: PathArgs,
+    #[command(flatten)]
+    pub(crate) course: CourseArgs,
+    #[command(flatten)]
+    pub(crate) limits: LimitArgs,
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+}
+
+/// A volume is led through its whole life, again and again, and each time one thing fails at one place of it. Data that were durable
+/// are there afterwards, OK is said of what is done alone, other volumes go on working, and once it works again the same call is done
+/// and nothing is left behind. The driver is to be started by the run, with --driver-command; each lever says what else it needs.
+///
+/// Whatever was broken is healed on every way out, also when csi-sanity is killed.
+#[derive(Debug, Args)]
+pub(crate) struct FaultsArgs {
+    /// Total time for all checks [default: 10m]
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
+    pub(crate) budget: Option<Duration>,
+    /// Only this fault, as a failure names it; repeatable
+    #[arg(long, value_name = "FAULT")]
+    pub(crate) fault: Vec<String>,
     #[command(flatten)]
     pub(crate) terms: Terms,
     #[command(flatten)]

@@ -16,6 +16,7 @@ mod error;
 mod exit;
 mod explain;
 mod export;
+mod faults;
 mod fuzz;
 mod init;
 mod list;
@@ -99,6 +100,7 @@ fn execute(cli: Cli, repeat: repeat::Repeat) -> Result<Exit, Error> {
         Command::Replay(args) => replay::replay(*args, repeat),
         Command::E2e(args) => e2e::e2e(*args, repeat),
         Command::Fuzz(args) => fuzz::fuzz(*args, repeat),
+        Command::Faults(args) => faults::faults(*args, repeat),
         Command::Init(args) => init::init(*args),
         Command::Doctor(args) => doctor::doctor(*args),
         Command::Merge(args) => merge::merge(&args, &repeat),

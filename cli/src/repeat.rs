@@ -88,7 +88,9 @@ impl Repeat {
         let (mut all, mut flags, mut flags_of_run, mut settings) =
             (String::new(), String::new(), String::new(), Vec::new());
         let Some((name, matches)) = matches.subcommand() else { return Repeat::default() };
-        let Some(own) = ["run", "replay", "e2e", "fuzz", "merge"].into_iter().find(|own| *own == name) else {
+        let Some(own) =
+            ["run", "replay", "e2e", "faults", "fuzz", "merge"].into_iter().find(|own| *own == name)
+        else {
             return Repeat::default();
         };
         let operands = |name| matches.try_get_raw(name).ok().flatten().into_iter().flatten();

@@ -36,6 +36,7 @@ static SUITES: [Suite; 8] = [
     csi_suite_stateful::growth::SUITE,
     csi_suite_stateful::restart::SUITE,
     csi_suite_hostile::SUITE,
+    csi_suite_faults::SUITE,
 ];
 
 /// Their names, as `--suite` takes them.
@@ -55,7 +56,8 @@ pub(crate) fn proven() -> BTreeSet<&'static str> {
 
 /// What the refutation tests have seen.
 fn all_accused() -> impl Iterator<Item = Accused> {
-    let matrices = [csi_suite_sanity::proven::MATRIX, csi_suite_data::proven::MATRIX];
+    let matrices =
+        [csi_suite_sanity::proven::MATRIX, csi_suite_data::proven::MATRIX, csi_suite_faults::proven::MATRIX];
     matrices.into_iter().flat_map(accused).chain(csi_suite_stateful::proven::accused())
 }
 

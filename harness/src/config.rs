@@ -651,6 +651,9 @@ pub struct Effort {
     /// The stored case that is run again; no part of a file.
     #[serde(skip)]
     pub replay: Option<PathBuf>,
+    /// The only faults that are tried, as they are stored; none stands for all. No part of a file.
+    #[serde(skip)]
+    pub only_faults: Vec<String>,
 }
 
 impl Default for Effort {
@@ -666,6 +669,7 @@ impl Default for Effort {
             budget_ms: None,
             regressions: None,
             replay: None,
+            only_faults: Vec::new(),
         }
     }
 }

@@ -6,6 +6,7 @@ mod elsewhere;
 mod in_process;
 mod log;
 mod starts;
+mod syscalls;
 
 use std::collections::VecDeque;
 use std::io;
@@ -23,13 +24,14 @@ use tonic::service::Routes;
 use crate::config::Config;
 use child::Child;
 pub(crate) use child::ChildProcess;
-pub use commands::{CommandCall, CommandWatch, LentCommand};
+pub use commands::{Broken, BrokenCommand, CommandCall, CommandWatch, LentCommand};
 use elsewhere::Elsewhere;
 use in_process::InProcess;
 pub use log::DriverLog;
 pub use starts::Away;
 pub(crate) use starts::START_FACTOR;
 use starts::Starts;
+pub use syscalls::{CallFault, Meant, Supervisor, SystemCall};
 
 /// How long a driver may take to stop at the end of a run.
 const STOP_GRACE: Duration = Duration::from_secs(10);
@@ -392,6 +394,29 @@ impl Driver {
         match &self.0.host {
             Host::Child(child) => Some(child.commands()?.watch().await),
             Host::Elsewhere(_) | Host::InProcess(_) => None,
+        }
+    }
+
+    /// The same of more commands, each of which can be broken.
+    ///
+    /// # Errors
+    /// What is needed for it cannot be made.
+    pub async fn watch_all_commands(&self) -> Option<io::Result<CommandWatch<'_>>> {
+        match &self.0.host {
+            Host::Child(child) => Some(child.commands()?.watch_all().await),
+            Host::Elsewhere(_) | Host::InProcess(_) => None,
+        }
+    }
+
+    /// Has the system calls of the driver looked at from its next start on, or no more. `false` where the run has not started the
+    /// driver.
+    pub fn supervise(&self, supervisor: Option<Supervisor>) -> bool {
+        match &self.0.host {
+            Host::Child(child) => {
+                child.supervise(supervisor);
+                true
+            }
+            Host::Elsewhere(_) | Host::InProcess(_) => false,
         }
     }
 

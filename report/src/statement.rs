@@ -208,6 +208,7 @@ const AREAS: &[Area] = &[
     Area { name: "retries", checks: &["idempotency/", "property/"], rules: &[], needs: &[] },
     Area { name: "concurrency", checks: &["concurrency/"], rules: &[], needs: &[] },
     Area { name: "restarts", checks: &["restart/"], rules: &[], needs: &[] },
+    Area { name: "faults", checks: &["faults/"], rules: &["FAULT-"], needs: &[NODE] },
     Area { name: KUBERNETES, checks: &[], rules: &[], needs: &[] },
     Area { name: "growth", checks: &["growth/"], rules: &["GROWTH-"], needs: &[] },
     Area { name: "hostile input", checks: &["hostile/", "fuzz/"], rules: &["HOSTILE-"], needs: &[] },

@@ -10,7 +10,8 @@ use crate::{generate, root};
 const QUICK: &[&str] =
     &["--workspace", "--bins", "--test", "it", "--", "docs", "ids", "scenarios", "snapshots", "cases"];
 /// Tests of matrices, each of which tries all defects.
-const MATRICES: [&str; 4] = ["csi-suite-data", "csi-suite-e2e", "csi-suite-stateful", "csi-suite-sanity"];
+const MATRICES: [&str; 5] =
+    ["csi-suite-data", "csi-suite-e2e", "csi-suite-faults", "csi-suite-stateful", "csi-suite-sanity"];
 
 /// Writes the files anew; with `matrices`, also what each defect is found by, which takes minutes.
 pub(crate) fn bless(matrices: bool) -> Result<()> {

@@ -34,6 +34,12 @@ fn the_defects_and_quirks() {
             found_by.get(defect.id()).map_or("Kubernetes' tests".to_owned(), |checks| checks.join(", "));
         writeln!(text, "| `{}` | {} | {checks} |", defect.id(), escaped(defect.description())).unwrap();
     }
+    let head = "\n## Mistakes of the plain driver\n\nA driver of tests that works by commands; most show only when something fails.\n\n";
+    write!(text, "{head}| mistake | what is wrong | found by |\n|---|---|---|\n").unwrap();
+    for mistake in csi_faulty_driver::plain::Mistake::ALL {
+        let (id, what) = (mistake.id(), escaped(mistake.description()));
+        writeln!(text, "| `{id}` | {what} | {} |", found_by[id].join(", ")).unwrap();
+    }
     write!(text, "\n## Quirks\n\n{} in all. Each passes every check.\n", Quirk::ALL.len()).unwrap();
     for (group, ids) in groups(QUIRKS) {
         write!(text, "\n### {group}\n\n| quirk | what is unusual | permitted by |\n|---|---|---|\n").unwrap();

@@ -14,6 +14,7 @@ use tokio::process::Command;
 use tokio::sync::watch;
 
 use super::commands::CommandPath;
+use super::syscalls::Supervisor;
 use super::{DriverError, DriverLog, Left};
 
 /// How long the kernel may take to end a process after SIGKILL.
@@ -33,6 +34,8 @@ pub(super) struct Child {
     /// Comes first in its PATH, if such a place could be made.
     commands: OnceLock<Option<CommandPath>>,
     running: Mutex<Option<Running>>,
+    /// Who looks at the system calls of what is started.
+    supervisor: Mutex<Option<Supervisor>>,
     /// Whether the command runs the driver itself, as is known once it was ended by signals.
     is_run_here: AtomicBool,
 }
@@ -83,7 +86,7 @@ fn goes_on(group: i32) -> bool {
 }
 
 /// When a process was started, in clock ticks after the machine.
-fn started_ticks(process: i32) -> Option<u64> {
+pub(super) fn started_ticks(process: i32) -> Option<u64> {
     stat(process).get(22 - 3)?.parse().ok()
 }
 
@@ -115,8 +118,12 @@ impl Child {
     pub(super) fn new(command: &str, endpoint: Option<&str>, log: Option<DriverLog>) -> Child {
         let (commands, running) = (OnceLock::new(), Mutex::default());
         let endpoint = endpoint.and_then(listen_address);
-        let is_run_here = AtomicBool::new(false);
-        Child { command: command.to_owned(), endpoint, log, commands, running, is_run_here }
+        let (supervisor, is_run_here) = (Mutex::default(), AtomicBool::new(false));
+        Child { command: command.to_owned(), endpoint, log, commands, running, supervisor, is_run_here }
+    }
+
+    pub(super) fn supervise(&self, supervisor: Option<Supervisor>) {
+        *self.supervisor.lock() = supervisor;
     }
 
     pub(super) fn process(&self) -> Option<ChildProcess> {
@@ -165,7 +172,8 @@ impl Child {
             None => (std::io::stderr().into(), Stdio::inherit()),
         };
         let path = self.commands().map(|commands| ("PATH", commands.path()));
-        let mut child = Command::new("sh")
+        let mut command = Command::new("sh");
+        command
             .arg("-c")
             .arg(&self.command)
             .envs(path)
@@ -174,8 +182,13 @@ impl Child {
             .stdout(stdout)
             .stderr(stderr)
             .process_group(0)
-            .kill_on_drop(true)
-            .spawn()?;
+            .kill_on_drop(true);
+        let supervisor = self.supervisor.lock().clone();
+        let supervised = supervisor.map(|supervisor| supervisor.prepare(&mut command)).transpose()?;
+        let mut child = command.spawn()?;
+        if let Some(supervised) = supervised {
+            supervised.begin()?;
+        }
         let id = child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
         let group = id.ok_or(std::io::ErrorKind::NotFound)?;
         let (tell, end) = watch::channel(None);

@@ -1,6 +1,7 @@
-//! The commands that a driver calls by name, seen by shims that come first in its PATH.
+//! The commands that a driver calls by name, seen and broken by shims that come first in its PATH.
 //!
-//! The place that comes first is empty until somebody watches: at all other times the driver finds the commands themselves.
+//! The place that comes first is empty until somebody watches: at all other times the driver finds the commands themselves. A
+//! shim breaks nothing once the process that asked for it is gone.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, Permissions};
@@ -11,6 +12,8 @@ use std::path::{Path, PathBuf};
 
 use tempfile::TempDir;
 use tokio::sync::{Mutex, MutexGuard};
+
+use super::child::started_ticks;
 
 /// What drivers call, of which each takes options also behind its other arguments, as GNU's getopt does.
 const WATCHED: [&str; 43] = [
@@ -59,15 +62,56 @@ const WATCHED: [&str; 43] = [
     "xfs_repair",
 ];
 
-/// Notes its name and arguments, and runs the command that comes next in the PATH.
+/// What drivers call beside those.
+const BROKEN_TOO: [&str; 18] = [
+    "cryptsetup",
+    "dd",
+    "dmsetup",
+    "fsck",
+    "fsfreeze",
+    "iscsiadm",
+    "lvcreate",
+    "lvextend",
+    "lvremove",
+    "lvs",
+    "mkfs",
+    "multipath",
+    "mountpoint",
+    "nvme",
+    "partprobe",
+    "qemu-img",
+    "udevadm",
+    "vgs",
+];
+
+/// Notes its name and arguments, is broken if there is a file that says how, and runs the command that comes next in the PATH.
 const SHIM: &str = r#"#!/bin/sh
-# Of csi-sanity: notes how a command is called, and runs it.
+# Of csi-sanity: notes how a command is called, and runs it, unless it is to be broken.
 name=${0##*/}
 { printf '%s\0' "$#" "$name" "$@" >>"@calls@/$$"; } 2>/dev/null
 path=:$PATH:
 path=${path%%":@first@:"*}:${path#*":@first@:"}
 path=${path#:}
-PATH=${path%:} exec "$name" "$@"
+really() { PATH=${path%:} exec "$name" "$@"; }
+[ -f "@breaks@/$name" ] && . "@breaks@/$name"
+really "$@"
+"#;
+
+/// Counts the calls from the moment of breaking on, and does something in place of those that are meant, as long as the process
+/// that asked for it runs.
+const BREAK: &str = r#"# Of csi-sanity: breaks a command until this file is gone.
+lives() {
+  read -r line 2>/dev/null <"/proc/@pid@/stat" || return 1
+  set -- ${line##*) }
+  shift 19
+  [ "$1" = "@started@" ]
+}
+n=1
+while [ "$n" -lt 1000 ] && ! (set -C; true >"@breaks@/.$name.$n") 2>/dev/null; do n=$((n + 1)); done
+if lives && [ "$n" @from@ @nth@ ]; then
+  true >"@breaks@/.met"
+  @act@
+fi
 "#;
 
 /// Bytes of noted calls that are read at one time.
@@ -116,18 +160,31 @@ impl CommandPath {
         Ok(lent)
     }
 
-    /// Begins to watch.
+    /// Begins to watch the commands of which it is known where they take options.
     pub(super) async fn watch(&self) -> io::Result<CommandWatch<'_>> {
+        self.watch_some(&[&WATCHED]).await
+    }
+
+    /// Begins to watch all of them, so that they can be broken.
+    pub(super) async fn watch_all(&self) -> io::Result<CommandWatch<'_>> {
+        self.watch_some(&[&WATCHED, &BROKEN_TOO]).await
+    }
+
+    async fn watch_some(&self, names: &[&[&'static str]]) -> io::Result<CommandWatch<'_>> {
         let turn = self.turn.lock().await;
         let calls = tempfile::Builder::new().prefix("csi-sanity-calls-").tempdir()?;
         let watch = CommandWatch { first: self.first(), calls, _turn: turn };
         let shim = watch.calls.path().join("shim");
         let text = |path: &Path| path.to_string_lossy().into_owned();
-        let script = SHIM.replace("@calls@", &text(&watch.noted())).replace("@first@", &text(watch.first));
+        let script = SHIM
+            .replace("@calls@", &text(&watch.noted()))
+            .replace("@breaks@", &text(&watch.breaks()))
+            .replace("@first@", &text(watch.first));
         fs::create_dir(watch.noted())?;
+        fs::create_dir(watch.breaks())?;
         fs::write(&shim, script)?;
         fs::set_permissions(&shim, Permissions::from_mode(0o755))?;
-        for name in WATCHED.iter().filter(|name| is_there(name)) {
+        for name in names.iter().copied().flatten().filter(|name| is_there(name)) {
             symlink(&shim, watch.first.join(name))?;
         }
         Ok(watch)
@@ -168,9 +225,103 @@ pub struct CommandCall {
     pub arguments: Vec<String>,
 }
 
+/// What a command does when it is broken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Broken {
+    /// Nothing, but for what it prints, and ends with this code.
+    Fails {
+        /// Its exit code.
+        code: u8,
+        /// What it prints to the standard output, if anything; no quotes.
+        stdout: &'static str,
+        /// The same of the standard error.
+        stderr: &'static str,
+    },
+    /// What it is for, but only once it is healed.
+    Hangs,
+    /// What it is for, after a second.
+    Late,
+    /// A part of what it is for: it is killed.
+    DiesHalfWay,
+    /// All that it is for, and is killed before it can say so.
+    DiesAtTheEnd,
+}
+
+impl Broken {
+    /// What the shim does in place of the command.
+    fn script(self) -> String {
+        match self {
+            Broken::Fails { code, stdout, stderr } => {
+                let line = |text: &str, to: &str| match text {
+                    "" => String::new(),
+                    text => format!("printf '%s\\n' '{text}' {to}\n"),
+                };
+                format!("{}{}exit {code}", line(stdout, ""), line(stderr, ">&2"))
+            }
+            Broken::Hangs => r#"while [ -f "@breaks@/$name" ] && lives; do sleep 0.05; done"#.to_owned(),
+            Broken::Late => "sleep 1".to_owned(),
+            Broken::DiesHalfWay => {
+                // Most of what writes files is ended by the limit, at the same place each time, and all else by the time.
+                "(ulimit -f 2048; really \"$@\") & sleep 0.01; kill -9 $! 2>/dev/null; wait $! 2>/dev/null; kill -9 $$"
+                    .to_owned()
+            }
+            Broken::DiesAtTheEnd => "(really \"$@\"); kill -9 $$".to_owned(),
+        }
+    }
+}
+
+/// A command that is broken until this is dropped.
+#[derive(Debug)]
+pub struct BrokenCommand {
+    script: PathBuf,
+    breaks: PathBuf,
+}
+
+impl BrokenCommand {
+    /// Whether it was called since, and did what it is not for.
+    pub fn was_met(&self) -> bool {
+        self.breaks.join(".met").exists()
+    }
+}
+
+impl Drop for BrokenCommand {
+    fn drop(&mut self) {
+        // What goes on waits for this.
+        let _ = fs::remove_file(&self.script);
+    }
+}
+
 impl CommandWatch<'_> {
     fn noted(&self) -> PathBuf {
         self.calls.path().join("noted")
+    }
+
+    fn breaks(&self) -> PathBuf {
+        self.calls.path().join("breaks")
+    }
+
+    /// Breaks a command the `nth` time that it is called from now on, and, with `lasts`, each time after that.
+    ///
+    /// # Errors
+    /// What is needed for it cannot be written.
+    pub fn break_command(&self, name: &str, nth: u32, lasts: bool, how: Broken) -> io::Result<BrokenCommand> {
+        let breaks = self.breaks();
+        fs::remove_dir_all(&breaks)?;
+        fs::create_dir(&breaks)?;
+        let process = std::process::id();
+        let started = i32::try_from(process).ok().and_then(started_ticks).unwrap_or_default();
+        let script = BREAK
+            .replace("@act@", &how.script())
+            .replace("@pid@", &process.to_string())
+            .replace("@started@", &started.to_string())
+            .replace("@breaks@", &breaks.to_string_lossy())
+            .replace("@from@", if lasts { "-ge" } else { "-eq" })
+            .replace("@nth@", &nth.to_string());
+        let broken = BrokenCommand { script: breaks.join(name), breaks: breaks.clone() };
+        let unfinished = breaks.join(".script");
+        fs::write(&unfinished, script)?;
+        fs::rename(unfinished, &broken.script)?;
+        Ok(broken)
     }
 
     /// The calls since the last time that somebody asked.
@@ -196,7 +347,7 @@ impl CommandWatch<'_> {
 
 impl Drop for CommandWatch<'_> {
     fn drop(&mut self) {
-        for name in WATCHED {
+        for name in WATCHED.iter().chain(&BROKEN_TOO) {
             // Not all of them are there.
             let _ = fs::remove_file(self.first.join(name));
         }
@@ -251,6 +402,61 @@ mod tests {
         drop(watch);
         assert_eq!(fs::read_dir(commands.first()).unwrap().count(), 0);
         assert_eq!(stat(&commands, &odd), "directory\n");
+    }
+
+    #[tokio::test]
+    async fn a_command_is_broken_when_it_is_called_so_often_and_until_it_is_healed() {
+        let commands = CommandPath::make().unwrap();
+        let watch = commands.watch_all().await.unwrap();
+        let run = || {
+            let mut shell = Command::new("sh");
+            let ran = shell.args(["-c", "stat --format=%F /"]).env("PATH", commands.path()).output().unwrap();
+            (
+                ran.status.code(),
+                String::from_utf8(ran.stdout).unwrap(),
+                String::from_utf8(ran.stderr).unwrap(),
+            )
+        };
+        let (right, fails) = ((Some(0), "directory\n".to_owned(), String::new()), |lasts| {
+            let how = Broken::Fails { code: 7, stdout: "out", stderr: "no 100% %s" };
+            watch.break_command("stat", 2, lasts, how).unwrap()
+        });
+        let wrong = (Some(7), "out\n".to_owned(), "no 100% %s\n".to_owned());
+        let once = fails(false);
+        assert_eq!((run(), once.was_met()), (right.clone(), false));
+        assert_eq!((run(), once.was_met()), (wrong.clone(), true));
+        assert_eq!(run(), right);
+        drop(once);
+        let lasting = fails(true);
+        assert!(!lasting.was_met());
+        assert_eq!([run(), run(), run()], [right.clone(), wrong.clone(), wrong]);
+        drop(lasting);
+        assert_eq!(run(), right);
+        let dies = watch.break_command("stat", 1, false, Broken::DiesAtTheEnd).unwrap();
+        assert_eq!(run().1, right.1, "it is done all the same");
+        drop(dies);
+        let hangs = watch.break_command("stat", 1, true, Broken::Hangs).unwrap();
+        std::thread::scope(|scope| {
+            let waiting = scope.spawn(run);
+            while !hangs.was_met() {
+                std::thread::yield_now();
+            }
+            drop(hangs);
+            assert_eq!(waiting.join().unwrap(), right);
+        });
+    }
+
+    #[tokio::test]
+    async fn nothing_is_broken_for_a_process_that_is_gone() {
+        let commands = CommandPath::make().unwrap();
+        let watch = commands.watch_all().await.unwrap();
+        let lies = Broken::Fails { code: 0, stdout: "", stderr: "" };
+        let broken = watch.break_command("stat", 1, true, lies).unwrap();
+        assert_eq!(stat(&commands, &["--format=%F", "/"]), "");
+        let script = fs::read_to_string(&broken.script).unwrap();
+        let ours = format!("/proc/{}/stat", std::process::id());
+        fs::write(&broken.script, script.replace(&ours, "/proc/0/stat")).unwrap();
+        assert_eq!(stat(&commands, &["--format=%F", "/"]), "directory\n");
     }
 
     #[test]

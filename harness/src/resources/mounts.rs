@@ -33,12 +33,12 @@ pub(crate) fn table() -> Vec<Mount> {
 }
 
 /// The mount points that this process sees.
-pub(crate) fn points() -> Vec<PathBuf> {
+pub fn points() -> Vec<PathBuf> {
     table().into_iter().map(|mount| mount.point).collect()
 }
 
 /// The loop devices that are in use, with the files that they are on.
-pub(crate) fn loops() -> BTreeMap<String, String> {
+pub fn loops() -> BTreeMap<String, String> {
     let devices = std::fs::read_dir("/sys/block").into_iter().flatten().flatten();
     let used = devices.filter_map(|device| {
         let file = std::fs::read_to_string(device.path().join("loop/backing_file")).ok()?;

@@ -1,31 +1,34 @@
 //! What the driver can do wrong.
 
 macro_rules! defects {
-    ($($(#[doc = $doc:literal])+ $variant:ident = $id:literal;)+) => {
-        /// What the driver does wrong, with OK for an answer.
+    ($name:ident; $($(#[doc = $doc:literal])+ $variant:ident = $id:literal;)+) => {
+        /// What the driver does wrong.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-        pub enum Defect {
+        pub enum $name {
             $($(#[doc = $doc])+ $variant,)+
         }
 
-        impl Defect {
+        impl $name {
             /// All there are.
-            pub const ALL: &'static [Defect] = &[$(Defect::$variant,)+];
+            pub const ALL: &'static [$name] = &[$($name::$variant,)+];
 
             /// Its name in tests and documents.
             pub fn id(self) -> &'static str {
-                match self { $(Defect::$variant => $id,)+ }
+                match self { $($name::$variant => $id,)+ }
             }
 
             /// What the driver does, as a sentence.
             pub fn description(self) -> &'static str {
-                match self { $(Defect::$variant => concat!($($doc),+).trim_ascii(),)+ }
+                match self { $($name::$variant => concat!($($doc),+).trim_ascii(),)+ }
             }
         }
     };
 }
 
+pub(crate) use defects;
+
 defects! {
+    Defect;
     /// `volume_mount_group` is not looked at, though VOLUME_MOUNT_GROUP is advertised.
     IgnoresGroup = "hostpath/ignores-group";
     /// The group of `volume_mount_group` gets the directory, and not what is made in it.

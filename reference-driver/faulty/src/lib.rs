@@ -8,6 +8,7 @@ mod controller;
 mod data;
 mod defect;
 mod node;
+pub mod plain;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

@@ -1,0 +1,516 @@
+//! The system calls by which a driver changes something outside of it, seen and broken while it runs: mounts, files made, written, made
+//! durable, renamed and removed, loop devices.
+//!
+//! The kernel itself asks (seccomp user notification), so that it holds for every language, for static programs, and for the
+//! commands that a driver calls, and that calls are counted over all threads; strace counts those that it breaks for each thread
+//! alone, and a driver may make its third call on any of them. All other system calls go on untouched and at full speed.
+//!
+//! A driver that is watched so ends with this process: nobody would answer its calls.
+//!
+//! This is the only module of the harness with `unsafe` code: system calls that no crate wraps.
+#![expect(unsafe_code, reason = "seccomp, and what is between fork and exec")]
+
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd, RawFd};
+use std::os::unix::fs::FileExt as _;
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use csi_proto::lock::Mutex;
+use rustix::process::{Pid, Signal, kill_process_group};
+use tokio::process::Command;
+
+/// Calls that are kept of one step.
+const KEPT_MAX: usize = 10_000;
+/// Longest path that is read, in bytes.
+const PATH_BYTES_MAX: usize = 4096;
+
+/// `_IOWR('!', 0, struct seccomp_notif)` and `_IOWR('!', 1, struct seccomp_notif_resp)`.
+const NOTIF_RECV: libc::c_ulong = 0xc050_2100;
+const NOTIF_SEND: libc::c_ulong = 0xc018_2101;
+/// The call is made as if nobody had been asked.
+const CONTINUE: u32 = 1;
+/// The call waits for the answer, whatever signals come, as those that Go sends to its own threads; since Linux 5.19.
+const WAIT_KILLABLE: libc::c_ulong = 1 << 5;
+
+/// What every change of loop devices is asked for with: LOOP_SET_FD, LOOP_CLR_FD, LOOP_SET_CAPACITY, LOOP_CONFIGURE.
+const LOOP_REQUESTS: [u32; 4] = [0x4c00, 0x4c01, 0x4c07, 0x4c0a];
+
+#[cfg(target_arch = "x86_64")]
+const ARCH: u32 = 0xc000_003e;
+#[cfg(target_arch = "aarch64")]
+const ARCH: u32 = 0xc000_00b7;
+#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+const ARCH: u32 = 0;
+
+/// Where a system call says what it is about.
+#[derive(Clone, Copy, Debug)]
+enum About {
+    /// A path, in this argument.
+    Path(usize),
+    /// A file that is open, in the first argument.
+    Open,
+}
+
+/// When it is looked at.
+#[derive(Clone, Copy, Debug)]
+enum When {
+    Always,
+    /// If one of the bits is in this argument.
+    Bits(usize, u32),
+    /// If it asks for a change of a loop device.
+    Loop,
+}
+
+/// A system call that changes something.
+#[derive(Clone, Copy, Debug)]
+struct Row {
+    name: &'static str,
+    number: libc::c_long,
+    about: About,
+    when: When,
+}
+
+const fn row(name: &'static str, number: libc::c_long, about: About) -> Row {
+    Row { name, number, about, when: When::Always }
+}
+
+/// Makes a file, or empties one.
+const MAKES: u32 = (libc::O_CREAT | libc::O_TRUNC) as u32;
+
+const ROWS: &[Row] = &[
+    row("mount", libc::SYS_mount, About::Path(1)),
+    row("mount", libc::SYS_move_mount, About::Path(3)),
+    row("umount", libc::SYS_umount2, About::Path(0)),
+    row("rename", libc::SYS_renameat, About::Path(3)),
+    row("rename", libc::SYS_renameat2, About::Path(3)),
+    row("unlink", libc::SYS_unlinkat, About::Path(1)),
+    row("link", libc::SYS_linkat, About::Path(3)),
+    row("symlink", libc::SYS_symlinkat, About::Path(2)),
+    row("mkdir", libc::SYS_mkdirat, About::Path(1)),
+    row("truncate", libc::SYS_truncate, About::Path(0)),
+    row("truncate", libc::SYS_ftruncate, About::Open),
+    row("fallocate", libc::SYS_fallocate, About::Open),
+    row("fsync", libc::SYS_fsync, About::Open),
+    row("fsync", libc::SYS_fdatasync, About::Open),
+    row("write", libc::SYS_write, About::Open),
+    row("write", libc::SYS_pwrite64, About::Open),
+    Row { name: "create", number: libc::SYS_openat, about: About::Path(1), when: When::Bits(2, MAKES) },
+    Row { name: "loop", number: libc::SYS_ioctl, about: About::Open, when: When::Loop },
+    #[cfg(target_arch = "x86_64")]
+    row("rename", libc::SYS_rename, About::Path(1)),
+    #[cfg(target_arch = "x86_64")]
+    row("unlink", libc::SYS_unlink, About::Path(0)),
+    #[cfg(target_arch = "x86_64")]
+    row("rmdir", libc::SYS_rmdir, About::Path(0)),
+    #[cfg(target_arch = "x86_64")]
+    row("link", libc::SYS_link, About::Path(1)),
+    #[cfg(target_arch = "x86_64")]
+    row("symlink", libc::SYS_symlink, About::Path(1)),
+    #[cfg(target_arch = "x86_64")]
+    row("mkdir", libc::SYS_mkdir, About::Path(0)),
+    #[cfg(target_arch = "x86_64")]
+    row("create", libc::SYS_creat, About::Path(0)),
+    #[cfg(target_arch = "x86_64")]
+    Row { name: "create", number: libc::SYS_open, about: About::Path(0), when: When::Bits(1, MAKES) },
+];
+
+/// A system call that a driver, or a command that it called, was about to make.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SystemCall {
+    /// What it does: `mount`, `rename` and so on, whichever of the calls for it.
+    pub name: &'static str,
+    /// What it is about.
+    pub path: PathBuf,
+}
+
+/// What happens in place of a system call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CallFault {
+    /// The driver is killed, with all that it has called, before the call is made.
+    Kills,
+    /// The call fails with this error.
+    Fails(i32),
+    /// The call is made so much later.
+    Late(Duration),
+}
+
+/// Which calls are meant.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Meant {
+    /// Their names; none stands for all.
+    pub names: Vec<&'static str>,
+    /// The first that is meant, from 1, of those with the names.
+    pub nth: u32,
+    /// Whether all after it are meant, too.
+    pub lasts: bool,
+}
+
+#[derive(Debug, Default)]
+struct Plan {
+    seen: Vec<SystemCall>,
+    armed: Option<(Meant, CallFault)>,
+    counted: u32,
+    met: Option<SystemCall>,
+}
+
+/// Looks at the system calls of a driver that is started while this is there.
+#[derive(Clone, Debug, Default)]
+pub struct Supervisor(Arc<Mutex<Plan>>);
+
+impl Supervisor {
+    /// The calls since the last time that somebody asked.
+    pub fn take(&self) -> Vec<SystemCall> {
+        std::mem::take(&mut self.0.lock().seen)
+    }
+
+    /// Breaks the calls that are meant, counted from now on, until it is healed.
+    pub fn arm(&self, meant: Meant, fault: CallFault) {
+        let mut plan = self.0.lock();
+        (plan.armed, plan.counted, plan.met) = (Some((meant, fault)), 0, None);
+    }
+
+    /// Breaks nothing any more.
+    pub fn heal(&self) {
+        self.0.lock().armed = None;
+    }
+
+    /// The first call that was broken since something was armed.
+    pub fn met(&self) -> Option<SystemCall> {
+        self.0.lock().met.clone()
+    }
+
+    /// Whether the kernel lets this process look at the calls of one that it starts.
+    ///
+    /// # Errors
+    /// It does not.
+    pub async fn try_it() -> io::Result<()> {
+        let supervisor = Supervisor::default();
+        let mut command = Command::new("true");
+        let started = supervisor.prepare(&mut command)?;
+        let mut child = command.kill_on_drop(true).spawn()?;
+        started.begin()?;
+        child.wait().await.map(drop)
+    }
+
+    /// Has a command begin with its calls looked at.
+    pub(super) fn prepare(&self, command: &mut Command) -> io::Result<Started> {
+        if ARCH == 0 {
+            return Err(io::Error::new(io::ErrorKind::Unsupported, "not on this kind of processor"));
+        }
+        let (here, there) = UnixStream::pair()?;
+        let filter = filter();
+        // SAFETY: between fork and exec the closure makes system calls alone, and touches no memory but what it owns.
+        unsafe {
+            command.pre_exec(move || install(&filter, there.as_raw_fd()));
+        }
+        Ok(Started { here, supervisor: self.clone() })
+    }
+
+    /// What is to become of a call.
+    fn decide(&self, call: SystemCall) -> Option<CallFault> {
+        let mut plan = self.0.lock();
+        let fault = plan
+            .armed
+            .clone()
+            .filter(|(meant, _)| meant.names.is_empty() || meant.names.contains(&call.name));
+        let fault = fault.and_then(|(meant, fault)| {
+            plan.counted += 1;
+            let is_meant = plan.counted == meant.nth || meant.lasts && plan.counted > meant.nth;
+            is_meant.then_some(fault)
+        });
+        if fault.is_some() && plan.met.is_none() {
+            plan.met = Some(call.clone());
+        }
+        if plan.seen.len() < KEPT_MAX {
+            plan.seen.push(call);
+        }
+        fault
+    }
+}
+
+/// A command that is about to be started.
+#[derive(Debug)]
+pub(super) struct Started {
+    here: UnixStream,
+    supervisor: Supervisor,
+}
+
+impl Started {
+    /// Answers the kernel from now on, until nothing of the command is left.
+    pub(super) fn begin(self) -> io::Result<()> {
+        let listener = receive(&self.here)?;
+        let supervisor = self.supervisor;
+        std::thread::Builder::new()
+            .name("system-calls".to_owned())
+            .spawn(move || serve(&listener, &supervisor))?;
+        Ok(())
+    }
+}
+
+fn instruction(code: u32, jump: (u8, u8), k: u32) -> libc::sock_filter {
+    // The codes of BPF are small numbers.
+    libc::sock_filter { code: u16::try_from(code).unwrap_or_default(), jt: jump.0, jf: jump.1, k }
+}
+
+/// Asks for the calls of the table, and lets all others pass.
+fn filter() -> Vec<libc::sock_filter> {
+    let load = |offset| instruction(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, (0, 0), offset);
+    let equals = |k, no| instruction(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, (0, no), k);
+    let bits = |k, no| instruction(libc::BPF_JMP | libc::BPF_JSET | libc::BPF_K, (0, no), k);
+    let ends = |k| instruction(libc::BPF_RET | libc::BPF_K, (0, 0), k);
+    // struct seccomp_data: the number, the architecture, the instruction pointer, the arguments; their lower halves come first.
+    let (number, arch, argument) = (0, 4, |index: usize| 16 + 8 * u32::try_from(index).unwrap_or_default());
+    let asks = ends(libc::SECCOMP_RET_USER_NOTIF);
+    let passes = ends(libc::SECCOMP_RET_ALLOW);
+    // Of another architecture nothing is known.
+    let is_known = instruction(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, (1, 0), ARCH);
+    let mut filter = vec![load(arch), is_known, passes, load(number)];
+    for row in ROWS {
+        let Ok(nr) = u32::try_from(row.number) else { continue };
+        match row.when {
+            When::Always => filter.extend([equals(nr, 1), asks]),
+            When::Bits(index, mask) => {
+                filter.extend([equals(nr, 4), load(argument(index)), bits(mask, 1), asks, load(number)]);
+            }
+            When::Loop => {
+                for request in LOOP_REQUESTS {
+                    filter.extend([equals(nr, 4), load(argument(1)), equals(request, 1), asks, load(number)]);
+                }
+            }
+        }
+    }
+    filter.push(passes);
+    filter
+}
+
+/// Puts the filter into place, in the process that is to become the command, and hands on what its calls are asked for at.
+fn install(filter: &[libc::sock_filter], to: RawFd) -> io::Result<()> {
+    let program = libc::sock_fprog {
+        len: u16::try_from(filter.len()).map_err(|_| io::ErrorKind::InvalidInput)?,
+        filter: filter.as_ptr().cast_mut(),
+    };
+    let ask = |flags: libc::c_ulong| {
+        // SAFETY: the program lives as long as the call, and the kernel only reads it.
+        unsafe { libc::syscall(libc::SYS_seccomp, libc::SECCOMP_SET_MODE_FILTER, flags, &raw const program) }
+    };
+    let listens = libc::c_ulong::from(8_u8);
+    // SAFETY: prctl with these arguments touches no memory.
+    unsafe {
+        libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
+    }
+    let mut listener = ask(listens | WAIT_KILLABLE);
+    if listener < 0 && io::Error::last_os_error().raw_os_error() == Some(libc::EINVAL) {
+        listener = ask(listens);
+    }
+    if listener < 0 && io::Error::last_os_error().raw_os_error() == Some(libc::EACCES) {
+        // SAFETY: as above.
+        unsafe {
+            libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+        }
+        listener = ask(listens | WAIT_KILLABLE);
+    }
+    if listener < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    send(to, RawFd::try_from(listener).map_err(|_| io::ErrorKind::InvalidData)?)
+}
+
+/// Room for one descriptor beside a message.
+#[repr(C, align(8))]
+struct Beside([u8; 32]);
+
+/// A message of one byte with room beside it; the pointers in it hold as long as what they point to.
+fn message(byte: &mut libc::iovec, beside: &mut Beside) -> libc::msghdr {
+    // SAFETY: all zeros are an empty message.
+    let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
+    message.msg_iov = byte;
+    message.msg_iovlen = 1;
+    message.msg_control = beside.0.as_mut_ptr().cast();
+    // SAFETY: it only computes.
+    message.msg_controllen = unsafe { libc::CMSG_SPACE(size_of::<RawFd>() as u32) } as _;
+    message
+}
+
+/// Sends a descriptor.
+fn send(to: RawFd, descriptor: RawFd) -> io::Result<()> {
+    let (mut byte, mut beside) = (0_u8, Beside([0; 32]));
+    let mut part = libc::iovec { iov_base: (&raw mut byte).cast(), iov_len: 1 };
+    let message = message(&mut part, &mut beside);
+    // SAFETY: the message has room for one descriptor, so that there is a first header, and its data are that descriptor.
+    unsafe {
+        let header = libc::CMSG_FIRSTHDR(&raw const message);
+        (*header).cmsg_level = libc::SOL_SOCKET;
+        (*header).cmsg_type = libc::SCM_RIGHTS;
+        (*header).cmsg_len = libc::CMSG_LEN(size_of::<RawFd>() as u32) as _;
+        libc::CMSG_DATA(header).cast::<RawFd>().write_unaligned(descriptor);
+        if libc::sendmsg(to, &raw const message, 0) < 0 {
+            return Err(io::Error::last_os_error());
+        }
+    }
+    Ok(())
+}
+
+/// Receives a descriptor.
+fn receive(from: &UnixStream) -> io::Result<OwnedFd> {
+    from.set_read_timeout(Some(Duration::from_secs(10)))?;
+    let (mut byte, mut beside) = (0_u8, Beside([0; 32]));
+    let mut part = libc::iovec { iov_base: (&raw mut byte).cast(), iov_len: 1 };
+    let mut message = message(&mut part, &mut beside);
+    // SAFETY: the message has room for what it is said to have room for; a header is there only if the kernel has written one, and
+    // then a descriptor that is nobody else's.
+    unsafe {
+        if libc::recvmsg(from.as_raw_fd(), &raw mut message, libc::MSG_CMSG_CLOEXEC) < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        let header = libc::CMSG_FIRSTHDR(&raw const message);
+        if header.is_null() || (*header).cmsg_type != libc::SCM_RIGHTS {
+            return Err(io::Error::new(
+                io::ErrorKind::UnexpectedEof,
+                "the process ended before it was begun",
+            ));
+        }
+        Ok(OwnedFd::from_raw_fd(libc::CMSG_DATA(header).cast::<RawFd>().read_unaligned()))
+    }
+}
+
+/// Answers the kernel until nobody is left who could make a call.
+fn serve(listener: &OwnedFd, supervisor: &Supervisor) {
+    while is_asked(listener) {
+        // SAFETY: all zeros are a notification that says nothing.
+        let mut asked: libc::seccomp_notif = unsafe { std::mem::zeroed() };
+        // SAFETY: the kernel writes a notification there, which has the size that the request says.
+        if unsafe { libc::ioctl(listener.as_raw_fd(), NOTIF_RECV as _, &raw mut asked) } < 0 {
+            // Whoever made the call is gone, or a signal has come.
+            continue;
+        }
+        let fault = look(&asked).and_then(|call| supervisor.decide(call));
+        match fault {
+            None => answer(listener, asked.id, 0),
+            Some(CallFault::Fails(error)) => answer(listener, asked.id, error),
+            Some(CallFault::Late(by)) => {
+                let (Ok(listener), id) = (listener.try_clone(), asked.id) else { continue };
+                std::thread::spawn(move || {
+                    std::thread::sleep(by);
+                    answer(&listener, id, 0);
+                });
+            }
+            Some(CallFault::Kills) => kill(asked.pid),
+        }
+    }
+}
+
+/// Waits for a question; `false` when none can come any more.
+fn is_asked(listener: &OwnedFd) -> bool {
+    let mut wanted = libc::pollfd { fd: listener.as_raw_fd(), events: libc::POLLIN, revents: 0 };
+    loop {
+        // SAFETY: it is one, as the number says.
+        let ready = unsafe { libc::poll(&raw mut wanted, 1, -1) };
+        if ready > 0 {
+            return wanted.revents & libc::POLLIN != 0;
+        }
+        if ready < 0 && io::Error::last_os_error().kind() != io::ErrorKind::Interrupted {
+            return false;
+        }
+    }
+}
+
+/// Lets a call go on, or fail with an error.
+fn answer(listener: &OwnedFd, id: u64, error: i32) {
+    let flags = if error == 0 { CONTINUE } else { 0 };
+    let response = libc::seccomp_notif_resp { id, val: 0, error: -error, flags };
+    // Whoever made the call may be gone.
+    // SAFETY: the kernel reads an answer there, which has the size that the request says.
+    let _ = unsafe { libc::ioctl(listener.as_raw_fd(), NOTIF_SEND as _, &raw const response) };
+}
+
+/// Kills the group of a process: the driver, and what it has called.
+fn kill(process: u32) {
+    let process = i32::try_from(process).ok().and_then(Pid::from_raw);
+    let group = process.and_then(|process| rustix::process::getpgid(Some(process)).ok());
+    if let Some(group) = group.filter(|group| *group != rustix::process::getpgrp()) {
+        // It may have gone by itself.
+        let _ = kill_process_group(group, Signal::KILL);
+    }
+}
+
+/// What a call is about; `None` where it changes nothing that outlives the process.
+fn look(asked: &libc::seccomp_notif) -> Option<SystemCall> {
+    let number = libc::c_long::from(asked.data.nr);
+    let row = ROWS.iter().find(|row| row.number == number)?;
+    let path = match row.about {
+        About::Path(index) => path_at(asked.pid, asked.data.args[index])?,
+        About::Open if row.name == "write" && asked.data.args[0] <= 2 => return None,
+        About::Open => std::fs::read_link(format!("/proc/{}/fd/{}", asked.pid, asked.data.args[0])).ok()?,
+    };
+    let is_passing =
+        ["/proc", "/sys", "/dev/null", "/dev/pts", "/dev/tty"].iter().any(|own| path.starts_with(own));
+    // Sockets and pipes have no path. A tool that fills a device is the command's affair, and no state of the driver.
+    let is_file = path.is_absolute() || matches!(row.about, About::Path(_));
+    let fills_device = path.starts_with("/dev") && matches!(row.name, "write" | "fsync" | "fallocate");
+    (is_file && !is_passing && !fills_device).then_some(SystemCall { name: row.name, path })
+}
+
+/// The text at an address of another process.
+fn path_at(process: u32, address: u64) -> Option<PathBuf> {
+    use std::os::unix::ffi::OsStringExt as _;
+    let memory = File::open(format!("/proc/{process}/mem")).ok()?;
+    let mut bytes = vec![0; PATH_BYTES_MAX];
+    // A path may end before a page that is not there.
+    let to_page_end = PATH_BYTES_MAX - usize::try_from(address).ok()? % PATH_BYTES_MAX;
+    let mut read = memory.read_at(&mut bytes[..to_page_end], address).ok()?;
+    if !bytes[..read].contains(&0) {
+        read += memory.read_at(&mut bytes[read..], address + read as u64).unwrap_or_default();
+    }
+    let end = bytes[..read].iter().position(|byte| *byte == 0)?;
+    bytes.truncate(end);
+    Some(PathBuf::from(std::ffi::OsString::from_vec(bytes)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Runs a script with its calls looked at: what it printed, and how it ended.
+    async fn run(supervisor: &Supervisor, script: &str) -> (String, Option<i32>) {
+        let mut command = Command::new("sh");
+        command.args(["-c", script]).stdout(std::process::Stdio::piped()).process_group(0);
+        let started = supervisor.prepare(&mut command).unwrap();
+        let child = command.spawn().unwrap();
+        started.begin().unwrap();
+        let output = child.wait_with_output().await.unwrap();
+        (String::from_utf8(output.stdout).unwrap(), output.status.code())
+    }
+
+    #[tokio::test]
+    async fn calls_are_seen_and_broken_by_their_number() {
+        if let Err(error) = Supervisor::try_it().await {
+            println!("skipped: {error}");
+            return;
+        }
+        let dir = tempfile::tempdir().unwrap();
+        let place = dir.path().display();
+        let supervisor = Supervisor::default();
+        let script =
+            format!("mkdir {place}/a && mkdir {place}/b; rmdir {place}/a; rmdir {place}/b; echo done");
+        assert_eq!(run(&supervisor, &script).await, ("done\n".to_owned(), Some(0)));
+        let names: Vec<(&str, PathBuf)> =
+            supervisor.take().into_iter().map(|call| (call.name, call.path)).collect();
+        let (a, b) = (dir.path().join("a"), dir.path().join("b"));
+        assert_eq!(names, [("mkdir", a.clone()), ("mkdir", b.clone()), ("rmdir", a), ("rmdir", b.clone())]);
+
+        let meant = |nth, lasts| Meant { names: vec!["mkdir"], nth, lasts };
+        supervisor.arm(meant(2, false), CallFault::Fails(libc::ENOSPC));
+        run(&supervisor, &script).await;
+        assert_eq!(supervisor.met(), Some(SystemCall { name: "mkdir", path: b.clone() }));
+        assert!(!b.exists());
+        supervisor.arm(Meant { names: Vec::new(), nth: 2, lasts: false }, CallFault::Kills);
+        assert_eq!(run(&supervisor, &script).await, (String::new(), None));
+        assert!(!b.exists() && dir.path().join("a").exists());
+        supervisor.heal();
+        assert_eq!(run(&supervisor, &format!("rmdir {place}/a && echo healed")).await.0, "healed\n");
+    }
+}

@@ -1,0 +1,669 @@
+//! A plain driver that does its work by commands, as many do: images in a directory, losetup, mkfs, mount, cp, and a state in a file.
+//! It is right, or makes one mistake, most of which show only when something fails.
+
+mod mistake;
+mod state;
+mod tools;
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use csi_proto::v1::controller_server::{Controller, ControllerServer};
+use csi_proto::v1::identity_server::{Identity, IdentityServer};
+use csi_proto::v1::node_server::{Node, NodeServer};
+use csi_proto::v1::volume_content_source::Type as Source;
+use csi_proto::v1::*;
+use tonic::service::Routes;
+use tonic::{Request, Response, Status, async_trait};
+
+use crate::Reply;
+pub use mistake::Mistake;
+use state::{Kind, State, Thing};
+use tools::{Told as _, beside, is_blank, loop_devices, mounts_at, mounts_of, must, run, text};
+
+/// The name of its only node.
+const NODE: &str = "plain-node";
+
+/// The driver. Clones share all of it.
+#[derive(Clone, Debug)]
+pub struct PlainDriver(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    directory: PathBuf,
+    mistake: Option<Mistake>,
+    state: Mutex<State>,
+    /// Volumes that a call is at work on.
+    busy: Mutex<BTreeSet<String>>,
+    /// Of those who think that only one call may run.
+    everything: Mutex<()>,
+    /// Targets that were noted as published.
+    noted: Mutex<BTreeSet<String>>,
+}
+
+/// Holds a volume until it is dropped.
+struct Held<'a> {
+    busy: &'a Mutex<BTreeSet<String>>,
+    id: String,
+}
+
+impl Drop for Held<'_> {
+    fn drop(&mut self) {
+        self.busy.lock().unwrap().remove(&self.id);
+    }
+}
+
+impl PlainDriver {
+    /// A driver with its files in a directory.
+    ///
+    /// # Errors
+    /// Its state cannot be trusted, in words.
+    pub fn new(directory: &Path, mistake: Option<Mistake>) -> Result<PlainDriver, String> {
+        for place in ["volumes", "snapshots"] {
+            fs::create_dir_all(directory.join(place)).map_err(|error| error.to_string())?;
+        }
+        Ok(PlainDriver(Arc::new(Inner {
+            directory: directory.to_owned(),
+            mistake,
+            state: Mutex::new(State::load(directory, mistake)?),
+            busy: Mutex::default(),
+            everything: Mutex::default(),
+            noted: Mutex::default(),
+        })))
+    }
+
+    /// Its services.
+    pub fn routes(&self) -> Routes {
+        Routes::new(IdentityServer::new(self.clone()))
+            .add_service(ControllerServer::new(self.clone()))
+            .add_service(NodeServer::new(self.clone()))
+    }
+
+    /// Does something about one volume, on a thread that may block.
+    async fn work<T: Send + 'static>(
+        &self,
+        id: String,
+        work: impl FnOnce(&Inner) -> Result<T, Status> + Send + 'static,
+    ) -> Reply<T> {
+        let inner = self.0.clone();
+        let done = tokio::task::spawn_blocking(move || {
+            let _everything = inner.has(Mistake::LocksEverything).then(|| inner.everything.lock().unwrap());
+            let held = inner.hold(&id)?;
+            let done = work(&inner);
+            if done.is_err() && inner.has(Mistake::KeepsLockAfterError) {
+                std::mem::forget(held);
+            }
+            done.map_err(|status| inner.misspoken(status))
+        });
+        done.await.unwrap().map(Response::new)
+    }
+}
+
+impl Inner {
+    fn has(&self, mistake: Mistake) -> bool {
+        self.mistake == Some(mistake)
+    }
+
+    fn hold(&self, id: &str) -> Result<Held<'_>, Status> {
+        match self.busy.lock().unwrap().insert(id.to_owned()) {
+            true => Ok(Held { busy: &self.busy, id: id.to_owned() }),
+            false => Err(Status::aborted(format!("another call is at work on {id}"))),
+        }
+    }
+
+    fn misspoken(&self, status: Status) -> Status {
+        let is_internal = status.code() == tonic::Code::Internal;
+        match self.mistake {
+            Some(Mistake::EndsOnError) if is_internal => std::process::exit(1),
+            Some(Mistake::SaysUnknown) if is_internal => Status::unknown(status.message()),
+            Some(Mistake::SaysNotFound) if is_internal => Status::not_found(status.message()),
+            _ => status,
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap()
+    }
+
+    fn image(&self, id: &str) -> PathBuf {
+        self.directory.join("volumes").join(id)
+    }
+
+    fn snapshot(&self, id: &str) -> PathBuf {
+        self.directory.join("snapshots").join(id)
+    }
+
+    fn volume(&self, id: &str) -> Result<Thing, Status> {
+        let found = self.state().find(Kind::Volume, id);
+        found.ok_or_else(|| Status::not_found(format!("there is no volume {id:?}")))
+    }
+
+    fn create(&self, request: &CreateVolumeRequest) -> Result<Volume, Status> {
+        let bytes = request.capacity_range.map_or(64 << 20, |range| range.required_bytes.max(1 << 20));
+        if let Some(made) = self.state().named(Kind::Volume, &request.name) {
+            return match made.bytes == bytes {
+                true => Ok(told(made, request)),
+                false => Err(Status::already_exists("it has another size")),
+            };
+        }
+        // The id follows from the name, so that what is left of a try that failed is met again.
+        let id = match self.has(Mistake::MakesAnotherEachTime) {
+            true => self.state().new_id("volume"),
+            false => request.name.clone(),
+        };
+        let image = self.image(&id);
+        match &request.volume_content_source {
+            None => {}
+            Some(VolumeContentSource { r#type: Some(Source::Snapshot(source)) }) => {
+                let known = self.state().find(Kind::Snapshot, &source.snapshot_id);
+                known.ok_or_else(|| Status::not_found("there is no such snapshot"))?;
+                self.copy(&self.snapshot(&source.snapshot_id), &image)?;
+            }
+            Some(_) => return Err(Status::invalid_argument("only snapshots are restored")),
+        }
+        must("truncate", &["-s", &bytes.to_string(), &text(&image)])?;
+        let (kind, name, source) = (Kind::Volume, request.name.clone(), String::new());
+        let made = Thing { kind, id, name, bytes, source };
+        self.state().put(made.clone())?;
+        Ok(told(made, request))
+    }
+
+    /// Copies an image, which is there as a whole or not at all.
+    fn copy(&self, from: &Path, to: &Path) -> Result<(), Status> {
+        if self.has(Mistake::TakesHalfACopyForAll) {
+            return match to.exists() {
+                true => Ok(()),
+                false => must("cp", &["--sparse=always", &text(from), &text(to)]).map(drop),
+            };
+        }
+        let unfinished = match self.has(Mistake::LeavesTemporaryFiles) {
+            true => beside(to, &format!(".{:?}", std::time::Instant::now()).replace([' ', '{', '}'], "")),
+            false => beside(to, ".unfinished"),
+        };
+        let copied = run("cp", &["--sparse=always", &text(from), &text(&unfinished)])?.done();
+        if self.has(Mistake::IgnoresFailedCopy) && copied.is_err() {
+            fs::File::create(&unfinished).told()?;
+        } else {
+            copied?;
+        }
+        fs::File::open(&unfinished).and_then(|copy| copy.sync_all()).told()?;
+        fs::rename(&unfinished, to).told()?;
+        tools::sync(to.parent().unwrap())
+    }
+
+    fn delete(&self, id: &str) -> Result<(), Status> {
+        let image = self.image(id);
+        if self.state().find(Kind::Volume, id).is_none() {
+            return Ok(());
+        }
+        if !loop_devices(&image).is_empty() {
+            return Err(Status::failed_precondition("the volume is in use"));
+        }
+        if self.has(Mistake::ForgetsBeforeRemoving) {
+            self.state().remove(id)?;
+        }
+        must(
+            "rm",
+            &[
+                "-f",
+                &text(&image),
+                &text(&beside(&image, ".formatting")),
+                &text(&beside(&image, ".unfinished")),
+            ],
+        )?;
+        self.state().remove(id)
+    }
+
+    /// The loop device of a volume, attached if it is not.
+    fn device(&self, id: &str) -> Result<String, Status> {
+        let image = self.image(id);
+        if let Some(device) = loop_devices(&image).into_iter().next()
+            && !self.has(Mistake::LeaksLoopDevices)
+        {
+            return Ok(device);
+        }
+        match must("losetup", &["--find", "--show", &text(&image)]) {
+            Err(status) if self.has(Mistake::TakesFirstLoopDevice) => {
+                let volumes: Vec<Thing> = self.state().all(Kind::Volume).cloned().collect();
+                let mut devices = volumes.iter().flat_map(|volume| loop_devices(&self.image(&volume.id)));
+                devices.next().ok_or(status)
+            }
+            attached => attached,
+        }
+    }
+
+    fn stage(&self, id: &str, path: &str, is_block: bool) -> Result<(), Status> {
+        self.volume(id)?;
+        if mounts_at(path) > 0 {
+            return Ok(());
+        }
+        let device = self.device(id)?;
+        if is_block {
+            return Ok(());
+        }
+        if !self.has(Mistake::TakesFirstLoopDevice) || mounts_of(&device) == 0 {
+            self.format(id, &device)?;
+        }
+        let mounted = must("mount", &["-t", "ext4", &device, path]);
+        if self.has(Mistake::FormatsWhatItCannotMount) && mounted.is_err() {
+            must("mkfs.ext4", &["-q", "-F", &device])?;
+        }
+        mounted.map(drop)
+    }
+
+    /// Makes a file system where there is nothing, and has one that is there repaired. That a formatting has begun is noted, so that
+    /// what is left of one that was broken off is not taken for data.
+    fn format(&self, id: &str, device: &str) -> Result<(), Status> {
+        let begun = beside(&self.image(id), ".formatting");
+        let mkfs = || must("mkfs.ext4", &["-q", "-F", "-E", "nodiscard", device]);
+        if begun.exists() {
+            if self.has(Mistake::RefusesHalfFormatted) {
+                return Err(Status::internal("the volume is being formatted"));
+            }
+            mkfs()?;
+            return match self.has(Mistake::FormatsAgainEachTime) {
+                true => Ok(()),
+                false => is_formatted(&begun),
+            };
+        }
+        let probed = run("blkid", &["-p", "-s", "TYPE", "-o", "value", device])?;
+        if probed.status.success() && probed.output == "ext4" {
+            let checked = run("e2fsck", &["-f", "-p", device])?;
+            if checked.status.code().is_none_or(|code| code > 1) {
+                if self.has(Mistake::FormatsWhatItCannotRepair) {
+                    mkfs()?;
+                }
+                return checked.done().map(drop);
+            }
+            return self.grow(device);
+        }
+        if !self.has(Mistake::FormatsWhatItCannotRead) && !is_blank(device).told()? {
+            return Err(Status::internal("the device has something on it that is no ext4"));
+        }
+        fs::File::create(&begun).and_then(|note| note.sync_all()).told()?;
+        tools::sync(begun.parent().unwrap())?;
+        mkfs()?;
+        is_formatted(&begun)
+    }
+
+    fn publish(&self, id: &str, staging: &str, target: &str, is_block: bool) -> Result<(), Status> {
+        self.volume(id)?;
+        let is_noted = self.has(Mistake::NotesPublishedTooEarly)
+            && !self.noted.lock().unwrap().insert(target.to_owned());
+        if is_noted || mounts_at(target) > 0 {
+            return Ok(());
+        }
+        let source = if is_block { self.device(id)? } else { staging.to_owned() };
+        if !is_block && mounts_at(staging) == 0 {
+            return Err(Status::failed_precondition("the volume is not staged"));
+        }
+        match is_block {
+            true => drop(fs::File::create(target).told()?),
+            false => fs::create_dir_all(target).told()?,
+        }
+        match must("mount", &["--bind", &source, target]) {
+            Err(_) if self.has(Mistake::IgnoresFailedMount) => Ok(()),
+            mounted => mounted.map(drop),
+        }
+    }
+
+    fn unpublish(&self, target: &str) -> Result<(), Status> {
+        self.noted.lock().unwrap().remove(target);
+        self.unmount(target)?;
+        let path = Path::new(target);
+        let removed = match path.symlink_metadata() {
+            Ok(there) if there.is_dir() => fs::remove_dir(path),
+            Ok(_) => fs::remove_file(path),
+            Err(_) => Ok(()),
+        };
+        let believes = self.has(Mistake::BelievesUmount) || self.has(Mistake::IgnoresFailedUmount);
+        if believes { Ok(()) } else { removed.told() }
+    }
+
+    fn unmount(&self, path: &str) -> Result<(), Status> {
+        if mounts_at(path) == 0 {
+            return Ok(());
+        }
+        match must("umount", &[path]) {
+            Err(_) if self.has(Mistake::IgnoresFailedUmount) => return Ok(()),
+            Err(_) if self.has(Mistake::RemovesBelowAMount) => empty(Path::new(path)),
+            unmounted => drop(unmounted?),
+        }
+        match mounts_at(path) > 0 && !self.has(Mistake::BelievesUmount) {
+            true => Err(Status::internal(format!("{path} is still mounted"))),
+            false => Ok(()),
+        }
+    }
+
+    fn unstage(&self, id: &str, path: &str) -> Result<(), Status> {
+        self.unmount(path)?;
+        for device in loop_devices(&self.image(id)) {
+            match must("losetup", &["--detach", &device]) {
+                Err(_) if self.has(Mistake::IgnoresFailedDetach) => return self.state().remove(id),
+                detached => drop(detached?),
+            }
+            if self.has(Mistake::LeaksLoopDevices) {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn expand(&self, id: &str, bytes: i64) -> Result<i64, Status> {
+        let volume = self.volume(id)?;
+        if volume.bytes < bytes {
+            must("truncate", &["-s", &bytes.to_string(), &text(&self.image(id))])?;
+            self.state().put(Thing { bytes, ..volume })?;
+        }
+        Ok(bytes)
+    }
+
+    /// Grows the file system to its device.
+    fn grow(&self, device: &str) -> Result<(), Status> {
+        match must("resize2fs", &[device]) {
+            Err(_) if self.has(Mistake::IgnoresFailedResize) => Ok(()),
+            Err(_) if self.has(Mistake::FormatsWhatItCannotGrow) => {
+                must("mkfs.ext4", &["-q", "-F", device]).map(drop)
+            }
+            grown => grown.map(drop),
+        }
+    }
+
+    fn create_snapshot(&self, request: &CreateSnapshotRequest) -> Result<Snapshot, Status> {
+        if let Some(taken) = self.state().named(Kind::Snapshot, &request.name) {
+            return match taken.source == request.source_volume_id {
+                true => Ok(told_snapshot(taken)),
+                false => Err(Status::already_exists("it is of another volume")),
+            };
+        }
+        let volume = self.volume(&request.source_volume_id)?;
+        let id = request.name.clone();
+        self.copy(&self.image(&volume.id), &self.snapshot(&id))?;
+        let (kind, name, source) = (Kind::Snapshot, request.name.clone(), volume.id);
+        let taken = Thing { kind, id, name, bytes: volume.bytes, source };
+        self.state().put(taken.clone())?;
+        Ok(told_snapshot(taken))
+    }
+
+    fn delete_snapshot(&self, id: &str) -> Result<(), Status> {
+        if self.state().find(Kind::Snapshot, id).is_none() {
+            return Ok(());
+        }
+        let image = self.snapshot(id);
+        must("rm", &["-f", &text(&image), &text(&beside(&image, ".unfinished"))])?;
+        self.state().remove(id)
+    }
+}
+
+/// Notes that a formatting is over.
+fn is_formatted(begun: &Path) -> Result<(), Status> {
+    fs::remove_file(begun).told()?;
+    tools::sync(begun.parent().unwrap())
+}
+
+/// Removes what is in a directory that may be a mount.
+fn empty(path: &Path) {
+    for entry in fs::read_dir(path).into_iter().flatten().flatten() {
+        // It does not matter which of them can be.
+        let _ = fs::remove_file(entry.path());
+    }
+}
+
+fn told(volume: Thing, request: &CreateVolumeRequest) -> Volume {
+    let content_source = request.volume_content_source.clone();
+    Volume { volume_id: volume.id, capacity_bytes: volume.bytes, content_source, ..Volume::default() }
+}
+
+fn told_snapshot(taken: Thing) -> Snapshot {
+    Snapshot {
+        snapshot_id: taken.id,
+        source_volume_id: taken.source,
+        size_bytes: taken.bytes,
+        creation_time: Some(Default::default()),
+        ready_to_use: true,
+        ..Snapshot::default()
+    }
+}
+
+fn is_block(capability: Option<&VolumeCapability>) -> bool {
+    let access = capability.and_then(|capability| capability.access_type.as_ref());
+    matches!(access, Some(volume_capability::AccessType::Block(_)))
+}
+
+#[async_trait]
+impl Identity for PlainDriver {
+    async fn get_plugin_info(&self, _: Request<GetPluginInfoRequest>) -> Reply<GetPluginInfoResponse> {
+        let (name, vendor_version) = ("plain.example.com".to_owned(), "1".to_owned());
+        Ok(Response::new(GetPluginInfoResponse { name, vendor_version, ..Default::default() }))
+    }
+
+    async fn get_plugin_capabilities(
+        &self,
+        _: Request<GetPluginCapabilitiesRequest>,
+    ) -> Reply<GetPluginCapabilitiesResponse> {
+        use plugin_capability::{Service, Type, VolumeExpansion, service, volume_expansion};
+        let service = Type::Service(Service { r#type: service::Type::ControllerService.into() });
+        let online = Type::VolumeExpansion(VolumeExpansion { r#type: volume_expansion::Type::Online.into() });
+        let capabilities =
+            [service, online].map(|one| PluginCapability { r#type: Some(one) }).into_iter().collect();
+        Ok(Response::new(GetPluginCapabilitiesResponse { capabilities }))
+    }
+
+    async fn probe(&self, _: Request<ProbeRequest>) -> Reply<ProbeResponse> {
+        Ok(Response::new(ProbeResponse::default()))
+    }
+}
+
+#[async_trait]
+impl Controller for PlainDriver {
+    async fn create_volume(&self, request: Request<CreateVolumeRequest>) -> Reply<CreateVolumeResponse> {
+        let request = request.into_inner();
+        let name = request.name.clone();
+        let made = self.work(name, move |inner| inner.create(&request));
+        Ok(made.await?.map(|volume| CreateVolumeResponse { volume: Some(volume) }))
+    }
+
+    async fn delete_volume(&self, request: Request<DeleteVolumeRequest>) -> Reply<DeleteVolumeResponse> {
+        let id = request.into_inner().volume_id;
+        self.work(id.clone(), move |inner| inner.delete(&id).map(|()| DeleteVolumeResponse {})).await
+    }
+
+    async fn validate_volume_capabilities(
+        &self,
+        request: Request<ValidateVolumeCapabilitiesRequest>,
+    ) -> Reply<ValidateVolumeCapabilitiesResponse> {
+        let inner = self.0.clone();
+        tokio::task::spawn_blocking(move || {
+            let _everything = inner.has(Mistake::LocksEverything).then(|| inner.everything.lock().unwrap());
+            inner.volume(&request.get_ref().volume_id)?;
+            Ok(Response::new(ValidateVolumeCapabilitiesResponse::default()))
+        })
+        .await
+        .unwrap()
+    }
+
+    async fn list_volumes(&self, _: Request<ListVolumesRequest>) -> Reply<ListVolumesResponse> {
+        let all = self.0.state().all(Kind::Volume).cloned().collect::<Vec<_>>();
+        let entry = |volume: Thing| {
+            let told = told(volume, &CreateVolumeRequest::default());
+            list_volumes_response::Entry { volume: Some(told), status: None }
+        };
+        let entries = all.into_iter().map(entry).collect();
+        Ok(Response::new(ListVolumesResponse { entries, next_token: String::new() }))
+    }
+
+    async fn controller_get_capabilities(
+        &self,
+        _: Request<ControllerGetCapabilitiesRequest>,
+    ) -> Reply<ControllerGetCapabilitiesResponse> {
+        use controller_service_capability::rpc::Type;
+        let types =
+            [Type::CreateDeleteVolume, Type::CreateDeleteSnapshot, Type::ExpandVolume, Type::ListVolumes];
+        let capability = |one: Type| ControllerServiceCapability {
+            r#type: Some(controller_service_capability::Type::Rpc(controller_service_capability::Rpc {
+                r#type: one.into(),
+            })),
+        };
+        let capabilities = types.map(capability).into_iter().collect();
+        Ok(Response::new(ControllerGetCapabilitiesResponse { capabilities }))
+    }
+
+    async fn create_snapshot(
+        &self,
+        request: Request<CreateSnapshotRequest>,
+    ) -> Reply<CreateSnapshotResponse> {
+        let request = request.into_inner();
+        let volume = request.source_volume_id.clone();
+        let taken = self.work(volume, move |inner| inner.create_snapshot(&request));
+        Ok(taken.await?.map(|snapshot| CreateSnapshotResponse { snapshot: Some(snapshot) }))
+    }
+
+    async fn delete_snapshot(
+        &self,
+        request: Request<DeleteSnapshotRequest>,
+    ) -> Reply<DeleteSnapshotResponse> {
+        let id = request.into_inner().snapshot_id;
+        let done = self.work(id.clone(), move |inner| inner.delete_snapshot(&id));
+        Ok(done.await?.map(|()| DeleteSnapshotResponse {}))
+    }
+
+    async fn controller_expand_volume(
+        &self,
+        request: Request<ControllerExpandVolumeRequest>,
+    ) -> Reply<ControllerExpandVolumeResponse> {
+        let ControllerExpandVolumeRequest { volume_id, capacity_range, .. } = request.into_inner();
+        let bytes = capacity_range.map_or(0, |range| range.required_bytes);
+        let grown = self.work(volume_id.clone(), move |inner| inner.expand(&volume_id, bytes));
+        // A file system is grown when it is staged next.
+        let node_expansion_required = false;
+        Ok(grown
+            .await?
+            .map(|capacity_bytes| ControllerExpandVolumeResponse { capacity_bytes, node_expansion_required }))
+    }
+
+    async fn controller_publish_volume(
+        &self,
+        _: Request<ControllerPublishVolumeRequest>,
+    ) -> Reply<ControllerPublishVolumeResponse> {
+        Err(not_offered())
+    }
+
+    async fn controller_unpublish_volume(
+        &self,
+        _: Request<ControllerUnpublishVolumeRequest>,
+    ) -> Reply<ControllerUnpublishVolumeResponse> {
+        Err(not_offered())
+    }
+
+    async fn get_capacity(&self, _: Request<GetCapacityRequest>) -> Reply<GetCapacityResponse> {
+        Err(not_offered())
+    }
+
+    async fn list_snapshots(&self, _: Request<ListSnapshotsRequest>) -> Reply<ListSnapshotsResponse> {
+        Err(not_offered())
+    }
+
+    async fn get_snapshot(&self, _: Request<GetSnapshotRequest>) -> Reply<GetSnapshotResponse> {
+        Err(not_offered())
+    }
+
+    async fn controller_get_volume(
+        &self,
+        _: Request<ControllerGetVolumeRequest>,
+    ) -> Reply<ControllerGetVolumeResponse> {
+        Err(not_offered())
+    }
+
+    async fn controller_modify_volume(
+        &self,
+        _: Request<ControllerModifyVolumeRequest>,
+    ) -> Reply<ControllerModifyVolumeResponse> {
+        Err(not_offered())
+    }
+}
+
+#[async_trait]
+impl Node for PlainDriver {
+    async fn node_stage_volume(
+        &self,
+        request: Request<NodeStageVolumeRequest>,
+    ) -> Reply<NodeStageVolumeResponse> {
+        let NodeStageVolumeRequest { volume_id, staging_target_path, volume_capability, .. } =
+            request.into_inner();
+        let is_block = is_block(volume_capability.as_ref());
+        let staged = self
+            .work(volume_id.clone(), move |inner| inner.stage(&volume_id, &staging_target_path, is_block));
+        Ok(staged.await?.map(|()| NodeStageVolumeResponse {}))
+    }
+
+    async fn node_unstage_volume(
+        &self,
+        request: Request<NodeUnstageVolumeRequest>,
+    ) -> Reply<NodeUnstageVolumeResponse> {
+        let NodeUnstageVolumeRequest { volume_id, staging_target_path } = request.into_inner();
+        let unstaged =
+            self.work(volume_id.clone(), move |inner| inner.unstage(&volume_id, &staging_target_path));
+        Ok(unstaged.await?.map(|()| NodeUnstageVolumeResponse {}))
+    }
+
+    async fn node_publish_volume(
+        &self,
+        request: Request<NodePublishVolumeRequest>,
+    ) -> Reply<NodePublishVolumeResponse> {
+        let NodePublishVolumeRequest {
+            volume_id, staging_target_path, target_path, volume_capability, ..
+        } = request.into_inner();
+        let is_block = is_block(volume_capability.as_ref());
+        let published = self.work(volume_id.clone(), move |inner| {
+            inner.publish(&volume_id, &staging_target_path, &target_path, is_block)
+        });
+        Ok(published.await?.map(|()| NodePublishVolumeResponse {}))
+    }
+
+    async fn node_unpublish_volume(
+        &self,
+        request: Request<NodeUnpublishVolumeRequest>,
+    ) -> Reply<NodeUnpublishVolumeResponse> {
+        let NodeUnpublishVolumeRequest { volume_id, target_path } = request.into_inner();
+        let done = self.work(volume_id, move |inner| inner.unpublish(&target_path));
+        Ok(done.await?.map(|()| NodeUnpublishVolumeResponse {}))
+    }
+
+    async fn node_expand_volume(
+        &self,
+        _: Request<NodeExpandVolumeRequest>,
+    ) -> Reply<NodeExpandVolumeResponse> {
+        Err(not_offered())
+    }
+
+    async fn node_get_capabilities(
+        &self,
+        _: Request<NodeGetCapabilitiesRequest>,
+    ) -> Reply<NodeGetCapabilitiesResponse> {
+        use node_service_capability::rpc::Type;
+        let capability = |one: Type| NodeServiceCapability {
+            r#type: Some(node_service_capability::Type::Rpc(node_service_capability::Rpc {
+                r#type: one.into(),
+            })),
+        };
+        let capabilities = [Type::StageUnstageVolume].map(capability).into_iter().collect();
+        Ok(Response::new(NodeGetCapabilitiesResponse { capabilities }))
+    }
+
+    async fn node_get_info(&self, _: Request<NodeGetInfoRequest>) -> Reply<NodeGetInfoResponse> {
+        Ok(Response::new(NodeGetInfoResponse { node_id: NODE.to_owned(), ..Default::default() }))
+    }
+
+    async fn node_get_volume_stats(
+        &self,
+        _: Request<NodeGetVolumeStatsRequest>,
+    ) -> Reply<NodeGetVolumeStatsResponse> {
+        Err(not_offered())
+    }
+}
+
+fn not_offered() -> Status {
+    Status::unimplemented("it is not advertised")
+}

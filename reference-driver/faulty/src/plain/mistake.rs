@@ -1,0 +1,63 @@
+//! What the plain driver can do wrong, most of which shows only when something fails.
+
+use crate::defect::defects;
+
+defects! {
+    Mistake;
+    /// A device that blkid does not identify is formatted, whatever is on it.
+    FormatsWhatItCannotRead = "plain/formats-what-it-cannot-read";
+    /// A file system that e2fsck cannot repair is made anew.
+    FormatsWhatItCannotRepair = "plain/formats-what-it-cannot-repair";
+    /// A file system that cannot be mounted is made anew.
+    FormatsWhatItCannotMount = "plain/formats-what-it-cannot-mount";
+    /// A file system that cannot be grown is made anew.
+    FormatsWhatItCannotGrow = "plain/formats-what-it-cannot-grow";
+    /// A umount that fails is taken for done.
+    IgnoresFailedUmount = "plain/ignores-failed-umount";
+    /// A umount that ends with 0 is believed, and nobody looks.
+    BelievesUmount = "plain/believes-umount";
+    /// The target is removed with all that is in it after a umount that failed.
+    RemovesBelowAMount = "plain/removes-below-a-mount";
+    /// A mount that fails is taken for done.
+    IgnoresFailedMount = "plain/ignores-failed-mount";
+    /// A resize2fs that fails is taken for done.
+    IgnoresFailedResize = "plain/ignores-failed-resize";
+    /// A copy that fails leaves the volume empty, and is taken for done.
+    IgnoresFailedCopy = "plain/ignores-failed-copy";
+    /// What a copy that was killed has left is taken for the whole when the call is made again.
+    TakesHalfACopyForAll = "plain/takes-half-a-copy-for-all";
+    /// The file of a copy that failed stays, under a name of its own each time.
+    LeavesTemporaryFiles = "plain/leaves-temporary-files";
+    /// The lock of a volume is not given back after an error.
+    KeepsLockAfterError = "plain/keeps-lock-after-error";
+    /// One lock for all volumes is held while a command runs, also against calls that change nothing.
+    LocksEverything = "plain/locks-everything";
+    /// Each try to stage attaches another loop device, and those of tries that failed stay.
+    LeaksLoopDevices = "plain/leaks-loop-devices";
+    /// A loop device that cannot be detached is forgotten.
+    IgnoresFailedDetach = "plain/ignores-failed-detach";
+    /// Where no loop device can be had, that of another volume is taken.
+    TakesFirstLoopDevice = "plain/takes-first-loop-device";
+    /// A volume is noted as published before it is mounted, and that is believed when the call is made again.
+    NotesPublishedTooEarly = "plain/notes-published-too-early";
+    /// A volume whose formatting was broken off is refused for ever.
+    RefusesHalfFormatted = "plain/refuses-half-formatted";
+    /// The note that a formatting has begun stays after one that was broken off, so that the volume is formatted each time.
+    FormatsAgainEachTime = "plain/formats-again-each-time";
+    /// A volume is forgotten before its file is removed, so that the file of one that cannot be removed stays.
+    ForgetsBeforeRemoving = "plain/forgets-before-removing";
+    /// Each try to make a volume makes another one, of which the last is noted.
+    MakesAnotherEachTime = "plain/makes-another-each-time";
+    /// The process ends when a command fails.
+    EndsOnError = "plain/ends-on-error";
+    /// Errors have the code UNKNOWN.
+    SaysUnknown = "plain/says-unknown";
+    /// A command that fails is answered with NOT_FOUND.
+    SaysNotFound = "plain/says-not-found";
+    /// The state is written into the file that is there, which is empty for a while.
+    WritesInPlace = "plain/writes-in-place";
+    /// The answer is sent before the state is written.
+    AnswersBeforeWriting = "plain/answers-before-writing";
+    /// A state that cannot be written is kept in memory alone, with OK for an answer.
+    IgnoresFailedWrite = "plain/ignores-failed-write";
+}

@@ -1,0 +1,136 @@
+//! What the driver remembers, in a file that is replaced as a whole.
+
+use std::fs::{self, File};
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+
+use tonic::Status;
+
+use super::mistake::Mistake;
+use super::tools;
+
+/// The last line, without which a file is no whole state.
+const END: &str = "end";
+
+/// A volume or a snapshot.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Thing {
+    pub(super) kind: Kind,
+    pub(super) id: String,
+    pub(super) name: String,
+    pub(super) bytes: i64,
+    /// The volume that a snapshot is of; empty for a volume.
+    pub(super) source: String,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    Volume,
+    Snapshot,
+}
+
+#[derive(Debug)]
+pub(super) struct State {
+    path: PathBuf,
+    things: Vec<Thing>,
+    next: u64,
+    mistake: Option<Mistake>,
+}
+
+impl State {
+    /// # Errors
+    /// The file cannot be trusted, in words.
+    pub(super) fn load(directory: &Path, mistake: Option<Mistake>) -> Result<State, String> {
+        let path = directory.join("state");
+        let mut state = State { path, things: Vec::new(), next: 1, mistake };
+        let text = match fs::read_to_string(&state.path) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(state),
+            read => read.map_err(|error| format!("{}: {error}", state.path.display()))?,
+        };
+        let takes_any = mistake == Some(Mistake::WritesInPlace);
+        if text.lines().last() != Some(END) && !takes_any {
+            return Err(format!("{} is not whole", state.path.display()));
+        }
+        for line in text.lines().filter(|line| *line != END) {
+            match line.split('\t').collect::<Vec<_>>()[..] {
+                ["next", next] => state.next = next.parse().map_err(|_| line.to_owned())?,
+                [kind, id, name, bytes, source] => state.things.push(Thing {
+                    kind: if kind == "volume" { Kind::Volume } else { Kind::Snapshot },
+                    id: id.to_owned(),
+                    name: name.to_owned(),
+                    bytes: bytes.parse().map_err(|_| line.to_owned())?,
+                    source: source.to_owned(),
+                }),
+                _ if takes_any => {}
+                _ => return Err(format!("{}: {line:?}", state.path.display())),
+            }
+        }
+        Ok(state)
+    }
+
+    pub(super) fn all(&self, kind: Kind) -> impl Iterator<Item = &Thing> {
+        self.things.iter().filter(move |thing| thing.kind == kind)
+    }
+
+    pub(super) fn find(&self, kind: Kind, id: &str) -> Option<Thing> {
+        self.all(kind).find(|thing| thing.id == id).cloned()
+    }
+
+    pub(super) fn named(&self, kind: Kind, name: &str) -> Option<Thing> {
+        self.all(kind).find(|thing| thing.name == name).cloned()
+    }
+
+    /// An id that nothing else has.
+    pub(super) fn new_id(&mut self, kind: &str) -> String {
+        self.next += 1;
+        format!("{kind}-{}", self.next)
+    }
+
+    /// Takes in a thing, or what has changed of it.
+    pub(super) fn put(&mut self, thing: Thing) -> Result<(), Status> {
+        let before = self.things.clone();
+        self.things.retain(|other| other.id != thing.id);
+        self.things.push(thing);
+        self.save().inspect_err(|_| self.things = before)
+    }
+
+    pub(super) fn remove(&mut self, id: &str) -> Result<(), Status> {
+        let before = self.things.clone();
+        self.things.retain(|other| other.id != id);
+        self.save().inspect_err(|_| self.things = before)
+    }
+
+    fn save(&mut self) -> Result<(), Status> {
+        let mut text = format!("next\t{}\n", self.next);
+        for thing in &self.things {
+            let kind = if thing.kind == Kind::Volume { "volume" } else { "snapshot" };
+            let Thing { id, name, bytes, source, .. } = thing;
+            text.push_str(&format!("{kind}\t{id}\t{name}\t{bytes}\t{source}\n"));
+        }
+        text.push_str(END);
+        let path = self.path.clone();
+        let in_place = self.mistake == Some(Mistake::WritesInPlace);
+        let write = move || if in_place { fs::write(&path, text) } else { replace(&path, &text) };
+        if self.mistake == Some(Mistake::AnswersBeforeWriting) {
+            std::thread::spawn(move || {
+                std::thread::sleep(std::time::Duration::from_millis(30));
+                let _ = write();
+            });
+            return Ok(());
+        }
+        match write() {
+            Err(_) if self.mistake == Some(Mistake::IgnoresFailedWrite) => Ok(()),
+            written => written.map_err(|error| Status::internal(format!("the state: {error}"))),
+        }
+    }
+}
+
+/// Replaces a file by one with this text, so that it is whole at any time.
+fn replace(path: &Path, text: &str) -> std::io::Result<()> {
+    let new = tools::beside(path, ".new");
+    let mut file = File::create(&new)?;
+    file.write_all(text.as_bytes())?;
+    file.sync_all()?;
+    fs::rename(&new, path)?;
+    File::open(path.parent().unwrap())?.sync_all()
+}

@@ -1,0 +1,101 @@
+//! The commands that the driver calls, as drivers do that are scripts at heart.
+
+use std::fs::{self, File};
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitStatus, Stdio};
+
+use tonic::Status;
+
+/// Bytes at the beginning of a device that are nothing but zeros where nobody has written.
+const BLANK_BYTES: usize = 1 << 20;
+
+/// What a command came to.
+pub(super) struct Ran {
+    pub(super) status: ExitStatus,
+    pub(super) output: String,
+    told: String,
+}
+
+/// Runs a command to its end.
+pub(super) fn run(name: &str, arguments: &[&str]) -> Result<Ran, Status> {
+    let told = format!("{name} {}", arguments.join(" "));
+    let ran = Command::new(name).args(arguments).stdin(Stdio::null()).output();
+    let ran = ran.map_err(|error| Status::internal(format!("{told}: {error}")))?;
+    let output = String::from_utf8_lossy(&ran.stdout).trim().to_owned();
+    let told = format!("{told}: {}", String::from_utf8_lossy(&ran.stderr).trim());
+    Ok(Ran { status: ran.status, output, told })
+}
+
+impl Ran {
+    /// # Errors
+    /// It has failed.
+    pub(super) fn done(self) -> Result<String, Status> {
+        match self.status.success() {
+            true => Ok(self.output),
+            false => Err(Status::internal(format!("{} ({})", self.told, self.status))),
+        }
+    }
+}
+
+/// Runs a command that has to do its work.
+pub(super) fn must(name: &str, arguments: &[&str]) -> Result<String, Status> {
+    run(name, arguments)?.done()
+}
+
+/// An error of the system, told with a code that does not depend on it.
+pub(super) trait Told<T> {
+    fn told(self) -> Result<T, Status>;
+}
+
+impl<T> Told<T> for std::io::Result<T> {
+    fn told(self) -> Result<T, Status> {
+        self.map_err(|error| Status::internal(error.to_string()))
+    }
+}
+
+/// How often something is mounted at a path.
+pub(super) fn mounts_at(path: &str) -> usize {
+    let table = fs::read_to_string("/proc/self/mountinfo").unwrap();
+    table.lines().filter(|line| line.split(' ').nth(4) == Some(path)).count()
+}
+
+/// How often something is mounted from a device.
+pub(super) fn mounts_of(device: &str) -> usize {
+    let table = fs::read_to_string("/proc/self/mountinfo").unwrap();
+    table.lines().filter(|line| line.split(' ').any(|field| field == device)).count()
+}
+
+/// The loop devices of a file.
+pub(super) fn loop_devices(image: &Path) -> Vec<String> {
+    let image = image.to_string_lossy();
+    let devices = fs::read_dir("/sys/block").unwrap().flatten();
+    let of_image = devices.filter(|device| {
+        let file = fs::read_to_string(device.path().join("loop/backing_file")).unwrap_or_default();
+        file.trim_end() == image
+    });
+    of_image.map(|device| format!("/dev/{}", device.file_name().to_string_lossy())).collect()
+}
+
+/// Whether nobody has written to a device.
+pub(super) fn is_blank(device: &str) -> std::io::Result<bool> {
+    let mut bytes = vec![0; BLANK_BYTES];
+    File::open(device)?.read_exact(&mut bytes)?;
+    Ok(bytes.iter().all(|byte| *byte == 0))
+}
+
+/// Makes what was done in a directory durable.
+pub(super) fn sync(directory: &Path) -> Result<(), Status> {
+    let synced = File::open(directory).and_then(|directory| directory.sync_all());
+    synced.map_err(|error| Status::internal(format!("{}: {error}", directory.display())))
+}
+
+/// A path as an argument.
+pub(super) fn text(path: &Path) -> String {
+    path.to_string_lossy().into_owned()
+}
+
+/// The name of a path with something behind it.
+pub(super) fn beside(path: &Path, ending: &str) -> PathBuf {
+    PathBuf::from(format!("{}{ending}", path.display()))
+}

@@ -1,0 +1,273 @@
+//! The checks: one for each lever.
+
+use std::time::{Duration, Instant};
+
+use csi_harness::prelude::*;
+use csi_harness::spec::requirements::Requirement;
+
+use crate::fault::Fault;
+use crate::left::{Look, Places};
+use crate::lever::Lever;
+use crate::lever::commands::{self, Commands};
+use crate::lever::crash_points::{self, CrashPoints};
+use crate::lever::system_calls::{self, SystemCalls};
+use crate::life::{Life, Plan, Step};
+use crate::neighbour::Neighbour;
+use crate::rules::*;
+use crate::trial::{Bench, Told, Went, plainly, without_fault};
+
+/// What a fault can show of a driver.
+static RULES: &[&Requirement] = &[
+    &FAULT_DATA_001,
+    &FAULT_DONE_001,
+    &FAULT_HEAL_001,
+    &FAULT_CODE_001,
+    &FAULT_TIME_001,
+    &FAULT_OTHERS_001,
+    &FAULT_LEFT_001,
+    &req::CTRL_CREATEVOL_004,
+    &req::NODE_PUBLISH_026,
+    &req::NODE_PUBLISH_027,
+    &req::NODE_UNPUBLISH_002,
+    &req::NODE_UNSTAGE_002,
+    &req::GEN_ERR_001,
+];
+
+/// Time for the faults of one check where the user gives none.
+const CHECK_LIMIT: Duration = Duration::from_secs(8);
+/// Part of the time of a check that is left for undoing.
+const SPARE: f64 = 0.2;
+/// Checks that `--budget` is divided among.
+const SHARES: u32 = 3;
+
+check! {
+    /// mkfs, mount, umount, blkid, cp and their like fail, hang and are killed on machines that go wrong. A driver that goes by what they
+    /// say has to tell "no" from "I cannot know": a device that cannot be read is no blank one, and a mount that stays is not gone.
+    COMMANDS {
+        id: "faults/commands",
+        title: "a command that fails, hangs or is killed costs no data and no volume, and the same call is done once it works again",
+        spec: RULES,
+        needs: [NODE, CREATE_DELETE_VOLUME, RESTARTS],
+        refuted_by: [
+            "plain/formats-what-it-cannot-read",
+            "plain/formats-what-it-cannot-repair",
+            "plain/formats-what-it-cannot-mount",
+            "plain/formats-what-it-cannot-grow",
+            "plain/ignores-failed-umount",
+            "plain/believes-umount",
+            "plain/removes-below-a-mount",
+            "plain/ignores-failed-mount",
+            "plain/ignores-failed-resize",
+            "plain/ignores-failed-copy",
+            "plain/takes-half-a-copy-for-all",
+            "plain/leaves-temporary-files",
+            "plain/keeps-lock-after-error",
+            "plain/locks-everything",
+            "plain/leaks-loop-devices",
+            "plain/ignores-failed-detach",
+            "plain/takes-first-loop-device",
+            "plain/notes-published-too-early",
+            "plain/refuses-half-formatted",
+            "plain/formats-again-each-time",
+            "plain/forgets-before-removing",
+            "plain/makes-another-each-time",
+            "plain/ends-on-error",
+            "plain/says-unknown",
+            "plain/says-not-found",
+        ],
+        runs: Erases,
+        access: Each,
+    }
+    async |cx| {
+        let mut commands = Commands::begin(cx).await?;
+        try_all(cx, commands::NAME, &mut commands, Commands::nothing).await
+    }
+}
+
+check! {
+    /// A driver is killed at any time: by an update, the kernel, a liveness probe. Between two changes of what it keeps there is a moment
+    /// in which one is made and the other is not; each of these moments is met here, and none by chance.
+    CRASH_POINTS {
+        id: "faults/crash-points",
+        title: "a driver that is killed before any change it makes, or right after its answer, knows what it has answered for and can be asked again",
+        spec: RULES,
+        needs: [NODE, CREATE_DELETE_VOLUME, RESTARTS],
+        refuted_by: ["plain/writes-in-place", "plain/answers-before-writing"],
+        runs: Erases,
+        access: Each,
+    }
+    async |cx| {
+        let mut points = CrashPoints::begin(cx).await?;
+        let ended = try_all(cx, crash_points::NAME, &mut points, CrashPoints::nothing).await;
+        points.end().await?;
+        ended
+    }
+}
+
+check! {
+    /// A write that fails with EIO, a rename without room, a mount that is busy: what a driver keeps and what it has told others part
+    /// where it does not look at what its calls come to.
+    SYSTEM_CALLS {
+        id: "faults/system-calls",
+        title: "a system call that fails or is late costs no data and no volume, and the same call is done once it works again",
+        spec: RULES,
+        needs: [NODE, CREATE_DELETE_VOLUME, RESTARTS],
+        refuted_by: ["plain/ignores-failed-write"],
+        runs: Erases,
+        access: Each,
+    }
+    async |cx| {
+        let mut calls = SystemCalls::begin(cx).await?;
+        let ended = try_all(cx, system_calls::NAME, &mut calls, SystemCalls::nothing).await;
+        calls.end().await?;
+        ended
+    }
+}
+
+pub(crate) const CHECKS: &[&Check] = &[&COMMANDS, &CRASH_POINTS, &SYSTEM_CALLS];
+
+/// Leads a volume through its life without any fault, and then once for each fault that there is time for.
+async fn try_all(cx: &Cx, name: &str, lever: &mut dyn Lever, nothing: fn() -> Stop) -> CheckResult {
+    let wanted: Vec<Fault> = cx
+        .config()
+        .effort
+        .only_faults
+        .iter()
+        .map(|text| text.parse())
+        .collect::<Result<_, _>>()
+        .map_err(Stop::broken)?;
+    if !wanted.is_empty() && wanted.iter().all(|fault| fault.lever != name) {
+        return Err(Stop::skip("--fault names others"));
+    }
+    let (plan, places) = plain_life(cx, lever).await?;
+    let mut faults = match wanted.is_empty() {
+        true => lever.faults(),
+        false => wanted.into_iter().filter(|fault| fault.lever == name).collect(),
+    };
+    faults.retain(|fault| plan.steps.contains(&fault.step));
+    if faults.is_empty() {
+        return Err(nothing());
+    }
+    in_order_of_time(cx, lever, &mut faults);
+    let bench = Bench { cx, neighbour: Neighbour::begin(cx, plan.sees).await?, plan, places };
+    try_each(&bench, lever, &faults).await
+}
+
+/// A seeded order, in which what takes long comes last.
+fn in_order_of_time(cx: &Cx, lever: &dyn Lever, faults: &mut [Fault]) {
+    cx.rng().shuffle(faults);
+    faults.sort_by_key(|fault| lever.traits(fault).hangs);
+}
+
+async fn try_each(bench: &Bench<'_>, lever: &dyn Lever, faults: &[Fault]) -> CheckResult {
+    let cx = bench.cx;
+    let until = Instant::now() + limit(cx);
+    let (mut told, mut tried, mut unmet, mut longest) = (Told::default(), 0_usize, 0_usize, Duration::ZERO);
+    for fault in faults {
+        if Instant::now() >= until || told.len() >= cx.config().effort.faults as usize * 2 {
+            break;
+        }
+        cx.stage("fault", tried as u64 + 1, Some(faults.len() as u64));
+        match bench.try_one(lever, fault, &mut told).await? {
+            Went::Unmet => unmet += 1,
+            Went::Through(took) => longest = longest.max(took),
+            Went::Wrong => {}
+        }
+        tried += 1;
+    }
+    told.end(cx);
+    cx.note(format!(
+        "{tried} of {} faults tried; healed, the same call was done after {} ms at the latest",
+        faults.len(),
+        longest.as_millis()
+    ));
+    if unmet > 0 {
+        cx.note(format!("{unmet} of them were not met: the driver did not come to that place again"));
+    }
+    Ok(())
+}
+
+/// How long new faults are begun.
+fn limit(cx: &Cx) -> Duration {
+    let effort = &cx.config().effort;
+    let accesses = u32::try_from(cx.config().access_types.len()).unwrap_or(1).max(1);
+    let limit = match effort.budget_ms {
+        Some(budget_ms) => Duration::from_millis(budget_ms) / SHARES / accesses,
+        None => CHECK_LIMIT.min(Duration::from_millis(effort.check_budget_ms)) / accesses,
+    };
+    limit.min(cx.remaining().mul_f64(1.0 - SPARE))
+}
+
+/// Sees what a driver does, and where, while nothing is broken.
+async fn plain_life(cx: &Cx, lever: &mut dyn Lever) -> CheckResult<(Plan, Places)> {
+    let scope = cx.scope();
+    let mut life = Life::begin(&scope).await?;
+    let mut plan = Plan::default();
+    let mut places = Places::of_tests(cx, life.staging_path());
+    let mut left_out = Vec::new();
+    for step in Step::ALL.iter().copied().filter(|step| step.is_offered(cx)) {
+        let needs_missing = matches!(step, Step::Restore | Step::DeleteSnapshot)
+            && left_out.contains(&Step::Snapshot)
+            || step == Step::DeleteRestored
+                && (left_out.contains(&Step::Restore) || left_out.contains(&Step::Snapshot))
+            || step == Step::ExpandNode && left_out.contains(&Step::ExpandController);
+        if needs_missing {
+            left_out.push(step);
+            continue;
+        }
+        lever.begin_step()?;
+        let made = match step.is_optional() {
+            true => once(&mut life, step).await,
+            false => plainly(&mut life, step, &plan).await,
+        };
+        match made {
+            Err(Stop::Broken(_)) if step.is_optional() => {
+                left_out.push(step);
+                continue;
+            }
+            made => made?,
+        }
+        lever.end_step(step)?;
+        plan.steps.push(step);
+        match step {
+            Step::Stage => plan.mounts_staging = cx.mounts_at(life.staging_path()) > 0,
+            Step::Publish => {
+                plan.sees = cx.shares_files_with_driver().await && cx.sees_published(life.target_path());
+                places.learn_behind(life.target_path());
+                // The workload writes.
+                without_fault(life.is_done(step, &plan).await)?;
+            }
+            Step::PublishAgain => plan.grows_by = life.has_grown_by().await,
+            _ => {}
+        }
+    }
+    scope.undo().await?;
+    places.learn_paths(lever.paths());
+    places.forget(&left_of_a_plain_life(cx, &plan, &places).await?);
+    if !left_out.is_empty() {
+        let names: Vec<&str> = left_out.iter().map(|step| step.id()).collect();
+        cx.note(format!("left out, since the driver does not do it plainly: {}", names.join(", ")));
+    }
+    Ok((plan, places))
+}
+
+/// What a life without any fault leaves, now that it is known where to look.
+async fn left_of_a_plain_life(cx: &Cx, plan: &Plan, places: &Places) -> CheckResult<Vec<String>> {
+    let before = Look::take(cx, places).await;
+    let scope = cx.scope();
+    let mut life = Life::begin(&scope).await?;
+    for step in plan.steps.iter().copied() {
+        plainly(&mut life, step, plan).await?;
+    }
+    scope.undo().await?;
+    Ok(Look::take(cx, places).await.since(&before))
+}
+
+/// Makes a call that a driver need not do.
+async fn once(life: &mut Life, step: Step) -> CheckResult {
+    match life.call(step).await? {
+        Answer::Ok(()) => Ok(()),
+        Answer::Refused(refused) => Err(Stop::broken(refused.to_string())),
+        Answer::Unknown(why) => Err(Stop::broken(why.to_string())),
+    }
+}

@@ -1,0 +1,67 @@
+//! A fault as a value: it can be stored, named on the command line, and told.
+
+use std::fmt;
+use std::str::FromStr;
+
+use crate::life::Step;
+
+/// One thing that breaks at one place in the life of a volume.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Fault {
+    /// The lever that breaks it.
+    pub(crate) lever: String,
+    /// The step of the volume's life in which it breaks.
+    pub(crate) step: Step,
+    /// What breaks, such as `mount:2`, the second call of that command.
+    pub(crate) place: String,
+    /// How, such as `code-32`.
+    pub(crate) way: String,
+}
+
+impl Fault {
+    pub(crate) fn new(lever: &str, step: Step, place: impl Into<String>, way: impl Into<String>) -> Fault {
+        Fault { lever: lever.to_owned(), step, place: place.into(), way: way.into() }
+    }
+
+    /// A place that is counted: its name, and which of so many.
+    pub(crate) fn counted_place(&self) -> Option<(&str, u32)> {
+        let (name, number) = self.place.rsplit_once(':')?;
+        Some((name, number.parse().ok()?))
+    }
+}
+
+/// The form that is stored: `commands/node-stage/blkid:1/code-2`.
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}/{}/{}", self.lever, self.step.id(), self.place, self.way)
+    }
+}
+
+impl FromStr for Fault {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Fault, String> {
+        let parts: Vec<&str> = text.split('/').collect();
+        let [lever, step, place, way] = parts[..] else {
+            return Err(format!("{text:?} is no fault: write LEVER/STEP/PLACE/WAY"));
+        };
+        let step = Step::find(step).ok_or_else(|| format!("{text:?}: there is no step {step:?}"))?;
+        Ok(Fault::new(lever, step, place, way))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_stored_is_read_again() {
+        for step in Step::ALL {
+            let fault = Fault::new("commands", *step, "mkfs.ext4:2", "code-1");
+            assert_eq!(fault.to_string().parse(), Ok(fault.clone()));
+            assert_eq!(fault.counted_place(), Some(("mkfs.ext4", 2)));
+        }
+        assert!("commands/node-stage/mount:1".parse::<Fault>().is_err());
+        assert!("commands/nowhere/mount:1/code-1".parse::<Fault>().is_err());
+    }
+}

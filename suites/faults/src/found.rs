@@ -1,0 +1,96 @@
+//! What can be found of a volume, and how it is said that it is not as it has to be.
+
+use std::path::PathBuf;
+
+use csi_harness::config::Pairs;
+use csi_harness::prelude::*;
+use csi_harness::resources::workload::{self, play};
+use csi_harness::spec::requirements::Requirement;
+
+use crate::rules::{FAULT_DATA_001, FAULT_DONE_001};
+
+/// The rule by which a published volume is there.
+pub(crate) fn publish_rule(cx: &Cx) -> &'static Requirement {
+    match cx.access() {
+        AccessType::Block => &req::NODE_PUBLISH_026,
+        AccessType::Mount => &req::NODE_PUBLISH_027,
+    }
+}
+
+/// OK was said too early.
+pub(crate) fn not_done(rpc: &str, actual: &str) -> Violation {
+    Violation::new(format!("{rpc} is answered with OK, and has not done its work"))
+        .of(&FAULT_DONE_001)
+        .expected("OK for what is done, and an error for what is not")
+        .actual(actual)
+}
+
+/// A volume that was answered for is known.
+///
+/// # Errors
+/// A violation if it is not.
+pub(crate) async fn is_known(cx: &Cx, id: &str, context: &Pairs) -> CheckResult {
+    let gone = |how: String| {
+        let lost = Violation::new(
+            "a volume that was answered for is not known any more after the driver was killed",
+        );
+        Err(lost.of(&FAULT_DONE_001).expected(format!("volume {id:?}")).actual(how).into())
+    };
+    if cx.target().capabilities().has(Capability::ListVolumes) {
+        let listed = cx.list_volumes().await?;
+        let is_it = |entry: &v1::list_volumes_response::Entry| {
+            entry.volume.as_ref().is_some_and(|volume| volume.volume_id == id)
+        };
+        return if listed.iter().any(is_it) {
+            Ok(())
+        } else {
+            gone("ListVolumes does not have it".to_owned())
+        };
+    }
+    let validate = v1::ValidateVolumeCapabilitiesRequest {
+        volume_id: id.to_owned(),
+        volume_context: context.clone(),
+        volume_capabilities: vec![cx.capability()],
+        ..Default::default()
+    };
+    match cx.call(validate).await.answer() {
+        Answer::Refused(refused) if refused.code == Code::NotFound => gone(refused.to_string()),
+        _ => Ok(()),
+    }
+}
+
+/// A path is free after the call that undoes what was there.
+///
+/// # Errors
+/// A violation if something is mounted there, which is taken away.
+pub(crate) fn is_free(cx: &Cx, path: &str, told: &str, rule: &'static Requirement) -> CheckResult {
+    let left = cx.mounts_at(path);
+    if left == 0 {
+        return Ok(());
+    }
+    cx.unmount_below([path])?;
+    Err(Violation::new(format!("OK is said, and something is still mounted at the {told} path"))
+        .of(rule)
+        .expected("an error, so that the call is made again, or nothing mounted there")
+        .actual(format!("{path:?} is in the mount table {left} times"))
+        .into())
+}
+
+/// A volume holds what was written to it.
+///
+/// # Errors
+/// A violation if it does not.
+pub(crate) async fn holds(path: PathBuf, place: u8, stamp: u32) -> CheckResult {
+    let found = play(move || workload::read(&path, place)).await?;
+    let actual = match found {
+        Ok(Some(found)) if found == stamp => return Ok(()),
+        Ok(Some(found)) => format!("what was written as number {found}"),
+        Ok(None) => "nothing of the kind".to_owned(),
+        Err(error) => error.to_string(),
+    };
+    Err(Violation::new("what a workload has written to the volume is gone")
+        .of(&FAULT_DATA_001)
+        .expected(format!("what was written as number {stamp}, and was durable"))
+        .actual(actual)
+        .into())
+}

@@ -1,0 +1,141 @@
+//! What is left of a volume after its life: mounts, loop devices, files beside those of the driver, and volumes in its list. Only where
+//! the driver was seen to put such, so that nobody else's are taken for its own.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use csi_harness::prelude::*;
+use csi_harness::resources::mounts;
+
+/// Entries of a directory that are looked at.
+const ENTRIES_MAX: usize = 10_000;
+/// Leftovers that are named.
+const NAMED_MAX: usize = 4;
+/// Directories that are everybody's.
+const SHARED: [&str; 11] =
+    ["/", "/dev", "/dev/mapper", "/etc", "/mnt", "/proc", "/run", "/sys", "/tmp", "/var", "/var/tmp"];
+
+/// Where a driver puts what it makes.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Places {
+    /// Whatever is mounted below these is its.
+    mounts: BTreeSet<PathBuf>,
+    /// Loop devices on files below these are its.
+    images: BTreeSet<PathBuf>,
+    /// What comes to be in these is its.
+    directories: BTreeSet<PathBuf>,
+}
+
+/// What is there at one time.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Look(BTreeSet<String>);
+
+impl Places {
+    /// Those of the tests, in which nobody else has any business.
+    pub(crate) fn of_tests(cx: &Cx, staging_path: &str) -> Places {
+        let staging = Path::new(staging_path).parent().filter(|_| !staging_path.is_empty());
+        let mounts = [Some(cx.kubelet_dir()), staging].into_iter().flatten().map(Path::to_owned).collect();
+        Places { mounts, ..Places::default() }
+    }
+
+    /// Learns it from the device that is behind a path where a volume is: others may attach and mount at the same time.
+    pub(crate) fn learn_behind(&mut self, path: &str) {
+        let devices: BTreeSet<String> = mounts::at(Path::new(path)).iter().filter_map(loop_device).collect();
+        let files = mounts::loops().into_iter().filter(|(device, _)| devices.contains(device));
+        self.images.extend(files.filter_map(|(_, file)| own_parent(Path::new(&file))));
+    }
+
+    /// Learns it from paths that the driver has named.
+    pub(crate) fn learn_paths(&mut self, paths: impl IntoIterator<Item = PathBuf>) {
+        let of_tests = self.mounts.clone();
+        let is_its = |dir: &PathBuf| dir.is_dir() && !of_tests.iter().any(|own| dir.starts_with(own));
+        self.directories.extend(paths.into_iter().filter_map(|path| own_parent(&path)).filter(is_its));
+    }
+
+    /// Leaves out where something is left also of a life without fault.
+    pub(crate) fn forget(&mut self, left: &[String]) {
+        self.directories.retain(|dir| {
+            let is_in =
+                |one: &String| one.strip_prefix("file ").is_some_and(|path| Path::new(path).starts_with(dir));
+            !left.iter().any(is_in)
+        });
+    }
+}
+
+/// The directory of something, where it is not everybody's.
+fn own_parent(path: &Path) -> Option<PathBuf> {
+    let parent = path.parent().filter(|_| path.is_absolute())?;
+    let is_shared = SHARED.iter().any(|shared| Path::new(shared) == parent)
+        || ["/dev", "/proc", "/sys"].iter().any(|above| parent.starts_with(above));
+    (!is_shared).then(|| parent.to_owned())
+}
+
+/// The loop device that a mount is of, or shows.
+fn loop_device(mount: &mounts::Mount) -> Option<String> {
+    let shown = Path::new("/dev").join(mount.root.strip_prefix("/").ok()?);
+    let names = [mount.source.clone(), shown.to_string_lossy().into_owned()];
+    names.into_iter().find(|name| name.starts_with("/dev/loop"))
+}
+
+impl Look {
+    /// Looks around.
+    pub(crate) async fn take(cx: &Cx, places: &Places) -> Look {
+        let below = |path: &Path, dirs: &BTreeSet<PathBuf>| dirs.iter().any(|dir| path.starts_with(dir));
+        let mut there = BTreeSet::new();
+        for point in mounts::points() {
+            if below(&point, &places.mounts) {
+                there.insert(format!("mount {}", point.display()));
+            }
+        }
+        for (device, file) in mounts::loops() {
+            if below(Path::new(&file), &places.images) {
+                there.insert(format!("loop device {device} of {file}"));
+            }
+        }
+        for dir in &places.directories {
+            let entries = fs::read_dir(dir).into_iter().flatten().flatten().take(ENTRIES_MAX);
+            there.extend(entries.map(|entry| format!("file {}", entry.path().display())));
+        }
+        if cx.target().capabilities().has(Capability::ListVolumes)
+            && let Ok(listed) = cx.list_volumes().await
+        {
+            let ids = listed.into_iter().filter_map(|entry| Some(entry.volume?.volume_id));
+            there.extend(ids.map(|id| format!("volume {id} in ListVolumes")));
+        }
+        Look(there)
+    }
+
+    /// What has come to be since the other one.
+    pub(crate) fn since(&self, before: &Look) -> Vec<String> {
+        self.0.difference(&before.0).cloned().collect()
+    }
+}
+
+/// So many of them as can be read.
+pub(crate) fn told(left: &[String]) -> String {
+    let more = left.len().saturating_sub(NAMED_MAX);
+    let named = left[..left.len() - more].join(", ");
+    if more == 0 { named } else { format!("{named}, and {more} more") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_everybodys_is_nobodys() {
+        for path in ["/dev/loop3", "/dev/mapper/x", "/tmp/x", "relative/x", "/", "/proc/1/mounts", "/x"] {
+            assert_eq!(own_parent(Path::new(path)), None, "{path}");
+        }
+        assert_eq!(own_parent(Path::new("/state/volumes/a")), Some(PathBuf::from("/state/volumes")));
+    }
+
+    #[test]
+    fn where_a_right_life_leaves_something_nothing_is_counted() {
+        let directories = ["/state/a", "/state/b"].map(PathBuf::from).into();
+        let mut places = Places { directories, ..Places::default() };
+        places.forget(&["file /state/a/journal".to_owned(), "mount /state/b".to_owned()]);
+        assert_eq!(places.directories, BTreeSet::from([PathBuf::from("/state/b")]));
+    }
+}

@@ -1,0 +1,98 @@
+//! What can be broken, a lever for each kind. A lever knows the faults that a driver can meet, from what it was seen to do in a life
+//! without any; it breaks and heals them.
+
+pub(crate) mod commands;
+pub(crate) mod crash_points;
+mod supervised;
+pub(crate) mod system_calls;
+
+use std::path::PathBuf;
+
+use csi_harness::prelude::*;
+use tonic::async_trait;
+
+use crate::fault::Fault;
+use crate::life::Step;
+
+/// A lever at hand.
+#[async_trait]
+pub(crate) trait Lever: Send + Sync {
+    /// What a driver does from now on is part of the next step.
+    ///
+    /// # Errors
+    /// It cannot be seen any more.
+    fn begin_step(&self) -> CheckResult;
+
+    /// Takes note of what the driver has done in a step.
+    ///
+    /// # Errors
+    /// The same.
+    fn end_step(&mut self, step: Step) -> CheckResult;
+
+    /// The faults that it can meet, by what was seen.
+    fn faults(&self) -> Vec<Fault>;
+
+    /// Paths that the driver was seen to work with.
+    fn paths(&self) -> Vec<PathBuf>;
+
+    /// A fault in words, which read after "while".
+    fn tell(&self, fault: &Fault) -> String;
+
+    /// What it asks of a driver.
+    fn traits(&self, fault: &Fault) -> Traits;
+
+    /// Breaks it.
+    ///
+    /// # Errors
+    /// It cannot be, or there is no such fault.
+    async fn inject(&self, fault: &Fault) -> CheckResult<Box<dyn Injected + '_>>;
+}
+
+/// What a fault does to a driver, whatever the lever.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Traits {
+    /// The call may take until it is healed.
+    pub(crate) hangs: bool,
+    /// The driver is killed by it.
+    pub(crate) kills: bool,
+    /// What is answered with OK all the same may be in its memory alone.
+    pub(crate) may_forget: bool,
+}
+
+/// A fault while it is there. Dropped, it is healed as well.
+#[async_trait]
+pub(crate) trait Injected: Send {
+    /// Whether the driver has met it.
+    fn was_met(&self) -> bool;
+
+    /// Heals it.
+    ///
+    /// # Errors
+    /// It cannot be.
+    async fn heal(self: Box<Self>) -> CheckResult;
+}
+
+/// Kills the driver, or what is left of it, and starts it.
+///
+/// # Errors
+/// A violation if it does not come back, broken if it may only be too slow.
+pub(crate) async fn come_back(cx: &Cx) -> CheckResult {
+    let Some(driver) = cx.target().driver() else { return Ok(()) };
+    cx.answers_for_silence();
+    let killed = driver.kill().await;
+    killed.map_err(|error| Stop::broken(format!("failed to end the driver: {error}")))?;
+    let away = match cx.target().bring_back().await {
+        Ok(_) => return Ok(()),
+        Err(away) => away,
+    };
+    let printed = driver.last_lines();
+    if !away.is_fault() {
+        return Err(Stop::broken(format!("after the driver was killed and started again: {away}")));
+    }
+    Err(Violation::new("the driver does not answer after it was killed and started again")
+        .of(&req::GEN_ERR_001)
+        .expected("a driver that starts from any state that a kill can leave")
+        .actual(away)
+        .printed(printed)
+        .into())
+}

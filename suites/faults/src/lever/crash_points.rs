@@ -1,0 +1,113 @@
+//! The driver is killed before each system call by which it changes something, and right after its answer; then it is started, and asked
+//! again.
+
+use csi_harness::driver::{CallFault, Meant, Supervisor};
+use csi_harness::prelude::*;
+use tonic::async_trait;
+
+use super::supervised::Supervised;
+use super::{Injected, Lever, Traits, come_back};
+use crate::fault::Fault;
+use crate::life::Step;
+
+/// The name in stored faults.
+pub(crate) const NAME: &str = "crash-points";
+/// The place behind all calls.
+const ANSWER: &str = "answer";
+/// The place before a call, with its number.
+const CALL: &str = "call";
+const KILLED: &str = "killed";
+/// What it costs not to have it.
+const COSTS: &str = "what a driver makes of its state when it is killed between two changes of it";
+
+pub(crate) struct CrashPoints<'a>(Supervised<'a>);
+
+impl<'a> CrashPoints<'a> {
+    /// # Errors
+    /// Skip where it cannot be had, with the reason.
+    pub(crate) async fn begin(cx: &'a Cx) -> CheckResult<CrashPoints<'a>> {
+        Ok(CrashPoints(Supervised::begin(cx, COSTS).await?))
+    }
+
+    pub(crate) async fn end(&self) -> CheckResult {
+        self.0.end().await
+    }
+
+    /// Says why there is nothing to break.
+    pub(crate) fn nothing() -> Stop {
+        Stop::skip("the driver was seen to do nothing at all")
+    }
+}
+
+#[async_trait]
+impl Lever for CrashPoints<'_> {
+    fn begin_step(&self) -> CheckResult {
+        self.0.begin_step();
+        Ok(())
+    }
+
+    fn end_step(&mut self, step: Step) -> CheckResult {
+        self.0.end_step(step);
+        Ok(())
+    }
+
+    fn faults(&self) -> Vec<Fault> {
+        let of_step = |(step, calls): (&Step, &Vec<_>)| {
+            let before = (1..=calls.len()).map(|nth| format!("{CALL}:{nth}"));
+            let places = before.chain([ANSWER.to_owned()]);
+            places.map(|place| Fault::new(NAME, *step, place, KILLED)).collect::<Vec<_>>()
+        };
+        self.0.seen.iter().flat_map(of_step).collect()
+    }
+
+    fn paths(&self) -> Vec<std::path::PathBuf> {
+        self.0.paths()
+    }
+
+    fn tell(&self, fault: &Fault) -> String {
+        let Some((_, nth)) = fault.counted_place() else {
+            return "the driver is killed right after its answer".to_owned();
+        };
+        let calls = self.0.seen.get(&fault.step).map(Vec::as_slice).unwrap_or_default();
+        let call = calls.get(nth as usize - 1).map_or_else(String::new, |call| {
+            format!(", which was {} of {} in a life without faults", call.name, call.path.display())
+        });
+        format!("the driver is killed before change {nth} of {}{call}", calls.len())
+    }
+
+    fn traits(&self, _fault: &Fault) -> Traits {
+        Traits { kills: true, ..Traits::default() }
+    }
+
+    async fn inject(&self, fault: &Fault) -> CheckResult<Box<dyn Injected + '_>> {
+        let nth = match fault.counted_place() {
+            Some((CALL, nth)) if nth > 0 => Some(nth),
+            None if fault.place == ANSWER => None,
+            _ => return Err(Stop::broken(format!("there is no fault {fault}"))),
+        };
+        if let Some(nth) = nth {
+            self.0.calls.arm(Meant { names: Vec::new(), nth, lasts: false }, CallFault::Kills);
+        }
+        Ok(Box::new(Killed { cx: self.0.cx, calls: self.0.calls.clone(), after_answer: nth.is_none() }))
+    }
+}
+
+/// A driver that is killed at a point.
+struct Killed<'a> {
+    cx: &'a Cx,
+    calls: Supervisor,
+    after_answer: bool,
+}
+
+#[async_trait]
+impl Injected for Killed<'_> {
+    fn was_met(&self) -> bool {
+        self.after_answer || self.calls.met().is_some()
+    }
+
+    async fn heal(self: Box<Self>) -> CheckResult {
+        let met = self.was_met();
+        self.calls.heal();
+        if met { come_back(self.cx).await } else { Ok(()) }
+    }
+}

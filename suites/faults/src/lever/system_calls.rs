@@ -1,0 +1,156 @@
+//! System calls of the driver, and of the commands that it calls, fail with the errors that a device, a server or a full disk gives.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use csi_harness::driver::{CallFault, Meant, Supervisor};
+use csi_harness::prelude::*;
+use tonic::async_trait;
+
+use super::supervised::Supervised;
+use super::{Injected, Lever, Traits};
+use crate::fault::Fault;
+use crate::life::Step;
+
+/// The name in stored faults.
+pub(crate) const NAME: &str = "system-calls";
+/// Calls of one name in one step that are told apart.
+const CALLS_MAX: u32 = 3;
+/// How much later a call is made that is late.
+const LATE_BY: Duration = Duration::from_millis(700);
+const LATE: &str = "late";
+/// What it costs not to have it.
+const COSTS: &str = "a mount, write, fsync or rename that fails or is late";
+
+/// An error, by its name and its number on Linux, which is the same on every processor that is supported.
+#[derive(Clone, Copy)]
+struct Errno(&'static str, i32);
+
+const EIO: Errno = Errno("EIO", 5);
+const EBUSY: Errno = Errno("EBUSY", 16);
+const EMFILE: Errno = Errno("EMFILE", 24);
+const ENOSPC: Errno = Errno("ENOSPC", 28);
+const EROFS: Errno = Errno("EROFS", 30);
+const ESTALE: Errno = Errno("ESTALE", 116);
+const EDQUOT: Errno = Errno("EDQUOT", 122);
+
+/// What each call fails with: those of its manual page that a machine gives which goes wrong.
+const ROWS: &[(&str, &[Errno])] = &[
+    ("mount", &[EIO, EBUSY, ESTALE]),
+    ("umount", &[EBUSY, EIO]),
+    ("create", &[ENOSPC, EMFILE, EROFS]),
+    ("write", &[EIO, ENOSPC, EDQUOT]),
+    ("fsync", &[EIO, ENOSPC]),
+    ("rename", &[EIO, ENOSPC, EROFS]),
+    ("unlink", &[EIO, EROFS]),
+    ("rmdir", &[EBUSY, EIO]),
+    ("mkdir", &[ENOSPC, EROFS]),
+    ("link", &[ENOSPC]),
+    ("symlink", &[ENOSPC]),
+    ("truncate", &[EIO, ENOSPC]),
+    ("fallocate", &[ENOSPC]),
+    ("loop", &[EBUSY, EIO]),
+];
+
+pub(crate) struct SystemCalls<'a>(Supervised<'a>);
+
+impl<'a> SystemCalls<'a> {
+    /// # Errors
+    /// Skip where it cannot be had, with the reason.
+    pub(crate) async fn begin(cx: &'a Cx) -> CheckResult<SystemCalls<'a>> {
+        Ok(SystemCalls(Supervised::begin(cx, COSTS).await?))
+    }
+
+    pub(crate) async fn end(&self) -> CheckResult {
+        self.0.end().await
+    }
+
+    /// Says why there is nothing to break.
+    pub(crate) fn nothing() -> Stop {
+        Stop::skip("the driver was seen to change nothing on this machine by a system call")
+    }
+}
+
+#[async_trait]
+impl Lever for SystemCalls<'_> {
+    fn begin_step(&self) -> CheckResult {
+        self.0.begin_step();
+        Ok(())
+    }
+
+    fn end_step(&mut self, step: Step) -> CheckResult {
+        self.0.end_step(step);
+        Ok(())
+    }
+
+    fn faults(&self) -> Vec<Fault> {
+        let mut faults = Vec::new();
+        for (step, calls) in &self.0.seen {
+            let mut counted = BTreeMap::<&str, u32>::new();
+            calls.iter().for_each(|call| *counted.entry(call.name).or_default() += 1);
+            for (name, times) in counted {
+                let errors = ROWS.iter().find(|row| row.0 == name).map_or(&[][..], |row| row.1);
+                for nth in 1..=CALLS_MAX.min(times) {
+                    let ways = errors.iter().map(|error| error.0).chain([LATE]);
+                    faults.extend(ways.map(|way| Fault::new(NAME, *step, format!("{name}:{nth}"), way)));
+                }
+            }
+        }
+        faults
+    }
+
+    fn paths(&self) -> Vec<std::path::PathBuf> {
+        self.0.paths()
+    }
+
+    fn tell(&self, fault: &Fault) -> String {
+        let (name, nth) = fault.counted_place().unwrap_or((&fault.place, 1));
+        let calls = self.0.seen.get(&fault.step).into_iter().flatten();
+        let call = calls.filter(|call| call.name == name).nth(nth as usize - 1);
+        let path = call.map_or_else(String::new, |call| {
+            format!(", of {} in a life without faults", call.path.display())
+        });
+        match fault.way.as_str() {
+            LATE => format!("{name} {nth} takes {} ms longer{path}", LATE_BY.as_millis()),
+            error => format!("{name} fails with {error} from call {nth} on{path}"),
+        }
+    }
+
+    fn traits(&self, fault: &Fault) -> Traits {
+        Traits { may_forget: fault.way != LATE, ..Traits::default() }
+    }
+
+    async fn inject(&self, fault: &Fault) -> CheckResult<Box<dyn Injected + '_>> {
+        let unknown = || Stop::broken(format!("there is no fault {fault}"));
+        let (name, nth) = fault.counted_place().ok_or_else(unknown)?;
+        let (name, errors) = ROWS.iter().find(|row| row.0 == name).ok_or_else(unknown)?;
+        let (lasts, breaks) = match fault.way.as_str() {
+            LATE => (false, CallFault::Late(LATE_BY)),
+            way => {
+                let error = errors.iter().find(|error| error.0 == way).ok_or_else(unknown)?;
+                (true, CallFault::Fails(error.1))
+            }
+        };
+        self.0.calls.arm(Meant { names: vec![*name], nth, lasts }, breaks);
+        Ok(Box::new(Broken(self.0.calls.clone())))
+    }
+}
+
+struct Broken(Supervisor);
+
+#[async_trait]
+impl Injected for Broken {
+    fn was_met(&self) -> bool {
+        self.0.met().is_some()
+    }
+
+    async fn heal(self: Box<Self>) -> CheckResult {
+        Ok(())
+    }
+}
+
+impl Drop for Broken {
+    fn drop(&mut self) {
+        self.0.heal();
+    }
+}

@@ -1,0 +1,23 @@
+//! What a driver does while its world breaks, and after it has healed: a volume is led through its whole life, again and again, and
+//! each time one thing fails at one place of it.
+//!
+//! A [`fault`] is a value: a lever, a step of the volume's life, a place and a way to break. Each [`lever`] is a file that knows which
+//! faults a driver can meet, breaks and heals; [`trial`] judges what comes of it, whatever the lever.
+
+mod check;
+mod fault;
+mod found;
+mod left;
+mod lever;
+mod life;
+mod neighbour;
+pub mod proven;
+pub mod rules;
+mod trial;
+
+use csi_harness::checks::registry::{Checks, Suite};
+
+pub use fault::Fault;
+
+/// Every check of faults.
+pub const SUITE: Suite = Suite { name: "faults", checks: Checks::Declared(&[check::CHECKS]), retired: &[] };

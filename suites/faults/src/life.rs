@@ -1,0 +1,449 @@
+//! The life of a volume, step by step, as an orchestrator and a workload lead it: made, used, expanded, taken from the node and given
+//! back to it with its data, copied by way of a snapshot, and deleted.
+
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use csi_harness::prelude::*;
+use csi_harness::resources::workload::{self, play};
+
+use crate::found;
+
+/// What the workload writes.
+const STAMP: u32 = 29;
+/// The place where it does.
+const PLACE: u8 = 0;
+/// How long a call is repeated until it is done, where nothing is broken any more.
+const CONVERGES_IN: Duration = Duration::from_secs(20);
+/// Pauses between two tries.
+const PAUSES: [Duration; 2] = [Duration::from_millis(20), Duration::from_secs(1)];
+
+macro_rules! steps {
+    ($($variant:ident = $id:literal, $rpc:literal;)+) => {
+        /// A step of a volume's life.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+        pub(crate) enum Step { $(#[doc = $rpc] $variant,)+ }
+
+        impl Step {
+            /// All of them, in order.
+            pub(crate) const ALL: &'static [Step] = &[$(Step::$variant,)+];
+
+            /// Its name in stored faults.
+            pub(crate) fn id(self) -> &'static str {
+                match self { $(Step::$variant => $id,)+ }
+            }
+
+            /// The call that it is.
+            pub(crate) fn rpc(self) -> &'static str {
+                match self { $(Step::$variant => $rpc,)+ }
+            }
+        }
+    };
+}
+
+steps! {
+    Create = "create-volume", "CreateVolume";
+    Attach = "controller-publish", "ControllerPublishVolume";
+    Stage = "node-stage", "NodeStageVolume";
+    Publish = "node-publish", "NodePublishVolume";
+    ExpandController = "controller-expand", "ControllerExpandVolume";
+    ExpandNode = "node-expand", "NodeExpandVolume";
+    Unpublish = "node-unpublish", "NodeUnpublishVolume";
+    Unstage = "node-unstage", "NodeUnstageVolume";
+    StageAgain = "node-stage-with-data", "NodeStageVolume";
+    PublishAgain = "node-publish-with-data", "NodePublishVolume";
+    UnpublishAgain = "node-unpublish-again", "NodeUnpublishVolume";
+    UnstageAgain = "node-unstage-again", "NodeUnstageVolume";
+    Detach = "controller-unpublish", "ControllerUnpublishVolume";
+    Snapshot = "create-snapshot", "CreateSnapshot";
+    Restore = "create-volume-from-snapshot", "CreateVolume";
+    DeleteRestored = "delete-restored-volume", "DeleteVolume";
+    DeleteSnapshot = "delete-snapshot", "DeleteSnapshot";
+    Delete = "delete-volume", "DeleteVolume";
+}
+
+impl Step {
+    pub(crate) fn find(id: &str) -> Option<Step> {
+        Step::ALL.iter().copied().find(|step| step.id() == id)
+    }
+
+    /// Whether a driver has it, by what it advertises.
+    pub(crate) fn is_offered(self, cx: &Cx) -> bool {
+        let has = |capability| cx.target().capabilities().has(capability);
+        match self {
+            Step::Create | Step::Delete | Step::Publish | Step::Unpublish => true,
+            Step::PublishAgain | Step::UnpublishAgain => true,
+            Step::Attach | Step::Detach => has(Capability::PublishUnpublishVolume),
+            Step::Stage | Step::Unstage | Step::StageAgain | Step::UnstageAgain => {
+                has(Capability::StageUnstageVolume)
+            }
+            Step::ExpandController => has(Capability::ExpandVolume) && has(Capability::OnlineExpansion),
+            Step::ExpandNode => {
+                has(Capability::NodeExpandVolume)
+                    && has(Capability::ExpandVolume)
+                    && has(Capability::OnlineExpansion)
+            }
+            Step::Snapshot | Step::Restore | Step::DeleteRestored | Step::DeleteSnapshot => {
+                has(Capability::CreateDeleteSnapshot)
+            }
+        }
+    }
+
+    /// Whether a life without it shows as much of the others.
+    pub(crate) fn is_optional(self) -> bool {
+        matches!(
+            self,
+            Step::ExpandController
+                | Step::ExpandNode
+                | Step::Snapshot
+                | Step::Restore
+                | Step::DeleteRestored
+                | Step::DeleteSnapshot
+        )
+    }
+}
+
+/// What a life without any fault has shown of a driver.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Plan {
+    /// The steps that it has.
+    pub(crate) steps: Vec<Step>,
+    /// Whether the tests see what is published.
+    pub(crate) sees: bool,
+    /// Whether something is mounted at the staging path then.
+    pub(crate) mounts_staging: bool,
+    /// By how much the volume that the workload sees has become larger, in bytes; `None` where that cannot be seen, as in a file system
+    /// that volumes share.
+    pub(crate) grows_by: Option<u64>,
+}
+
+/// A volume on its way.
+pub(crate) struct Life {
+    cx: Cx,
+    request: v1::CreateVolumeRequest,
+    volume: Option<NodeVolume>,
+    publish_context: csi_harness::config::Pairs,
+    staging_path: String,
+    target_path: String,
+    expanded: Option<v1::ControllerExpandVolumeResponse>,
+    snapshot: Option<v1::Snapshot>,
+    snapshot_request: Option<v1::CreateSnapshotRequest>,
+    restore_request: Option<v1::CreateVolumeRequest>,
+    restored: Option<v1::Volume>,
+    is_written: bool,
+    /// What the workload saw first.
+    first_bytes: Option<u64>,
+    /// The calls and what came of them, for people.
+    pub(crate) lines: Vec<String>,
+}
+
+impl Life {
+    /// A volume that is not there yet.
+    pub(crate) async fn begin(cx: &Cx) -> CheckResult<Life> {
+        let request = cx.create_volume_request();
+        let target_path = cx.target_path().await?;
+        let staging_path = match Step::Stage.is_offered(cx) {
+            true => cx.staging_path().await?,
+            false => String::new(),
+        };
+        Ok(Life {
+            cx: cx.clone(),
+            request,
+            volume: None,
+            publish_context: Default::default(),
+            staging_path,
+            target_path,
+            expanded: None,
+            snapshot: None,
+            snapshot_request: None,
+            restore_request: None,
+            restored: None,
+            is_written: false,
+            first_bytes: None,
+            lines: Vec::new(),
+        })
+    }
+
+    pub(crate) fn target_path(&self) -> &str {
+        &self.target_path
+    }
+
+    pub(crate) fn staging_path(&self) -> &str {
+        &self.staging_path
+    }
+
+    pub(crate) fn volume_id(&self) -> &str {
+        self.volume.as_ref().map_or("", |volume| &volume.id)
+    }
+
+    /// Whether the step says that there is nothing to do.
+    fn is_idle(&self, step: Step) -> bool {
+        let node_grows = self.expanded.as_ref().is_none_or(|expanded| expanded.node_expansion_required);
+        step == Step::ExpandNode && !node_grows
+    }
+
+    /// Makes the call once.
+    pub(crate) async fn call(&mut self, step: Step) -> CheckResult<Answer<()>> {
+        let answer = self.send(step).await?;
+        let told = match &answer {
+            Answer::Ok(()) => "OK".to_owned(),
+            Answer::Refused(refused) => refused.to_string(),
+            Answer::Unknown(why) => why.to_string(),
+        };
+        self.lines.push(format!("{} → {told}", step.rpc()));
+        Ok(answer)
+    }
+
+    async fn send(&mut self, step: Step) -> CheckResult<Answer<()>> {
+        let cx = self.cx.clone();
+        let id = self.volume_id().to_owned();
+        Ok(match step {
+            _ if self.is_idle(step) => Answer::Ok(()),
+            Step::Create => {
+                let reply = cx.create_volume(self.request.clone()).once().await;
+                let volume = of(&reply);
+                if let Answer::Ok(volume) = &volume {
+                    self.is_same_volume(volume)?;
+                    self.volume = Some(volume.clone().into());
+                }
+                volume.map(drop)
+            }
+            Step::Attach => {
+                let Some(volume) = &self.volume else { return Err(missing()) };
+                let request = cx.controller_publish_request(volume, &cx.node_id().await?);
+                let done = of(&cx.controller_publish(request).once().await);
+                done.map(|done| self.publish_context = done.publish_context)
+            }
+            Step::Stage | Step::StageAgain => {
+                let request = cx.stage_request(&self.attached()?, &self.staging_path);
+                of(&cx.node_stage(request).once().await).map(drop)
+            }
+            Step::Publish | Step::PublishAgain => {
+                let staged = Staged { attached: self.attached()?, staging_path: self.staging_path.clone() };
+                let request = cx.publish_request(&staged, &self.target_path);
+                of(&cx.node_publish(request).once().await).map(drop)
+            }
+            Step::ExpandController => {
+                let done = of(&cx.call(self.expand_request(&id)).once().await);
+                done.map(|done| self.expanded = Some(done))
+            }
+            Step::ExpandNode => of(&cx.call(self.node_expand_request(&id)).once().await).map(drop),
+            Step::Unpublish | Step::UnpublishAgain => {
+                of(&cx.node_unpublish(&id, &self.target_path).once().await).map(drop)
+            }
+            Step::Unstage | Step::UnstageAgain => {
+                of(&cx.node_unstage(&id, &self.staging_path).once().await).map(drop)
+            }
+            Step::Detach => of(&cx.controller_unpublish(&id, &cx.node_id().await?).once().await).map(drop),
+            Step::Snapshot => {
+                let request =
+                    self.snapshot_request.get_or_insert_with(|| cx.create_snapshot_request(&id)).clone();
+                let taken = of(&cx.create_snapshot(request).once().await);
+                taken.map(|snapshot| self.snapshot = Some(snapshot))
+            }
+            Step::Restore => {
+                let request = self.restore_request()?;
+                let made = of(&cx.create_volume(request).once().await);
+                made.map(|volume| self.restored = Some(volume))
+            }
+            Step::DeleteRestored => {
+                let id = self.restored.as_ref().map_or("", |volume| &volume.volume_id);
+                of(&cx.delete_volume(id).once().await).map(drop)
+            }
+            Step::DeleteSnapshot => {
+                let id = self.snapshot.as_ref().map_or("", |snapshot| &snapshot.snapshot_id);
+                of(&cx.delete_snapshot(id).once().await).map(drop)
+            }
+            Step::Delete => of(&cx.delete_volume(&id).once().await).map(drop),
+        })
+    }
+
+    /// The same request makes one volume, however often it is made.
+    fn is_same_volume(&self, volume: &v1::Volume) -> CheckResult {
+        let Some(first) = self.volume.as_ref().filter(|first| first.id != volume.volume_id) else {
+            return Ok(());
+        };
+        Err(Violation::new("the same CreateVolume makes another volume")
+            .of(&req::CTRL_CREATEVOL_004)
+            .expected(format!("volume_id {:?}", first.id))
+            .actual(format!("volume_id {:?}", volume.volume_id))
+            .into())
+    }
+
+    fn attached(&self) -> CheckResult<Attached> {
+        let volume = self.volume.clone().ok_or_else(missing)?;
+        Ok(Attached { volume, publish_context: self.publish_context.clone() })
+    }
+
+    fn larger(&self) -> v1::CapacityRange {
+        let now = self.volume.as_ref().map_or(0, |volume| volume.size_bytes);
+        let required_bytes = self.cx.expand_size_bytes().max(now.saturating_mul(2));
+        v1::CapacityRange { required_bytes, limit_bytes: 0 }
+    }
+
+    fn expand_request(&self, id: &str) -> v1::ControllerExpandVolumeRequest {
+        v1::ControllerExpandVolumeRequest {
+            volume_id: id.to_owned(),
+            capacity_range: Some(self.larger()),
+            volume_capability: Some(self.cx.capability()),
+            ..Default::default()
+        }
+    }
+
+    fn node_expand_request(&self, id: &str) -> v1::NodeExpandVolumeRequest {
+        v1::NodeExpandVolumeRequest {
+            volume_id: id.to_owned(),
+            volume_path: self.target_path.clone(),
+            staging_target_path: self.staging_path.clone(),
+            capacity_range: Some(self.larger()),
+            volume_capability: Some(self.cx.capability()),
+            ..Default::default()
+        }
+    }
+
+    fn restore_request(&mut self) -> CheckResult<v1::CreateVolumeRequest> {
+        use v1::volume_content_source::{SnapshotSource, Type};
+        let snapshot = self.snapshot.as_ref().ok_or_else(missing)?;
+        let source = Type::Snapshot(SnapshotSource { snapshot_id: snapshot.snapshot_id.clone() });
+        let made = || {
+            let plain = self.cx.create_volume_request();
+            // A copy is as large as its source, which may have been expanded.
+            let capacity_range = self.expanded.as_ref().map(|_| self.larger()).or(plain.capacity_range);
+            let volume_content_source = Some(v1::VolumeContentSource { r#type: Some(source) });
+            v1::CreateVolumeRequest { capacity_range, volume_content_source, ..plain }
+        };
+        let request = self.restore_request.clone().unwrap_or_else(made);
+        self.restore_request = Some(request.clone());
+        Ok(request)
+    }
+
+    /// Makes the call until it is done, as an orchestrator does: how long that took, or the last answer if it is not done in time.
+    pub(crate) async fn converge(&mut self, step: Step) -> CheckResult<Result<Duration, String>> {
+        let begun = Instant::now();
+        let limit = CONVERGES_IN.min(self.cx.remaining());
+        let mut pause = PAUSES[0];
+        loop {
+            let answer = self.call(step).await?;
+            let told = match answer {
+                Answer::Ok(()) => return Ok(Ok(begun.elapsed())),
+                Answer::Refused(refused) => refused.to_string(),
+                Answer::Unknown(why) => why.to_string(),
+            };
+            if begun.elapsed() + pause > limit {
+                return Ok(Err(format!("{told}, again and again for {} s", begun.elapsed().as_secs())));
+            }
+            self.cx.wait(Settles::Willing(step.rpc()), pause, limit).await;
+            pause = (pause * 2).min(PAUSES[1]);
+        }
+    }
+
+    /// Looks whether a step that was answered with OK has done its work, as far as it can be seen.
+    ///
+    /// # Errors
+    /// A violation if it has not.
+    pub(crate) async fn is_done(&mut self, step: Step, plan: &Plan) -> CheckResult {
+        match step {
+            Step::Publish | Step::PublishAgain if plan.sees => {
+                self.is_used(step).await?;
+                self.is_large(step, plan).await
+            }
+            Step::Unpublish | Step::UnpublishAgain if plan.sees => {
+                found::is_free(&self.cx, &self.target_path, "target", &req::NODE_UNPUBLISH_002)
+            }
+            Step::Unstage | Step::UnstageAgain if plan.mounts_staging => {
+                found::is_free(&self.cx, &self.staging_path, "staging", &req::NODE_UNSTAGE_002)
+            }
+            Step::Stage | Step::StageAgain
+                if plan.mounts_staging && self.cx.mounts_at(&self.staging_path) == 0 =>
+            {
+                Err(found::not_done("NodeStageVolume", "nothing is mounted at the staging path").into())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Looks whether what was answered for is still known, now that the driver was killed and started.
+    ///
+    /// # Errors
+    /// A violation if it is not.
+    pub(crate) async fn is_kept(&self, step: Step) -> CheckResult {
+        match (step, &self.volume) {
+            (Step::Create, Some(volume)) => found::is_known(&self.cx, &volume.id, &volume.context).await,
+            _ => Ok(()),
+        }
+    }
+
+    /// Lets the workload use the volume that was published: it writes the first time, and reads what it wrote after that.
+    async fn is_used(&mut self, step: Step) -> CheckResult {
+        let path = PathBuf::from(&self.target_path);
+        if !self.cx.sees_published(&self.target_path) {
+            let nothing = found::not_done("NodePublishVolume", "nothing is mounted at the target path");
+            return Err(nothing.of(found::publish_rule(&self.cx)).into());
+        }
+        if step == Step::Publish && !self.is_written {
+            let written = play(move || workload::write(&path, PLACE, STAMP)).await?;
+            written.map_err(|error| {
+                let unwritten =
+                    found::not_done("NodePublishVolume", &format!("it cannot be written: {error}"));
+                Stop::from(unwritten.of(found::publish_rule(&self.cx)))
+            })?;
+            self.is_written = true;
+            self.first_bytes = self.size_bytes().await;
+            self.lines.push("a workload writes to the volume, and waits until that is durable".to_owned());
+            return Ok(());
+        }
+        if !self.is_written {
+            return Ok(());
+        }
+        found::holds(path, PLACE, STAMP).await
+    }
+
+    /// Looks for the data in the volume that was restored.
+    pub(crate) async fn restored_holds(&self) -> CheckResult {
+        let Some(volume) = self.restored.clone().filter(|_| self.is_written) else { return Ok(()) };
+        let cx = self.cx.scope();
+        let published = async { cx.published(cx.staged(cx.attached(volume.into()).await?).await?).await };
+        let published = match published.await {
+            Err(Stop::Broken(why)) => {
+                return Err(found::not_done("CreateVolume from a snapshot", &why).into());
+            }
+            published => published?,
+        };
+        let held = found::holds(PathBuf::from(&published.target_path), PLACE, STAMP).await;
+        cx.undo().await?;
+        held
+    }
+
+    /// The room that all calls have promised is there when the volume is published again.
+    async fn is_large(&self, step: Step, plan: &Plan) -> CheckResult {
+        let Some(wanted) = plan.grows_by.filter(|_| step == Step::PublishAgain) else { return Ok(()) };
+        let by = self.has_grown_by().await.unwrap_or_default();
+        if by >= wanted / 2 {
+            return Ok(());
+        }
+        let small =
+            format!("the workload finds {by} bytes more than at first, and {wanted} without any fault");
+        Err(found::not_done("each call that expands the volume", &small).into())
+    }
+
+    /// By how much what the workload sees has become larger.
+    pub(crate) async fn has_grown_by(&self) -> Option<u64> {
+        let by = self.size_bytes().await?.checked_sub(self.first_bytes?)?;
+        (by > self.first_bytes? / 4).then_some(by)
+    }
+
+    /// Bytes that the workload sees.
+    async fn size_bytes(&self) -> Option<u64> {
+        let path = PathBuf::from(&self.target_path);
+        play(move || workload::size_bytes(&path)).await.ok()?.ok()
+    }
+}
+
+/// What a reply says, kept.
+fn of<T: Clone>(reply: &Reply<T>) -> Answer<T> {
+    reply.answer().as_ref().map(T::clone)
+}
+
+fn missing() -> Stop {
+    Stop::broken("a step before it was not done")
+}

@@ -1,0 +1,4 @@
+//! What the checks say of each defect of the reference driver and of the plain one, as the refutation tests have seen it.
+
+/// The defect, then the checks, a line each, with the rule that they blame it for.
+pub const MATRIX: &str = include_str!("proven/matrix.txt");

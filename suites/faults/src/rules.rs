@@ -1,0 +1,105 @@
+//! What the specification leaves unsaid of drivers whose machine fails: rules of our own. Data that are lost, and work that is said to
+//! be done and is not, bind; what kubelet and the sidecars rely on binds under their profile; the rest warns.
+
+use csi_harness::spec::requirements::{Basis, Level, Maturity, Party, Reliance, Requirement, Testability};
+
+/// Where they are written down.
+const SECTION: &str = "csi-sanity's own rules, docs/faults.md";
+
+const fn rule(id: &'static str, level: Level, when: &'static str, expect: &'static str) -> Requirement {
+    Requirement {
+        id,
+        rpc: "*",
+        level,
+        on: Party::Plugin,
+        requires: &[],
+        when,
+        expect,
+        code: None,
+        section: SECTION,
+        lines: (0, 0),
+        test: Testability::Restart,
+        caution: None,
+        maturity: Maturity::Stable,
+        basis: Basis::Own,
+        relied_on_by: &[],
+    }
+}
+
+const fn relied_on(one: Requirement, by: &'static [Reliance]) -> Requirement {
+    Requirement { relied_on_by: by, ..one }
+}
+
+/// Data.
+pub static FAULT_DATA_001: Requirement = rule(
+    "FAULT-DATA-001",
+    Level::Must,
+    "a command, a device or the machine fails while a volume is staged, published, expanded or given back",
+    "what a workload has made durable in it is there afterwards: a volume that has data is never formatted or emptied",
+);
+
+/// OK means done.
+pub static FAULT_DONE_001: Requirement = rule(
+    "FAULT-DONE-001",
+    Level::Must,
+    "a call is answered with OK although something failed on the way",
+    "it has done what it is for",
+);
+
+/// Everything comes right.
+pub static FAULT_HEAL_001: Requirement = relied_on(
+    rule(
+        "FAULT-HEAL-001",
+        Level::Should,
+        "what failed works again, and the same call is made again",
+        "it is done before long, without anybody's help",
+    ),
+    &[Reliance {
+        component: "kubelet",
+        breaks: "one failure keeps a pod from ever starting or ending",
+        place: "makes the same call again after an error, and nothing else",
+    }],
+);
+
+/// Codes.
+pub static FAULT_CODE_001: Requirement = rule(
+    "FAULT-CODE-001",
+    Level::Should,
+    "something fails that a right request cannot help",
+    "the code does not say that the request is wrong or the call not there, and is not UNKNOWN",
+);
+
+/// Time.
+pub static FAULT_TIME_001: Requirement = rule(
+    "FAULT-TIME-001",
+    Level::Should,
+    "a command or a system call fails, and does not hang",
+    "the call is answered in time",
+);
+
+/// Others.
+pub static FAULT_OTHERS_001: Requirement = rule(
+    "FAULT-OTHERS-001",
+    Level::Should,
+    "something fails or hangs that the call about one volume needs",
+    "calls about other volumes that do not need it are answered",
+);
+
+/// Left behind.
+pub static FAULT_LEFT_001: Requirement = rule(
+    "FAULT-LEFT-001",
+    Level::Should,
+    "a volume is deleted after something has failed in its life",
+    "no more is left of it than without the failure: no mount, loop device, file or volume",
+);
+
+/// All of them.
+pub static ALL: &[&Requirement] = &[
+    &FAULT_DATA_001,
+    &FAULT_DONE_001,
+    &FAULT_HEAL_001,
+    &FAULT_CODE_001,
+    &FAULT_TIME_001,
+    &FAULT_OTHERS_001,
+    &FAULT_LEFT_001,
+];

@@ -1,0 +1,368 @@
+//! One fault, tried: a volume is led to the step, something breaks, the call is made and judged, it is healed, the call is made again,
+//! and the volume is led to its end.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use csi_harness::prelude::*;
+
+use crate::fault::Fault;
+use crate::left::{self, Look, Places};
+use crate::lever::{Lever, Traits, come_back};
+use crate::life::{Life, Plan, Step};
+use crate::neighbour::Neighbour;
+use crate::rules::{FAULT_CODE_001, FAULT_HEAL_001, FAULT_LEFT_001, FAULT_TIME_001};
+
+/// How long a caller waits for a call that hangs.
+const HUNG: Duration = Duration::from_secs(2);
+/// How long what was healed may take until nothing of it is left.
+const SETTLES_IN: Duration = Duration::from_secs(3);
+
+/// What all trials of a check have in common.
+pub(crate) struct Bench<'a> {
+    pub(crate) cx: &'a Cx,
+    pub(crate) plan: Plan,
+    pub(crate) places: Places,
+    pub(crate) neighbour: Neighbour,
+}
+
+/// What was told of the driver, each thing once.
+#[derive(Default)]
+pub(crate) struct Told(BTreeMap<(&'static str, &'static str, String), u32>);
+
+impl Told {
+    /// Tells what is wrong, unless the same was told at another place of the same step.
+    fn blame(&mut self, cx: &Cx, step: Step, violation: Violation) {
+        let rule = violation.requirement.map_or("", |rule| rule.id);
+        let times = self.0.entry((rule, step.rpc(), violation.message.clone())).or_default();
+        *times += 1;
+        if *times == 1 {
+            cx.blame(violation);
+        }
+    }
+
+    /// How many different things were told.
+    pub(crate) fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Says how often each was met.
+    pub(crate) fn end(self, cx: &Cx) {
+        for ((rule, rpc, what), times) in self.0.into_iter().filter(|(_, times)| *times > 1) {
+            cx.note(format!("{rpc}: {times} faults led to this: {what} ({rule})"));
+        }
+    }
+}
+
+/// How a trial went.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Went {
+    /// The driver did not meet the fault.
+    Unmet,
+    /// It did, and came to the end of the life after so long.
+    Through(Duration),
+    /// Something was told of it.
+    Wrong,
+}
+
+impl Bench<'_> {
+    /// Tries one fault.
+    ///
+    /// # Errors
+    /// It cannot be judged.
+    pub(crate) async fn try_one(
+        &self,
+        lever: &dyn Lever,
+        fault: &Fault,
+        told: &mut Told,
+    ) -> CheckResult<Went> {
+        let scope = self.cx.scope();
+        let before = Look::take(self.cx, &self.places).await;
+        let mut life = Life::begin(&scope).await?;
+        let mut trial = Trial { bench: self, lever, fault, traits: lever.traits(fault), told };
+        let went = trial.lead(&mut life).await;
+        let undone = scope.undo_or_leave().await;
+        match went {
+            Ok(Went::Through(took)) => {
+                if let Some(why) = undone {
+                    return Err(Stop::broken(format!("while {}: could not undo: {why}", lever.tell(fault))));
+                }
+                match self.is_nothing_left(&before).await? {
+                    Ok(()) => Ok(Went::Through(took)),
+                    Err(left) => trial.wrong(left, &life),
+                }
+            }
+            Ok(other) => Ok(other),
+            Err(Stop::Violation(violation)) => trial.wrong(*violation, &life),
+            Err(other) => Err(other),
+        }
+    }
+
+    /// Whether nothing has come to be that stays, also when the driver is started the next time.
+    async fn is_nothing_left(&self, before: &Look) -> CheckResult<Result<(), Violation>> {
+        let mut begun = std::time::Instant::now();
+        let (mut pause, mut is_started_anew) = (Duration::from_millis(10), false);
+        loop {
+            let left = Look::take(self.cx, &self.places).await.since(before);
+            if left.is_empty() {
+                return Ok(Ok(()));
+            }
+            if begun.elapsed() > SETTLES_IN && !is_started_anew {
+                come_back(self.cx).await?;
+                (begun, is_started_anew) = (std::time::Instant::now(), true);
+                continue;
+            }
+            if begun.elapsed() > SETTLES_IN {
+                return Ok(Err(Violation::new("something is left after the volume was deleted")
+                    .of(&FAULT_LEFT_001)
+                    .expected("no more than a life without failures leaves")
+                    .actual(left::told(&left))));
+            }
+            self.cx.wait(Settles::Willing("DeleteVolume"), pause, SETTLES_IN).await;
+            pause *= 2;
+        }
+    }
+}
+
+/// What came of a call while something was broken.
+enum Broke {
+    /// The driver did not meet it.
+    Unmet,
+    /// It was done.
+    Answered,
+    /// It was refused, or there was no answer.
+    Open,
+}
+
+struct Trial<'a> {
+    bench: &'a Bench<'a>,
+    lever: &'a dyn Lever,
+    fault: &'a Fault,
+    traits: Traits,
+    told: &'a mut Told,
+}
+
+impl Trial<'_> {
+    fn cx(&self) -> &Cx {
+        self.bench.cx
+    }
+
+    async fn lead(&mut self, life: &mut Life) -> CheckResult<Went> {
+        let at = self.fault.step;
+        let plan = &self.bench.plan;
+        for step in plan.steps.iter().copied().filter(|step| *step < at) {
+            plainly(life, step, plan).await?;
+        }
+        let took = match self.break_it(life).await? {
+            Broke::Unmet => return Ok(Went::Unmet),
+            // Nobody asks again for what was answered for.
+            Broke::Answered => Duration::ZERO,
+            Broke::Open => self.again(life).await?,
+        };
+        if matches!(at, Step::Snapshot | Step::Restore) && plan.steps.contains(&Step::Restore) {
+            if at == Step::Snapshot {
+                self.further(life, Step::Restore).await?;
+            }
+            life.restored_holds().await?;
+        }
+        let is_led = |step: &Step| *step > at && !(at == Step::Snapshot && *step == Step::Restore);
+        for step in plan.steps.iter().copied().filter(is_led) {
+            self.further(life, step).await?;
+        }
+        self.bench.neighbour.holds().await?;
+        Ok(Went::Through(took))
+    }
+
+    /// Makes the call while it is broken, and judges the answer.
+    async fn break_it(&mut self, life: &mut Life) -> CheckResult<Broke> {
+        let step = self.fault.step;
+        let injected = self.lever.inject(self.fault).await?;
+        let limit = match self.traits.hangs {
+            true => HUNG,
+            false => Duration::from_millis(self.cx().config().time_limits.call_ms),
+        };
+        let asked = self.cx().give_up_after(limit, life.call(step)).await.transpose()?;
+        if asked.is_none() {
+            life.lines.push(format!(
+                "{} → given up by the caller after {} ms",
+                step.rpc(),
+                limit.as_millis()
+            ));
+        }
+        if !injected.was_met() {
+            injected.heal().await?;
+            if !matches!(asked, Some(Answer::Ok(()))) {
+                self.again(life).await?;
+            }
+            return Ok(Broke::Unmet);
+        }
+        life.lines.push(format!("  this was while {}", self.lever.tell(self.fault)));
+        let judged = self.judge(life, asked.as_ref()).await;
+        let healed = injected.heal().await;
+        judged?;
+        healed?;
+        life.lines
+            .push(if self.traits.kills { "the driver is started again" } else { "it is healed" }.to_owned());
+        if self.traits.kills {
+            self.bench.neighbour.is_known().await?;
+        }
+        if !matches!(asked, Some(Answer::Ok(()))) {
+            return Ok(Broke::Open);
+        }
+        if self.traits.may_forget {
+            come_back(self.cx()).await?;
+            life.lines.push("the driver is killed and started again".to_owned());
+        }
+        if self.traits.kills || self.traits.may_forget {
+            life.is_kept(step).await?;
+            life.is_done(step, &self.bench.plan).await?;
+        }
+        Ok(Broke::Answered)
+    }
+
+    /// Judges what was answered while something was broken.
+    async fn judge(&mut self, life: &mut Life, answer: Option<&Answer<()>>) -> CheckResult {
+        if self.traits.kills {
+            // What came before the end is judged when the driver is back.
+            return Ok(());
+        }
+        let step = self.fault.step;
+        self.is_alive(life).await?;
+        match answer {
+            Some(Answer::Ok(())) => life.is_done(step, &self.bench.plan).await?,
+            Some(Answer::Refused(refused)) => self.judge_code(life, refused),
+            None if self.traits.hangs => {}
+            Some(Answer::Unknown(_)) | None => {
+                let late = Violation::new(format!("{} is not answered in time", step.rpc()))
+                    .of(&FAULT_TIME_001)
+                    .expected("an error as soon as it is known that it does not work")
+                    .actual("no answer");
+                self.remark(life, late);
+            }
+        }
+        if let Some(silent) = self.bench.neighbour.is_served().await {
+            self.remark(life, silent);
+        }
+        self.bench.neighbour.holds().await
+    }
+
+    /// A code that says that the request is wrong, or nothing at all.
+    fn judge_code(&mut self, life: &Life, refused: &Refused) {
+        let misleads = matches!(
+            refused.code,
+            Code::Unknown
+                | Code::InvalidArgument
+                | Code::NotFound
+                | Code::AlreadyExists
+                | Code::OutOfRange
+                | Code::Unimplemented
+                | Code::PermissionDenied
+                | Code::Unauthenticated
+        );
+        if misleads {
+            let wrong = Violation::new(format!(
+                "{} is refused with a code that does not say that the driver cannot do it now",
+                self.fault.step.rpc()
+            ));
+            let expected = "INTERNAL, UNAVAILABLE, ABORTED or the like, on which the call is made again";
+            self.remark(life, wrong.of(&FAULT_CODE_001).expected(expected).actual(refused));
+        }
+    }
+
+    /// # Errors
+    /// A violation if the driver has ended by itself.
+    async fn is_alive(&self, life: &mut Life) -> CheckResult {
+        let Some(driver) = self.cx().target().driver() else { return Ok(()) };
+        let Some(status) = driver.end_of_process() else { return Ok(()) };
+        let printed = driver.last_lines();
+        life.lines.push(format!("the process of the driver has ended: {status}"));
+        self.cx().answers_for_silence();
+        if let Err(away) = self.cx().target().bring_back().await {
+            life.lines.push(format!("started again, it does not answer: {away}"));
+        }
+        Err(Violation::new("the driver ends when something that it needs fails")
+            .of(&req::GEN_ERR_001)
+            .expected("an error, and a driver that keeps serving")
+            .actual(format!("its process has ended ({status})"))
+            .printed(printed)
+            .into())
+    }
+
+    /// Makes the call again after healing, until it is done: how long that took.
+    async fn again(&mut self, life: &mut Life) -> CheckResult<Duration> {
+        let step = self.fault.step;
+        let converged = life.converge(step).await?;
+        let took = converged.map_err(|last| {
+            Violation::new(format!("{} is not done any more after something has failed once", step.rpc()))
+                .of(&FAULT_HEAL_001)
+                .expected("OK when the same call is made again, now that nothing is broken")
+                .actual(last)
+        })?;
+        life.is_done(step, &self.bench.plan).await?;
+        Ok(took)
+    }
+
+    /// Makes a later call of the life.
+    async fn further(&mut self, life: &mut Life, step: Step) -> CheckResult {
+        let converged = life.converge(step).await?;
+        converged.map_err(|last| {
+            let message = format!(
+                "{} fails for good after something has failed in {}",
+                step.rpc(),
+                self.fault.step.rpc()
+            );
+            Violation::new(message)
+                .of(&FAULT_HEAL_001)
+                .expected("OK, since nothing is broken any more")
+                .actual(last)
+        })?;
+        life.is_done(step, &self.bench.plan).await
+    }
+
+    /// Tells what does not end the trial.
+    fn remark(&mut self, life: &Life, violation: Violation) {
+        let violation = self.full(violation, life);
+        self.told.blame(self.bench.cx, self.fault.step, violation);
+    }
+
+    fn wrong(&mut self, violation: Violation, life: &Life) -> CheckResult<Went> {
+        self.remark(life, violation);
+        Ok(Went::Wrong)
+    }
+
+    /// With what was broken, the calls, and the command that shows it again.
+    fn full(&self, violation: Violation, life: &Life) -> Violation {
+        let mut lines = life.lines.clone();
+        lines.push(format!("broken: in {}, {}", self.fault.step.id(), self.lever.tell(self.fault)));
+        lines.push(format!("again: csi-sanity faults --fault {} with the flags of this run", self.fault));
+        let printed = match violation.printed.is_empty() {
+            true => self.cx().target().last_lines(),
+            false => violation.printed.to_vec(),
+        };
+        violation.transcript(lines).printed(printed)
+    }
+}
+
+/// Makes a call in which nothing is broken.
+///
+/// # Errors
+/// Broken if it is not done.
+pub(crate) async fn plainly(life: &mut Life, step: Step, plan: &Plan) -> CheckResult {
+    match life.converge(step).await? {
+        Ok(_) => {}
+        Err(last) => {
+            return Err(Stop::broken(format!("needs {}, in which nothing is broken: {last}", step.rpc())));
+        }
+    }
+    without_fault(life.is_done(step, plan).await)
+}
+
+/// What is wrong already while nothing is broken, other checks judge.
+pub(crate) fn without_fault(ended: CheckResult) -> CheckResult {
+    match ended {
+        Err(Stop::Violation(violation)) => {
+            Err(Stop::broken(format!("without any fault: {}: {}", violation.message, violation.actual)))
+        }
+        other => other,
+    }
+}

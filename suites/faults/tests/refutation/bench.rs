@@ -1,0 +1,123 @@
+//! Drivers as processes of their own, played by this program, with the suite on them.
+
+use std::path::Path;
+use std::process::ExitCode;
+
+use csi_faulty_driver::plain::{Mistake, PlainDriver};
+use csi_harness::checks::filter::Filter;
+use csi_harness::checks::registry::Registry;
+use csi_harness::client::target::Target;
+use csi_harness::config::{AccessType, Config, Effort, TimeLimits};
+use csi_harness::driver::{Driver, DriverLog};
+use csi_harness::run::runner::RunOptions;
+use csi_proto::{Endpoint, Listener};
+use csi_suite_faults::SUITE;
+use csi_test_support::hostpath;
+use csi_test_support::run::Run;
+use libtest_mimic::Failed;
+use tonic::service::Routes;
+
+/// Names the directory of a driver, which this program is then.
+pub(crate) const DIRECTORY: &str = "SERVE_FAULTS_IN";
+/// Names the driver: `plain`, with a mistake or without one, or a back end of the reference driver.
+const DRIVER: &str = "SERVE_FAULTS_AS";
+
+/// Large enough for any file system.
+const VOLUME_BYTES: i64 = 64 << 20;
+
+/// Which driver.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Played {
+    Plain(Option<Mistake>),
+    Reference(&'static str),
+}
+
+impl Played {
+    fn name(self) -> &'static str {
+        match self {
+            Played::Plain(mistake) => mistake.map_or("plain", Mistake::id),
+            Played::Reference(backend) => backend,
+        }
+    }
+}
+
+/// What the run tries.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Tries {
+    /// These faults, or as many as there is time for.
+    pub(crate) only: Vec<String>,
+    pub(crate) budget_ms: u64,
+    pub(crate) seed: u64,
+    pub(crate) access: Vec<AccessType>,
+}
+
+/// Runs all checks; without root it prints that it does not.
+pub(crate) fn play(played: Played, tries: &Tries) -> Result<Option<Run>, Failed> {
+    hostpath::in_directory(async |root| play_in(root, played, tries).await).transpose()
+}
+
+async fn play_in(root: &Path, played: Played, tries: &Tries) -> Result<Run, Failed> {
+    let program = std::env::current_exe()?;
+    let command =
+        format!("{DIRECTORY}='{}' {DRIVER}='{}' exec '{}'", root.display(), played.name(), program.display());
+    let config = config(root, tries);
+    let log = DriverLog::create(&root.join("log"), &config)?;
+    let driver = Driver::child(&command, config.endpoint.as_deref(), Some(log));
+    let target = Target::connect_to(driver.clone(), config).await?;
+    let registry = Registry::new([SUITE]);
+    let plan = registry.select(&Filter::default(), &target.config().access_types);
+    let options =
+        RunOptions { jobs: 1, seed: tries.seed, tell_each: true, registry, ..RunOptions::default() };
+    let run = Run::of(target, plan, options).await;
+    driver.leave().await?;
+    run.check_wording()
+}
+
+fn config(root: &Path, tries: &Tries) -> Config {
+    let limits = TimeLimits { call_ms: 10_000, check_ms: 600_000, ..TimeLimits::default() };
+    let effort = Effort {
+        only_faults: tries.only.clone(),
+        budget_ms: Some(tries.budget_ms.max(1)),
+        faults: 100,
+        ..Effort::default()
+    };
+    Config {
+        endpoint: Some(hostpath::endpoint(root).to_string()),
+        mount_dir: Some(root.join("mount")),
+        staging_dir: Some(root.join("staging")),
+        access_types: tries.access.clone(),
+        volume_size_bytes: Some(VOLUME_BYTES),
+        time_limits: limits,
+        effort,
+        ..Config::default()
+    }
+}
+
+/// Is the driver.
+pub(crate) fn serve(root: &Path) -> ExitCode {
+    let served = || -> Result<(), Box<dyn std::error::Error>> {
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+        runtime.block_on(async {
+            let routes = routes(root, &std::env::var(DRIVER)?)?;
+            let endpoint: Endpoint = hostpath::endpoint(root);
+            let listener = Listener::bind(&endpoint).await?;
+            Ok(listener.serve(routes, csi_proto::stop_signal()).await?)
+        })
+    };
+    match served() {
+        Ok(()) => ExitCode::SUCCESS,
+        // Whoever started it reads what the driver prints.
+        Err(error) => panic!("the driver cannot be served: {error}"),
+    }
+}
+
+fn routes(root: &Path, name: &str) -> Result<Routes, Box<dyn std::error::Error>> {
+    let mistake = Mistake::ALL.iter().find(|mistake| mistake.id() == name).copied();
+    if mistake.is_some() || name == "plain" {
+        return Ok(PlainDriver::new(&root.join("state"), mistake)?.routes());
+    }
+    let backend = format!("--backend={name}");
+    let flags = ["--enable-attach", "--enable-volume-expansion", &backend];
+    let driver = csi_hostpath_driver::HostpathDriver::new(hostpath::config(root, &flags))?;
+    Ok(csi_faulty_driver::routes(&driver, None))
+}

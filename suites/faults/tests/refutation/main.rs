@@ -1,0 +1,72 @@
+//! Shows that the checks can be trusted: the reference driver and a plain driver pass them, over several seeds, and each mistake of the
+//! plain one is found by the check that names it. Needs root for mounts and loop devices; without it, nothing is tried, and that is
+//! said.
+//!
+//! `UPDATE=1 cargo test -p csi-suite-faults --test refutation` writes the matrix of checks and mistakes anew.
+#![expect(clippy::unwrap_used, reason = "a panic in a helper of a test is the failure itself")]
+
+mod bench;
+mod matrix;
+
+use std::path::Path;
+use std::process::ExitCode;
+
+use bench::{Played, Tries};
+use csi_harness::config::AccessType;
+use csi_harness::run::refutation::{Trial, on_a_right_driver};
+use csi_suite_faults::SUITE;
+use libtest_mimic::{Arguments, Failed};
+
+/// Drivers at the same time; they wait more than they work.
+const TRIALS_AT_ONCE: usize = 3;
+/// Time for the faults of all checks on a right driver.
+const RIGHT_MS: u64 = 40_000;
+
+fn main() -> ExitCode {
+    if let Some(root) = std::env::var_os(bench::DIRECTORY) {
+        return bench::serve(Path::new(&root));
+    }
+    let mut arguments = Arguments::from_args();
+    arguments.test_threads.get_or_insert(TRIALS_AT_ONCE);
+    let right = [
+        ("plain", 1),
+        ("plain", 2),
+        ("plain", 3),
+        ("directory", 1),
+        ("image", 1),
+        ("image", 2),
+        ("directory", 2),
+    ];
+    let mut trials: Vec<_> = right
+        .into_iter()
+        .map(|(name, seed)| {
+            let title = format!("a-right-driver-passes/{name}/{seed}");
+            libtest_mimic::Trial::test(title, move || a_right_driver_passes(name, seed))
+        })
+        .collect();
+    trials.extend(matrix::trials());
+    libtest_mimic::run(&arguments, trials).exit_code()
+}
+
+/// Nothing is said of a right driver.
+fn a_right_driver_passes(name: &'static str, seed: u64) -> Result<(), Failed> {
+    let played = if name == "plain" { Played::Plain(None) } else { Played::Reference(name) };
+    let access = if name == "directory" {
+        vec![AccessType::Mount]
+    } else {
+        vec![AccessType::Mount, AccessType::Block]
+    };
+    let tries = Tries { budget_ms: RIGHT_MS, seed, access, ..Tries::default() };
+    let Some(run) = bench::play(played, &tries)? else { return Ok(()) };
+    let mut wrong: Vec<String> = run.left().collect();
+    for check in SUITE.checks.iter() {
+        if let Trial::Bad(why) = on_a_right_driver(&run.outcomes_of(&check.id)) {
+            wrong.push(format!("{}: {why}", check.id));
+            let reports = run.reports.iter().filter(|report| report.planned.check.id == check.id);
+            wrong.extend(
+                reports.filter_map(|report| report.outcome.violation()).map(|one| one.transcript.join("\n")),
+            );
+        }
+    }
+    if wrong.is_empty() { Ok(()) } else { Err(Failed::from(wrong.join("\n"))) }
+}
