@@ -7,6 +7,7 @@ pub mod logbook;
 pub mod mounts;
 pub(crate) mod names;
 pub mod paths;
+pub mod read_back;
 pub mod removal;
 pub(crate) mod room;
 pub(crate) mod thing;

@@ -4,7 +4,7 @@ mod interview;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::ExitStatus;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
@@ -27,6 +27,7 @@ use crate::resources::logbook::{Logbook, RunOf};
 use crate::resources::mounts;
 use crate::resources::names::Names;
 use crate::resources::paths::Paths;
+use crate::resources::read_back::{Mismatch, ReadBack};
 use crate::resources::room::Room;
 use crate::resources::volumes::Pool;
 use crate::spec::faults::Faults;
@@ -70,6 +71,7 @@ pub struct Target {
     pub(crate) tally: Tally,
     pub(crate) stages: Stages,
     faults: Faults,
+    pub(crate) read_back: ReadBack,
     /// How often the breaking of connections from here has begun or ended: odd while they break.
     breaks: AtomicU64,
     logbook: Option<Arc<Logbook>>,
@@ -81,6 +83,8 @@ pub struct Node {
     peer: Peer,
     id: Option<String>,
     paths: Paths,
+    /// Whether it is known that the tests see the driver's files.
+    sees_files: AtomicBool,
 }
 
 impl Node {
@@ -101,6 +105,14 @@ impl Node {
             Some(commands) => commands.check_path_command.is_some(),
             None => mounts::are_shared_with(self.endpoint()).await,
         }
+    }
+
+    /// The same where the tests look themselves, asked once.
+    pub(crate) async fn sees_files(&self) -> bool {
+        let sees = self.sees_files.load(Ordering::Relaxed)
+            || (self.paths.commands().is_none() && self.shares_files().await);
+        self.sees_files.store(sees, Ordering::Relaxed);
+        sees
     }
 
     /// Whether the mounts of the driver, which is another process, are in the mount table of the tests.
@@ -253,7 +265,7 @@ impl Target {
             driver.note_in(logbook.clone());
         }
         let paths = Paths::of_nodes(&config, &info.name, logbook.as_ref()).map_err(TargetError::Workdir)?;
-        let node = |((peer, id), paths)| Node { peer, id, paths };
+        let node = |((peer, id), paths)| Node { peer, id, paths, sees_files: AtomicBool::new(false) };
         let nodes = nodes.into_iter().zip(ids).zip(paths).map(node).collect();
         Ok(Arc::new(Target {
             driver,
@@ -300,6 +312,7 @@ impl Target {
             tally: Tally::default(),
             stages: Stages::default(),
             faults: Faults::default(),
+            read_back: ReadBack::default(),
             breaks: AtomicU64::new(0),
             logbook: None,
             config,
@@ -434,6 +447,11 @@ impl Target {
     /// Where replies of this run, to whichever call, broke a rule that holds for all of them.
     pub fn breaches(&self, requirement: &Requirement) -> Vec<Breach> {
         self.response_rules.breaches(requirement)
+    }
+
+    /// What the run has found published otherwise than it was asked for.
+    pub fn mismatches(&self) -> Vec<Mismatch> {
+        self.read_back.mismatches()
     }
 
     /// Faults that the checks of this run tell.

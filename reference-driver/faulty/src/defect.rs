@@ -88,6 +88,14 @@ defects! {
     AttachesForWriting = "hostpath/attaches-for-writing";
     /// The second member of a group snapshot holds what is written until it is restored.
     GroupsOverTime = "hostpath/groups-over-time";
+    /// Volumes that were asked for for writing are mounted for reading only when they are published once more.
+    MountsForReadingOnly = "hostpath/mounts-for-reading-only";
+    /// Of `mount_flags` only the first is looked at.
+    TakesFirstFlagOnly = "hostpath/takes-first-flag-only";
+    /// NodeGetVolumeStats measures the file system that the driver's own directory is on.
+    StatsOfTheHost = "hostpath/stats-of-the-host";
+    /// NodeGetVolumeStats tells twice the size.
+    StatsDoubled = "hostpath/stats-doubled";
     /// DeleteVolume does nothing where a volume of the same name was deleted before.
     DeletesNameOnce = "hostpath/deletes-a-name-once";
     /// A volume that was staged before holds what was in it when it was first unpublished.

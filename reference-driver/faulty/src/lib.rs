@@ -99,6 +99,7 @@ impl Faults {
             Some(Defect::IgnoresGroup) => mount.volume_mount_group.clear(),
             Some(Defect::IgnoresFsType) => "ext4".clone_into(&mut mount.fs_type),
             Some(Defect::IgnoresMountFlags) => mount.mount_flags.clear(),
+            Some(Defect::TakesFirstFlagOnly) => mount.mount_flags.truncate(1),
             Some(Defect::ForbidsExecution) => mount.mount_flags.push("noexec".to_owned()),
             _ => {}
         }
@@ -153,7 +154,7 @@ service! {
     faults.node_unstage_volume(NodeUnstageVolumeRequest) -> NodeUnstageVolumeResponse;
     faults.node_publish_volume(NodePublishVolumeRequest) -> NodePublishVolumeResponse;
     faults.node_unpublish_volume(NodeUnpublishVolumeRequest) -> NodeUnpublishVolumeResponse;
-    driver.node_get_volume_stats(NodeGetVolumeStatsRequest) -> NodeGetVolumeStatsResponse;
+    faults.node_get_volume_stats(NodeGetVolumeStatsRequest) -> NodeGetVolumeStatsResponse;
     faults.node_expand_volume(NodeExpandVolumeRequest) -> NodeExpandVolumeResponse;
     driver.node_get_capabilities(NodeGetCapabilitiesRequest) -> NodeGetCapabilitiesResponse;
     driver.node_get_info(NodeGetInfoRequest) -> NodeGetInfoResponse;

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use csi_proto::v1::node_server::Node as _;
 use csi_proto::v1::*;
-use rustix::mount::{MountFlags, UnmountFlags, mount, mount_bind, unmount};
+use rustix::mount::{MountFlags, UnmountFlags, mount, mount_bind, mount_remount, unmount};
 use tonic::{Request, Response, Status};
 
 use crate::data::{is_mounted, take_away};
@@ -98,6 +98,10 @@ impl Faults {
                 let other = published.find(|(other, volume)| volume != id && is_alike(other));
                 other.inspect(|(other, _)| mount_bind(other, target).unwrap()).is_some()
             }
+            Some(Defect::MountsForReadingOnly) if Path::new(target).is_dir() => {
+                let other = published.find(|(other, volume)| volume == id && other != target);
+                other.inspect(|(other, _)| bind_for_reading(other, target)).is_some()
+            }
             Some(Defect::HidesFromSecondPod) if Path::new(target).is_dir() => {
                 let other = published.find(|(other, volume)| volume == id && other != target);
                 other
@@ -169,6 +173,25 @@ impl Faults {
         self.driver.node_unstage_volume(request).await
     }
 
+    pub(crate) async fn node_get_volume_stats(
+        &self,
+        request: Request<NodeGetVolumeStatsRequest>,
+    ) -> Reply<NodeGetVolumeStatsResponse> {
+        let mut done = self.driver.node_get_volume_stats(request).await?;
+        let bytes = volume_usage::Unit::Bytes as i32;
+        for usage in done.get_mut().usage.iter_mut().filter(|usage| usage.unit == bytes) {
+            match self.defect {
+                Some(Defect::StatsOfTheHost) => {
+                    let host = rustix::fs::statvfs("/").unwrap();
+                    usage.total = i64::try_from(host.f_blocks * host.f_frsize).unwrap();
+                }
+                Some(Defect::StatsDoubled) => usage.total *= 2,
+                _ => {}
+            }
+        }
+        Ok(done)
+    }
+
     pub(crate) async fn node_expand_volume(
         &self,
         request: Request<NodeExpandVolumeRequest>,
@@ -195,6 +218,12 @@ impl Seen {
         self.stacked.swap_remove(at);
         true
     }
+}
+
+/// Shows what is at one target at another one, where nobody can write to it.
+fn bind_for_reading(other: &str, target: &str) {
+    mount_bind(other, target).unwrap();
+    mount_remount(target, MountFlags::BIND | MountFlags::RDONLY, "").unwrap();
 }
 
 /// Removes links, and what is hidden, in a directory and those below it.

@@ -167,7 +167,6 @@ pub static SAID_AGAIN: &[(&Requirement, &[&Requirement])] = &[
     (&req::NODE_PUBLISH_010, &[&req::NODE_PUBLISH_004]),
     (&req::NODE_PUBLISH_011, &[&req::NODE_PUBLISH_040]),
     (&req::NODE_PUBLISH_028, &[&req::NODE_PUBLISH_026, &req::NODE_PUBLISH_027]),
-    (&req::NODE_PUBLISH_032, &[&req::NODE_PUBLISH_041]),
     (&req::NODE_STAGE_016, &[&req::NODE_STAGE_023]),
     (&req::PROTO_CONN_003, &[&req::GEN_RPC_005, &req::ID_PCAPS_001, &req::ID_PROBE_001]),
 ];

@@ -125,6 +125,7 @@ impl Runner<'_> {
         for planned in plan {
             self.rules.preconditions.forget_what_works();
             let report = self.run_alone(planned).await;
+            self.put_down_to(&report.label()).await;
             let hangs = report.calls.iter().any(hangs).then(|| report.label());
             self.harm.held.push(report);
             self.look_after(keep_calls, false).await;
@@ -134,6 +135,15 @@ impl Runner<'_> {
         }
         self.look_after(keep_calls, true).await;
         self.rules.keep_calls = keep_calls;
+    }
+
+    /// Puts down to a check what is there after it and was not before, and what no call has named.
+    async fn put_down_to(&mut self, label: &str) {
+        if let Some(before) = &self.before
+            && !self.dead
+        {
+            before.put_down_to(label, &self.inventory_session()).await;
+        }
     }
 
     /// Starts a driver anew that may still be at work on a call without an answer, which would slow down all that come after it.
