@@ -1,7 +1,9 @@
 //! What the specification leaves unsaid of drivers whose machine fails: rules of our own. Data that are lost, and work that is said to
 //! be done and is not, bind; what kubelet and the sidecars rely on binds under their profile; the rest warns.
 
-use csi_harness::spec::requirements::{Basis, Level, Maturity, Party, Reliance, Requirement, Testability};
+use csi_harness::spec::requirements::{
+    Basis, Level, Maturity, Party, Reliance, Requirement, Testability, Versions,
+};
 
 /// Where they are written down.
 const SECTION: &str = "csi-sanity's own rules, docs/faults.md";
@@ -23,6 +25,7 @@ const fn rule(id: &'static str, level: Level, when: &'static str, expect: &'stat
         maturity: Maturity::Stable,
         basis: Basis::Own,
         relied_on_by: &[],
+        versions: Versions::ALL,
     }
 }
 
