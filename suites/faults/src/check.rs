@@ -124,7 +124,7 @@ check! {
     }
 }
 
-pub(crate) const CHECKS: &[&Check] = &[&COMMANDS, &CRASH_POINTS, &SYSTEM_CALLS];
+pub(crate) const CHECKS: &[&Check] = &[&COMMANDS, &SYSTEM_CALLS, &CRASH_POINTS];
 
 /// Leads a volume through its life without any fault, and then once for each fault that there is time for.
 async fn try_all(cx: &Cx, name: &str, lever: &mut dyn Lever, nothing: fn() -> Stop) -> CheckResult {
@@ -174,6 +174,10 @@ async fn try_each(bench: &Bench<'_>, lever: &dyn Lever, faults: &[Fault]) -> Che
             Went::Wrong => {}
         }
         tried += 1;
+        if cx.target().driver().is_some_and(|driver| driver.end_of_process().is_some()) {
+            cx.note("the driver does not start any more, so that nothing else was tried");
+            break;
+        }
     }
     told.end(cx);
     cx.note(format!(
