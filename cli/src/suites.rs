@@ -27,7 +27,7 @@ use crate::note;
 /// Checks that are named where none of them is there.
 const GONE_NAMED_MAX: usize = 5;
 
-static SUITES: [Suite; 8] = [
+static SUITES: [Suite; 9] = [
     csi_suite_sanity::SUITE,
     csi_suite_data::SUITE,
     csi_suite_stateful::idempotency::SUITE,

@@ -1,9 +1,8 @@
 //! What the specification leaves unsaid of drivers whose machine fails: rules of our own. Data that are lost, and work that is said to
 //! be done and is not, bind; what kubelet and the sidecars rely on binds under their profile; the rest warns.
 
-use csi_harness::spec::requirements::{
-    Basis, Level, Maturity, Party, Reliance, Requirement, Testability, Versions,
-};
+use csi_harness::protocol::version::Versions;
+use csi_harness::spec::requirements::{Basis, Level, Maturity, Party, Reliance, Requirement, Testability};
 
 /// Where they are written down.
 const SECTION: &str = "csi-sanity's own rules, docs/faults.md";
