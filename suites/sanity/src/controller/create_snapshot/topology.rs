@@ -21,8 +21,10 @@ fn same(one: &[Segments], other: &[Segments]) -> bool {
 /// A place, a volume that can be reached from there, and what asks for a snapshot of it that can be used from there.
 async fn wish(cx: &Cx) -> CheckResult<(Segments, v1::CreateSnapshotRequest)> {
     let here = known_topologies(cx).await?.swap_remove(0);
-    let volume =
-        cx.create_volume(request_in(cx, &[here.clone()])).setup("a volume in a known topology").await?;
+    let volume = cx
+        .create_volume(request_in(cx, std::slice::from_ref(&here)))
+        .setup("a volume in a known topology")
+        .await?;
     let request = v1::CreateSnapshotRequest {
         accessibility_requirements: requirement(vec![here.clone()]),
         ..cx.create_snapshot_request(&volume.volume_id)
