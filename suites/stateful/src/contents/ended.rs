@@ -5,7 +5,7 @@ use std::time::Duration;
 use csi_harness::prelude::*;
 
 use super::copies::soon;
-use super::script::{Ground, Script, TARGET, s, v};
+use super::script::{Ground, NODE, Script, TARGET, s, v};
 use crate::model::call::{SnapshotCall, VolumeCall};
 use crate::sequence::{How, Item};
 
@@ -20,15 +20,15 @@ pub(super) fn all(ground: &Ground<'_>, rng: &mut fastrand::Rng) -> Vec<Vec<Item>
     all.into_iter().map(Script::done).collect()
 }
 
-/// The driver is killed while it has nothing to do.
-fn killed<'a>(script: Script<'a>, ground: &Ground<'_>) -> Script<'a> {
-    let idle = VolumeCall::ValidateVolumeCapabilities { volume: v(0), usage: ground.usage };
-    script.how(idle, How::Killed(Duration::from_secs(1)))
+/// The driver is killed while it has nothing to do, and a workload has just read.
+fn killed(script: Script<'_>) -> Script<'_> {
+    let read = VolumeCall::Read { volume: v(0), node: NODE, target: TARGET };
+    script.how(read, How::Killed(Duration::from_secs(1)))
 }
 
 /// What is mounted stays, and is the same when all is done again.
 fn in_use<'a>(ground: &'a Ground<'a>) -> Script<'a> {
-    let back = killed(ground.script().written(v(0)).written(v(1)), ground).reads(v(0)).reads(v(1));
+    let back = killed(ground.script().written(v(0)).written(v(1))).reads(v(0)).reads(v(1));
     let again = back.staged(v(0)).published(v(0), TARGET).staged(v(1)).published(v(1), TARGET);
     let read = again.reads(v(0)).reads(v(1)).writes(v(0)).reads(v(1)).unused(v(0)).unused(v(1));
     read.looked_at(v(1)).looked_at(v(0))
@@ -36,7 +36,7 @@ fn in_use<'a>(ground: &'a Ground<'a>) -> Script<'a> {
 
 /// Volumes are given back to the driver that comes after the one that has mounted them.
 fn given_back<'a>(ground: &'a Ground<'a>) -> Script<'a> {
-    let back = killed(ground.script().written(v(0)).written(v(1)), ground).unused(v(0)).reads(v(1));
+    let back = killed(ground.script().written(v(0)).written(v(1))).unused(v(0)).reads(v(1));
     let third = back.volume(v(2)).used(v(2)).writes(v(2)).reads(v(1)).looked_at(v(0)).reads(v(2));
     third.unused(v(2)).unused(v(1)).looked_at(v(1))
 }
