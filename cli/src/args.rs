@@ -306,7 +306,7 @@ pub(crate) struct E2eArgs {
     /// and how to fix it
     #[arg(long, conflicts_with_all = ["plan", "cleanup", "dry_run", "shard"])]
     pub(crate) preflight: bool,
-    /// Let everything that Kubernetes passes over in a definition without a word be an error
+    /// Make every warning about the definition an error: keys that Kubernetes ignores, and files that are missing
     #[arg(long)]
     pub(crate) strict_definition: bool,
     /// Directory that kubelet has its paths in [default: a new temporary one; with --node-access /var/lib/kubelet]
@@ -674,7 +674,7 @@ pub(crate) struct EffortArgs {
     /// Times the idempotency suite repeats each call [default: 3]
     #[arg(long, value_name = "NUMBER")]
     pub(crate) repeat: Option<u32>,
-    /// Random sequences per check of the property suite [default: 256]
+    /// Random sequences per check of the property suite [default: 256; 64 on the driver that is built in]
     #[arg(long, value_name = "NUMBER")]
     pub(crate) cases: Option<u32>,
     /// Most calls in a random sequence [default: 40]

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use csi_harness::config::{AccessType, Config, NodeConfig, Pairs, Secret, StaticVolume, TimeLimits};
+use csi_harness::config::{AccessType, Config, Effort, NodeConfig, Pairs, Secret, StaticVolume, TimeLimits};
 use csi_harness::driver::Driver;
 use csi_mock_driver::{Capability, Defect, MockDriver};
 use csi_proto::Endpoint;
@@ -83,6 +83,8 @@ pub(crate) fn settings() -> Config {
             .map(|(rpc, key)| (rpc.to_owned(), Secret(pairs(&[(key, "mock")]))))
             .into(),
         volumes: provisioned().into(),
+        // Each of its defects is found within 50 sequences.
+        effort: Effort { cases: 64, ..Effort::default() },
         // Memory answers at once; what takes longer is a defect.
         time_limits: TimeLimits {
             call_ms: 10_000,

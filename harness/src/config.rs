@@ -2,6 +2,7 @@
 
 pub(crate) mod command;
 pub mod profile;
+mod size;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -61,13 +62,21 @@ pub struct Config {
     pub fs_type: String,
     /// mount_flags of mount volumes.
     pub mount_flags: Vec<String>,
-    /// Size of the volumes made, in bytes; without it, a small one that the driver takes.
+    /// Size of the volumes made, in bytes or such as 1Gi; without it, a small one that the driver takes.
+    #[serde(deserialize_with = "size::optional_bytes")]
+    #[schemars(schema_with = "size::optional_schema")]
     pub volume_size_bytes: Option<i64>,
-    /// Size that volumes are expanded to, in bytes; without it, twice the size of the volumes made.
+    /// Size that volumes are expanded to, in bytes or such as 2Gi; without it, twice the size of the volumes made.
+    #[serde(deserialize_with = "size::optional_bytes")]
+    #[schemars(schema_with = "size::optional_schema")]
     pub expand_size_bytes: Option<i64>,
-    /// Smallest volume the back end can make, in bytes.
+    /// Smallest volume the back end can make, in bytes or such as 1Mi.
+    #[serde(deserialize_with = "size::optional_bytes")]
+    #[schemars(schema_with = "size::optional_schema")]
     pub size_min_bytes: Option<i64>,
-    /// Largest volume the back end can make, in bytes.
+    /// Largest volume the back end can make, in bytes or such as 16Ti.
+    #[serde(deserialize_with = "size::optional_bytes")]
+    #[schemars(schema_with = "size::optional_schema")]
     pub size_max_bytes: Option<i64>,
     /// What the names of volumes and snapshots begin with; a number of the run and one of the check follow.
     pub name_prefix: String,
@@ -502,8 +511,9 @@ pub struct StaticVolume {
     /// Access type it can be used with; any if not given.
     #[serde(default)]
     pub access_type: Option<AccessType>,
-    /// Size in bytes, where known.
-    #[serde(default)]
+    /// Size in bytes, or such as 1Gi, where known.
+    #[serde(default, deserialize_with = "size::bytes")]
+    #[schemars(schema_with = "size::schema")]
     pub size_bytes: i64,
     /// Whether it can only be published with `readonly`. Checks that need to write leave it out.
     #[serde(default)]

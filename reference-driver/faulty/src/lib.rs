@@ -3,7 +3,9 @@
 #![expect(clippy::unwrap_used, reason = "a driver of tests; a panic is a failure of the test")]
 #![warn(missing_docs)]
 
+mod contents;
 mod controller;
+mod data;
 mod defect;
 mod node;
 
@@ -21,6 +23,8 @@ use tonic::service::Routes;
 use tonic::{Request, Response, Status};
 
 pub use defect::Defect;
+
+use data::Data;
 
 pub(crate) type Reply<T> = Result<Response<T>, Status>;
 
@@ -68,11 +72,13 @@ pub(crate) struct Seen {
     pub(crate) snapshots: BTreeMap<String, Snapshot>,
     /// The second members of group snapshots by their ids, with their volumes.
     pub(crate) late_members: BTreeMap<String, String>,
+    pub(crate) data: Data,
 }
 
 /// The services of the driver with a defect.
 pub fn routes(driver: &HostpathDriver, defect: Option<Defect>) -> Routes {
     let faults = Faults { driver: driver.clone(), defect, seen: Arc::default() };
+    faults.start();
     let faulty = Faulty { driver: driver.clone(), faults };
     Routes::new(IdentityServer::new(driver.clone()))
         .add_service(ControllerServer::new(faulty.clone()))
@@ -117,13 +123,13 @@ service! {
     faults.create_volume(CreateVolumeRequest) -> CreateVolumeResponse;
     faults.delete_volume(DeleteVolumeRequest) -> DeleteVolumeResponse;
     faults.controller_publish_volume(ControllerPublishVolumeRequest) -> ControllerPublishVolumeResponse;
-    driver.controller_unpublish_volume(ControllerUnpublishVolumeRequest) -> ControllerUnpublishVolumeResponse;
+    faults.controller_unpublish_volume(ControllerUnpublishVolumeRequest) -> ControllerUnpublishVolumeResponse;
     driver.validate_volume_capabilities(ValidateVolumeCapabilitiesRequest) -> ValidateVolumeCapabilitiesResponse;
     driver.list_volumes(ListVolumesRequest) -> ListVolumesResponse;
     faults.get_capacity(GetCapacityRequest) -> GetCapacityResponse;
     driver.controller_get_capabilities(ControllerGetCapabilitiesRequest) -> ControllerGetCapabilitiesResponse;
     faults.create_snapshot(CreateSnapshotRequest) -> CreateSnapshotResponse;
-    driver.delete_snapshot(DeleteSnapshotRequest) -> DeleteSnapshotResponse;
+    faults.delete_snapshot(DeleteSnapshotRequest) -> DeleteSnapshotResponse;
     driver.list_snapshots(ListSnapshotsRequest) -> ListSnapshotsResponse;
     driver.get_snapshot(GetSnapshotRequest) -> GetSnapshotResponse;
     faults.controller_expand_volume(ControllerExpandVolumeRequest) -> ControllerExpandVolumeResponse;

@@ -11,6 +11,7 @@ mod mount_group;
 mod mounts;
 pub mod proven;
 mod readonly;
+mod sequences;
 mod sharing;
 mod used;
 
@@ -30,6 +31,7 @@ pub const SUITE: Suite = Suite {
         mounts::CHECKS,
         as_asked::CHECKS,
         expansion::CHECKS,
+        sequences::CHECKS,
     ]),
     retired: &[],
 };

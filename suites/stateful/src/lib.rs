@@ -5,6 +5,7 @@
 mod budget;
 pub mod case;
 pub mod concurrency;
+pub mod contents;
 pub mod growth;
 pub mod history;
 pub mod idempotency;
